@@ -1,0 +1,78 @@
+# Needs git, make and a Python 3.11 or later with pip; everything else is built in .venv.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOCK := requirements/lock.txt
+
+# Test processes. Each may use two numba threads, and one BLAS thread so that they do not
+# fight for the cores.
+WORKERS ?= 2
+export NUMBA_NUM_THREADS ?= 2
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help env lock demo test format-check lint types imports docs pytest format bench clean distclean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+env: $(STAMP) ## build .venv from the lock
+
+# Some distributions ship pip without ensurepip: there pip itself fills the bare environment.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "bodysense needs Python 3.11 or later, e.g.: make env PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+	  && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+
+$(STAMP): pyproject.toml $(LOCK) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(LOCK)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip check
+	touch $@
+
+lock: $(BIN)/python ## resolve the dependencies again (UPGRADE=--upgrade for newer versions)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock" \
+	  $(UPGRADE) --output-file $(LOCK) pyproject.toml
+
+demo: $(STAMP) ## inspect a built-in robot and simulate an experiment on it
+	$(BIN)/python examples/01_inspect_and_rollout.py
+
+test: format-check lint types imports docs pytest ## run every check
+
+format-check: $(STAMP) ## is the code formatted?
+	$(BIN)/ruff format --check
+
+lint: $(STAMP) ## does the code follow the rules?
+	$(BIN)/ruff check
+
+types: $(STAMP) ## do the types hold?
+	$(BIN)/mypy
+
+imports: $(STAMP) ## do the imports point downward only?
+	$(BIN)/lint-imports
+
+docs: $(STAMP) ## build the documentation in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+pytest: $(STAMP) ## run the tests
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --durations 10
+
+format: $(STAMP) ## format the code and fix what can be fixed
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(STAMP) ## measure the speed against peers
+	$(BIN)/python -m benchmarks
+
+clean: ## remove what was built, but not .venv
+	rm -rf site build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## remove what was built and .venv
+	rm -rf $(VENV)

@@ -1,0 +1,20 @@
+"""What all tests share: where compiled kernels are cached, and how hypothesis searches."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Two processes that compile the same function for different arguments can mix up numba's cache
+# index, so each test process has a cache of its own. Set before anything imports numba.
+_worker = os.environ.get("PYTEST_XDIST_WORKER", "single")
+os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parent / ".cache" / "numba" / _worker)
+
+from hypothesis import settings  # noqa: E402
+
+# The first call of a kernel compiles it, which takes longer than any deadline. Examples are the
+# same in every run, so that a red test is the fault of a change; HYPOTHESIS_PROFILE=explore
+# searches elsewhere.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -1,0 +1,219 @@
+"""`bodysense inspect ROBOT`: what a robot is made of and what can be identified of it."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import math
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from bodysense.robot.inspection import Inspection
+
+HELP = "show what a robot is made of and what can be identified of it"
+
+_PIPED_WIDTH = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument(
+        "robot",
+        metavar="ROBOT",
+        help="a built-in robot (tx40, …), example:NAME, or a URDF, MJCF or DH file",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    base = parser.add_mutually_exclusive_group()
+    base.add_argument("--floating", action="store_true", help="let the root link float")
+    base.add_argument("--fixed", action="store_true", help="hold the root link")
+    parser.add_argument("--friction", metavar="NAME", help="friction law, e.g. coulomb, stribeck")
+    parser.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Load the robot, consistent or not, and print what there is to tell."""
+    from rich.console import Console
+
+    from bodysense.robot.inspection import inspect_robot
+    from bodysense.robot.load import load_robot
+
+    robot = load_robot(
+        args.robot,
+        floating_base=True if args.floating else False if args.fixed else None,
+        friction=args.friction,
+        actuators=args.actuators,
+        allow_inconsistent=True,
+    )
+    # Visible on a terminal only; the first run compiles, and a humanoid takes seconds.
+    with Console(stderr=True).status("finding the base parameters …"):
+        inspection = inspect_robot(robot)
+    if args.json:
+        print(json.dumps(inspection.to_dict(), indent=2, allow_nan=False))
+    else:
+        print(_rendered(inspection), end="")
+    return 0
+
+
+def _rendered(inspection: Inspection) -> str:
+    """The tables as text, coloured on a terminal."""
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    width = max(80, shutil.get_terminal_size().columns) if terminal else _PIPED_WIDTH
+    # To a string, not to stdout: rich would answer a closed pipe by leaving the program.
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=terminal,
+        markup=False,  # names of robots may look like markup
+        emoji=False,
+        highlight=False,
+    )
+    _overview(console, inspection)
+    _links(console, inspection)
+    _joints(console, inspection)
+    _drives(console, inspection)
+    _base_parameters(console, inspection)
+    file = console.file
+    lines = file.getvalue().splitlines() if isinstance(file, io.StringIO) else []
+    text = "".join(f"{line.rstrip()}\n" for line in lines)
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
+def _overview(console: Console, inspection: Inspection) -> None:
+    base = "floating" if inspection.floating_base else "fixed"
+    console.print(inspection.name, style="bold")
+    console.print(
+        f"{_count(len(inspection.joints), 'joint')}, {base} base, "
+        f"{_count(len(inspection.links), 'moving link')}, {inspection.total_mass:.6g} kg"
+    )
+    if inspection.source:
+        console.print(f"from {inspection.source}", soft_wrap=True)
+    for note in inspection.notes:
+        console.print(f"note: {note}")
+    bad = inspection.inconsistent
+    if bad:
+        console.print()
+        console.print(f"{_count(len(bad), 'link')} cannot exist as a body:", style="bold red")
+        for link in bad:
+            console.print(f"  {link.name}: {link.reason}", style="red")
+
+
+def _links(console: Console, inspection: Inspection) -> None:
+    table = _table(
+        "Links", "#", "link", "mass [kg]", "centre of mass [m]", "consistency margin", text=(1, 4)
+    )
+    for link in inspection.links:
+        table.add_row(
+            str(link.index),
+            link.name,
+            _number(link.mass),
+            "  ".join(f"{_number(value, 4):>10}" for value in link.com),
+            _number(link.margin, 3) if link.consistent else "NOT PHYSICAL",
+            style=None if link.consistent else "red",
+        )
+    console.print(table)
+
+
+def _joints(console: Console, inspection: Inspection) -> None:
+    table = _table(
+        "Joints [rad, m, s, N·m, N]",
+        *("#", "joint", "type", "parent", "moves", "lower", "upper", "speed", "effort"),
+        text=(1, 2, 3, 4),
+    )
+    for joint in inspection.joints:
+        numbers = (joint.lower, joint.upper, joint.velocity, joint.effort)
+        table.add_row(
+            str(joint.index),
+            joint.name,
+            joint.type,
+            joint.parent,
+            joint.link,
+            *(_number(value, 4) for value in numbers),
+        )
+    if inspection.joints:
+        console.print(table)
+
+
+def _drives(console: Console, inspection: Inspection) -> None:
+    terms = tuple(inspection.joints[0].friction) if inspection.joints else ()
+    table = _table(
+        f"Drives, friction law {inspection.friction!r}",
+        *("#", "joint", "gear ratio", "drive gain", "Ia", *terms),
+        text=(1,),
+    )
+    for joint in inspection.joints:
+        numbers = (joint.gear_ratio, joint.drive_gain, joint.rotor_inertia)
+        table.add_row(
+            str(joint.index),
+            joint.name,
+            *(_number(value) for value in (*numbers, *joint.friction.values())),
+        )
+    if inspection.joints:
+        console.print(table)
+    for coupling in inspection.couplings:
+        console.print(
+            f"the motor of {coupling.motor} also moves {coupling.joint}, "
+            f"ratio {_number(coupling.ratio)}"
+        )
+    for name, value in inspection.coupling_coefficients.items():
+        console.print(f"{name} = {_number(value)}")
+    if inspection.controller_rate is not None:
+        console.print(f"comes with a joint controller at {_number(inspection.controller_rate)} Hz")
+
+
+def _base_parameters(console: Console, inspection: Inspection) -> None:
+    n = len(inspection.base)
+    table = _table(
+        f"Base parameters: {n} of {inspection.n_parameters} parameters "
+        f"({inspection.n_base_inertial} inertial, {inspection.n_base_rotor} rotor, "
+        f"{inspection.n_base_friction} friction)",
+        *("#", "combination", "value"),
+        text=(1,),
+    )
+    for k, parameter in enumerate(inspection.base):
+        table.add_row(str(k + 1), parameter.expression, _number(parameter.value))
+    console.print(table)
+    for title, names in (
+        ("Only in combination", inspection.regrouped),
+        ("Without any effect", inspection.unidentifiable),
+    ):
+        console.print(f"{title} ({len(names)}): {' '.join(names) or 'none'}")
+
+
+def _table(title: str, *columns: str, text: Sequence[int]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(
+        title=f"\n{title}",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for k, column in enumerate(columns):
+        table.add_column(
+            column,
+            justify="left" if k in text else "right",
+            overflow="fold",
+            no_wrap=k not in text,
+        )
+    return table
+
+
+def _number(value: float, digits: int = 6) -> str:
+    return f"{value:.{digits}g}" if math.isfinite(value) else "-"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" + ("" if n == 1 else "s")

@@ -1,0 +1,101 @@
+"""The command `bodysense`: finds the command that was asked for, runs it and reports errors.
+
+A command is a module with two functions:
+
+    add_arguments(parser: argparse.ArgumentParser) -> None
+    run(args: argparse.Namespace) -> int      # the exit status
+
+Only the module of the chosen command is imported, so that `bodysense --help` and a mistyped name
+answer at once, without waiting for the dynamics engine to load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bodysense.errors import BodysenseError, unknown_name
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+@dataclass(frozen=True)
+class Command:
+    """Where a command lives, and its line in `bodysense --help`."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "inspect": Command("bodysense.cli.inspect", "show what a robot is made of"),
+}
+
+
+def main(argv: Sequence[str] | None = None, *, commands: Mapping[str, Command] = COMMANDS) -> int:
+    """Run the command line and return the exit status.
+
+    Args:
+        argv: the words after `bodysense`; those of the process if `None`.
+        commands: the table of commands by name.
+
+    Returns:
+        What the command returned; 2 after an error that bodysense understands, 130 after an
+        interruption from the keyboard, 141 if the reader of the output went away.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    try:
+        status = _dispatch(words, commands)
+        sys.stdout.flush()  # so that a reader that went away is noticed here, not at exit
+    except BodysenseError as error:
+        message = " ".join(str(error).split())
+        print(f"bodysense: error: {message}", file=sys.stderr)
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at exit: let it write to nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    return status
+
+
+def _dispatch(words: Sequence[str], commands: Mapping[str, Command]) -> int:
+    # The options before the command take no value, so the first plain word is the command.
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    if chosen is not None and chosen not in commands:
+        raise unknown_name("command", chosen, commands, "See `bodysense --help`.")
+
+    parser = argparse.ArgumentParser(
+        prog="bodysense",
+        description="Tells a robot what its body is, how it moves and what touches it.",
+    )
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, command in commands.items():
+        subparser = subparsers.add_parser(name, help=command.help, description=command.help)
+        if name == chosen:
+            module = importlib.import_module(command.module)
+            module.add_arguments(subparser)
+            subparser.set_defaults(run_command=module.run)
+
+    args = parser.parse_args(words)
+    if args.version:
+        print(f"bodysense {_version()}")
+        return 0
+    if chosen is None:
+        parser.print_help(sys.stderr)
+        return EXIT_ERROR
+    return int(args.run_command(args))
+
+
+def _version() -> str:
+    from importlib.metadata import version  # slow to import and rarely wanted
+
+    return version("bodysense")

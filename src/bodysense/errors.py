@@ -1,0 +1,68 @@
+"""Everything that bodysense raises on purpose.
+
+One base class, so that a caller can catch all of it, and one child for each kind of trouble,
+so that a caller can tell them apart. A message always names the thing that is wrong and what
+to do about it. A numerical failure is not an exception: it is a status with advice in a result.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class BodysenseError(Exception):
+    """Base of every exception that bodysense raises on purpose."""
+
+
+class RobotFileError(BodysenseError):
+    """A robot description cannot be found, read or understood."""
+
+
+class UnsupportedJointError(RobotFileError):
+    """A robot description contains a joint that bodysense does not model."""
+
+
+class InconsistentInertiaError(BodysenseError):
+    """A link's mass, centre of mass and inertia cannot belong to a physical body."""
+
+
+class UnknownNameError(BodysenseError):
+    """A name (robot, link, joint, frame, parameter, model) that does not exist."""
+
+
+class ShapeError(BodysenseError):
+    """An array has the wrong shape, the wrong type or values that are not finite."""
+
+
+class MismatchError(BodysenseError):
+    """Two things that belong to different robots were put together."""
+
+
+class MissingDependencyError(BodysenseError):
+    """An optional package is needed and not installed."""
+
+
+def unknown_name(kind: str, name: str, valid: Iterable[str], remedy: str = "") -> UnknownNameError:
+    """Build an `UnknownNameError` that lists the valid names, the closest ones first.
+
+    Args:
+        kind: what the name stands for, e.g. "joint".
+        name: the name that was not found.
+        valid: all names that would have been accepted.
+        remedy: one more sentence of advice, if there is any.
+    """
+    names = [str(candidate) for candidate in valid]
+    close = difflib.get_close_matches(name, names, n=3)
+    if close:
+        hint = f"did you mean {' or '.join(repr(candidate) for candidate in close)}?"
+        if len(names) > len(close):
+            hint += f" Valid: {_listing(names)}."
+    else:
+        hint = f"valid: {_listing(names)}." if names else "there are none."
+    return UnknownNameError(f"unknown {kind} {name!r}: {hint}{' ' + remedy if remedy else ''}")
+
+
+def _listing(names: list[str], most: int = 40) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"

@@ -1,0 +1,152 @@
+"""What a trajectory is, and the two plain ones: standing still, and passing through points."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.interpolate import BSpline, make_interp_spline
+
+from bodysense.errors import BodysenseError, ShapeError
+from bodysense.spatial.arrays import Array, as_array, read_only
+
+
+class TrajectoryError(BodysenseError):
+    """A trajectory cannot exist as asked for: its duration, its limits or its points."""
+
+
+class Trajectory(ABC):
+    """A motion of all axes over time, t -> q, v, a, with t in seconds from 0 to `duration`.
+
+    Units follow the axis: rad, rad/s, rad/s^2 for a revolute one, m, m/s, m/s^2 for a
+    prismatic one. `v` is the time derivative of `q`, and `a` that of `v`.
+    """
+
+    @property
+    @abstractmethod
+    def n_axes(self) -> int:
+        """Number of axes that move."""
+
+    @property
+    @abstractmethod
+    def duration(self) -> float:
+        """Length of the motion [s]."""
+
+    @abstractmethod
+    def __call__(self, t: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return q, v, a at the times `t` (n_t,), each of shape (n_t, n_axes)."""
+
+    def sample(self, rate: float) -> tuple[Array, Array, Array, Array]:
+        """Return t (n_t,) and q, v, a (n_t, n_axes) at t = k / rate, from 0 to `duration`.
+
+        Args:
+            rate: samples per second [Hz]. Where `duration * rate` is not a whole number, the
+                last sample is the last one before the end.
+        """
+        rate = positive(rate, "rate", "Hz")
+        # A hair is added because 0.29 * 100 is 28.999… in floating point, and means 29.
+        n_steps = math.floor(self.duration * rate * (1.0 + 1e-12) + 1e-12)
+        t = np.minimum(np.arange(n_steps + 1) / rate, self.duration)
+        return (t, *self(t))
+
+
+class HoldTrajectory(Trajectory):
+    """Stand still at `q` (n_axes,) for `duration` seconds, and before and after as well."""
+
+    def __init__(self, q: ArrayLike, duration: float) -> None:
+        """Check and keep the pose and the duration."""
+        self._q = read_only(as_array(q, (None,), "q"))
+        self._duration = positive(duration, "duration", "s")
+
+    @property
+    def n_axes(self) -> int:
+        """Number of axes."""
+        return int(self._q.size)
+
+    @property
+    def duration(self) -> float:
+        """Length of the standstill [s]."""
+        return self._duration
+
+    def __call__(self, t: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return q and zeros, each of shape (n_t, n_axes)."""
+        shape = (as_array(t, (None,), "t").size, self.n_axes)
+        return np.broadcast_to(self._q, shape).copy(), np.zeros(shape), np.zeros(shape)
+
+
+class SampledTrajectory(Trajectory):
+    """Pass through given points on a quintic spline: jerk and snap are continuous too.
+
+    Time counts from the first point. Before the first and after the last one the axes stand
+    still at it, for a spline continued beyond its points runs away.
+    """
+
+    def __init__(self, t: ArrayLike, q: ArrayLike, *, at_rest: bool = True) -> None:
+        """Fit the spline.
+
+        Args:
+            t: times of the points (n_points,) [s], increasing.
+            q: positions at these times (n_points, n_axes).
+            at_rest: start and end with zero velocity and acceleration, as a robot that has to
+                track the motion needs it. Otherwise the ends follow the points alone (the
+                not-a-knot condition), which suits a piece cut out of a running recording.
+        """
+        times = as_array(t, (None,), "t")
+        points = as_array(q, (times.size, None), "q")
+        least = 2 if at_rest else 6
+        if times.size < least:
+            raise TrajectoryError(
+                f"a trajectory through {times.size} points with at_rest={at_rest} is not "
+                f"defined: give at least {least} points"
+                + (", or a HoldTrajectory to stand still." if at_rest else ", or at_rest=True.")
+            )
+        steps = np.diff(times)
+        if not (steps > 0.0).all():
+            k = int(np.flatnonzero(~(steps > 0.0))[0])
+            raise TrajectoryError(
+                f"the times of the points must increase, but t[{k}] = {times[k]} is followed by "
+                f"t[{k + 1}] = {times[k + 1]}: sort the points and drop repeated ones."
+            )
+        still = [(1, np.zeros(points.shape[1])), (2, np.zeros(points.shape[1]))]
+        self._q: BSpline = make_interp_spline(
+            times - times[0],
+            points,
+            k=5,
+            # scipy documents lists of (order, value) here; its stubs do not know them.
+            bc_type=(still, still) if at_rest else None,  # type: ignore[arg-type]
+        )
+        self._v: BSpline = self._q.derivative(1)
+        self._a: BSpline = self._q.derivative(2)
+        self._n_axes = int(points.shape[1])
+        self._duration = float(times[-1] - times[0])
+
+    @property
+    def n_axes(self) -> int:
+        """Number of axes."""
+        return self._n_axes
+
+    @property
+    def duration(self) -> float:
+        """Time from the first point to the last [s]."""
+        return self._duration
+
+    def __call__(self, t: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return q, v, a at the times `t` (n_t,), each of shape (n_t, n_axes)."""
+        times = as_array(t, (None,), "t")
+        inside = np.clip(times, 0.0, self._duration)
+        moving = (inside == times)[:, np.newaxis]
+        q = np.asarray(self._q(inside), dtype=np.float64)
+        return q, np.where(moving, self._v(inside), 0.0), np.where(moving, self._a(inside), 0.0)
+
+
+def positive(value: float, name: str, unit: str) -> float:
+    """Return `value` as a float that is finite and above zero, or raise."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{name} must be one number in {unit}, not {value!r}.") from error
+    if not (math.isfinite(number) and number > 0.0):
+        raise TrajectoryError(f"{name} is {number} {unit}: give a finite number above zero.")
+    return number

@@ -1,0 +1,64 @@
+"""Writing files so that a reader never meets half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from bodysense.errors import BodysenseError
+
+
+class FileWriteError(BodysenseError):
+    """A file cannot be written where the caller wants it."""
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
+    """Write `data` to `path` in one step: afterwards the file is all new, or untouched.
+
+    The bytes go to a temporary file in the same folder, which then takes the place of `path`.
+    A symbolic link stays a link, its target is replaced; an existing file keeps its mode.
+
+    Args:
+        path: the file to write; its folder must exist.
+        data: the content; text is written as UTF-8, its line ends as they are.
+
+    Returns:
+        The path that was written, links resolved.
+
+    Raises:
+        FileWriteError: the folder is missing, `path` is a folder, or the system refuses.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise FileWriteError(f"cannot write {target}: it is a folder; add a file name to it.")
+    if not target.parent.is_dir():
+        raise FileWriteError(
+            f"cannot write {target}: the folder {target.parent} does not exist; create it first "
+            "or write elsewhere."
+        )
+    content = data.encode("utf-8") if isinstance(data, str) else data
+    # The name of the target is left out: with it, a long name would become too long.
+    temporary = target.parent / f".{secrets.token_hex(8)}.part"
+    try:
+        # Not tempfile: its files are private to the user, while O_CREAT heeds the umask.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            with open(descriptor, "wb") as stream:
+                if target.exists():
+                    os.chmod(temporary, target.stat().st_mode & 0o7777)
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())  # else a power cut could leave a renamed empty file
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot write {target}: {error.strerror or error}; check that the folder may be "
+            "written to and that the disk has room, or write elsewhere."
+        ) from error
+    return target

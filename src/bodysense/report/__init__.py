@@ -1,0 +1,7 @@
+"""Reports: pages that stand on their own, to be opened in any browser and mailed around."""
+
+from __future__ import annotations
+
+from bodysense.report.motion_page import write_motion_page
+
+__all__ = ["write_motion_page"]

@@ -1,0 +1,247 @@
+"""Inverse and forward dynamics for arbitrary parameter vectors, compiled.
+
+    M(q, theta) a + h(q, v, theta) = tau
+
+with the rotor inertias in M and the friction in h. The mass matrix is factorised as Lᵀ D L along
+the tree (Featherstone), which needs no square roots, so it works for unphysical parameters too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from bodysense.robot._kernels.friction import friction_basis, smooth_sign
+from bodysense.robot._kernels.jit import entry, inlined
+from bodysense.robot._kernels.tree import (
+    DYNAMICS_WIDTH,
+    FORCE,
+    INERTIA,
+    lift,
+    make_scratch,
+    move,
+    place,
+    project,
+    push,
+    weigh,
+)
+
+
+@inlined
+def gather(tree, b, out):
+    """Inertial and gravity forces into out (nv,); needs `place`, `move` and `weigh`.
+
+    Leaves the forces on subtrees in the scratch.
+    """
+    n = tree.parent.size
+    base = 6 * tree.floating
+    for j in range(n + tree.floating):
+        push(b, j)
+    for j in range(n - 1, -1, -1):
+        out[base + j] = project(b, j, j)
+        p = tree.parent[j]
+        if p >= 0:
+            for e in range(6):
+                b[p, FORCE + e] += b[j, FORCE + e]
+        elif base > 0:
+            for e in range(6):
+                b[n, FORCE + e] += b[j, FORCE + e]
+    for e in range(base):
+        out[e] = b[n, FORCE + e]
+
+
+@inlined
+def add_friction(tree, theta, v, w, out):
+    """Add the friction of joints and coupled motors to out (nv,), LuGre at its steady state."""
+    n = tree.parent.size
+    base = 6 * tree.floating
+    n_terms = tree.term.size
+    start = 10 * (n + tree.floating) + n
+    for j in range(n):
+        friction_basis(tree, j, v[base + j], w.phi, w.dphi)
+        for k in range(n_terms):
+            out[base + j] += theta[start + k * n + j] * w.phi[k]
+    start += n_terms * n
+    for k in range(tree.coupled_term.size):
+        code = tree.coupled_term[k]
+        if code == 0:
+            continue
+        c = tree.coupling[k]
+        speed = 0.0
+        for j in range(n):
+            speed += c[j] * v[base + j]
+        s = speed
+        if code == 2:
+            s, _ = smooth_sign(speed, tree.shape[tree.coupled_motor[k], 0])
+        for j in range(n):
+            own = c[j] * v[base + j] if code == 1 else 0.0
+            out[base + j] += theta[start + k] * c[j] * (s - own)
+
+
+@inlined
+def add_rotors(tree, theta, a, out):
+    """Add the torque that accelerates the rotors to out (nv,)."""
+    n = tree.parent.size
+    base = 6 * tree.floating
+    start = 10 * (n + tree.floating)
+    for j in range(n):
+        out[base + j] += theta[start + j] * a[base + j]
+    start += n * (1 + tree.term.size)
+    for k in range(tree.coupled_term.size):
+        if tree.coupled_term[k] == 0:
+            c = tree.coupling[k]
+            total = 0.0
+            for j in range(n):
+                total += c[j] * a[base + j]
+            for j in range(n):
+                out[base + j] += theta[start + k] * c[j] * (total - c[j] * a[base + j])
+
+
+@inlined
+def inverse_dynamics(tree, theta, q, v, a, g, w, tau):
+    """tau (nv,) of one sample; q are the joint coordinates (n,), g gravity in base coordinates."""
+    place(tree, q, w.body)
+    move(tree, v, a, True, g, w.body)
+    weigh(tree, theta, w.body)
+    gather(tree, w.body, tau)
+    add_friction(tree, theta, v, w, tau)
+    add_rotors(tree, theta, a, tau)
+
+
+@inlined
+def mass_matrix(tree, theta, b, M):
+    """Lower triangle of M; needs `place` and `weigh`; turns inertias into those of subtrees."""
+    n = tree.parent.size
+    base = 6 * tree.floating
+    if tree.coupled_term.size > 0:
+        for i in range(base + n):
+            for k in range(i):
+                M[i, k] = 0.0
+    for j in range(n - 1, -1, -1):
+        p = tree.parent[j]
+        if p >= 0:
+            for e in range(10):
+                b[p, INERTIA + e] += b[j, INERTIA + e]
+        elif base > 0:
+            for e in range(10):
+                b[n, INERTIA + e] += b[j, INERTIA + e]
+        lift(b, j, j)
+        M[base + j, base + j] = project(b, j, j)
+        while p >= 0:
+            M[base + j, base + p] = project(b, p, j)
+            p = tree.parent[p]
+        for e in range(base):
+            M[base + j, e] = b[j, FORCE + e]
+    for e in range(base):
+        lift(b, n, n + e)
+        for k in range(6):
+            M[k, e] = b[n, FORCE + k]
+    start = 10 * (n + tree.floating)
+    for j in range(n):
+        M[base + j, base + j] += theta[start + j]
+    start += n * (1 + tree.term.size)
+    for k in range(tree.coupled_term.size):
+        if tree.coupled_term[k] == 0:
+            c = tree.coupling[k]
+            for i in range(n):
+                for j in range(i):
+                    M[base + i, base + j] += theta[start + k] * c[i] * c[j]
+
+
+@inlined
+def factorise(dof_parent, M):
+    """Replace the lower triangle of M by the factors of M = Lᵀ D L."""
+    for k in range(dof_parent.size - 1, -1, -1):
+        inverse = 1.0 / M[k, k]
+        i = dof_parent[k]
+        while i >= 0:
+            factor = M[k, i] * inverse
+            j = i
+            while j >= 0:
+                M[i, j] -= M[k, j] * factor
+                j = dof_parent[j]
+            M[k, i] = factor
+            i = dof_parent[i]
+
+
+@inlined
+def solve(dof_parent, M, x):
+    """Solve M x = b in place with the factors of `factorise`."""
+    nv = dof_parent.size
+    for i in range(nv - 1, -1, -1):
+        j = dof_parent[i]
+        while j >= 0:
+            x[j] -= M[i, j] * x[i]
+            j = dof_parent[j]
+    for i in range(nv):
+        value = x[i] / M[i, i]
+        j = dof_parent[i]
+        while j >= 0:
+            value -= M[i, j] * x[j]
+            j = dof_parent[j]
+        x[i] = value
+
+
+@inlined
+def forward_dynamics(tree, theta, q, v, net, g, w, a):
+    """a (nv,) of one sample; `net` (nv,) is the applied torque minus friction.
+
+    Leaves the factors of the mass matrix in w.M.
+    """
+    place(tree, q, w.body)
+    move(tree, v, v, False, g, w.body)
+    weigh(tree, theta, w.body)
+    gather(tree, w.body, w.bias)
+    mass_matrix(tree, theta, w.body, w.M)
+    factorise(tree.dof_parent, w.M)
+    for i in range(a.size):
+        a[i] = net[i] - w.bias[i]
+    solve(tree.dof_parent, w.M, a)
+
+
+@entry
+def inverse_dynamics_batch(tree, theta, q, v, a, g, tau):
+    """tau (n_t, nv) of n_t samples, each with its own row of theta (or one row for all)."""
+    n_t, n = q.shape
+    chunks = min(n_t, 64)
+    for chunk in prange(chunks):
+        w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
+        for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
+            row = theta[t if theta.shape[0] > 1 else 0]
+            inverse_dynamics(tree, row, q[t], v[t], a[t], g[t], w, tau[t])
+
+
+@entry
+def forward_dynamics_batch(tree, theta, q, v, tau, g, a):
+    """a (n_t, nv) of n_t pairs of state and parameters (or one row of parameters for all)."""
+    n_t, n = q.shape
+    chunks = min(n_t, 64)
+    for chunk in prange(chunks):
+        w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
+        net = np.empty(v.shape[1])
+        for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
+            row = theta[t if theta.shape[0] > 1 else 0]
+            net[:] = 0.0
+            add_friction(tree, row, v[t], w, net)
+            for i in range(net.size):
+                net[i] = tau[t, i] - net[i]
+            forward_dynamics(tree, row, q[t], v[t], net, g[t], w, a[t])
+
+
+@entry
+def mass_matrix_batch(tree, theta, q, M):
+    """Full symmetric mass matrices M (n_t, nv, nv)."""
+    n_t, n = q.shape
+    nv = M.shape[1]
+    chunks = min(n_t, 64)
+    for chunk in prange(chunks):
+        w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
+        for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
+            row = theta[t if theta.shape[0] > 1 else 0]
+            place(tree, q[t], w.body)
+            weigh(tree, row, w.body)
+            mass_matrix(tree, row, w.body, w.M)
+            for i in range(nv):
+                for j in range(i + 1):
+                    M[t, i, j] = w.M[i, j]
+                    M[t, j, i] = w.M[i, j]

@@ -1,0 +1,171 @@
+"""Regressors: the equations of motion as a matrix times theta, compiled.
+
+    tau = Y(q, v, a) theta
+
+The wrench of link i about its own origin, in its own axes, is linear in pi_i:
+
+    f = m a + ([α]× + [ω]×²) h
+    n = h × a + I α + ω × I ω
+
+with a the acceleration of the origin minus gravity. The row of a joint above link i is the power
+of that wrench on the joint's unit twist, seen from link i.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from bodysense.robot._kernels.friction import friction_basis, smooth_sign
+from bodysense.robot._kernels.jit import entry, inlined
+from bodysense.robot._kernels.tree import (
+    ACC,
+    AXIS,
+    DYNAMICS_WIDTH,
+    POS,
+    ROT,
+    TWIST,
+    make_scratch,
+    move,
+    place,
+)
+
+
+@inlined
+def rotate_back(b, j, x, y, z):
+    """R_jᵀ (x, y, z): base coordinates to those of body j."""
+    return (
+        b[j, ROT] * x + b[j, ROT + 3] * y + b[j, ROT + 6] * z,
+        b[j, ROT + 1] * x + b[j, ROT + 4] * y + b[j, ROT + 7] * z,
+        b[j, ROT + 2] * x + b[j, ROT + 5] * y + b[j, ROT + 8] * z,
+    )
+
+
+@inlined
+def local_motion(b, i, m):
+    """Write ω, α and the acceleration of body i's origin, in its own axes, into m (9,)."""
+    x, y, z = b[i, POS], b[i, POS + 1], b[i, POS + 2]
+    w0, w1, w2 = b[i, TWIST + 3], b[i, TWIST + 4], b[i, TWIST + 5]
+    # velocity and spatial acceleration at the body's origin instead of the base's
+    v0 = b[i, TWIST] + w1 * z - w2 * y
+    v1 = b[i, TWIST + 1] + w2 * x - w0 * z
+    v2 = b[i, TWIST + 2] + w0 * y - w1 * x
+    a0 = b[i, ACC] + b[i, ACC + 4] * z - b[i, ACC + 5] * y + w1 * v2 - w2 * v1
+    a1 = b[i, ACC + 1] + b[i, ACC + 5] * x - b[i, ACC + 3] * z + w2 * v0 - w0 * v2
+    a2 = b[i, ACC + 2] + b[i, ACC + 3] * y - b[i, ACC + 4] * x + w0 * v1 - w1 * v0
+    m[0], m[1], m[2] = rotate_back(b, i, w0, w1, w2)
+    m[3], m[4], m[5] = rotate_back(b, i, b[i, ACC + 3], b[i, ACC + 4], b[i, ACC + 5])
+    m[6], m[7], m[8] = rotate_back(b, i, a0, a1, a2)
+
+
+@inlined
+def wrench_row(b, i, j, m, Y, r, c):
+    """Write ten entries of row r, from column c: power of link i's wrench on the twist of axis j.
+
+    `m` holds ω, α, a of the link (see `local_motion`).
+    """
+    x, y, z = b[i, POS], b[i, POS + 1], b[i, POS + 2]
+    k0, k1, k2 = b[j, AXIS + 3], b[j, AXIS + 4], b[j, AXIS + 5]
+    l0 = b[j, AXIS] + k1 * z - k2 * y  # the twist at the link's origin
+    l1 = b[j, AXIS + 1] + k2 * x - k0 * z
+    l2 = b[j, AXIS + 2] + k0 * y - k1 * x
+    s0, s1, s2 = rotate_back(b, i, l0, l1, l2)
+    s3, s4, s5 = rotate_back(b, i, k0, k1, k2)
+    w0, w1, w2 = m[0], m[1], m[2]
+    b0, b1, b2 = m[3], m[4], m[5]
+    a0, a1, a2 = m[6], m[7], m[8]
+    Y[r, c] = s0 * a0 + s1 * a1 + s2 * a2
+    # sᵀ([α]× + [ω]×²) and the moment h × a · s_angular = h · (a × s_angular)
+    ww = w0 * w0 + w1 * w1 + w2 * w2
+    sw = s0 * w0 + s1 * w1 + s2 * w2
+    Y[r, c + 1] = s1 * b2 - s2 * b1 + sw * w0 - ww * s0 + a1 * s5 - a2 * s4
+    Y[r, c + 2] = s2 * b0 - s0 * b2 + sw * w1 - ww * s1 + a2 * s3 - a0 * s5
+    Y[r, c + 3] = s0 * b1 - s1 * b0 + sw * w2 - ww * s2 + a0 * s4 - a1 * s3
+    # s_angular · (I α + ω × I ω) = s · I α + (s × ω) · I ω
+    u0 = s4 * w2 - s5 * w1
+    u1 = s5 * w0 - s3 * w2
+    u2 = s3 * w1 - s4 * w0
+    Y[r, c + 4] = s3 * b0 + u0 * w0
+    Y[r, c + 5] = s3 * b1 + s4 * b0 + u0 * w1 + u1 * w0
+    Y[r, c + 6] = s4 * b1 + u1 * w1
+    Y[r, c + 7] = s3 * b2 + s5 * b0 + u0 * w2 + u2 * w0
+    Y[r, c + 8] = s4 * b2 + s5 * b1 + u1 * w2 + u2 * w1
+    Y[r, c + 9] = s5 * b2 + u2 * w2
+
+
+@inlined
+def regressor(tree, v, a, w, Y):
+    """Write the entries of Y (nv, layout.size) that are not zero by structure.
+
+    These are the same in every sample, so zeroing Y once is the caller's job. Needs
+    `place` and `move` with accelerations before.
+    """
+    b, m = w.body, w.motion
+    n = tree.parent.size
+    base = 6 * tree.floating
+    for i in range(n + tree.floating):
+        c = 10 * (i + tree.floating)
+        if i == n:  # the base is the first link, and its coordinates are its own
+            c = 0
+        local_motion(b, i, m)
+        j = i if i < n else -1
+        while j >= 0:
+            wrench_row(b, i, j, m, Y, base + j, c)
+            j = tree.parent[j]
+        for e in range(base):
+            wrench_row(b, i, n + e, m, Y, e, c)
+    drive_columns(tree, v, a, w, Y)
+
+
+@inlined
+def drive_columns(tree, v, a, w, Y):
+    """Write the columns of rotors, friction and coupled motors (the rest of their rows is 0)."""
+    n = tree.parent.size
+    base = 6 * tree.floating
+    n_terms = tree.term.size
+    start = 10 * (n + tree.floating)
+    for j in range(n):
+        Y[base + j, start + j] = a[base + j]
+        friction_basis(tree, j, v[base + j], w.phi, w.dphi)
+        for k in range(n_terms):
+            Y[base + j, start + n * (1 + k) + j] = w.phi[k]
+    start += n * (1 + n_terms)
+    for k in range(tree.coupled_term.size):
+        code = tree.coupled_term[k]
+        total = 0.0
+        for j in range(n):
+            total += tree.coupling[k, j] * (a[base + j] if code == 0 else v[base + j])
+        if code == 2:
+            total, _ = smooth_sign(total, tree.shape[tree.coupled_motor[k], 0])
+        for j in range(n):
+            c = tree.coupling[k, j]
+            own = 0.0
+            if code == 0:
+                own = c * a[base + j]
+            elif code == 1:
+                own = c * v[base + j]
+            Y[base + j, start + k] = c * (total - own)
+
+
+@entry
+def regressor_batch(tree, q, v, a, g, columns, out):
+    """Y (n_t, nv, n_columns) of n_t samples, reduced to the given columns of theta.
+
+    An empty `columns` keeps all of them; then `out` must come zeroed.
+    """
+    n_t, n = q.shape
+    size = 10 * (n + tree.floating) + n * (1 + tree.term.size) + tree.coupled_term.size
+    chunks = min(n_t, 64)
+    for chunk in prange(chunks):
+        w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
+        full = np.zeros((v.shape[1], size if columns.size > 0 else 0))
+        for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
+            place(tree, q[t], w.body)
+            move(tree, v[t], a[t], True, g[t], w.body)
+            if columns.size == 0:
+                regressor(tree, v[t], a[t], w, out[t])
+            else:
+                regressor(tree, v[t], a[t], w, full)
+                for r in range(full.shape[0]):
+                    for k in range(columns.size):
+                        out[t, r, k] = full[r, columns[k]]

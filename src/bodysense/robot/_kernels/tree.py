@@ -1,0 +1,298 @@
+"""Sweeps over a robot's tree on plain arrays, compiled: kinematics, inertias and forces.
+
+Everything is expressed in the frame of the base (the world, for a fixed base) about its origin,
+so that sweeps over the tree add instead of transform: composite inertias and forces of a subtree
+are plain sums. Spatial vectors are linear first. Functions allocate nothing: the caller owns the
+scratch (`Scratch`), so that the same source can run one thread a run on any target. Parameters
+enter linearly as theta, physical or not: no division by a mass anywhere.
+
+The inertia of body j in base coordinates is ten numbers: m, h (3), I (xx, xy, yy, xz, yz, zz).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from bodysense.robot._kernels.jit import inlined
+from bodysense.spatial.arrays import Array
+
+# Columns of a row of `Scratch.body`. One array for all of it, so that the compiler can tell apart
+# what it writes from what it reads.
+ROT = 0  # (9) R_base_body, row-major
+POS = 9  # (3) origin
+AXIS = 12  # (6) the joint's axis as a twist
+TWIST = 18  # (6)
+ACC = 24  # (6) spatial acceleration minus gravity
+INERTIA = 30  # (10) of the body, then of its subtree
+FORCE = 40  # (6) on the body, then on its subtree
+DYNAMICS_WIDTH = 46
+DTWIST = 46  # (6) change of the twist by q_j, for the bodies from j on
+DACC_Q = 52  # (6) change of the acceleration by q_j
+DACC_V = 58  # (6) change of the acceleration by v_j
+DFORCE_Q = 64  # (6) change of the subtree's force by q_j
+DFORCE_V = 70  # (6) change of the subtree's force by v_j
+RATE = 76  # (36) rate of the inertia of the body, then of its subtree, row-major
+DERIVATIVES_WIDTH = 112
+
+
+class Scratch(NamedTuple):
+    """Working memory of one thread for one robot."""
+
+    body: Array  # (n + 6, width): bodies, then the base; rows n … n + 5 hold its unit twists too
+    M: Array  # (nv, nv) mass matrix, lower triangle, then its factors
+    bias: Array  # (nv,)
+    phi: Array  # (n_terms,) friction terms of one joint
+    dphi: Array  # (n_terms,) their derivatives
+    motion: Array  # (9,) angular velocity, angular acceleration, acceleration of one body
+
+
+@njit(cache=True)
+def make_scratch(n, floating, n_terms, width):
+    """Allocate the working memory of one thread."""
+    nv = n + 6 * floating
+    body = np.zeros((n + 6, width))
+    for e in range(6):
+        body[n + e, AXIS + e] = 1.0
+    for e in range(3):
+        body[n, ROT + 4 * e] = 1.0
+    n_terms = max(1, n_terms)
+    return Scratch(
+        body, np.zeros((nv, nv)), np.zeros(nv), np.zeros(n_terms), np.zeros(n_terms), np.zeros(9)
+    )
+
+
+@inlined
+def place(tree, q, b):
+    """Pose and axis of every body from the joint coordinates q (n,)."""
+    # The pose of the body before is kept in registers: most parents are just before their
+    # children, and memory that was just written is slow to read.
+    r0, r1, r2, r3, r4, r5, r6, r7, r8 = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0
+    x, y, z = 0.0, 0.0, 0.0
+    for j in range(tree.parent.size):
+        p = tree.parent[j]
+        if p < 0:
+            r0, r1, r2, r3, r4, r5, r6, r7, r8 = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0
+            x, y, z = 0.0, 0.0, 0.0
+        elif p != j - 1:
+            r0, r1, r2 = b[p, ROT], b[p, ROT + 1], b[p, ROT + 2]
+            r3, r4, r5 = b[p, ROT + 3], b[p, ROT + 4], b[p, ROT + 5]
+            r6, r7, r8 = b[p, ROT + 6], b[p, ROT + 7], b[p, ROT + 8]
+            x, y, z = b[p, POS], b[p, POS + 1], b[p, POS + 2]
+        B = tree.rotation
+        k0, k1, k2 = tree.axis[j, 0], tree.axis[j, 1], tree.axis[j, 2]
+        d0, d1, d2 = tree.position[j, 0], tree.position[j, 1], tree.position[j, 2]
+        c, s = 1.0, 0.0
+        if tree.prismatic[j] == 0:
+            c, s = math.cos(q[j]), math.sin(q[j])
+        else:  # slide along the axis
+            d0 += (B[j, 0, 0] * k0 + B[j, 0, 1] * k1 + B[j, 0, 2] * k2) * q[j]
+            d1 += (B[j, 0, 3] * k0 + B[j, 0, 4] * k1 + B[j, 0, 5] * k2) * q[j]
+            d2 += (B[j, 0, 6] * k0 + B[j, 0, 7] * k1 + B[j, 0, 8] * k2) * q[j]
+        l0 = B[j, 0, 0] + c * B[j, 1, 0] + s * B[j, 2, 0]
+        l1 = B[j, 0, 1] + c * B[j, 1, 1] + s * B[j, 2, 1]
+        l2 = B[j, 0, 2] + c * B[j, 1, 2] + s * B[j, 2, 2]
+        l3 = B[j, 0, 3] + c * B[j, 1, 3] + s * B[j, 2, 3]
+        l4 = B[j, 0, 4] + c * B[j, 1, 4] + s * B[j, 2, 4]
+        l5 = B[j, 0, 5] + c * B[j, 1, 5] + s * B[j, 2, 5]
+        l6 = B[j, 0, 6] + c * B[j, 1, 6] + s * B[j, 2, 6]
+        l7 = B[j, 0, 7] + c * B[j, 1, 7] + s * B[j, 2, 7]
+        l8 = B[j, 0, 8] + c * B[j, 1, 8] + s * B[j, 2, 8]
+        x += r0 * d0 + r1 * d1 + r2 * d2
+        y += r3 * d0 + r4 * d1 + r5 * d2
+        z += r6 * d0 + r7 * d1 + r8 * d2
+        r0, r1, r2 = (
+            r0 * l0 + r1 * l3 + r2 * l6,
+            r0 * l1 + r1 * l4 + r2 * l7,
+            r0 * l2 + r1 * l5 + r2 * l8,
+        )
+        r3, r4, r5 = (
+            r3 * l0 + r4 * l3 + r5 * l6,
+            r3 * l1 + r4 * l4 + r5 * l7,
+            r3 * l2 + r4 * l5 + r5 * l8,
+        )
+        r6, r7, r8 = (
+            r6 * l0 + r7 * l3 + r8 * l6,
+            r6 * l1 + r7 * l4 + r8 * l7,
+            r6 * l2 + r7 * l5 + r8 * l8,
+        )
+        b[j, ROT], b[j, ROT + 1], b[j, ROT + 2] = r0, r1, r2
+        b[j, ROT + 3], b[j, ROT + 4], b[j, ROT + 5] = r3, r4, r5
+        b[j, ROT + 6], b[j, ROT + 7], b[j, ROT + 8] = r6, r7, r8
+        b[j, POS], b[j, POS + 1], b[j, POS + 2] = x, y, z
+        a0 = r0 * k0 + r1 * k1 + r2 * k2
+        a1 = r3 * k0 + r4 * k1 + r5 * k2
+        a2 = r6 * k0 + r7 * k1 + r8 * k2
+        if tree.prismatic[j] == 0:  # velocity at the base's origin: o × k
+            b[j, AXIS] = y * a2 - z * a1
+            b[j, AXIS + 1] = z * a0 - x * a2
+            b[j, AXIS + 2] = x * a1 - y * a0
+            b[j, AXIS + 3], b[j, AXIS + 4], b[j, AXIS + 5] = a0, a1, a2
+        else:
+            b[j, AXIS], b[j, AXIS + 1], b[j, AXIS + 2] = a0, a1, a2
+            b[j, AXIS + 3], b[j, AXIS + 4], b[j, AXIS + 5] = 0.0, 0.0, 0.0
+
+
+@inlined
+def move(tree, v, a, with_acceleration, g, b):
+    """Twist and acceleration of every body and the base; needs `place`.
+
+    V_j = V_p + S_j v_j,   A_j = A_p + V_p × S_j v_j + S_j a_j
+
+    Gravity g, in base coordinates, is subtracted from the base's acceleration. Without
+    acceleration the terms in `a` are left out, which gives the bias of the equations of motion.
+    """
+    n = tree.parent.size
+    base = 6 * tree.floating
+    for e in range(6):
+        b[n, TWIST + e] = v[e] if base > 0 else 0.0
+        b[n, ACC + e] = a[e] if base > 0 and with_acceleration else 0.0
+    for e in range(3):
+        b[n, ACC + e] -= g[e]
+    v0 = v1 = v2 = v3 = v4 = v5 = 0.0
+    a0 = a1 = a2 = a3 = a4 = a5 = 0.0
+    for j in range(n):
+        p = tree.parent[j] if tree.parent[j] >= 0 else n
+        if p != j - 1:  # otherwise the parent's motion is still in registers
+            v0, v1, v2 = b[p, TWIST], b[p, TWIST + 1], b[p, TWIST + 2]
+            v3, v4, v5 = b[p, TWIST + 3], b[p, TWIST + 4], b[p, TWIST + 5]
+            a0, a1, a2 = b[p, ACC], b[p, ACC + 1], b[p, ACC + 2]
+            a3, a4, a5 = b[p, ACC + 3], b[p, ACC + 4], b[p, ACC + 5]
+        u = v[base + j]
+        s0, s1, s2 = b[j, AXIS] * u, b[j, AXIS + 1] * u, b[j, AXIS + 2] * u
+        s3, s4, s5 = b[j, AXIS + 3] * u, b[j, AXIS + 4] * u, b[j, AXIS + 5] * u
+        a0 += v4 * s2 - v5 * s1 + v1 * s5 - v2 * s4
+        a1 += v5 * s0 - v3 * s2 + v2 * s3 - v0 * s5
+        a2 += v3 * s1 - v4 * s0 + v0 * s4 - v1 * s3
+        a3 += v4 * s5 - v5 * s4
+        a4 += v5 * s3 - v3 * s5
+        a5 += v3 * s4 - v4 * s3
+        if with_acceleration:
+            u = a[base + j]
+            a0 += b[j, AXIS] * u
+            a1 += b[j, AXIS + 1] * u
+            a2 += b[j, AXIS + 2] * u
+            a3 += b[j, AXIS + 3] * u
+            a4 += b[j, AXIS + 4] * u
+            a5 += b[j, AXIS + 5] * u
+        v0, v1, v2, v3, v4, v5 = v0 + s0, v1 + s1, v2 + s2, v3 + s3, v4 + s4, v5 + s5
+        b[j, TWIST], b[j, TWIST + 1], b[j, TWIST + 2] = v0, v1, v2
+        b[j, TWIST + 3], b[j, TWIST + 4], b[j, TWIST + 5] = v3, v4, v5
+        b[j, ACC], b[j, ACC + 1], b[j, ACC + 2] = a0, a1, a2
+        b[j, ACC + 3], b[j, ACC + 4], b[j, ACC + 5] = a3, a4, a5
+
+
+@inlined
+def weigh(tree, theta, b):
+    """Inertia of every body and the base, in base coordinates about the base's origin.
+
+    Needs `place`. A fixed base weighs nothing: what it is made of does not matter.
+    """
+    n = tree.parent.size
+    for e in range(10):
+        b[n, INERTIA + e] = theta[e] if tree.floating == 1 else 0.0
+    for j in range(n):
+        t = 10 * (tree.floating + j)
+        r0, r1, r2 = b[j, ROT], b[j, ROT + 1], b[j, ROT + 2]
+        r3, r4, r5 = b[j, ROT + 3], b[j, ROT + 4], b[j, ROT + 5]
+        r6, r7, r8 = b[j, ROT + 6], b[j, ROT + 7], b[j, ROT + 8]
+        x, y, z = b[j, POS], b[j, POS + 1], b[j, POS + 2]
+        m = theta[t]
+        h0 = r0 * theta[t + 1] + r1 * theta[t + 2] + r2 * theta[t + 3]
+        h1 = r3 * theta[t + 1] + r4 * theta[t + 2] + r5 * theta[t + 3]
+        h2 = r6 * theta[t + 1] + r7 * theta[t + 2] + r8 * theta[t + 3]
+        xx, xy, yy = theta[t + 4], theta[t + 5], theta[t + 6]
+        xz, yz, zz = theta[t + 7], theta[t + 8], theta[t + 9]
+        # rows of R I
+        i00, i01, i02 = r0 * xx + r1 * xy + r2 * xz, r0 * xy + r1 * yy + r2 * yz, r0 * xz + r1 * yz + r2 * zz
+        i10, i11, i12 = r3 * xx + r4 * xy + r5 * xz, r3 * xy + r4 * yy + r5 * yz, r3 * xz + r4 * yz + r5 * zz
+        i20, i21, i22 = r6 * xx + r7 * xy + r8 * xz, r6 * xy + r7 * yy + r8 * yz, r6 * xz + r7 * yz + r8 * zz
+        # parallel axes with h about the body's origin: 2(o·h) + m o² on the diagonal,
+        # minus (o hᵀ + h oᵀ + m o oᵀ)
+        dot = 2.0 * (x * h0 + y * h1 + z * h2) + m * (x * x + y * y + z * z)
+        u0, u1, u2 = h0 + m * x, h1 + m * y, h2 + m * z
+        b[j, INERTIA] = m
+        b[j, INERTIA + 1], b[j, INERTIA + 2], b[j, INERTIA + 3] = u0, u1, u2
+        b[j, INERTIA + 4] = i00 * r0 + i01 * r1 + i02 * r2 + dot - x * h0 - u0 * x
+        b[j, INERTIA + 5] = i00 * r3 + i01 * r4 + i02 * r5 - x * h1 - u0 * y
+        b[j, INERTIA + 6] = i10 * r3 + i11 * r4 + i12 * r5 + dot - y * h1 - u1 * y
+        b[j, INERTIA + 7] = i00 * r6 + i01 * r7 + i02 * r8 - x * h2 - u0 * z
+        b[j, INERTIA + 8] = i10 * r6 + i11 * r7 + i12 * r8 - y * h2 - u1 * z
+        b[j, INERTIA + 9] = i20 * r6 + i21 * r7 + i22 * r8 + dot - z * h2 - u2 * z
+
+
+@inlined
+def push(b, j):
+    """F_j = I A + V ×* I V of body j alone."""
+    m, h0, h1, h2 = b[j, INERTIA], b[j, INERTIA + 1], b[j, INERTIA + 2], b[j, INERTIA + 3]
+    xx, xy, yy = b[j, INERTIA + 4], b[j, INERTIA + 5], b[j, INERTIA + 6]
+    xz, yz, zz = b[j, INERTIA + 7], b[j, INERTIA + 8], b[j, INERTIA + 9]
+    v0, v1, v2, v3, v4, v5 = (
+        b[j, TWIST],
+        b[j, TWIST + 1],
+        b[j, TWIST + 2],
+        b[j, TWIST + 3],
+        b[j, TWIST + 4],
+        b[j, TWIST + 5],
+    )
+    a0, a1, a2, a3, a4, a5 = (
+        b[j, ACC],
+        b[j, ACC + 1],
+        b[j, ACC + 2],
+        b[j, ACC + 3],
+        b[j, ACC + 4],
+        b[j, ACC + 5],
+    )
+    # momentum, linear and angular
+    p0 = m * v0 + v4 * h2 - v5 * h1
+    p1 = m * v1 + v5 * h0 - v3 * h2
+    p2 = m * v2 + v3 * h1 - v4 * h0
+    l0 = xx * v3 + xy * v4 + xz * v5 + h1 * v2 - h2 * v1
+    l1 = xy * v3 + yy * v4 + yz * v5 + h2 * v0 - h0 * v2
+    l2 = xz * v3 + yz * v4 + zz * v5 + h0 * v1 - h1 * v0
+    b[j, FORCE] = m * a0 + a4 * h2 - a5 * h1 + v4 * p2 - v5 * p1
+    b[j, FORCE + 1] = m * a1 + a5 * h0 - a3 * h2 + v5 * p0 - v3 * p2
+    b[j, FORCE + 2] = m * a2 + a3 * h1 - a4 * h0 + v3 * p1 - v4 * p0
+    inner0 = xx * a3 + xy * a4 + xz * a5 + h1 * a2 - h2 * a1
+    inner1 = xy * a3 + yy * a4 + yz * a5 + h2 * a0 - h0 * a2
+    inner2 = xz * a3 + yz * a4 + zz * a5 + h0 * a1 - h1 * a0
+    b[j, FORCE + 3] = inner0 + v4 * l2 - v5 * l1 + v1 * p2 - v2 * p1
+    b[j, FORCE + 4] = inner1 + v5 * l0 - v3 * l2 + v2 * p0 - v0 * p2
+    b[j, FORCE + 5] = inner2 + v3 * l1 - v4 * l0 + v0 * p1 - v1 * p0
+
+
+@inlined
+def lift(b, j, k):
+    """F_j = I_j S_k: the force that a unit acceleration along axis k asks of body j's inertia."""
+    m, h0, h1, h2 = b[j, INERTIA], b[j, INERTIA + 1], b[j, INERTIA + 2], b[j, INERTIA + 3]
+    s0, s1, s2, s3, s4, s5 = (
+        b[k, AXIS],
+        b[k, AXIS + 1],
+        b[k, AXIS + 2],
+        b[k, AXIS + 3],
+        b[k, AXIS + 4],
+        b[k, AXIS + 5],
+    )
+    xy, xz, yz = b[j, INERTIA + 5], b[j, INERTIA + 7], b[j, INERTIA + 8]
+    b[j, FORCE] = m * s0 + s4 * h2 - s5 * h1
+    b[j, FORCE + 1] = m * s1 + s5 * h0 - s3 * h2
+    b[j, FORCE + 2] = m * s2 + s3 * h1 - s4 * h0
+    b[j, FORCE + 3] = b[j, INERTIA + 4] * s3 + xy * s4 + xz * s5 + h1 * s2 - h2 * s1
+    b[j, FORCE + 4] = xy * s3 + b[j, INERTIA + 6] * s4 + yz * s5 + h2 * s0 - h0 * s2
+    b[j, FORCE + 5] = xz * s3 + yz * s4 + b[j, INERTIA + 9] * s5 + h0 * s1 - h1 * s0
+
+
+@inlined
+def project(b, i, j):
+    """S_iᵀ F_j."""
+    return (
+        b[i, AXIS] * b[j, FORCE]
+        + b[i, AXIS + 1] * b[j, FORCE + 1]
+        + b[i, AXIS + 2] * b[j, FORCE + 2]
+        + b[i, AXIS + 3] * b[j, FORCE + 3]
+        + b[i, AXIS + 4] * b[j, FORCE + 4]
+        + b[i, AXIS + 5] * b[j, FORCE + 5]
+    )

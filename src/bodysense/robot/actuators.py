@@ -1,0 +1,130 @@
+"""Motors, gears and what couples them to the joints.
+
+Reduced motor coordinates are motor angles divided by the gear ratio. Motors may move more than
+one joint (a wrist whose last motor sits before the fifth joint): with the coupling matrix C,
+
+    q_reduced = C q,        tau = Cᵀ tau_reduced,
+
+the second following from the first since both sides carry the same power. Raw motor quantities:
+
+    q_motor = diag(gear_ratio) C (q - q_zero),      tau = Cᵀ diag(gear_ratio) tau_motor
+    tau_reduced = diag(drive_gain) i
+
+A motor k whose row c of C has more than one entry adds to the joint torques
+
+    Iam (c cᵀ - diag(c cᵀ)) a + Fvm (c cᵀ - diag(c cᵀ)) v + Fcm c s(cᵀ v)
+
+What of its inertia and viscous friction falls on the joints' own axes is counted in their Ia and
+Fv: the usual lumped form, so that the published TX40 values can be used as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import BodysenseError, ShapeError, unknown_name
+from bodysense.spatial.arrays import Array, as_array, read_only
+
+COUPLED_TERMS = ("Iam", "Fvm", "Fcm")
+"""Prefixes of the parameters that a coupled motor can have: inertia, viscous, Coulomb."""
+
+
+@dataclass(frozen=True)
+class Actuators:
+    """The drives of a robot, one motor a joint.
+
+    Attributes:
+        gear_ratio: (n,) motor turns a joint turn, negative where the motor turns the other way.
+        drive_gain: (n,) torque at the joint a unit of drive signal, N·m/A or what the log has.
+        coupling: (n, n) C above, ones on its diagonal, read-only.
+        coupled_terms: which parameters a coupled motor has, out of `COUPLED_TERMS`.
+    """
+
+    gear_ratio: Array
+    drive_gain: Array
+    coupling: Array
+    coupled_terms: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        n_joints: int,
+        *,
+        gear_ratio: ArrayLike = 1.0,
+        drive_gain: ArrayLike = 1.0,
+        coupling: ArrayLike | None = None,
+        coupled_terms: tuple[str, ...] = ("Fvm", "Fcm"),
+    ) -> Actuators:
+        """Build the drives of `n_joints` joints from numbers or one value a joint."""
+        ratio = _one_each(gear_ratio, n_joints, "gear_ratio")
+        if (ratio == 0.0).any():
+            raise ShapeError(
+                f"gear_ratio of joint {int(np.argmin(np.abs(ratio))) + 1} is zero: give motor "
+                "turns per joint turn, 1 for a direct drive."
+            )
+        gain = _one_each(drive_gain, n_joints, "drive_gain")
+        matrix = np.eye(n_joints) if coupling is None else coupling
+        matrix = as_array(matrix, (n_joints, n_joints), "coupling")
+        if (np.diag(matrix) != 1.0).any():
+            raise BodysenseError(
+                "coupling must have ones on its diagonal: rows are motors in reduced "
+                "coordinates, put the gear ratio into gear_ratio."
+            )
+        if abs(np.linalg.det(matrix)) < 1e-9:
+            raise BodysenseError("coupling is singular: every joint needs a motor that moves it.")
+        for term in coupled_terms:
+            if term not in COUPLED_TERMS:
+                raise unknown_name("coupled term", term, COUPLED_TERMS)
+        terms = tuple(term for term in COUPLED_TERMS if term in coupled_terms)
+        uncoupled = np.array_equal(matrix, np.eye(n_joints))
+        return cls(
+            read_only(ratio), read_only(gain), read_only(matrix), () if uncoupled else terms
+        )
+
+    @property
+    def n_joints(self) -> int:
+        """Number of joints, and of motors."""
+        return int(self.gear_ratio.size)
+
+    @property
+    def coupled_motors(self) -> tuple[int, ...]:
+        """Motors (0-based) that move more than one joint."""
+        return tuple(k for k, row in enumerate(self.coupling) if np.count_nonzero(row) > 1)
+
+    @property
+    def coupled(self) -> tuple[tuple[str, int], ...]:
+        """Prefix and motor of every coupling parameter, in the order of theta."""
+        return tuple((term, k) for k in self.coupled_motors for term in self.coupled_terms)
+
+    @property
+    def motor_from_joint(self) -> Array:
+        """(n, n) R of ``q_motor = R (q - q_zero)``; joint torques are ``tau = Rᵀ tau_motor``."""
+        return self.gear_ratio[:, None] * self.coupling
+
+    def joint_positions(self, q_motor: ArrayLike, q_zero: ArrayLike = 0.0) -> Array:
+        """(n_t, n) joint angles from (n_t, n) motor angles: ``q_zero + R⁻¹ q_motor``."""
+        q = as_array(q_motor, (None, self.n_joints), "q_motor")
+        joint: Array = np.linalg.solve(self.motor_from_joint, q.T).T + q_zero
+        return joint
+
+    def joint_torques(self, tau_motor: ArrayLike) -> Array:
+        """(n_t, n) joint torques from (n_t, n) torques at the motor shafts: ``Rᵀ tau_motor``."""
+        tau = as_array(tau_motor, (None, self.n_joints), "tau_motor")
+        joint: Array = tau @ self.motor_from_joint
+        return joint
+
+    def drive_torques(self, signal: ArrayLike) -> Array:
+        """(n_t, n) joint torques from (n_t, n) drive signals: ``Cᵀ diag(drive_gain) i``."""
+        i = as_array(signal, (None, self.n_joints), "drive signal")
+        joint: Array = (i * self.drive_gain) @ self.coupling
+        return joint
+
+
+def _one_each(value: ArrayLike, n: int, name: str) -> Array:
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape == ():
+        array = np.full(n, float(array))
+    return as_array(array, (n,), name)

@@ -1,0 +1,267 @@
+"""Base parameters: the combinations of theta that the motion can tell apart.
+
+Columns of the regressor are linearly dependent, so that only combinations are identifiable:
+
+    Y theta = Y_base theta_base,     theta_base = theta_ind + K theta_dep          thesis eq (9)
+
+where `theta_ind` are the parameters that are kept and `theta_dep` those regrouped into them.
+Together with `theta_dep` the map is a bijection (thesis eqs (10) and (11)):
+
+    (theta_base, theta_dep) <-> theta.
+
+Which parameters are kept is a matter of taste; here it is a fixed order of preference, so that
+the result does not change from run to run and reads as in textbooks (Khalil and Dombre): a
+parameter is kept unless it depends on those before it.
+
+1. friction and coupling coefficients, by which nothing else moves;
+2. all ten parameters of a floating base, mass first: its mass then stands for the total mass;
+3. for all links, base to tip, kind by kind: the moment of inertia about the joint's own axis, the
+   products of inertia, one transverse moment of inertia, the transverse first moments;
+4. what is usually regrouped: rotor inertias, the other transverse moment of inertia, the first
+   moment along the axis, and last the mass.
+
+The rank is decided numerically on a regressor at random states. Columns that are zero up to
+rounding are set aside first, by comparison with the largest entry that the same kind of parameter
+could have caused; scaling columns before that would turn rounding errors into parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import qr, solve_triangular
+
+from bodysense.robot.layout import ParameterLayout
+from bodysense.robot.regressors import torque_regressor
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array, as_array
+
+Rows = Literal["all", "base", "joints"]
+
+_DEPENDENT = 1e-9
+"""A column is dependent when its part that is new is smaller than this fraction of it."""
+_VANISHING = 1e-11
+"""A column is absent when it is smaller than this fraction of the largest one of its kind."""
+
+
+@dataclass(frozen=True)
+class BaseParameters:
+    """The identifiable combinations of a robot's parameters.
+
+    Attributes:
+        layout: names of the full vector theta.
+        independent: (b,) places in theta of the kept parameters, ascending.
+        dependent: (p - b,) places of all others, ascending; those without any effect included.
+        K: (b, p - b) dependency matrix of eq (9).
+        gap: smallest accepted over largest rejected relative residual: how clear the rank was.
+    """
+
+    layout: ParameterLayout
+    independent: NDArray[np.int64]
+    dependent: NDArray[np.int64]
+    K: Array
+    gap: float
+
+    @property
+    def size(self) -> int:
+        """Number b of base parameters."""
+        return int(self.independent.size)
+
+    @property
+    def n_inertial(self) -> int:
+        """How many of the kept parameters are inertial parameters of links."""
+        return int((self.independent < self.layout.n_inertial).sum())
+
+    @property
+    def n_rotor(self) -> int:
+        """How many of the kept parameters are rotor inertias."""
+        return int((self.independent < self.layout.rotor.stop).sum()) - self.n_inertial
+
+    @property
+    def n_friction(self) -> int:
+        """How many of the kept parameters are friction and coupling coefficients."""
+        return self.size - self.n_inertial - self.n_rotor
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Each base parameter as a readable combination, e.g. ``ZZ1 + Ia1 + 0.0506 M2``.
+
+        Coefficients below 1e-6, which come from rounded angles in robot files, are not written.
+        """
+        names = self.layout.names
+        return tuple(
+            names[kept] + "".join(
+                _signed(coefficient, names[other])
+                for coefficient, other in zip(self.K[row], self.dependent, strict=True)
+                if abs(coefficient) > 1e-6
+            )
+            for row, kept in enumerate(self.independent)
+        )
+
+    @cached_property
+    def unidentifiable(self) -> tuple[str, ...]:
+        """Parameters without any effect on the measured rows."""
+        silent = ~self.K.any(axis=0)
+        return tuple(self.layout.names[k] for k in self.dependent[silent])
+
+    @cached_property
+    def regrouped(self) -> tuple[str, ...]:
+        """Parameters that only show within the combination that they are regrouped into."""
+        heard = self.K.any(axis=0)
+        return tuple(self.layout.names[k] for k in self.dependent[heard])
+
+    @cached_property
+    def alone(self) -> tuple[str, ...]:
+        """Parameters that can be identified as such: nothing is regrouped into them."""
+        single = ~self.K.any(axis=1)
+        return tuple(self.layout.names[k] for k in self.independent[single])
+
+    @cached_property
+    def mapping(self) -> Array:
+        """(b, p) matrix of theta_base = mapping @ theta, eq (9)."""
+        matrix = np.zeros((self.size, self.layout.size))
+        matrix[np.arange(self.size), self.independent] = 1.0
+        matrix[:, self.dependent] = self.K
+        return matrix
+
+    def to_base(self, theta: ArrayLike) -> Array:
+        """Map theta (…, p) to theta_base (…, b), eq (9)."""
+        values = self._full(theta)
+        base: Array = values[..., self.independent] + values[..., self.dependent] @ self.K.T
+        return base
+
+    def split(self, theta: ArrayLike) -> tuple[Array, Array]:
+        """Map theta (…, p) to (theta_base, theta_dep), eq (10)."""
+        values = self._full(theta)
+        return self.to_base(values), values[..., self.dependent]
+
+    def join(self, theta_base: ArrayLike, theta_dep: ArrayLike | None = None) -> Array:
+        """Map (theta_base, theta_dep) back to theta, eq (11); theta_dep is zero if not given.
+
+        With zeros the full vector moves just as the robot does, but it is usually unphysical:
+        fine for the kernels.
+        """
+        base = np.asarray(theta_base, dtype=np.float64)
+        base = as_array(base, (*base.shape[:-1], self.size), "theta_base")
+        rest = np.zeros((*base.shape[:-1], self.dependent.size))
+        if theta_dep is not None:
+            rest = as_array(theta_dep, rest.shape, "theta_dep")
+        theta = np.empty((*base.shape[:-1], self.layout.size))
+        theta[..., self.independent] = base - rest @ self.K.T
+        theta[..., self.dependent] = rest
+        return theta
+
+    def _full(self, theta: ArrayLike) -> Array:
+        values = np.asarray(theta, dtype=np.float64)
+        return as_array(values, (*values.shape[:-1], self.layout.size), "theta")
+
+
+def base_parameters(robot: Robot, *, rows: Rows = "all", base_link: str | None = None) -> BaseParameters:
+    """Find the base parameters of a robot.
+
+    Args:
+        robot: its geometry, friction law and couplings decide; the values of theta do not.
+        rows: for a floating base what is measured: all rows of the equations of motion, the
+            wrench on the base alone, or the joint torques alone.
+        base_link: the link on which the wrench is measured; does not change the result.
+    """
+    Y = _random_regressor(robot, rows, base_link)
+    return _from_regressor(robot.layout, Y, _preference(robot))
+
+
+def _random_regressor(robot: Robot, rows: Rows, base_link: str | None) -> Array:
+    rng = np.random.default_rng(0)
+    per_sample = {"all": robot.nv, "base": 6, "joints": robot.n_joints}[rows]
+    n_t = 20 + 3 * robot.layout.size // max(per_sample, 1)
+    q = rng.uniform(-np.pi, np.pi, (n_t, robot.nq))
+    if robot.floating_base:
+        q[:, 3:7] = rng.normal(size=(n_t, 4))
+        q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+    v, a = rng.normal(scale=2.0, size=(2, n_t, robot.nv))
+    Y = torque_regressor(robot, q, v, 2.0 * a, base_link=base_link)
+    chosen = {"all": slice(0, None), "base": slice(0, 6), "joints": slice(-robot.n_joints, None)}
+    return Y[:, chosen[rows]].reshape(-1, robot.layout.size)
+
+
+def _from_regressor(layout: ParameterLayout, Y: Array, order: NDArray[np.int64]) -> BaseParameters:
+    size = np.linalg.norm(Y, axis=0)
+    present = np.array([k for k in order if size[k] > _VANISHING * _largest_of_kind(layout, size, k)])
+    kept: list[int] = []
+    kept_residuals, rejected_residuals = [], [0.0]
+    # One plain QR makes the rest independent of the number of samples.
+    R = qr(Y[:, present] / size[present], mode="r")[0][: present.size] if present.size else Y[:0]
+    Q = np.empty((R.shape[0], present.size))
+    for k in range(present.size):
+        column = R[:, k].copy()
+        for _ in range(2):  # once more against rounding
+            column -= Q[:, : len(kept)] @ (Q[:, : len(kept)].T @ column)
+        residual = float(np.linalg.norm(column))
+        if residual > _DEPENDENT:
+            Q[:, len(kept)] = column / residual
+            kept.append(k)
+            kept_residuals.append(residual)
+        else:
+            rejected_residuals.append(residual)
+    independent = np.sort(present[kept]) if kept else np.zeros(0, dtype=np.int64)
+    dependent = np.setdiff1d(np.arange(layout.size), independent)
+    place = {int(parameter): k for k, parameter in enumerate(present)}
+    regrouped = [k for k, parameter in enumerate(dependent) if int(parameter) in place]
+    K = np.zeros((independent.size, dependent.size))
+    if regrouped:
+        columns_kept = [place[int(p)] for p in independent]
+        columns_dep = [place[int(dependent[k])] for k in regrouped]
+        q_kept, r_kept = qr(R[:, columns_kept], mode="economic")
+        X = solve_triangular(r_kept, q_kept.T @ R[:, columns_dep])
+        X *= size[dependent[regrouped]] / size[independent][:, None]
+        K[:, regrouped] = _clean(X)
+    gap = min(kept_residuals, default=1.0) / max(max(rejected_residuals), np.finfo(float).eps)
+    return BaseParameters(layout, independent, dependent, K, gap)
+
+
+def _largest_of_kind(layout: ParameterLayout, size: Array, k: int) -> float:
+    """Largest column of the same unit: columns of masses and of inertias must not be compared."""
+    if k >= layout.n_inertial:
+        return float(size[layout.n_inertial :].max())
+    kind = 0 if k % 10 == 0 else 1 if k % 10 < 4 else 2
+    same = [i for i in range(layout.n_inertial) if (0 if i % 10 == 0 else 1 if i % 10 < 4 else 2) == kind]
+    return float(size[same].max())
+
+
+def _preference(robot: Robot) -> NDArray[np.int64]:
+    layout = robot.layout
+    order = list(range(layout.rotor.stop, layout.size))
+    first = int(robot.floating_base)
+    order += list(range(10 * first))
+    # places in pi: first moments 1..3, moments of inertia by axis, products
+    moment = (4, 6, 9)
+    ranks = []
+    for j, axis in enumerate(robot.tree.axis):
+        own = int(np.argmax(np.abs(axis)))
+        one, two = (own + 1) % 3, (own + 2) % 3
+        kinds = [moment[own], 5, 7, 8, moment[one], 1 + one, 1 + two]
+        ranks.append([10 * (first + j) + k for k in kinds])
+    order += [place for kind in zip(*ranks, strict=True) for place in kind]
+    order += list(range(layout.rotor.start, layout.rotor.stop))
+    ranks = []
+    for j, axis in enumerate(robot.tree.axis):
+        own = int(np.argmax(np.abs(axis)))
+        ranks.append([10 * (first + j) + k for k in (moment[(own + 2) % 3], 1 + own, 0)])
+    order += [place for kind in zip(*ranks, strict=True) for place in kind]
+    return np.array(order, dtype=np.int64)
+
+
+def _clean(X: Array) -> Array:
+    """Remove rounding from coefficients, which are products of lengths, sines and cosines."""
+    cleaned = np.where(np.abs(X) < 1e-11, 0.0, X)
+    near = np.rint(cleaned)
+    return np.where(np.abs(cleaned - near) < 1e-11, near, cleaned)
+
+
+def _signed(coefficient: float, name: str) -> str:
+    sign = "+" if coefficient > 0 else "-"
+    size = f"{abs(coefficient):.3g}"
+    return f" {sign} {name}" if size == "1" else f" {sign} {size} {name}"

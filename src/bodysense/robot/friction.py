@@ -1,0 +1,244 @@
+"""Friction models: torque that opposes a joint's own motion.
+
+A model is a sum of terms, each a coefficient (identified, part of theta) times a fixed function
+of the joint velocity:
+
+    tau_f(v) = sum_k F_k phi_k(v; shape)
+
+The shape parameters (smoothing width, Stribeck velocity, …) are not identified linearly; they
+belong to the joint and stay fixed. LuGre adds a state z a joint; its steady state is Stribeck's
+curve, so that regressors treat it as Stribeck and only simulations see the state.
+
+    s(v) = sign(v) if width = 0, else tanh(v / width)
+    e(v) = exp(-|v / vs|^delta)
+
+| term | phi                    | meaning                                         |
+|------|------------------------|-------------------------------------------------|
+| Fv   | v                      | viscous, N·m·s/rad                              |
+| Fc   | s(v), or s(v)(1 - e)   | Coulomb, N·m (the second form beside Fs)        |
+| Fs   | s(v) e(v)              | static level of the Stribeck curve, N·m         |
+| Fo   | 1                      | offset, N·m (asymmetry, or a zero-torque error) |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import BodysenseError, ShapeError, unknown_name
+from bodysense.spatial.arrays import Array, as_array, read_only
+
+CustomBasis = Callable[[float, Array, Array, Array], None]
+
+_DEFAULTS = {"width": 0.0, "vs": 0.05, "delta": 2.0, "sigma0": 1.0e4, "sigma1": 1.0e2}
+
+
+@dataclass(frozen=True)
+class FrictionModel:
+    """The form of a friction law, the same for all joints of a robot.
+
+    Attributes:
+        name: as given to `friction_model` and in files.
+        terms: prefixes of the coefficients, one a term.
+        shape: names of the shape parameters, one column each of `Friction.shape`.
+        defaults: values of the shape parameters where none are given.
+        description: one line for tables.
+        custom: a numba-compiled ``basis(v, shape, phi, dphi)`` that writes the terms and their
+            derivatives by v; `None` for the built-in models, whose code is in the kernels.
+        address: of its C form, for the kernels; 0 for the built-in models.
+    """
+
+    name: str
+    terms: tuple[str, ...]
+    shape: tuple[str, ...] = ()
+    defaults: tuple[float, ...] = ()
+    description: str = ""
+    custom: CustomBasis | None = field(default=None, compare=False)
+    address: int = field(default=0, compare=False)
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the law has an internal state a joint (LuGre)."""
+        return "sigma0" in self.shape
+
+    def basis(self, v: ArrayLike, shape: Array) -> tuple[Array, Array]:
+        """Evaluate the terms of one joint and their derivatives.
+
+        Args:
+            v: (n,) velocities [rad/s].
+            shape: (len(self.shape),) shape parameters of the joint.
+
+        Returns:
+            phi and dphi/dv, both (n, n_terms).
+        """
+        velocity = as_array(v, (None,), "v")
+        phi = np.empty((velocity.size, len(self.terms)))
+        dphi = np.empty_like(phi)
+        if self.custom is not None:
+            for k, value in enumerate(velocity):
+                self.custom(value, shape, phi[k], dphi[k])
+            return phi, dphi
+        value_of = dict(zip(self.shape, shape, strict=True))
+        s, ds = _smooth_sign(velocity, value_of.get("width", 0.0))
+        e, de = np.zeros_like(s), np.zeros_like(s)
+        if "vs" in value_of:
+            ratio = np.abs(velocity) / value_of["vs"]
+            delta = value_of["delta"]
+            e = np.exp(-(ratio**delta))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                slope = delta * ratio ** (delta - 1.0) / value_of["vs"] * np.sign(velocity)
+            de = -e * np.where(velocity == 0.0, 0.0, slope)
+        columns = {
+            "Fv": (velocity, np.ones_like(velocity)),
+            "Fc": (s * (1.0 - e), ds * (1.0 - e) - s * de),
+            "Fs": (s * e, ds * e + s * de),
+            "Fo": (np.ones_like(velocity), np.zeros_like(velocity)),
+        }
+        for k, term in enumerate(self.terms):
+            phi[:, k], dphi[:, k] = columns[term]
+        return phi, dphi
+
+
+def _smooth_sign(v: Array, width: float) -> tuple[Array, Array]:
+    if width == 0.0:
+        return np.sign(v), np.zeros_like(v)
+    s = np.tanh(v / width)
+    return s, (1.0 - s * s) / width
+
+
+def _built_in(name: str, terms: str, shape: str, description: str) -> FrictionModel:
+    shape_names = tuple(shape.split())
+    defaults = tuple(_DEFAULTS[s] for s in shape_names)
+    return FrictionModel(name, tuple(terms.split()), shape_names, defaults, description)
+
+
+_REGISTRY: dict[str, FrictionModel] = {
+    model.name: model
+    for model in (
+        _built_in("none", "", "", "no friction"),
+        _built_in("viscous", "Fv", "", "proportional to velocity"),
+        _built_in("coulomb", "Fv Fc", "width", "viscous and Coulomb"),
+        _built_in("offset", "Fv Fc Fo", "width", "viscous, Coulomb and a constant"),
+        _built_in("stribeck", "Fv Fc Fs", "width vs delta", "viscous and a Stribeck curve"),
+        _built_in(
+            "stribeck-offset", "Fv Fc Fs Fo", "width vs delta", "Stribeck curve and a constant"
+        ),
+        _built_in(
+            "lugre", "Fv Fc Fs", "width vs delta sigma0 sigma1", "bristles with a state a joint"
+        ),
+    )
+}
+
+
+_COMPILED: list[object] = []
+
+
+def friction_models() -> Mapping[str, FrictionModel]:
+    """All registered friction models by name."""
+    return dict(_REGISTRY)
+
+
+def friction_model(name: str) -> FrictionModel:
+    """Look a friction model up by name."""
+    if name not in _REGISTRY:
+        raise unknown_name(
+            "friction model", name, _REGISTRY, "Register your own with register_friction_model."
+        )
+    return _REGISTRY[name]
+
+
+def register_friction_model(
+    name: str,
+    basis: CustomBasis,
+    *,
+    terms: tuple[str, ...],
+    shape: Mapping[str, float] | None = None,
+    description: str = "",
+) -> FrictionModel:
+    """Register a friction law of your own, usable wherever a built-in one is.
+
+    Args:
+        name: a new name.
+        basis: ``basis(v, shape, phi, dphi)``: writes the value of each term at velocity `v` into
+            `phi` and its derivative into `dphi`. It is compiled with numba, so it may use
+            arithmetic and `math` only.
+        terms: prefix of each coefficient; must not collide with the inertial names.
+        shape: names and default values of the shape parameters.
+        description: one line for tables.
+    """
+    if name in _REGISTRY:
+        raise BodysenseError(f"friction model {name!r} exists already: choose another name.")
+    reserved = {"M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ", "Ia", "Iam"}
+    clash = sorted(reserved & set(terms))
+    if clash or len(set(terms)) != len(terms) or not terms:
+        raise BodysenseError(
+            f"friction model {name!r} needs at least one term, with distinct prefixes other than "
+            f"{', '.join(sorted(reserved))}; got {terms}."
+        )
+    shape = dict(shape or {})
+    from bodysense.robot._kernels.friction import compile_custom_basis, wrapped_basis
+
+    compiled = compile_custom_basis(name, basis, len(terms), np.array(list(shape.values())))
+    pointer = wrapped_basis(compiled, len(terms), len(shape))
+    _COMPILED.append(pointer)  # the address below is valid for as long as this lives
+    model = FrictionModel(
+        name,
+        tuple(terms),
+        tuple(shape),
+        tuple(shape.values()),
+        description,
+        compiled,
+        int(pointer.address),
+    )
+    _REGISTRY[name] = model
+    return model
+
+
+@dataclass(frozen=True)
+class Friction:
+    """A friction model with its shape parameters for every joint of one robot.
+
+    Attributes:
+        model: the law.
+        shape: (n_joints, len(model.shape)) shape parameters, read-only.
+    """
+
+    model: FrictionModel
+    shape: Array
+
+    @classmethod
+    def of(cls, name: str | FrictionModel, n_joints: int, **shape: ArrayLike) -> Friction:
+        """Build the friction of a robot, e.g. ``Friction.of("coulomb", 6, width=0.01)``.
+
+        Shape parameters are numbers (the same for all joints) or one number a joint.
+        """
+        model = friction_model(name) if isinstance(name, str) else name
+        for given in shape:
+            if given not in model.shape:
+                raise unknown_name(f"shape parameter of friction {model.name!r}", given, model.shape)
+        columns = np.empty((n_joints, len(model.shape)))
+        for k, (parameter, default) in enumerate(zip(model.shape, model.defaults, strict=True)):
+            value = np.asarray(shape.get(parameter, default), dtype=np.float64)
+            if value.shape not in ((), (n_joints,)):
+                raise ShapeError(
+                    f"{parameter} has shape {value.shape}: give one number or {n_joints}, one a joint."
+                )
+            columns[:, k] = value
+        _check_shape(model, as_array(columns, (n_joints, len(model.shape)), "friction shape"))
+        return cls(model, read_only(columns))
+
+
+def _check_shape(model: FrictionModel, shape: Array) -> None:
+    if model.custom is not None:
+        return
+    for k, name in enumerate(model.shape):
+        lowest = 0.0 if name in ("width", "sigma1") else np.finfo(float).tiny
+        if (shape[:, k] < lowest).any():
+            joint = int(np.argmin(shape[:, k]))
+            raise ShapeError(
+                f"{name} of joint {joint + 1} is {shape[joint, k]:g}: it must be "
+                f"{'zero or positive' if lowest == 0.0 else 'positive'}."
+            )

@@ -1,0 +1,307 @@
+"""Writing a robot as MJCF, so that MuJoCo computes the same dynamics.
+
+The frame of a body is that of the link, and its joint passes through the origin: mass matrix and
+bias forces agree with the robot's. MuJoCo refuses moving bodies without mass. A massless link
+between two joints is therefore folded into the link behind it, which then has several joints:
+
+    P_1 J_1(q_1) P_2 J_2(q_2) = (P_1 P_2) (P_2⁻¹ J_1(q_1) P_2) J_2(q_2)
+
+that is, joint 1 keeps its axis and anchor, given in the frame of link 2.
+
+Capsules show the links in a viewer. They have no mass and collide with nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from bodysense.errors import BodysenseError, InconsistentInertiaError
+from bodysense.files import write_atomically
+from bodysense.robot.model import is_prismatic, joint_axis, one_axis_joints
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency
+
+_MOST_JOINTS_OF_A_BODY = 6
+_SMALLEST_LENGTH = 1e-3  # m, of a capsule
+
+
+@dataclass(frozen=True, eq=False)
+class _Body:
+    """A body of the MJCF file: a link, and the joints (of the Pinocchio model) that move it.
+
+    Attributes:
+        joints: the massless links' first, then its own, which names the link.
+        parent: joint of the link that carries it, 0 for the world.
+        placement: T_parent_body at q = 0.
+        T_body_joint: frame of each joint, at q = 0.
+    """
+
+    joints: tuple[int, ...]
+    parent: int
+    placement: pin.SE3
+    T_body_joint: tuple[pin.SE3, ...]
+
+    @property
+    def link(self) -> int:
+        """Joint of the link whose frame this is."""
+        return self.joints[-1]
+
+
+def write_mjcf(robot: Robot, path: str | os.PathLike[str]) -> Path:
+    """Write `robot` to an MJCF file; see `mjcf_text`.
+
+    The file is replaced in one step: a failure leaves the old one untouched.
+    """
+    return write_atomically(path, mjcf_text(robot))
+
+
+def mjcf_text(robot: Robot) -> str:
+    """Return the robot as MJCF.
+
+    Ia becomes armature, Fv damping, Fc frictionloss, and every joint gets a motor with gear 1.
+    What `mjcf_notes` says of the robot stands in a comment.
+
+    Raises:
+        InconsistentInertiaError: a link cannot be a physical body, or a rotor inertia is negative.
+        BodysenseError: a link has the name that MuJoCo keeps for the world.
+    """
+    bodies = _bodies(robot)
+    _require_writable(robot)
+    root = ET.Element("mujoco", model=robot.name)
+    notes = mjcf_notes(robot)
+    if notes:
+        lines = "\n    ".join(("bodysense: what MJCF cannot express of this robot", *notes))
+        root.append(ET.Comment(f" {lines}\n  ".replace("--", "- -")))
+    ET.SubElement(
+        root,
+        "compiler",
+        angle="radian",
+        autolimits="true",
+        inertiafromgeom="false",
+        balanceinertia="false",
+        boundmass="0",
+        boundinertia="0",
+    )
+    ET.SubElement(root, "option", gravity=_numbers(robot.model.gravity.linear))
+    default = ET.SubElement(ET.SubElement(root, "default"), "default", {"class": "display"})
+    ET.SubElement(
+        default, "geom", type="capsule", mass="0", contype="0", conaffinity="0", group="1"
+    )
+    elements = {0: ET.SubElement(root, "worldbody")}
+    for body in bodies:
+        attributes = {"name": robot.link_names[body.link - 1], **_pose(body.placement)}
+        element = ET.SubElement(elements[body.parent], "body", attributes)
+        elements[body.link] = element
+        _add_inertia(element, robot.pi(body.link - 1))
+        for joint, placement in zip(body.joints, body.T_body_joint, strict=True):
+            _add_joint(element, robot, joint, placement)
+        _add_capsules(element, robot, body, bodies)
+    for frame in _sites(robot):
+        attributes = {"name": frame.name, **_pose(frame.placement)}
+        ET.SubElement(elements[frame.parentJoint], "site", attributes)
+    actuators = ET.SubElement(root, "actuator")
+    for name, limit in zip(robot.joint_names, robot.effort_limit, strict=True):
+        motor = ET.SubElement(actuators, "motor", name=name, joint=name, gear="1")
+        if np.isfinite(limit):
+            motor.set("ctrlrange", _numbers([-limit, limit]))
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def mjcf_notes(robot: Robot) -> tuple[str, ...]:
+    """What MJCF cannot express of a robot, in words."""
+    notes, layout = [], robot.layout
+    terms = [term for term in layout.friction_terms if term not in ("Fv", "Fc")]
+    if terms:
+        notes.append(f"friction {robot.friction.model.name!r}: {', '.join(terms)} left out")
+    for k in robot.actuators.coupled_motors:
+        also = np.flatnonzero(robot.actuators.coupling[k])
+        names = ", ".join(robot.joint_names[j] for j in also if j != k)
+        parameters = [f"{prefix}{motor + 1}" for prefix, motor in layout.coupled if motor == k]
+        notes.append(
+            f"coupling: the motor of {robot.joint_names[k]} also moves {names}; left out"
+            + (f", with {', '.join(parameters)}" if parameters else "")
+        )
+    for term in ("Fv", "Fc"):
+        if term in layout.friction_terms:
+            for j in np.flatnonzero(robot.theta[layout.friction(term)] < 0.0):
+                notes.append(f"{term} of {robot.joint_names[j]} is negative: MuJoCo may fail")
+    lower, upper = robot.position_limits
+    for j in np.flatnonzero(lower >= upper):
+        notes.append(f"position limits of {robot.joint_names[j]} left out: they leave no room")
+    present = {
+        "velocity limits": np.isfinite(robot.velocity_limit).any(),
+        "acceleration limits": np.isfinite(robot.acceleration_limit).any(),
+        "gear ratios": (robot.actuators.gear_ratio != 1.0).any(),
+        "drive gains": (robot.actuators.drive_gain != 1.0).any(),
+        "controller": robot.controller is not None,
+    }
+    if any(present.values()):
+        notes.append(f"left out: {', '.join(key for key, there in present.items() if there)}")
+    if robot.floating_base and not robot.model.jointPlacements[1].isIdentity(1e-12):
+        notes.append("base: MuJoCo counts its pose from the world, the robot from its placement")
+    folded = _folded(robot)
+    massless = [frame.name for frame in _frames(robot) if frame.parentJoint in folded]
+    if massless:
+        notes.append(f"frames of massless links left out: {', '.join(massless)}")
+    return tuple(notes)
+
+
+def _require_writable(robot: Robot) -> None:
+    rotor = robot.theta[robot.layout.rotor]
+    for name, value in zip(robot.joint_names, rotor, strict=True):
+        if value < 0.0:
+            raise InconsistentInertiaError(
+                f"robot {robot.name!r} cannot be written to MJCF: the rotor inertia of joint "
+                f"{name!r} is {value:g}. Identify it with a method that keeps it positive."
+            )
+    if "world" in robot.link_names:
+        raise BodysenseError(
+            f"robot {robot.name!r} cannot be written to MJCF: a link is called 'world', a name "
+            "that MuJoCo keeps for itself. Rename the link."
+        )
+
+
+def _folded(robot: Robot) -> set[int]:
+    """Joints of the massless links that carry exactly one other link."""
+    parents = [int(parent) for parent in robot.model.parents][1:]
+    return {
+        i
+        for i in one_axis_joints(robot.model)
+        if not robot.pi(i - 1).any() and parents.count(i) == 1
+    }
+
+
+def _bodies(robot: Robot) -> list[_Body]:
+    """All bodies, parents first; massless links folded into what they carry.
+
+    Raises:
+        InconsistentInertiaError: a link that is no physical body, and cannot be folded.
+    """
+    model, folded = robot.model, _folded(robot)
+    bodies = []
+    for i in range(1, model.njoints):
+        if i in folded:
+            continue
+        where = (
+            f"link {robot.link_names[i - 1]!r} of robot {robot.name!r} cannot be written to MJCF"
+        )
+        check = physical_consistency(robot.pi(i - 1))
+        if not check.consistent:
+            raise InconsistentInertiaError(
+                f"{where}: {check.reason}. Make its parameters physically consistent first."
+            )
+        joints, frames = [i], [pin.SE3.Identity()]
+        placement = model.jointPlacements[i]
+        while int(model.parents[joints[0]]) in folded:
+            joints.insert(0, int(model.parents[joints[0]]))
+            frames.insert(0, placement.inverse())
+            placement = model.jointPlacements[joints[0]] * placement
+        if len(joints) > _MOST_JOINTS_OF_A_BODY:
+            raise InconsistentInertiaError(
+                f"{where}: {len(joints) - 1} massless links precede it, and MuJoCo takes "
+                f"{_MOST_JOINTS_OF_A_BODY - 1}; give one of them a mass."
+            )
+        bodies.append(_Body(tuple(joints), int(model.parents[joints[0]]), placement, tuple(frames)))
+    return bodies
+
+
+def _add_inertia(body: ET.Element, pi: Array) -> None:
+    """Principal moments and axes: from a full tensor, older MuJoCo finds them to 1e-6 only."""
+    moments, axes = np.linalg.eigh(inertia_at_com(pi))
+    axes[:, 2] *= np.sign(np.linalg.det(axes))
+    attributes = {
+        "pos": _numbers(pi[1:4] / pi[0]),
+        "mass": _numbers(pi[:1]),
+        "diaginertia": _numbers(moments),
+    }
+    attributes.update(_quaternion(axes))
+    ET.SubElement(body, "inertial", attributes)
+
+
+def _add_joint(body: ET.Element, robot: Robot, joint: int, T_body_joint: pin.SE3) -> None:
+    model = robot.model
+    first = one_axis_joints(model).start
+    if joint < first:
+        ET.SubElement(body, "freejoint", name=model.names[joint])
+        return
+    j = joint - first
+    values = {
+        "name": model.names[joint],
+        "type": "slide" if is_prismatic(model, joint) else "hinge",
+        "axis": _numbers(T_body_joint.rotation @ joint_axis(model, joint)),
+    }
+    if T_body_joint.translation.any():
+        values["pos"] = _numbers(T_body_joint.translation)
+    lower, upper = (limits[j] for limits in robot.position_limits)
+    if lower < upper and np.isfinite([lower, upper]).any():
+        values["range"] = _numbers([lower, upper])
+    values["armature"] = _numbers([robot.theta[robot.layout.rotor][j]])
+    for attribute, term in (("damping", "Fv"), ("frictionloss", "Fc")):
+        if term in robot.layout.friction_terms:
+            values[attribute] = _numbers([robot.theta[robot.layout.friction(term)][j]])
+    ET.SubElement(body, "joint", values)
+
+
+def _add_capsules(element: ET.Element, robot: Robot, body: _Body, bodies: list[_Body]) -> None:
+    """From the link's origin to those of the links it carries, or to its centre of mass."""
+    ends = [other.placement.translation for other in bodies if other.parent == body.link]
+    pi = robot.pi(body.link - 1)
+    for end in ends or [pi[1:4] / pi[0]]:
+        length = float(np.linalg.norm(end))
+        if length > _SMALLEST_LENGTH:
+            ET.SubElement(
+                element,
+                "geom",
+                {"class": "display"},
+                fromto=_numbers([0.0, 0.0, 0.0, *end]),
+                size=_numbers([min(0.1 * length, 0.03)]),
+            )
+
+
+def _frames(robot: Robot) -> list[pin.Frame]:
+    """Named frames of bodies and tools that are not a link's own, each name once."""
+    kinds = (pin.FrameType.BODY, pin.FrameType.OP_FRAME, pin.FrameType.SENSOR)
+    frames: dict[str, pin.Frame] = {}
+    for frame in robot.model.frames:
+        own = (
+            frame.parentJoint > 0
+            and frame.name == robot.link_names[frame.parentJoint - 1]
+            and frame.placement.isIdentity(1e-12)
+        )
+        if frame.type in kinds and not own:
+            frames.setdefault(frame.name, frame)
+    return list(frames.values())
+
+
+def _sites(robot: Robot) -> list[pin.Frame]:
+    folded = _folded(robot)
+    return [frame for frame in _frames(robot) if frame.parentJoint not in folded]
+
+
+def _pose(placement: pin.SE3) -> dict[str, str]:
+    position = placement.translation
+    return {
+        **({"pos": _numbers(position)} if position.any() else {}),
+        **_quaternion(placement.rotation),
+    }
+
+
+def _quaternion(R: Array) -> dict[str, str]:
+    if np.array_equal(R, np.eye(3)):
+        return {}
+    x, y, z, w = pin.Quaternion(R).normalized().coeffs()
+    return {"quat": _numbers([w, x, y, z])}
+
+
+def _numbers(values: ArrayLike) -> str:
+    """Numbers in full precision, separated by blanks."""
+    return " ".join(repr(float(value)) for value in np.atleast_1d(np.asarray(values)))

@@ -1,0 +1,142 @@
+"""A Pinocchio model in the one form that bodysense works with.
+
+Every joint has one axis and one coordinate: continuous joints become revolute ones without
+limits (Pinocchio stores their cosine and sine), so that nq = nv for a fixed base. The only joint
+with more is the free flyer of a floating base, which comes first. Everything else is refused with
+the reason. The result is always a new model: the caller's is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pinocchio as pin
+
+from bodysense.errors import RobotFileError, UnsupportedJointError
+from bodysense.spatial.arrays import Array
+
+_REVOLUTE = {"JointModelRX", "JointModelRY", "JointModelRZ", "JointModelRevoluteUnaligned"}
+_UNBOUNDED = {
+    "JointModelRUBX",
+    "JointModelRUBY",
+    "JointModelRUBZ",
+    "JointModelRevoluteUnboundedUnaligned",
+}
+_PRISMATIC = {"JointModelPX", "JointModelPY", "JointModelPZ", "JointModelPrismaticUnaligned"}
+_FREE_FLYER = "JointModelFreeFlyer"
+
+
+def normalised_model(model: pin.Model) -> pin.Model:
+    """Return a copy of `model` with one coordinate a joint and at most a free flyer as root."""
+    new = pin.Model()
+    new.name = model.name
+    new.gravity = model.gravity
+    for i in range(1, model.njoints):
+        kind = model.joints[i].shortname()
+        index_q, index_v = model.joints[i].idx_q, model.joints[i].idx_v
+        n_q, n_v = model.joints[i].nq, model.joints[i].nv
+        lower = model.lowerPositionLimit[index_q : index_q + n_q]
+        upper = model.upperPositionLimit[index_q : index_q + n_q]
+        if kind == _FREE_FLYER and i == 1:
+            joint = pin.JointModelFreeFlyer()
+        else:
+            joint = _one_axis_joint(model, i, kind)
+            if kind in _UNBOUNDED:
+                lower, upper = np.array([-np.inf]), np.array([np.inf])
+        added = new.addJoint(
+            model.parents[i],
+            joint,
+            model.jointPlacements[i],
+            model.names[i],
+            model.effortLimit[index_v : index_v + n_v],
+            model.velocityLimit[index_v : index_v + n_v],
+            lower,
+            upper,
+        )
+        new.appendBodyToJoint(added, model.inertias[i], pin.SE3.Identity())
+    for k in range(1, model.nframes):
+        frame = model.frames[k]
+        new.addFrame(pin.Frame(frame), False)
+    new.armature = model.armature
+    return new
+
+
+def has_floating_base(model: pin.Model) -> bool:
+    """Whether the first joint is a free flyer."""
+    return bool(model.njoints > 1 and model.joints[1].shortname() == _FREE_FLYER)
+
+
+def one_axis_joints(model: pin.Model) -> range:
+    """Indices of the joints with one axis: all but the universe and a floating base."""
+    return range(2 if has_floating_base(model) else 1, model.njoints)
+
+
+def is_prismatic(model: pin.Model, joint: int) -> bool:
+    """Whether a joint slides."""
+    return model.joints[joint].shortname() in _PRISMATIC
+
+
+def joint_axis(model: pin.Model, joint: int) -> Array:
+    """(3,) unit axis of a one-axis joint, in the frame of its child link."""
+    S = _motion_subspace(model, joint)
+    axis: Array = S[:3] if is_prismatic(model, joint) else S[3:]
+    return axis
+
+
+def link_names(model: pin.Model) -> tuple[str, ...]:
+    """Name of the link that each joint moves, the floating base first if there is one.
+
+    Links that hang on it by fixed joints are merged into it; its own name is that of the first
+    body frame which coincides with the joint's frame.
+    """
+    names = []
+    for i in range(1, model.njoints):
+        bodies = [f for f in model.frames if f.parentJoint == i and f.type == pin.FrameType.BODY]
+        exact = [f for f in bodies if f.placement.isIdentity(1e-12)]
+        names.append((exact or bodies or [None])[0].name if bodies else model.names[i])
+    return tuple(names)
+
+
+def require_distinct(kind: str, names: Sequence[str], where: str) -> None:
+    """Raise `RobotFileError` if a name occurs twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise RobotFileError(
+                f"{where}: the {kind} name {name!r} occurs twice: rename one of them, names are "
+                "how logs and parameters find their way."
+            )
+        seen.add(name)
+
+
+def _one_axis_joint(model: pin.Model, joint: int, kind: str) -> pin.JointModel:
+    axis = None
+    if kind in _REVOLUTE | _UNBOUNDED:
+        axis = _motion_subspace(model, joint)[3:]
+        aligned, general = (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ), (
+            pin.JointModelRevoluteUnaligned
+        )
+    elif kind in _PRISMATIC:
+        axis = _motion_subspace(model, joint)[:3]
+        aligned, general = (pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ), (
+            pin.JointModelPrismaticUnaligned
+        )
+    if axis is None:
+        raise UnsupportedJointError(
+            f"joint {model.names[joint]!r} of robot {model.name!r} is a "
+            f"{kind.removeprefix('JointModel')}: bodysense models revolute, continuous, prismatic "
+            "and fixed joints, and a floating base as the first joint. Replace it by a chain of "
+            "one-axis joints."
+        )
+    for k in range(3):
+        if axis[k] == 1.0:
+            return aligned[k]()
+    return general(axis)
+
+
+def _motion_subspace(model: pin.Model, joint: int) -> Array:
+    data = model.joints[joint].createData()
+    model.joints[joint].calc(data, pin.neutral(model))
+    S: Array = np.asarray(data.S, dtype=np.float64).reshape(6)
+    return S

@@ -1,0 +1,129 @@
+"""Regressors of a robot: torques, gravity, energy and contacts as functions linear in theta.
+
+    tau = Y(q, v, a) theta
+
+with theta as in the robot's `ParameterLayout`. Joint coordinates come as q of length `robot.nq`:
+for a floating base position, quaternion (xyzw) and joints, as in Pinocchio; v and a have length
+`robot.nv`, base first, linear first, in base coordinates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike, NDArray
+
+from bodysense.errors import unknown_name
+from bodysense.robot._kernels.regressor import regressor_batch
+from bodysense.robot.robot import Robot
+from bodysense.robot.states import base_rotation, gravity_in_base, joint_coordinates, motion
+from bodysense.spatial.arrays import Array, as_array
+
+
+def torque_regressor(
+    robot: Robot,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    *,
+    columns: NDArray[np.int64] | None = None,
+    base_link: str | None = None,
+) -> Array:
+    """Y of tau = Y theta, sample by sample.
+
+    For a floating base the first six rows are the wrench that must act on the robot from
+    outside, about the base's origin in base coordinates, and the joint rows follow.
+
+    Args:
+        robot: the robot; only its geometry, friction law and couplings enter.
+        q: (n_t, nq) positions.
+        v: (n_t, nv) velocities.
+        a: (n_t, nv) accelerations.
+        columns: keep only these columns of theta, e.g. ``base.independent``.
+        base_link: take this link as the base instead (see `rebase_rows`); floating base only.
+
+    Returns:
+        (n_t, nv, n_columns); ``Y.reshape(-1, n_columns)`` is the stacked regressor.
+    """
+    q, v, a = motion(robot, q, v, a)
+    kept = np.zeros(0, dtype=np.int64) if columns is None else np.asarray(columns, dtype=np.int64)
+    size = robot.layout.size if columns is None else kept.size
+    Y = np.zeros((q.shape[0], robot.nv, size))
+    regressor_batch(
+        robot.tree, joint_coordinates(robot, q), v, a, gravity_in_base(robot, q), kept, Y
+    )
+    if base_link is not None:
+        rebase_rows(robot, q, base_link, Y)
+    return Y
+
+
+def gravity_regressor(
+    robot: Robot, q: ArrayLike, *, columns: NDArray[np.int64] | None = None
+) -> Array:
+    """Y of the torques that hold the robot still: (n_t, nv, n_columns) from q (n_t, nq)."""
+    q = as_array(q, (None, robot.nq), "q")
+    still = np.zeros((q.shape[0], robot.nv))
+    return torque_regressor(robot, q, still, still, columns=columns)
+
+
+def rebase_rows(robot: Robot, q: Array, base_link: str, Y: Array) -> None:
+    """Turn the rows of a floating-base regressor into those for another base link, in place.
+
+    Velocities with link b as the base are ν' = T ν with ν'_base = X_b0 v_0 + J_b v_joints, so
+    forces are τ = Tᵀ τ':
+
+        τ'_base = X_b0⁻ᵀ τ_base,      τ'_joints = τ_joints - J_bᵀ τ'_base.
+
+    The map is invertible, so that the identifiable combinations do not depend on the base link
+    (paper 003, Traversaro et al. 2015).
+    """
+    if base_link not in robot.link_names:
+        raise unknown_name("link", base_link, robot.link_names)
+    if not robot.floating_base:
+        raise unknown_name(
+            "base link", base_link, (), "Load the robot with floating_base=True to choose its base."
+        )
+    joint = robot.link_names.index(base_link) + 1
+    data = robot.model.createData()
+    for t in range(q.shape[0]):
+        J = pin.computeJointJacobian(robot.model, data, q[t], joint)
+        Y[t, :6] = np.linalg.solve(J[:, :6].T, Y[t, :6])
+        Y[t, 6:] -= J[:, 6:].T @ Y[t, :6]
+
+
+def contact_map(robot: Robot, q: ArrayLike, frames: list[str]) -> Array:
+    """Map contact wrenches to generalised forces: M a + h = tau + G f.
+
+    Args:
+        robot: the robot.
+        q: (n_t, nq) positions.
+        frames: names of the frames where the wrenches act (links, sensors, any frame of the model).
+
+    Returns:
+        G (n_t, nv, 6 len(frames)), the transposed frame Jacobians side by side; f stacks the
+        wrenches that the environment exerts, linear first, each in its own frame.
+    """
+    q = as_array(q, (None, robot.nq), "q")
+    names = [frame.name for frame in robot.model.frames]
+    for frame in frames:
+        if frame not in names:
+            raise unknown_name("frame", frame, names)
+    data = robot.model.createData()
+    G = np.empty((q.shape[0], robot.nv, 6 * len(frames)))
+    for t in range(q.shape[0]):
+        pin.computeJointJacobians(robot.model, data, q[t])
+        for k, frame in enumerate(frames):
+            J = pin.computeFrameJacobian(
+                robot.model, data, q[t], names.index(frame), pin.ReferenceFrame.LOCAL
+            )
+            G[t, :, 6 * k : 6 * k + 6] = J.T
+    return G
+
+
+__all__ = [
+    "base_rotation",
+    "contact_map",
+    "gravity_regressor",
+    "rebase_rows",
+    "torque_regressor",
+]

@@ -1,0 +1,351 @@
+"""`Robot`: a body with links, joints, drives and friction, and all of its parameters.
+
+A robot is immutable. What changes it returns a new one: `with_parameters`, `with_friction`,
+`with_actuators`. It owns its Pinocchio model; `robot.model` is shared by everything that computes
+with the robot, so copy it (``robot.model.copy()``) before you change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from bodysense.errors import InconsistentInertiaError, ShapeError, unknown_name
+from bodysense.robot.actuators import Actuators
+from bodysense.robot.controller import Controller
+from bodysense.robot.friction import Friction, FrictionModel
+from bodysense.robot.layout import ParameterLayout
+from bodysense.robot.model import (
+    has_floating_base,
+    link_names,
+    normalised_model,
+    one_axis_joints,
+    require_distinct,
+)
+from bodysense.robot.tree import Tree, tree_of
+from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.pseudo_inertia import Consistency, physical_consistency
+
+
+@dataclass(frozen=True)
+class Source:
+    """The file that a robot was read from, kept so that it can be written back.
+
+    Attributes:
+        format: ``urdf``, ``mjcf`` or ``dh``.
+        path: where it was found, for messages.
+        data: its bytes.
+    """
+
+    format: str
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """An articulated body. Build one with `bodysense.load_robot` or `Robot.from_pinocchio`.
+
+    Attributes:
+        name: of the robot.
+        model: the Pinocchio model that bodysense owns; never change it in place.
+        layout: names of all parameters.
+        theta: (layout.size,) all parameters, read-only.
+        friction: the friction law and its shape a joint.
+        actuators: gears, drive gains, couplings.
+        controller: the joint controller that the robot comes with, if known.
+        acceleration_limit: (n_joints,) rad/s² or m/s², infinite where unknown.
+        source: the file behind it, if any.
+        notes: what the loader had to decide, in words.
+    """
+
+    name: str
+    model: pin.Model
+    layout: ParameterLayout
+    theta: Array
+    friction: Friction
+    actuators: Actuators
+    acceleration_limit: Array
+    controller: Controller | None = None
+    source: Source | None = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_pinocchio(
+        cls,
+        model: pin.Model,
+        *,
+        friction: Friction | None = None,
+        coefficients: Mapping[str, ArrayLike] | None = None,
+        actuators: Actuators | None = None,
+        controller: Controller | None = None,
+        acceleration_limit: ArrayLike = np.inf,
+        source: Source | None = None,
+        notes: tuple[str, ...] = (),
+        allow_inconsistent: bool = False,
+    ) -> Robot:
+        """Build a robot from a Pinocchio model, which is copied and not changed.
+
+        Args:
+            model: joints revolute, continuous or prismatic; a free flyer as the first one.
+            friction: the friction law; by default viscous and Coulomb with coefficients zero.
+            coefficients: values by prefix, one number or one a joint: friction terms ("Fv",
+                "Fc", …), "Ia" (default: the model's armature), and coupling terms ("Fvm", …).
+            actuators: drives; by default direct ones without coupling.
+            controller: the joint controller, if known.
+            acceleration_limit: one number or one a joint.
+            source: the file behind it.
+            notes: what the loader had to decide.
+            allow_inconsistent: accept links that cannot be physical bodies.
+
+        Raises:
+            UnsupportedJointError: a joint with several axes.
+            InconsistentInertiaError: unless `allow_inconsistent`.
+        """
+        where = source.path if source is not None else f"robot {model.name!r}"
+        own = normalised_model(model)
+        joints = one_axis_joints(own)
+        n = len(joints)
+        friction = friction if friction is not None else Friction.of("coulomb", n)
+        actuators = actuators if actuators is not None else Actuators.of(n)
+        if friction.shape.shape[0] != n or actuators.n_joints != n:
+            raise ShapeError(
+                f"{where} has {n} joints, but the friction is for {friction.shape.shape[0]} and "
+                f"the actuators for {actuators.n_joints}."
+            )
+        layout = ParameterLayout(
+            link_names=link_names(own),
+            joint_names=tuple(own.names[i] for i in joints),
+            friction_terms=friction.model.terms,
+            coupled=actuators.coupled,
+            floating_base=has_floating_base(own),
+        )
+        require_distinct("joint", layout.joint_names, where)
+        require_distinct("link", layout.link_names, where)
+        theta = np.zeros(layout.size)
+        for k in range(layout.n_links):
+            theta[layout.link(k)] = own.inertias[k + 1].toDynamicParameters()
+        first = own.joints[joints[0]].idx_v if n else 0
+        values: dict[str, ArrayLike] = {"Ia": own.armature[first : first + n]}
+        values.update(coefficients or {})
+        for prefix, value in values.items():
+            theta[_places(layout, prefix)] = value
+        limit = np.broadcast_to(np.asarray(acceleration_limit, dtype=np.float64), (n,))
+        robot = cls(
+            name=own.name,
+            model=own,
+            layout=layout,
+            theta=read_only(theta),
+            friction=friction,
+            actuators=actuators,
+            acceleration_limit=read_only(limit),
+            controller=controller,
+            source=source,
+            notes=notes,
+        )
+        robot = robot.with_parameters(theta)
+        if not allow_inconsistent:
+            robot.require_consistent(
+                where, "Correct the file, or load with allow_inconsistent=True to look at it."
+            )
+        return robot
+
+    # -- shape -----------------------------------------------------------------------------
+
+    @property
+    def floating_base(self) -> bool:
+        """Whether the robot floats: the first six velocities are those of its base."""
+        return self.layout.floating_base
+
+    @property
+    def n_joints(self) -> int:
+        """Number of one-axis joints."""
+        return self.layout.n_joints
+
+    @property
+    def nq(self) -> int:
+        """Length of q: 7 for a floating base (position, quaternion xyzw), 1 a joint."""
+        return int(self.model.nq)
+
+    @property
+    def nv(self) -> int:
+        """Length of v: 6 for a floating base (linear first, in base coordinates), 1 a joint."""
+        return int(self.model.nv)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the one-axis joints."""
+        return self.layout.joint_names
+
+    @property
+    def link_names(self) -> tuple[str, ...]:
+        """Names of the links with inertia, the floating base first."""
+        return self.layout.link_names
+
+    @property
+    def position_limits(self) -> tuple[Array, Array]:
+        """Lower and upper limits of the joints, (n_joints,) each, infinite where there are none."""
+        first = self.nq - self.n_joints
+        lower = np.array(self.model.lowerPositionLimit[first:])
+        upper = np.array(self.model.upperPositionLimit[first:])
+        # Pinocchio writes the largest double where a file gives no limit.
+        huge = np.finfo(float).max
+        lower[lower <= -huge] = -np.inf
+        upper[upper >= huge] = np.inf
+        return lower, upper
+
+    @property
+    def velocity_limit(self) -> Array:
+        """(n_joints,) largest joint speeds, infinite where unknown."""
+        return _limit(self.model.velocityLimit[self.nv - self.n_joints :])
+
+    @property
+    def effort_limit(self) -> Array:
+        """(n_joints,) largest joint torques or forces, infinite where unknown."""
+        return _limit(self.model.effortLimit[self.nv - self.n_joints :])
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The robot's geometry, friction law and couplings as plain arrays for the kernels."""
+        return tree_of(self.model, self.friction, self.actuators)
+
+    def joint_index(self, name: str) -> int:
+        """Position of a joint by name."""
+        if name not in self.joint_names:
+            raise unknown_name("joint", name, self.joint_names)
+        return self.joint_names.index(name)
+
+    # -- parameters ------------------------------------------------------------------------
+
+    def pi(self, link: int | str) -> Array:
+        """(10,) inertial parameters of a link, by position or name."""
+        return self.theta[self.layout.link(link)]
+
+    def parameter(self, name: str) -> float:
+        """One parameter by name, e.g. ``robot.parameter("ZZ1")``."""
+        return float(self.theta[self.layout.index(name)])
+
+    def with_parameters(self, theta: ArrayLike) -> Robot:
+        """Return the same robot with other parameters, consistent or not.
+
+        Raises:
+            ShapeError: wrong length, NaN, or a massless link with a first moment, which no
+                rigid-body library can represent (the kernels can: give them theta itself).
+        """
+        values = as_array(theta, (self.layout.size,), "theta")
+        model = self.model.copy()
+        for k, name in enumerate(self.link_names):
+            pi = values[self.layout.link(k)]
+            if pi[0] == 0.0 and pi[1:4].any():
+                raise ShapeError(
+                    f"link {name!r} has no mass but a first moment {pi[1:4]}: give it a mass, or "
+                    "pass theta to the kernels, which do not need one."
+                )
+            model.inertias[k + 1] = (
+                pin.Inertia(0.0, np.zeros(3), _tensor(pi[4:]))
+                if pi[0] == 0.0
+                else pin.Inertia.FromDynamicParameters(pi)
+            )
+        armature = np.zeros(self.nv)
+        armature[self.nv - self.n_joints :] = values[self.layout.rotor]
+        model.armature = armature
+        return replace(self, model=model, theta=read_only(values))
+
+    def with_parameter_values(self, values: Mapping[str, float]) -> Robot:
+        """Return the same robot with some parameters changed by name: ``{"M6": 0.5}``."""
+        theta = self.theta.copy()
+        for name, value in values.items():
+            theta[self.layout.index(name)] = value
+        return self.with_parameters(theta)
+
+    def with_friction(
+        self, name: str | FrictionModel, *, coefficients: Mapping[str, ArrayLike], **shape: ArrayLike
+    ) -> Robot:
+        """Return the same robot with another friction law.
+
+        Args:
+            name: of the law, or the law itself.
+            coefficients: by term, one number or one a joint; terms that are not given keep their
+                present value, or zero if the present law does not have them.
+            shape: shape parameters of the law.
+        """
+        return self._rebuilt(
+            Friction.of(name, self.n_joints, **shape), self.actuators, coefficients
+        )
+
+    def with_actuators(
+        self, actuators: Actuators, coefficients: Mapping[str, ArrayLike] | None = None
+    ) -> Robot:
+        """Return the same robot with other drives; `coefficients` sets "Ia", "Fvm", …."""
+        return self._rebuilt(self.friction, actuators, coefficients or {})
+
+    def with_controller(self, controller: Controller) -> Robot:
+        """Return the same robot with another joint controller."""
+        return replace(self, controller=controller)
+
+    def _rebuilt(
+        self, friction: Friction, actuators: Actuators, coefficients: Mapping[str, ArrayLike]
+    ) -> Robot:
+        kept: dict[str, ArrayLike] = {}
+        for term in friction.model.terms:
+            if term in self.layout.friction_terms:
+                kept[term] = self.theta[self.layout.friction(term)]
+        if actuators.coupled == self.layout.coupled:
+            for prefix in {prefix for prefix, _ in actuators.coupled}:
+                kept[prefix] = self.theta[_places(self.layout, prefix)]
+        return Robot.from_pinocchio(
+            self.model,
+            friction=friction,
+            coefficients={**kept, **coefficients},
+            actuators=actuators,
+            controller=self.controller,
+            acceleration_limit=self.acceleration_limit,
+            source=self.source,
+            notes=self.notes,
+            allow_inconsistent=True,
+        )
+
+    # -- physical consistency --------------------------------------------------------------
+
+    def consistency(self) -> tuple[Consistency, ...]:
+        """Physical consistency of every link, with its margin."""
+        return tuple(physical_consistency(self.pi(k)) for k in range(self.layout.n_links))
+
+    def require_consistent(self, where: str, remedy: str) -> None:
+        """Raise `InconsistentInertiaError` that names every link which cannot be a body."""
+        bad = [
+            f"link {name!r}: {check.reason}"
+            for name, check in zip(self.link_names, self.consistency(), strict=True)
+            if not check.consistent
+        ]
+        if bad:
+            shown = "; ".join(bad[:5]) + (f"; and {len(bad) - 5} more" if len(bad) > 5 else "")
+            raise InconsistentInertiaError(f"{where}: {shown}. {remedy}")
+
+
+def _places(layout: ParameterLayout, prefix: str) -> slice | list[int]:
+    if prefix == "Ia":
+        return layout.rotor
+    if prefix in layout.friction_terms:
+        return layout.friction(prefix)
+    coupled = sorted({name for name, _ in layout.coupled})
+    if prefix not in coupled:
+        raise unknown_name("coefficient", prefix, ("Ia", *layout.friction_terms, *coupled))
+    return [layout.index(f"{p}{motor + 1}") for p, motor in layout.coupled if p == prefix]
+
+
+def _tensor(six: Array) -> Array:
+    xx, xy, yy, xz, yz, zz = six
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def _limit(values: Array) -> Array:
+    limit = np.array(values)
+    limit[~(limit < np.finfo(float).max)] = np.inf
+    limit[limit <= 0.0] = np.inf  # a limit of zero means "not given" in many files
+    return limit

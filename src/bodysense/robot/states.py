@@ -1,0 +1,65 @@
+"""Checks and conversions of states before they enter the kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import ShapeError
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array, as_array
+
+
+def motion(
+    robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, names: str = "q v a"
+) -> tuple[Array, Array, Array]:
+    """Check q (n_t, nq), v and a (n_t, nv) of one robot and return them as arrays."""
+    q_name, v_name, a_name = names.split()
+    q_array = as_array(q, (None, robot.nq), f"{q_name} of {robot.name}")
+    n_t = q_array.shape[0]
+    v_array = as_array(v, (n_t, robot.nv), f"{v_name} of {robot.name}")
+    a_array = as_array(a, (n_t, robot.nv), f"{a_name} of {robot.name}")
+    return q_array, v_array, a_array
+
+
+def joint_coordinates(robot: Robot, q: Array) -> Array:
+    """(n_t, n_joints) joint part of q."""
+    return np.ascontiguousarray(q[:, robot.nq - robot.n_joints :])
+
+
+def base_rotation(robot: Robot, q: Array) -> Array:
+    """(n_t, 3, 3) R_world_base; the identity for a fixed base."""
+    if not robot.floating_base:
+        return np.broadcast_to(np.eye(3), (q.shape[0], 3, 3))
+    quaternion = q[:, 3:7]
+    norm = np.linalg.norm(quaternion, axis=1)
+    worst = int(np.argmax(np.abs(norm - 1.0))) if norm.size else 0
+    if norm.size and abs(norm[worst] - 1.0) > 1e-6:
+        raise ShapeError(
+            f"q[{worst}, 3:7] has norm {norm[worst]:.6g}: the base's orientation must be a unit "
+            "quaternion (x, y, z, w)."
+        )
+    x, y, z, w = quaternion.T / norm
+    R = np.empty((q.shape[0], 3, 3))
+    R[:, 0] = np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)], 1)
+    R[:, 1] = np.stack([2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)], 1)
+    R[:, 2] = np.stack([2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)], 1)
+    return R
+
+
+def gravity_in_base(robot: Robot, q: Array) -> Array:
+    """(n_t, 3) gravity in base coordinates."""
+    g: Array = np.einsum("tji,j->ti", base_rotation(robot, q), robot.tree.gravity)
+    return np.ascontiguousarray(g)
+
+
+def theta_rows(robot: Robot, theta: ArrayLike | None, rows: int) -> Array:
+    """(1 or rows, layout.size) parameters for a batch: the robot's own if none are given."""
+    values = robot.theta if theta is None else theta
+    array = np.array(values, dtype=np.float64, ndmin=2)
+    array = as_array(array, (None, robot.layout.size), "theta")
+    if array.shape[0] not in (1, rows):
+        raise ShapeError(
+            f"theta has {array.shape[0]} rows: give one, or one for each of the {rows} runs."
+        )
+    return array

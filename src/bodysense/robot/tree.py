@@ -1,0 +1,123 @@
+"""A robot's geometry as plain arrays: what the compiled kernels see of it.
+
+A named tuple of arrays and integers, so that numba can take it as an argument on any target.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from bodysense.robot.actuators import COUPLED_TERMS, Actuators
+from bodysense.robot.friction import Friction
+from bodysense.robot.model import has_floating_base, is_prismatic, joint_axis, one_axis_joints
+from bodysense.spatial.arrays import Array
+
+TERM_CODES = {"Fv": 0, "Fc": 1, "Fs": 2, "Fo": 3}
+
+
+class Tree(NamedTuple):
+    """Joints in the order of the model; body j is the link that joint j moves.
+
+    Attributes:
+        floating: 1 with a floating base, else 0.
+        parent: (n,) parent body of each body, -1 for the base; parents come first.
+        prismatic: (n,) 1 for a sliding joint, 0 for a turning one.
+        rotation: (n, 3, 9) R_parent_body(q) = row 0 + cos(q) row 1 + sin(q) row 2, row-major.
+        position: (n, 3) joint's origin in the parent's frame.
+        axis: (n, 3) unit axis in the body's frame.
+        gravity: (3,) in the base's parent frame [m/s²].
+        term: (n_terms,) code of each friction term.
+        custom: address of a custom friction law's compiled basis, 0 for the built-in ones.
+        bristles: 1 if the friction law has a state a joint (LuGre), else 0.
+        shape: (n, 5) width, vs, delta, sigma0, sigma1 of each joint; a custom law's own
+            parameters otherwise.
+        coupling: (n_coupled, n) row of C for each coupling parameter.
+        coupled_term: (n_coupled,) 0 inertia, 1 viscous, 2 Coulomb.
+        coupled_motor: (n_coupled,) the motor behind each coupling parameter.
+        dof_parent: (nv,) elimination tree of the mass matrix, -1 at its root.
+    """
+
+    floating: int
+    parent: NDArray[np.int64]
+    prismatic: NDArray[np.int64]
+    rotation: Array
+    position: Array
+    axis: Array
+    gravity: Array
+    term: NDArray[np.int64]
+    custom: int
+    bristles: int
+    shape: Array
+    coupling: Array
+    coupled_term: NDArray[np.int64]
+    coupled_motor: NDArray[np.int64]
+    dof_parent: NDArray[np.int64]
+
+
+def tree_of(model: pin.Model, friction: Friction, actuators: Actuators) -> Tree:
+    """Lay out a normalised model (see `model.normalised_model`) as arrays."""
+    joints = one_axis_joints(model)
+    n, floating = len(joints), int(has_floating_base(model))
+    parent = np.array([model.parents[i] - 1 - floating for i in joints], dtype=np.int64)
+    rotation, position, axis = np.empty((n, 3, 9)), np.empty((n, 3)), np.empty((n, 3))
+    for j, i in enumerate(joints):
+        R, position[j] = model.jointPlacements[i].rotation, model.jointPlacements[i].translation
+        axis[j] = joint_axis(model, i)
+        if is_prismatic(model, i):
+            rotation[j] = R.ravel(), np.zeros(9), np.zeros(9)
+        else:  # Rodrigues: k kᵀ + cos (1 - k kᵀ) + sin [k]×
+            k = axis[j]
+            along = np.outer(k, k)
+            rotation[j, 0] = (R @ along).ravel()
+            rotation[j, 1] = (R @ (np.eye(3) - along)).ravel()
+            rotation[j, 2] = (R @ pin.skew(k)).ravel()
+    coupled = actuators.coupled
+    return Tree(
+        floating=floating,
+        parent=parent,
+        prismatic=np.array([is_prismatic(model, i) for i in joints], dtype=np.int64),
+        rotation=rotation,
+        position=position,
+        axis=axis,
+        gravity=np.array(model.gravity.linear),
+        term=np.array([TERM_CODES.get(t, -1) for t in friction.model.terms], dtype=np.int64),
+        custom=friction.model.address,
+        bristles=int(friction.model.has_state),
+        shape=_shape_columns(friction),
+        coupling=np.array([actuators.coupling[k] for _, k in coupled]).reshape(-1, n),
+        coupled_term=np.array([COUPLED_TERMS.index(t) for t, _ in coupled], dtype=np.int64),
+        coupled_motor=np.array([k for _, k in coupled], dtype=np.int64),
+        dof_parent=_elimination_tree(parent, floating, actuators.coupling),
+    )
+
+
+def _shape_columns(friction: Friction) -> Array:
+    if friction.model.custom is not None:
+        return np.array(friction.shape)
+    columns = ("width", "vs", "delta", "sigma0", "sigma1")
+    table = np.zeros((friction.shape.shape[0], len(columns)))
+    for k, name in enumerate(friction.model.shape):
+        table[:, columns.index(name)] = friction.shape[:, k]
+    return table
+
+
+def _elimination_tree(parent: NDArray[np.int64], floating: int, coupling: Array) -> NDArray[np.int64]:
+    """Featherstone's branch-induced sparsity: a dof only couples with those above it.
+
+    A motor that couples joints of different branches breaks that: then the matrix is treated as
+    dense, a single chain.
+    """
+    n, base = parent.size, 6 * floating
+    above = [set[int]() for _ in range(n)]
+    for j in range(n):
+        if parent[j] >= 0:
+            above[j] = above[parent[j]] | {int(parent[j])}
+    dof_parent = np.arange(-1, base + n - 1, dtype=np.int64)
+    pairs = np.argwhere(coupling @ coupling.T + coupling.T @ coupling != 0.0)
+    if all(i == j or i in above[j] or j in above[i] for i, j in pairs):
+        dof_parent[base:] = np.where(parent >= 0, parent + base, base - 1)
+    return dof_parent

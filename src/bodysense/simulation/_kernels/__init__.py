@@ -1,0 +1,1 @@
+"""Compiled closed-loop simulation: rollouts and their sensitivities."""

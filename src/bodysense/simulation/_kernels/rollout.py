@@ -1,0 +1,293 @@
+"""Closed-loop rollouts, compiled: one run a thread, nothing allocated inside the time loop.
+
+A run alternates between the controller, which holds its torque for one control period, and the
+integrator, which may take several steps in that time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from bodysense.robot._kernels.dynamics import add_friction, forward_dynamics
+from bodysense.robot._kernels.friction import stribeck_decay
+from bodysense.robot._kernels.jit import entry, inlined
+from bodysense.robot._kernels.tree import DYNAMICS_WIDTH, make_scratch
+from bodysense.simulation._kernels.noise import normal
+from bodysense.spatial.arrays import Array
+
+
+class Loop(NamedTuple):
+    """The controller and its timing, as plain arrays.
+
+    Attributes:
+        kp, kd, ki: (n,) gains times the drive gain: torque a unit of error.
+        limit: (n,) largest torque of each motor, infinite if there is none.
+        coupling: (n, n) of the actuators.
+        coupled: 0 if the coupling is the identity.
+        period: control period [s].
+        substeps: integration steps a control period.
+        integrator: 1 explicit Euler, 2 midpoint, 4 Runge-Kutta of order four.
+        differentiate: 1 if the controller sees differences of positions instead of velocities.
+        sample: (n_s,) control steps at which the run is recorded, ascending.
+    """
+
+    kp: Array
+    kd: Array
+    ki: Array
+    limit: Array
+    coupling: Array
+    coupled: int
+    period: float
+    substeps: int
+    integrator: int
+    differentiate: int
+    sample: NDArray[np.int64]
+
+
+class State(NamedTuple):
+    """State and working memory of one run."""
+
+    q: Array
+    v: Array
+    z: Array  # bristle deflections of LuGre
+    error_sum: Array  # ∫ (q_d - q) dt in reduced motor coordinates
+    q_seen: Array  # as the controller sees it
+    q_last: Array  # what it saw one period before
+    v_seen: Array
+    signal: Array  # torque of each motor
+    tau: Array
+    net: Array  # torque minus friction
+    a: Array
+    q_stage: Array
+    v_stage: Array
+    dq: Array  # weighted sum of the stages' slopes
+    dv: Array
+
+
+@njit(cache=True)
+def make_state(n):
+    """Allocate the state of one run."""
+    return State(
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+    )
+
+
+@inlined
+def observe(loop, k, sigma_q, key, x):
+    """What the controller sees at step k: position with encoder noise, velocity from it."""
+    n = x.q.size
+    for j in range(n):
+        x.q_seen[j] = x.q[j]
+        if sigma_q[j] > 0.0:
+            x.q_seen[j] += sigma_q[j] * normal(key, np.uint64(k * n + j))
+        x.v_seen[j] = x.v[j]
+        if loop.differentiate == 1:
+            x.v_seen[j] = 0.0 if k == 0 else (x.q_seen[j] - x.q_last[j]) / loop.period
+            x.q_last[j] = x.q_seen[j]
+
+
+@inlined
+def control(loop, q_d, v_d, feed_forward, k, x):
+    """Torque of the PD(I) law into x.tau, motor by motor, saturated; integrals then advance.
+
+    The integral of a motor stands still while its torque is saturated.
+    """
+    n = x.q.size
+    for j in range(n):
+        if loop.coupled == 0:
+            e = q_d[k, j] - x.q_seen[j]
+            de = v_d[k, j] - x.v_seen[j]
+        else:
+            e, de = 0.0, 0.0
+            for i in range(n):
+                e += loop.coupling[j, i] * (q_d[k, i] - x.q_seen[i])
+                de += loop.coupling[j, i] * (v_d[k, i] - x.v_seen[i])
+        torque = loop.kp[j] * e + loop.kd[j] * de + loop.ki[j] * x.error_sum[j]
+        if feed_forward.size > 0:
+            torque += feed_forward[k, j]
+        x.signal[j] = min(max(torque, -loop.limit[j]), loop.limit[j])
+        if x.signal[j] == torque:
+            x.error_sum[j] += e * loop.period
+    for j in range(n):
+        if loop.coupled == 0:
+            x.tau[j] = x.signal[j]
+        else:
+            x.tau[j] = 0.0
+            for i in range(n):
+                x.tau[j] += loop.coupling[i, j] * x.signal[i]
+
+
+@inlined
+def bristle_rate(tree, theta, j, v, z):
+    """LuGre: return ż = v - sigma0 |v| z / g(v) and the decay rate sigma0 |v| / g(v)."""
+    n = tree.parent.size
+    start = 10 * (n + tree.floating) + n
+    e, _ = stribeck_decay(v, tree.shape[j, 1], tree.shape[j, 2])
+    g = theta[start + n + j] * (1.0 - e) + theta[start + 2 * n + j] * e
+    if g <= 0.0:  # no level to settle at: the bristles carry nothing
+        return 0.0, 0.0
+    rate = tree.shape[j, 3] * abs(v) / g
+    return v - rate * z, rate
+
+
+@inlined
+def net_torque(tree, theta, v, w, x):
+    """x.net = x.tau minus friction at velocity v and the present bristle deflections."""
+    n = tree.parent.size
+    for j in range(n):
+        x.net[j] = 0.0
+    if tree.bristles == 0:
+        add_friction(tree, theta, v, w, x.net)
+    else:
+        start = 10 * (n + tree.floating) + n
+        for j in range(n):
+            rate, _ = bristle_rate(tree, theta, j, v[j], x.z[j])
+            x.net[j] = (
+                tree.shape[j, 3] * x.z[j] + tree.shape[j, 4] * rate + theta[start + j] * v[j]
+            )
+    for j in range(n):
+        x.net[j] = x.tau[j] - x.net[j]
+
+
+@inlined
+def advance_bristles(tree, theta, step, x):
+    """Advance z over one step at constant velocity: exact, hence stable at any stiffness."""
+    for j in range(x.q.size):
+        slope, rate = bristle_rate(tree, theta, j, x.v[j], x.z[j])
+        if rate * step < 1e-8:
+            x.z[j] += slope * step
+        else:
+            x.z[j] += slope * (1.0 - math.exp(-rate * step)) / rate
+
+
+@inlined
+def stage_step(integrator, stage):
+    """How far, in steps, the next stage starts from the state, and the weight of this one."""
+    if integrator == 1:
+        return 0.0, 1.0
+    if integrator == 2:
+        return (0.5, 0.0) if stage == 0 else (0.0, 1.0)
+    if stage == 0:
+        return 0.5, 1.0 / 6.0
+    if stage == 1:
+        return 0.5, 1.0 / 3.0
+    if stage == 2:
+        return 1.0, 1.0 / 3.0
+    return 0.0, 1.0 / 6.0
+
+
+@inlined
+def integrate(tree, theta, integrator, step, w, x):
+    """Advance q, v (and z) by one step; x.a must hold the acceleration at the present state."""
+    n = x.q.size
+    for j in range(n):
+        x.v_stage[j] = x.v[j]
+        x.dq[j] = 0.0
+        x.dv[j] = 0.0
+    for stage in range(integrator):
+        ahead, weight = stage_step(integrator, stage)
+        if stage > 0:
+            net_torque(tree, theta, x.v_stage, w, x)
+            forward_dynamics(tree, theta, x.q_stage, x.v_stage, x.net, tree.gravity, w, x.a)
+        for j in range(n):
+            x.dq[j] += weight * x.v_stage[j]
+            x.dv[j] += weight * x.a[j]
+            slope = x.v_stage[j]
+            x.q_stage[j] = x.q[j] + ahead * step * slope
+            x.v_stage[j] = x.v[j] + ahead * step * x.a[j]
+    if tree.bristles == 1:
+        advance_bristles(tree, theta, step, x)
+    for j in range(n):
+        x.q[j] += step * x.dq[j]
+        x.v[j] += step * x.dv[j]
+
+
+@inlined
+def lost(x):
+    """Whether the run has left every sensible range."""
+    for j in range(x.q.size):
+        if not (abs(x.q[j]) < 1e9 and abs(x.v[j]) < 1e9):
+            return True
+    return False
+
+
+@inlined
+def run(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, w, x, q, v, a, tau, q_seen):
+    """One run into the recorded q, v, a, tau, q_seen (n_s, n).
+
+    The first rows of q and v hold the start. Returns the control step at which the run was lost,
+    or -1; what follows a loss is NaN.
+    """
+    n = q_d.shape[1]
+    for j in range(n):
+        x.q[j] = q[0, j]
+        x.v[j] = v[0, j]
+    s = 0
+    for k in range(q_d.shape[0]):
+        observe(loop, k, sigma_q, key, x)
+        control(loop, q_d, v_d, feed_forward, k, x)
+        for sub in range(loop.substeps):
+            net_torque(tree, theta, x.v, w, x)
+            forward_dynamics(tree, theta, x.q, x.v, x.net, tree.gravity, w, x.a)
+            if sub == 0 and s < loop.sample.size and loop.sample[s] == k:
+                for j in range(n):
+                    q[s, j] = x.q[j]
+                    v[s, j] = x.v[j]
+                    a[s, j] = x.a[j]
+                    tau[s, j] = x.tau[j]
+                    q_seen[s, j] = x.q_seen[j]
+                s += 1
+                if s == loop.sample.size:
+                    return -1
+            integrate(tree, theta, loop.integrator, loop.period / loop.substeps, w, x)
+        if lost(x):
+            for row in range(s, loop.sample.size):
+                for j in range(n):
+                    q[row, j] = v[row, j] = a[row, j] = tau[row, j] = q_seen[row, j] = np.nan
+            return k
+    return -1
+
+
+@entry
+def run_batch(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, q, v, a, tau, q_seen, lost):
+    """Many runs of the same reference, each with its own row of theta and its own noise."""
+    for r in prange(q.shape[0]):
+        w = make_scratch(q_d.shape[1], 0, tree.term.size, DYNAMICS_WIDTH)
+        x = make_state(q_d.shape[1])
+        row = np.int64(r) % theta.shape[0]
+        lost[r] = run(
+            tree,
+            theta[row],
+            loop,
+            q_d,
+            v_d,
+            feed_forward,
+            sigma_q,
+            key[r],
+            w,
+            x,
+            q[r],
+            v[r],
+            a[r],
+            tau[r],
+            q_seen[r],
+        )

@@ -1,0 +1,49 @@
+"""The array type of all signatures, and the one place that checks what a caller hands in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bodysense.errors import ShapeError
+
+Array = NDArray[np.float64]
+
+
+def as_array(value: ArrayLike, shape: tuple[int | None, ...], name: str) -> Array:
+    """Return `value` as a finite, C-contiguous float64 array of the given shape.
+
+    Args:
+        value: anything numpy can turn into an array.
+        shape: the wanted shape; `None` accepts any length along that axis.
+        name: what the caller calls this array, for the message.
+
+    Raises:
+        ShapeError: wrong number of axes, wrong lengths, not numeric, NaN or infinite.
+    """
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{name} must be an array of numbers: {error}") from error
+    if not shape:  # ascontiguousarray turns scalars into one-element vectors
+        array = array.reshape(()) if array.size == 1 else array
+    fits = len(array.shape) == len(shape) and all(
+        wanted is None or wanted == got for wanted, got in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        wanted_text = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+        raise ShapeError(f"{name} has shape {array.shape}, expected {wanted_text}.")
+    if not np.isfinite(array).all():
+        first = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
+        raise ShapeError(
+            f"{name} holds {array[first]} at index {first}: remove or interpolate values that "
+            "are not finite before calling."
+        )
+    return array
+
+
+def read_only(array: Array) -> Array:
+    """Return a copy that cannot be written to: what frozen objects hold and hand out."""
+    copy = np.array(array, dtype=np.float64)
+    copy.flags.writeable = False
+    return copy
