@@ -1,0 +1,83 @@
+"""bodysense tells a robot what its body is, how it moves and what touches it.
+
+The names below are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bodysense.errors import BodysenseError
+    from bodysense.excitation import FourierTrajectory, HoldTrajectory, SampledTrajectory
+    from bodysense.robot import (
+        Actuators,
+        BaseParameters,
+        Controller,
+        Friction,
+        ParameterLayout,
+        Robot,
+        base_parameters,
+        load_robot,
+        register_friction_model,
+        write_mjcf,
+        write_urdf,
+    )
+    from bodysense.simulation import Rollout, Sensitivities, rollout, sensitivities
+
+_HOME = {
+    "bodysense.errors": ("BodysenseError",),
+    "bodysense.excitation": ("FourierTrajectory", "HoldTrajectory", "SampledTrajectory"),
+    "bodysense.robot": (
+        "Actuators",
+        "BaseParameters",
+        "Controller",
+        "Friction",
+        "ParameterLayout",
+        "Robot",
+        "base_parameters",
+        "load_robot",
+        "register_friction_model",
+        "write_mjcf",
+        "write_urdf",
+    ),
+    "bodysense.simulation": ("Rollout", "Sensitivities", "rollout", "sensitivities"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Actuators",
+    "BaseParameters",
+    "BodysenseError",
+    "Controller",
+    "FourierTrajectory",
+    "Friction",
+    "HoldTrajectory",
+    "ParameterLayout",
+    "Robot",
+    "Rollout",
+    "SampledTrajectory",
+    "Sensitivities",
+    "base_parameters",
+    "load_robot",
+    "register_friction_model",
+    "rollout",
+    "sensitivities",
+    "write_mjcf",
+    "write_urdf",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("bodysense")
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(_MODULE_OF[name]), name)
+    raise AttributeError(f"module 'bodysense' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

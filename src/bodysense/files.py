@@ -1,17 +1,29 @@
-"""Writing files so that a reader never meets half of one."""
+"""Writing files so that a reader never meets half of one, and reading results back."""
 
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import os
 import secrets
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.errors import BodysenseError
 
 
 class FileWriteError(BodysenseError):
     """A file cannot be written where the caller wants it."""
+
+
+class FileReadError(BodysenseError):
+    """A saved result cannot be read back."""
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
@@ -62,3 +74,38 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
             "written to and that the disk has room, or write elsewhere."
         ) from error
     return target
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> Path:
+    """Write named arrays as a compressed NPZ file, in one step."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return write_atomically(path, buffer.getvalue())
+
+
+def read_arrays(
+    path: str | os.PathLike[str], names: Sequence[str]
+) -> dict[str, NDArray[np.float64]]:
+    """Read the named float arrays of an NPZ file; nothing in it is ever executed."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            missing = [name for name in names if name not in stored]
+            if missing:
+                raise FileReadError(
+                    f"{path} lacks {', '.join(missing)}: it was not written by this kind of result."
+                )
+            return {name: np.asarray(stored[name], dtype=np.float64) for name in names}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise FileReadError(f"cannot read {path}: {error}; save the result again.") from error
+
+
+def read_json(path: str | os.PathLike[str], keys: Sequence[str]) -> dict[str, Any]:
+    """Read a JSON object that has the given keys."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileReadError(f"cannot read {path}: {error}; save the result again.") from error
+    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
+    if missing:
+        raise FileReadError(f"{path} lacks {', '.join(missing)}: save the result again.")
+    return dict(content)

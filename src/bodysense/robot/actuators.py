@@ -80,9 +80,7 @@ class Actuators:
                 raise unknown_name("coupled term", term, COUPLED_TERMS)
         terms = tuple(term for term in COUPLED_TERMS if term in coupled_terms)
         uncoupled = np.array_equal(matrix, np.eye(n_joints))
-        return cls(
-            read_only(ratio), read_only(gain), read_only(matrix), () if uncoupled else terms
-        )
+        return cls(read_only(ratio), read_only(gain), read_only(matrix), () if uncoupled else terms)
 
     @property
     def n_joints(self) -> int:
@@ -107,7 +105,8 @@ class Actuators:
     def joint_positions(self, q_motor: ArrayLike, q_zero: ArrayLike = 0.0) -> Array:
         """(n_t, n) joint angles from (n_t, n) motor angles: ``q_zero + R⁻¹ q_motor``."""
         q = as_array(q_motor, (None, self.n_joints), "q_motor")
-        joint: Array = np.linalg.solve(self.motor_from_joint, q.T).T + q_zero
+        zero = np.asarray(q_zero, dtype=np.float64)
+        joint: Array = np.linalg.solve(self.motor_from_joint, q.T).T + zero
         return joint
 
     def joint_torques(self, tau_motor: ArrayLike) -> Array:

@@ -94,7 +94,8 @@ class BaseParameters:
         """
         names = self.layout.names
         return tuple(
-            names[kept] + "".join(
+            names[kept]
+            + "".join(
                 _signed(coefficient, names[other])
                 for coefficient, other in zip(self.K[row], self.dependent, strict=True)
                 if abs(coefficient) > 1e-6
@@ -160,7 +161,9 @@ class BaseParameters:
         return as_array(values, (*values.shape[:-1], self.layout.size), "theta")
 
 
-def base_parameters(robot: Robot, *, rows: Rows = "all", base_link: str | None = None) -> BaseParameters:
+def base_parameters(
+    robot: Robot, *, rows: Rows = "all", base_link: str | None = None
+) -> BaseParameters:
     """Find the base parameters of a robot.
 
     Args:
@@ -189,7 +192,9 @@ def _random_regressor(robot: Robot, rows: Rows, base_link: str | None) -> Array:
 
 def _from_regressor(layout: ParameterLayout, Y: Array, order: NDArray[np.int64]) -> BaseParameters:
     size = np.linalg.norm(Y, axis=0)
-    present = np.array([k for k in order if size[k] > _VANISHING * _largest_of_kind(layout, size, k)])
+    present = np.array(
+        [k for k in order if size[k] > _VANISHING * _largest_of_kind(layout, size, k)]
+    )
     kept: list[int] = []
     kept_residuals, rejected_residuals = [], [0.0]
     # One plain QR makes the rest independent of the number of samples.
@@ -227,7 +232,11 @@ def _largest_of_kind(layout: ParameterLayout, size: Array, k: int) -> float:
     if k >= layout.n_inertial:
         return float(size[layout.n_inertial :].max())
     kind = 0 if k % 10 == 0 else 1 if k % 10 < 4 else 2
-    same = [i for i in range(layout.n_inertial) if (0 if i % 10 == 0 else 1 if i % 10 < 4 else 2) == kind]
+    same = [
+        i
+        for i in range(layout.n_inertial)
+        if (0 if i % 10 == 0 else 1 if i % 10 < 4 else 2) == kind
+    ]
     return float(size[same].max())
 
 

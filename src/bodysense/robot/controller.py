@@ -41,4 +41,4 @@ class Controller:
             gains.append(read_only(as_array(array, (n_joints,), name)))
         if not (np.isfinite(rate) and rate > 0.0):
             raise ShapeError(f"the control rate is {rate}: give a positive number of Hz.")
-        return cls(*gains, float(rate))
+        return cls(gains[0], gains[1], gains[2], float(rate))

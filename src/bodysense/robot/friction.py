@@ -62,7 +62,7 @@ class FrictionModel:
     @property
     def has_state(self) -> bool:
         """Whether the law has an internal state a joint (LuGre)."""
-        return "sigma0" in self.shape
+        return self.custom is None and "sigma0" in self.shape
 
     def basis(self, v: ArrayLike, shape: Array) -> tuple[Array, Array]:
         """Evaluate the terms of one joint and their derivatives.
@@ -218,13 +218,16 @@ class Friction:
         model = friction_model(name) if isinstance(name, str) else name
         for given in shape:
             if given not in model.shape:
-                raise unknown_name(f"shape parameter of friction {model.name!r}", given, model.shape)
+                raise unknown_name(
+                    f"shape parameter of friction {model.name!r}", given, model.shape
+                )
         columns = np.empty((n_joints, len(model.shape)))
         for k, (parameter, default) in enumerate(zip(model.shape, model.defaults, strict=True)):
             value = np.asarray(shape.get(parameter, default), dtype=np.float64)
             if value.shape not in ((), (n_joints,)):
                 raise ShapeError(
-                    f"{parameter} has shape {value.shape}: give one number or {n_joints}, one a joint."
+                    f"{parameter} has shape {value.shape}: give one number, or one for each of the "
+                    f"{n_joints} joints."
                 )
             columns[:, k] = value
         _check_shape(model, as_array(columns, (n_joints, len(model.shape)), "friction shape"))

@@ -28,24 +28,34 @@ _FREE_FLYER = "JointModelFreeFlyer"
 
 
 def normalised_model(model: pin.Model) -> pin.Model:
-    """Return a copy of `model` with one coordinate a joint and at most a free flyer as root."""
+    """Return a copy of `model` with one coordinate a joint and at most a free flyer as root.
+
+    Joints are numbered depth first, which Pinocchio's algorithms rely on without checking.
+    """
     new = pin.Model()
     new.name = model.name
     new.gravity = model.gravity
-    for i in range(1, model.njoints):
+    place = {0: 0}
+    armature: list[float] = []
+    for i in _depth_first(model):
         kind = model.joints[i].shortname()
         index_q, index_v = model.joints[i].idx_q, model.joints[i].idx_v
         n_q, n_v = model.joints[i].nq, model.joints[i].nv
         lower = model.lowerPositionLimit[index_q : index_q + n_q]
         upper = model.upperPositionLimit[index_q : index_q + n_q]
-        if kind == _FREE_FLYER and i == 1:
+        if kind == _FREE_FLYER and not armature:
             joint = pin.JointModelFreeFlyer()
         else:
             joint = _one_axis_joint(model, i, kind)
             if kind in _UNBOUNDED:
                 lower, upper = np.array([-np.inf]), np.array([np.inf])
-        added = new.addJoint(
-            model.parents[i],
+        if model.parents[i] == 0 and has_floating_base(new):
+            raise UnsupportedJointError(
+                f"robot {model.name!r} floats at joint {new.names[1]!r}, and joint "
+                f"{model.names[i]!r} starts a second tree on the ground: load them as two robots."
+            )
+        place[i] = new.addJoint(
+            place[model.parents[i]],
             joint,
             model.jointPlacements[i],
             model.names[i],
@@ -54,12 +64,24 @@ def normalised_model(model: pin.Model) -> pin.Model:
             lower,
             upper,
         )
-        new.appendBodyToJoint(added, model.inertias[i], pin.SE3.Identity())
+        new.appendBodyToJoint(place[i], model.inertias[i], pin.SE3.Identity())
+        armature.extend(model.armature[index_v : index_v + n_v])
     for k in range(1, model.nframes):
-        frame = model.frames[k]
-        new.addFrame(pin.Frame(frame), False)
-    new.armature = model.armature
+        frame = pin.Frame(model.frames[k])
+        frame.parentJoint = place[frame.parentJoint]
+        new.addFrame(frame, False)
+    new.armature = np.array(armature)
     return new
+
+
+def _depth_first(model: pin.Model) -> list[int]:
+    order: list[int] = []
+    stack = [0]
+    while stack:
+        i = stack.pop()
+        order.append(i)
+        stack.extend(reversed(list(model.children[i])))
+    return order[1:]
 
 
 def has_floating_base(model: pin.Model) -> bool:
@@ -114,13 +136,15 @@ def _one_axis_joint(model: pin.Model, joint: int, kind: str) -> pin.JointModel:
     axis = None
     if kind in _REVOLUTE | _UNBOUNDED:
         axis = _motion_subspace(model, joint)[3:]
-        aligned, general = (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ), (
-            pin.JointModelRevoluteUnaligned
+        aligned, general = (
+            (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ),
+            (pin.JointModelRevoluteUnaligned),
         )
     elif kind in _PRISMATIC:
         axis = _motion_subspace(model, joint)[:3]
-        aligned, general = (pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ), (
-            pin.JointModelPrismaticUnaligned
+        aligned, general = (
+            (pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ),
+            (pin.JointModelPrismaticUnaligned),
         )
     if axis is None:
         raise UnsupportedJointError(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from bodysense.errors import unknown_name
 from bodysense.robot._kernels.regressor import regressor_batch
 from bodysense.robot.robot import Robot
-from bodysense.robot.states import base_rotation, gravity_in_base, joint_coordinates, motion
+from bodysense.robot.states import gravity_in_base, joint_coordinates, motion
 from bodysense.spatial.arrays import Array, as_array
 
 
@@ -118,12 +118,3 @@ def contact_map(robot: Robot, q: ArrayLike, frames: list[str]) -> Array:
             )
             G[t, :, 6 * k : 6 * k + 6] = J.T
     return G
-
-
-__all__ = [
-    "base_rotation",
-    "contact_map",
-    "gravity_regressor",
-    "rebase_rows",
-    "torque_regressor",
-]

@@ -8,7 +8,7 @@ with the robot, so copy it (``robot.model.copy()``) before you change it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,7 +44,7 @@ class Source:
 
     format: str
     path: str
-    data: bytes
+    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,11 +246,12 @@ class Robot:
                     f"link {name!r} has no mass but a first moment {pi[1:4]}: give it a mass, or "
                     "pass theta to the kernels, which do not need one."
                 )
-            model.inertias[k + 1] = (
-                pin.Inertia(0.0, np.zeros(3), _tensor(pi[4:]))
-                if pi[0] == 0.0
-                else pin.Inertia.FromDynamicParameters(pi)
-            )
+            if pi[0] != 0.0:
+                inertia = pin.Inertia.FromDynamicParameters(pi)
+            else:
+                inertia = pin.Inertia.Zero()
+                inertia.inertia = _tensor(pi[4:])  # set, for the constructor checks its sign
+            model.inertias[k + 1] = inertia
         armature = np.zeros(self.nv)
         armature[self.nv - self.n_joints :] = values[self.layout.rotor]
         model.armature = armature
@@ -264,7 +265,11 @@ class Robot:
         return self.with_parameters(theta)
 
     def with_friction(
-        self, name: str | FrictionModel, *, coefficients: Mapping[str, ArrayLike], **shape: ArrayLike
+        self,
+        name: str | FrictionModel,
+        *,
+        coefficients: Mapping[str, ArrayLike],
+        **shape: ArrayLike,
     ) -> Robot:
         """Return the same robot with another friction law.
 

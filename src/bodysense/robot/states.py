@@ -56,8 +56,7 @@ def gravity_in_base(robot: Robot, q: Array) -> Array:
 def theta_rows(robot: Robot, theta: ArrayLike | None, rows: int) -> Array:
     """(1 or rows, layout.size) parameters for a batch: the robot's own if none are given."""
     values = robot.theta if theta is None else theta
-    array = np.array(values, dtype=np.float64, ndmin=2)
-    array = as_array(array, (None, robot.layout.size), "theta")
+    array = as_array(np.array(values, ndmin=2), (None, robot.layout.size), "theta")
     if array.shape[0] not in (1, rows):
         raise ShapeError(
             f"theta has {array.shape[0]} rows: give one, or one for each of the {rows} runs."

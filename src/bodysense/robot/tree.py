@@ -37,7 +37,7 @@ class Tree(NamedTuple):
             parameters otherwise.
         coupling: (n_coupled, n) row of C for each coupling parameter.
         coupled_term: (n_coupled,) 0 inertia, 1 viscous, 2 Coulomb.
-        coupled_motor: (n_coupled,) the motor behind each coupling parameter.
+        coupled_width: (n_coupled,) smoothing width of each coupled motor's Coulomb friction.
         dof_parent: (nv,) elimination tree of the mass matrix, -1 at its root.
     """
 
@@ -54,7 +54,7 @@ class Tree(NamedTuple):
     shape: Array
     coupling: Array
     coupled_term: NDArray[np.int64]
-    coupled_motor: NDArray[np.int64]
+    coupled_width: Array
     dof_parent: NDArray[np.int64]
 
 
@@ -75,7 +75,10 @@ def tree_of(model: pin.Model, friction: Friction, actuators: Actuators) -> Tree:
             rotation[j, 0] = (R @ along).ravel()
             rotation[j, 1] = (R @ (np.eye(3) - along)).ravel()
             rotation[j, 2] = (R @ pin.skew(k)).ravel()
+    R_world_root = model.jointPlacements[1].rotation if floating else np.eye(3)
     coupled = actuators.coupled
+    names = friction.model.shape
+    width = friction.shape[:, names.index("width")] if "width" in names else np.zeros(n)
     return Tree(
         floating=floating,
         parent=parent,
@@ -83,14 +86,14 @@ def tree_of(model: pin.Model, friction: Friction, actuators: Actuators) -> Tree:
         rotation=rotation,
         position=position,
         axis=axis,
-        gravity=np.array(model.gravity.linear),
+        gravity=R_world_root.T @ model.gravity.linear,
         term=np.array([TERM_CODES.get(t, -1) for t in friction.model.terms], dtype=np.int64),
         custom=friction.model.address,
         bristles=int(friction.model.has_state),
         shape=_shape_columns(friction),
-        coupling=np.array([actuators.coupling[k] for _, k in coupled]).reshape(-1, n),
+        coupling=np.array([actuators.coupling[k] for _, k in coupled]).reshape(len(coupled), n),
         coupled_term=np.array([COUPLED_TERMS.index(t) for t, _ in coupled], dtype=np.int64),
-        coupled_motor=np.array([k for _, k in coupled], dtype=np.int64),
+        coupled_width=np.array([width[k] for _, k in coupled], dtype=np.float64),
         dof_parent=_elimination_tree(parent, floating, actuators.coupling),
     )
 
@@ -105,7 +108,9 @@ def _shape_columns(friction: Friction) -> Array:
     return table
 
 
-def _elimination_tree(parent: NDArray[np.int64], floating: int, coupling: Array) -> NDArray[np.int64]:
+def _elimination_tree(
+    parent: NDArray[np.int64], floating: int, coupling: Array
+) -> NDArray[np.int64]:
     """Featherstone's branch-induced sparsity: a dof only couples with those above it.
 
     A motor that couples joints of different branches breaks that: then the matrix is treated as
@@ -117,7 +122,8 @@ def _elimination_tree(parent: NDArray[np.int64], floating: int, coupling: Array)
         if parent[j] >= 0:
             above[j] = above[parent[j]] | {int(parent[j])}
     dof_parent = np.arange(-1, base + n - 1, dtype=np.int64)
-    pairs = np.argwhere(coupling @ coupling.T + coupling.T @ coupling != 0.0)
+    touched = (coupling != 0.0).astype(np.int64)  # not C itself, whose terms could cancel
+    pairs = np.argwhere(touched.T @ touched)
     if all(i == j or i in above[j] or j in above[i] for i, j in pairs):
         dof_parent[base:] = np.where(parent >= 0, parent + base, base - 1)
     return dof_parent

@@ -72,7 +72,7 @@ def add_friction(tree, theta, v, w, out):
             speed += c[j] * v[base + j]
         s = speed
         if code == 2:
-            s, _ = smooth_sign(speed, tree.shape[tree.coupled_motor[k], 0])
+            s, _ = smooth_sign(speed, tree.coupled_width[k])
         for j in range(n):
             own = c[j] * v[base + j] if code == 1 else 0.0
             out[base + j] += theta[start + k] * c[j] * (s - own)
@@ -99,7 +99,7 @@ def add_rotors(tree, theta, a, out):
 
 @inlined
 def inverse_dynamics(tree, theta, q, v, a, g, w, tau):
-    """tau (nv,) of one sample; q are the joint coordinates (n,), g gravity in base coordinates."""
+    """Tau (nv,) of one sample; q are the joint coordinates (n,), g gravity in base coordinates."""
     place(tree, q, w.body)
     move(tree, v, a, True, g, w.body)
     weigh(tree, theta, w.body)
@@ -184,7 +184,7 @@ def solve(dof_parent, M, x):
 
 @inlined
 def forward_dynamics(tree, theta, q, v, net, g, w, a):
-    """a (nv,) of one sample; `net` (nv,) is the applied torque minus friction.
+    """A (nv,) of one sample; `net` (nv,) is the applied torque minus friction.
 
     Leaves the factors of the mass matrix in w.M.
     """
@@ -201,7 +201,7 @@ def forward_dynamics(tree, theta, q, v, net, g, w, a):
 
 @entry
 def inverse_dynamics_batch(tree, theta, q, v, a, g, tau):
-    """tau (n_t, nv) of n_t samples, each with its own row of theta (or one row for all)."""
+    """Tau (n_t, nv) of n_t samples, each with its own row of theta (or one row for all)."""
     n_t, n = q.shape
     chunks = min(n_t, 64)
     for chunk in prange(chunks):
@@ -213,7 +213,7 @@ def inverse_dynamics_batch(tree, theta, q, v, a, g, tau):
 
 @entry
 def forward_dynamics_batch(tree, theta, q, v, tau, g, a):
-    """a (n_t, nv) of n_t pairs of state and parameters (or one row of parameters for all)."""
+    """A (n_t, nv) of n_t pairs of state and parameters (or one row of parameters for all)."""
     n_t, n = q.shape
     chunks = min(n_t, 64)
     for chunk in prange(chunks):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, cfunc, njit, types
+from numba import cfunc, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.numpy_support import carray
 
 from bodysense.errors import BodysenseError
-from bodysense.robot._kernels.jit import inlined
+from bodysense.robot._kernels.jit import Kernel, allocating, inlined, uncached
 from bodysense.robot.friction import CustomBasis
 from bodysense.spatial.arrays import Array
 
@@ -21,7 +23,7 @@ _SIGNATURE = types.void(types.float64, _POINTER, _POINTER, _POINTER)
 
 def compile_custom_basis(name: str, basis: CustomBasis, n_terms: int, shape: Array) -> CustomBasis:
     """Compile a user's ``basis(v, shape, phi, dphi)`` and try it at a few velocities."""
-    compiled = njit(basis)
+    compiled: CustomBasis = uncached(basis)
     phi, dphi = np.full(n_terms, np.nan), np.full(n_terms, np.nan)
     try:
         for v in (-1.0, 0.0, 0.5):
@@ -40,7 +42,7 @@ def compile_custom_basis(name: str, basis: CustomBasis, n_terms: int, shape: Arr
     return compiled
 
 
-def wrapped_basis(basis, n_terms, n_shape):
+def wrapped_basis(basis: CustomBasis, n_terms: int, n_shape: int) -> Any:
     """Wrap a compiled basis as a C function, whose address the kernels can call.
 
     An address in the tree, not an argument of the kernels: these stay cached on disk whatever
@@ -96,10 +98,13 @@ def stribeck_decay(v, vs, delta):
     return e, -e * delta * power / v
 
 
-@njit(cache=True)
+_call: Kernel = _call_basis
+
+
+@allocating
 def _custom_basis(address, shape, j, v, phi, dphi):
     # Not inlined: the view of a row costs reference counting, also where it is not used.
-    _call_basis(address, v, shape[j], phi, dphi)
+    _call(address, v, shape[j], phi, dphi)
 
 
 @inlined

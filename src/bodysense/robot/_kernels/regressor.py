@@ -136,7 +136,7 @@ def drive_columns(tree, v, a, w, Y):
         for j in range(n):
             total += tree.coupling[k, j] * (a[base + j] if code == 0 else v[base + j])
         if code == 2:
-            total, _ = smooth_sign(total, tree.shape[tree.coupled_motor[k], 0])
+            total, _ = smooth_sign(total, tree.coupled_width[k])
         for j in range(n):
             c = tree.coupling[k, j]
             own = 0.0

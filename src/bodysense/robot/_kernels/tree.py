@@ -15,9 +15,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from bodysense.robot._kernels.jit import inlined
+from bodysense.robot._kernels.jit import allocating, inlined
 from bodysense.spatial.arrays import Array
 
 # Columns of a row of `Scratch.body`. One array for all of it, so that the compiler can tell apart
@@ -50,7 +49,7 @@ class Scratch(NamedTuple):
     motion: Array  # (9,) angular velocity, angular acceleration, acceleration of one body
 
 
-@njit(cache=True)
+@allocating
 def make_scratch(n, floating, n_terms, width):
     """Allocate the working memory of one thread."""
     nv = n + 6 * floating
@@ -207,9 +206,21 @@ def weigh(tree, theta, b):
         xx, xy, yy = theta[t + 4], theta[t + 5], theta[t + 6]
         xz, yz, zz = theta[t + 7], theta[t + 8], theta[t + 9]
         # rows of R I
-        i00, i01, i02 = r0 * xx + r1 * xy + r2 * xz, r0 * xy + r1 * yy + r2 * yz, r0 * xz + r1 * yz + r2 * zz
-        i10, i11, i12 = r3 * xx + r4 * xy + r5 * xz, r3 * xy + r4 * yy + r5 * yz, r3 * xz + r4 * yz + r5 * zz
-        i20, i21, i22 = r6 * xx + r7 * xy + r8 * xz, r6 * xy + r7 * yy + r8 * yz, r6 * xz + r7 * yz + r8 * zz
+        i00, i01, i02 = (
+            r0 * xx + r1 * xy + r2 * xz,
+            r0 * xy + r1 * yy + r2 * yz,
+            r0 * xz + r1 * yz + r2 * zz,
+        )
+        i10, i11, i12 = (
+            r3 * xx + r4 * xy + r5 * xz,
+            r3 * xy + r4 * yy + r5 * yz,
+            r3 * xz + r4 * yz + r5 * zz,
+        )
+        i20, i21, i22 = (
+            r6 * xx + r7 * xy + r8 * xz,
+            r6 * xy + r7 * yy + r8 * yz,
+            r6 * xz + r7 * yz + r8 * zz,
+        )
         # parallel axes with h about the body's origin: 2(o·h) + m o² on the diagonal,
         # minus (o hᵀ + h oᵀ + m o oᵀ)
         dot = 2.0 * (x * h0 + y * h1 + z * h2) + m * (x * x + y * y + z * z)

@@ -10,12 +10,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
 from bodysense.robot._kernels.dynamics import add_friction, forward_dynamics
 from bodysense.robot._kernels.friction import stribeck_decay
-from bodysense.robot._kernels.jit import entry, inlined
+from bodysense.robot._kernels.jit import allocating, entry, inlined
 from bodysense.robot._kernels.tree import DYNAMICS_WIDTH, make_scratch
 from bodysense.simulation._kernels.noise import normal
 from bodysense.spatial.arrays import Array
@@ -69,7 +69,7 @@ class State(NamedTuple):
     dv: Array
 
 
-@njit(cache=True)
+@allocating
 def make_state(n):
     """Allocate the state of one run."""
     return State(
@@ -161,9 +161,7 @@ def net_torque(tree, theta, v, w, x):
         start = 10 * (n + tree.floating) + n
         for j in range(n):
             rate, _ = bristle_rate(tree, theta, j, v[j], x.z[j])
-            x.net[j] = (
-                tree.shape[j, 3] * x.z[j] + tree.shape[j, 4] * rate + theta[start + j] * v[j]
-            )
+            x.net[j] = tree.shape[j, 3] * x.z[j] + tree.shape[j, 4] * rate + theta[start + j] * v[j]
     for j in range(n):
         x.net[j] = x.tau[j] - x.net[j]
 
@@ -180,49 +178,51 @@ def advance_bristles(tree, theta, step, x):
 
 
 @inlined
-def stage_step(integrator, stage):
-    """How far, in steps, the next stage starts from the state, and the weight of this one."""
-    if integrator == 1:
-        return 0.0, 1.0
-    if integrator == 2:
-        return (0.5, 0.0) if stage == 0 else (0.0, 1.0)
+def stage_weights(integrator, stage):
+    """Weight of a stage's slope, and how many steps ahead of the state it sends the next one."""
+    if integrator == 1:  # explicit Euler
+        return 1.0, 0.0
+    if integrator == 2:  # midpoint
+        return (0.0, 0.5) if stage == 0 else (1.0, 0.0)
     if stage == 0:
-        return 0.5, 1.0 / 6.0
+        return 1.0 / 6.0, 0.5
     if stage == 1:
-        return 0.5, 1.0 / 3.0
+        return 1.0 / 3.0, 0.5
     if stage == 2:
-        return 1.0, 1.0 / 3.0
-    return 0.0, 1.0 / 6.0
+        return 1.0 / 3.0, 1.0
+    return 1.0 / 6.0, 0.0
 
 
 @inlined
-def integrate(tree, theta, integrator, step, w, x):
-    """Advance q, v (and z) by one step; x.a must hold the acceleration at the present state."""
-    n = x.q.size
-    for j in range(n):
+def begin_step(x):
+    """Start the stages of one integration step at the present state."""
+    for j in range(x.q.size):
+        x.q_stage[j] = x.q[j]
         x.v_stage[j] = x.v[j]
         x.dq[j] = 0.0
         x.dv[j] = 0.0
-    for stage in range(integrator):
-        ahead, weight = stage_step(integrator, stage)
-        if stage > 0:
-            net_torque(tree, theta, x.v_stage, w, x)
-            forward_dynamics(tree, theta, x.q_stage, x.v_stage, x.net, tree.gravity, w, x.a)
-        for j in range(n):
-            x.dq[j] += weight * x.v_stage[j]
-            x.dv[j] += weight * x.a[j]
-            slope = x.v_stage[j]
-            x.q_stage[j] = x.q[j] + ahead * step * slope
-            x.v_stage[j] = x.v[j] + ahead * step * x.a[j]
-    if tree.bristles == 1:
-        advance_bristles(tree, theta, step, x)
-    for j in range(n):
+
+
+@inlined
+def end_stage(weight, ahead, x):
+    """Take the slope (x.v_stage, x.a) of a stage into account and go to the next one."""
+    for j in range(x.q.size):
+        x.dq[j] += weight * x.v_stage[j]
+        x.dv[j] += weight * x.a[j]
+        x.q_stage[j] = x.q[j] + ahead * x.v_stage[j]
+        x.v_stage[j] = x.v[j] + ahead * x.a[j]
+
+
+@inlined
+def end_step(step, x):
+    """Advance position and velocity by the weighted slopes."""
+    for j in range(x.q.size):
         x.q[j] += step * x.dq[j]
         x.v[j] += step * x.dv[j]
 
 
 @inlined
-def lost(x):
+def is_lost(x):
     """Whether the run has left every sensible range."""
     for j in range(x.q.size):
         if not (abs(x.q[j]) < 1e9 and abs(x.v[j]) < 1e9):
@@ -231,44 +231,50 @@ def lost(x):
 
 
 @inlined
-def run(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, w, x, q, v, a, tau, q_seen):
+def run(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, start, w, x, q, v, a, tau, q_seen):
     """One run into the recorded q, v, a, tau, q_seen (n_s, n).
 
-    The first rows of q and v hold the start. Returns the control step at which the run was lost,
-    or -1; what follows a loss is NaN.
+    `start` (2, n) holds the first position and velocity. Returns the control step at which the
+    run was lost, or -1; what follows a loss is left as it is.
     """
     n = q_d.shape[1]
     for j in range(n):
-        x.q[j] = q[0, j]
-        x.v[j] = v[0, j]
+        x.q[j] = start[0, j]
+        x.v[j] = start[1, j]
+    step = loop.period / loop.substeps
     s = 0
     for k in range(q_d.shape[0]):
         observe(loop, k, sigma_q, key, x)
         control(loop, q_d, v_d, feed_forward, k, x)
         for sub in range(loop.substeps):
-            net_torque(tree, theta, x.v, w, x)
-            forward_dynamics(tree, theta, x.q, x.v, x.net, tree.gravity, w, x.a)
-            if sub == 0 and s < loop.sample.size and loop.sample[s] == k:
-                for j in range(n):
-                    q[s, j] = x.q[j]
-                    v[s, j] = x.v[j]
-                    a[s, j] = x.a[j]
-                    tau[s, j] = x.tau[j]
-                    q_seen[s, j] = x.q_seen[j]
-                s += 1
-                if s == loop.sample.size:
-                    return -1
-            integrate(tree, theta, loop.integrator, loop.period / loop.substeps, w, x)
-        if lost(x):
-            for row in range(s, loop.sample.size):
-                for j in range(n):
-                    q[row, j] = v[row, j] = a[row, j] = tau[row, j] = q_seen[row, j] = np.nan
+            begin_step(x)
+            for stage in range(loop.integrator):
+                net_torque(tree, theta, x.v_stage, w, x)
+                forward_dynamics(tree, theta, x.q_stage, x.v_stage, x.net, tree.gravity, w, x.a)
+                if sub == 0 and stage == 0 and loop.sample[s] == k:
+                    for j in range(n):
+                        q[s, j] = x.q[j]
+                        v[s, j] = x.v[j]
+                        a[s, j] = x.a[j]
+                        tau[s, j] = x.tau[j]
+                        q_seen[s, j] = x.q_seen[j]
+                    s += 1
+                    if s == loop.sample.size:
+                        return -1
+                weight, ahead = stage_weights(loop.integrator, stage)
+                end_stage(weight, ahead * step, x)
+            if tree.bristles == 1:
+                advance_bristles(tree, theta, step, x)
+            end_step(step, x)
+        if is_lost(x):
             return k
     return -1
 
 
 @entry
-def run_batch(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, q, v, a, tau, q_seen, lost):
+def run_batch(
+    tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, start, q, v, a, tau, q_seen, lost
+):
     """Many runs of the same reference, each with its own row of theta and its own noise."""
     for r in prange(q.shape[0]):
         w = make_scratch(q_d.shape[1], 0, tree.term.size, DYNAMICS_WIDTH)
@@ -283,6 +289,7 @@ def run_batch(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, q, v, a, 
             feed_forward,
             sigma_q,
             key[r],
+            start,
             w,
             x,
             q[r],

@@ -1,0 +1,278 @@
+"""Closed-loop rollouts: a robot tracks a trajectory under its joint controller, many times."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.excitation.trajectory import Trajectory
+from bodysense.files import read_arrays, read_json, write_arrays, write_atomically
+from bodysense.robot.controller import Controller
+from bodysense.robot.robot import Robot
+from bodysense.robot.states import theta_rows
+from bodysense.simulation._kernels.rollout import Loop, run_batch
+from bodysense.spatial.arrays import Array, as_array
+
+Integrator = Literal["euler", "rk2", "rk4"]
+INTEGRATORS: dict[str, int] = {"euler": 1, "rk2": 2, "rk4": 4}
+"""Stages of each integrator: explicit Euler, midpoint, Runge-Kutta of order four."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What happened in a batch of runs.
+
+    Attributes:
+        t: (n_s,) times of the samples [s].
+        q: (runs, n_s, n) positions.
+        v: (runs, n_s, n) velocities.
+        a: (runs, n_s, n) accelerations.
+        tau: (runs, n_s, n) torques of the controller.
+        q_measured: (runs, n_s, n) positions as the encoders saw them.
+        tau_measured: (runs, n_s, n) torques as the log has them.
+        lost_at: (runs,) time at which a run left every sensible range, NaN for those that did
+            not; its samples from then on are NaN.
+        joint_names: of the n joints.
+    """
+
+    t: Array
+    q: Array
+    v: Array
+    a: Array
+    tau: Array
+    q_measured: Array
+    tau_measured: Array
+    lost_at: Array
+    joint_names: tuple[str, ...]
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs."""
+        return int(self.q.shape[0])
+
+    @property
+    def ok(self) -> bool:
+        """Whether all runs came to their end."""
+        return bool(np.isnan(self.lost_at).all())
+
+    def summary(self) -> str:
+        """What happened, in words, with advice if runs were lost."""
+        text = (
+            f"{self.n_runs} run(s) of {len(self.joint_names)} joints, {self.t.size} samples over "
+            f"{self.t[-1]:g} s"
+        )
+        lost = np.flatnonzero(~np.isnan(self.lost_at))
+        if not lost.size:
+            return text + ", all completed."
+        return (
+            f"{text}; {lost.size} lost, the first (run {lost[0]}) at {self.lost_at[lost[0]]:g} s: "
+            "the loop is unstable. Lower the gains, raise the control rate or the substeps, use "
+            "rk4, or check that the parameters keep the mass matrix positive."
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``rollout.npz`` and ``rollout.json`` into a folder."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        write_arrays(folder / "rollout.npz", arrays)
+        about = {"joint_names": list(self.joint_names), "summary": self.summary()}
+        write_atomically(folder / "rollout.json", json.dumps(about, indent=2))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Rollout:
+        """Read what `save` wrote."""
+        arrays = read_arrays(Path(folder) / "rollout.npz", _ARRAYS)
+        about = read_json(Path(folder) / "rollout.json", ("joint_names",))
+        return cls(**arrays, joint_names=tuple(about["joint_names"]))
+
+
+_ARRAYS = ("t", "q", "v", "a", "tau", "q_measured", "tau_measured", "lost_at")
+
+
+def rollout(
+    robot: Robot,
+    trajectory: Trajectory,
+    *,
+    theta: ArrayLike | None = None,
+    runs: int | None = None,
+    controller: Controller | None = None,
+    sampling_rate: float | None = None,
+    integrator: Integrator = "euler",
+    substeps: int = 1,
+    start: tuple[ArrayLike, ArrayLike] | None = None,
+    feed_forward: ArrayLike | None = None,
+    saturate: bool = False,
+    position_noise: ArrayLike = 0.0,
+    differentiate: bool | None = None,
+    torque_noise: ArrayLike = 0.0,
+    rng: np.random.Generator | None = None,
+) -> Rollout:
+    """Simulate a fixed-base robot that tracks a trajectory under its controller.
+
+    The controller acts at its own rate and holds its torque in between. Runs are spread over the
+    cores; each has its own noise, which does not depend on the number of cores.
+
+    Args:
+        robot: a fixed-base robot.
+        trajectory: the reference, one axis a joint.
+        theta: (p,) or (runs, p) parameters, physical or not; the robot's own if not given.
+            To simulate base parameters, give ``base.join(theta_base)``.
+        runs: number of runs; as many as theta has rows if not given.
+        controller: instead of the robot's own.
+        sampling_rate: of the recorded samples [Hz], at most the control rate; the control rate
+            if not given. Where it does not divide the control rate, the nearest step is taken.
+        integrator: ``euler`` (explicit), ``rk2`` (midpoint) or ``rk4``.
+        substeps: integration steps a control period.
+        start: first position and velocity (n,) each; those of the trajectory if not given.
+        feed_forward: (n_control_steps, n) torques added to the controller's, e.g. from
+            `inverse_dynamics` of the reference.
+        saturate: limit the torques to the robot's effort limits.
+        position_noise: standard deviation of the encoders [rad or m], one number or one a joint;
+            the controller sees it too.
+        differentiate: give the controller backward differences of the measured positions instead
+            of true velocities; by default just when there is position noise.
+        torque_noise: standard deviation of the logged torques [N·m], one number or one a joint.
+        rng: source of all noise; needed when there is any.
+    """
+    loop, q_d, v_d, ff = prepare(
+        robot,
+        trajectory,
+        controller=controller,
+        sampling_rate=sampling_rate,
+        integrator=integrator,
+        substeps=substeps,
+        feed_forward=feed_forward,
+        saturate=saturate,
+    )
+    n = robot.n_joints
+    sigma_q = _sigma(position_noise, n, "position_noise")
+    sigma_tau = _sigma(torque_noise, n, "torque_noise")
+    noisy = bool(sigma_q.any() or sigma_tau.any())
+    if noisy and rng is None:
+        raise ShapeError("noise needs a generator: pass rng=numpy.random.default_rng(seed).")
+    seen = bool(sigma_q.any()) if differentiate is None else differentiate
+    loop = loop._replace(differentiate=int(seen))
+    rows = theta_rows(robot, theta, _rows(theta) if runs is None else runs)
+    n_runs = rows.shape[0] if runs is None else runs
+    if n_runs < 1:
+        raise ShapeError(f"runs is {n_runs}: give at least one.")
+    key = np.zeros(n_runs, dtype=np.uint64)
+    if rng is not None and noisy:
+        key = rng.integers(0, 2**64, n_runs, dtype=np.uint64)
+    shape = (n_runs, loop.sample.size, n)
+    q, v, a, tau, q_seen = (np.full(shape, np.nan) for _ in range(5))
+    lost = np.empty(n_runs, dtype=np.int64)
+    first = first_state(robot, start, q_d, v_d)
+    run_batch(robot.tree, rows, loop, q_d, v_d, ff, sigma_q, key, first, q, v, a, tau, q_seen, lost)
+    tau_measured = tau.copy()
+    if rng is not None and sigma_tau.any():
+        tau_measured += sigma_tau * rng.standard_normal(shape)
+    return Rollout(
+        t=np.asarray(loop.sample * loop.period, dtype=np.float64),
+        q=q,
+        v=v,
+        a=a,
+        tau=tau,
+        q_measured=q_seen,
+        tau_measured=tau_measured,
+        lost_at=np.where(lost < 0, np.nan, lost * loop.period),
+        joint_names=robot.joint_names,
+    )
+
+
+def prepare(
+    robot: Robot,
+    trajectory: Trajectory,
+    *,
+    controller: Controller | None,
+    sampling_rate: float | None,
+    integrator: str,
+    substeps: int,
+    feed_forward: ArrayLike | None,
+    saturate: bool,
+) -> tuple[Loop, Array, Array, Array]:
+    """Check the settings of a rollout and lay them out for the kernels."""
+    n = robot.n_joints
+    if robot.floating_base or n == 0:
+        raise MismatchError(
+            f"{robot.name!r} {'floats' if robot.floating_base else 'has no joints'}: closed-loop "
+            "rollouts are for fixed-base robots with joints. Load it with floating_base=False, or "
+            "use forward_dynamics."
+        )
+    if trajectory.n_axes != n:
+        raise MismatchError(
+            f"the trajectory moves {trajectory.n_axes} axes, {robot.name!r} has {n} joints "
+            f"({', '.join(robot.joint_names)}): it was made for another robot."
+        )
+    controller = controller if controller is not None else robot.controller
+    if controller is None:
+        raise MismatchError(
+            f"{robot.name!r} comes without a controller: pass controller=Controller.of({n}, "
+            "kp=…, kd=…, rate=…)."
+        )
+    if controller.kp.size != n:
+        raise MismatchError(f"the controller is for {controller.kp.size} joints, not {n}.")
+    if integrator not in INTEGRATORS:
+        raise unknown_name("integrator", integrator, INTEGRATORS)
+    if substeps < 1:
+        raise ShapeError(f"substeps is {substeps}: give at least one.")
+    rate = controller.rate if sampling_rate is None else float(sampling_rate)
+    if not 0.0 < rate <= controller.rate * (1.0 + 1e-9):
+        raise ShapeError(
+            f"the sampling rate is {rate:g} Hz: give a number above zero and at most the control "
+            f"rate, {controller.rate:g} Hz."
+        )
+    _, q_d, v_d, _ = trajectory.sample(controller.rate)
+    steps = q_d.shape[0] - 1
+    n_samples = int(np.floor(steps / controller.rate * rate * (1.0 + 1e-12) + 1e-9)) + 1
+    sample = np.rint(np.arange(n_samples) * (controller.rate / rate)).astype(np.int64)
+    gain = robot.actuators.drive_gain
+    coupling = np.array(robot.actuators.coupling)
+    ff = np.zeros((0, n))
+    if feed_forward is not None:
+        ff = as_array(feed_forward, (steps + 1, n), "feed_forward")
+    loop = Loop(
+        kp=gain * controller.kp,
+        kd=gain * controller.kd,
+        ki=gain * controller.ki,
+        limit=robot.effort_limit if saturate else np.full(n, np.inf),
+        coupling=coupling,
+        coupled=int(not np.array_equal(coupling, np.eye(n))),
+        period=1.0 / controller.rate,
+        substeps=int(substeps),
+        integrator=INTEGRATORS[integrator],
+        differentiate=0,
+        sample=np.minimum(sample, steps),
+    )
+    return loop, np.ascontiguousarray(q_d), np.ascontiguousarray(v_d), ff
+
+
+def _rows(theta: ArrayLike | None) -> int:
+    return 1 if theta is None else int(np.array(theta, ndmin=2).shape[0])
+
+
+def first_state(
+    robot: Robot, start: tuple[ArrayLike, ArrayLike] | None, q_d: Array, v_d: Array
+) -> Array:
+    """(2, n) position and velocity at the start: the given ones, or those of the reference."""
+    if start is None:
+        return np.stack([q_d[0], v_d[0]])
+    q0 = as_array(start[0], (robot.n_joints,), "start position")
+    v0 = as_array(start[1], (robot.n_joints,), "start velocity")
+    return np.stack([q0, v0])
+
+
+def _sigma(value: ArrayLike, n: int, name: str) -> Array:
+    sigma = np.asarray(value, dtype=np.float64)
+    sigma = np.full(n, float(sigma)) if sigma.shape == () else sigma
+    sigma = as_array(sigma, (n,), name)
+    if (sigma < 0.0).any():
+        raise ShapeError(f"{name} is {sigma.min():g}: a standard deviation cannot be negative.")
+    return sigma

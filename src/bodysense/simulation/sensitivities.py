@@ -1,0 +1,139 @@
+"""Sensitivities of closed-loop rollouts: how motion and torque change with each parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bodysense.errors import MismatchError, unknown_name
+from bodysense.excitation.trajectory import Trajectory
+from bodysense.robot.base_parameters import BaseParameters
+from bodysense.robot.controller import Controller
+from bodysense.robot.robot import Robot
+from bodysense.robot.states import theta_rows
+from bodysense.simulation._kernels.sensitivity import run_with_tangent_batch
+from bodysense.simulation.rollout import Integrator, first_state, prepare
+from bodysense.spatial.arrays import Array
+
+
+@dataclass(frozen=True)
+class Sensitivities:
+    """Rollouts with their derivatives by parameters.
+
+    Attributes:
+        t: (n_s,) times of the samples [s].
+        q: (runs, n_s, n) positions.
+        tau: (runs, n_s, n) torques of the controller.
+        dq: (runs, n_s, n, n_parameters) derivatives of q.
+        dtau: (runs, n_s, n, n_parameters) derivatives of tau.
+        lost_at: (runs,) time at which a run left every sensible range, NaN otherwise.
+        parameters: names of the parameters, or base parameters, along the last axis.
+    """
+
+    t: Array
+    q: Array
+    tau: Array
+    dq: Array
+    dtau: Array
+    lost_at: Array
+    parameters: tuple[str, ...]
+
+
+def sensitivities(
+    robot: Robot,
+    trajectory: Trajectory,
+    *,
+    base: BaseParameters | None = None,
+    parameters: list[str] | None = None,
+    theta: ArrayLike | None = None,
+    controller: Controller | None = None,
+    sampling_rate: float | None = None,
+    integrator: Integrator = "euler",
+    substeps: int = 1,
+    start: tuple[ArrayLike, ArrayLike] | None = None,
+    feed_forward: ArrayLike | None = None,
+    saturate: bool = False,
+) -> Sensitivities:
+    """Simulate as `rollout` without noise, with the derivatives by parameters in the same pass.
+
+    They are the derivatives of the discrete simulation itself. Friction with a jump at zero
+    velocity (width 0) is differentiated beside the jump: give it a width where the exact
+    derivative through a change of direction matters.
+
+    Args:
+        robot: a fixed-base robot whose friction law has no state (not LuGre).
+        trajectory: the reference.
+        base: differentiate by these base parameters. A base parameter acts exactly as the
+            parameter that is kept for it, since its column of the regressor is the same.
+        parameters: differentiate by these parameters of theta instead; all if neither is given.
+        theta: (p,) or (runs, p) parameters; the robot's own if not given.
+        controller: as in `rollout`, like all that follow.
+        sampling_rate: of the recorded samples [Hz].
+        integrator: ``euler``, ``rk2`` or ``rk4``.
+        substeps: integration steps a control period.
+        start: first position and velocity.
+        feed_forward: torques added to the controller's.
+        saturate: limit the torques; a saturated motor does not answer to parameters.
+    """
+    if robot.friction.model.has_state:
+        raise MismatchError(
+            f"friction {robot.friction.model.name!r} has a state: sensitivities need a law that is "
+            'a function of velocity. Use robot.with_friction("stribeck", …), its steady state.'
+        )
+    columns, names = _columns(robot, base, parameters)
+    loop, q_d, v_d, ff = prepare(
+        robot,
+        trajectory,
+        controller=controller,
+        sampling_rate=sampling_rate,
+        integrator=integrator,
+        substeps=substeps,
+        feed_forward=feed_forward,
+        saturate=saturate,
+    )
+    rows = theta_rows(robot, theta, 1 if theta is None else np.array(theta, ndmin=2).shape[0])
+    n, n_s = robot.n_joints, loop.sample.size
+    q, tau = (np.full((rows.shape[0], n_s, n), np.nan) for _ in range(2))
+    dq, dtau = (np.full((rows.shape[0], n_s, n, columns.size), np.nan) for _ in range(2))
+    lost = np.empty(rows.shape[0], dtype=np.int64)
+    run_with_tangent_batch(
+        robot.tree,
+        rows,
+        columns,
+        loop,
+        q_d,
+        v_d,
+        ff,
+        np.zeros(n),
+        first_state(robot, start, q_d, v_d),
+        q,
+        tau,
+        dq,
+        dtau,
+        lost,
+    )
+    return Sensitivities(
+        t=np.asarray(loop.sample * loop.period, dtype=np.float64),
+        q=q,
+        tau=tau,
+        dq=dq,
+        dtau=dtau,
+        lost_at=np.where(lost < 0, np.nan, lost * loop.period),
+        parameters=names,
+    )
+
+
+def _columns(
+    robot: Robot, base: BaseParameters | None, parameters: list[str] | None
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    if base is not None and parameters is not None:
+        raise MismatchError("give base or parameters, not both.")
+    if base is not None:
+        robot.layout.require_same(base.layout, "base")
+        return np.ascontiguousarray(base.independent, dtype=np.int64), base.names
+    names = tuple(robot.layout.names if parameters is None else parameters)
+    if not names:
+        raise unknown_name("parameter", "(none)", robot.layout.names)
+    return np.array([robot.layout.index(name) for name in names], dtype=np.int64), names
