@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
+
+# Threads of the linear algebra that wait for each other on a busy machine take ten times as long
+# as one thread alone. Set before anything imports numpy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pinocchio as pin
@@ -106,9 +111,7 @@ def named_robot(name: str) -> Robot:
     return load_robot(name, allow_inconsistent=name == "example:icub")
 
 
-def random_states(
-    robot: Robot, rng: np.random.Generator, n_t: int
-) -> tuple[Array, Array, Array]:
+def random_states(robot: Robot, rng: np.random.Generator, n_t: int) -> tuple[Array, Array, Array]:
     q = rng.uniform(-3.0, 3.0, (n_t, robot.nq))
     if robot.floating_base:
         q[:, 3:7] = rng.normal(size=(n_t, 4))

@@ -23,8 +23,6 @@ except MissingDependencyError:
 
 INCONSISTENT = {
     "human": "left_upperleg_virtual",
-    "icub": "r_hip_1",
-    "icub_reduced": "r_hip_1",
     "romeo": "LFinger21Link",
     "romeo_laas_small": "base_link",
     "romeo_small": "RShoulderYawLink",

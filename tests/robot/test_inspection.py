@@ -61,17 +61,26 @@ def test_a_floating_robot_with_links_that_cannot_exist():
     found = inspect_robot(load_robot("example:romeo_small", allow_inconsistent=True))
     assert found.floating_base
     assert found.links[0].index == 0
-    assert "RShoulderYawLink" in [link.name for link in found.inconsistent]
-    assert all(link.reason for link in found.inconsistent)
+    assert "RShoulderYawLink" in [link.name for link in found.impossible]
+    assert all(link.reason for link in found.impossible)
     assert found.joints[0].parent == found.links[0].name
     assert not found.unidentifiable
     content = found.to_dict()
     assert content["consistent"] is False
 
 
+def test_links_without_volume_are_told_apart_from_impossible_ones():
+    found = inspect_robot(load_robot("example:icub"))
+    assert not found.impossible
+    assert "r_hip_1" in [link.name for link in found.flat]
+    content = found.to_dict()
+    assert content["possible"] is True
+    assert content["consistent"] is False
+
+
 def test_massless_links_have_no_centre_of_mass():
     found = inspect_robot(load_robot("example:human", allow_inconsistent=True))
-    massless = found.inconsistent[0]
+    massless = found.impossible[0]
     assert massless.mass == 0.0
     assert all(math.isnan(value) for value in massless.com)
     links = json.loads(json.dumps(found.to_dict(), allow_nan=False))["links"]

@@ -12,10 +12,11 @@ from bodysense.robot.actuators import Actuators
 from bodysense.robot.builtin import load_builtin
 from bodysense.robot.dh import load_dh
 from bodysense.robot.example_robots import load_example_robot
+from bodysense.robot.layout import INERTIAL_TERMS
 from bodysense.robot.mjcf import load_mjcf
 from bodysense.robot.mjcf_writer import mjcf_notes, mjcf_text, write_mjcf
 from bodysense.robot.robot import Robot
-from bodysense.spatial.pseudo_inertia import random_pi
+from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, random_pi
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -263,6 +264,20 @@ def test_inconsistent_links_are_named(tmp_path):
     robot = load_builtin("tx40").with_parameter_values({"ZZ2": 9.0})
     with pytest.raises(InconsistentInertiaError, match=r"'link2'.*principal moments"):
         write_mjcf(robot, tmp_path / "robot.xml")
+
+
+def test_a_plate_is_written_and_a_point_is_not(tmp_path):
+    pi = load_builtin("tx40").pi("link2")
+    com, mass = pi[1:4] / pi[0], pi[0]
+    plate = pi_from_mass_com_inertia(mass, com, np.diag([0.1, 0.2, 0.3]))
+    point = pi_from_mass_com_inertia(mass, com, np.zeros((3, 3)))
+    names = [f"{term}2" for term in INERTIAL_TERMS]
+    robot = load_builtin("tx40").with_parameter_values(dict(zip(names, plate, strict=True)))
+    rng = np.random.default_rng(9)
+    assert max(_parity(robot, _compiled(robot, tmp_path), rng)) < 1e-10
+    robot = load_builtin("tx40").with_parameter_values(dict(zip(names, point, strict=True)))
+    with pytest.raises(InconsistentInertiaError, match=r"'link2'.*no volume"):
+        mjcf_text(robot)
 
 
 def test_negative_rotor_inertia():

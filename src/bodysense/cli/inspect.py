@@ -99,7 +99,10 @@ def _overview(console: Console, inspection: Inspection) -> None:
         console.print(f"from {inspection.source}", soft_wrap=True)
     for note in inspection.notes:
         console.print(f"note: {note}")
-    bad = inspection.inconsistent
+    if inspection.flat:
+        names = ", ".join(link.name for link in inspection.flat)
+        console.print(f"note: {_count(len(inspection.flat), 'link')} without volume: {names}")
+    bad = inspection.impossible
     if bad:
         console.print()
         console.print(f"{_count(len(bad), 'link')} cannot exist as a body:", style="bold red")
@@ -117,8 +120,8 @@ def _links(console: Console, inspection: Inspection) -> None:
             link.name,
             _number(link.mass),
             "  ".join(f"{_number(value, 4):>10}" for value in link.com),
-            _number(link.margin, 3) if link.consistent else "NOT PHYSICAL",
-            style=None if link.consistent else "red",
+            _number(link.margin, 3) if link.possible else "NOT PHYSICAL",
+            style=None if link.possible else "red",
         )
     console.print(table)
 

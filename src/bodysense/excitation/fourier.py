@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.excitation.trajectory import Trajectory, TrajectoryError, positive
-from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
 _SAMPLES_PER_HARMONIC = 64
 # Robot files write "no limit" as infinity, 1e9 or the largest float; no axis goes that far.
@@ -144,12 +144,18 @@ class FourierTrajectory(Trajectory):
     def __call__(self, t: ArrayLike) -> tuple[Array, Array, Array]:
         """Return q, v, a at the times `t` (n_t,), each of shape (n_t, n_axes)."""
         kw = self._angular_frequencies()
-        phase = as_array(t, (None,), "t")[:, np.newaxis] * kw
-        sine, cosine = np.sin(phase), np.cos(phase)
-        q = self.q0 + sine @ (self.a / kw).T - cosine @ (self.b / kw).T
-        v = cosine @ self.a.T + sine @ self.b.T
-        a = cosine @ (self.b * kw).T - sine @ (self.a * kw).T
-        return q, v, a
+        # e^(i k w t) as powers of the first: a product a harmonic instead of two functions.
+        wave = np.empty((as_array(t, (None,), "t").size, self.n_harmonics), dtype=np.complex128)
+        wave[:, 0] = np.exp(1j * kw[0] * as_array(t, (None,), "t"))
+        for k in range(1, self.n_harmonics):
+            np.multiply(wave[:, k - 1], wave[:, 0], out=wave[:, k])
+        # Columns cos, sin of each harmonic; q, v, a of all axes are one product with them.
+        by_cosine = np.concatenate([-self.b / kw, self.a, self.b * kw])
+        by_sine = np.concatenate([self.a / kw, self.b, -self.a * kw])
+        coefficients = np.stack([by_cosine, by_sine], axis=-1).reshape(3 * self.n_axes, -1)
+        motion = wave.view(np.float64) @ coefficients.T
+        q, v, a = (np.ascontiguousarray(part) for part in np.split(motion, 3, axis=1))
+        return self.q0 + q, v, a
 
     def at_rest(self) -> FourierTrajectory:
         """Return the series projected onto those with v(0) = 0 and a(0) = 0.
@@ -217,7 +223,10 @@ def _checked_limits(
     n_axes: int, lower: ArrayLike, upper: ArrayLike, velocity: ArrayLike, acceleration: ArrayLike
 ) -> MotionBounds:
     """Return the limits as (n_axes,) arrays, "no limit" as infinity; refuse those without room."""
-    low, high = _per_axis(lower, n_axes, "lower"), _per_axis(upper, n_axes, "upper")
+    low, high = (
+        one_each(lower, n_axes, "lower", infinite=True),
+        one_each(upper, n_axes, "upper", infinite=True),
+    )
     low = np.where(low < -_UNLIMITED, -np.inf, low)
     high = np.where(high > _UNLIMITED, np.inf, high)
     for i in range(n_axes):
@@ -233,7 +242,9 @@ def _checked_limits(
                 f"{where}: limited on one side only; limit both sides, or neither with -inf, inf."
             )
     greatest = {"velocity": velocity, "acceleration": acceleration}
-    checked = {name: _per_axis(value, n_axes, name) for name, value in greatest.items()}
+    checked = {
+        name: one_each(value, n_axes, name, infinite=True) for name, value in greatest.items()
+    }
     for name, values in checked.items():
         if not (values > 0.0).all():
             i = int(np.flatnonzero(~(values > 0.0))[0])
@@ -250,7 +261,7 @@ def _middle_and_room(limits: MotionBounds, centre: ArrayLike | None) -> tuple[Ar
     low, high = np.where(limited, limits.lower, -np.pi), np.where(limited, limits.upper, np.pi)
     if centre is None:
         return 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-    middle = _per_axis(centre, low.size, "centre")
+    middle = one_each(centre, low.size, "centre", infinite=True)
     room = np.where(limited, np.minimum(high - middle, middle - low), np.pi)
     if not (np.isfinite(middle) & (room > 0.0)).all():
         i = int(np.flatnonzero(~(np.isfinite(middle) & (room > 0.0)))[0])
@@ -259,22 +270,6 @@ def _middle_and_room(limits: MotionBounds, centre: ArrayLike | None) -> tuple[Ar
             f"lower = {limits.lower[i]:g} and upper = {limits.upper[i]:g}."
         )
     return middle, room
-
-
-def _per_axis(value: ArrayLike, n_axes: int, name: str) -> Array:
-    """Return a scalar or an (n_axes,) array as the latter; infinity passes, NaN does not."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"{name} must be a number or an array of numbers: {error}") from error
-    if array.shape not in ((), (n_axes,)):
-        raise ShapeError(
-            f"{name} has shape {array.shape}: give one number, or one for each of the {n_axes} "
-            "axes."
-        )
-    if np.isnan(array).any():
-        raise ShapeError(f"{name} holds NaN: give numbers, or inf where there is no limit.")
-    return np.broadcast_to(array, (n_axes,)).copy()
 
 
 def _whole(value: int, name: str, least: int, why: str) -> int:

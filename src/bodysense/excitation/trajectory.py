@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,15 +42,25 @@ class Trajectory(ABC):
     def sample(self, rate: float) -> tuple[Array, Array, Array, Array]:
         """Return t (n_t,) and q, v, a (n_t, n_axes) at t = k / rate, from 0 to `duration`.
 
+        The arrays are read-only: they are kept for the next call at the same rate.
+
         Args:
             rate: samples per second [Hz]. Where `duration * rate` is not a whole number, the
                 last sample is the last one before the end.
         """
         rate = positive(rate, "rate", "Hz")
+        # Trajectories do not change, and simulations ask for the same samples again and again.
+        last = self.__dict__.get("_last_sample")
+        if last is not None and last[0] == rate:
+            return cast(tuple[Array, Array, Array, Array], last[1])
         # A hair is added because 0.29 * 100 is 28.999… in floating point, and means 29.
         n_steps = math.floor(self.duration * rate * (1.0 + 1e-12) + 1e-12)
         t = np.minimum(np.arange(n_steps + 1) / rate, self.duration)
-        return (t, *self(t))
+        samples = (t, *self(t))
+        for array in samples:
+            array.flags.writeable = False
+        self.__dict__["_last_sample"] = (rate, samples)
+        return samples
 
 
 class HoldTrajectory(Trajectory):

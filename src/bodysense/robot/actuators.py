@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, ShapeError, unknown_name
-from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
 COUPLED_TERMS = ("Iam", "Fvm", "Fcm")
 """Prefixes of the parameters that a coupled motor can have: inertia, viscous, Coulomb."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Actuators:
     """The drives of a robot, one motor a joint.
 
@@ -59,13 +59,13 @@ class Actuators:
         coupled_terms: tuple[str, ...] = ("Fvm", "Fcm"),
     ) -> Actuators:
         """Build the drives of `n_joints` joints from numbers or one value a joint."""
-        ratio = _one_each(gear_ratio, n_joints, "gear_ratio")
+        ratio = one_each(gear_ratio, n_joints, "gear_ratio")
         if (ratio == 0.0).any():
             raise ShapeError(
                 f"gear_ratio of joint {int(np.argmin(np.abs(ratio))) + 1} is zero: give motor "
                 "turns per joint turn, 1 for a direct drive."
             )
-        gain = _one_each(drive_gain, n_joints, "drive_gain")
+        gain = one_each(drive_gain, n_joints, "drive_gain")
         matrix = np.eye(n_joints) if coupling is None else coupling
         matrix = as_array(matrix, (n_joints, n_joints), "coupling")
         if (np.diag(matrix) != 1.0).any():
@@ -105,7 +105,7 @@ class Actuators:
     def joint_positions(self, q_motor: ArrayLike, q_zero: ArrayLike = 0.0) -> Array:
         """(n_t, n) joint angles from (n_t, n) motor angles: ``q_zero + R⁻¹ q_motor``."""
         q = as_array(q_motor, (None, self.n_joints), "q_motor")
-        zero = np.asarray(q_zero, dtype=np.float64)
+        zero = one_each(q_zero, self.n_joints, "q_zero")
         joint: Array = np.linalg.solve(self.motor_from_joint, q.T).T + zero
         return joint
 
@@ -120,10 +120,3 @@ class Actuators:
         i = as_array(signal, (None, self.n_joints), "drive signal")
         joint: Array = (i * self.drive_gain) @ self.coupling
         return joint
-
-
-def _one_each(value: ArrayLike, n: int, name: str) -> Array:
-    array = np.asarray(value, dtype=np.float64)
-    if array.shape == ():
-        array = np.full(n, float(array))
-    return as_array(array, (n,), name)

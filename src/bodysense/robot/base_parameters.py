@@ -21,8 +21,8 @@ parameter is kept unless it depends on those before it.
    moment along the axis, and last the mass.
 
 The rank is decided numerically on a regressor at random states. Columns that are zero up to
-rounding are set aside first, by comparison with the largest entry that the same kind of parameter
-could have caused; scaling columns before that would turn rounding errors into parameters.
+rounding are set aside first, by comparison with the largest one; scaling columns before that would
+turn rounding errors into parameters.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr, solve_triangular
 
+from bodysense.errors import unknown_name
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.regressors import torque_regressor
 from bodysense.robot.robot import Robot
@@ -45,10 +46,14 @@ Rows = Literal["all", "base", "joints"]
 _DEPENDENT = 1e-9
 """A column is dependent when its part that is new is smaller than this fraction of it."""
 _VANISHING = 1e-11
-"""A column is absent when it is smaller than this fraction of the largest one of its kind."""
+"""A column is absent when it is smaller than this fraction of the largest one, of whatever unit:
+all columns of a unit may be rounding, while no robot's size makes such a difference.
+"""
+_NOTED = 1e-6
+"""Smaller coefficients of K come from rounded angles in robot files and are not spoken of."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BaseParameters:
     """The identifiable combinations of a robot's parameters.
 
@@ -88,17 +93,14 @@ class BaseParameters:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Each base parameter as a readable combination, e.g. ``ZZ1 + Ia1 + 0.0506 M2``.
-
-        Coefficients below 1e-6, which come from rounded angles in robot files, are not written.
-        """
+        """Each base parameter as a readable combination, e.g. ``ZZ1 + Ia1 + 0.0506 M2``."""
         names = self.layout.names
         return tuple(
             names[kept]
             + "".join(
                 _signed(coefficient, names[other])
                 for coefficient, other in zip(self.K[row], self.dependent, strict=True)
-                if abs(coefficient) > 1e-6
+                if abs(coefficient) > _NOTED
             )
             for row, kept in enumerate(self.independent)
         )
@@ -106,19 +108,19 @@ class BaseParameters:
     @cached_property
     def unidentifiable(self) -> tuple[str, ...]:
         """Parameters without any effect on the measured rows."""
-        silent = ~self.K.any(axis=0)
+        silent = ~(np.abs(self.K) > _NOTED).any(axis=0)
         return tuple(self.layout.names[k] for k in self.dependent[silent])
 
     @cached_property
     def regrouped(self) -> tuple[str, ...]:
         """Parameters that only show within the combination that they are regrouped into."""
-        heard = self.K.any(axis=0)
+        heard = (np.abs(self.K) > _NOTED).any(axis=0)
         return tuple(self.layout.names[k] for k in self.dependent[heard])
 
     @cached_property
     def alone(self) -> tuple[str, ...]:
         """Parameters that can be identified as such: nothing is regrouped into them."""
-        single = ~self.K.any(axis=1)
+        single = ~(np.abs(self.K) > _NOTED).any(axis=1)
         return tuple(self.layout.names[k] for k in self.independent[single])
 
     @cached_property
@@ -177,8 +179,16 @@ def base_parameters(
 
 
 def _random_regressor(robot: Robot, rows: Rows, base_link: str | None) -> Array:
+    n = robot.n_joints
+    chosen = {"all": slice(0, None), "base": slice(0, 6), "joints": slice(robot.nv - n, None)}
+    if rows not in chosen:
+        raise unknown_name("choice of rows", rows, chosen)
+    if rows == "base" and not robot.floating_base:
+        raise unknown_name(
+            "choice of rows", rows, ("all",), "Load the robot with floating_base=True for a base."
+        )
     rng = np.random.default_rng(0)
-    per_sample = {"all": robot.nv, "base": 6, "joints": robot.n_joints}[rows]
+    per_sample = {"all": robot.nv, "base": 6, "joints": n}[rows]
     n_t = 20 + 3 * robot.layout.size // max(per_sample, 1)
     q = rng.uniform(-np.pi, np.pi, (n_t, robot.nq))
     if robot.floating_base:
@@ -186,15 +196,12 @@ def _random_regressor(robot: Robot, rows: Rows, base_link: str | None) -> Array:
         q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
     v, a = rng.normal(scale=2.0, size=(2, n_t, robot.nv))
     Y = torque_regressor(robot, q, v, 2.0 * a, base_link=base_link)
-    chosen = {"all": slice(0, None), "base": slice(0, 6), "joints": slice(-robot.n_joints, None)}
     return Y[:, chosen[rows]].reshape(-1, robot.layout.size)
 
 
 def _from_regressor(layout: ParameterLayout, Y: Array, order: NDArray[np.int64]) -> BaseParameters:
     size = np.linalg.norm(Y, axis=0)
-    present = np.array(
-        [k for k in order if size[k] > _VANISHING * _largest_of_kind(layout, size, k)]
-    )
+    present = order[size[order] > _VANISHING * size.max(initial=0.0)]
     kept: list[int] = []
     kept_residuals, rejected_residuals = [], [0.0]
     # One plain QR makes the rest independent of the number of samples.
@@ -225,19 +232,6 @@ def _from_regressor(layout: ParameterLayout, Y: Array, order: NDArray[np.int64])
         K[:, regrouped] = _clean(X)
     gap = min(kept_residuals, default=1.0) / max(max(rejected_residuals), np.finfo(float).eps)
     return BaseParameters(layout, independent, dependent, K, gap)
-
-
-def _largest_of_kind(layout: ParameterLayout, size: Array, k: int) -> float:
-    """Largest column of the same unit: columns of masses and of inertias must not be compared."""
-    if k >= layout.n_inertial:
-        return float(size[layout.n_inertial :].max())
-    kind = 0 if k % 10 == 0 else 1 if k % 10 < 4 else 2
-    same = [
-        i
-        for i in range(layout.n_inertial)
-        if (0 if i % 10 == 0 else 1 if i % 10 < 4 else 2) == kind
-    ]
-    return float(size[same].max())
 
 
 def _preference(robot: Robot) -> NDArray[np.int64]:
@@ -272,5 +266,6 @@ def _clean(X: Array) -> Array:
 
 def _signed(coefficient: float, name: str) -> str:
     sign = "+" if coefficient > 0 else "-"
-    size = f"{abs(coefficient):.3g}"
+    # Nine digits first, so that rounding errors do not decide between 0.00787 and 0.00788.
+    size = f"{float(f'{abs(coefficient):.9g}'):.3g}"
     return f" {sign} {name}" if size == "1" else f" {sign} {size} {name}"

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
-from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.arrays import Array, one_each, read_only
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Controller:
     """tau = K (Kp (q_d - q) + Kd (v_d - v) + Ki ∫(q_d - q) dt), thesis eq (12) plus an integral.
 
@@ -34,11 +34,11 @@ class Controller:
         cls, n_joints: int, *, kp: ArrayLike, kd: ArrayLike, ki: ArrayLike = 0.0, rate: float
     ) -> Controller:
         """Build a controller from numbers or one value a joint."""
-        gains = []
-        for name, value in (("kp", kp), ("kd", kd), ("ki", ki)):
-            array = np.asarray(value, dtype=np.float64)
-            array = np.full(n_joints, float(array)) if array.shape == () else array
-            gains.append(read_only(as_array(array, (n_joints,), name)))
         if not (np.isfinite(rate) and rate > 0.0):
             raise ShapeError(f"the control rate is {rate}: give a positive number of Hz.")
-        return cls(gains[0], gains[1], gains[2], float(rate))
+        return cls(
+            kp=read_only(one_each(kp, n_joints, "kp")),
+            kd=read_only(one_each(kd, n_joints, "kd")),
+            ki=read_only(one_each(ki, n_joints, "ki")),
+            rate=float(rate),
+        )

@@ -142,7 +142,7 @@ def load_dh(
     # of mass makes of them.
     robot = robot.with_parameters(np.concatenate([pi.ravel(), robot.theta[pi.size :]]))
     if not allow_inconsistent:
-        robot.require_consistent(
+        robot.require_possible(
             where, "Correct the file, or load with allow_inconsistent=True to look at it."
         )
     return robot

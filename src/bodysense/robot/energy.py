@@ -84,6 +84,8 @@ def work(t: ArrayLike, tau: ArrayLike, v: ArrayLike, *, stride: int = 1) -> Arra
 
 
 def _ends(t: Array, stride: int) -> NDArray[np.int64]:
+    if t.size < 2:
+        raise ShapeError(f"work is done between two samples at least, and there are {t.size}.")
     if not (np.diff(t) > 0.0).all():
         raise ShapeError("t must ascend: sort the samples and drop repeated times.")
     if not 1 <= stride < t.size:

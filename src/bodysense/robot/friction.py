@@ -29,7 +29,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, ShapeError, unknown_name
-from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.robot.actuators import COUPLED_TERMS
+from bodysense.robot.layout import INERTIAL_TERMS
+from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
 CustomBasis = Callable[[float, Array, Array, Array], None]
 
@@ -171,17 +173,19 @@ def register_friction_model(
     """
     if name in _REGISTRY:
         raise BodysenseError(f"friction model {name!r} exists already: choose another name.")
-    reserved = {"M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ", "Ia", "Iam"}
+    reserved = {*INERTIAL_TERMS, "Ia", *COUPLED_TERMS}
     clash = sorted(reserved & set(terms))
-    if clash or len(set(terms)) != len(terms) or not terms:
+    # A number follows the prefix: with "F1" the name F11 would be read in two ways.
+    numbered = any(not term[-1:].isalpha() for term in terms)
+    if clash or numbered or len(set(terms)) != len(terms) or not terms:
         raise BodysenseError(
-            f"friction model {name!r} needs at least one term, with distinct prefixes other than "
-            f"{', '.join(sorted(reserved))}; got {terms}."
+            f"friction model {name!r} needs at least one term, with distinct prefixes that end in "
+            f"a letter, other than {', '.join(sorted(reserved))}; got {terms}."
         )
     shape = dict(shape or {})
     from bodysense.robot._kernels.friction import compile_custom_basis, wrapped_basis
 
-    compiled = compile_custom_basis(name, basis, len(terms), np.array(list(shape.values())))
+    compiled = compile_custom_basis(name, basis, len(terms), np.array(list(shape.values()), float))
     pointer = wrapped_basis(compiled, len(terms), len(shape))
     _COMPILED.append(pointer)  # the address below is valid for as long as this lives
     model = FrictionModel(
@@ -197,7 +201,7 @@ def register_friction_model(
     return model
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Friction:
     """A friction model with its shape parameters for every joint of one robot.
 
@@ -223,14 +227,8 @@ class Friction:
                 )
         columns = np.empty((n_joints, len(model.shape)))
         for k, (parameter, default) in enumerate(zip(model.shape, model.defaults, strict=True)):
-            value = np.asarray(shape.get(parameter, default), dtype=np.float64)
-            if value.shape not in ((), (n_joints,)):
-                raise ShapeError(
-                    f"{parameter} has shape {value.shape}: give one number, or one for each of the "
-                    f"{n_joints} joints."
-                )
-            columns[:, k] = value
-        _check_shape(model, as_array(columns, (n_joints, len(model.shape)), "friction shape"))
+            columns[:, k] = one_each(shape.get(parameter, default), n_joints, parameter)
+        _check_shape(model, columns)
         return cls(model, read_only(columns))
 
 

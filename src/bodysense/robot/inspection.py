@@ -19,12 +19,16 @@ WORLD = "world"
 
 @dataclass(frozen=True)
 class LinkInspection:
-    """One link: mass [kg], centre of mass [m], and whether such a body can exist."""
+    """One link: mass [kg], centre of mass [m], and whether such a body can exist.
+
+    `possible` bodies include those without volume, whose margin is zero; `consistent` ones do not.
+    """
 
     index: int
     name: str
     mass: float
     com: tuple[float, float, float]
+    possible: bool
     consistent: bool
     margin: float
     reason: str
@@ -114,14 +118,20 @@ class Inspection:
     notes: tuple[str, ...]
 
     @property
-    def inconsistent(self) -> tuple[LinkInspection, ...]:
+    def impossible(self) -> tuple[LinkInspection, ...]:
         """Links that cannot be physical bodies."""
-        return tuple(link for link in self.links if not link.consistent)
+        return tuple(link for link in self.links if not link.possible)
+
+    @property
+    def flat(self) -> tuple[LinkInspection, ...]:
+        """Links without volume: plates, rods and points."""
+        return tuple(link for link in self.links if link.possible and not link.consistent)
 
     def to_dict(self) -> dict[str, object]:
         """Everything as plain data for JSON; what is infinite or undefined becomes `None`."""
         content = {key: _plain(value) for key, value in asdict(self).items()}
-        content["consistent"] = not self.inconsistent
+        content["consistent"] = all(link.consistent for link in self.links)
+        content["possible"] = not self.impossible
         return content
 
 
@@ -166,6 +176,7 @@ def _links(robot: Robot) -> tuple[LinkInspection, ...]:
             name=name,
             mass=check.mass,
             com=_three(check.com),
+            possible=check.possible,
             consistent=check.consistent,
             margin=check.margin,
             reason=check.reason,

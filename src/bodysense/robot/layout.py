@@ -88,6 +88,8 @@ class ParameterLayout:
             if link not in self.link_names:
                 raise unknown_name("link", link, self.link_names)
             link = self.link_names.index(link)
+        if not 0 <= link < self.n_links:
+            raise unknown_name("link", str(link), (f"0 to {self.n_links - 1}", *self.link_names))
         return slice(10 * link, 10 * link + 10)
 
     @property

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bodysense.errors import InconsistentInertiaError, MissingDependencyError, RobotFileError
+from bodysense.errors import MissingDependencyError, RobotFileError
 from bodysense.robot.friction import Friction
 from bodysense.robot.mjcf_model import floating_body, joint_name, one_axis_joints, pinocchio_model
 from bodysense.robot.reading import read_robot_file
@@ -100,7 +100,11 @@ def load_mjcf(
         allow_inconsistent=True,  # judged next
     )
     if not allow_inconsistent:
-        _require_consistent(robot, massless, where)
+        robot.require_possible(
+            where,
+            "Correct the file, or load with allow_inconsistent=True to look at it.",
+            massless,
+        )
     return robot
 
 
@@ -244,13 +248,3 @@ def _notes(
     if compiled.opt.density or compiled.opt.viscosity:
         notes.append("left out: forces of the surrounding medium")
     return tuple(notes)
-
-
-def _require_consistent(robot: Robot, massless: tuple[str, ...], where: str) -> None:
-    """As `Robot.require_consistent`, but for the links that are massless by construction."""
-    for name, check in zip(robot.link_names, robot.consistency(), strict=True):
-        if not check.consistent and name not in massless:
-            raise InconsistentInertiaError(
-                f"{where}: link {name!r}: {check.reason}. Correct the file, or load with "
-                "allow_inconsistent=True to look at it."
-            )

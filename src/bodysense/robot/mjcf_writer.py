@@ -30,6 +30,7 @@ from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency
 
 _MOST_JOINTS_OF_A_BODY = 6
+_SMALLEST_MOMENT = 1e-15  # mjMINVAL: MuJoCo refuses moving bodies below it
 _SMALLEST_LENGTH = 1e-3  # m, of a capsule
 
 
@@ -195,7 +196,8 @@ def _bodies(robot: Robot) -> list[_Body]:
             f"link {robot.link_names[i - 1]!r} of robot {robot.name!r} cannot be written to MJCF"
         )
         check = physical_consistency(robot.pi(i - 1))
-        if not check.consistent:
+        # MuJoCo takes a plate, but no rod and no point.
+        if not check.possible or check.smallest_moment <= _SMALLEST_MOMENT:
             raise InconsistentInertiaError(
                 f"{where}: {check.reason}. Make its parameters physically consistent first."
             )

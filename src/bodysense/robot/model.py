@@ -64,7 +64,7 @@ def normalised_model(model: pin.Model) -> pin.Model:
             lower,
             upper,
         )
-        new.appendBodyToJoint(place[i], model.inertias[i], pin.SE3.Identity())
+        new.inertias[place[i]] = model.inertias[i]  # adding it to nothing rounds, see Pinocchio
         armature.extend(model.armature[index_v : index_v + n_v])
     for k in range(1, model.nframes):
         frame = pin.Frame(model.frames[k])

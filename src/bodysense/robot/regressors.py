@@ -13,7 +13,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import unknown_name
+from bodysense.errors import ShapeError, unknown_name
 from bodysense.robot._kernels.regressor import regressor_batch
 from bodysense.robot.robot import Robot
 from bodysense.robot.states import gravity_in_base, joint_coordinates, motion
@@ -46,12 +46,12 @@ def torque_regressor(
         (n_t, nv, n_columns); ``Y.reshape(-1, n_columns)`` is the stacked regressor.
     """
     q, v, a = motion(robot, q, v, a)
-    kept = np.zeros(0, dtype=np.int64) if columns is None else np.asarray(columns, dtype=np.int64)
+    kept = np.zeros(0, dtype=np.int64) if columns is None else _checked(robot, columns)
     size = robot.layout.size if columns is None else kept.size
     Y = np.zeros((q.shape[0], robot.nv, size))
-    regressor_batch(
-        robot.tree, joint_coordinates(robot, q), v, a, gravity_in_base(robot, q), kept, Y
-    )
+    g = gravity_in_base(robot, q)
+    if size > 0:  # to the kernel no columns means all of them
+        regressor_batch(robot.tree, joint_coordinates(robot, q), v, a, g, kept, Y)
     if base_link is not None:
         rebase_rows(robot, q, base_link, Y)
     return Y
@@ -64,6 +64,18 @@ def gravity_regressor(
     q = as_array(q, (None, robot.nq), "q")
     still = np.zeros((q.shape[0], robot.nv))
     return torque_regressor(robot, q, still, still, columns=columns)
+
+
+def _checked(robot: Robot, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    kept = np.asarray(columns)
+    last = robot.layout.size - 1
+    fits = kept.ndim == 1 and (kept.size == 0 or kept.dtype.kind in "iu")
+    if not fits or (kept < 0).any() or (kept > last).any():
+        raise ShapeError(
+            f"columns must be places in theta, integers from 0 to {last}: take them from "
+            "layout.index or, for a mask, from numpy.flatnonzero."
+        )
+    return np.ascontiguousarray(kept, dtype=np.int64)
 
 
 def rebase_rows(robot: Robot, q: Array, base_link: str, Y: Array) -> None:

@@ -7,7 +7,7 @@ with the robot, so copy it (``robot.model.copy()``) before you change it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -28,7 +28,7 @@ from bodysense.robot.model import (
     require_distinct,
 )
 from bodysense.robot.tree import Tree, tree_of
-from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import Consistency, physical_consistency
 
 
@@ -134,8 +134,9 @@ class Robot:
         values: dict[str, ArrayLike] = {"Ia": own.armature[first : first + n]}
         values.update(coefficients or {})
         for prefix, value in values.items():
-            theta[_places(layout, prefix)] = value
-        limit = np.broadcast_to(np.asarray(acceleration_limit, dtype=np.float64), (n,))
+            places = np.arange(layout.size)[_places(layout, prefix)]
+            theta[places] = one_each(value, places.size, prefix)
+        limit = one_each(acceleration_limit, n, "acceleration_limit", infinite=True)
         robot = cls(
             name=own.name,
             model=own,
@@ -150,10 +151,17 @@ class Robot:
         )
         robot = robot.with_parameters(theta)
         if not allow_inconsistent:
-            robot.require_consistent(
+            robot.require_possible(
                 where, "Correct the file, or load with allow_inconsistent=True to look at it."
             )
         return robot
+
+    def __post_init__(self) -> None:
+        if self.controller is not None and self.controller.kp.size != self.n_joints:
+            raise ShapeError(
+                f"robot {self.name!r} has {self.n_joints} joints, but the controller is for "
+                f"{self.controller.kp.size}."
+            )
 
     # -- shape -----------------------------------------------------------------------------
 
@@ -303,7 +311,7 @@ class Robot:
         if actuators.coupled == self.layout.coupled:
             for prefix in {prefix for prefix, _ in actuators.coupled}:
                 kept[prefix] = self.theta[_places(self.layout, prefix)]
-        return Robot.from_pinocchio(
+        robot = Robot.from_pinocchio(
             self.model,
             friction=friction,
             coefficients={**kept, **coefficients},
@@ -314,6 +322,9 @@ class Robot:
             notes=self.notes,
             allow_inconsistent=True,
         )
+        # Once more, for Pinocchio's centre of mass and back rounds, without limit for small masses.
+        inertial = self.theta[self.layout.inertial]
+        return robot.with_parameters(np.concatenate([inertial, robot.theta[inertial.size :]]))
 
     # -- physical consistency --------------------------------------------------------------
 
@@ -321,12 +332,15 @@ class Robot:
         """Physical consistency of every link, with its margin."""
         return tuple(physical_consistency(self.pi(k)) for k in range(self.layout.n_links))
 
-    def require_consistent(self, where: str, remedy: str) -> None:
-        """Raise `InconsistentInertiaError` that names every link which cannot be a body."""
+    def require_possible(self, where: str, remedy: str, massless: Collection[str] = ()) -> None:
+        """Raise `InconsistentInertiaError` that names the links which cannot be bodies.
+
+        Links without volume pass; those named in `massless` are so by construction.
+        """
         bad = [
             f"link {name!r}: {check.reason}"
             for name, check in zip(self.link_names, self.consistency(), strict=True)
-            if not check.consistent
+            if not check.possible and name not in massless
         ]
         if bad:
             shown = "; ".join(bad[:5]) + (f"; and {len(bad) - 5} more" if len(bad) > 5 else "")

@@ -71,7 +71,7 @@ def urdf_bytes(robot: Robot) -> bytes:
 
 def _require_physical(robot: Robot) -> None:
     where = f"robot {robot.name!r} cannot be written"
-    robot.require_consistent(
+    robot.require_possible(
         where, "Identify it with a method that keeps bodies physical, or project it first."
     )
     rotor = robot.theta[robot.layout.rotor]
@@ -123,7 +123,7 @@ def _write_link(edits: Edits, description: UrdfDescription, name: str, total: Ar
         if other.inertial is not None:
             own -= transform_pi(other.inertial.pi, T_link_other.homogeneous)
     link = description.links[name]
-    if not others or physical_consistency(own).consistent:
+    if not others or physical_consistency(own).possible:
         _write_inertial(edits, link, own)
         return
     _write_inertial(edits, link, total)

@@ -1,7 +1,7 @@
 """Reading YAML with errors that say where: mappings with known keys, numbers a joint.
 
 Only plain data is ever built (`yaml.SafeLoader`). What YAML would silently accept is refused: a
-key that occurs twice, a truth value where a number belongs.
+key that occurs twice, an alias, a truth value where a number belongs.
 """
 
 from __future__ import annotations
@@ -33,6 +33,13 @@ def parse_yaml(data: bytes, where: str) -> dict[str, object]:
     if not data.strip():
         raise RobotFileError(f"{where} is empty: it must hold a YAML mapping, `key: value`.")
     try:
+        for event in yaml.parse(data, Loader=yaml.SafeLoader):
+            # A few nested aliases can stand for gigabytes; no robot needs one.
+            if isinstance(event, yaml.AliasEvent):
+                raise RobotFileError(
+                    f"{where}, line {_line(event)}: the alias *{event.anchor} is not "
+                    "supported: write the value out."
+                )
         node = yaml.compose(data, Loader=yaml.SafeLoader)
         if node is not None:
             _refuse_repeated_keys(node, where)
@@ -49,6 +56,11 @@ def parse_yaml(data: bytes, where: str) -> dict[str, object]:
             "with names as keys."
         )
     return content
+
+
+def _line(event: yaml.Event) -> int:
+    mark = event.start_mark
+    return 0 if mark is None else mark.line + 1
 
 
 def section(value: object, keys: Sequence[str], where: str) -> dict[str, object]:

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
-from bodysense.files import read_arrays, read_json, write_arrays, write_atomically
+from bodysense.files import FileReadError, read_arrays, read_json, write_arrays, write_atomically
+from bodysense.robot._kernels.jit import in_threads
 from bodysense.robot.controller import Controller
 from bodysense.robot.robot import Robot
 from bodysense.robot.states import theta_rows
 from bodysense.simulation._kernels.rollout import Loop, run_batch
-from bodysense.spatial.arrays import Array, as_array
+from bodysense.spatial.arrays import Array, as_array, one_each
 
 Integrator = Literal["euler", "rk2", "rk4"]
 INTEGRATORS: dict[str, int] = {"euler": 1, "rk2": 2, "rk4": 4}
@@ -90,7 +91,19 @@ class Rollout:
         """Read what `save` wrote."""
         arrays = read_arrays(Path(folder) / "rollout.npz", _ARRAYS)
         about = read_json(Path(folder) / "rollout.json", ("joint_names",))
-        return cls(**arrays, joint_names=tuple(about["joint_names"]))
+        names, shape = about["joint_names"], arrays["q"].shape
+        sizes = {"t": shape[1:2], "lost_at": shape[:1]}
+        if (
+            len(shape) != 3
+            or not isinstance(names, list)
+            or len(names) != shape[2]
+            or any(arrays[name].shape != sizes.get(name, shape) for name in _ARRAYS)
+        ):
+            raise FileReadError(
+                f"rollout.npz and rollout.json in {folder} do not belong together: save the "
+                "result again."
+            )
+        return cls(**arrays, joint_names=tuple(names))
 
 
 _ARRAYS = ("t", "q", "v", "a", "tau", "q_measured", "tau_measured", "lost_at")
@@ -131,7 +144,7 @@ def rollout(
         integrator: ``euler`` (explicit), ``rk2`` (midpoint) or ``rk4``.
         substeps: integration steps a control period.
         start: first position and velocity (n,) each; those of the trajectory if not given.
-        feed_forward: (n_control_steps, n) torques added to the controller's, e.g. from
+        feed_forward: (n_control_steps, n) joint torques added to the controller's, e.g. from
             `inverse_dynamics` of the reference.
         saturate: limit the torques to the robot's effort limits.
         position_noise: standard deviation of the encoders [rad or m], one number or one a joint;
@@ -159,10 +172,8 @@ def rollout(
         raise ShapeError("noise needs a generator: pass rng=numpy.random.default_rng(seed).")
     seen = bool(sigma_q.any()) if differentiate is None else differentiate
     loop = loop._replace(differentiate=int(seen))
-    rows = theta_rows(robot, theta, _rows(theta) if runs is None else runs)
-    n_runs = rows.shape[0] if runs is None else runs
-    if n_runs < 1:
-        raise ShapeError(f"runs is {n_runs}: give at least one.")
+    n_runs = count_rows(theta) if runs is None else _count(runs, "runs")
+    rows = theta_rows(robot, theta, n_runs)
     key = np.zeros(n_runs, dtype=np.uint64)
     if rng is not None and noisy:
         key = rng.integers(0, 2**64, n_runs, dtype=np.uint64)
@@ -170,7 +181,25 @@ def rollout(
     q, v, a, tau, q_seen = (np.full(shape, np.nan) for _ in range(5))
     lost = np.empty(n_runs, dtype=np.int64)
     first = first_state(robot, start, q_d, v_d)
-    run_batch(robot.tree, rows, loop, q_d, v_d, ff, sigma_q, key, first, q, v, a, tau, q_seen, lost)
+    in_threads(
+        run_batch,
+        n_runs,
+        robot.tree,
+        rows,
+        loop,
+        q_d,
+        v_d,
+        ff,
+        sigma_q,
+        key,
+        first,
+        q,
+        v,
+        a,
+        tau,
+        q_seen,
+        lost,
+    )
     tau_measured = tau.copy()
     if rng is not None and sigma_tau.any():
         tau_measured += sigma_tau * rng.standard_normal(shape)
@@ -218,11 +247,13 @@ def prepare(
             "kp=…, kd=…, rate=…)."
         )
     if controller.kp.size != n:
-        raise MismatchError(f"the controller is for {controller.kp.size} joints, not {n}.")
+        raise MismatchError(
+            f"the controller is for {controller.kp.size} joints, {robot.name!r} has {n}: build it "
+            f"with Controller.of({n}, kp=…, kd=…, rate=…)."
+        )
     if integrator not in INTEGRATORS:
         raise unknown_name("integrator", integrator, INTEGRATORS)
-    if substeps < 1:
-        raise ShapeError(f"substeps is {substeps}: give at least one.")
+    substeps = _count(substeps, "substeps")
     rate = controller.rate if sampling_rate is None else float(sampling_rate)
     if not 0.0 < rate <= controller.rate * (1.0 + 1e-9):
         raise ShapeError(
@@ -238,6 +269,8 @@ def prepare(
     ff = np.zeros((0, n))
     if feed_forward is not None:
         ff = as_array(feed_forward, (steps + 1, n), "feed_forward")
+        # The kernel adds it motor by motor: tau = Cᵀ tau_reduced.
+        ff = np.ascontiguousarray(np.linalg.solve(coupling.T, ff.T).T)
     loop = Loop(
         kp=gain * controller.kp,
         kd=gain * controller.kd,
@@ -246,16 +279,19 @@ def prepare(
         coupling=coupling,
         coupled=int(not np.array_equal(coupling, np.eye(n))),
         period=1.0 / controller.rate,
-        substeps=int(substeps),
+        substeps=substeps,
         integrator=INTEGRATORS[integrator],
         differentiate=0,
         sample=np.minimum(sample, steps),
     )
-    return loop, np.ascontiguousarray(q_d), np.ascontiguousarray(v_d), ff
+    # Copies in C order: for read-only or transposed arrays, numba would compile everything anew.
+    return loop, np.array(q_d, order="C"), np.array(v_d, order="C"), ff
 
 
-def _rows(theta: ArrayLike | None) -> int:
-    return 1 if theta is None else int(np.array(theta, ndmin=2).shape[0])
+def count_rows(theta: ArrayLike | None) -> int:
+    """Count the parameter vectors in theta (p,) or (runs, p); one if none are given."""
+    rows = 1 if theta is None else np.array(theta, ndmin=2).shape[0]
+    return _count(rows, "the number of rows of theta")
 
 
 def first_state(
@@ -269,10 +305,14 @@ def first_state(
     return np.stack([q0, v0])
 
 
+def _count(value: object, name: str) -> int:
+    if not isinstance(value, int | np.integer) or value < 1:
+        raise ShapeError(f"{name} is {value!r}: give a whole number, at least one.")
+    return int(value)
+
+
 def _sigma(value: ArrayLike, n: int, name: str) -> Array:
-    sigma = np.asarray(value, dtype=np.float64)
-    sigma = np.full(n, float(sigma)) if sigma.shape == () else sigma
-    sigma = as_array(sigma, (n,), name)
+    sigma = one_each(value, n, name)
     if (sigma < 0.0).any():
         raise ShapeError(f"{name} is {sigma.min():g}: a standard deviation cannot be negative.")
     return sigma

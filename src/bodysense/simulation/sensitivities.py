@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import MismatchError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
+from bodysense.robot._kernels.jit import in_threads
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.controller import Controller
 from bodysense.robot.robot import Robot
 from bodysense.robot.states import theta_rows
 from bodysense.simulation._kernels.sensitivity import run_with_tangent_batch
-from bodysense.simulation.rollout import Integrator, first_state, prepare
+from bodysense.simulation.rollout import Integrator, count_rows, first_state, prepare
 from bodysense.spatial.arrays import Array
 
 
@@ -93,12 +94,14 @@ def sensitivities(
         feed_forward=feed_forward,
         saturate=saturate,
     )
-    rows = theta_rows(robot, theta, 1 if theta is None else np.array(theta, ndmin=2).shape[0])
+    rows = theta_rows(robot, theta, count_rows(theta))
     n, n_s = robot.n_joints, loop.sample.size
     q, tau = (np.full((rows.shape[0], n_s, n), np.nan) for _ in range(2))
     dq, dtau = (np.full((rows.shape[0], n_s, n, columns.size), np.nan) for _ in range(2))
     lost = np.empty(rows.shape[0], dtype=np.int64)
-    run_with_tangent_batch(
+    in_threads(
+        run_with_tangent_batch,
+        rows.shape[0],
         robot.tree,
         rows,
         columns,

@@ -42,6 +42,31 @@ def as_array(value: ArrayLike, shape: tuple[int | None, ...], name: str) -> Arra
     return array
 
 
+def one_each(value: ArrayLike, n: int, name: str, *, infinite: bool = False) -> Array:
+    """Return a number, or one number each, as a new array (n,).
+
+    Args:
+        value: one number for all, or `n` of them.
+        n: how many are needed.
+        name: what the caller calls this value, for the message.
+        infinite: whether infinity is allowed, as for limits; NaN never is.
+
+    Raises:
+        ShapeError: another number of values, not numeric, NaN, or infinite where not allowed.
+    """
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{name} must be a number or an array of numbers: {error}") from error
+    if array.shape not in ((), (n,)):
+        raise ShapeError(f"{name} has shape {array.shape}: give one number, or {n}, one each.")
+    bad = np.isnan(array) if infinite else ~np.isfinite(array)
+    if bad.any():
+        allowed = "numbers, or inf where there is no limit" if infinite else "finite numbers"
+        raise ShapeError(f"{name} holds {array[bad].flat[0]}: give {allowed}.")
+    return np.array(np.broadcast_to(array, (n,)))
+
+
 def read_only(array: Array) -> Array:
     """Return a copy that cannot be written to: what frozen objects hold and hand out."""
     copy = np.array(array, dtype=np.float64)

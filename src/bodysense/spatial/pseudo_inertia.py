@@ -167,6 +167,15 @@ class Consistency:
     consistent: bool
     reason: str
 
+    @property
+    def possible(self) -> bool:
+        """Whether such a body can exist, plates, rods and points included.
+
+        Robot files simplify: a point mass is no reason to refuse one. It has no logarithm,
+        though, so that manifolds and barriers ask for `consistent`.
+        """
+        return self.mass > 0.0 and self.margin >= 0.0
+
 
 def physical_consistency(pi: ArrayLike) -> Consistency:
     """Judge the pi (10,) of one body; any finite numbers get a verdict, never an exception."""

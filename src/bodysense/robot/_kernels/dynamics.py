@@ -55,27 +55,33 @@ def add_friction(tree, theta, v, w, out):
     """Add the friction of joints and coupled motors to out (nv,), LuGre at its steady state."""
     n = tree.parent.size
     base = 6 * tree.floating
-    n_terms = tree.term.size
     start = 10 * (n + tree.floating) + n
     for j in range(n):
         friction_basis(tree, j, v[base + j], w.phi, w.dphi)
-        for k in range(n_terms):
+        for k in range(tree.term.size):
             out[base + j] += theta[start + k * n + j] * w.phi[k]
-    start += n_terms * n
+    add_motor_friction(tree, theta, v, out)
+
+
+@inlined
+def add_motor_friction(tree, theta, v, out):
+    """Add the friction of coupled motors to out (nv,)."""
+    n = tree.parent.size
+    base = 6 * tree.floating
+    start = 10 * (n + tree.floating) + n * (1 + tree.term.size)
     for k in range(tree.coupled_term.size):
         code = tree.coupled_term[k]
         if code == 0:
             continue
-        c = tree.coupling[k]
-        speed = 0.0
+        s = 0.0
         for j in range(n):
-            speed += c[j] * v[base + j]
-        s = speed
+            s += tree.coupling[k, j] * v[base + j]
         if code == 2:
-            s, _ = smooth_sign(speed, tree.coupled_width[k])
+            s, _ = smooth_sign(s, tree.coupled_width[k])
         for j in range(n):
-            own = c[j] * v[base + j] if code == 1 else 0.0
-            out[base + j] += theta[start + k] * c[j] * (s - own)
+            c = tree.coupling[k, j]
+            own = c * v[base + j] if code == 1 else 0.0
+            out[base + j] += theta[start + k] * c * (s - own)
 
 
 @inlined

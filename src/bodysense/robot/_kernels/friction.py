@@ -24,21 +24,22 @@ _SIGNATURE = types.void(types.float64, _POINTER, _POINTER, _POINTER)
 def compile_custom_basis(name: str, basis: CustomBasis, n_terms: int, shape: Array) -> CustomBasis:
     """Compile a user's ``basis(v, shape, phi, dphi)`` and try it at a few velocities."""
     compiled: CustomBasis = uncached(basis)
-    phi, dphi = np.full(n_terms, np.nan), np.full(n_terms, np.nan)
-    try:
-        for v in (-1.0, 0.0, 0.5):
-            compiled(v, shape, phi, dphi)
-    except Exception as error:  # numba raises many kinds; all mean the same to the user
-        raise BodysenseError(
-            f"friction model {name!r}: numba cannot compile or run basis(v, shape, phi, dphi): "
-            f"{str(error).splitlines()[0]}. Use arithmetic and math functions only, and write "
-            "phi[k], dphi[k]."
-        ) from error
-    if not (np.isfinite(phi).all() and np.isfinite(dphi).all()):
-        raise BodysenseError(
-            f"friction model {name!r}: basis left terms unset or not finite (phi = {phi}, dphi = "
-            f"{dphi}): write phi[k] and dphi[k] for all {n_terms} terms."
-        )
+    trial: CustomBasis = uncached(basis, boundscheck=True)  # the kernels do not check
+    for v in (-1.0, 0.0, 0.5):
+        phi, dphi = np.full((2, n_terms), np.nan)
+        try:
+            trial(v, shape, phi, dphi)
+        except Exception as error:  # numba raises many kinds; all mean the same to the user
+            raise BodysenseError(
+                f"friction model {name!r}: numba cannot compile or run basis(v, shape, phi, dphi): "
+                f"{str(error).splitlines()[0]}. Use arithmetic and math functions only, and write "
+                "phi[k], dphi[k]."
+            ) from error
+        if not (np.isfinite(phi).all() and np.isfinite(dphi).all()):
+            raise BodysenseError(
+                f"friction model {name!r}: at v = {v:g} basis left terms unset or not finite (phi "
+                f"= {phi}, dphi = {dphi}): write phi[k] and dphi[k] for all {n_terms} terms."
+            )
     return compiled
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
-from numba import njit
+from numba import get_num_threads, njit
 
 # A kernel is typed by numba when it is called, so it is any callable to Python's type checker;
 # the functions that call it from Python are typed.
@@ -31,11 +33,32 @@ def allocating(function: Kernel) -> Kernel:
     return _compile(cache=True)(function)
 
 
-def uncached(function: Kernel) -> Kernel:
+def uncached(function: Kernel, *, boundscheck: bool = False) -> Kernel:
     """Compile a function of the user's, for this process only."""
-    return _compile()(function)
+    return _compile(boundscheck=boundscheck)(function)
 
 
 def entry(function: Kernel) -> Kernel:
-    """Compile what Python calls: it makes each thread's memory and loops over runs or samples."""
+    """Compile what Python calls, parallel over samples: it makes the memory of each thread."""
     return _compile(parallel=True, **_FAST)(function)
+
+
+def threaded(function: Kernel) -> Kernel:
+    """Compile what Python calls for a range of runs, without its lock: see `in_threads`.
+
+    A parallel loop would compile the whole simulation once more, for which users would wait.
+    """
+    return _compile(nogil=True, **_FAST)(function)
+
+
+def in_threads(kernel: Kernel, runs: int, *arguments: object) -> None:
+    """Call ``kernel(first, last, *arguments)`` for shares of the runs on numba's threads."""
+    shares = min(runs, get_num_threads())
+    ends = [runs * k // shares for k in range(shares + 1)]
+    if shares == 1:
+        kernel(0, runs, *arguments)
+        return
+    with ThreadPoolExecutor(shares) as pool:
+        jobs = [pool.submit(kernel, a, b, *arguments) for a, b in pairwise(ends)]
+        for job in jobs:
+            job.result()

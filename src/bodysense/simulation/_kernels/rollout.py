@@ -10,12 +10,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from bodysense.robot._kernels.dynamics import add_friction, forward_dynamics
+from bodysense.robot._kernels.dynamics import add_friction, add_motor_friction, forward_dynamics
 from bodysense.robot._kernels.friction import stribeck_decay
-from bodysense.robot._kernels.jit import allocating, entry, inlined
+from bodysense.robot._kernels.jit import allocating, inlined, threaded
 from bodysense.robot._kernels.tree import DYNAMICS_WIDTH, make_scratch
 from bodysense.simulation._kernels.noise import normal
 from bodysense.spatial.arrays import Array
@@ -162,6 +161,7 @@ def net_torque(tree, theta, v, w, x):
         for j in range(n):
             rate, _ = bristle_rate(tree, theta, j, v[j], x.z[j])
             x.net[j] = tree.shape[j, 3] * x.z[j] + tree.shape[j, 4] * rate + theta[start + j] * v[j]
+        add_motor_friction(tree, theta, v, x.net)
     for j in range(n):
         x.net[j] = x.tau[j] - x.net[j]
 
@@ -171,10 +171,10 @@ def advance_bristles(tree, theta, step, x):
     """Advance z over one step at constant velocity: exact, hence stable at any stiffness."""
     for j in range(x.q.size):
         slope, rate = bristle_rate(tree, theta, j, x.v[j], x.z[j])
-        if rate * step < 1e-8:
-            x.z[j] += slope * step
+        if rate > 0.0:
+            x.z[j] -= slope * math.expm1(-rate * step) / rate
         else:
-            x.z[j] += slope * (1.0 - math.exp(-rate * step)) / rate
+            x.z[j] += slope * step
 
 
 @inlined
@@ -231,11 +231,20 @@ def is_lost(x):
 
 
 @inlined
+def is_stuck(x):
+    """Whether no acceleration follows from the torques: the mass matrix is singular."""
+    total = 0.0
+    for j in range(x.q.size):
+        total += abs(x.a[j])
+    return not total < math.inf
+
+
+@inlined
 def run(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, start, w, x, q, v, a, tau, q_seen):
     """One run into the recorded q, v, a, tau, q_seen (n_s, n).
 
-    `start` (2, n) holds the first position and velocity. Returns the control step at which the
-    run was lost, or -1; what follows a loss is left as it is.
+    `start` (2, n) holds the first position and velocity. Returns the control step from which on
+    the run was lost, or -1; what follows a loss is left as it is.
     """
     n = q_d.shape[1]
     for j in range(n):
@@ -252,6 +261,8 @@ def run(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, start, w, x, q,
                 net_torque(tree, theta, x.v_stage, w, x)
                 forward_dynamics(tree, theta, x.q_stage, x.v_stage, x.net, tree.gravity, w, x.a)
                 if sub == 0 and stage == 0 and loop.sample[s] == k:
+                    if is_stuck(x):
+                        return k
                     for j in range(n):
                         q[s, j] = x.q[j]
                         v[s, j] = x.v[j]
@@ -267,19 +278,35 @@ def run(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, start, w, x, q,
                 advance_bristles(tree, theta, step, x)
             end_step(step, x)
         if is_lost(x):
-            return k
+            return k + 1
     return -1
 
 
-@entry
+@threaded
 def run_batch(
-    tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, start, q, v, a, tau, q_seen, lost
+    first,
+    last,
+    tree,
+    theta,
+    loop,
+    q_d,
+    v_d,
+    feed_forward,
+    sigma_q,
+    key,
+    start,
+    q,
+    v,
+    a,
+    tau,
+    q_seen,
+    lost,
 ):
     """Many runs of the same reference, each with its own row of theta and its own noise."""
-    for r in prange(q.shape[0]):
+    for r in range(first, last):
         w = make_scratch(q_d.shape[1], 0, tree.term.size, DYNAMICS_WIDTH)
         x = make_state(q_d.shape[1])
-        row = np.int64(r) % theta.shape[0]
+        row = r % theta.shape[0]
         lost[r] = run(
             tree,
             theta[row],

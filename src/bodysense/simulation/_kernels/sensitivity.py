@@ -14,12 +14,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 
 from bodysense.robot._kernels.derivatives import inverse_dynamics_derivatives
 from bodysense.robot._kernels.dynamics import forward_dynamics, gather
 from bodysense.robot._kernels.friction import friction_basis, smooth_sign
-from bodysense.robot._kernels.jit import allocating, entry, inlined
+from bodysense.robot._kernels.jit import allocating, inlined, threaded
 from bodysense.robot._kernels.regressor import regressor
 from bodysense.robot._kernels.tree import DERIVATIVES_WIDTH, make_scratch, move, weigh
 from bodysense.simulation._kernels.rollout import (
@@ -162,6 +161,10 @@ def acceleration_tangent(tree, theta, columns, w, x, d):
     move(tree, v, x.a, True, tree.gravity, b)
     weigh(tree, theta, b)
     gather(tree, b, w.bias)
+    if tree.coupled_term.size > 0:  # a motor may couple branches, where by_v is not written anew
+        for i in range(n):
+            for j in range(n):
+                d.by_v[i, j] = 0.0
     inverse_dynamics_derivatives(tree, b, w.motion, d.by_q, d.by_v)
     add_friction_slope(tree, theta, v, w, d.by_v)
     regressor(tree, v, x.a, w, d.Y)
@@ -216,7 +219,8 @@ def run_with_tangent(
 ):
     """One run into q, tau (n_s, n) and their derivatives (n_s, n, n_p).
 
-    Returns the control step at which the run was lost, or -1; what follows a loss is left as it is.
+    Returns the control step from which on the run was lost, or -1; what follows a loss is left as
+    it is.
     """
     n, n_p = d.q.shape
     for j in range(n):
@@ -251,21 +255,36 @@ def run_with_tangent(
             end_step(step, x)
             end_step_tangent(step, d)
         if is_lost(x):
-            return k
+            return k + 1
     return -1
 
 
-@entry
+@threaded
 def run_with_tangent_batch(
-    tree, theta, columns, loop, q_d, v_d, feed_forward, silence, start, q, tau, dq, dtau, lost
+    first,
+    last,
+    tree,
+    theta,
+    columns,
+    loop,
+    q_d,
+    v_d,
+    feed_forward,
+    silence,
+    start,
+    q,
+    tau,
+    dq,
+    dtau,
+    lost,
 ):
     """Many runs of the same reference with their derivatives, one row of theta each."""
     n = q_d.shape[1]
-    for r in prange(q.shape[0]):
+    for r in range(first, last):
         w = make_scratch(n, 0, tree.term.size, DERIVATIVES_WIDTH)
         x = make_state(n)
         d = make_tangent(n, columns.size, theta.shape[1])
-        row = np.int64(r) % theta.shape[0]
+        row = r % theta.shape[0]
         lost[r] = run_with_tangent(
             tree,
             theta[row],

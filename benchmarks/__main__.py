@@ -1,0 +1,97 @@
+"""The command: ``python -m benchmarks [NAME …]``, from the repository's root."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import dynamics, regressor, rollout, sensitivity, start, threads
+from benchmarks.record import (
+    PAGE,
+    RESULTS,
+    Record,
+    machine_facts,
+    page_with_table,
+    terminal_table,
+)
+from benchmarks.result import Result
+from bodysense.files import write_atomically
+
+BENCHMARKS: dict[str, Callable[[int], tuple[Result, ...]]] = {
+    "rollout": rollout.run,
+    "regressor": regressor.run,
+    "sensitivity": sensitivity.run,
+    "threads": threads.run,
+    "start": start.run,
+    "dynamics": dynamics.run,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what was asked for; return 0 whether or not targets are reached."""
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    unknown = [name for name in args.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark {unknown[0]!r}: choose from {', '.join(BENCHMARKS)}")
+    if args.repeat < 1:
+        parser.error(f"--repeat is {args.repeat}: give at least 1")
+    console = Console()
+    if not console.is_terminal:  # a file has room for whole lines
+        console = Console(width=160)
+    if args.table:
+        _publish(args.json or RESULTS)
+        return 0
+    results: list[Result] = []
+    for name in args.names or BENCHMARKS:
+        with console.status(f"measuring {name} …"):
+            results += BENCHMARKS[name](args.repeat)
+    console.print(terminal_table(results))
+    missed = [f"{r.name}: {r.what}" for r in results if r.reached is False]
+    for line in missed:
+        console.print(f"[red]target missed[/red] {line}", highlight=False)
+    # A part of the benchmarks must not replace the record of all.
+    path = args.json or (None if args.names else RESULTS)
+    if path is not None:
+        Record(machine_facts(), tuple(results)).save(path)
+        if path == RESULTS:
+            _publish(path)
+    return 0
+
+
+def _publish(path: Path) -> None:
+    """Put the table of a record into the documentation."""
+    page = PAGE.read_text(encoding="utf-8")
+    write_atomically(PAGE, page_with_table(page, Record.load(path)))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"what to run: {', '.join(BENCHMARKS)}; all if none is given",
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="where to write the results (default: benchmarks/results.json when all are run)",
+    )
+    parser.add_argument(
+        "--repeat", type=int, default=7, metavar="N", help="rounds of each comparison (default: 7)"
+    )
+    parser.add_argument(
+        "--table",
+        action="store_true",
+        help="run nothing; write the table of the results into docs/benchmarks.md",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

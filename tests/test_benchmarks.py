@@ -1,0 +1,231 @@
+"""The benchmarks run, compare equal things, and the documentation shows their last results.
+
+Sizes are tiny and nothing here depends on how long anything takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from bodysense.robot import torque_regressor
+
+# `benchmarks` is no part of the installed package: it lies in the root of the repository.
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import benchmarks.__main__ as command
+from benchmarks import dynamics, regressor, rollout, sensitivity, start, threads
+from benchmarks.record import (
+    PAGE,
+    RESULTS,
+    Record,
+    machine_facts,
+    markdown_table,
+    page_with_table,
+)
+from benchmarks.result import Result
+from benchmarks.subjects import largest_difference, random_motion, talos
+from benchmarks.timing import (
+    Timings,
+    all_threads,
+    interleaved,
+    numba_threads,
+    on_threads,
+)
+
+TINY = {
+    "rollout": (partial(rollout.run, duration=0.1), 2),
+    "regressor": (partial(regressor.run, samples=3), 8),
+    "sensitivity": (partial(sensitivity.run, duration=0.1), 2),
+    "threads": (partial(threads.run, runs=2, duration=0.02), 1),
+    "start": (partial(start.run, cache=os.environ["NUMBA_CACHE_DIR"]), 2),
+    "dynamics": (partial(dynamics.run, samples=3), 8),
+}
+RESULT = Result.judged(
+    "rollout", "one run", unit="µs/step", ours=2.0, peer=24.0, ratio_at_least=10.0, notes="a note"
+)
+
+
+def test_every_benchmark_is_tried_here():
+    assert set(TINY) == set(command.BENCHMARKS)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_benchmark_runs_and_both_sides_agree(name):
+    run, lines = TINY[name]
+    results = run(1)
+    assert len(results) == lines
+    assert len({result.what for result in results}) == lines
+    for result in results:
+        assert result.name == name
+        assert result.ours > 0.0
+        assert (result.ratio is None) == (result.peer is None)
+        if result.peer is not None:
+            assert result.ratio == result.peer / result.ours
+        if "agreement" in result.target:
+            limit = float(result.target.rpartition("≤")[2])
+            assert result.agreement is not None
+            assert result.agreement <= limit
+        if "nothing compiled" in result.target:
+            assert result.notes.endswith(" 0 with it")
+    assert any(result.target for result in results)
+
+
+def test_peer_keeps_any_ascending_columns():
+    robot = talos()
+    q, v, a = random_motion(robot, 2)
+    columns = np.arange(0, robot.layout.size, 7)
+    peer = regressor.pinocchio_stack(robot, q, v, a, columns)
+    assert peer.shape == (2, robot.nv, columns.size)
+    assert largest_difference(torque_regressor(robot, q, v, a, columns=columns), peer) < 1e-10
+
+
+def test_sides_take_turns_in_rotating_order():
+    calls: list[str] = []
+    sides = {name: partial(calls.append, name) for name in ("a", "b", "c")}
+    timings = interleaved(sides, 4)
+    assert "".join(calls) == "abc" + "abc" + "bca" + "cab" + "abc"
+    assert {name: len(seconds) for name, seconds in timings.seconds.items()} == {
+        "a": 4,
+        "b": 4,
+        "c": 4,
+    }
+
+
+def test_best_is_the_shortest_and_the_paired_ratio_is_that_of_a_round():
+    timings = Timings({"slow": (8.0, 40.0, 30.0), "fast": (2.0, 4.0, 10.0)})
+    assert timings.best("slow") == 8.0
+    assert timings.best("fast") == 2.0
+    assert timings.paired_ratio("slow", "fast") == 4.0
+
+
+def test_threads_are_set_for_a_block_only():
+    before = numba.get_num_threads()
+    assert on_threads(1, numba.get_num_threads)() == 1
+    assert on_threads(all_threads() + 1, numba.get_num_threads)() == all_threads()
+    with pytest.raises(ZeroDivisionError), numba_threads(1):
+        _ = 1 / 0
+    assert numba.get_num_threads() == before
+
+
+@pytest.mark.parametrize(
+    ("given", "target", "reached"),
+    [
+        ({}, "", None),
+        ({"ratio_at_least": 4.0}, "ratio ≥ 4", True),
+        ({"ratio_at_least": 4.1}, "ratio ≥ 4.1", False),
+        ({"ours_below": 0.5}, "< 0.5 s", False),
+        ({"ours_below": 0.6}, "< 0.6 s", True),
+        ({"agreement_within": 1e-3}, "agreement ≤ 0.001", True),
+        ({"agreement_within": 9e-4}, "agreement ≤ 0.0009", False),
+        ({"compiled": 0}, "nothing compiled", True),
+        ({"compiled": 1}, "nothing compiled", False),
+        (
+            {"ratio_at_least": 4.0, "agreement_within": 9e-4},
+            "ratio ≥ 4, agreement ≤ 0.0009",
+            False,
+        ),
+    ],
+)
+def test_figures_are_held_against_their_targets(given, target, reached):
+    result = Result.judged("x", "y", unit="s", ours=0.5, peer=2.0, agreement=1e-3, **given)
+    assert result.ratio == 4.0
+    assert (result.target, result.reached) == (target, reached)
+
+
+def test_target_without_its_figure_is_missed():
+    assert not Result.judged("x", "y", unit="s", ours=0.5, ratio_at_least=1.0).reached
+    assert not Result.judged("x", "y", unit="s", ours=0.5, agreement_within=1.0).reached
+
+
+def test_record_survives_saving_to_four_digits(tmp_path):
+    odd = Result.judged("x", "y", unit="s", ours=1.0 / 3.0, compiled=0)
+    Record({"cpus": "2"}, (RESULT, odd)).save(tmp_path / "results.json")
+    loaded = Record.load(tmp_path / "results.json")
+    assert loaded.machine == {"cpus": "2"}
+    assert loaded.results[0] == RESULT
+    assert loaded.results[1].ours == 0.3333
+    assert loaded.results[1].reached is True
+
+
+def test_table_shows_figures_targets_and_notes():
+    table = markdown_table(Record({"cpus": "2", "numpy": "2.4"}, (RESULT,)))
+    assert table.startswith("Measured on: cpus 2, numpy 2.4.\n\n| benchmark | what |")
+    assert "| rollout | one run | 2 µs/step | 24 µs/step | 12 | ✓ ratio ≥ 10 |  |" in table.split(
+        "\n"
+    )
+    assert table.endswith("- rollout: one run: a note.")
+
+
+def test_kept_results_are_complete_and_tell_no_names():
+    content = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert set(content["machine"]) == set(machine_facts())
+    assert {entry["name"] for entry in content["results"]} == set(command.BENCHMARKS)
+    for entry in content["results"]:
+        assert set(entry) == {field.name for field in fields(Result)}
+    assert str(Path.home()) not in RESULTS.read_text(encoding="utf-8")
+
+
+def test_documentation_shows_the_kept_results():
+    page = PAGE.read_text(encoding="utf-8")
+    assert markdown_table(Record.load(RESULTS)) in page, "run: python -m benchmarks --table"
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """The command with one instant benchmark, its record and its page in a temporary folder."""
+    page, results = tmp_path / "page.md", tmp_path / "results.json"
+    page.write_text("before <!-- results: begin -->old<!-- results: end --> after")
+    monkeypatch.setattr(command, "PAGE", page)
+    monkeypatch.setattr(command, "RESULTS", results)
+    monkeypatch.setattr(command, "BENCHMARKS", {"instant": lambda repeat: (RESULT,) * repeat})
+    return tmp_path
+
+
+def test_run_of_all_writes_record_and_page(elsewhere, capsys):
+    assert command.main(["--repeat", "2"]) == 0
+    record = Record.load(elsewhere / "results.json")
+    assert record.results == (RESULT, RESULT)
+    assert record.machine == machine_facts()
+    page = (elsewhere / "page.md").read_text()
+    assert page == page_with_table(page, record)
+    assert page.startswith("before <!-- results: begin -->\n\nMeasured on: ")
+    assert page.endswith("\n\n<!-- results: end --> after")
+    assert "one run" in capsys.readouterr().out
+
+
+def test_run_of_some_writes_only_where_told(elsewhere):
+    command.main(["instant", "--repeat", "1"])
+    assert not (elsewhere / "results.json").exists()
+    command.main(["instant", "--repeat", "1", "--json", str(elsewhere / "some.json")])
+    assert Record.load(elsewhere / "some.json").results == (RESULT,)
+    assert "old" in (elsewhere / "page.md").read_text()
+
+
+def test_table_alone_runs_nothing(elsewhere, monkeypatch):
+    Record({"cpus": "2"}, (RESULT,)).save(elsewhere / "results.json")
+    monkeypatch.setattr(command, "BENCHMARKS", {})
+    command.main(["--table"])
+    assert "one run" in (elsewhere / "page.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["speed"], "no benchmark 'speed': choose from rollout, regressor"),
+        (["--repeat", "0"], "--repeat is 0: give at least 1"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command.main(arguments)
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,157 @@
+"""The examples run: each of them as a user starts it, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bodysense
+from bodysense.errors import MissingDependencyError
+from bodysense.robot import gravity_regressor, inverse_dynamics, mass_matrix
+from bodysense.robot.example_robots import example_robot_names
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+ROBOTS = EXAMPLES / "robots"
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+try:
+    INSTALLED_ROBOTS = example_robot_names()
+except MissingDependencyError:
+    INSTALLED_ROBOTS = ()
+
+
+def run_example(script: str, folder: Path, *words: str) -> str:
+    """Start an example in an empty folder; return what it printed."""
+    process = subprocess.run(
+        [sys.executable, str(EXAMPLES / script), "--quick", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONWARNINGS": "error", "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.stderr == ""
+    return process.stdout
+
+
+def written(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*"))
+
+
+def test_every_example_is_tested_and_listed():
+    assert SCRIPTS == ["01_inspect_and_rollout.py", "02_load_your_robot.py", "03_write_it_back.py"]
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"\((\d\d_\w+\.py)\)", readme)) == SCRIPTS
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory) -> tuple[Path, str]:
+    """The folder in which the demo ran, and what it printed."""
+    folder = tmp_path_factory.mktemp("demo")
+    return folder, run_example("01_inspect_and_rollout.py", folder)
+
+
+def test_demo_inspects_and_simulates(demo):
+    _, printed = demo
+    assert "52 combinations can be identified: 40 inertial and rotor, 12 friction." in printed
+    assert "11 have no effect at all: M1, MX1, MY1, MZ1, XX1, XY1, YY1, XZ1, YZ1, M2" in printed
+    assert "6 joints, 1001 samples over 1 s, all completed." in printed
+    error = re.search(r"tracking error: ([\d.]+)° r\.m\.s\., ([\d.]+)° at most", printed)
+    assert error is not None
+    assert 0.0 < float(error[1]) < float(error[2]) < 2.0
+    assert re.search(r"[\d.]+ µs a step, \d+ times faster than real time", printed)
+
+
+def test_demo_writes_a_page_with_curves_and_the_robot(demo):
+    folder, printed = demo
+    assert written(folder) == ["out/demo/tx40_motion.html"]
+    assert str(folder / "out" / "demo" / "tx40_motion.html") in printed
+    page = (folder / "out" / "demo" / "tx40_motion.html").read_text(encoding="utf-8")
+    for chart in ("position [rad]", "velocity [rad/s]", "torque [N·m]", "tracking error [°]"):
+        assert chart in page
+    for joint in range(1, 7):
+        assert f"joint{joint}" in page
+    # the world, six joints in a chain, and the tip on the sixth
+    assert '"parents":[-1,0,1,2,3,4,5,6]' in page
+
+
+def test_own_robot_is_described_moved_and_saved(tmp_path):
+    printed = run_example("02_load_your_robot.py", tmp_path)
+    assert "note: 1 link on fixed joints merged" in printed
+    assert "friction law 'stribeck': Fv, Fc, Fs" in printed
+    assert "25 of 42 parameters can be identified" in printed
+    back = re.search(r"finds the base parameters back, to (\S+)\.\n", printed)
+    assert back is not None
+    assert float(back[1]) < 1e-10
+    run = bodysense.Rollout.load(tmp_path / "out" / "your_robot")
+    assert run.joint_names == ("pan", "lift", "elbow")
+    assert run.q.shape == (1, 201, 3)
+    about = json.loads((tmp_path / "out" / "your_robot" / "rollout.json").read_text("utf-8"))
+    assert about["summary"] in printed
+
+
+@pytest.mark.parametrize(
+    ("robot", "expected"),
+    [
+        (str(ROBOTS / "scara.yaml"), "19 of 52 parameters can be identified"),
+        ("example:ur5", "gains were chosen from its inertia"),
+        ("example:solo12", "It floats"),
+    ],
+)
+def test_any_robot_can_be_given(robot, expected, tmp_path):
+    if robot.startswith("example:") and not INSTALLED_ROBOTS:
+        pytest.skip("example-robot-data is not installed")
+    assert expected in run_example(
+        "02_load_your_robot.py", tmp_path, robot, "--out", str(tmp_path / "elsewhere")
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_changed_robot_is_written_back(tmp_path):
+    printed = run_example("03_write_it_back.py", tmp_path)
+    assert written(tmp_path / "out" / "written") == ["arm.urdf", "arm.xml"]
+    assert '+    <dynamics damping="1.44" friction="2.0" armature="0.18"/>\n' in printed
+    differences = re.findall(r"(?:URDF|MJCF): (\S+) N·m", printed)
+    assert len(differences) == 2
+    assert max(map(float, differences)) < 1e-12
+    robot = bodysense.load_robot(tmp_path / "out" / "written" / "arm.urdf")
+    assert robot.parameter("M3") == pytest.approx(1.3 + 0.45 + 0.5, abs=1e-15)
+    old = (ROBOTS / "arm.urdf").read_text(encoding="utf-8").splitlines()
+    new = (tmp_path / "out" / "written" / "arm.urdf").read_text(encoding="utf-8").splitlines()
+    assert sum(a != b for a, b in zip(old, new, strict=True)) == 6
+
+
+def test_arm_holds_what_its_urdf_says():
+    robot = bodysense.load_robot(ROBOTS / "arm.urdf", actuators=ROBOTS / "arm-actuators.yaml")
+    still = np.zeros((1, 3))
+    q = np.array([[0.3, 0.5, -0.2]])
+    tau = inverse_dynamics(robot, q, still, still)[0]
+    # Heavy points in the plane of the arm, x forward and z up, each m g times its lever.
+    g, lift, both = 9.81, 0.5, 0.3
+    x_forearm = 0.01 * np.cos(both) + 0.11 * np.sin(both)
+    x_gripper = (0.25 + 0.04) * np.sin(both)
+    elbow = -g * (1.3 * x_forearm + 0.45 * x_gripper)
+    x_elbow = 0.30 * np.sin(lift)
+    lift_torque = elbow - g * ((1.3 + 0.45) * x_elbow + 2.4 * 0.14 * np.sin(lift))
+    np.testing.assert_allclose(tau, [0.0, lift_torque, elbow], rtol=0, atol=1e-13)
+    assert robot.controller is not None
+    assert robot.actuators.gear_ratio.tolist() == [80.0, 80.0, 50.0]
+
+
+def test_scara_quill_lifts_its_own_weight_and_nothing_else_falls():
+    robot = bodysense.load_robot(ROBOTS / "scara.yaml")
+    q = np.random.default_rng(0).uniform(-1.0, 1.0, (5, 4))
+    holding = gravity_regressor(robot, q) @ robot.theta
+    weight = (0.9 + 0.35) * 9.81
+    np.testing.assert_allclose(holding, np.tile([0.0, 0.0, weight, 0.0], (5, 1)), atol=1e-12)
+    # Inertia that the quill feels: both links on it, and its rotor.
+    np.testing.assert_allclose(mass_matrix(robot, q)[:, 2, 2], 0.9 + 0.35 + 3.0, rtol=1e-14)
