@@ -71,7 +71,7 @@ bench: $(STAMP) ## measure the speed against peers
 	$(BIN)/python -m benchmarks
 
 clean: ## remove what was built, but not .venv
-	rm -rf site build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf site out build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove what was built and .venv

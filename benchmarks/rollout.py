@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 
 from benchmarks.result import Result
-from benchmarks.subjects import excitation, largest_difference, tx40
+from benchmarks.subjects import excitation, largest_difference, largest_value, tx40
 from benchmarks.timing import all_threads, interleaved, on_threads
 from bodysense import FourierTrajectory, Robot, rollout
 from bodysense.spatial import Array
@@ -62,7 +62,16 @@ def run(repeat: int, *, duration: float = 10.0) -> tuple[Result, ...]:
     robot = tx40()
     trajectory = excitation(robot, duration)
     ours, peer = rollout(robot, trajectory), pinocchio_loop(robot, trajectory)
-    agreement = max(largest_difference(ours.q[0], peer[0]), largest_difference(ours.v[0], peer[1]))
+    recorded = dict(zip(("q", "v", "a", "tau"), (ours.q, ours.v, ours.a, ours.tau), strict=True))
+    differences = {
+        name: largest_difference(array[0], other)
+        for (name, array), other in zip(recorded.items(), peer, strict=True)
+    }
+    agreement = max(
+        difference / largest_value(other)
+        for difference, other in zip(differences.values(), peer, strict=True)
+    )
+    absolute = ", ".join(f"{name} {value:.1e}" for name, value in differences.items())
     steps = ours.t.size
     threads = all_threads()
     timings = interleaved(
@@ -86,7 +95,8 @@ def run(repeat: int, *, duration: float = 10.0) -> tuple[Result, ...]:
             ratio_at_least=10.0,
             agreement=agreement,
             agreement_within=1e-10,
-            notes="both sides follow the same samples of the trajectory and record every step; agreement of q, v",
+            notes="both follow the same samples and record every step; agreement of q, v, a and tau, "
+            f"each relative to its largest value; absolute differences (SI units): {absolute}",
         ),
         Result.judged(
             "rollout",

@@ -12,12 +12,10 @@ from pathlib import Path
 
 import numba
 import numpy as np
-import pinocchio as pin
 from rich.console import Console
 
 import bodysense
-from bodysense.report import write_motion_page
-from bodysense.spatial import Array
+from bodysense.report import write_rollout_page
 
 SAMPLING_RATE = 1000.0  # Hz
 BATCH = 20  # runs at once, to measure the speed
@@ -39,7 +37,10 @@ def main() -> None:
         base = bodysense.base_parameters(robot)
     describe(console, robot, base)
 
-    trajectory = exciting_motion(robot, duration=1.0 if args.quick else 10.0)
+    # A random motion that starts and ends at rest and uses up to 80 % of the limits.
+    trajectory = bodysense.FourierTrajectory.for_robot(
+        robot, duration=1.0 if args.quick else 10.0, harmonics=5, rng=np.random.default_rng(1)
+    )
     console.print("\nSimulating in closed loop …")
     with console.status("simulating …"):
         run = bodysense.rollout(robot, trajectory, sampling_rate=SAMPLING_RATE)
@@ -49,7 +50,9 @@ def main() -> None:
         console.print(f"  {name}: {value}")
 
     args.out.mkdir(parents=True, exist_ok=True)
-    page = write_page(args.out / "tx40_motion.html", robot, trajectory, run, facts)
+    page = write_rollout_page(
+        args.out / "tx40_motion.html", robot, run, trajectory, title="TX40 at work", facts=facts
+    )
     console.print(f"\nOpen {page} in a browser.")
 
 
@@ -67,21 +70,6 @@ def describe(console: Console, robot: bodysense.Robot, base: bodysense.BaseParam
     console.print(f"{len(base.regrouped)} show only in combination: {', '.join(base.regrouped)}")
     console.print(
         f"{len(base.unidentifiable)} have no effect at all: {', '.join(base.unidentifiable)}"
-    )
-
-
-def exciting_motion(robot: bodysense.Robot, duration: float) -> bodysense.FourierTrajectory:
-    """A random motion that starts and ends at rest and uses up to 80 % of the limits."""
-    lower, upper = robot.position_limits
-    return bodysense.FourierTrajectory.random(
-        robot.n_joints,
-        duration=duration,
-        harmonics=5,
-        lower=lower,
-        upper=upper,
-        velocity=robot.velocity_limit,
-        acceleration=robot.acceleration_limit,
-        rng=np.random.default_rng(1),
     )
 
 
@@ -110,54 +98,6 @@ def figures(
             f"{BATCH * trajectory.duration / seconds:.0f} times faster than real time"
         ),
     }
-
-
-def write_page(
-    path: Path,
-    robot: bodysense.Robot,
-    trajectory: bodysense.FourierTrajectory,
-    run: bodysense.Rollout,
-    facts: dict[str, str],
-) -> Path:
-    """Write the curves and the moving stick figure."""
-    q_reference, v_reference, _ = trajectory(run.t)
-    bodies, parents = stick_figure(robot, run.q[0])
-
-    def by_joint(values: Array) -> dict[str, Array]:
-        return dict(zip(run.joint_names, values.T, strict=True))
-
-    return write_motion_page(
-        path,
-        title=f"{robot.name} follows a random Fourier series",
-        facts={"robot": robot.name, "motion": f"{trajectory.duration:g} s", **facts},
-        t=run.t,
-        series={
-            "position [rad]": by_joint(run.q[0]),
-            "velocity [rad/s]": by_joint(run.v[0]),
-            "torque [N·m]": by_joint(run.tau[0]),
-            "tracking error [°]": by_joint(np.degrees(run.q[0] - q_reference)),
-        },
-        references={
-            "position [rad]": by_joint(q_reference),
-            "velocity [rad/s]": by_joint(v_reference),
-        },
-        bodies=bodies,
-        parents=parents,
-    )
-
-
-def stick_figure(robot: bodysense.Robot, q: Array) -> tuple[Array, list[int]]:
-    """Points of the figure (n_t, n_points, 3): the world's origin, joints, and tips."""
-    model, data = robot.model, robot.model.createData()
-    parents = [-1, *(int(parent) for parent in model.parents[1:])]
-    tips = [joint for joint in range(1, model.njoints) if joint not in parents]
-    points = np.zeros((len(q), model.njoints + len(tips), 3))
-    for k, q_k in enumerate(q):
-        pin.forwardKinematics(model, data, q_k)
-        points[k, : model.njoints] = [pose.translation for pose in data.oMi]
-        # The last link has no joint at its end: draw it to its centre of mass.
-        points[k, model.njoints :] = [data.oMi[i].act(model.inertias[i].lever) for i in tips]
-    return points, parents + tips
 
 
 if __name__ == "__main__":

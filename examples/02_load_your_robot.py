@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import bodysense
-from bodysense.robot import inverse_dynamics, mass_matrix, torque_regressor
+from bodysense.robot import inverse_dynamics, torque_regressor
 
 ROBOTS = Path(__file__).parent / "robots"
 RATE = 200.0  # Hz, of the recorded samples
@@ -65,25 +65,10 @@ def hold(robot: bodysense.Robot) -> None:
 def move(robot: bodysense.Robot, duration: float, out: Path) -> None:
     """Simulate a motion, say how much it tells about the parameters, and save it."""
     if robot.controller is None:
-        # 20 rad/s of bandwidth for the inertia that each joint feels at zero, well damped.
-        inertia = np.diag(mass_matrix(robot, np.zeros((1, robot.nq)))[0])
-        gain = robot.actuators.drive_gain
-        robot = robot.with_controller(
-            bodysense.Controller.of(
-                robot.n_joints, kp=400.0 * inertia / gain, kd=40.0 * inertia / gain, rate=1000.0
-            )
-        )
+        robot = robot.with_controller(bodysense.suggested_controller(robot))
         print("\nThe robot comes without a controller: gains were chosen from its inertia.")
-    lower, upper = robot.position_limits
-    trajectory = bodysense.FourierTrajectory.random(
-        robot.n_joints,
-        duration=duration,
-        harmonics=5,
-        lower=lower,
-        upper=upper,
-        velocity=robot.velocity_limit,
-        acceleration=np.minimum(robot.acceleration_limit, 20.0),
-        rng=np.random.default_rng(0),
+    trajectory = bodysense.FourierTrajectory.for_robot(
+        robot, duration=duration, harmonics=5, rng=np.random.default_rng(0)
     )
     print("\nSimulating (the first start compiles for up to half a minute) …", flush=True)
     run = bodysense.rollout(robot, trajectory, sampling_rate=RATE, integrator="rk4")

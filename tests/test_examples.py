@@ -76,7 +76,7 @@ def test_demo_writes_a_page_with_curves_and_the_robot(demo):
     assert written(folder) == ["out/demo/tx40_motion.html"]
     assert str(folder / "out" / "demo" / "tx40_motion.html") in printed
     page = (folder / "out" / "demo" / "tx40_motion.html").read_text(encoding="utf-8")
-    for chart in ("position [rad]", "velocity [rad/s]", "torque [N·m]", "tracking error [°]"):
+    for chart in ("position [rad]", "velocity [rad/s]", "torque [N·m]", "tracking error [rad]"):
         assert chart in page
     for joint in range(1, 7):
         assert f"joint{joint}" in page

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         base_parameters,
         load_robot,
         register_friction_model,
+        suggested_controller,
         write_mjcf,
         write_urdf,
     )
@@ -39,6 +40,7 @@ _HOME = {
         "base_parameters",
         "load_robot",
         "register_friction_model",
+        "suggested_controller",
         "write_mjcf",
         "write_urdf",
     ),
@@ -64,6 +66,7 @@ __all__ = [
     "register_friction_model",
     "rollout",
     "sensitivities",
+    "suggested_controller",
     "write_mjcf",
     "write_urdf",
 ]

@@ -41,7 +41,7 @@ def friction_of(robot: Robot, v):
     return tau
 
 
-def assert_close(actual, expected, tolerance=1e-10):
+def assert_close(actual, expected, tolerance=1e-12):
     """Equal up to a fraction of the largest entry: the size of the quantity."""
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
@@ -74,10 +74,8 @@ def test_forward_dynamics_is_pinocchios_less_friction(name, robot_of, states_of,
     data = robot.model.createData()
     net = tau - friction_of(robot, v)
     expected = [pin.aba(robot.model, data, *state) for state in zip(q, v, net, strict=True)]
-    # Both solve with the same ill-conditioned matrix; neither can do better than its condition.
-    worst = max(np.linalg.cond(M) for M in mass_matrix(robot, q))
     for actual, one in zip(forward_dynamics(robot, q, v, tau), expected, strict=True):
-        assert_close(actual, one, tolerance=max(1e-10, 1e-15 * worst))
+        assert_close(actual, one, tolerance=1e-10)  # the matrix has a condition up to 1e5
 
 
 @every_robot
@@ -118,7 +116,7 @@ def test_motors_that_couple_branches(name, wrist, robot_of, states_of, rng):
     drives = Actuators.of(12, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
     motors = len(drives.coupled_motors)
     robot = robot.with_actuators(drives, {"Iam": [0.02, 0.05][:motors], "Fvm": 0.3, "Fcm": 0.4})
-    q, v, a = states_of(robot, rng, 6)
+    q, v, a = states_of(robot, rng, 150)  # several samples a chunk, in the same memory
     plain = robot.with_actuators(Actuators.of(12))
     expected = mass_matrix(plain, q)
     for motor, value in zip(drives.coupled_motors, [0.02, 0.05], strict=False):

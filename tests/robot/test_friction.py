@@ -162,8 +162,8 @@ def test_a_custom_law_beside_coupled_motors(basis, own_registry, robot_of, state
 
 
 def test_a_custom_law_with_a_width_beside_coupled_motors(own_registry, robot_of, states_of, rng):
-    register_friction_model("own", cubic, terms=("Fq",), shape={"scale": 3.0, "width": 0.5})
-    robot = robot_of("tx40").with_friction("own", coefficients={})
+    register_friction_model("own", cubic, terms=("Fq",), shape={"scale": 3.0, "width": 0.1})
+    robot = robot_of("tx40").with_friction("own", coefficients={}, width=0.5)
     coupling = np.eye(6)
     coupling[5, 4] = 1.0
     robot = robot.with_actuators(Actuators.of(6, coupling=coupling))

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.excitation.trajectory import Trajectory, TrajectoryError, positive
+from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
 _SAMPLES_PER_HARMONIC = 64
@@ -124,6 +125,34 @@ class FourierTrajectory(Trajectory):
             scale[:, np.newaxis] * shape.a,
             scale[:, np.newaxis] * shape.b,
             middle - 0.5 * scale * (swept.upper + swept.lower),
+        )
+
+    @classmethod
+    def for_robot(
+        cls,
+        robot: Robot,
+        *,
+        rng: np.random.Generator,
+        duration: float = 10.0,
+        harmonics: int = 20,
+        fraction: float = 0.8,
+    ) -> FourierTrajectory:
+        """Draw a random series within the limits of a robot: see `random`.
+
+        Speeds without a limit are kept below 2 rad/s or m/s, accelerations below 10.
+        """
+        lower, upper = robot.position_limits
+        velocity, acceleration = robot.velocity_limit, robot.acceleration_limit
+        return cls.random(
+            robot.n_joints,
+            duration=duration,
+            harmonics=harmonics,
+            lower=lower,
+            upper=upper,
+            velocity=np.where(np.isinf(velocity), 2.0, velocity),
+            acceleration=np.where(np.isinf(acceleration), 10.0, acceleration),
+            rng=rng,
+            fraction=fraction,
         )
 
     @property

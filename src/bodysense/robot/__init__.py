@@ -2,9 +2,12 @@
 
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
+from bodysense.robot.builtin import builtin_names
 from bodysense.robot.controller import Controller
+from bodysense.robot.controller_design import suggested_controller
 from bodysense.robot.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
-from bodysense.robot.energy import energy_regressor, power_regressor, work_regressor
+from bodysense.robot.energy import energy_regressor, power_regressor, work, work_regressor
+from bodysense.robot.example_robots import example_robot_names
 from bodysense.robot.friction import (
     Friction,
     FrictionModel,
@@ -12,9 +15,10 @@ from bodysense.robot.friction import (
     friction_models,
     register_friction_model,
 )
+from bodysense.robot.inspection import Inspection, inspect_robot
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.load import load_robot
-from bodysense.robot.mjcf_writer import write_mjcf
+from bodysense.robot.mjcf_writer import mjcf_notes, write_mjcf
 from bodysense.robot.regressors import contact_map, gravity_regressor, torque_regressor
 from bodysense.robot.robot import Robot, Source
 from bodysense.robot.urdf_writer import write_urdf
@@ -25,22 +29,29 @@ __all__ = [
     "Controller",
     "Friction",
     "FrictionModel",
+    "Inspection",
     "ParameterLayout",
     "Robot",
     "Source",
     "base_parameters",
+    "builtin_names",
     "contact_map",
     "energy_regressor",
+    "example_robot_names",
     "forward_dynamics",
     "friction_model",
     "friction_models",
     "gravity_regressor",
+    "inspect_robot",
     "inverse_dynamics",
     "load_robot",
     "mass_matrix",
+    "mjcf_notes",
     "power_regressor",
     "register_friction_model",
+    "suggested_controller",
     "torque_regressor",
+    "work",
     "work_regressor",
     "write_mjcf",
     "write_urdf",

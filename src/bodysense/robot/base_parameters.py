@@ -91,6 +91,14 @@ class BaseParameters:
         """How many of the kept parameters are friction and coupling coefficients."""
         return self.size - self.n_inertial - self.n_rotor
 
+    def summary(self) -> str:
+        """How many combinations can be identified, and what cannot be, in words."""
+        return (
+            f"{self.size} of {self.layout.size} parameters can be identified ({self.n_inertial} "
+            f"inertial, {self.n_rotor} rotor, {self.n_friction} friction); {len(self.regrouped)} "
+            f"only in combination, {len(self.unidentifiable)} not at all."
+        )
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Each base parameter as a readable combination, e.g. ``ZZ1 + Ia1 + 0.0506 M2``."""

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from bodysense.errors import InconsistentInertiaError, ShapeError, unknown_name
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.controller import Controller
-from bodysense.robot.friction import Friction, FrictionModel
+from bodysense.robot.friction import Friction, FrictionModel, friction_model
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.model import (
     has_floating_base,
@@ -222,6 +222,23 @@ class Robot:
         """The robot's geometry, friction law and couplings as plain arrays for the kernels."""
         return tree_of(self.model, self.friction, self.actuators)
 
+    @property
+    def joint_types(self) -> tuple[str, ...]:
+        """``revolute`` or ``prismatic``, joint by joint."""
+        return tuple("prismatic" if slides else "revolute" for slides in self.tree.prismatic)
+
+    def __repr__(self) -> str:
+        return f"<Robot {self.summary()}>"
+
+    def summary(self) -> str:
+        """The robot in a line."""
+        mass = sum(self.pi(k)[0] for k in range(self.layout.n_links))
+        return (
+            f"{self.name}: {self.n_joints} joints, {'floating' if self.floating_base else 'fixed'} "
+            f"base, {mass:.4g} kg, {self.layout.size} parameters, "
+            f"friction {self.friction.model.name!r}"
+        )
+
     def joint_index(self, name: str) -> int:
         """Position of a joint by name."""
         if name not in self.joint_names:
@@ -276,7 +293,7 @@ class Robot:
         self,
         name: str | FrictionModel,
         *,
-        coefficients: Mapping[str, ArrayLike],
+        coefficients: Mapping[str, ArrayLike] | None = None,
         **shape: ArrayLike,
     ) -> Robot:
         """Return the same robot with another friction law.
@@ -285,11 +302,17 @@ class Robot:
             name: of the law, or the law itself.
             coefficients: by term, one number or one a joint; terms that are not given keep their
                 present value, or zero if the present law does not have them.
-            shape: shape parameters of the law.
+            shape: shape parameters of the law; those that are not given keep their present value
+                if the present law has them, or the law's default.
         """
-        return self._rebuilt(
-            Friction.of(name, self.n_joints, **shape), self.actuators, coefficients
-        )
+        model = friction_model(name) if isinstance(name, str) else name
+        kept = {
+            parameter: self.friction.shape[:, k]
+            for k, parameter in enumerate(self.friction.model.shape)
+            if parameter in model.shape
+        }
+        friction = Friction.of(model, self.n_joints, **{**kept, **shape})
+        return self._rebuilt(friction, self.actuators, coefficients or {})
 
     def with_actuators(
         self, actuators: Actuators, coefficients: Mapping[str, ArrayLike] | None = None

@@ -243,8 +243,9 @@ def prepare(
     controller = controller if controller is not None else robot.controller
     if controller is None:
         raise MismatchError(
-            f"{robot.name!r} comes without a controller: pass controller=Controller.of({n}, "
-            "kp=…, kd=…, rate=…)."
+            f"{robot.name!r} comes without a controller: pass one that you know, "
+            f"controller=Controller.of({n}, kp=…, kd=…, rate=…), or "
+            "controller=suggested_controller(robot)."
         )
     if controller.kp.size != n:
         raise MismatchError(

@@ -32,7 +32,9 @@ def as_array(value: ArrayLike, shape: tuple[int | None, ...], name: str) -> Arra
     )
     if not fits:
         wanted_text = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
-        raise ShapeError(f"{name} has shape {array.shape}, expected {wanted_text}.")
+        single = len(array.shape) == len(shape) - 1 and shape[0] is None
+        hint = " Give a single sample a first axis: x[None]." if single else ""
+        raise ShapeError(f"{name} has shape {array.shape}, expected {wanted_text}.{hint}")
     if not np.isfinite(array).all():
         first = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
         raise ShapeError(

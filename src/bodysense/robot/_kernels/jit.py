@@ -1,22 +1,65 @@
-"""How kernels are compiled."""
+"""How kernels are compiled, and where the compiled code is kept.
+
+numba keeps compiled code on disk and compiles anew when the file of a function changes. It does
+not see that a function it inlined from another file has changed, and would go on with the old
+code. So kernels are kept in a folder named after a digest of all of their sources.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+from numba import config as numba_config
 from numba import get_num_threads, njit
 
 # A kernel is typed by numba when it is called, so it is any callable to Python's type checker;
 # the functions that call it from Python are typed.
 Kernel = Callable[..., Any]
-_compile: Callable[..., Callable[[Kernel], Kernel]] = njit
+_jit: Callable[..., Callable[[Kernel], Kernel]] = njit
+_settings: Any = numba_config
 
 # Multiplications and additions may be contracted, which is faster and more exact. Division by
 # zero gives infinity, as in numpy, instead of a check before each division.
-_FAST: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": {"contract"}}
+_FAST: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+
+
+def _cache_folder() -> str:
+    """Where this version of the kernels is kept: the first place that can be written to."""
+    package = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256()
+    for source in sorted(package.glob("*/_kernels/*.py")):
+        digest.update(source.read_bytes())
+    name = f"bodysense-{digest.hexdigest()[:16]}"
+    if _settings.CACHE_DIR:  # the user's choice, NUMBA_CACHE_DIR
+        return str(Path(_settings.CACHE_DIR) / name)
+    places = [package / "__pycache__", Path("~/.cache/bodysense").expanduser()]
+    for place in places:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(place, os.W_OK):
+            return str(place / name)
+    return str(Path(tempfile.gettempdir()) / f"bodysense-{os.getuid()}" / name)
+
+
+_CACHE_FOLDER = _cache_folder()
+
+
+def _compile(function: Kernel, **options: Any) -> Kernel:
+    chosen = _settings.CACHE_DIR
+    _settings.CACHE_DIR = _CACHE_FOLDER  # read when a function is decorated, so for ours alone
+    try:
+        return _jit(cache=True, **options)(function)
+    finally:
+        _settings.CACHE_DIR = chosen
 
 
 def inlined(function: Kernel) -> Kernel:
@@ -25,22 +68,22 @@ def inlined(function: Kernel) -> Kernel:
     It must not allocate. Counting references to arrays that the caller owns anyway costs more
     than the arithmetic between two counts, and the compiler cannot always remove it.
     """
-    return _compile(forceinline=True, _nrt=False, **_FAST)(function)
+    return _compile(function, forceinline=True, _nrt=False, **_FAST)
 
 
 def allocating(function: Kernel) -> Kernel:
     """Compile a function that makes the working memory of one thread."""
-    return _compile(cache=True)(function)
+    return _compile(function)
 
 
 def uncached(function: Kernel, *, boundscheck: bool = False) -> Kernel:
     """Compile a function of the user's, for this process only."""
-    return _compile(boundscheck=boundscheck)(function)
+    return _jit(boundscheck=boundscheck)(function)
 
 
 def entry(function: Kernel) -> Kernel:
     """Compile what Python calls, parallel over samples: it makes the memory of each thread."""
-    return _compile(parallel=True, **_FAST)(function)
+    return _compile(function, parallel=True, **_FAST)
 
 
 def threaded(function: Kernel) -> Kernel:
@@ -48,7 +91,7 @@ def threaded(function: Kernel) -> Kernel:
 
     A parallel loop would compile the whole simulation once more, for which users would wait.
     """
-    return _compile(nogil=True, **_FAST)(function)
+    return _compile(function, nogil=True, **_FAST)
 
 
 def in_threads(kernel: Kernel, runs: int, *arguments: object) -> None:

@@ -1,0 +1,47 @@
+"""A controller for robots that come without one: enough to simulate with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bodysense.errors import MismatchError, ShapeError
+from bodysense.robot.controller import Controller
+from bodysense.robot.dynamics import mass_matrix
+from bodysense.robot.robot import Robot
+
+
+def suggested_controller(
+    robot: Robot, *, bandwidth: float = 10.0, rate: float = 1000.0
+) -> Controller:
+    """PD gains that place each joint, taken alone, at critical damping.
+
+        K Kd = d = min(2 w m, rate e / n),      K Kp = d² / (4 m),      w = 2π bandwidth
+
+    with K the drive gain and, over a set of postures, m the joint's largest inertia and e its
+    smallest one while all n joints are free, 1 / (M⁻¹)_jj. The second bound keeps the sampled
+    loop stable where light links hang on heavy ones: no eigenvalue of M⁻¹ diag(d) exceeds the
+    rate. It keeps a simulated robot on its reference; it is not meant for a real one.
+
+    Args:
+        robot: a fixed-base robot.
+        bandwidth: of the position loop [Hz], well below the control rate.
+        rate: control rate [Hz].
+    """
+    if robot.floating_base or robot.n_joints == 0:
+        raise MismatchError(
+            f"{robot.name!r} has no fixed base with joints: load it with floating_base=False."
+        )
+    if not 0.0 < bandwidth <= rate / 20.0:
+        raise ShapeError(
+            f"a bandwidth of {bandwidth:g} Hz at a control rate of {rate:g} Hz is not stable: give "
+            "a positive one, at most a twentieth of the rate."
+        )
+    rng = np.random.default_rng(0)
+    q = rng.uniform(-np.pi, np.pi, (64, robot.nq))
+    M = mass_matrix(robot, q)
+    largest = np.diagonal(M, axis1=1, axis2=2).max(axis=0)
+    free = 1.0 / np.diagonal(np.linalg.inv(M), axis1=1, axis2=2).max(axis=0)
+    damping = np.minimum(4.0 * np.pi * bandwidth * largest, rate * free / robot.n_joints)
+    gain = robot.actuators.drive_gain
+    stiffness = damping**2 / (4.0 * largest)
+    return Controller.of(robot.n_joints, kp=stiffness / gain, kd=damping / gain, rate=rate)

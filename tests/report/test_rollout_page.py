@@ -1,0 +1,55 @@
+import numpy as np
+import pinocchio as pin
+
+from bodysense.excitation import FourierTrajectory, HoldTrajectory
+from bodysense.report import write_rollout_page
+from bodysense.report.rollout_page import stick_figure
+from bodysense.robot import Controller, load_robot, suggested_controller
+from bodysense.simulation import rollout
+
+
+def test_the_page_shows_the_run_and_its_reference(tmp_path):
+    robot = load_robot("tx40")
+    motion = FourierTrajectory.for_robot(
+        robot, duration=0.5, harmonics=5, rng=np.random.default_rng(0)
+    )
+    run = rollout(robot, motion, sampling_rate=500.0)
+    page = write_rollout_page(tmp_path / "run.html", robot, run, motion, facts={"who": "<me>"})
+    text = page.read_text(encoding="utf-8")
+    for part in ("TX40 in closed loop", "position [rad]", "torque [N·m]", "&lt;me&gt;", "all comp"):
+        assert part in text
+
+
+def test_a_lost_run_still_gets_its_page(tmp_path):
+    robot = load_robot("tx40").with_controller(Controller.of(6, kp=0.0, kd=-1e3, rate=1000.0))
+    motion = HoldTrajectory(np.full(6, 0.1), 1.0)
+    run = rollout(robot, motion)
+    assert not run.ok
+    text = write_rollout_page(tmp_path / "lost.html", robot, run, motion).read_text("utf-8")
+    assert "the loop is unstable" in text
+
+
+def test_sliding_joints_have_their_units(tmp_path):
+    model = pin.Model()
+    joint = model.addJoint(0, pin.JointModelPZ(), pin.SE3.Identity(), "lift")
+    model.appendBodyToJoint(joint, pin.Inertia.FromSphere(2.0, 0.1), pin.SE3.Identity())
+    from bodysense.robot import Robot
+
+    robot = Robot.from_pinocchio(model)
+    assert robot.joint_types == ("prismatic",)
+    motion = HoldTrajectory(np.zeros(1), 0.1)
+    run = rollout(robot, motion, controller=suggested_controller(robot))
+    text = write_rollout_page(tmp_path / "lift.html", robot, run, motion).read_text("utf-8")
+    assert "velocity [rad/s, m/s]" in text
+    assert "torque [N·m, N]" in text
+
+
+def test_the_figure_stands_where_the_joints_are():
+    robot = load_robot("rv2sq")
+    q = np.array([[0.1, -0.2, 0.3, 0.4, -0.5, 0.6]])
+    points, parents = stick_figure(robot, q)
+    data = robot.model.createData()
+    pin.forwardKinematics(robot.model, data, q[0])
+    for joint in range(7):
+        np.testing.assert_allclose(points[0, joint], data.oMi[joint].translation, atol=1e-12)
+    assert parents == [-1, 0, 1, 2, 3, 4, 5, 6]
