@@ -16,8 +16,8 @@ def test_it_keeps_a_robot_on_its_reference(name):
     run = rollout(robot, motion, controller=suggested_controller(robot), sampling_rate=100.0)
     assert run.ok
     q_d, _, _ = motion(run.t)
-    swept = np.ptp(q_d, axis=0)
-    assert (np.abs(run.q[0] - q_d).max(axis=0) < np.maximum(0.5 * swept, 0.5)).all()
+    assert np.abs(run.q[0] - q_d).max() < 0.4  # rad or m; light wrists sag under gravity
+    assert np.median(np.abs(run.q[0] - q_d)) < 0.02
 
 
 def test_no_mode_is_faster_than_the_control_rate():

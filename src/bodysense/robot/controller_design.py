@@ -11,16 +11,16 @@ from bodysense.robot.robot import Robot
 
 
 def suggested_controller(
-    robot: Robot, *, bandwidth: float = 10.0, rate: float = 1000.0
+    robot: Robot, *, bandwidth: float = 10.0, rate: float = 5000.0
 ) -> Controller:
     """PD gains that place each joint, taken alone, at critical damping.
 
-        K Kd = d = min(2 w m, rate e / n),      K Kp = d² / (4 m),      w = 2π bandwidth
+        K Kd = d = min(2 w m, c rate e),      K Kp = d² / (4 m),      w = 2π bandwidth
 
     with K the drive gain and, over a set of postures, m the joint's largest inertia and e its
-    smallest one while all n joints are free, 1 / (M⁻¹)_jj. The second bound keeps the sampled
-    loop stable where light links hang on heavy ones: no eigenvalue of M⁻¹ diag(d) exceeds the
-    rate. It keeps a simulated robot on its reference; it is not meant for a real one.
+    smallest one while all joints are free, 1 / (M⁻¹)_jj. The second bound keeps the sampled loop
+    stable where light links hang on heavy ones: c is such that no eigenvalue of M⁻¹ diag(d)
+    exceeds the rate. It holds a simulated robot; it is not meant for a real one.
 
     Args:
         robot: a fixed-base robot.
@@ -40,8 +40,11 @@ def suggested_controller(
     q = rng.uniform(-np.pi, np.pi, (64, robot.nq))
     M = mass_matrix(robot, q)
     largest = np.diagonal(M, axis1=1, axis2=2).max(axis=0)
-    free = 1.0 / np.diagonal(np.linalg.inv(M), axis1=1, axis2=2).max(axis=0)
-    damping = np.minimum(4.0 * np.pi * bandwidth * largest, rate * free / robot.n_joints)
+    inverse = np.linalg.inv(M)
+    free = 1.0 / np.diagonal(inverse, axis1=1, axis2=2).max(axis=0)
+    # Eigenvalues of M⁻¹ diag(free), from the symmetric matrix that is similar to it.
+    fastest = np.linalg.eigvalsh(inverse * np.sqrt(np.outer(free, free))).max()
+    damping = np.minimum(4.0 * np.pi * bandwidth * largest, rate * free / fastest)
     gain = robot.actuators.drive_gain
     stiffness = damping**2 / (4.0 * largest)
     return Controller.of(robot.n_joints, kp=stiffness / gain, kd=damping / gain, rate=rate)
