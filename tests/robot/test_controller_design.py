@@ -39,7 +39,7 @@ def test_one_joint_is_critically_damped():
 
 
 def test_bad_input():
-    with pytest.raises(ShapeError, match=r"bandwidth of 100 Hz .* at most a twentieth"):
-        suggested_controller(load_robot("tx40"), bandwidth=100.0)
+    with pytest.raises(ShapeError, match=r"bandwidth of 300 Hz .* at most a twentieth"):
+        suggested_controller(load_robot("tx40"), bandwidth=300.0)
     with pytest.raises(MismatchError, match="floating_base=False"):
         suggested_controller(load_robot("example:go1"))
