@@ -95,7 +95,7 @@ def run(repeat: int, *, duration: float = 10.0) -> tuple[Result, ...]:
             ratio_at_least=10.0,
             agreement=agreement,
             agreement_within=1e-10,
-            notes="both follow the same samples and record every step; agreement of q, v, a and tau, "
+            notes="both follow the same samples and record every step; agreement of q, v, a, tau, "
             f"each relative to its largest value; absolute differences (SI units): {absolute}",
         ),
         Result.judged(

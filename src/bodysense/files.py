@@ -7,7 +7,6 @@ import io
 import json
 import os
 import secrets
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,14 +87,20 @@ def read_arrays(
 ) -> dict[str, NDArray[np.float64]]:
     """Read the named float arrays of an NPZ file; nothing in it is ever executed."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        # Opened here, because numpy leaves a file open that turns out to be no archive.
+        with open(path, "rb") as stream:
+            stored = np.load(stream, allow_pickle=False)
+            if not isinstance(stored, np.lib.npyio.NpzFile):
+                raise FileReadError(f"cannot read {path}: one array alone; save the result again.")
             missing = [name for name in names if name not in stored]
             if missing:
                 raise FileReadError(
                     f"{path} lacks {', '.join(missing)}: it was not written by this kind of result."
                 )
             return {name: np.asarray(stored[name], dtype=np.float64) for name in names}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except FileReadError:
+        raise
+    except Exception as error:  # damage shows as zlib.error, TokenError, MemoryError, …
         raise FileReadError(f"cannot read {path}: {error}; save the result again.") from error
 
 
@@ -109,3 +114,30 @@ def read_json(path: str | os.PathLike[str], keys: Sequence[str]) -> dict[str, An
     if missing:
         raise FileReadError(f"{path} lacks {', '.join(missing)}: save the result again.")
     return dict(content)
+
+
+def write_result(
+    folder: str | os.PathLike[str],
+    name: str,
+    arrays: Mapping[str, NDArray[Any]],
+    about: Mapping[str, Any],
+) -> None:
+    """Write ``name.npz`` and ``name.json`` into a folder, which is made if it is missing."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot make the folder {folder}: {error.strerror or error}; write elsewhere."
+        ) from error
+    write_arrays(Path(folder) / f"{name}.npz", arrays)
+    write_atomically(Path(folder) / f"{name}.json", json.dumps(about, indent=2))
+
+
+def read_result(
+    folder: str | os.PathLike[str], name: str, arrays: Sequence[str], keys: Sequence[str]
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, Any]]:
+    """Read the named arrays and the keys of what `write_result` wrote."""
+    return (
+        read_arrays(Path(folder) / f"{name}.npz", arrays),
+        read_json(Path(folder) / f"{name}.json", keys),
+    )

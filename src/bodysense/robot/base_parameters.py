@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr, solve_triangular
 
-from bodysense.errors import unknown_name
+from bodysense.errors import MismatchError, unknown_name
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.regressors import torque_regressor
 from bodysense.robot.robot import Robot
@@ -166,6 +166,21 @@ class BaseParameters:
         theta[..., self.dependent] = rest
         return theta
 
+    def require_fits(self, robot: Robot) -> None:
+        """Raise `MismatchError` unless these are base parameters of such a robot.
+
+        Two robots may have the same joints and friction, and differ in their lengths alone: then
+        one sample of the regressor tells them apart.
+        """
+        robot.layout.require_same(self.layout, "the base")
+        Y = _random_regressor(robot, "all", None, samples=2)
+        left = Y[:, self.dependent] - Y[:, self.independent] @ self.K
+        if np.abs(left).max(initial=0.0) > 1e-6 * np.abs(Y).max(initial=1.0):
+            raise MismatchError(
+                f"these base parameters belong to another robot than {robot.name!r}, with the same "
+                "joints but other dimensions: call base_parameters(robot)."
+            )
+
     def _full(self, theta: ArrayLike) -> Array:
         values = np.asarray(theta, dtype=np.float64)
         return as_array(values, (*values.shape[:-1], self.layout.size), "theta")
@@ -186,7 +201,9 @@ def base_parameters(
     return _from_regressor(robot.layout, Y, _preference(robot))
 
 
-def _random_regressor(robot: Robot, rows: Rows, base_link: str | None) -> Array:
+def _random_regressor(
+    robot: Robot, rows: Rows, base_link: str | None, samples: int | None = None
+) -> Array:
     n = robot.n_joints
     chosen = {"all": slice(0, None), "base": slice(0, 6), "joints": slice(robot.nv - n, None)}
     if rows not in chosen:
@@ -197,7 +214,7 @@ def _random_regressor(robot: Robot, rows: Rows, base_link: str | None) -> Array:
         )
     rng = np.random.default_rng(0)
     per_sample = {"all": robot.nv, "base": 6, "joints": n}[rows]
-    n_t = 20 + 3 * robot.layout.size // max(per_sample, 1)
+    n_t = samples or 20 + 3 * robot.layout.size // max(per_sample, 1)
     q = rng.uniform(-np.pi, np.pi, (n_t, robot.nq))
     if robot.floating_base:
         q[:, 3:7] = rng.normal(size=(n_t, 4))

@@ -28,6 +28,7 @@ def torque_regressor(
     *,
     columns: NDArray[np.int64] | None = None,
     base_link: str | None = None,
+    out: Array | None = None,
 ) -> Array:
     """Y of tau = Y theta, sample by sample.
 
@@ -41,17 +42,31 @@ def torque_regressor(
         a: (n_t, nv) accelerations.
         columns: keep only these columns of theta, e.g. ``base.independent``.
         base_link: take this link as the base instead (see `rebase_rows`); floating base only.
+        out: (n_t, nv, n_columns) array to write to. Getting fresh memory takes as long as
+            filling it, so that work in blocks is faster with one array for all of them.
 
     Returns:
         (n_t, nv, n_columns); ``Y.reshape(-1, n_columns)`` is the stacked regressor.
     """
     q, v, a = motion(robot, q, v, a)
-    kept = np.zeros(0, dtype=np.int64) if columns is None else _checked(robot, columns)
-    size = robot.layout.size if columns is None else kept.size
-    Y = np.zeros((q.shape[0], robot.nv, size))
+    rows = kept = places = np.zeros(0, dtype=np.int64)
+    size = robot.layout.size
+    if columns is not None:
+        chosen = _checked(robot, columns)
+        size = chosen.size
+        rows, places = np.nonzero(regressor_pattern(robot)[:, chosen])
+        kept = chosen[places]
+    shape = (q.shape[0], robot.nv, size)
+    if out is None:
+        Y = np.zeros(shape)
+    else:
+        Y = out
+        if Y.shape != shape or Y.dtype != np.float64 or not Y.flags.c_contiguous:
+            raise ShapeError(f"out must be a C-contiguous float64 array of shape {shape}.")
+        Y.fill(0.0)
     g = gravity_in_base(robot, q)
-    if size > 0:  # to the kernel no columns means all of them
-        regressor_batch(robot.tree, joint_coordinates(robot, q), v, a, g, kept, Y)
+    if size > 0 and (columns is None or kept.size > 0):  # to the kernel no columns means all
+        regressor_batch(robot.tree, joint_coordinates(robot, q), v, a, g, rows, kept, places, Y)
     if base_link is not None:
         rebase_rows(robot, q, base_link, Y)
     return Y
@@ -64,6 +79,25 @@ def gravity_regressor(
     q = as_array(q, (None, robot.nq), "q")
     still = np.zeros((q.shape[0], robot.nv))
     return torque_regressor(robot, q, still, still, columns=columns)
+
+
+def regressor_pattern(robot: Robot) -> NDArray[np.bool_]:
+    """(nv, p) where Y can be other than zero: a link acts on the joints above it alone."""
+    n, base, layout = robot.n_joints, robot.nv - robot.n_joints, robot.layout
+    pattern = np.zeros((robot.nv, layout.size), dtype=bool)
+    pattern[:base, layout.inertial] = True
+    for j in range(n):
+        link = layout.link(j + int(robot.floating_base))
+        above = j
+        while above >= 0:
+            pattern[base + above, link] = True
+            above = int(robot.tree.parent[above])
+    own = np.eye(n, dtype=bool)
+    for k in range(1 + len(layout.friction_terms)):
+        start = layout.rotor.start + n * k
+        pattern[base:, start : start + n] = own
+    pattern[base:, layout.coupling] = robot.tree.coupling.T != 0.0
+    return pattern
 
 
 def _checked(robot: Robot, columns: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
-from bodysense.files import FileReadError, read_arrays, read_json, write_arrays, write_atomically
+from bodysense.files import FileReadError, read_result, write_result
 from bodysense.robot._kernels.jit import in_threads
 from bodysense.robot.controller import Controller
 from bodysense.robot.robot import Robot
@@ -79,18 +78,14 @@ class Rollout:
 
     def save(self, folder: str | Path) -> None:
         """Write ``rollout.npz`` and ``rollout.json`` into a folder."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        write_arrays(folder / "rollout.npz", arrays)
         about = {"joint_names": list(self.joint_names), "summary": self.summary()}
-        write_atomically(folder / "rollout.json", json.dumps(about, indent=2))
+        write_result(folder, "rollout", arrays, about)
 
     @classmethod
     def load(cls, folder: str | Path) -> Rollout:
         """Read what `save` wrote."""
-        arrays = read_arrays(Path(folder) / "rollout.npz", _ARRAYS)
-        about = read_json(Path(folder) / "rollout.json", ("joint_names",))
+        arrays, about = read_result(folder, "rollout", _ARRAYS, ("joint_names",))
         names, shape = about["joint_names"], arrays["q"].shape
         sizes = {"t": shape[1:2], "lost_at": shape[:1]}
         if (
@@ -265,6 +260,11 @@ def prepare(
     steps = q_d.shape[0] - 1
     n_samples = int(np.floor(steps / controller.rate * rate * (1.0 + 1e-12) + 1e-9)) + 1
     sample = np.rint(np.arange(n_samples) * (controller.rate / rate)).astype(np.int64)
+    if saturate and not np.isfinite(robot.effort_limit).any():
+        raise MismatchError(
+            f"{robot.name!r} has no effort limits to saturate at: leave saturate out, or give its "
+            "file limits."
+        )
     gain = robot.actuators.drive_gain
     coupling = np.array(robot.actuators.coupling)
     ff = np.zeros((0, n))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import MismatchError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
+from bodysense.files import FileReadError, read_result, write_result
 from bodysense.robot._kernels.jit import in_threads
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.controller import Controller
@@ -40,6 +42,31 @@ class Sensitivities:
     dtau: Array
     lost_at: Array
     parameters: tuple[str, ...]
+
+    def summary(self) -> str:
+        """What was differentiated by what, in words."""
+        runs, n_s, n, n_p = self.dq.shape
+        lost = int(np.isfinite(self.lost_at).sum())
+        ending = "all completed" if lost == 0 else f"{lost} lost: the loop is unstable"
+        return f"{runs} run(s) of {n} joints by {n_p} parameters, {n_s} samples, {ending}."
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``sensitivities.npz`` and ``sensitivities.json`` into a folder."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        about = {"parameters": list(self.parameters), "summary": self.summary()}
+        write_result(folder, "sensitivities", arrays, about)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Sensitivities:
+        """Read what `save` wrote."""
+        arrays, about = read_result(folder, "sensitivities", _ARRAYS, ("parameters",))
+        names, shape = about["parameters"], arrays["dq"].shape
+        if len(shape) != 4 or not isinstance(names, list) or len(names) != shape[3]:
+            raise FileReadError(f"the files in {folder} do not belong together: save them again.")
+        return cls(**arrays, parameters=tuple(names))
+
+
+_ARRAYS = ("t", "q", "tau", "dq", "dtau", "lost_at")
 
 
 def sensitivities(
@@ -134,7 +161,7 @@ def _columns(
     if base is not None and parameters is not None:
         raise MismatchError("give base or parameters, not both.")
     if base is not None:
-        robot.layout.require_same(base.layout, "base")
+        base.require_fits(robot)
         return np.ascontiguousarray(base.independent, dtype=np.int64), base.names
     names = tuple(robot.layout.names if parameters is None else parameters)
     if not names:

@@ -148,10 +148,11 @@ def drive_columns(tree, v, a, w, Y):
 
 
 @entry
-def regressor_batch(tree, q, v, a, g, columns, out):
-    """Y (n_t, nv, n_columns) of n_t samples, reduced to the given columns of theta.
+def regressor_batch(tree, q, v, a, g, rows, columns, places, out):
+    """Y (n_t, nv, n_columns) of n_t samples; `out` must come zeroed.
 
-    An empty `columns` keeps all of them; then `out` must come zeroed.
+    Entry e of Y at (rows[e], columns[e]) goes to out[:, rows[e], places[e]]; without any, all
+    of Y is written.
     """
     n_t, n = q.shape
     size = 10 * (n + tree.floating) + n * (1 + tree.term.size) + tree.coupled_term.size
@@ -166,6 +167,5 @@ def regressor_batch(tree, q, v, a, g, columns, out):
                 regressor(tree, v[t], a[t], w, out[t])
             else:
                 regressor(tree, v[t], a[t], w, full)
-                for r in range(full.shape[0]):
-                    for k in range(columns.size):
-                        out[t, r, k] = full[r, columns[k]]
+                for e in range(columns.size):
+                    out[t, rows[e], places[e]] = full[rows[e], columns[e]]

@@ -142,7 +142,7 @@ def bristle_rate(tree, theta, j, v, z):
     start = 10 * (n + tree.floating) + n
     e, _ = stribeck_decay(v, tree.shape[j, 1], tree.shape[j, 2])
     g = theta[start + n + j] * (1.0 - e) + theta[start + 2 * n + j] * e
-    if g <= 0.0:  # no level to settle at: the bristles carry nothing
+    if g <= 0.0:  # no level to settle at: the bristles stay as they are
         return 0.0, 0.0
     rate = tree.shape[j, 3] * abs(v) / g
     return v - rate * z, rate
