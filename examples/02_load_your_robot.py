@@ -30,7 +30,10 @@ def main() -> None:
 
     if args.robot is None:
         args.robot, args.actuators = str(ROBOTS / "arm.urdf"), str(ROBOTS / "arm-actuators.yaml")
-    robot = bodysense.load_robot(args.robot, actuators=args.actuators)
+    try:
+        robot = bodysense.load_robot(args.robot, actuators=args.actuators)
+    except bodysense.BodysenseError as error:
+        raise SystemExit(f"{parser.prog}: {error}") from None
     describe(robot)
     if robot.floating_base:
         print("\nIt floats, and closed-loop simulation is for robots on a fixed base: done.")

@@ -15,6 +15,7 @@ from bodysense.files import (
     read_json,
     write_arrays,
     write_atomically,
+    write_result,
 )
 
 
@@ -226,3 +227,17 @@ def test_json_that_is_not_the_wanted_one(tmp_path: Path, text: str, message: str
 def test_json_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileReadError, match=r"cannot read .*x\.json"):
         read_json(tmp_path / "x.json", ())
+
+
+def test_special_files_are_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(FileWriteError, match="no regular file"):
+        write_atomically(pipe, "text")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(FileWriteError, match="cannot make the folder"):
+        write_result(tmp_path / "taken", "x", {}, {})

@@ -32,7 +32,7 @@ class UnknownNameError(BodysenseError):
 
 
 class ShapeError(BodysenseError):
-    """An array has the wrong shape, the wrong type or values that are not finite."""
+    """An array or a setting has the wrong shape, type or value."""
 
 
 class MismatchError(BodysenseError):
@@ -41,6 +41,18 @@ class MismatchError(BodysenseError):
 
 class MissingDependencyError(BodysenseError):
     """An optional package is needed and not installed."""
+
+
+class TrajectoryError(BodysenseError):
+    """A trajectory cannot exist as asked for: its duration, its limits or its points."""
+
+
+class FileWriteError(BodysenseError):
+    """A file cannot be written where the caller wants it."""
+
+
+class FileReadError(BodysenseError):
+    """A saved result cannot be read back."""
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str], remedy: str = "") -> UnknownNameError:
@@ -53,7 +65,8 @@ def unknown_name(kind: str, name: str, valid: Iterable[str], remedy: str = "") -
         remedy: one more sentence of advice, if there is any.
     """
     names = [str(candidate) for candidate in valid]
-    close = difflib.get_close_matches(name, names, n=3)
+    folded = {candidate.casefold(): candidate for candidate in names}
+    close = [folded[c] for c in difflib.get_close_matches(name.casefold(), folded, n=3)]
     if close:
         hint = f"did you mean {' or '.join(repr(candidate) for candidate in close)}?"
         if len(names) > len(close):

@@ -14,15 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.errors import BodysenseError
-
-
-class FileWriteError(BodysenseError):
-    """A file cannot be written where the caller wants it."""
-
-
-class FileReadError(BodysenseError):
-    """A saved result cannot be read back."""
+from bodysense.errors import FileReadError, FileWriteError
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
@@ -44,6 +36,8 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise FileWriteError(f"cannot write {target}: it is a folder; add a file name to it.")
+    if target.exists() and not target.is_file():
+        raise FileWriteError(f"cannot write {target}: it is no regular file; write elsewhere.")
     if not target.parent.is_dir():
         raise FileWriteError(
             f"cannot write {target}: the folder {target.parent} does not exist; create it first "

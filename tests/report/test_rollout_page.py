@@ -1,6 +1,8 @@
 import numpy as np
 import pinocchio as pin
+import pytest
 
+from bodysense.errors import MismatchError, ShapeError
 from bodysense.excitation import FourierTrajectory, HoldTrajectory
 from bodysense.report import write_rollout_page
 from bodysense.report.rollout_page import stick_figure
@@ -53,3 +55,31 @@ def test_the_figure_stands_where_the_joints_are():
     for joint in range(7):
         np.testing.assert_allclose(points[0, joint], data.oMi[joint].translation, atol=1e-12)
     assert parents == [-1, 0, 1, 2, 3, 4, 5, 6]
+
+
+def test_the_figure_of_a_lost_run_stands_still_where_it_was_lost(tmp_path, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(
+        "bodysense.report.rollout_page.write_motion_page",
+        lambda path, **given: drawn.update(given),
+    )
+    robot = load_robot("tx40").with_controller(Controller.of(6, kp=0.0, kd=-1e3, rate=1000.0))
+    motion = HoldTrajectory(np.full(6, 0.1), 1.0)
+    run = rollout(robot, motion)
+    write_rollout_page(tmp_path / "lost.html", robot, run, motion)
+    last = int(np.isfinite(run.q[0]).all(axis=1).sum()) - 1
+    times = np.linspace(run.t[0], run.t[-1], len(drawn["bodies"]))
+    after = times > run.t[last]
+    expected, _ = stick_figure(robot, run.q[0, last : last + 1])
+    assert after.any()
+    np.testing.assert_array_equal(drawn["bodies"][after], np.repeat(expected, after.sum(), axis=0))
+
+
+def test_a_run_of_another_robot_is_refused(tmp_path):
+    robot = load_robot("tx40")
+    motion = HoldTrajectory(np.zeros(6), 0.1)
+    run = rollout(robot, motion)
+    with pytest.raises(MismatchError, match="another robot than 'ur5'"):
+        write_rollout_page(tmp_path / "x.html", load_robot("example:ur5"), run, motion)
+    with pytest.raises(ShapeError, match="run is 3: there are 1"):
+        write_rollout_page(tmp_path / "x.html", robot, run, motion, run=3)

@@ -11,7 +11,13 @@ import pytest
 from scipy.linalg import qr, subspace_angles
 
 from bodysense.errors import ShapeError, UnknownNameError
-from bodysense.robot import BaseParameters, Robot, base_parameters, torque_regressor
+from bodysense.robot import (
+    BaseParameters,
+    Robot,
+    base_parameters,
+    load_robot,
+    torque_regressor,
+)
 from bodysense.spatial import random_pi
 
 # name: all, inertial, rotor, friction. Floating robots have 7 combinations a revolute joint and
@@ -143,7 +149,7 @@ def test_names_say_what_the_mapping_does(name, robot_of):
         for sign, size, parameter in TERM.findall(rest):
             written[base.layout.index(parameter)] = float(f"{sign}{size or 1}")
         shown = written != 0.0
-        np.testing.assert_array_equal(shown, np.abs(row) > 1e-6)
+        np.testing.assert_array_equal(shown, np.abs(row) > 1e-5)
         np.testing.assert_allclose(written[shown], row[shown], rtol=5.001e-3)
         assert text.split()[0] == base.layout.names[base.independent[base.names.index(text)]]
 
@@ -345,3 +351,37 @@ def test_bad_vectors(robot_of):
         base.join(np.zeros((2, 52)), np.zeros(26))
     with pytest.raises(ShapeError, match="theta has shape"):
         base.to_base(1.0)
+
+
+RIGHT_ANGLES = ("1.5708", "1.570796", "1.5707963", "1.57079632679")
+
+
+@pytest.mark.parametrize("angle", RIGHT_ANGLES)
+def test_a_rounded_right_angle_makes_no_parameter(angle, tmp_path):
+    links = "".join(
+        f"""<link name="l{k}"><inertial><origin xyz="0.1 0 0"/><mass value="1"/>
+        <inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/></inertial></link>"""
+        for k in range(4)
+    )
+    joints = "".join(
+        f"""<joint name="j{k}" type="continuous"><origin xyz="0.3 0 0" rpy="{rpy} 0 0"/>
+        <parent link="l{k}"/><child link="l{k + 1}"/><axis xyz="0 0 1"/></joint>"""
+        for k, rpy in enumerate(("0", angle, "0"))
+    )
+    path = tmp_path / "arm.urdf"
+    path.write_text(f'<robot name="arm">{links}{joints}</robot>')
+    robot = load_robot(path)
+    exact = path.with_name("exact.urdf")
+    exact.write_text(path.read_text().replace(angle, repr(np.pi / 2)))
+    assert base_parameters(robot).names == base_parameters(load_robot(exact)).names
+    assert not base_parameters(robot).weak
+
+
+def test_the_tolerance_is_the_callers(robot_of):
+    robot = robot_of("example:xarm7")  # its file writes 1.5708
+    assert base_parameters(robot).size == 62
+    strict = base_parameters(robot, tolerance=1e-9)
+    assert strict.size > 62
+    assert strict.weak
+    with pytest.raises(ShapeError, match="tolerance is 0"):
+        base_parameters(robot, tolerance=0.0)

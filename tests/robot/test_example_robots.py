@@ -22,8 +22,7 @@ except MissingDependencyError:
     pytest.skip("example-robot-data is not installed", allow_module_level=True)
 
 INCONSISTENT = {
-    "human": "left_upperleg_virtual",
-    "romeo": "LFinger21Link",
+    "romeo": "LFinger23Link",
     "romeo_laas_small": "base_link",
     "romeo_small": "RShoulderYawLink",
 }

@@ -58,7 +58,8 @@ def test_the_root_element_decides_for_mjcf(suffix, tmp_path: Path):
 def test_options_reach_the_reader(tmp_path: Path):
     path = tmp_path / "robot.urdf"
     path.write_text(URDF)
-    with pytest.raises(InconsistentInertiaError, match="link 'w'"):
+    path.write_text(URDF.replace('izz="1"', 'izz="9"'))
+    with pytest.raises(InconsistentInertiaError, match="link 'l'"):
         load_robot(path, floating_base=True)
     robot = load_robot(path, floating_base=True, friction="viscous", allow_inconsistent=True)
     assert robot.floating_base

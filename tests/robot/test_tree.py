@@ -88,7 +88,9 @@ def test_elimination_tree_follows_the_branches(name, robot_of):
     ("pair", "dense"), [((2, 4), False), ((0, 11), False), ((3, 8), True)], ids=str
 )
 @pytest.mark.parametrize("cancelling", [False, True])
-def test_a_motor_across_branches_makes_the_matrix_dense(pair, dense, cancelling, robot_of):
+@pytest.mark.parametrize("terms", [("Iam",), ("Fvm", "Fcm"), ()])
+def test_a_motor_across_branches_makes_the_matrix_dense(pair, dense, cancelling, terms, robot_of):
+    # only if it has an inertia of its own
     robot = robot_of("branched")
     chain = [set() for _ in range(12)]
     for j, parent in enumerate(robot.tree.parent):
@@ -99,8 +101,10 @@ def test_a_motor_across_branches_makes_the_matrix_dense(pair, dense, cancelling,
     coupling[j, i] = -1.0
     if cancelling:  # a differential: CᵀC is diagonal, and each motor still couples the joints
         coupling[i, j] = 1.0
-    tree = tree_of(robot.model, robot.friction, Actuators.of(12, coupling=coupling))
-    if dense:
+    tree = tree_of(
+        robot.model, robot.friction, Actuators.of(12, coupling=coupling, coupled_terms=terms)
+    )
+    if dense and "Iam" in terms:
         np.testing.assert_array_equal(tree.dof_parent, np.arange(-1, 11))
     else:
         np.testing.assert_array_equal(tree.dof_parent, robot.tree.dof_parent)

@@ -16,6 +16,7 @@ from bodysense.errors import (
     UnsupportedJointError,
 )
 from bodysense.robot.urdf import load_urdf
+from bodysense.robot.urdf_writer import urdf_bytes
 
 INERTIAL = """
     <inertial>
@@ -126,12 +127,23 @@ def test_an_actuator_file_counts_before_the_urdf(tmp_path: Path):
 
 def test_the_files_own_floating_joint_is_the_base(tmp_path: Path):
     text = ARM.replace('"shoulder" type="revolute"', '"shoulder" type="floating"')
-    for floating in (False, True):
+    for floating in (None, True):
         robot = load(tmp_path, text, floating_base=floating)
         assert robot.floating_base
         assert robot.joint_names == ("slide",)
         assert robot.link_names == ("upper", "lower")
         assert any("'shoulder' is the floating base" in note for note in robot.notes)
+
+
+def test_the_files_own_floating_joint_can_be_held(tmp_path: Path):
+    text = ARM.replace('"shoulder" type="revolute"', '"shoulder" type="floating"')
+    held = load(tmp_path, text, floating_base=False)
+    fixed = load(tmp_path, text.replace("floating", "fixed"))
+    assert not held.floating_base
+    assert held.joint_names == ("slide",)
+    np.testing.assert_array_equal(held.theta, fixed.theta)
+    assert any("'shoulder' is held" in note for note in held.notes)
+    assert urdf_bytes(held) == text.encode()
 
 
 def test_a_joint_may_have_the_name_of_pinocchios_root(tmp_path: Path):
@@ -292,7 +304,16 @@ BAD = {
         InconsistentInertiaError,
         "link 'upper': the principal moments.*allow_inconsistent",
     ),
-    "massless": (changed(INERTIAL, ""), InconsistentInertiaError, "link 'upper': .* massless"),
+    "massless": (
+        ARM.replace(INERTIAL, "").replace('"upper">', f'"upper">{INERTIAL}'),
+        InconsistentInertiaError,
+        "link 'lower': .* massless",
+    ),
+    "zero mass": (
+        changed('<mass value="2.5"/>', '<mass value="0"/>'),
+        InconsistentInertiaError,
+        "link 'upper': the mass is zero but the inertia is not",
+    ),
     "nothing moves": ('<robot name="a"><link name="b"/></robot>', RobotFileError, "floating base"),
 }
 
@@ -308,7 +329,12 @@ def test_bad_files_are_named_with_the_reason(content, kind, message, tmp_path: P
 @pytest.mark.parametrize("case", ["triangle", "massless"])
 def test_links_that_cannot_exist_load_when_allowed(case, tmp_path: Path):
     robot = load(tmp_path, BAD[case][0], allow_inconsistent=True)
-    assert [check.consistent for check in robot.consistency()] == [False, True]
+    assert sorted(check.consistent for check in robot.consistency()) == [False, True]
+
+
+def test_massless_links_that_carry_others_are_accepted(tmp_path: Path):
+    robot = load(tmp_path, ARM.replace(INERTIAL, "", 1))
+    assert robot.structural() == (True, False)
 
 
 def test_a_negative_mass_is_refused_even_then(tmp_path: Path):

@@ -262,3 +262,24 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch):
         write_urdf(robot, path)
     assert path.read_bytes() == FULL
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_only_the_entry_that_changed_is_written(tmp_path):
+    text = """<robot name="r"><link name="w"/><link name="l"><inertial>
+    <origin xyz="0.10 0 0" rpy="0.1 0.2 0.3"/><mass value="1.50"/>
+    <inertia ixx="0.010" ixy="0" ixz="0" iyy="0.010" iyz="0" izz="0.010"/></inertial></link>
+    <joint name="j" type="continuous"><parent link="w"/><child link="l"/></joint></robot>"""
+    path = tmp_path / "r.urdf"
+    path.write_text(text)
+    robot = load_urdf(path)
+    assert urdf_bytes(robot.with_link("l", mass=2.0)).decode() == text.replace("1.50", "2.0")
+    moved = urdf_bytes(robot.with_link("l", com=[0.25, 0.0, 0.0])).decode()
+    assert moved == text.replace("0.10 0 0", "0.25 0.0 0.0")
+    R = pin.rpy.rpyToMatrix(0.1, 0.2, 0.3)
+    stiffer = robot.with_link("l", inertia=R @ np.diag([0.01, 0.015, 0.01]) @ R.T)
+    written = urdf_bytes(stiffer).decode()
+    start, end = text.split('iyy="0.010"')
+    assert written.startswith(start)
+    assert written.endswith(end)
+    path.write_text(written)
+    np.testing.assert_allclose(load_urdf(path).theta, stiffer.theta, rtol=1e-13, atol=1e-16)

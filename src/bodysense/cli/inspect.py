@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from bodysense.robot.inspection import Inspection
 
-HELP = "show what a robot is made of and what can be identified of it"
 
 _PIPED_WIDTH = 100
 
@@ -112,7 +111,14 @@ def _overview(console: Console, inspection: Inspection) -> None:
 
 def _links(console: Console, inspection: Inspection) -> None:
     table = _table(
-        "Links", "#", "link", "mass [kg]", "centre of mass [m]", "consistency margin", text=(1, 4)
+        console,
+        "Links",
+        "#",
+        "link",
+        "mass [kg]",
+        "centre of mass [m]",
+        "consistency margin",
+        text=(1, 4),
     )
     for link in inspection.links:
         table.add_row(
@@ -128,6 +134,7 @@ def _links(console: Console, inspection: Inspection) -> None:
 
 def _joints(console: Console, inspection: Inspection) -> None:
     table = _table(
+        console,
         "Joints [rad, m, s, N·m, N]",
         *("#", "joint", "type", "parent", "moves", "lower", "upper", "speed", "effort"),
         text=(1, 2, 3, 4),
@@ -149,6 +156,7 @@ def _joints(console: Console, inspection: Inspection) -> None:
 def _drives(console: Console, inspection: Inspection) -> None:
     terms = tuple(inspection.joints[0].friction) if inspection.joints else ()
     table = _table(
+        console,
         f"Drives, friction law {inspection.friction!r}",
         *("#", "joint", "gear ratio", "drive gain", "Ia", *terms),
         text=(1,),
@@ -176,6 +184,7 @@ def _drives(console: Console, inspection: Inspection) -> None:
 def _base_parameters(console: Console, inspection: Inspection) -> None:
     n = len(inspection.base)
     table = _table(
+        console,
         f"Base parameters: {n} of {inspection.n_parameters} parameters "
         f"({inspection.n_base_inertial} inertial, {inspection.n_base_rotor} rotor, "
         f"{inspection.n_base_friction} friction)",
@@ -185,6 +194,11 @@ def _base_parameters(console: Console, inspection: Inspection) -> None:
     for k, parameter in enumerate(inspection.base):
         table.add_row(str(k + 1), parameter.expression, _number(parameter.value))
     console.print(table)
+    if inspection.weak:
+        console.print(
+            f"Nearly not ({len(inspection.weak)}): {' '.join(inspection.weak)} show through less "
+            "than a thousandth of their effect; are joints meant to be aligned?"
+        )
     for title, names in (
         ("Only in combination", inspection.regrouped),
         ("Without any effect", inspection.unidentifiable),
@@ -192,14 +206,13 @@ def _base_parameters(console: Console, inspection: Inspection) -> None:
         console.print(f"{title} ({len(names)}): {' '.join(names) or 'none'}")
 
 
-def _table(title: str, *columns: str, text: Sequence[int]) -> Table:
+def _table(console: Console, title: str, *columns: str, text: Sequence[int]) -> Table:
+    """Print the title, which rich would wrap to the width of the table, and start a table."""
     from rich import box
     from rich.table import Table
 
+    console.print(f"\n{title}", style="bold")
     table = Table(
-        title=f"\n{title}",
-        title_justify="left",
-        title_style="bold",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+from bodysense.errors import TrajectoryError
 from bodysense.excitation.fourier import FourierTrajectory, MotionBounds
-from bodysense.excitation.trajectory import (
-    HoldTrajectory,
-    SampledTrajectory,
-    Trajectory,
-    TrajectoryError,
-)
+from bodysense.excitation.trajectory import HoldTrajectory, SampledTrajectory, Trajectory
 
 __all__ = [
     "FourierTrajectory",

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.errors import ShapeError
-from bodysense.excitation.trajectory import Trajectory, TrajectoryError, positive
+from bodysense.errors import ShapeError, TrajectoryError
+from bodysense.excitation.trajectory import Trajectory, positive
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
@@ -35,7 +35,7 @@ class MotionBounds:
     acceleration: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FourierTrajectory(Trajectory):
     """A finite Fourier series with harmonics k = 1 … H of w = 2 pi / period.
 
@@ -127,6 +127,12 @@ class FourierTrajectory(Trajectory):
             middle - 0.5 * scale * (swept.upper + swept.lower),
         )
 
+    def __repr__(self) -> str:
+        return (
+            f"<FourierTrajectory: {self.n_axes} axes, {self.n_harmonics} harmonics, "
+            f"{self.period:g} s>"
+        )
+
     @classmethod
     def for_robot(
         cls,
@@ -149,8 +155,8 @@ class FourierTrajectory(Trajectory):
             harmonics=harmonics,
             lower=lower,
             upper=upper,
-            velocity=np.where(np.isinf(velocity), 2.0, velocity),
-            acceleration=np.where(np.isinf(acceleration), 10.0, acceleration),
+            velocity=np.where(velocity > _UNLIMITED, 2.0, velocity),
+            acceleration=np.where(acceleration > _UNLIMITED, 10.0, acceleration),
             rng=rng,
             fraction=fraction,
         )

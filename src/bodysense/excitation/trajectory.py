@@ -10,12 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import BSpline, make_interp_spline
 
-from bodysense.errors import BodysenseError, ShapeError
+from bodysense.errors import ShapeError, TrajectoryError
 from bodysense.spatial.arrays import Array, as_array, read_only
-
-
-class TrajectoryError(BodysenseError):
-    """A trajectory cannot exist as asked for: its duration, its limits or its points."""
 
 
 class Trajectory(ABC):
@@ -56,9 +52,8 @@ class Trajectory(ABC):
         # A hair is added because 0.29 * 100 is 28.999… in floating point, and means 29.
         n_steps = math.floor(self.duration * rate * (1.0 + 1e-12) + 1e-12)
         t = np.minimum(np.arange(n_steps + 1) / rate, self.duration)
-        samples = (t, *self(t))
-        for array in samples:
-            array.flags.writeable = False
+        q, v, a = self(t)
+        samples = (read_only(t), read_only(q), read_only(v), read_only(a))
         self.__dict__["_last_sample"] = (rate, samples)
         return samples
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 
+from bodysense.errors import MismatchError, ShapeError
 from bodysense.excitation.trajectory import Trajectory
 from bodysense.report.motion_page import write_motion_page
 from bodysense.robot.robot import Robot
@@ -37,13 +38,22 @@ def write_rollout_page(
         trajectory: the reference, drawn dashed.
         run: which of the runs.
         title: of the page.
-        facts: rows of a table above the curves.
+        facts: rows of the table beside the animation.
     """
+    if rollout.joint_names != robot.joint_names or trajectory.n_axes != robot.n_joints:
+        raise MismatchError(
+            f"the run has joints {', '.join(rollout.joint_names)} and the trajectory "
+            f"{trajectory.n_axes} axes: they belong to another robot than {robot.name!r}."
+        )
+    if not 0 <= run < rollout.n_runs:
+        raise ShapeError(f"run is {run}: there are {rollout.n_runs}, counted from 0.")
     q_reference, v_reference, _ = trajectory(rollout.t)
     q = rollout.q[run]
+    known = int(np.isfinite(q).all(axis=1).sum())  # a lost run ends in NaN: the figure stands
     shown = np.unique(np.linspace(0, len(q) - 1, min(len(q), _FRAMES)).astype(int))
-    shown = shown[np.isfinite(q[shown]).all(axis=1)]
-    bodies, parents = stick_figure(robot, q[shown])
+    bodies = parents = None
+    if known:
+        bodies, parents = stick_figure(robot, q[np.minimum(shown, known - 1)])
     unit = "rad" if "prismatic" not in robot.joint_types else "rad, m"
     effort = "N·m" if unit == "rad" else "N·m, N"
 

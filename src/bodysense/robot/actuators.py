@@ -66,6 +66,11 @@ class Actuators:
                 "turns per joint turn, 1 for a direct drive."
             )
         gain = one_each(drive_gain, n_joints, "drive_gain")
+        if (gain == 0.0).any():
+            raise ShapeError(
+                f"drive_gain of joint {int(np.argmin(np.abs(gain))) + 1} is zero: give torque per "
+                "unit of drive signal, 1 if the signal is a torque."
+            )
         matrix = np.eye(n_joints) if coupling is None else coupling
         matrix = as_array(matrix, (n_joints, n_joints), "coupling")
         if (np.diag(matrix) != 1.0).any():

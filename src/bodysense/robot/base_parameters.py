@@ -20,9 +20,11 @@ parameter is kept unless it depends on those before it.
 4. what is usually regrouped: rotor inertias, the other transverse moment of inertia, the first
    moment along the axis, and last the mass.
 
-The rank is decided numerically on a regressor at random states. Columns that are zero up to
-rounding are set aside first, by comparison with the largest one; scaling columns before that would
-turn rounding errors into parameters.
+The rank is decided numerically on a regressor at random states. Columns that are zero up to the
+tolerance are set aside first, by comparison with the largest one; scaling columns before that would
+turn rounding errors into parameters. The tolerance is not that of arithmetic: robot files round
+angles (1.5708 for a right angle), and a parameter that shows through a few millionths of a radian
+alone cannot be identified by anybody.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr, solve_triangular
 
-from bodysense.errors import MismatchError, unknown_name
+from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.regressors import torque_regressor
 from bodysense.robot.robot import Robot
@@ -43,17 +45,11 @@ from bodysense.spatial.arrays import Array, as_array
 
 Rows = Literal["all", "base", "joints"]
 
-_DEPENDENT = 1e-9
-"""A column is dependent when its part that is new is smaller than this fraction of it."""
-_VANISHING = 1e-11
-"""A column is absent when it is smaller than this fraction of the largest one, of whatever unit:
-all columns of a unit may be rounding, while no robot's size makes such a difference.
-"""
-_NOTED = 1e-6
+_NOTED = 1e-5
 """Smaller coefficients of K come from rounded angles in robot files and are not spoken of."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BaseParameters:
     """The identifiable combinations of a robot's parameters.
 
@@ -63,6 +59,8 @@ class BaseParameters:
         dependent: (p - b,) places of all others, ascending; those without any effect included.
         K: (b, p - b) dependency matrix of eq (9).
         gap: smallest accepted over largest rejected relative residual: how clear the rank was.
+        new: (b,) how much of each kept parameter's column is not explained by the columns kept
+            before it: 1 all of it, near the tolerance next to nothing.
     """
 
     layout: ParameterLayout
@@ -70,6 +68,7 @@ class BaseParameters:
     dependent: NDArray[np.int64]
     K: Array
     gap: float
+    new: Array
 
     @property
     def size(self) -> int:
@@ -90,6 +89,9 @@ class BaseParameters:
     def n_friction(self) -> int:
         """How many of the kept parameters are friction and coupling coefficients."""
         return self.size - self.n_inertial - self.n_rotor
+
+    def __repr__(self) -> str:
+        return f"<BaseParameters: {self.summary()}>"
 
     def summary(self) -> str:
         """How many combinations can be identified, and what cannot be, in words."""
@@ -130,6 +132,14 @@ class BaseParameters:
         """Parameters that can be identified as such: nothing is regrouped into them."""
         single = ~(np.abs(self.K) > _NOTED).any(axis=1)
         return tuple(self.layout.names[k] for k in self.independent[single])
+
+    @property
+    def weak(self) -> tuple[str, ...]:
+        """Kept parameters that show through less than a thousandth of their column alone.
+
+        They are identifiable on paper: look for joints that are nearly, but not quite, aligned.
+        """
+        return tuple(self.layout.names[k] for k in self.independent[self.new < 1e-3])
 
     @cached_property
     def mapping(self) -> Array:
@@ -175,7 +185,7 @@ class BaseParameters:
         robot.layout.require_same(self.layout, "the base")
         Y = _random_regressor(robot, "all", None, samples=2)
         left = Y[:, self.dependent] - Y[:, self.independent] @ self.K
-        if np.abs(left).max(initial=0.0) > 1e-6 * np.abs(Y).max(initial=1.0):
+        if np.abs(left).max(initial=0.0) > 1e-3 * np.abs(Y).max(initial=1.0):
             raise MismatchError(
                 f"these base parameters belong to another robot than {robot.name!r}, with the same "
                 "joints but other dimensions: call base_parameters(robot)."
@@ -187,7 +197,11 @@ class BaseParameters:
 
 
 def base_parameters(
-    robot: Robot, *, rows: Rows = "all", base_link: str | None = None
+    robot: Robot,
+    *,
+    rows: Rows = "all",
+    base_link: str | None = None,
+    tolerance: float = 1e-5,
 ) -> BaseParameters:
     """Find the base parameters of a robot.
 
@@ -196,9 +210,15 @@ def base_parameters(
         rows: for a floating base what is measured: all rows of the equations of motion, the
             wrench on the base alone, or the joint torques alone.
         base_link: the link on which the wrench is measured; does not change the result.
+        tolerance: a parameter is regrouped when what its column adds to those before it is a
+            smaller fraction of it than this, and has no effect when its column is a smaller
+            fraction of the largest one. Where a file rounds right angles the regrouping is exact
+            to this fraction only; with exact geometry it is exact.
     """
+    if not 1e-12 <= tolerance < 1.0:
+        raise ShapeError(f"tolerance is {tolerance:g}: give a fraction from 1e-12 to 1.")
     Y = _random_regressor(robot, rows, base_link)
-    return _from_regressor(robot.layout, Y, _preference(robot))
+    return _from_regressor(robot.layout, Y, _preference(robot), tolerance)
 
 
 def _random_regressor(
@@ -224,9 +244,11 @@ def _random_regressor(
     return Y[:, chosen[rows]].reshape(-1, robot.layout.size)
 
 
-def _from_regressor(layout: ParameterLayout, Y: Array, order: NDArray[np.int64]) -> BaseParameters:
+def _from_regressor(
+    layout: ParameterLayout, Y: Array, order: NDArray[np.int64], tolerance: float
+) -> BaseParameters:
     size = np.linalg.norm(Y, axis=0)
-    present = order[size[order] > _VANISHING * size.max(initial=0.0)]
+    present = order[size[order] > tolerance * size.max(initial=0.0)]
     kept: list[int] = []
     kept_residuals, rejected_residuals = [], [0.0]
     # One plain QR makes the rest independent of the number of samples.
@@ -237,7 +259,7 @@ def _from_regressor(layout: ParameterLayout, Y: Array, order: NDArray[np.int64])
         for _ in range(2):  # once more against rounding
             column -= Q[:, : len(kept)] @ (Q[:, : len(kept)].T @ column)
         residual = float(np.linalg.norm(column))
-        if residual > _DEPENDENT:
+        if residual > tolerance:
             Q[:, len(kept)] = column / residual
             kept.append(k)
             kept_residuals.append(residual)
@@ -256,7 +278,8 @@ def _from_regressor(layout: ParameterLayout, Y: Array, order: NDArray[np.int64])
         X *= size[dependent[regrouped]] / size[independent][:, None]
         K[:, regrouped] = _clean(X)
     gap = min(kept_residuals, default=1.0) / max(max(rejected_residuals), np.finfo(float).eps)
-    return BaseParameters(layout, independent, dependent, K, gap)
+    new = np.array(kept_residuals)[np.argsort(present[kept])] if kept else np.zeros(0)
+    return BaseParameters(layout, independent, dependent, K, gap, new)
 
 
 def _preference(robot: Robot) -> NDArray[np.int64]:

@@ -36,9 +36,16 @@ def suggested_controller(
             f"a bandwidth of {bandwidth:g} Hz at a control rate of {rate:g} Hz is not stable: give "
             "a positive one, at most a twentieth of the rate."
         )
-    rng = np.random.default_rng(0)
-    q = rng.uniform(-np.pi, np.pi, (64, robot.nq))
-    M = mass_matrix(robot, q)
+    lower, upper = robot.position_limits
+    lower, upper = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
+    q = np.random.default_rng(0).uniform(lower, upper, (64, robot.nq))
+    C_inverse = np.linalg.inv(robot.actuators.coupling)  # the controller sees motors
+    M = C_inverse.T @ mass_matrix(robot, q) @ C_inverse
+    if not (np.linalg.eigvalsh(M) > 0.0).all():
+        raise MismatchError(
+            f"the mass matrix of {robot.name!r} is not positive: give its massless links a mass, "
+            "or their joints a rotor inertia (Ia)."
+        )
     largest = np.diagonal(M, axis1=1, axis2=2).max(axis=0)
     inverse = np.linalg.inv(M)
     free = 1.0 / np.diagonal(inverse, axis1=1, axis2=2).max(axis=0)

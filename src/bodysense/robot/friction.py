@@ -12,6 +12,9 @@ curve, so that regressors treat it as Stribeck and only simulations see the stat
     s(v) = sign(v) if width = 0, else tanh(v / width)
     e(v) = exp(-|v / vs|^delta)
 
+with width and vs in rad/s (m/s for a sliding joint). LuGre's sigma0 is in N·m/rad, sigma1 in
+N·m·s/rad; Fv is its sigma2.
+
 | term | phi                    | meaning                                         |
 |------|------------------------|-------------------------------------------------|
 | Fv   | v                      | viscous, N·m·s/rad                              |
@@ -60,6 +63,10 @@ class FrictionModel:
     description: str = ""
     custom: CustomBasis | None = field(default=None, compare=False)
     address: int = field(default=0, compare=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By name: the address is that of this process, and compiled code does not travel.
+        return friction_model, (self.name,)
 
     @property
     def has_state(self) -> bool:
@@ -159,6 +166,7 @@ def register_friction_model(
     terms: tuple[str, ...],
     shape: Mapping[str, float] | None = None,
     description: str = "",
+    replace: bool = False,
 ) -> FrictionModel:
     """Register a friction law of your own, usable wherever a built-in one is.
 
@@ -170,9 +178,13 @@ def register_friction_model(
         terms: prefix of each coefficient; must not collide with the inertial names.
         shape: names and default values of the shape parameters.
         description: one line for tables.
+        replace: take the place of a law of yours with the same name, as in a notebook. Robots
+            that have the old one keep it.
     """
-    if name in _REGISTRY:
-        raise BodysenseError(f"friction model {name!r} exists already: choose another name.")
+    known = _REGISTRY.get(name)
+    if known is not None and (known.custom is None or not replace):
+        remedy = "choose another name" + ("" if known.custom is None else ", or pass replace=True")
+        raise BodysenseError(f"friction model {name!r} exists already: {remedy}.")
     reserved = {*INERTIAL_TERMS, "Ia", *COUPLED_TERMS}
     clash = sorted(reserved & set(terms))
     # A number follows the prefix: with "F1" the name F11 would be read in two ways.

@@ -113,6 +113,7 @@ class Inspection:
     n_base_inertial: int
     n_base_rotor: int
     n_base_friction: int
+    weak: tuple[str, ...]
     regrouped: tuple[str, ...]
     unidentifiable: tuple[str, ...]
     notes: tuple[str, ...]
@@ -124,7 +125,7 @@ class Inspection:
 
     @property
     def flat(self) -> tuple[LinkInspection, ...]:
-        """Links without volume: plates, rods and points."""
+        """Links without volume: plates, rods, points, and massless links that carry others."""
         return tuple(link for link in self.links if link.possible and not link.consistent)
 
     def to_dict(self) -> dict[str, object]:
@@ -162,6 +163,7 @@ def inspect_robot(robot: Robot) -> Inspection:
         n_base_inertial=base.n_inertial,
         n_base_rotor=base.n_rotor,
         n_base_friction=base.n_friction,
+        weak=base.weak,
         regrouped=base.regrouped,
         unidentifiable=base.unidentifiable,
         notes=robot.notes,
@@ -176,12 +178,14 @@ def _links(robot: Robot) -> tuple[LinkInspection, ...]:
             name=name,
             mass=check.mass,
             com=_three(check.com),
-            possible=check.possible,
+            possible=check.possible or structural,
             consistent=check.consistent,
             margin=check.margin,
             reason=check.reason,
         )
-        for k, (name, check) in enumerate(zip(robot.link_names, robot.consistency(), strict=True))
+        for k, (name, check, structural) in enumerate(
+            zip(robot.link_names, robot.consistency(), robot.structural(), strict=True)
+        )
     )
 
 

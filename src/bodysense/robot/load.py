@@ -70,7 +70,7 @@ def load_robot(
 
         return load_urdf(
             text,
-            floating_base=bool(floating_base),
+            floating_base=floating_base,
             friction=friction,
             actuators=actuators,
             allow_inconsistent=allow_inconsistent,

@@ -103,7 +103,6 @@ def load_mjcf(
         robot.require_possible(
             where,
             "Correct the file, or load with allow_inconsistent=True to look at it.",
-            massless,
         )
     return robot
 

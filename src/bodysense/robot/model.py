@@ -37,6 +37,8 @@ def normalised_model(model: pin.Model) -> pin.Model:
     new.gravity = model.gravity
     place = {0: 0}
     armature: list[float] = []
+    damping: list[float] = []
+    friction: list[float] = []
     for i in _depth_first(model):
         kind = model.joints[i].shortname()
         index_q, index_v = model.joints[i].idx_q, model.joints[i].idx_v
@@ -66,11 +68,15 @@ def normalised_model(model: pin.Model) -> pin.Model:
         )
         new.inertias[place[i]] = model.inertias[i]  # adding it to nothing rounds, see Pinocchio
         armature.extend(model.armature[index_v : index_v + n_v])
+        damping.extend(model.damping[index_v : index_v + n_v])
+        friction.extend(model.friction[index_v : index_v + n_v])
     for k in range(1, model.nframes):
         frame = pin.Frame(model.frames[k])
         frame.parentJoint = place[frame.parentJoint]
         new.addFrame(frame, False)
     new.armature = np.array(armature)
+    new.damping = np.array(damping)
+    new.friction = np.array(friction)
     return new
 
 

@@ -1,4 +1,4 @@
-"""Regressors of a robot: torques, gravity, energy and contacts as functions linear in theta.
+"""Regressors of a robot: torques and gravity as functions linear in theta, and contacts.
 
     tau = Y(q, v, a) theta
 
@@ -54,7 +54,10 @@ def torque_regressor(
     if columns is not None:
         chosen = _checked(robot, columns)
         size = chosen.size
-        rows, places = np.nonzero(regressor_pattern(robot)[:, chosen])
+        # Contiguous, as the views of nonzero are not: the kernel is compiled for one type alone.
+        rows, places = (
+            np.ascontiguousarray(k) for k in np.nonzero(regressor_pattern(robot)[:, chosen])
+        )
         kept = chosen[places]
     shape = (q.shape[0], robot.nv, size)
     if out is None:
@@ -158,9 +161,10 @@ def contact_map(robot: Robot, q: ArrayLike, frames: list[str]) -> Array:
     G = np.empty((q.shape[0], robot.nv, 6 * len(frames)))
     for t in range(q.shape[0]):
         pin.computeJointJacobians(robot.model, data, q[t])
+        pin.updateFramePlacements(robot.model, data)
         for k, frame in enumerate(frames):
-            J = pin.computeFrameJacobian(
-                robot.model, data, q[t], names.index(frame), pin.ReferenceFrame.LOCAL
+            J = pin.getFrameJacobian(
+                robot.model, data, names.index(frame), pin.ReferenceFrame.LOCAL
             )
             G[t, :, 6 * k : 6 * k + 6] = J.T
     return G

@@ -7,7 +7,7 @@ with the robot, so copy it (``robot.model.copy()``) before you change it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,6 +16,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from bodysense.errors import InconsistentInertiaError, ShapeError, unknown_name
+from bodysense.robot._kernels.tree import Tree
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.controller import Controller
 from bodysense.robot.friction import Friction, FrictionModel, friction_model
@@ -27,9 +28,14 @@ from bodysense.robot.model import (
     one_axis_joints,
     require_distinct,
 )
-from bodysense.robot.tree import Tree, tree_of
+from bodysense.robot.tree import tree_of
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
-from bodysense.spatial.pseudo_inertia import Consistency, physical_consistency
+from bodysense.spatial.pseudo_inertia import (
+    Consistency,
+    inertia_at_com,
+    physical_consistency,
+    pi_from_mass_com_inertia,
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,8 @@ class Robot:
             model: joints revolute, continuous or prismatic; a free flyer as the first one.
             friction: the friction law; by default viscous and Coulomb with coefficients zero.
             coefficients: values by prefix, one number or one a joint: friction terms ("Fv",
-                "Fc", …), "Ia" (default: the model's armature), and coupling terms ("Fvm", …).
+                "Fc", …; default: the model's damping and friction), "Ia" (default: the model's
+                armature), and coupling terms ("Fvm", …).
             actuators: drives; by default direct ones without coupling.
             controller: the joint controller, if known.
             acceleration_limit: one number or one a joint.
@@ -132,6 +139,10 @@ class Robot:
             theta[layout.link(k)] = own.inertias[k + 1].toDynamicParameters()
         first = own.joints[joints[0]].idx_v if n else 0
         values: dict[str, ArrayLike] = {"Ia": own.armature[first : first + n]}
+        for term, known in (("Fv", own.damping), ("Fc", own.friction)):
+            if term in friction.model.terms:
+                values[term] = np.array(known[first : first + n])
+        own.damping = own.friction = np.zeros(own.nv)  # theta holds them from now on
         values.update(coefficients or {})
         for prefix, value in values.items():
             places = np.arange(layout.size)[_places(layout, prefix)]
@@ -155,6 +166,10 @@ class Robot:
                 where, "Correct the file, or load with allow_inconsistent=True to look at it."
             )
         return robot
+
+    def __getstate__(self) -> dict[str, object]:
+        # The tree may hold an address of this process (a friction law of the user's).
+        return {name: value for name, value in self.__dict__.items() if name != "tree"}
 
     def __post_init__(self) -> None:
         if self.controller is not None and self.controller.kp.size != self.n_joints:
@@ -280,13 +295,52 @@ class Robot:
         armature = np.zeros(self.nv)
         armature[self.nv - self.n_joints :] = values[self.layout.rotor]
         model.armature = armature
-        return replace(self, model=model, theta=read_only(values))
+        robot = replace(self, model=model, theta=read_only(values))
+        if "tree" in self.__dict__:  # geometry does not depend on parameters: keep what is cached
+            robot.__dict__["tree"] = self.tree
+        return robot
 
     def with_parameter_values(self, values: Mapping[str, float]) -> Robot:
-        """Return the same robot with some parameters changed by name: ``{"M6": 0.5}``."""
+        """Return the same robot with some parameters changed by name: ``{"Fv6": 0.5}``.
+
+        All others stay, among them first moments and inertias about the link's origin: to change
+        the mass of a link and keep its centre, use `with_link`.
+        """
         theta = self.theta.copy()
         for name, value in values.items():
             theta[self.layout.index(name)] = value
+        return self.with_parameters(theta)
+
+    def with_link(
+        self,
+        link: int | str,
+        *,
+        mass: float | None = None,
+        com: ArrayLike | None = None,
+        inertia: ArrayLike | None = None,
+    ) -> Robot:
+        """Return the same robot with another mass, centre of mass or inertia of one link.
+
+        Args:
+            link: position or name.
+            mass: kg.
+            com: (3,) centre of mass in the link's frame [m].
+            inertia: (3, 3) about the centre of mass, in the link's axes [kg·m²].
+
+        What is not given stays, the inertia about the centre of mass included: so a new mass
+        moves neither. `with_parameter_values` sets single parameters of theta instead, where the
+        first moments (mass times centre) and the inertia about the link's origin stay.
+        """
+        pi = self.pi(link)
+        if pi[0] == 0.0 and (mass is None or com is None or inertia is None):
+            raise ShapeError(f"link {link!r} is massless: give mass, com and inertia together.")
+        new = pi_from_mass_com_inertia(
+            pi[0] if mass is None else mass,
+            pi[1:4] / pi[0] if com is None else com,
+            inertia_at_com(pi) if inertia is None else inertia,
+        )
+        theta = self.theta.copy()
+        theta[self.layout.link(link)] = new
         return self.with_parameters(theta)
 
     def with_friction(
@@ -355,15 +409,21 @@ class Robot:
         """Physical consistency of every link, with its margin."""
         return tuple(physical_consistency(self.pi(k)) for k in range(self.layout.n_links))
 
-    def require_possible(self, where: str, remedy: str, massless: Collection[str] = ()) -> None:
+    def structural(self) -> tuple[bool, ...]:
+        """Which links are nothing but joints in a row: without any inertia, and carrying others."""
+        carries = {int(parent) for parent in self.model.parents[1:]}
+        return tuple(not self.pi(k).any() and k + 1 in carries for k in range(self.layout.n_links))
+
+    def require_possible(self, where: str, remedy: str) -> None:
         """Raise `InconsistentInertiaError` that names the links which cannot be bodies.
 
-        Links without volume pass; those named in `massless` are so by construction.
+        Links without volume pass, and massless ones that carry others (`structural`).
         """
+        checks = zip(self.link_names, self.consistency(), self.structural(), strict=True)
         bad = [
             f"link {name!r}: {check.reason}"
-            for name, check in zip(self.link_names, self.consistency(), strict=True)
-            if not check.possible and name not in massless
+            for name, check, structural in checks
+            if not (check.possible or structural)
         ]
         if bad:
             shown = "; ".join(bad[:5]) + (f"; and {len(bad) - 5} more" if len(bad) > 5 else "")

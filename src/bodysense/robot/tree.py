@@ -1,61 +1,18 @@
-"""A robot's geometry as plain arrays: what the compiled kernels see of it.
-
-A named tuple of arrays and integers, so that numba can take it as an argument on any target.
-"""
+"""A robot's geometry as plain arrays: what the compiled kernels see of it."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
+from bodysense.robot._kernels.tree import Tree
 from bodysense.robot.actuators import COUPLED_TERMS, Actuators
 from bodysense.robot.friction import Friction
 from bodysense.robot.model import has_floating_base, is_prismatic, joint_axis, one_axis_joints
 from bodysense.spatial.arrays import Array
 
 TERM_CODES = {"Fv": 0, "Fc": 1, "Fs": 2, "Fo": 3}
-
-
-class Tree(NamedTuple):
-    """Joints in the order of the model; body j is the link that joint j moves.
-
-    Attributes:
-        floating: 1 with a floating base, else 0.
-        parent: (n,) parent body of each body, -1 for the base; parents come first.
-        prismatic: (n,) 1 for a sliding joint, 0 for a turning one.
-        rotation: (n, 3, 9) R_parent_body(q) = row 0 + cos(q) row 1 + sin(q) row 2, row-major.
-        position: (n, 3) joint's origin in the parent's frame.
-        axis: (n, 3) unit axis in the body's frame.
-        gravity: (3,) in the base's parent frame [m/s²].
-        term: (n_terms,) code of each friction term.
-        custom: address of a custom friction law's compiled basis, 0 for the built-in ones.
-        bristles: 1 if the friction law has a state a joint (LuGre), else 0.
-        shape: (n, 5) width, vs, delta, sigma0, sigma1 of each joint; a custom law's own
-            parameters otherwise.
-        coupling: (n_coupled, n) row of C for each coupling parameter.
-        coupled_term: (n_coupled,) 0 inertia, 1 viscous, 2 Coulomb.
-        coupled_width: (n_coupled,) smoothing width of each coupled motor's Coulomb friction.
-        dof_parent: (nv,) elimination tree of the mass matrix, -1 at its root.
-    """
-
-    floating: int
-    parent: NDArray[np.int64]
-    prismatic: NDArray[np.int64]
-    rotation: Array
-    position: Array
-    axis: Array
-    gravity: Array
-    term: NDArray[np.int64]
-    custom: int
-    bristles: int
-    shape: Array
-    coupling: Array
-    coupled_term: NDArray[np.int64]
-    coupled_width: Array
-    dof_parent: NDArray[np.int64]
 
 
 def tree_of(model: pin.Model, friction: Friction, actuators: Actuators) -> Tree:
@@ -94,7 +51,7 @@ def tree_of(model: pin.Model, friction: Friction, actuators: Actuators) -> Tree:
         coupling=np.array([actuators.coupling[k] for _, k in coupled]).reshape(len(coupled), n),
         coupled_term=np.array([COUPLED_TERMS.index(t) for t, _ in coupled], dtype=np.int64),
         coupled_width=np.array([width[k] for _, k in coupled], dtype=np.float64),
-        dof_parent=_elimination_tree(parent, floating, actuators.coupling),
+        dof_parent=_elimination_tree(parent, floating, _inertial_coupling(actuators)),
     )
 
 
@@ -106,6 +63,12 @@ def _shape_columns(friction: Friction) -> Array:
     for k, name in enumerate(friction.model.shape):
         table[:, columns.index(name)] = friction.shape[:, k]
     return table
+
+
+def _inertial_coupling(actuators: Actuators) -> Array:
+    """Rows of C whose motors have an inertia of their own: these alone enter the mass matrix."""
+    rows = [actuators.coupling[k] for term, k in actuators.coupled if term == "Iam"]
+    return np.array(rows).reshape(len(rows), actuators.n_joints)
 
 
 def _elimination_tree(

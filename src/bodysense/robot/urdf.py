@@ -1,6 +1,6 @@
 """Loading URDF files.
 
-Beyond the standard, <dynamics> may hold three attributes of our own, which other readers ignore:
+Beyond the standard, <dynamics> may hold attributes of our own, which other readers ignore:
 
 | attribute         | parameter                            |
 |-------------------|--------------------------------------|
@@ -25,6 +25,7 @@ import pinocchio as pin
 
 from bodysense.errors import RobotFileError
 from bodysense.robot.friction import friction_model
+from bodysense.robot.model import has_floating_base
 from bodysense.robot.reading import read_robot_file
 from bodysense.robot.robot import Robot, Source
 from bodysense.robot.sidecar import load_actuation, parse_actuation
@@ -36,7 +37,7 @@ from bodysense.spatial.arrays import Array
 def load_urdf(
     path: str | PathLike[str],
     *,
-    floating_base: bool = False,
+    floating_base: bool | None = None,
     friction: str | None = None,
     allow_inconsistent: bool = False,
     actuators: str | PathLike[str] | None = None,
@@ -45,8 +46,8 @@ def load_urdf(
 
     Args:
         path: the file.
-        floating_base: whether the root link moves freely; otherwise it is part of the world. A
-            file whose root carries the robot by a joint of type "floating" always floats.
+        floating_base: whether the root link moves freely; otherwise it is part of the world. By
+            default it does where the file's root carries the robot by a joint of type "floating".
         friction: name of the friction law; by default that of the actuator file, or "coulomb".
         allow_inconsistent: accept links that cannot be physical bodies.
         actuators: an actuator file (see `sidecar`), whose values count before the URDF's.
@@ -83,11 +84,14 @@ def load_urdf(
     )
 
 
-def build_model(description: UrdfDescription, *, floating_base: bool, where: str) -> pin.Model:
+def build_model(
+    description: UrdfDescription, *, floating_base: bool | None, where: str
+) -> pin.Model:
     """Let Pinocchio build the model of a checked description."""
-    xml = _minimal_urdf(description)
-    floats_anyway = bool(description.floating_joint)
-    if not (floating_base or floats_anyway or any(j.moves for j in description.joints.values())):
+    floats_anyway = bool(description.floating_joint) and floating_base is not False
+    xml = _minimal_urdf(description, hold=not floats_anyway)
+    moving = (j.moves for j in description.joints.values() if j.name != description.floating_joint)
+    if not (floating_base or floats_anyway or any(moving)):
         raise RobotFileError(
             f"{where} has no moving joint, so nothing moves while its base is fixed: load it with "
             "a floating base."
@@ -110,7 +114,8 @@ def moving_joints(model: pin.Model, description: UrdfDescription) -> tuple[str, 
     return tuple(n for n in model.names if n in description.joints and n != floating)
 
 
-def _minimal_urdf(description: UrdfDescription) -> str:
+def _minimal_urdf(description: UrdfDescription, *, hold: bool) -> str:
+    """A URDF of what the description knows; `hold` fixes the file's own floating joint."""
     lines = [f"<robot name={quoteattr(description.name)}>"]
     for link in description.links.values():
         lines.append(f"<link name={quoteattr(link.name)}>")
@@ -127,7 +132,7 @@ def _minimal_urdf(description: UrdfDescription) -> str:
     for joint in description.joints.values():
         limits = f"<limit{_attributes(joint.limits)}/>" if joint.limits else ""
         lines.append(
-            f'<joint name={quoteattr(joint.name)} type="{joint.kind}">'
+            f'<joint name={quoteattr(joint.name)} type="{_kind(joint, hold)}">'
             f'<origin xyz="{_numbers(joint.xyz)}" rpy="{_numbers(joint.rpy)}"/>'
             f"<parent link={quoteattr(joint.parent)}/><child link={quoteattr(joint.child)}/>"
             f'<axis xyz="{_numbers(joint.axis)}"/>{limits}</joint>'
@@ -141,6 +146,10 @@ def _attributes(values: Mapping[str, float]) -> str:
 
 def _numbers(vector: Iterable[float]) -> str:
     return " ".join(repr(float(value)) for value in vector)
+
+
+def _kind(joint: UrdfJoint, hold: bool) -> str:
+    return "fixed" if hold and joint.kind == "floating" else joint.kind
 
 
 def _notes(
@@ -164,7 +173,8 @@ def _notes(
     if massless:
         notes.append(f"moving links without mass: {_some(massless)}")
     if description.floating_joint:
-        notes.append(f"the file's own joint {description.floating_joint!r} is the floating base")
+        floats = "is the floating base" if has_floating_base(model) else "is held, as asked for"
+        notes.append(f"the file's own joint {description.floating_joint!r} {floats}")
     lost = [
         f"{key} ({term})"
         for key, term in DYNAMICS.items()

@@ -36,6 +36,7 @@ class UrdfInertial:
     mass: float
     com: Array
     tensor: Array
+    R_link_file: Array  # the axes in which the file gives the tensor
 
     @property
     def pi(self) -> Array:
@@ -105,7 +106,7 @@ def _inertial(link: Element, read: UrdfReader) -> UrdfInertial | None:
     xx, xy, xz, yy, yz, zz = (read.number(tensor_element, key, link) for key in INERTIA_ENTRIES)
     R = pin.rpy.rpyToMatrix(*rpy) if rpy.any() else np.eye(3)
     tensor = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
-    return UrdfInertial(mass, com, 0.5 * (tensor + tensor.T))
+    return UrdfInertial(mass, com, 0.5 * (tensor + tensor.T), R)
 
 
 def read_joint(element: Element, links: Collection[str], read: UrdfReader) -> UrdfJoint:

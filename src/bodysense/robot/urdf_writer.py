@@ -72,7 +72,7 @@ def urdf_bytes(robot: Robot) -> bytes:
 def _require_physical(robot: Robot) -> None:
     where = f"robot {robot.name!r} cannot be written"
     robot.require_possible(
-        where, "Identify it with a method that keeps bodies physical, or project it first."
+        where, "Change mass, centre of mass and inertia together, as robot.with_link does."
     )
     rotor = robot.theta[robot.layout.rotor]
     for name, value in zip(robot.joint_names, rotor, strict=True):
@@ -133,27 +133,49 @@ def _write_link(edits: Edits, description: UrdfDescription, name: str, total: Ar
 
 def _write_inertial(edits: Edits, link: UrdfLink, pi: Array) -> None:
     com, I = pi[1:4] / pi[0], inertia_at_com(pi)
-    six = (I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2])
-    origin = {"xyz": " ".join(map(_number, com)), "rpy": "0 0 0"}
-    mass = {"value": _number(pi[0])}
-    entries = {key: _number(value) for key, value in zip(INERTIA_ENTRIES, six, strict=True)}
     if link.inertial is None:
+        entries = dict(zip(INERTIA_ENTRIES, map(_number, _six(I)), strict=True))
         lines = [
             "<inertial>",
-            f"  <origin{_attributes(origin)}/>",
-            f"  <mass{_attributes(mass)}/>",
+            f"  <origin{_attributes({'xyz': _numbers(com), 'rpy': '0 0 0'})}/>",
+            f"  <mass{_attributes({'value': _number(pi[0])})}/>",
             f"  <inertia{_attributes(entries)}/>",
             "</inertial>",
         ]
         edits.insert(link.element, lines, first=True)
         return
-    element = link.element.all("inertial")[0]
-    edits.set_attributes(element.all("mass")[0], mass)
-    edits.set_attributes(element.all("inertia")[0], entries)
+    old, element = link.inertial, link.element.all("inertial")[0]
+    if not _near(pi[0], old.mass, old.mass):
+        edits.set_attributes(element.all("mass")[0], {"value": _number(pi[0])})
+    R, size = old.R_link_file, np.abs(old.tensor).max()
+    changed = {
+        key: _number(new)
+        for key, new, before in zip(
+            INERTIA_ENTRIES, _six(R.T @ I @ R), _six(R.T @ old.tensor @ R), strict=True
+        )
+        if not _near(new, before, size)
+    }
+    edits.set_attributes(element.all("inertia")[0], changed)
+    if _near(com, old.com, np.abs(old.com).max()):
+        return
     if element.all("origin"):
-        edits.set_attributes(element.all("origin")[0], origin)
+        edits.set_attributes(element.all("origin")[0], {"xyz": _numbers(com)})
     else:
+        origin = {"xyz": _numbers(com), "rpy": "0 0 0"}
         edits.insert(element, [f"<origin{_attributes(origin)}/>"], first=True)
+
+
+def _six(I: Array) -> tuple[float, ...]:
+    return (I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2])
+
+
+def _numbers(values: Array) -> str:
+    return " ".join(map(_number, values))
+
+
+def _near(value: Array | float, other: Array | float, size: float) -> bool:
+    """Whether a value differs by no more than the rounding of a detour over the robot."""
+    return bool(np.abs(np.subtract(value, other)).max() <= 1e-14 * size)
 
 
 def _write_dynamics(edits: Edits, joint: UrdfJoint, values: Mapping[str, float]) -> None:

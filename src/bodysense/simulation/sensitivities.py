@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import MismatchError, unknown_name
+from bodysense.errors import FileReadError, MismatchError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
-from bodysense.files import FileReadError, read_result, write_result
+from bodysense.files import read_result, write_result
 from bodysense.robot._kernels.jit import in_threads
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.controller import Controller
 from bodysense.robot.robot import Robot
-from bodysense.robot.states import theta_rows
+from bodysense.robot.states import count_rows, theta_rows
 from bodysense.simulation._kernels.sensitivity import run_with_tangent_batch
-from bodysense.simulation.rollout import Integrator, count_rows, first_state, prepare
+from bodysense.simulation.rollout import Integrator, first_state, prepare
 from bodysense.spatial.arrays import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sensitivities:
     """Rollouts with their derivatives by parameters.
 
@@ -42,6 +42,14 @@ class Sensitivities:
     dtau: Array
     lost_at: Array
     parameters: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all runs came to their end."""
+        return bool(np.isnan(self.lost_at).all())
+
+    def __repr__(self) -> str:
+        return f"<Sensitivities: {self.summary()}>"
 
     def summary(self) -> str:
         """What was differentiated by what, in words."""

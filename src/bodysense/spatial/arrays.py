@@ -11,7 +11,9 @@ Array = NDArray[np.float64]
 
 
 def as_array(value: ArrayLike, shape: tuple[int | None, ...], name: str) -> Array:
-    """Return `value` as a finite, C-contiguous float64 array of the given shape.
+    """Return `value` as a finite, writable, C-contiguous float64 array of the given shape.
+
+    Read-only arrays are copied: to numba they are another type, for which it would compile anew.
 
     Args:
         value: anything numpy can turn into an array.
@@ -25,6 +27,8 @@ def as_array(value: ArrayLike, shape: tuple[int | None, ...], name: str) -> Arra
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{name} must be an array of numbers: {error}") from error
+    if not array.flags.writeable:
+        array = array.copy()
     if not shape:  # ascontiguousarray turns scalars into one-element vectors
         array = array.reshape(()) if array.size == 1 else array
     fits = len(array.shape) == len(shape) and all(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def compile_custom_basis(name: str, basis: CustomBasis, n_terms: int, shape: Arr
         except Exception as error:  # numba raises many kinds; all mean the same to the user
             raise BodysenseError(
                 f"friction model {name!r}: numba cannot compile or run basis(v, shape, phi, dphi): "
-                f"{str(error).splitlines()[0]}. Use arithmetic and math functions only, and write "
+                f"{_gist(error)}. Use arithmetic and math functions only, and write "
                 "phi[k], dphi[k]."
             ) from error
         if not (np.isfinite(phi).all() and np.isfinite(dphi).all()):
@@ -40,7 +41,31 @@ def compile_custom_basis(name: str, basis: CustomBasis, n_terms: int, shape: Arr
                 f"friction model {name!r}: at v = {v:g} basis left terms unset or not finite (phi "
                 f"= {phi}, dphi = {dphi}): write phi[k] and dphi[k] for all {n_terms} terms."
             )
+    _check_derivatives(name, trial, n_terms, shape)
     return compiled
+
+
+def _gist(error: Exception) -> str:
+    """The line of numba's long message that tells what is wrong."""
+    lines = [re.sub(r"\x1b\[\d+m", "", line).strip() for line in str(error).splitlines()]
+    telling = [line for line in lines if re.search(r"Untyped global|Unknown|Invalid|out of", line)]
+    return (telling or lines or [type(error).__name__])[0].rstrip(".")
+
+
+def _check_derivatives(name: str, basis: CustomBasis, n_terms: int, shape: Array) -> None:
+    """Compare dphi with differences of phi at a few velocities away from zero."""
+    step = 1e-5
+    for v in (-1.0, 0.37, 2.1):
+        low, high, phi, dphi, unused = np.zeros((5, n_terms))
+        basis(v - step, shape, low, unused)
+        basis(v + step, shape, high, unused)
+        basis(v, shape, phi, dphi)
+        slope = (high - low) / (2.0 * step)
+        if not np.allclose(dphi, slope, rtol=1e-3, atol=1e-4 * (1.0 + np.abs(phi).max())):
+            raise BodysenseError(
+                f"friction model {name!r}: at v = {v:g} basis writes dphi = {dphi}, but phi "
+                f"changes by {slope} a unit of velocity: correct the derivatives."
+            )
 
 
 def wrapped_basis(basis: CustomBasis, n_terms: int, n_shape: int) -> Any:
@@ -118,7 +143,7 @@ def friction_basis(tree, j, v, phi, dphi):
         _custom_basis(tree.custom, tree.shape, j, v, phi, dphi)
         return
     s, ds = 0.0, 0.0
-    if n_terms > 1:
+    if n_terms > 1 or tree.term[0] != 0:  # not for viscous friction alone
         s, ds = smooth_sign(v, tree.shape[j, 0])
     e, de = 0.0, 0.0
     if tree.shape[j, 1] > 0.0:

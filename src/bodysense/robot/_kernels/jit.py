@@ -1,8 +1,9 @@
 """How kernels are compiled, and where the compiled code is kept.
 
 numba keeps compiled code on disk and compiles anew when the file of a function changes. It does
-not see that a function it inlined from another file has changed, and would go on with the old
-code. So kernels are kept in a folder named after a digest of all of their sources.
+not see that a function it inlined from another file has changed, or a tuple that it takes, and
+would go on with the old code. So kernels, and all that they take, live in folders `_kernels`, and
+the compiled code is kept in a folder named after a digest of these.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def _cache_folder() -> str:
     package = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for source in sorted(package.glob("*/_kernels/*.py")):
+        digest.update(f"{source.relative_to(package)}\n".encode())
         digest.update(source.read_bytes())
     name = f"bodysense-{digest.hexdigest()[:16]}"
     if _settings.CACHE_DIR:  # the user's choice, NUMBA_CACHE_DIR
@@ -47,7 +49,7 @@ def _cache_folder() -> str:
             continue
         if os.access(place, os.W_OK):
             return str(place / name)
-    return str(Path(tempfile.gettempdir()) / f"bodysense-{os.getuid()}" / name)
+    return tempfile.mkdtemp(prefix="bodysense-")  # for this process alone, and nobody else's
 
 
 _CACHE_FOLDER = _cache_folder()

@@ -15,6 +15,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.robot._kernels.jit import allocating, inlined
 from bodysense.spatial.arrays import Array
@@ -36,6 +37,47 @@ DFORCE_Q = 64  # (6) change of the subtree's force by q_j
 DFORCE_V = 70  # (6) change of the subtree's force by v_j
 RATE = 76  # (36) rate of the inertia of the body, then of its subtree, row-major
 DERIVATIVES_WIDTH = 112
+
+
+class Tree(NamedTuple):
+    """A robot's geometry, friction law and couplings, of arrays and integers alone.
+
+    Joints are in the order of the model; body j is the link that joint j moves.
+
+    Attributes:
+        floating: 1 with a floating base, else 0.
+        parent: (n,) parent body of each body, -1 for the base; parents come first.
+        prismatic: (n,) 1 for a sliding joint, 0 for a turning one.
+        rotation: (n, 3, 9) R_parent_body(q) = row 0 + cos(q) row 1 + sin(q) row 2, row-major.
+        position: (n, 3) joint's origin in the parent's frame.
+        axis: (n, 3) unit axis in the body's frame.
+        gravity: (3,) in the base's parent frame [m/s²].
+        term: (n_terms,) code of each friction term.
+        custom: address of a custom friction law's compiled basis, 0 for the built-in ones.
+        bristles: 1 if the friction law has a state a joint (LuGre), else 0.
+        shape: (n, 5) width, vs, delta, sigma0, sigma1 of each joint; a custom law's own
+            parameters otherwise.
+        coupling: (n_coupled, n) row of C for each coupling parameter.
+        coupled_term: (n_coupled,) 0 inertia, 1 viscous, 2 Coulomb.
+        coupled_width: (n_coupled,) smoothing width of each coupled motor's Coulomb friction.
+        dof_parent: (nv,) elimination tree of the mass matrix, -1 at its root.
+    """
+
+    floating: int
+    parent: NDArray[np.int64]
+    prismatic: NDArray[np.int64]
+    rotation: Array
+    position: Array
+    axis: Array
+    gravity: Array
+    term: NDArray[np.int64]
+    custom: int
+    bristles: int
+    shape: Array
+    coupling: Array
+    coupled_term: NDArray[np.int64]
+    coupled_width: Array
+    dof_parent: NDArray[np.int64]
 
 
 class Scratch(NamedTuple):

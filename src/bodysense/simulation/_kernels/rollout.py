@@ -168,7 +168,7 @@ def net_torque(tree, theta, v, w, x):
 
 @inlined
 def advance_bristles(tree, theta, step, x):
-    """Advance z over one step at constant velocity: exact, hence stable at any stiffness."""
+    """Advance z over one step at constant velocity, exactly."""
     for j in range(x.q.size):
         slope, rate = bristle_rate(tree, theta, j, x.v[j], x.z[j])
         if rate > 0.0:

@@ -27,6 +27,7 @@ from bodysense.simulation._kernels.rollout import (
     end_stage,
     end_step,
     is_lost,
+    is_stuck,
     make_state,
     net_torque,
     observe,
@@ -248,6 +249,8 @@ def run_with_tangent(
             for stage in range(loop.integrator):
                 net_torque(tree, theta, x.v_stage, w, x)
                 forward_dynamics(tree, theta, x.q_stage, x.v_stage, x.net, tree.gravity, w, x.a)
+                if is_stuck(x):
+                    return k
                 acceleration_tangent(tree, theta, columns, w, x, d)
                 weight, ahead = stage_weights(loop.integrator, stage)
                 end_stage(weight, ahead * step, x)
