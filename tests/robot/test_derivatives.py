@@ -17,7 +17,7 @@ from bodysense.robot._kernels.tree import DERIVATIVES_WIDTH, make_scratch, move,
 def derivatives(tree, theta, q, v, a, g, dq, dv):
     n = q.size
     w = make_scratch(n, 0, tree.term.size, DERIVATIVES_WIDTH)
-    place(tree, q, w.body)
+    place(tree, q, w)
     move(tree, v, a, True, g, w.body)
     weigh(tree, theta, w.body)
     gather(tree, w.body, w.bias)

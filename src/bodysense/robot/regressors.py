@@ -66,10 +66,12 @@ def torque_regressor(
         Y = out
         if Y.shape != shape or Y.dtype != np.float64 or not Y.flags.c_contiguous:
             raise ShapeError(f"out must be a C-contiguous float64 array of shape {shape}.")
-        Y.fill(0.0)
     g = gravity_in_base(robot, q)
-    if size > 0 and (columns is None or kept.size > 0):  # to the kernel no columns means all
-        regressor_batch(robot.tree, joint_coordinates(robot, q), v, a, g, rows, kept, places, Y)
+    if columns is None or kept.size > 0:  # to the kernel no columns means all
+        joints, clear = joint_coordinates(robot, q), int(out is not None)
+        regressor_batch(robot.tree, joints, v, a, g, rows, kept, places, clear, Y)
+    elif out is not None:
+        Y.fill(0.0)
     if base_link is not None:
         rebase_rows(robot, q, base_link, Y)
     return Y

@@ -194,7 +194,7 @@ def rollout(
     if rng is not None and noisy:
         key = rng.integers(0, 2**64, n_runs, dtype=np.uint64)
     shape = (n_runs, loop.sample.size, n)
-    q, v, a, tau, q_seen = (np.full(shape, np.nan) for _ in range(5))
+    q, v, a, tau, q_seen = (np.empty(shape) for _ in range(5))
     lost = np.empty(n_runs, dtype=np.int64)
     first = first_state(robot, start, q_d, v_d)
     in_threads(
@@ -216,6 +216,9 @@ def rollout(
         q_seen,
         lost,
     )
+    for r in np.flatnonzero(lost >= 0):  # what follows a loss was never written
+        for array in (q, v, a, tau, q_seen):
+            array[r, loop.sample >= lost[r]] = np.nan
     tau_measured = tau.copy()
     if rng is not None and sigma_tau.any():
         tau_measured += sigma_tau * rng.standard_normal(shape)

@@ -106,7 +106,7 @@ def add_rotors(tree, theta, a, out):
 @inlined
 def inverse_dynamics(tree, theta, q, v, a, g, w, tau):
     """Tau (nv,) of one sample; q are the joint coordinates (n,), g gravity in base coordinates."""
-    place(tree, q, w.body)
+    place(tree, q, w)
     move(tree, v, a, True, g, w.body)
     weigh(tree, theta, w.body)
     gather(tree, w.body, tau)
@@ -194,7 +194,7 @@ def forward_dynamics(tree, theta, q, v, net, g, w, a):
 
     Leaves the factors of the mass matrix in w.M.
     """
-    place(tree, q, w.body)
+    place(tree, q, w)
     move(tree, v, v, False, g, w.body)
     weigh(tree, theta, w.body)
     gather(tree, w.body, w.bias)
@@ -244,7 +244,7 @@ def mass_matrix_batch(tree, theta, q, M):
         w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
         for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
             row = theta[t if theta.shape[0] > 1 else 0]
-            place(tree, q[t], w.body)
+            place(tree, q[t], w)
             weigh(tree, row, w.body)
             mass_matrix(tree, row, w.body, w.M)
             for i in range(nv):

@@ -52,7 +52,7 @@ def energy_batch(tree, q, v, g, height, out):
     for chunk in prange(chunks):
         w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
         for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
-            place(tree, q[t], w.body)
+            place(tree, q[t], w)
             move(tree, v[t], v[t], False, g[t], w.body)
             for i in range(n + tree.floating):
                 c = 0 if i == n else 10 * (i + tree.floating)

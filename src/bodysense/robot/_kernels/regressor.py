@@ -148,8 +148,8 @@ def drive_columns(tree, v, a, w, Y):
 
 
 @entry
-def regressor_batch(tree, q, v, a, g, rows, columns, places, out):
-    """Y (n_t, nv, n_columns) of n_t samples; `out` must come zeroed.
+def regressor_batch(tree, q, v, a, g, rows, columns, places, clear, out):
+    """Y (n_t, nv, n_columns) of n_t samples; `out` comes zeroed unless `clear` is 1.
 
     Entry e of Y at (rows[e], columns[e]) goes to out[:, rows[e], places[e]]; without any, all
     of Y is written.
@@ -161,8 +161,10 @@ def regressor_batch(tree, q, v, a, g, rows, columns, places, out):
         w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
         full = np.zeros((v.shape[1], size if columns.size > 0 else 0))
         for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
-            place(tree, q[t], w.body)
+            place(tree, q[t], w)
             move(tree, v[t], a[t], True, g[t], w.body)
+            if clear == 1:  # here, where it stays in the cache for what is written next
+                out[t] = 0.0
             if columns.size == 0:
                 regressor(tree, v[t], a[t], w, out[t])
             else:

@@ -11,13 +11,13 @@ The inertia of body j in base coordinates is ten numbers: m, h (3), I (xx, xy, y
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.robot._kernels.jit import allocating, inlined
+from bodysense.robot._kernels.trigonometry import cosines_and_sines
 from bodysense.spatial.arrays import Array
 
 # Columns of a row of `Scratch.body`. One array for all of it, so that the compiler can tell apart
@@ -84,6 +84,8 @@ class Scratch(NamedTuple):
     """Working memory of one thread for one robot."""
 
     body: Array  # (n + 6, width): bodies, then the base; rows n … n + 5 hold its unit twists too
+    cosine: Array  # (n,) of the joint angles
+    sine: Array  # (n,)
     M: Array  # (nv, nv) mass matrix, lower triangle, then its factors
     bias: Array  # (nv,)
     phi: Array  # (n_terms,) friction terms of one joint
@@ -102,13 +104,22 @@ def make_scratch(n, floating, n_terms, width):
         body[n, ROT + 4 * e] = 1.0
     n_terms = max(1, n_terms)
     return Scratch(
-        body, np.zeros((nv, nv)), np.zeros(nv), np.zeros(n_terms), np.zeros(n_terms), np.zeros(9)
+        body,
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros((nv, nv)),
+        np.zeros(nv),
+        np.zeros(n_terms),
+        np.zeros(n_terms),
+        np.zeros(9),
     )
 
 
 @inlined
-def place(tree, q, b):
+def place(tree, q, w):
     """Pose and axis of every body from the joint coordinates q (n,)."""
+    b = w.body
+    cosines_and_sines(q, w.cosine, w.sine)
     # The pose of the body before is kept in registers: most parents are just before their
     # children, and memory that was just written is slow to read.
     r0, r1, r2, r3, r4, r5, r6, r7, r8 = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0
@@ -128,7 +139,7 @@ def place(tree, q, b):
         d0, d1, d2 = tree.position[j, 0], tree.position[j, 1], tree.position[j, 2]
         c, s = 1.0, 0.0
         if tree.prismatic[j] == 0:
-            c, s = math.cos(q[j]), math.sin(q[j])
+            c, s = w.cosine[j], w.sine[j]
         else:  # slide along the axis
             d0 += (B[j, 0, 0] * k0 + B[j, 0, 1] * k1 + B[j, 0, 2] * k2) * q[j]
             d1 += (B[j, 0, 3] * k0 + B[j, 0, 4] * k1 + B[j, 0, 5] * k2) * q[j]

@@ -1,0 +1,37 @@
+import math
+
+import numpy as np
+import pytest
+
+from bodysense.robot._kernels.trigonometry import cosines_and_sines
+
+
+def both(q):
+    q = np.asarray(q, dtype=np.float64)
+    cosine, sine = np.empty_like(q), np.empty_like(q)
+    cosines_and_sines(q, cosine, sine)
+    return cosine, sine
+
+
+@pytest.mark.parametrize("largest", [1e-8, 1.0, 10.0, 1e3, 9.99e5, 1e9])
+def test_equal_to_the_library_to_rounding(largest):
+    q = np.random.default_rng(0).uniform(-largest, largest, 20_000)
+    cosine, sine = both(q)
+    np.testing.assert_allclose(cosine, np.cos(q), rtol=0, atol=2.3e-16)
+    np.testing.assert_allclose(sine, np.sin(q), rtol=0, atol=2.3e-16)
+
+
+def test_around_the_borders_of_the_quadrants():
+    borders = np.arange(-40, 41) * (math.pi / 4.0)
+    q = np.concatenate([np.nextafter(borders, -100.0), borders, np.nextafter(borders, 100.0)])
+    cosine, sine = both(q)
+    np.testing.assert_allclose(cosine, np.cos(q), rtol=0, atol=2.3e-16)
+    np.testing.assert_allclose(sine, np.sin(q), rtol=0, atol=2.3e-16)
+    np.testing.assert_allclose(cosine**2 + sine**2, 1.0, rtol=0, atol=5e-16)
+
+
+def test_what_is_not_finite_stays_so():
+    cosine, sine = both([math.inf, math.nan, 0.0])
+    assert np.isnan(cosine[:2]).all()
+    assert np.isnan(sine[:2]).all()
+    assert (cosine[2], sine[2]) == (1.0, 0.0)
