@@ -41,7 +41,6 @@ def test_from_pinocchio(model):
     np.testing.assert_array_equal(robot.theta[robot.layout.friction("Fv")], [1, 2, 3, 4])
     np.testing.assert_array_equal(robot.theta[robot.layout.friction("Fc")], [0.5] * 4)
     assert robot.parameter("M3") == model.inertias[3].mass
-    assert robot.joint_index("joint3") == 2
     assert robot.controller is robot.source is None
     assert robot.notes == ()
 
@@ -347,11 +346,6 @@ def test_with_controller(robot_of):
     np.testing.assert_array_equal(other.theta, robot_of("tx40").theta)
     with pytest.raises(ShapeError, match="6 joints, but the controller is for 2"):
         other.with_controller(Controller.of(2, kp=1, kd=2, rate=100))
-
-
-def test_unknown_joint(robot_of):
-    with pytest.raises(UnknownNameError, match="unknown joint 'joint7': did you mean"):
-        robot_of("tx40").joint_index("joint7")
 
 
 # -- physical consistency --------------------------------------------------------------------

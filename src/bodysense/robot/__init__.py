@@ -20,7 +20,8 @@ from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.load import load_robot
 from bodysense.robot.mjcf_writer import mjcf_notes, write_mjcf
 from bodysense.robot.regressors import contact_map, gravity_regressor, torque_regressor
-from bodysense.robot.robot import Robot, Source
+from bodysense.robot.robot import Robot
+from bodysense.robot.source import Source
 from bodysense.robot.urdf_writer import write_urdf
 
 __all__ = [

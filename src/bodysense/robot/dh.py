@@ -46,8 +46,9 @@ from bodysense.errors import RobotFileError, unknown_name
 from bodysense.robot.friction import FrictionModel
 from bodysense.robot.model import require_distinct
 from bodysense.robot.reading import read_robot_file
-from bodysense.robot.robot import Robot, Source
+from bodysense.robot.robot import Robot
 from bodysense.robot.sidecar import parse_actuation
+from bodysense.robot.source import Source
 from bodysense.robot.yaml_values import finite_number, parse_yaml, section
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, transform_pi

@@ -16,6 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bodysense.errors import MismatchError, unknown_name
 
 INERTIAL_TERMS = ("M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ")
@@ -113,6 +116,19 @@ class ParameterLayout:
     def coupling(self) -> slice:
         """The parameters of motors that move more than one joint."""
         return slice(self.size - len(self.coupled), self.size)
+
+    def places(self, prefix: str) -> NDArray[np.int64]:
+        """Places in theta of all drive parameters with a prefix: ``Ia``, ``Fv``, ``Fvm``, …."""
+        everywhere = np.arange(self.size, dtype=np.int64)
+        if prefix == "Ia":
+            return everywhere[self.rotor]
+        if prefix in self.friction_terms:
+            return everywhere[self.friction(prefix)]
+        coupled = [term for term, _ in self.coupled]
+        if prefix not in coupled:
+            valid = ("Ia", *self.friction_terms, *sorted(set(coupled)))
+            raise unknown_name("coefficient", prefix, valid)
+        return everywhere[self.coupling][[term == prefix for term in coupled]]
 
     def describe(self, name: str) -> str:
         """A sentence part that says in words what a parameter is, e.g. for reports."""

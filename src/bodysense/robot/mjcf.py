@@ -36,7 +36,8 @@ from bodysense.errors import MissingDependencyError, RobotFileError
 from bodysense.robot.friction import Friction
 from bodysense.robot.mjcf_model import floating_body, joint_name, one_axis_joints, pinocchio_model
 from bodysense.robot.reading import read_robot_file
-from bodysense.robot.robot import Robot, Source
+from bodysense.robot.robot import Robot
+from bodysense.robot.source import Source
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:

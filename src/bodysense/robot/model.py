@@ -126,6 +126,31 @@ def link_names(model: pin.Model) -> tuple[str, ...]:
     return tuple(names)
 
 
+def position_limits(model: pin.Model, n_joints: int) -> tuple[Array, Array]:
+    """Lower and upper limits of the one-axis joints, infinite where there are none."""
+    first = model.nq - n_joints
+    lower = np.array(model.lowerPositionLimit[first:])
+    upper = np.array(model.upperPositionLimit[first:])
+    huge = np.finfo(float).max  # what Pinocchio writes where a file gives no limit
+    lower[lower <= -huge] = -np.inf
+    upper[upper >= huge] = np.inf
+    return lower, upper
+
+
+def positive_limit(values: Array, n_joints: int) -> Array:
+    """The part of a limit (nv,) that belongs to one-axis joints, infinite where there is none."""
+    limit = np.array(values[values.size - n_joints :])
+    limit[~(limit < np.finfo(float).max)] = np.inf
+    limit[limit <= 0.0] = np.inf  # a limit of zero means "not given" in many files
+    return limit
+
+
+def pi_tensor(pi: Array) -> Array:
+    """(3, 3) inertia about the link's origin, out of pi (10,)."""
+    xx, xy, yy, xz, yz, zz = pi[4:]
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
 def require_distinct(kind: str, names: Sequence[str], where: str) -> None:
     """Raise `RobotFileError` if a name occurs twice."""
     seen: set[str] = set()

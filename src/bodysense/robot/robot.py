@@ -8,14 +8,14 @@ with the robot, so copy it (``robot.model.copy()``) before you change it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from bodysense.errors import InconsistentInertiaError, ShapeError, unknown_name
+from bodysense.errors import InconsistentInertiaError, ShapeError
 from bodysense.robot._kernels.tree import Tree
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.controller import Controller
@@ -26,8 +26,12 @@ from bodysense.robot.model import (
     link_names,
     normalised_model,
     one_axis_joints,
+    pi_tensor,
+    position_limits,
+    positive_limit,
     require_distinct,
 )
+from bodysense.robot.source import Source
 from bodysense.robot.tree import tree_of
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import (
@@ -36,21 +40,6 @@ from bodysense.spatial.pseudo_inertia import (
     physical_consistency,
     pi_from_mass_com_inertia,
 )
-
-
-@dataclass(frozen=True)
-class Source:
-    """The file that a robot was read from, kept so that it can be written back.
-
-    Attributes:
-        format: ``urdf``, ``mjcf`` or ``dh``.
-        path: where it was found, for messages.
-        data: its bytes.
-    """
-
-    format: str
-    path: str
-    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +134,7 @@ class Robot:
         own.damping = own.friction = np.zeros(own.nv)  # theta holds them from now on
         values.update(coefficients or {})
         for prefix, value in values.items():
-            places = np.arange(layout.size)[_places(layout, prefix)]
+            places = layout.places(prefix)
             theta[places] = one_each(value, places.size, prefix)
         limit = one_each(acceleration_limit, n, "acceleration_limit", infinite=True)
         robot = cls(
@@ -213,24 +202,17 @@ class Robot:
     @property
     def position_limits(self) -> tuple[Array, Array]:
         """Lower and upper limits of the joints, (n_joints,) each, infinite where there are none."""
-        first = self.nq - self.n_joints
-        lower = np.array(self.model.lowerPositionLimit[first:])
-        upper = np.array(self.model.upperPositionLimit[first:])
-        # Pinocchio writes the largest double where a file gives no limit.
-        huge = np.finfo(float).max
-        lower[lower <= -huge] = -np.inf
-        upper[upper >= huge] = np.inf
-        return lower, upper
+        return position_limits(self.model, self.n_joints)
 
     @property
     def velocity_limit(self) -> Array:
         """(n_joints,) largest joint speeds, infinite where unknown."""
-        return _limit(self.model.velocityLimit[self.nv - self.n_joints :])
+        return positive_limit(self.model.velocityLimit, self.n_joints)
 
     @property
     def effort_limit(self) -> Array:
         """(n_joints,) largest joint torques or forces, infinite where unknown."""
-        return _limit(self.model.effortLimit[self.nv - self.n_joints :])
+        return positive_limit(self.model.effortLimit, self.n_joints)
 
     @cached_property
     def tree(self) -> Tree:
@@ -253,12 +235,6 @@ class Robot:
             f"base, {mass:.4g} kg, {self.layout.size} parameters, "
             f"friction {self.friction.model.name!r}"
         )
-
-    def joint_index(self, name: str) -> int:
-        """Position of a joint by name."""
-        if name not in self.joint_names:
-            raise unknown_name("joint", name, self.joint_names)
-        return self.joint_names.index(name)
 
     # -- parameters ------------------------------------------------------------------------
 
@@ -290,7 +266,7 @@ class Robot:
                 inertia = pin.Inertia.FromDynamicParameters(pi)
             else:
                 inertia = pin.Inertia.Zero()
-                inertia.inertia = _tensor(pi[4:])  # set, for the constructor checks its sign
+                inertia.inertia = pi_tensor(pi)  # set, for the constructor checks its sign
             model.inertias[k + 1] = inertia
         armature = np.zeros(self.nv)
         armature[self.nv - self.n_joints :] = values[self.layout.rotor]
@@ -387,7 +363,7 @@ class Robot:
                 kept[term] = self.theta[self.layout.friction(term)]
         if actuators.coupled == self.layout.coupled:
             for prefix in {prefix for prefix, _ in actuators.coupled}:
-                kept[prefix] = self.theta[_places(self.layout, prefix)]
+                kept[prefix] = self.theta[self.layout.places(prefix)]
         robot = Robot.from_pinocchio(
             self.model,
             friction=friction,
@@ -428,26 +404,3 @@ class Robot:
         if bad:
             shown = "; ".join(bad[:5]) + (f"; and {len(bad) - 5} more" if len(bad) > 5 else "")
             raise InconsistentInertiaError(f"{where}: {shown}. {remedy}")
-
-
-def _places(layout: ParameterLayout, prefix: str) -> slice | list[int]:
-    if prefix == "Ia":
-        return layout.rotor
-    if prefix in layout.friction_terms:
-        return layout.friction(prefix)
-    coupled = sorted({name for name, _ in layout.coupled})
-    if prefix not in coupled:
-        raise unknown_name("coefficient", prefix, ("Ia", *layout.friction_terms, *coupled))
-    return [layout.index(f"{p}{motor + 1}") for p, motor in layout.coupled if p == prefix]
-
-
-def _tensor(six: Array) -> Array:
-    xx, xy, yy, xz, yz, zz = six
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-
-
-def _limit(values: Array) -> Array:
-    limit = np.array(values)
-    limit[~(limit < np.finfo(float).max)] = np.inf
-    limit[limit <= 0.0] = np.inf  # a limit of zero means "not given" in many files
-    return limit

@@ -27,8 +27,9 @@ from bodysense.errors import RobotFileError
 from bodysense.robot.friction import friction_model
 from bodysense.robot.model import has_floating_base
 from bodysense.robot.reading import read_robot_file
-from bodysense.robot.robot import Robot, Source
+from bodysense.robot.robot import Robot
 from bodysense.robot.sidecar import load_actuation, parse_actuation
+from bodysense.robot.source import Source
 from bodysense.robot.urdf_description import UrdfDescription, parse_urdf
 from bodysense.robot.urdf_elements import DYNAMICS, INERTIA_ENTRIES, UrdfJoint
 from bodysense.spatial.arrays import Array
