@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         write_mjcf,
         write_urdf,
     )
+    from bodysense.signals import Log
     from bodysense.simulation import Rollout, Sensitivities, rollout, sensitivities
 
 _HOME = {
@@ -44,6 +45,7 @@ _HOME = {
         "write_mjcf",
         "write_urdf",
     ),
+    "bodysense.signals": ("Log",),
     "bodysense.simulation": ("Rollout", "Sensitivities", "rollout", "sensitivities"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -56,6 +58,7 @@ __all__ = [
     "FourierTrajectory",
     "Friction",
     "HoldTrajectory",
+    "Log",
     "ParameterLayout",
     "Robot",
     "Rollout",

@@ -16,6 +16,7 @@ from bodysense.robot._kernels.jit import in_threads
 from bodysense.robot.controller import Controller
 from bodysense.robot.robot import Robot
 from bodysense.robot.states import count_rows, theta_rows
+from bodysense.signals.log import Log
 from bodysense.simulation._kernels.rollout import Loop, run_batch
 from bodysense.spatial.arrays import Array, as_array, one_each
 
@@ -80,6 +81,17 @@ class Rollout:
             "the loop is unstable. Lower the gains, raise the control rate or the substeps, use "
             "rk4, or check that the parameters keep the mass matrix positive."
         )
+
+    def log(self, run: int = 0) -> Log:
+        """What sensors would have recorded of one run: channels ``q.<joint>``, ``tau.<joint>``."""
+        if not 0 <= run < self.n_runs:
+            raise ShapeError(f"run is {run}: there are {self.n_runs}, counted from 0.")
+        channels = {
+            f"{quantity}.{name}": values[run, :, k]
+            for quantity, values in (("q", self.q_measured), ("tau", self.tau_measured))
+            for k, name in enumerate(self.joint_names)
+        }
+        return Log.of(self.t, channels)
 
     def _excess(self) -> str:
         """Which joints needed more torque than the robot has."""

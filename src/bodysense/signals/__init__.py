@@ -1,0 +1,5 @@
+"""Signals: what was recorded."""
+
+from bodysense.signals.log import UNITS, Log
+
+__all__ = ["UNITS", "Log"]
