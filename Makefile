@@ -39,8 +39,8 @@ lock: $(BIN)/python ## resolve the dependencies again (UPGRADE=--upgrade for new
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock" \
 	  $(UPGRADE) --output-file $(LOCK) pyproject.toml
 
-demo: $(STAMP) ## inspect a built-in robot and simulate an experiment on it
-	$(BIN)/python examples/01_inspect_and_rollout.py
+demo: $(STAMP) ## simulate a robot, identify it from its log, write a report
+	$(BIN)/python examples/04_simulate_and_identify.py
 
 test: format-check lint types imports docs pytest ## run every check
 

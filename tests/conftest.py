@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 # Threads of the linear algebra that wait for each other on a busy machine take ten times as long
 # as one thread alone. Set before anything imports numpy.
@@ -30,6 +31,16 @@ JOINTS = (
     pin.JointModelPZ,
     pin.JointModelRUBY,
 )
+
+
+@pytest.fixture(scope="session")
+def recordings() -> Path:
+    """The folder of real recordings, beside the project or in $BODYSENSE_DATA; skips without."""
+    project = Path(__file__).resolve().parents[1]
+    folder = Path(os.environ.get("BODYSENSE_DATA", project.parent / "shared" / "data"))
+    if not (folder / "ur10e").is_dir():
+        pytest.skip(f"no recordings in {folder}: set BODYSENSE_DATA to the folder that has them")
+    return folder
 
 
 @pytest.fixture

@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bodysense.errors import BodysenseError
     from bodysense.excitation import FourierTrajectory, HoldTrajectory, SampledTrajectory
+    from bodysense.identification import (
+        Identification,
+        IdentificationRun,
+        Preprocessing,
+        Regression,
+        examine,
+        identify,
+    )
+    from bodysense.report import write_identification_page
     from bodysense.robot import (
         Actuators,
         BaseParameters,
@@ -22,15 +31,26 @@ if TYPE_CHECKING:
         load_robot,
         register_friction_model,
         suggested_controller,
+        with_payload,
+        write_actuators,
         write_mjcf,
         write_urdf,
     )
-    from bodysense.signals import Log
+    from bodysense.signals import Log, read_log, write_log
     from bodysense.simulation import Rollout, Sensitivities, rollout, sensitivities
 
 _HOME = {
     "bodysense.errors": ("BodysenseError",),
     "bodysense.excitation": ("FourierTrajectory", "HoldTrajectory", "SampledTrajectory"),
+    "bodysense.identification": (
+        "Identification",
+        "IdentificationRun",
+        "Preprocessing",
+        "Regression",
+        "examine",
+        "identify",
+    ),
+    "bodysense.report": ("write_identification_page",),
     "bodysense.robot": (
         "Actuators",
         "BaseParameters",
@@ -42,10 +62,12 @@ _HOME = {
         "load_robot",
         "register_friction_model",
         "suggested_controller",
+        "with_payload",
+        "write_actuators",
         "write_mjcf",
         "write_urdf",
     ),
-    "bodysense.signals": ("Log",),
+    "bodysense.signals": ("Log", "read_log", "write_log"),
     "bodysense.simulation": ("Rollout", "Sensitivities", "rollout", "sensitivities"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -58,18 +80,29 @@ __all__ = [
     "FourierTrajectory",
     "Friction",
     "HoldTrajectory",
+    "Identification",
+    "IdentificationRun",
     "Log",
     "ParameterLayout",
+    "Preprocessing",
+    "Regression",
     "Robot",
     "Rollout",
     "SampledTrajectory",
     "Sensitivities",
     "base_parameters",
+    "examine",
+    "identify",
     "load_robot",
+    "read_log",
     "register_friction_model",
     "rollout",
     "sensitivities",
     "suggested_controller",
+    "with_payload",
+    "write_actuators",
+    "write_identification_page",
+    "write_log",
     "write_mjcf",
     "write_urdf",
 ]

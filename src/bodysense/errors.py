@@ -52,7 +52,11 @@ class FileWriteError(BodysenseError):
 
 
 class FileReadError(BodysenseError):
-    """A saved result cannot be read back."""
+    """A log, a layout or a saved result cannot be read."""
+
+
+class UnusableLogError(BodysenseError):
+    """A recording with defects that must be mended before anything is identified from it."""
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str], remedy: str = "") -> UnknownNameError:

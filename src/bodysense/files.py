@@ -7,7 +7,8 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,46 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
             "written to and that the disk has room, or write elsewhere."
         ) from error
     return target
+
+
+def require_free(folder: str | os.PathLike[str], *, replace: bool = False) -> Path:
+    """The path of a folder that may be written to: new, empty, or with `replace` any.
+
+    Raises:
+        FileWriteError: something is there already.
+    """
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise FileWriteError(f"cannot write into {target}: it is a file; name a folder.")
+    if not replace and target.is_dir() and any(target.iterdir()):
+        raise FileWriteError(
+            f"the folder {target} exists and is not empty: name another one, or pass --force "
+            "(replace=True) to replace the files of the same names in it."
+        )
+    return target
+
+
+@contextlib.contextmanager
+def filled_together(folder: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
+    """Fill a folder in one go: yields an empty one beside it, whose files move over at the end.
+
+    If anything goes wrong or is interrupted before that, the folder is as it was.
+    """
+    target = require_free(folder, replace=replace)
+    draft = target.parent / f".{secrets.token_hex(8)}.part"
+    try:
+        draft.mkdir(parents=True)
+        yield draft
+        target.mkdir(exist_ok=True)
+        for file in sorted(draft.iterdir()):
+            os.replace(file, target / file.name)
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot write into {target}: {error.strerror or error}; check that it may be written "
+            "to and that the disk has room, or write elsewhere."
+        ) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> Path:

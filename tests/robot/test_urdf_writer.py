@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -244,10 +245,20 @@ def test_a_robot_that_cannot_exist_is_refused(tmp_path: Path):
     assert path.read_bytes() == FULL
 
 
-def test_a_robot_without_urdf_is_refused():
-    robot = Robot.from_pinocchio(pin.buildSampleModelManipulator(), allow_inconsistent=True)
-    with pytest.raises(RobotFileError, match=r"comes from no file.*write MJCF instead"):
-        urdf_bytes(robot)
+def test_a_robot_without_urdf_gets_a_new_one(tmp_path: Path):
+    model = load_urdf(saved(tmp_path, FULL)).model
+    model.name = "no file"
+    robot = Robot.from_pinocchio(model)
+    path = write_urdf(robot, tmp_path / "new.urdf")
+    assert b"Written by bodysense." in path.read_bytes()
+    require_same_theta(load_urdf(path), robot)
+
+
+def test_a_robot_with_other_joints_than_its_file_is_refused(tmp_path: Path):
+    robot = load_urdf(saved(tmp_path, FULL))
+    other = load_urdf(saved(tmp_path, SPARSE), allow_inconsistent=True)
+    with pytest.raises(RobotFileError, match="other joints than its file"):
+        urdf_bytes(replace(robot, source=other.source))
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch):

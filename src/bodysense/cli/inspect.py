@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import math
-import shutil
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bodysense.cli.tables import Page
+
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from bodysense.robot.inspection import Inspection
-
-
-_PIPED_WIDTH = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,57 +53,40 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rendered(inspection: Inspection) -> str:
-    """The tables as text, coloured on a terminal."""
-    from rich.console import Console
-
-    terminal = sys.stdout.isatty()
-    width = max(80, shutil.get_terminal_size().columns) if terminal else _PIPED_WIDTH
-    # To a string, not to stdout: rich would answer a closed pipe by leaving the program.
-    console = Console(
-        file=io.StringIO(),
-        width=width,
-        force_terminal=terminal,
-        markup=False,  # names of robots may look like markup
-        emoji=False,
-        highlight=False,
-    )
-    _overview(console, inspection)
-    _links(console, inspection)
-    _joints(console, inspection)
-    _drives(console, inspection)
-    _base_parameters(console, inspection)
-    file = console.file
-    lines = file.getvalue().splitlines() if isinstance(file, io.StringIO) else []
-    text = "".join(f"{line.rstrip()}\n" for line in lines)
-    encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)
+    """The tables as text."""
+    page = Page()
+    _overview(page, inspection)
+    _links(page, inspection)
+    _joints(page, inspection)
+    _drives(page, inspection)
+    _base_parameters(page, inspection)
+    return page.text()
 
 
-def _overview(console: Console, inspection: Inspection) -> None:
+def _overview(page: Page, inspection: Inspection) -> None:
     base = "floating" if inspection.floating_base else "fixed"
-    console.print(inspection.name, style="bold")
-    console.print(
+    page.line(inspection.name, style="bold")
+    page.line(
         f"{_count(len(inspection.joints), 'joint')}, {base} base, "
         f"{_count(len(inspection.links), 'moving link')}, {inspection.total_mass:.6g} kg"
     )
     if inspection.source:
-        console.print(f"from {inspection.source}", soft_wrap=True)
+        page.line(f"from {inspection.source}", wrap=False)
     for note in inspection.notes:
-        console.print(f"note: {note}")
+        page.line(f"note: {note}")
     if inspection.flat:
         names = ", ".join(link.name for link in inspection.flat)
-        console.print(f"note: {_count(len(inspection.flat), 'link')} without volume: {names}")
+        page.line(f"note: {_count(len(inspection.flat), 'link')} without volume: {names}")
     bad = inspection.impossible
     if bad:
-        console.print()
-        console.print(f"{_count(len(bad), 'link')} cannot exist as a body:", style="bold red")
+        page.line("")
+        page.line(f"{_count(len(bad), 'link')} cannot exist as a body:", style="bold red")
         for link in bad:
-            console.print(f"  {link.name}: {link.reason}", style="red")
+            page.line(f"  {link.name}: {link.reason}", style="red")
 
 
-def _links(console: Console, inspection: Inspection) -> None:
-    table = _table(
-        console,
+def _links(page: Page, inspection: Inspection) -> None:
+    table = page.table(
         "Links",
         "#",
         "link",
@@ -129,12 +104,11 @@ def _links(console: Console, inspection: Inspection) -> None:
             _number(link.margin, 3) if link.possible else "NOT PHYSICAL",
             style=None if link.possible else "red",
         )
-    console.print(table)
+    page.show(table)
 
 
-def _joints(console: Console, inspection: Inspection) -> None:
-    table = _table(
-        console,
+def _joints(page: Page, inspection: Inspection) -> None:
+    table = page.table(
         "Joints [rad, m, s, N·m, N]",
         *("#", "joint", "type", "parent", "moves", "lower", "upper", "speed", "effort"),
         text=(1, 2, 3, 4),
@@ -150,13 +124,12 @@ def _joints(console: Console, inspection: Inspection) -> None:
             *(_number(value, 4) for value in numbers),
         )
     if inspection.joints:
-        console.print(table)
+        page.show(table)
 
 
-def _drives(console: Console, inspection: Inspection) -> None:
+def _drives(page: Page, inspection: Inspection) -> None:
     terms = tuple(inspection.joints[0].friction) if inspection.joints else ()
-    table = _table(
-        console,
+    table = page.table(
         f"Drives, friction law {inspection.friction!r}",
         *("#", "joint", "gear ratio", "drive gain", "Ia", *terms),
         text=(1,),
@@ -169,22 +142,21 @@ def _drives(console: Console, inspection: Inspection) -> None:
             *(_number(value) for value in (*numbers, *joint.friction.values())),
         )
     if inspection.joints:
-        console.print(table)
+        page.show(table)
     for coupling in inspection.couplings:
-        console.print(
+        page.line(
             f"the motor of {coupling.motor} also moves {coupling.joint}, "
             f"ratio {_number(coupling.ratio)}"
         )
     for name, value in inspection.coupling_coefficients.items():
-        console.print(f"{name} = {_number(value)}")
+        page.line(f"{name} = {_number(value)}")
     if inspection.controller_rate is not None:
-        console.print(f"comes with a joint controller at {_number(inspection.controller_rate)} Hz")
+        page.line(f"comes with a joint controller at {_number(inspection.controller_rate)} Hz")
 
 
-def _base_parameters(console: Console, inspection: Inspection) -> None:
+def _base_parameters(page: Page, inspection: Inspection) -> None:
     n = len(inspection.base)
-    table = _table(
-        console,
+    table = page.table(
         f"Base parameters: {n} of {inspection.n_parameters} parameters "
         f"({inspection.n_base_inertial} inertial, {inspection.n_base_rotor} rotor, "
         f"{inspection.n_base_friction} friction)",
@@ -193,9 +165,9 @@ def _base_parameters(console: Console, inspection: Inspection) -> None:
     )
     for k, parameter in enumerate(inspection.base):
         table.add_row(str(k + 1), parameter.expression, _number(parameter.value))
-    console.print(table)
+    page.show(table)
     if inspection.weak:
-        console.print(
+        page.line(
             f"Nearly not ({len(inspection.weak)}): {' '.join(inspection.weak)} show through less "
             "than a thousandth of their effect; are joints meant to be aligned?"
         )
@@ -203,28 +175,7 @@ def _base_parameters(console: Console, inspection: Inspection) -> None:
         ("Only in combination", inspection.regrouped),
         ("Without any effect", inspection.unidentifiable),
     ):
-        console.print(f"{title} ({len(names)}): {' '.join(names) or 'none'}")
-
-
-def _table(console: Console, title: str, *columns: str, text: Sequence[int]) -> Table:
-    """Print the title, which rich would wrap to the width of the table, and start a table."""
-    from rich import box
-    from rich.table import Table
-
-    console.print(f"\n{title}", style="bold")
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for k, column in enumerate(columns):
-        table.add_column(
-            column,
-            justify="left" if k in text else "right",
-            overflow="fold",
-            no_wrap=k not in text,
-        )
-    return table
+        page.line(f"{title} ({len(names)}): {' '.join(names) or 'none'}")
 
 
 def _number(value: float, digits: int = 6) -> str:

@@ -35,6 +35,9 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "inspect": Command("bodysense.cli.inspect", "show what a robot is made of"),
+    "simulate": Command("bodysense.cli.simulate", "record a simulated experiment"),
+    "doctor": Command("bodysense.cli.doctor", "check a recording before it is used"),
+    "identify": Command("bodysense.cli.identify", "find a robot's parameters from recordings"),
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from bodysense.report.identification_page import write_identification_page
 from bodysense.report.motion_page import write_motion_page
 from bodysense.report.rollout_page import write_rollout_page
 
-__all__ = ["write_motion_page", "write_rollout_page"]
+__all__ = ["write_identification_page", "write_motion_page", "write_rollout_page"]

@@ -19,9 +19,12 @@ from bodysense.robot.inspection import Inspection, inspect_robot
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.load import load_robot
 from bodysense.robot.mjcf_writer import mjcf_notes, write_mjcf
+from bodysense.robot.payload import with_payload
 from bodysense.robot.regressors import contact_map, gravity_regressor, torque_regressor
 from bodysense.robot.robot import Robot
+from bodysense.robot.sidecar_writer import actuator_text, write_actuators
 from bodysense.robot.source import Source
+from bodysense.robot.urdf_fresh import urdf_notes
 from bodysense.robot.urdf_writer import write_urdf
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "ParameterLayout",
     "Robot",
     "Source",
+    "actuator_text",
     "base_parameters",
     "builtin_names",
     "contact_map",
@@ -52,8 +56,11 @@ __all__ = [
     "register_friction_model",
     "suggested_controller",
     "torque_regressor",
+    "urdf_notes",
+    "with_payload",
     "work",
     "work_regressor",
+    "write_actuators",
     "write_mjcf",
     "write_urdf",
 ]

@@ -1,14 +1,14 @@
-"""Writing a robot back into the URDF file it came from.
+"""Writing a robot back into the URDF file it came from, or into a new one (`urdf_fresh`).
 
-Only <inertial> and <dynamics> change, and of these only what differs from the file; every other
-byte stays: comments, quotes, line ends, encoding.
+In the file it came from, only <inertial> and <dynamics> change, and of these only what differs;
+every other byte stays: comments, quotes, line ends, encoding.
 
 A link may carry others on fixed joints, and the robot knows their sum alone. These others stay as
 they are and the link itself gets the rest, sum minus others, if such a body can exist; otherwise
 the link gets the whole sum and the others lose their <inertial>.
 
 URDF has no place for gears, couplings, the shape of a friction law and terms of laws of your own:
-they belong into the actuator file (see `sidecar`).
+they belong into the actuator file (see `sidecar_writer`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from bodysense.robot.robot import Robot
 from bodysense.robot.urdf import build_model, moving_joints
 from bodysense.robot.urdf_description import UrdfDescription, parse_urdf
 from bodysense.robot.urdf_elements import DYNAMICS, INERTIA_ENTRIES, UrdfJoint, UrdfLink
+from bodysense.robot.urdf_fresh import fresh_urdf
 from bodysense.robot.urdf_xml import Edits
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency, transform_pi
@@ -41,17 +42,15 @@ def write_urdf(robot: Robot, path: str | os.PathLike[str]) -> Path:
 def urdf_bytes(robot: Robot) -> bytes:
     """Return the URDF file behind a robot with the robot's present parameters.
 
+    A robot that was not read from a URDF file gets a new one, see `urdf_fresh`.
+
     Raises:
-        RobotFileError: the robot was not read from a URDF file.
+        RobotFileError: the file has other joints, or a name cannot be written.
         InconsistentInertiaError: a link cannot be a physical body, or a rotor inertia is negative.
     """
-    if robot.source is None or robot.source.format != "urdf":
-        origin = "no file" if robot.source is None else f"a {robot.source.format} file"
-        raise RobotFileError(
-            f"robot {robot.name!r} comes from {origin}, and a URDF is written by changing the one "
-            "it was read from: write MJCF instead, or load the robot from a URDF."
-        )
     _require_physical(robot)
+    if robot.source is None or robot.source.format != "urdf":
+        return fresh_urdf(robot)
     description = parse_urdf(robot.source.data, robot.source.path)
     model = build_model(description, floating_base=robot.floating_base, where=robot.source.path)
     joints = moving_joints(model, description)
@@ -79,7 +78,7 @@ def _require_physical(robot: Robot) -> None:
         if value < 0.0:
             raise InconsistentInertiaError(
                 f"{where}: the rotor inertia of joint {name!r} is {value:g}; it must be zero or "
-                "positive."
+                "positive: identify it with a consistent method (pc-wls), or correct it."
             )
 
 

@@ -1,0 +1,107 @@
+"""`bodysense identify ROBOT LOG… -o DIR`: from recordings to a better robot."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bodysense.cli.identify_options import Options, add_options, options_of
+
+if TYPE_CHECKING:
+    from bodysense.identification.run import IdentificationRun
+    from bodysense.robot import Robot
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, examine, identify, judge; write what came out; print the verdict."""
+    from rich.console import Console
+
+    from bodysense.files import require_free
+    from bodysense.identification.run import identify
+    from bodysense.signals.read import read_log
+
+    options = options_of(args)
+    if args.output is not None:
+        require_free(args.output, replace=args.force)  # before any work is done
+    with Console(stderr=True).status("reading …") as status:
+        robot = _robot(options)
+        logs, validate = (
+            [read_log(path, options.layout) for path in paths]
+            for paths in (options.logs, options.validate)
+        )
+        options.check_digests(logs, validate)
+        found = identify(
+            robot,
+            logs,
+            method=options.identifier(),
+            validate=validate,
+            preprocessing=options.preprocessing(),
+            friction=options.friction_choice(),
+            seed=options.seed,
+            allow_unusable=options.allow_unusable,
+            progress=lambda step: status.update(f"{step} …"),
+        )
+        notes: tuple[str, ...] = ()
+        if args.output is not None:
+            status.update("writing …")
+            notes = _write(args.output, found, options, force=args.force)
+    if args.json:
+        from bodysense.identification.output import scores
+
+        print(json.dumps(scores(found), indent=2, allow_nan=False))
+    else:
+        _print(found, args.output)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    return 0 if found.identification.status.ok else 1
+
+
+def _robot(options: Options) -> Robot:
+    from bodysense.robot import load_robot
+
+    law = options.friction if options.friction not in ("auto", "own", "choose") else None
+    robot = load_robot(
+        options.robot,
+        floating_base=False if options.fixed else None,
+        friction=law,
+        actuators=options.actuators,
+        allow_inconsistent=True,
+    )
+    if options.friction_shape:
+        shape = dict(options.friction_shape)
+        robot = robot.with_friction(robot.friction.model, coefficients=None, **shape)
+    return robot
+
+
+def _write(
+    folder: str, found: IdentificationRun, options: Options, *, force: bool
+) -> tuple[str, ...]:
+    from bodysense.files import filled_together
+    from bodysense.identification.output import write_run
+    from bodysense.report.identification_page import write_identification_page
+
+    with filled_together(folder, replace=force) as draft:
+        notes = write_run(draft, found, options.configuration(found))
+        write_identification_page(
+            draft / "report.html",
+            found,
+            command=f"bodysense identify --config {Path(folder) / 'config.yaml'} -o ANOTHER_FOLDER",
+        )
+    return notes
+
+
+def _print(found: IdentificationRun, output: str | None) -> None:
+    from bodysense.cli.identify_tables import rendered
+
+    print(rendered(found), end="")
+    if output is not None:
+        names = ", ".join(sorted(p.name for p in Path(output).iterdir() if not p.is_dir()))
+        print(f"\nwritten to {output}: {names}")

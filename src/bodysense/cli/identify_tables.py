@@ -1,0 +1,75 @@
+"""What `bodysense identify` prints: choices, scores and the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from bodysense.cli.tables import Page
+from bodysense.identification.run import IdentificationRun
+
+
+def rendered(found: IdentificationRun) -> str:
+    """The result as text."""
+    page = Page()
+    page.line(found.identification.summary(), style="bold")
+    for diagnosis in (*found.diagnoses, *found.validation):
+        page.line(diagnosis.verdict(), wrap=False)
+        for finding in (*diagnosis.of("error"), *diagnosis.of("warning")):
+            page.line(f"  {finding}")
+    law = found.problem.robot.friction.model.name
+    page.line(
+        f"cut-off {found.settings.cutoff:.3g} Hz "
+        f"({'given' if found.cutoff is None else 'chosen'}), "
+        f"friction law {law!r} ({'given' if found.friction is None else 'chosen'}), "
+        f"{sum(f.rows for f in found.problem.factors.values())} rows"
+    )
+    _scores(page, found)
+    style = {"good": "bold green", "fair": "bold yellow"}.get(found.verdict.grade, "bold red")
+    page.line("")
+    page.line(f"{found.verdict.grade.upper()}: {found.verdict.summary}", style=style)
+    for sentence in found.verdict.advice:
+        page.line(f"- {sentence}")
+    return page.text()
+
+
+def _scores(page: Page, found: IdentificationRun) -> None:
+    unseen = [data for data in found.scores if data.kind != "training"] or list(found.scores)
+    validation = [data.source for data in found.scores if data.kind == "validation"]
+    for k, source in enumerate(validation, start=1):
+        page.line(f"valid. {k}: {source}", wrap=False)
+    columns: list[str] = [data.kind for data in found.scores if data.kind != "validation"]
+    columns += [f"valid. {k + 1}" for k in range(len(validation))]
+    table = page.table(
+        "Error of predicted torque [%]: moving joints, then d_tau over all samples",
+        "joint",
+        *columns,
+        "prior",
+        "noise",
+        text=(),
+    )
+    table.columns[0].justify = "left"
+    last = unseen[-1]
+    for j, joint in enumerate(found.problem.robot.joint_names):
+        table.add_row(
+            joint,
+            *(_percent(data.identified.moving.relative_error[j]) for data in found.scores),
+            _percent(last.prior.moving.relative_error[j]),
+            _percent(last.noise_floor[j]),
+        )
+    rows: Sequence[tuple[str, str, float | None]] = (
+        ("d_tau", "d_tau", None),
+        ("d_tau, raw torque", "d_tau_raw", last.noise_floor_d_tau),
+    )
+    for title, name, floor in rows:
+        table.add_row(
+            title,
+            *(_percent(getattr(data.identified.all, name)) for data in found.scores),
+            _percent(getattr(last.prior.all, name)),
+            "" if floor is None else _percent(floor),
+        )
+    page.show(table)
+
+
+def _percent(value: float) -> str:
+    return f"{100.0 * value:.1f}" if math.isfinite(value) else "-"

@@ -1,0 +1,205 @@
+"""The options of `bodysense simulate`, and what can be said about them before anything runs."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bodysense.errors import FileWriteError, MismatchError, ShapeError
+
+if TYPE_CHECKING:
+    from bodysense.robot.robot import Robot
+
+_LOG_SUFFIXES = (".csv", ".parquet")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add = parser.add_argument
+    add("robot", metavar="ROBOT", help="a built-in robot, example:NAME, or a robot file")
+    add(
+        "trajectory",
+        metavar="TRAJECTORY",
+        help="a table or log with columns t and q.<joint>, or the word random",
+    )
+    add("-o", "--output", metavar="FILE", required=True, help="the log, .csv or .parquet")
+    motion = parser.add_argument_group("motion")
+    add = motion.add_argument
+    add("--duration", type=_positive, metavar="S", help="of a random motion (10 s)")
+    add("--harmonics", type=_count, metavar="N", help="of a random motion (20)")
+    add("--layout", metavar="FILE", help="what the columns of the file are (YAML)")
+    add("--in-motion", action="store_true", help="the file is a piece of a running motion")
+    add("--save-trajectory", metavar="FILE", help="write the reference motion, .csv or .parquet")
+    body = parser.add_argument_group("robot")
+    add = body.add_argument
+    add("--fixed", action="store_true", help="hold the root link of a robot that floats")
+    add("--friction", metavar="NAME", help="friction law, e.g. coulomb, stribeck, lugre")
+    add("--actuators", metavar="FILE", help="an actuator file (YAML)")
+    add("--payload", metavar="MASS[,x,y,z]", help="a held body [kg] and its centre of mass [m]")
+    add("--payload-link", metavar="LINK", help="the link or frame that holds it (the last link)")
+    add("--payload-inertia", metavar="Ixx,Iyy,Izz", help="about its centre [kg·m²] (point mass)")
+    add("--truth", metavar="FILE.csv", help="write the simulated robot's parameters")
+    loop = parser.add_argument_group("control loop")
+    add = loop.add_argument
+    add("--controller", choices=("own", "suggested"), help="the robot's own if it has one")
+    add("--control-rate", type=_positive, metavar="HZ", help="the controller's own, or 5000")
+    add("--sampling-rate", type=_positive, metavar="HZ", help="of the log (at most 1000)")
+    add("--integrator", choices=("euler", "rk2", "rk4"), default="rk4", help="rk4 by default")
+    add("--substeps", type=_count, default=1, metavar="N", help="integration steps a period")
+    add("--saturate", action="store_true", help="keep the torques within the effort limits")
+    noise = parser.add_argument_group("noise")
+    add = noise.add_argument
+    add(
+        "--noise-position",
+        default="0",
+        metavar="SIGMA",
+        help="of the encoders [rad or m], or as 0.001deg; one number or one a joint: s1,s2,…",
+    )
+    add("--noise-torque", default="0", metavar="SIGMA", help="of the logged torques [N·m or N]")
+    add("--seed", type=_seed, default=0, metavar="N", help="of the random motion and the noise")
+    add("--runs", type=_count, default=1, metavar="N", help="repeat with new noise: FILE-001, …")
+    result = parser.add_argument_group("result")
+    add = result.add_argument
+    add("--page", metavar="FILE.html", help="write a page that shows the (first) run")
+    add("--json", action="store_true", help="print JSON instead of text")
+    add("--force", action="store_true", help="replace files that exist")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The files to write."""
+
+    logs: tuple[Path, ...]
+    trajectory: Path | None
+    truth: Path | None
+    page: Path | None
+
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> Outputs:
+        """Name them and refuse what could not be written, before the simulation takes its time."""
+        first = Path(args.output)
+        logs: tuple[Path, ...] = (first,)
+        if args.runs > 1:
+            digits = max(3, len(str(args.runs)))
+            logs = tuple(
+                first.with_name(f"{first.stem}-{k + 1:0{digits}}{first.suffix}")
+                for k in range(args.runs)
+            )
+        rest = (args.save_trajectory, args.truth, args.page)
+        outputs = cls(logs, *(None if name is None else Path(name) for name in rest))
+        outputs._require_writable(force=args.force)
+        return outputs
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        """Every file."""
+        rest = (self.trajectory, self.truth, self.page)
+        return (*self.logs, *(path for path in rest if path is not None))
+
+    def _require_writable(self, *, force: bool) -> None:
+        wanted = {self.trajectory: _LOG_SUFFIXES, self.truth: (".csv",), self.page: (".html",)}
+        wanted |= dict.fromkeys(self.logs, _LOG_SUFFIXES)
+        for path in self.all:
+            if path.suffix.lower() not in wanted[path]:
+                raise FileWriteError(
+                    f"cannot write {path}: give it a name that ends in {' or '.join(wanted[path])}."
+                )
+            if not path.parent.is_dir():
+                raise FileWriteError(
+                    f"cannot write {path}: the folder {path.parent} does not exist; create it "
+                    "first or write elsewhere."
+                )
+            if path.exists() and not force:
+                raise FileWriteError(
+                    f"{path} exists: choose another name, or replace it with --force."
+                )
+        if len({path.resolve() for path in self.all}) < len(self.all):
+            raise FileWriteError("two outputs have the same name: give each its own.")
+
+
+def refuse_unused(args: argparse.Namespace) -> None:
+    """Refuse options that would have no effect: whoever gave them expects one."""
+    random, loaded = args.trajectory == "random", args.payload is not None
+    unused = (
+        ("--duration", args.duration is not None and not random, "the trajectory `random`"),
+        ("--harmonics", args.harmonics is not None and not random, "the trajectory `random`"),
+        ("--layout", args.layout is not None and random, "a trajectory from a file"),
+        ("--in-motion", args.in_motion and random, "a trajectory from a file"),
+        ("--payload-link", args.payload_link is not None and not loaded, "a --payload"),
+        ("--payload-inertia", args.payload_inertia is not None and not loaded, "a --payload"),
+    )
+    for option, is_unused, use in unused:
+        if is_unused:
+            raise MismatchError(f"{option} is for {use}: give that as well, or leave it out.")
+
+
+def require_dividing(control_rate: float, sampling_rate: float | None) -> float:
+    """The sampling rate; by default at most 1 kHz. It must divide the control rate.
+
+    Otherwise samples would not be equally spaced, as a log of this rate should be.
+    """
+    if sampling_rate is None:
+        return control_rate / max(1, math.ceil(control_rate / 1000.0 - 1e-9))
+    ratio = control_rate / sampling_rate
+    steps = max(1, round(ratio))
+    if abs(ratio - steps) > 1e-9 * steps:
+        raise MismatchError(
+            f"--sampling-rate {sampling_rate:g} does not divide the control rate of "
+            f"{control_rate:g} Hz: the nearest that does is {control_rate / steps:.12g}, or give "
+            f"--control-rate {sampling_rate * steps:.12g}."
+        )
+    return control_rate / steps
+
+
+def numbers(
+    text: str, option: str, form: str = "SIGMA or s1,s2,…", counts: Sequence[int] = ()
+) -> list[float]:
+    """Numbers between commas, as many as one of `counts`."""
+    try:
+        values = [float(word) for word in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(map(math.isfinite, values)) or (counts and len(values) not in counts):
+        raise ShapeError(f"{option} {text!r} is not understood: give {form} in numbers.")
+    return values
+
+
+def position_noise(text: str, robot: Robot) -> list[float]:
+    """Standard deviations of the encoders [rad or m], from text that may end in deg or rad."""
+    plain = text.strip().lower()
+    unit = next((u for u in ("deg", "rad") if plain.endswith(u)), "")
+    values = numbers(plain.removesuffix(unit), "--noise-position", "SIGMA, SIGMAdeg or s1,s2,…")
+    if unit != "deg":
+        return values
+    slides = [n for n, k in zip(robot.joint_names, robot.joint_types, strict=True) if k[0] == "p"]
+    if slides:
+        raise MismatchError(
+            f"--noise-position {text}: {', '.join(slides)} of {robot.name!r} slide, which degrees "
+            "cannot measure; give one number a joint in rad or m: s1,s2,…."
+        )
+    return [math.radians(value) for value in values]
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and value > 0.0):
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number above zero")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least one")
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative; give a whole number from 0 on")
+    return value

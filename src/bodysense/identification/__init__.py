@@ -1,0 +1,35 @@
+"""Identification: what a robot is made of, from what it did."""
+
+from bodysense.identification.doctor import Diagnosis, Finding, examine
+from bodysense.identification.identification import Identification, Iteration, Status
+from bodysense.identification.identifier import Identifier
+from bodysense.identification.methods import IDENTIFIERS, identifier
+from bodysense.identification.output import write_run
+from bodysense.identification.preprocessing import Motion, Preprocessing, motions
+from bodysense.identification.regression import Regression
+from bodysense.identification.run import IdentificationRun, identify
+from bodysense.identification.scores import DataScores, Prediction, Score
+from bodysense.identification.verdict import Verdict
+
+__all__ = [
+    "IDENTIFIERS",
+    "DataScores",
+    "Diagnosis",
+    "Finding",
+    "Identification",
+    "IdentificationRun",
+    "Identifier",
+    "Iteration",
+    "Motion",
+    "Prediction",
+    "Preprocessing",
+    "Regression",
+    "Score",
+    "Status",
+    "Verdict",
+    "examine",
+    "identifier",
+    "identify",
+    "motions",
+    "write_run",
+]

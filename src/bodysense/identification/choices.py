@@ -1,0 +1,214 @@
+"""Choices that the data make: the cut-off of the filters, and the friction law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.signal import detrend, welch
+
+from bodysense.identification.linear.wls import WLS
+from bodysense.identification.preprocessing import Preprocessing, motions
+from bodysense.identification.prior import Prior
+from bodysense.identification.regression import FOLDS, Regression
+from bodysense.robot.base_parameters import BaseParameters
+from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.robot import Robot
+from bodysense.signals.log import Log
+from bodysense.signals.resampling import resample
+from bodysense.spatial.arrays import Array
+
+WIDTH = 0.02
+"""rad/s: over which friction turns round where nothing is known about it. Measured on a UR10e and
+a TX40: sharper and the noise of the velocity turns it, wider and reversals are no longer fitted."""
+
+STRIBECK_SPEED = 0.1
+"""rad/s: where the Stribeck curve has come down, where nothing is known about it."""
+
+_HIGHEST = 0.2  # of the sampling rate: the highest cut-off that differences can follow
+_RATIO = 1.35  # between neighbouring cut-offs that are tried
+_AS_GOOD = 0.01  # relative difference of errors that does not count
+_MOST_SECONDS = 60.0  # of each log that are looked at
+_PREDICTED = 20_000  # samples whose torque is compared
+
+
+@dataclass(frozen=True)
+class CutoffChoice:
+    """Which cut-offs were tried and what they led to.
+
+    Attributes:
+        cutoff: the chosen one [Hz].
+        tried: cut-offs [Hz], ascending.
+        errors: relative error of the predicted raw torque at each, mean over joints.
+    """
+
+    cutoff: float
+    tried: tuple[float, ...]
+    errors: tuple[float, ...]
+
+
+def choose_cutoff(
+    robot: Robot, pieces: Sequence[Sequence[Log]], settings: Preprocessing, base: BaseParameters
+) -> CutoffChoice:
+    """The highest cut-off whose motion predicts the raw torque as well as any, within 1 %.
+
+    Too low a cut-off loses motion, too high a one lets noise into the accelerations; both show in
+    the torque that a model fitted to that motion predicts. The raw torque is the same for all. The
+    more passes, the more there is to fit: hence the highest of the good ones. A controller answers
+    the noise of its encoders with torque, which that noise then predicts: so frequencies at which
+    positions are mostly noise are out of the question from the start.
+    """
+    short = [[_beginning(piece, _MOST_SECONDS) for piece in log] for log in pieces]
+    longest = max((piece for log in short for piece in log), key=lambda p: p.t[-1] - p.t[0])
+    span = float(longest.t[-1] - longest.t[0])
+    rate = (longest.t.size - 1) / span
+    grid = _RATIO ** np.arange(-10, 40)
+    grid = grid[(grid > 10.0 / span) & (grid < _HIGHEST * rate)]
+    if grid.size == 0:
+        return CutoffChoice(_HIGHEST * rate, (_HIGHEST * rate,), (float("nan"),))
+    errors: dict[int, tuple[float, float]] = {}
+
+    def error(k: int) -> float:
+        if k not in errors:
+            errors[k] = _prediction_error(robot, short, settings, base, float(grid[k]))
+        return errors[k][0]
+
+    grid = grid[: max(1, int(np.searchsorted(grid, _highest_visible(short))))]
+    coarse = range(grid.size - 1, -1, -3)
+    best = min(coarse, key=error)
+    best = min((k for k in (best - 1, best, best + 1) if 0 <= k < grid.size), key=error)
+    good = [k for k in errors if k >= best and error(k) < error(best) + 2.0 * _AS_GOOD]
+    best = max(good)
+    while best + 1 < grid.size and error(best + 1) < min(map(error, errors)) + 2.0 * _AS_GOOD:
+        best += 1
+    tried = sorted(errors)
+    return CutoffChoice(
+        float(grid[best]), tuple(float(grid[k]) for k in tried), tuple(errors[k][1] for k in tried)
+    )
+
+
+def _highest_visible(pieces: Sequence[Sequence[Log]]) -> float:
+    """Cut-off [Hz] at which noise and loss of the accelerations are in balance.
+
+    The noise of positions is taken to be white, at the level of the highest frequencies. A cut-off
+    f lets noise of density N into the accelerations, ∫_0^f N (2πf)⁴ df, and takes away what of the
+    signal lies above it; their sum has a minimum. The median over the joints that have one.
+    """
+    found = []
+    for log in pieces:
+        for piece in log:
+            names = [name for name in piece.channels if name.startswith("q.")]
+            even, rate = resample(piece)
+            if even.t.size < 64:
+                continue
+            q = np.stack([even.channels[name] for name in names], axis=1)
+            length = max(64, 2 ** int(np.log2(even.t.size / 4)))
+            f, S = welch(detrend(q, axis=0), rate, "blackmanharris", length, axis=0)
+            high = (f > 0.3 * rate) & (f < 0.475 * rate)
+            noise = np.median(S[high], axis=0)
+            to_acceleration = ((2.0 * np.pi * f) ** 4)[:, None]
+            lost = np.cumsum((np.maximum(S - noise, 0.0) * to_acceleration)[::-1], axis=0)[::-1]
+            let_in = np.cumsum(noise * to_acceleration, axis=0)
+            moving = noise > 0.0
+            found += [float(f[k]) for k in (lost + let_in).argmin(axis=0)[moving]]
+    return float(np.median(found)) if found else np.inf
+
+
+def _beginning(piece: Log, seconds: float) -> Log:
+    if piece.t[-1] - piece.t[0] <= seconds:
+        return piece
+    n = int(np.searchsorted(piece.t, piece.t[0] + seconds))
+    channels = {name: values[:n] for name, values in piece.channels.items()}
+    return Log.of(piece.t[:n], channels, piece.units)
+
+
+def _prediction_error(
+    robot: Robot,
+    pieces: Sequence[Sequence[Log]],
+    settings: Preprocessing,
+    base: BaseParameters,
+    cutoff: float,
+) -> tuple[float, float]:
+    """Log squared error, by which cut-offs compare, and relative error; means over joints."""
+    chosen = replace(settings, cutoff=cutoff).settled(robot, cutoff)
+    moved = motions(robot, pieces, chosen)
+    problem = Regression.of(robot, moved, chosen, base)
+    theta = WLS(iterations=3).estimate(problem, Prior.of(problem)).solution.theta
+    error, signal = np.zeros((2, robot.n_joints))
+    for motion in moved:
+        stride = max(1, motion.t.size // _PREDICTED)
+        q, v, a, raw = (
+            np.ascontiguousarray(x[::stride])
+            for x in (motion.q, motion.v, motion.a, motion.tau_raw)
+        )
+        error += np.square(raw - inverse_dynamics(robot, q, v, a, theta=theta)).sum(axis=0)
+        signal += np.square(raw).sum(axis=0)
+    present = signal > 0.0
+    ratio: Array = error[present] / signal[present]
+    tiny = np.finfo(float).tiny
+    return float(np.log(ratio + tiny).mean()), float(np.sqrt(ratio).mean())
+
+
+@dataclass(frozen=True)
+class FrictionChoice:
+    """Which friction law predicts blocks best that the fit has not seen.
+
+    Attributes:
+        law: the chosen one.
+        tried: names of the laws, simple ones first.
+        errors: held-out mean squared error of each, in units of the noise's variance.
+    """
+
+    law: str
+    tried: tuple[str, ...]
+    errors: tuple[float, ...]
+
+
+RICHEST = "stribeck-offset"
+"""The law that contains all that are compared; its regressor is all they need."""
+
+_SIMPLER = ("coulomb", "offset", "stribeck", RICHEST)
+_WORTH = 0.01  # relative gain that a richer law must bring
+
+
+def choose_friction(problem: Regression) -> FrictionChoice:
+    """Compare friction laws on held-out blocks; the robot must have the richest one.
+
+    With Fs = Fc the Stribeck curve is Coulomb's, and without Fo there is no offset: simpler laws
+    are linear constraints on the richest one's coefficients.
+    """
+    sigma = WLS().estimate(problem, Prior.of(problem)).sigma
+    errors = {law: _held_out(problem, sigma, _constraint(problem, law)) for law in _SIMPLER}
+    best = _SIMPLER[0]
+    for law in _SIMPLER[1:]:
+        if errors[law] < (1.0 - _WORTH) * errors[best]:
+            best = law
+    return FrictionChoice(best, _SIMPLER, tuple(errors.values()))
+
+
+def _constraint(problem: Regression, law: str) -> Array:
+    """(b, c) basis of the base parameters that a simpler law allows."""
+    names = [problem.base.layout.names[k] for k in problem.base.independent]
+    place = {name: k for k, name in enumerate(names)}
+    Z = np.eye(problem.size)
+    kept = np.ones(problem.size, dtype=bool)
+    for name, k in place.items():
+        if name.startswith("Fo") and not law.endswith("offset"):
+            kept[k] = False
+        if name.startswith("Fs") and not law.startswith("stribeck"):
+            kept[k] = False
+            Z[k, place["Fc" + name[2:]]] = 1.0
+    return Z[:, kept]
+
+
+def _held_out(problem: Regression, sigma: Array, Z: Array) -> float:
+    """Mean squared error on folds left out in turn, with theta_base in the range of Z."""
+    total = rows = 0.0
+    for fold in range(FOLDS):
+        stack = problem.without(fold).stack(sigma)
+        theta = Z @ np.linalg.lstsq(stack.A @ Z, stack.z, rcond=1e-9)[0]
+        squares, count = problem.squares(theta, fold)
+        total += float((squares / sigma**2).sum())
+        rows += float(count.sum())
+    return total / max(rows, 1.0)

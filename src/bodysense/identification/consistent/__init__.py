@@ -1,0 +1,1 @@
+"""Identifiers whose links can always exist as bodies."""

@@ -1,0 +1,140 @@
+"""The examination: one check after the other, each handing on what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from bodysense.identification.doctor.channels import take_channels, unreadable_rows
+from bodysense.identification.doctor.diagnosis import SEVERITIES, Diagnosis, Finding
+from bodysense.identification.doctor.motion import moving_mask, rests, standstill
+from bodysense.identification.doctor.resolution import (
+    clipped_channels,
+    dead_channels,
+    quantised_channels,
+)
+from bodysense.identification.doctor.rows import garbage_rows, missing_values, spikes
+from bodysense.identification.doctor.samples import Mask, Outcome, Samples
+from bodysense.identification.doctor.timing import evenness, gaps, length, time_order
+from bodysense.identification.doctor.torque import torque_model
+from bodysense.identification.doctor.units import position_units, recorded_velocities
+from bodysense.robot.robot import Robot
+from bodysense.signals.log import Log
+from bodysense.signals.raw_log import RawLog
+
+Check = Callable[[Robot, Samples], Outcome]
+
+
+def joint_torques(robot: Robot, samples: Samples) -> Outcome:
+    """Turn drive signals into joint torques; the note about it was written with the channels."""
+    if not samples.current or not samples.n:
+        return Outcome(replace(samples, current=False), [])
+    tau = robot.actuators.drive_torques(samples.tau)
+    return Outcome(replace(samples, tau=tau, current=False), [])
+
+
+# In this order: what is no measurement goes first, then time is put in order, then channels are
+# looked at one by one, and only what is left is held against the robot.
+CHECKS: tuple[Check, ...] = (
+    garbage_rows,
+    time_order,
+    missing_values,
+    gaps,
+    spikes,
+    joint_torques,
+    evenness,
+    standstill,
+    dead_channels,
+    rests,
+    length,
+    clipped_channels,
+    quantised_channels,
+    position_units,
+    recorded_velocities,
+)
+# What makes a comparison with the robot's model pointless.
+_SPOILERS = frozenset(
+    {"degrees", "wrong-scale", "time-unit", "all-still", "too-short", "swapped-joints"}
+)
+
+
+def examine(robot: Robot, raw: RawLog) -> Diagnosis:
+    """Look for everything that can be wrong with a recording, and keep what is good of it.
+
+    Whatever the recording holds, the answer is a `Diagnosis`, never an exception.
+
+    Args:
+        robot: that was recorded; its limits, drives and model are what the recording is held
+            against. The model may be rough: only what is beyond any doubt is called an error.
+        raw: the recording as it was read.
+    """
+    n_samples = raw.t.size + len(raw.faults)
+    findings = unreadable_rows(raw)
+    samples: Samples | None
+    # Numbers near the end of the float range overflow in differences: that is garbage, which the
+    # checks tell by its not being finite.
+    with np.errstate(all="ignore"):
+        samples, found = take_channels(robot, raw)
+        findings += found
+        if samples is not None:
+            for check in CHECKS:
+                samples, found = check(robot, samples)
+                findings += found
+                # Whatever else takes time into account would only say so once more.
+                if not samples.n or any(finding.kind == "time-unit" for finding in found):
+                    break
+            if not any(f.severity == "error" and f.kind in _SPOILERS for f in findings):
+                samples, found = torque_model(robot, samples)
+                findings += found
+            if not samples.n and not any(f.severity == "error" for f in findings):
+                findings.append(_nothing_left(n_samples))
+        segments, moving = _segments(samples)
+        rate = _rate(samples)
+    order = {severity: k for k, severity in enumerate(SEVERITIES)}
+    return Diagnosis(
+        source=raw.source,
+        digest=raw.digest,
+        joint_names=robot.joint_names,
+        findings=tuple(sorted(findings, key=lambda finding: order[finding.severity])),
+        segments=segments,
+        moving=moving,
+        n_samples=n_samples,
+        rate=rate,
+    )
+
+
+def _rate(samples: Samples | None) -> float:
+    """Samples a second, on average within the pieces [Hz]."""
+    steps = samples.steps if samples is not None else np.zeros(0)
+    return float(1.0 / steps.mean()) if steps.size else float("nan")
+
+
+def _nothing_left(n_samples: int) -> Finding:
+    return Finding(
+        "too-short",
+        "error",
+        "t",
+        f"none of the {n_samples} samples can be used",
+        "check how the recording was made and read",
+    )
+
+
+def _segments(samples: Samples | None) -> tuple[tuple[Log, ...], tuple[Mask, ...]]:
+    if samples is None:
+        return (), ()
+    mask = moving_mask(samples)
+    logs, masks = [], []
+    for part in samples.slices():
+        if part.stop - part.start < 2:
+            continue
+        channels = {
+            f"{quantity}.{name}": values[part, j]
+            for quantity, values in samples.blocks
+            for j, name in enumerate(samples.joint_names)
+        }
+        logs.append(Log.of(samples.t[part], channels))
+        mask[part].flags.writeable = False
+        masks.append(mask[part])
+    return tuple(logs), tuple(masks)

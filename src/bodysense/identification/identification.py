@@ -1,0 +1,223 @@
+"""`Identification`: what an identifier found, how sure it is, and what it could not find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+
+from bodysense.errors import FileReadError
+from bodysense.files import read_result, write_result
+from bodysense.robot.base_parameters import BaseParameters
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array, read_only
+from bodysense.spatial.pseudo_inertia import Consistency, physical_consistency
+
+Label = Literal["identified", "driven by the prior", "not identifiable"]
+LABELS: tuple[Label, ...] = ("identified", "driven by the prior", "not identifiable")
+
+_IDENTIFIED = 0.9
+_SEEN = 0.01
+"""Resolutions from which a parameter counts as identified (its standard deviation is then a third of
+its plausible size, or less), and below which as not identifiable."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """How the numerics ended.
+
+    Attributes:
+        ok: whether the estimate can be used.
+        message: what happened, and what to do about it if something did.
+    """
+
+    ok: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One step of an iterative method: its cost and how far the parameters moved, relatively."""
+
+    cost: float
+    change: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Identification:
+    """The result of an identifier.
+
+    Attributes:
+        method: name of the identifier.
+        prior: the robot before.
+        base: its base parameters.
+        theta: (p,) all parameters: the data's where they speak, the prior's elsewhere.
+        covariance: (b, b) of the base parameters, from residuals that are correlated in time.
+        sigma: (p,) standard deviation of each parameter of theta, plausible sizes of the prior
+            included.
+        resolution: (p,) share of the data in each parameter: 1 the data decide, 0 the prior.
+        base_resolution: (b,) the same for the base parameters.
+        noise: (n_logs, n) standard deviation of each log's and joint's residual [N·m].
+        correlation_time: (n_logs,) how long residuals stay correlated [s].
+        status: how the numerics ended.
+        trace: the iterations, if there were any.
+        provenance: versions, configuration, seed, digests of the inputs.
+    """
+
+    method: str
+    prior: Robot
+    base: BaseParameters
+    theta: Array
+    covariance: Array
+    sigma: Array
+    resolution: Array
+    base_resolution: Array
+    noise: Array
+    correlation_time: Array
+    status: Status
+    trace: tuple[Iteration, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def theta_base(self) -> Array:
+        """(b,) base parameters."""
+        return read_only(self.base.to_base(self.theta))
+
+    @cached_property
+    def sigma_base(self) -> Array:
+        """(b,) standard deviations of the base parameters."""
+        return read_only(np.sqrt(np.diag(self.covariance)))
+
+    @cached_property
+    def robot(self) -> Robot:
+        """The identified robot."""
+        return self.prior.with_parameters(self.theta)
+
+    @cached_property
+    def labels(self) -> tuple[Label, ...]:
+        """Of each parameter of theta: identified, driven by the prior, or not identifiable."""
+        return tuple(_label(r) for r in self.resolution)
+
+    @cached_property
+    def base_labels(self) -> tuple[Label, ...]:
+        """Of each base parameter."""
+        return tuple(_label(r) for r in self.base_resolution)
+
+    @cached_property
+    def consistency(self) -> tuple[Consistency, ...]:
+        """Whether each link can exist as a body, with margins."""
+        layout = self.prior.layout
+        return tuple(
+            physical_consistency(self.theta[layout.link(k)]) for k in range(layout.n_links)
+        )
+
+    @property
+    def consistent(self) -> bool:
+        """Whether all links can exist as bodies and no drive parameter has an impossible sign."""
+        return all(c.consistent for c in self.consistency) and not self.impossible_drives
+
+    @cached_property
+    def impossible_drives(self) -> tuple[str, ...]:
+        """Drive parameters that are negative and must not be."""
+        names = self.prior.layout.names
+        return tuple(names[k] for k in positive_parameters(self.prior) if self.theta[k] < 0.0)
+
+    def interval(self, confidence: float = 1.96) -> tuple[Array, Array]:
+        """Lower and upper ends (b,) of the base parameters' intervals; 1.96 sigma: 95 %."""
+        reach = confidence * self.sigma_base
+        return self.theta_base - reach, self.theta_base + reach
+
+    def __repr__(self) -> str:
+        return f"<Identification: {self.summary()}>"
+
+    def summary(self) -> str:
+        """What was found, in a line."""
+        found = sum(label == "identified" for label in self.base_labels)
+        physical = "physically consistent" if self.consistent else "NOT physically consistent"
+        return (
+            f"{self.method} on {self.prior.name}: {found} of {self.base.size} base parameters "
+            f"identified, {physical}. {self.status.message}"
+        )
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write ``identification.npz`` and ``identification.json`` into a folder."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        about = {
+            "method": self.method,
+            "parameters": list(self.prior.layout.names),
+            "status": {"ok": self.status.ok, "message": self.status.message},
+            "trace": [{"cost": step.cost, "change": step.change} for step in self.trace],
+            "provenance": dict(self.provenance),
+            "summary": self.summary(),
+        }
+        write_result(folder, "identification", arrays, about)
+
+    @classmethod
+    def load(
+        cls, folder: str | PathLike[str], prior: Robot, base: BaseParameters | None = None
+    ) -> Identification:
+        """Read what `save` wrote, for the same robot with the same friction law.
+
+        Raises:
+            FileReadError: the files are damaged or belong to another robot.
+        """
+        from bodysense.robot.base_parameters import base_parameters
+
+        arrays, about = read_result(folder, "identification", _ARRAYS, _KEYS)
+        if tuple(about["parameters"]) != prior.layout.names:
+            raise FileReadError(
+                f"the identification in {folder} has other parameters than {prior.name!r}: load "
+                "the robot with the same friction law and actuators as before."
+            )
+        base = base if base is not None else base_parameters(prior)
+        p, b = prior.layout.size, base.size
+        shapes = {"covariance": (b, b), "base_resolution": (b,)}
+        for name in ("theta", "sigma", "resolution"):
+            shapes[name] = (p,)
+        if any(arrays[name].shape != shape for name, shape in shapes.items()):
+            raise FileReadError(
+                f"identification.npz and identification.json in {folder} do not belong together: "
+                "save the result again."
+            )
+        return cls(
+            method=str(about["method"]),
+            prior=prior,
+            base=base,
+            status=Status(bool(about["status"]["ok"]), str(about["status"]["message"])),
+            trace=tuple(Iteration(float(s["cost"]), float(s["change"])) for s in about["trace"]),
+            provenance=about["provenance"],
+            **{name: read_only(array) for name, array in arrays.items()},
+        )
+
+
+_ARRAYS = (
+    "theta",
+    "covariance",
+    "sigma",
+    "resolution",
+    "base_resolution",
+    "noise",
+    "correlation_time",
+)
+_KEYS = ("method", "parameters", "status", "trace", "provenance")
+_POSITIVE = ("Ia", "Iam", "Fv", "Fvm", "Fc", "Fcm", "Fs")
+
+
+def positive_parameters(robot: Robot) -> list[int]:
+    """Places in theta of drive parameters that cannot be negative: inertias and dissipation."""
+    layout = robot.layout
+    return [
+        k
+        for k in range(layout.rotor.start, layout.size)
+        if layout.names[k].rstrip("0123456789") in _POSITIVE
+    ]
+
+
+def _label(resolution: float) -> Label:
+    if resolution >= _IDENTIFIED:
+        return LABELS[0]
+    return LABELS[1] if resolution >= _SEEN else LABELS[2]

@@ -1,0 +1,1 @@
+"""Linear least squares in its variants: ordinary, weighted, robust, total, and with a prior."""

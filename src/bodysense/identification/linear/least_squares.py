@@ -1,0 +1,205 @@
+"""What all linear identifiers share: reduce, weigh, solve, judge.
+
+They differ in two things: in the weights of the rows (`weigh`) and in what they do with the reduced
+problem ‖A theta_base - z‖² (`solve`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bodysense.identification.identification import Identification, Iteration, Status
+from bodysense.identification.identifier import Identifier
+from bodysense.identification.prior import Prior
+from bodysense.identification.regression import Regression, Stack
+from bodysense.identification.uncertainty import base_uncertainty, full_uncertainty
+from bodysense.spatial.arrays import Array, read_only
+
+_SINGULAR = 1e-9
+"""Directions whose effect is this much smaller than the strongest one's are left to the prior."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a solver returns for a reduced problem.
+
+    Attributes:
+        theta: (p,) all parameters.
+        unseen: base parameters that the data do not reach.
+        failure: why there is no solution, with advice; empty if there is one.
+    """
+
+    theta: Array
+    unseen: tuple[str, ...] = ()
+    failure: str = ""
+
+
+Solver = Callable[[Stack], Solution]
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """Weighted rows and the solution they lead to.
+
+    Attributes:
+        sigma: (n_logs, n) standard deviations that rows are divided by.
+        solution: of the weighted problem.
+        stack: the weighted problem.
+        weights: (m, n) of each block, by which rows are multiplied; `None` for the blocks' own.
+        trace: the iterations.
+        converged: whether the iteration ended by itself.
+        bread: curvature of the cost at the solution, where it is not that of `stack`.
+    """
+
+    sigma: Array
+    solution: Solution
+    stack: Stack
+    weights: tuple[Array, ...] | None = None
+    trace: tuple[Iteration, ...] = ()
+    converged: bool = True
+    bread: Stack | None = None
+
+
+class LinearIdentifier(Identifier):
+    """Base of the linear identifiers."""
+
+    @property
+    def prior_spread(self) -> float:
+        """Standard deviation of the prior that is used, in parameter sizes; infinite for none."""
+        return np.inf
+
+    @abstractmethod
+    def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
+        """Choose weights and solve."""
+
+    def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
+        """Solve the reduced problem; by default unconstrained least squares."""
+        return least_squares(problem, prior, stack)
+
+    def estimate(self, problem: Regression, prior: Prior) -> Weighing:
+        """Weigh and solve, without asking how sure the result is."""
+        return self.weigh(problem, prior, lambda stack: self.solve(problem, prior, stack))
+
+    def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
+        """Identify; nothing here is random."""
+        prior = Prior.of(problem)
+        weighing = self.estimate(problem, prior)
+        solution, sigma = weighing.solution, weighing.sigma
+        theta_base = problem.base.to_base(solution.theta)
+        uncertainty = base_uncertainty(
+            problem,
+            prior,
+            theta_base,
+            sigma,
+            weighing.weights,
+            weighing.bread if weighing.bread is not None else weighing.stack,
+            spread=self.prior_spread,
+        )
+        spread, resolution, base_resolution = full_uncertainty(prior, uncertainty.by_data)
+        return Identification(
+            method=self.name,
+            prior=problem.robot,
+            base=problem.base,
+            theta=read_only(solution.theta),
+            covariance=read_only(uncertainty.covariance),
+            sigma=read_only(spread),
+            resolution=read_only(resolution),
+            base_resolution=read_only(base_resolution),
+            noise=read_only(noise_levels(problem, theta_base)),
+            correlation_time=read_only(uncertainty.correlation_time),
+            status=_status(weighing),
+            trace=weighing.trace,
+        )
+
+
+def least_squares(problem: Regression, prior: Prior, stack: Stack) -> Solution:
+    """Unconstrained: directions that the data do not reach keep the prior's value."""
+    d = prior.size_base
+    U, s, Vt = np.linalg.svd(stack.A * d)
+    strong = s > _SINGULAR * s[0] if s.size and s[0] > 0.0 else np.zeros(s.size, dtype=bool)
+    step = U.T @ (stack.z - stack.A @ prior.theta_base)
+    x = Vt[strong].T @ (step[strong] / s[strong])
+    unseen: tuple[str, ...] = ()
+    if not strong.all():
+        weight = (Vt[~strong] ** 2).sum(axis=0)
+        unseen = tuple(problem.base.names[k] for k in np.flatnonzero(weight > 0.1))
+    return Solution(prior.complete(prior.theta_base + d * x), unseen)
+
+
+def ordinary(problem: Regression, solve: Solver) -> Weighing:
+    """All rows alike; sigma is their common standard deviation."""
+    shape = (problem.n_logs, problem.n_joints)
+    stack = problem.stack(np.ones(shape))
+    sigma = np.sqrt(max(stack.rest, 0.0) / max(stack.rows - problem.size, 1))
+    level = np.full(shape, max(float(sigma), rounding_levels(problem).min()))
+    stack = problem.stack(level)
+    return Weighing(level, solve(stack), stack)
+
+
+def weighted(
+    problem: Regression, prior: Prior, solve: Solver, *, tolerance: float, most: int
+) -> Weighing:
+    """Rows divided by the standard deviation of their log's and joint's residuals, eq (17).
+
+    Eq (17) takes the residuals of ordinary least squares; here they are taken again from the
+    weighted estimate until they settle. The residuals are those of the unconstrained problem, so
+    that a constraint does not look like noise.
+    """
+    first = ordinary(problem, lambda stack: least_squares(problem, prior, stack))
+    theta_base, trace = problem.base.to_base(first.solution.theta), []
+    sigma, change = first.sigma, np.inf
+    for _ in range(most):
+        new = noise_levels(problem, theta_base)
+        change = float(np.abs(new / sigma - 1.0).max())
+        sigma = new
+        stack = problem.stack(sigma)
+        theta_base = problem.base.to_base(least_squares(problem, prior, stack).theta)
+        trace.append(Iteration(stack.rest, change))
+        if change < tolerance:
+            break
+    stack = problem.stack(sigma)
+    return Weighing(sigma, solve(stack), stack, trace=tuple(trace), converged=change < tolerance)
+
+
+def noise_levels(problem: Regression, theta_base: Array) -> Array:
+    """(n_logs, n) standard deviations of residuals, counting what the fit has used up."""
+    squares, rows = problem.squares(theta_base)
+    used = problem.size / max(float((rows > 0).sum()), 1.0)  # parameters a log and joint
+    freedom = np.maximum(rows - used, 0.1 * rows)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sigma = np.sqrt(squares / freedom)
+    floor = rounding_levels(problem)
+    return np.where(rows > 0, np.maximum(sigma, floor), 1.0)
+
+
+def rounding_levels(problem: Regression) -> Array:
+    """(n,) residuals that are rounding: noise-free data must not divide by zero."""
+    size = np.zeros(problem.n_joints)
+    for motion in problem.motions:
+        size = np.maximum(size, np.sqrt(np.mean(motion.tau**2, axis=0)))
+    return np.maximum(1e-11 * size, 1e-300)
+
+
+def _status(weighing: Weighing) -> Status:
+    solution = weighing.solution
+    if solution.failure:
+        return Status(False, solution.failure)
+    if solution.unseen:
+        return Status(
+            True,
+            f"The motion does not excite {len(solution.unseen)} combination(s), which keep the "
+            f"prior's value: {_some(solution.unseen)}. Move more joints, further and faster.",
+        )
+    if not weighing.converged:
+        return Status(
+            True, "The weights had not settled when the iteration ended; more data would help."
+        )
+    return Status(True, "Solved.")
+
+
+def _some(names: tuple[str, ...], most: int = 4) -> str:
+    return "; ".join(names[:most]) + ("; …" if len(names) > most else "")

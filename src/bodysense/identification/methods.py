@@ -1,0 +1,34 @@
+"""The identifiers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from bodysense.errors import unknown_name
+from bodysense.identification.consistent.pc_irls import ConsistentIRLS
+from bodysense.identification.consistent.pc_ols import ConsistentOLS
+from bodysense.identification.consistent.pc_wls import ConsistentWLS
+from bodysense.identification.identifier import Identifier
+from bodysense.identification.linear.irls import IRLS
+from bodysense.identification.linear.ols import OLS
+from bodysense.identification.linear.ridge import Ridge
+from bodysense.identification.linear.tls import TLS
+from bodysense.identification.linear.wls import WLS
+
+IDENTIFIERS: Mapping[str, type[Identifier]] = MappingProxyType(
+    {
+        method.name: method
+        for method in (OLS, WLS, IRLS, TLS, Ridge, ConsistentOLS, ConsistentWLS, ConsistentIRLS)
+    }
+)
+"""Every identifier by the name that the command line knows it by."""
+
+DEFAULT = ConsistentWLS.name
+
+
+def identifier(name: str = DEFAULT) -> Identifier:
+    """The identifier of that name, with its default settings."""
+    if name not in IDENTIFIERS:
+        raise unknown_name("method", name, IDENTIFIERS)
+    return IDENTIFIERS[name]()

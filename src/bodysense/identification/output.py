@@ -1,0 +1,133 @@
+"""The files of an identification: the robot, its parameters, the scores and how to do it again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bodysense.errors import BodysenseError
+from bodysense.files import write_atomically
+from bodysense.identification.identification import Identification
+from bodysense.identification.run import IdentificationRun
+from bodysense.robot.mjcf_writer import write_mjcf
+from bodysense.robot.sidecar_writer import write_actuators
+from bodysense.robot.urdf_writer import write_urdf
+
+PARAMETER_COLUMNS = (
+    "kind",
+    "name",
+    "description",
+    "value",
+    "sigma",
+    "lower_95",
+    "upper_95",
+    "prior",
+    "resolution",
+    "label",
+)
+
+
+def write_run(
+    folder: str | PathLike[str], run: IdentificationRun, configuration: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Write everything but the report into an existing folder.
+
+    Args:
+        folder: where to.
+        run: what `identify` returned.
+        configuration: what `bodysense identify --config` needs to do it again.
+
+    Returns:
+        Notes on files that could not be written, e.g. because a link is not physical.
+    """
+    target, robot = Path(folder), run.robot
+    notes = []
+    for name, write in (
+        ("identified.urdf", write_urdf),
+        ("identified.xml", write_mjcf),
+        ("identified.actuators.yaml", write_actuators),
+    ):
+        try:
+            write(robot, target / name)
+        except BodysenseError as error:
+            notes.append(f"{name} is not written: {error}")
+    write_atomically(target / "parameters.csv", parameter_table(run.identification))
+    write_atomically(target / "scores.json", json.dumps(scores(run), indent=2, allow_nan=False))
+    text = yaml.safe_dump(dict(configuration), sort_keys=False, allow_unicode=True)
+    write_atomically(
+        target / "config.yaml",
+        f"# Do it again: bodysense identify --config config.yaml -o ANOTHER_FOLDER\n{text}",
+    )
+    run.identification.save(target)
+    return tuple(notes)
+
+
+def scores(run: IdentificationRun) -> dict[str, Any]:
+    """Verdict and scores, ready for JSON."""
+    return {
+        "verdict": {
+            "grade": run.verdict.grade,
+            "summary": run.verdict.summary,
+            "advice": list(run.verdict.advice),
+        },
+        "joints": list(run.problem.robot.joint_names),
+        "method": run.identification.method,
+        "friction": run.problem.robot.friction.model.name,
+        "cutoff_hz": run.settings.cutoff,
+        "consistent": run.identification.consistent,
+        "identified": {
+            "base": run.identification.base_labels.count("identified"),
+            "of": run.identification.base.size,
+        },
+        "data": [data.to_dict() for data in run.scores],
+        "notes": "relative errors and d_tau are fractions, not per cent",
+    }
+
+
+def parameter_table(identification: Identification) -> str:
+    """All parameters as CSV: base parameters first, then the standard ones they stand for."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(PARAMETER_COLUMNS)
+    writer.writerows(_base_rows(identification))
+    writer.writerows(_standard_rows(identification))
+    return text.getvalue()
+
+
+def _base_rows(found: Identification) -> Iterator[tuple[object, ...]]:
+    layout, base = found.prior.layout, found.base
+    prior = base.to_base(found.prior.theta)
+    for k, place in enumerate(base.independent):
+        yield (
+            "base",
+            base.names[k],
+            layout.describe(layout.names[place]),
+            *_numbers(found.theta_base[k], found.sigma_base[k], prior[k]),
+            float(found.base_resolution[k]),
+            found.base_labels[k],
+        )
+
+
+def _standard_rows(found: Identification) -> Iterator[tuple[object, ...]]:
+    layout = found.prior.layout
+    for k, name in enumerate(layout.names):
+        yield (
+            "standard",
+            name,
+            layout.describe(name),
+            *_numbers(found.theta[k], found.sigma[k], found.prior.theta[k]),
+            float(found.resolution[k]),
+            found.labels[k],
+        )
+
+
+def _numbers(value: float, sigma: float, prior: float) -> tuple[float, ...]:
+    reach = 1.96 * float(sigma)
+    return float(value), float(sigma), float(value) - reach, float(value) + reach, float(prior)

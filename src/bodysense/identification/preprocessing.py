@@ -1,0 +1,173 @@
+"""From a clean log to the motion that regressors need: q, v, a and torques on an even grid.
+
+Two low-pass filters are at work, both without phase:
+
+- Positions and torques pass a Butterworth filter with the same `cutoff` before positions are
+  differentiated: differentiation would drown the signal in noise otherwise.
+- Regressor and torques pass one more, narrower filter (`band`) together, and are decimated to what
+  it leaves: the *parallel* filter of thesis section 5.2.3. The regressor is not linear in the
+  motion (think of sign(v)), so that filtering positions and torques alone would leave them a
+  different history, and bias the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bodysense.errors import MismatchError, ShapeError
+from bodysense.robot.robot import Robot
+from bodysense.signals.filtering import differentiate, lowpass
+from bodysense.signals.log import Log
+from bodysense.signals.resampling import resample
+from bodysense.spatial.arrays import Array
+
+BAND_BELOW = 1.25
+"""The parallel filter's cut-off is this many times below that of the positions: what the first
+filter lets through in part, the second takes out."""
+
+STILL_SPEED = 0.02
+"""rad/s (or m/s): below it a joint counts as standing."""
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How logs are filtered; `None` means chosen from the data (see `choose_cutoff`).
+
+    Attributes:
+        cutoff: of positions and torques before differentiation [Hz].
+        order: of the Butterworth filter in one direction.
+        band: cut-off of the parallel filter of regressor and torques [Hz]; by default the cut-off
+            divided by 1.25.
+        accuracy: order of the central differences.
+        border: seconds cut off at each end, where filters have no past or future; by default one
+            period of the cut-off.
+        still_speed: rows of joints slower than this are left out of the fit [rad/s or m/s]: a
+            standing joint holds with any friction up to Fc. By default 0.02 where the friction
+            law jumps at zero speed, and 0, which keeps every row, where it is smooth.
+        decimate: whether the parallel filter is used; without it every sample counts.
+    """
+
+    cutoff: float | None = None
+    order: int = 4
+    band: float | None = None
+    accuracy: int = 4
+    border: float | None = None
+    still_speed: float | None = None
+    decimate: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("cutoff", "band"):
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value > 0.0):
+                raise ShapeError(f"{name} is {value:g}: give a positive frequency in Hz.")
+        for name in ("border", "still_speed"):
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value >= 0.0):
+                raise ShapeError(f"{name} is {value:g}: give zero or a positive number.")
+        if self.order < 1:
+            raise ShapeError(f"order is {self.order}: give a whole number from 1.")
+
+    def settled(self, robot: Robot, cutoff: float) -> Preprocessing:
+        """The same with every choice made."""
+        cutoff = self.cutoff if self.cutoff is not None else cutoff
+        still = self.still_speed
+        if still is None:
+            model, shape = robot.friction.model, robot.friction.shape
+            smooth = "width" in model.shape and bool((shape[:, 0] > 0.0).all())
+            jumps = "Fc" in model.terms and not smooth
+            still = STILL_SPEED if jumps else 0.0
+        return replace(
+            self,
+            cutoff=cutoff,
+            band=self.band if self.band is not None else cutoff / BAND_BELOW,
+            border=self.border if self.border is not None else 1.0 / cutoff,
+            still_speed=still,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """A piece of a log on an even grid.
+
+    Attributes:
+        t: (n_t,) times [s].
+        q: (n_t, n) positions, filtered.
+        v: (n_t, n) velocities.
+        a: (n_t, n) accelerations.
+        tau: (n_t, n) torques, filtered like the positions.
+        tau_raw: (n_t, n) torques as recorded.
+        rate: samples per second [Hz].
+        log: which log it is a piece of, counted from 0.
+    """
+
+    t: Array
+    q: Array
+    v: Array
+    a: Array
+    tau: Array
+    tau_raw: Array
+    rate: float
+    log: int = 0
+
+
+def motions(
+    robot: Robot, pieces: Sequence[Sequence[Log]], settings: Preprocessing
+) -> tuple[Motion, ...]:
+    """Resample, filter, differentiate and cut the pieces of all logs.
+
+    Args:
+        robot: whose joints the logs must have.
+        pieces: for each log its clean pieces.
+        settings: with all choices made.
+
+    Raises:
+        MismatchError: nothing is left after the borders are cut.
+    """
+    require_fixed(robot)
+    made = tuple(
+        motion
+        for number, log in enumerate(pieces)
+        for piece in log
+        if (motion := _motion(robot, piece, number, settings)) is not None
+    )
+    if not made:
+        raise MismatchError(
+            "no piece of the log is longer than its borders: record for longer, or raise the "
+            "cut-off, which shortens them."
+        )
+    return made
+
+
+def require_fixed(robot: Robot) -> None:
+    """Raise unless the base stands: logs do not tell how a floating one moves."""
+    if robot.floating_base or robot.n_joints == 0:
+        raise MismatchError(
+            f"{robot.name!r} {'floats' if robot.floating_base else 'has no joints'}: joint logs "
+            "identify fixed-base robots with joints. Load it with floating_base=False (--fixed) "
+            "if its base stood still."
+        )
+
+
+def _motion(robot: Robot, piece: Log, number: int, settings: Preprocessing) -> Motion | None:
+    cutoff, border = settings.cutoff, settings.border
+    if cutoff is None or border is None:
+        raise ShapeError("the preprocessing is not settled: call settled(robot, cutoff) first.")
+    if piece.t.size < 8:
+        return None
+    log, rate = resample(piece)
+    names = robot.joint_names
+    q, tau_raw = log.joints("q", names), log.joints("tau", names)
+    limit = min(cutoff, 0.45 * rate)
+    q = lowpass(q, rate, limit, order=settings.order)
+    tau = lowpass(tau_raw, rate, limit, order=settings.order)
+    v = differentiate(q, rate, accuracy=settings.accuracy)
+    a = differentiate(v, rate, accuracy=settings.accuracy)
+    cut = int(np.ceil(border * rate))
+    kept = slice(cut, q.shape[0] - cut)
+    if q.shape[0] - 2 * cut < 8:
+        return None
+    q, v, a, tau, tau_raw = (np.ascontiguousarray(x[kept]) for x in (q, v, a, tau, tau_raw))
+    return Motion(log.t[kept], q, v, a, tau, tau_raw, rate, number)

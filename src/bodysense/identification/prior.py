@@ -1,0 +1,125 @@
+"""What is known before any data: the parameters of the robot's file, and how far they may be off.
+
+A file seldom says how sure it is. So each parameter gets a plausible size, by which it may well be
+off: a link's own mass, mass times length, and mass times length squared for its ten inertial
+parameters; for drives what would by itself explain the torque that was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import qr
+
+from bodysense.identification.preprocessing import Motion
+from bodysense.identification.regression import Regression
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+
+_SMALLEST_MASS = (
+    0.01  # of the robot's: links of negligible mass in the file may turn out to have some
+)
+_SMALLEST_LENGTH = 0.1  # of the longest link's radius of gyration
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """The parameters before the data, and their plausible sizes.
+
+    Attributes:
+        theta: (p,) values.
+        size: (p,) by how much each may well be off, all positive.
+        mapping: (b, p) of base parameters.
+        link_mass: (n_links,) plausible mass of each link [kg].
+        link_length: (n_links,) plausible radius of gyration about the link's origin [m].
+    """
+
+    theta: Array
+    size: Array
+    mapping: Array
+    link_mass: Array
+    link_length: Array
+
+    @classmethod
+    def of(cls, problem: Regression) -> Prior:
+        """The prior of a regression's robot."""
+        mass, length = _links(problem.robot)
+        layout = problem.robot.layout
+        size = np.empty(layout.size)
+        for k in range(layout.n_links):
+            powers = np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])
+            size[layout.link(k)] = mass[k] * length[k] ** powers
+        tau, v, a = _sizes(problem.motions, problem.n_joints)
+        for prefix in ("Ia", *layout.friction_terms):
+            size[layout.places(prefix)] = _drive_size(prefix, tau, v, a)
+        for k, (prefix, motor) in zip(_places(layout.coupling), layout.coupled, strict=True):
+            size[k] = _drive_size(prefix, tau, v, a)[motor]
+        return cls(problem.robot.theta, size, problem.base.mapping, mass, length)
+
+    @cached_property
+    def theta_base(self) -> Array:
+        """(b,) base parameters before the data."""
+        base: Array = self.mapping @ self.theta
+        return base
+
+    @cached_property
+    def size_base(self) -> Array:
+        """(b,) plausible sizes of the base parameters."""
+        size: Array = np.sqrt(((self.mapping * self.size) ** 2).sum(axis=1))
+        return size
+
+    @cached_property
+    def base_factor(self) -> Array:
+        """(b, b) L with L Lᵀ the covariance of the base parameters before the data."""
+        scaled = self.mapping * self.size
+        # By a triangle of the transpose: the product itself would lose half of the digits.
+        R = qr(scaled.T, mode="r")[0][: scaled.shape[0]]
+        return np.ascontiguousarray(R.T, dtype=np.float64)
+
+    @cached_property
+    def _back(self) -> Array:
+        """(p, b) matrix: the likeliest change of theta behind a change of theta_base."""
+        scaled = self.mapping * self.size**2
+        back = np.linalg.solve(scaled @ self.mapping.T, scaled).T
+        return np.ascontiguousarray(back, dtype=np.float64)
+
+    def complete(self, theta_base: Array) -> Array:
+        """(p,) theta with these base parameters that is closest to the prior, measured in sizes."""
+        theta: Array = self.theta + self._back @ (theta_base - self.theta_base)
+        return theta
+
+
+def _drive_size(prefix: str, tau: Array, v: Array, a: Array) -> Array:
+    """(n,) sizes of a drive's coefficients that would explain all of its joint's torque."""
+    if prefix in ("Ia", "Iam"):
+        return tau / a
+    return tau / v if prefix in ("Fv", "Fvm") else tau
+
+
+def _places(where: slice) -> range:
+    return range(where.start, where.stop)
+
+
+def _links(robot: Robot) -> tuple[Array, Array]:
+    """Plausible mass [kg] and radius of gyration about the origin [m] of each link."""
+    pi = np.array([robot.pi(k) for k in range(robot.layout.n_links)])
+    total = np.abs(pi[:, 0]).sum()
+    mass = np.maximum(np.abs(pi[:, 0]), _SMALLEST_MASS * total if total > 0.0 else 1.0)
+    # Half the trace of the inertia is the mass times the squared radius of gyration.
+    length = np.sqrt(np.abs(pi[:, [4, 6, 9]].sum(axis=1)) / 2.0 / mass)
+    longest = float(length.max())
+    return mass, np.maximum(length, _SMALLEST_LENGTH * longest if longest > 0.0 else 0.1)
+
+
+def _sizes(motions: Sequence[Motion], n: int) -> tuple[Array, Array, Array]:
+    """Root mean squares (n,) of torque, velocity and acceleration; 1 where a joint never moves."""
+
+    def rms(name: str) -> Array:
+        squares = sum((np.square(getattr(m, name)).sum(axis=0) for m in motions), np.zeros(n))
+        size: Array = np.sqrt(squares / sum(m.t.size for m in motions))
+        return np.where(size > 0.0, size, 1.0)
+
+    return rms("tau"), rms("v"), rms("a")

@@ -1,0 +1,387 @@
+"""`Regression`: what every linear identifier eats.
+
+    y = Y theta_base + noise,        row by row: one row a joint and sample
+
+The stacked regressor of a long log does not fit into memory, and its normal equations lose half of
+the digits. So rows are made in blocks, and each block is folded into a triangular factor,
+
+    Qᵀ [Y y] = R,        ‖Y theta - y‖ = ‖R (theta, -1)‖      for every theta,
+
+one for each log, fold and joint. Whatever weights a method gives to logs and joints, and whichever
+folds it leaves out, its least-squares problem is a stack of such factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import qr
+
+from bodysense.errors import MismatchError, ShapeError
+from bodysense.identification.preprocessing import Motion, Preprocessing, require_fixed
+from bodysense.robot.base_parameters import BaseParameters, base_parameters
+from bodysense.robot.regressors import regressor_pattern, torque_regressor
+from bodysense.robot.robot import Robot
+from bodysense.signals.filtering import decimate, fir_lowpass
+from bodysense.spatial.arrays import Array, as_array
+
+FOLDS = 3
+_BLOCKS_A_FOLD = 6
+_SHORTEST_BLOCK = 0.5  # s
+
+_BLOCK_BYTES = 32e6
+_KEEP_BYTES = 256e6
+_OVERSAMPLING = 12.0  # times the cut-off: where regressors are computed
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive rows of one log.
+
+    Attributes:
+        log: which log, counted from 0.
+        piece: which motion; rows of different pieces do not follow each other.
+        t: (m,) times [s].
+        Y: (m, n, b) regressor.
+        y: (m, n) torques.
+        use: (m, n) 1 for rows that count, 0 for those of standing joints.
+        fold: (m,) held-out fold of each sample.
+    """
+
+    log: int
+    piece: int
+    t: Array
+    Y: Array
+    y: Array
+    use: Array
+    fold: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """[Y y] of one log, fold and joint, as a triangle over the columns that the joint sees.
+
+    Attributes:
+        columns: (c,) places in theta_base.
+        R: (≤ c + 1, c + 1) upper triangle; the last column belongs to y.
+        rows: how many rows it stands for.
+    """
+
+    columns: NDArray[np.int64]
+    R: Array
+    rows: int
+
+    def squares(self, theta_base: Array) -> float:
+        """Sum of squared residuals of these rows."""
+        solution = np.append(theta_base[self.columns], -1.0)
+        return float(np.sum((self.R @ solution) ** 2))
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """A weighted least-squares problem, reduced: minimise ‖A theta_base - z‖² + rest.
+
+    Attributes:
+        A: (b, b) upper triangle.
+        z: (b,).
+        rest: what no theta can explain.
+        rows: number of rows behind it.
+    """
+
+    A: Array
+    z: Array
+    rest: float
+    rows: int
+
+
+class _Kept:
+    """What has been computed already, shared by a problem and those with a fold left out."""
+
+    def __init__(self) -> None:
+        self.blocks: tuple[Block, ...] | None = None
+        self.factors: dict[tuple[int, int, int], Factor] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Torques as a linear function of base parameters, from one or more logs.
+
+    Build one with `Regression.of` (from motions) or `Regression.from_samples` (from arrays).
+
+    Attributes:
+        robot: the prior: geometry, friction law and the parameters known before.
+        base: its base parameters.
+        motions: pieces of logs.
+        settings: how they are filtered, with all choices made.
+        n_logs: number of logs.
+        held_out: fold whose rows do not count, if any; see `without`.
+    """
+
+    robot: Robot
+    base: BaseParameters
+    motions: tuple[Motion, ...]
+    settings: Preprocessing
+    n_logs: int
+    held_out: int | None = None
+    _kept: _Kept = field(default_factory=_Kept, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        robot: Robot,
+        motions: Sequence[Motion],
+        settings: Preprocessing,
+        base: BaseParameters | None = None,
+    ) -> Regression:
+        """Set the problem up; nothing is computed before it is asked for.
+
+        Raises:
+            MismatchError: fewer rows than unknowns.
+        """
+        require_fixed(robot)
+        if base is None:
+            base = base_parameters(robot)
+        n_logs = 1 + max((motion.log for motion in motions), default=-1)
+        problem = cls(robot, base, tuple(motions), settings, n_logs)
+        n_rows = problem.n_samples * robot.n_joints
+        if n_rows < base.size:
+            raise MismatchError(
+                f"{n_rows} rows for {base.size} unknowns: record for longer, raise the cut-off, or "
+                "switch the decimation off."
+            )
+        return problem
+
+    @classmethod
+    def from_samples(
+        cls,
+        robot: Robot,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        tau: ArrayLike,
+        *,
+        rate: float = 1.0,
+        base: BaseParameters | None = None,
+        still_speed: float = 0.0,
+    ) -> Regression:
+        """From samples that need no filtering, such as simulated ones; all rows count.
+
+        Args:
+            robot: the prior.
+            q: (n_t, n) positions.
+            v: (n_t, n) velocities.
+            a: (n_t, n) accelerations.
+            tau: (n_t, n) torques.
+            rate: samples per second, which decides what held-out blocks are.
+            base: base parameters, if known.
+            still_speed: rows of slower joints are left out.
+        """
+        positions = as_array(q, (None, robot.nq), "q")
+        n_t, n = positions.shape[0], robot.n_joints
+        velocities, accelerations, torques = (
+            as_array(x, (n_t, n), name) for x, name in ((v, "v"), (a, "a"), (tau, "tau"))
+        )
+        motion = Motion(
+            np.arange(n_t) / rate, positions, velocities, accelerations, torques, torques, rate
+        )
+        settings = Preprocessing(
+            cutoff=rate, band=rate, border=0.0, still_speed=still_speed, decimate=False
+        )
+        return cls.of(robot, (motion,), settings, base)
+
+    @property
+    def n_joints(self) -> int:
+        """Number of joints n."""
+        return self.robot.n_joints
+
+    @property
+    def size(self) -> int:
+        """Number of base parameters b."""
+        return self.base.size
+
+    @cached_property
+    def n_samples(self) -> int:
+        """Number of samples, each with a row a joint, standing ones included."""
+        return sum(_Plan.of(motion, self.settings).n_out for motion in self.motions)
+
+    @cached_property
+    def columns(self) -> tuple[NDArray[np.int64], ...]:
+        """For each joint the places in theta_base that its torque can depend on."""
+        pattern = regressor_pattern(self.robot)[:, self.base.independent]
+        return tuple(np.flatnonzero(row) for row in pattern)
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows, block by block, in the order of time. Small problems are kept in memory."""
+        for block in self._all_blocks():
+            if self.held_out is None:
+                yield block
+            else:
+                rest = (block.fold != self.held_out).astype(np.float64)
+                yield replace(block, use=block.use * rest[:, None])
+
+    def without(self, fold: int) -> Regression:
+        """The same problem with one fold left out; what was computed is shared."""
+        return replace(self, held_out=fold)
+
+    def _all_blocks(self) -> Iterator[Block]:
+        if self._kept.blocks is not None:
+            yield from self._kept.blocks
+            return
+        keep = self.n_samples * self.n_joints * (self.size + 3) * 8.0 < _KEEP_BYTES
+        made: list[Block] = []
+        for piece, motion in enumerate(self.motions):
+            for block in self._make(piece, motion):
+                if keep:
+                    made.append(block)
+                yield block
+        if keep:
+            self._kept.blocks = tuple(made)
+
+    def _make(self, piece: int, motion: Motion) -> Iterator[Block]:
+        plan = _Plan.of(motion, self.settings)
+        n, b, taps = self.n_joints, self.size, plan.taps
+        q, v, a, tau = (x[:: plan.stride] for x in (motion.q, motion.v, motion.a, motion.tau))
+        t = motion.t[:: plan.stride]
+        still = self.settings.still_speed or 0.0
+        middle = (taps.size - 1) // 2
+        in_block = max(1, int(_BLOCK_BYTES / (8.0 * n * b)) // plan.step)
+        spread = np.abs(taps) / np.abs(taps).sum()
+        buffer = np.empty(((in_block - 1) * plan.step + taps.size, n, b))
+        folds = fold_of(motion.t)
+        for first in range(0, plan.n_out, in_block):
+            m = min(in_block, plan.n_out - first)
+            start = first * plan.step
+            piece_ = slice(start, start + (m - 1) * plan.step + taps.size)
+            Y = torque_regressor(
+                self.robot,
+                np.ascontiguousarray(q[piece_]),
+                np.ascontiguousarray(v[piece_]),
+                np.ascontiguousarray(a[piece_]),
+                columns=self.base.independent,
+                out=buffer[: piece_.stop - piece_.start],
+            )
+            y, use = tau[piece_], np.ones((m, n))
+            if still > 0.0:
+                slow = (np.abs(v[piece_]) < still).astype(np.float64)
+                # A row counts when next to nothing of its filter's window is standstill.
+                use = (decimate(slow, spread, plan.step) < 0.005).astype(np.float64)
+            if taps.size > 1:
+                Y, y = decimate(Y, taps, plan.step), decimate(y, taps, plan.step)
+            else:
+                Y, y = Y.copy(), np.array(y)
+            at = start + middle + plan.step * np.arange(m)
+            yield Block(motion.log, piece, t[at], Y, y, use, folds[at * plan.stride])
+
+    @cached_property
+    def factors(self) -> dict[tuple[int, int, int], Factor]:
+        """Triangular factors by (log, fold, joint), all rows with weight one."""
+        if self._kept.factors is None:
+            self._kept.factors = replace(self, held_out=None).weighted_factors(None)
+        return {key: f for key, f in self._kept.factors.items() if key[1] != self.held_out}
+
+    def weighted_factors(
+        self, weights: Sequence[Array] | None
+    ) -> dict[tuple[int, int, int], Factor]:
+        """Triangular factors where each row is multiplied by a weight (m, n), block by block."""
+        R: dict[tuple[int, int, int], Array] = {}
+        rows: dict[tuple[int, int, int], int] = {}
+        for k, block in enumerate(self.blocks()):
+            weight = block.use if weights is None else weights[k]
+            for fold in np.unique(block.fold):
+                inside = block.fold == fold
+                for j, columns in enumerate(self.columns):
+                    use = inside & (weight[:, j] > 0.0)
+                    m = int(use.sum())
+                    if m == 0:
+                        continue
+                    new = np.empty((m, columns.size + 1))
+                    new[:, :-1] = block.Y[use, j][:, columns]
+                    new[:, -1] = block.y[use, j]
+                    new *= weight[use, j][:, None]
+                    key = (block.log, int(fold), j)
+                    R[key] = triangle(np.vstack([R[key], new]) if key in R else new)
+                    rows[key] = rows.get(key, 0) + m
+        return {key: Factor(self.columns[key[2]], R[key], rows[key]) for key in sorted(R)}
+
+    def stack(
+        self,
+        sigma: Array,
+        *,
+        factors: dict[tuple[int, int, int], Factor] | None = None,
+    ) -> Stack:
+        """The least-squares problem with rows divided by sigma (n_logs, n).
+
+        Args:
+            sigma: standard deviation of the noise of each log and joint.
+            factors: of weighted rows; the unweighted ones if not given.
+        """
+        chosen = self.factors if factors is None else factors
+        b = self.size
+        rows = sum(f.rows for f in chosen.values())
+        tall = np.zeros((sum(f.R.shape[0] for f in chosen.values()), b + 1))
+        at = 0
+        for (log, _, joint), f in chosen.items():
+            part = tall[at : at + f.R.shape[0]]
+            part[:, f.columns] = f.R[:, :-1] / sigma[log, joint]
+            part[:, -1] = f.R[:, -1] / sigma[log, joint]
+            at += f.R.shape[0]
+        R = np.zeros((b + 1, b + 1))
+        made = triangle(tall)
+        R[: made.shape[0]] = made
+        return Stack(R[:b, :b], R[:b, b], float(R[b, b] ** 2), rows)
+
+    def squares(self, theta_base: Array, fold: int | None = None) -> tuple[Array, Array]:
+        """Sums of squared residuals and numbers of rows, both (n_logs, n), of all folds or one."""
+        squares, rows = np.zeros((2, self.n_logs, self.n_joints))
+        for (log, at, joint), factor in self.factors.items():
+            if fold is None or at == fold:
+                squares[log, joint] += factor.squares(theta_base)
+                rows[log, joint] += factor.rows
+        return squares, rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """How a motion becomes rows: every `stride`-th sample, filtered by `taps`, every `step`-th."""
+
+    stride: int
+    step: int
+    taps: Array
+    n_out: int
+
+    @classmethod
+    def of(cls, motion: Motion, settings: Preprocessing) -> _Plan:
+        cutoff, band = settings.cutoff, settings.band
+        if cutoff is None or band is None:
+            raise ShapeError("the preprocessing is not settled: call settled(robot, cutoff) first.")
+        n_t = motion.t.size
+        if not settings.decimate:
+            return cls(1, 1, np.ones(1), n_t)
+        # Beyond some times the cut-off, samples repeat each other.
+        stride = max(1, int(motion.rate / (_OVERSAMPLING * cutoff)))
+        rate = motion.rate / stride
+        n_t = -(-n_t // stride)
+        band = min(band, 0.4 * rate)
+        taps = fir_lowpass(rate, band)
+        step = max(1, int(rate / (2.5 * band)))
+        if n_t < taps.size + 4 * step:  # too short for the filter: all samples count as they are
+            return cls(stride, 1, np.ones(1), n_t)
+        return cls(stride, step, taps, (n_t - taps.size) // step + 1)
+
+
+def fold_of(t: Array) -> NDArray[np.int64]:
+    """(n_t,) fold of each time: blocks of at least half a second, dealt out in turn."""
+    span = float(t[-1] - t[0]) if t.size else 0.0
+    block = max(_SHORTEST_BLOCK, span / (FOLDS * _BLOCKS_A_FOLD))
+    folds: NDArray[np.int64] = ((t - t[0]) / block + 1e-9).astype(np.int64) % FOLDS
+    return folds
+
+
+def triangle(tall: Array) -> Array:
+    """The triangular factor of a tall matrix, (min(rows, columns), columns)."""
+    R = qr(tall, mode="r", overwrite_a=True, check_finite=False)[0]
+    return np.ascontiguousarray(R[: min(tall.shape)], dtype=np.float64)

@@ -1,0 +1,275 @@
+"""From robot and logs to an identified robot in one call: `identify`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from bodysense.errors import UnusableLogError, unknown_name
+from bodysense.identification.choices import (
+    RICHEST,
+    STRIBECK_SPEED,
+    WIDTH,
+    CutoffChoice,
+    FrictionChoice,
+    choose_cutoff,
+    choose_friction,
+)
+from bodysense.identification.doctor.diagnosis import Diagnosis
+from bodysense.identification.doctor.examine import examine
+from bodysense.identification.identification import Identification
+from bodysense.identification.identifier import Identifier
+from bodysense.identification.methods import DEFAULT, identifier
+from bodysense.identification.preprocessing import Preprocessing, motions, require_fixed
+from bodysense.identification.provenance import robot_origin, versions
+from bodysense.identification.regression import FOLDS, Regression, fold_of
+from bodysense.identification.scores import DataScores, Prediction, predict, score
+from bodysense.identification.verdict import Verdict, judge
+from bodysense.robot.base_parameters import base_parameters
+from bodysense.robot.robot import Robot
+from bodysense.signals.log import Log
+from bodysense.signals.raw_log import RawLog
+from bodysense.spatial.arrays import Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IdentificationRun:
+    """Everything that one call of `identify` led to.
+
+    Attributes:
+        identification: the result; `.robot` is the identified robot.
+        diagnoses: of the logs, in their order.
+        validation: diagnoses of the validation logs.
+        problem: the regression that was solved.
+        cutoff: how the cut-off was chosen; `None` if it was given.
+        friction: how the friction law was chosen; `None` if it was given.
+        scores: on the training data, on blocks left out in turn, and on each validation log.
+        predictions: torques behind the scores, piece by piece.
+        verdict: what to think of it.
+    """
+
+    identification: Identification
+    diagnoses: tuple[Diagnosis, ...]
+    validation: tuple[Diagnosis, ...]
+    problem: Regression
+    cutoff: CutoffChoice | None
+    friction: FrictionChoice | None
+    scores: tuple[DataScores, ...]
+    predictions: tuple[Prediction, ...]
+    verdict: Verdict
+
+    @property
+    def robot(self) -> Robot:
+        """The identified robot."""
+        return self.identification.robot
+
+    @property
+    def settings(self) -> Preprocessing:
+        """How the logs were filtered, with all choices made."""
+        return self.problem.settings
+
+    def __repr__(self) -> str:
+        return f"<IdentificationRun: {self.summary()}>"
+
+    def summary(self) -> str:
+        """The result and the verdict, in words."""
+        return f"{self.identification.summary()} {self.verdict}"
+
+
+def identify(
+    robot: Robot,
+    logs: Sequence[Log | RawLog],
+    *,
+    method: str | Identifier = DEFAULT,
+    validate: Sequence[Log | RawLog] = (),
+    preprocessing: Preprocessing | None = None,
+    friction: Literal["auto", "own", "choose"] = "auto",
+    seed: int = 0,
+    allow_unusable: bool = False,
+    progress: Callable[[str], None] = lambda step: None,
+) -> IdentificationRun:
+    """Identify a robot from recordings, and judge the result.
+
+    Args:
+        robot: the prior: geometry, friction law, and parameters as far as they are known.
+        logs: recordings to identify from; each gets its own noise level.
+        method: an identifier or its name (see `IDENTIFIERS`).
+        validate: recordings that only the scores see.
+        preprocessing: how logs are filtered; by default chosen from the data.
+        friction: ``own`` keeps the robot's friction law. ``choose`` takes, out of viscous and
+            Coulomb friction with or without an offset and a Stribeck curve, the law that predicts
+            blocks best that are left out of the fit. ``auto`` chooses just when the robot knows
+            nothing of its friction: all coefficients zero.
+        seed: of methods that draw random numbers.
+        allow_unusable: go on with logs in which the doctor has found errors.
+        progress: called with each step's name.
+
+    Raises:
+        UnusableLogError: a log that the doctor has found errors in.
+        MismatchError: a log of another robot, too short, or a floating base.
+    """
+    require_fixed(robot)
+    settings = preprocessing if preprocessing is not None else Preprocessing()
+    if friction not in _FRICTION:
+        raise unknown_name("choice of friction", friction, _FRICTION)
+    choose = friction == "choose" or (friction == "auto" and _friction_unknown(robot))
+    if choose:
+        robot = robot.with_friction(RICHEST, width=WIDTH, vs=STRIBECK_SPEED)
+    progress("examining the logs")
+    diagnoses = tuple(_examined(robot, log, allow_unusable) for log in logs)
+    validation = tuple(_examined(robot, log, allow_unusable) for log in validate)
+    pieces = [diagnosis.segments for diagnosis in diagnoses]
+    base = base_parameters(robot)
+    cutoff = None
+    if settings.cutoff is None:
+        progress("choosing the cut-off")
+        cutoff = choose_cutoff(robot, pieces, settings, base)
+        settings = settings.settled(robot, cutoff.cutoff)
+    else:
+        settings = settings.settled(robot, settings.cutoff)
+    moved = motions(robot, pieces, settings)
+    problem = Regression.of(robot, moved, settings, base)
+    law = None
+    if choose:
+        progress("choosing the friction law")
+        law = choose_friction(problem)
+        if law.law != RICHEST:
+            robot = robot.with_friction(law.law)
+            problem = Regression.of(robot, moved, settings)
+    chosen = identifier(method) if isinstance(method, str) else method
+    progress(f"identifying with {chosen.name}")
+    identification = chosen.fit(problem, rng=np.random.default_rng(seed))
+    identification = replace(
+        identification,
+        provenance={
+            "versions": versions(),
+            "robot": robot_origin(robot),
+            "logs": [_origin(d) for d in diagnoses],
+            "validation": [_origin(d) for d in validation],
+            "method": {"name": chosen.name, **_settings_of(chosen)},
+            "preprocessing": asdict(settings),
+            "friction": {
+                "model": robot.friction.model.name,
+                "shape": {
+                    name: [float(x) for x in robot.friction.shape[:, k]]
+                    for k, name in enumerate(robot.friction.model.shape)
+                },
+            },
+            "seed": seed,
+        },
+    )
+    progress("scoring on blocks left out")
+    predictions = [
+        *_fitted(identification, problem, diagnoses),
+        *_held_out(chosen, problem, diagnoses, seed),
+        *_validated(identification, validation, settings),
+    ]
+    scores = tuple(
+        score(
+            [p for p in predictions if (p.kind, p.source if p.kind == "validation" else "") == key]
+        )
+        for key in dict.fromkeys(
+            (p.kind, p.source if p.kind == "validation" else "") for p in predictions
+        )
+    )
+    return IdentificationRun(
+        identification=identification,
+        diagnoses=diagnoses,
+        validation=validation,
+        problem=problem,
+        cutoff=cutoff,
+        friction=law,
+        scores=scores,
+        predictions=tuple(predictions),
+        verdict=judge(identification, scores),
+    )
+
+
+_FRICTION = ("auto", "own", "choose")
+
+
+def _friction_unknown(robot: Robot) -> bool:
+    layout = robot.layout
+    return not robot.theta[layout.rotor.stop :].any() and not robot.friction.model.custom
+
+
+def _examined(robot: Robot, log: Log | RawLog, allow_unusable: bool) -> Diagnosis:
+    diagnosis = examine(robot, log if isinstance(log, RawLog) else RawLog.of(log))
+    if not diagnosis.usable and not (allow_unusable and diagnosis.segments):
+        errors = [f for f in diagnosis.findings if f.severity == "error"]
+        what = "; ".join(f"{f.kind}, {f.where}: {f.message}; {f.action}" for f in errors[:3])
+        more = f" (and {len(errors) - 3} more)" if len(errors) > 3 else ""
+        raise UnusableLogError(
+            f"{diagnosis.source} cannot be identified from: "
+            f"{what or 'nothing of it is left'}{more}. "
+            "See `bodysense doctor` for all findings."
+        )
+    return diagnosis
+
+
+def _origin(diagnosis: Diagnosis) -> dict[str, Any]:
+    return {"source": diagnosis.source, "sha256": diagnosis.digest}
+
+
+def _settings_of(method: Identifier) -> dict[str, Any]:
+    return asdict(method)  # type: ignore[call-overload,no-any-return]
+
+
+def _fitted(
+    identification: Identification, problem: Regression, diagnoses: Sequence[Diagnosis]
+) -> list[Prediction]:
+    return [
+        predict(
+            problem.robot,
+            motion,
+            problem.settings,
+            [identification.theta],
+            source=diagnoses[motion.log].source,
+            kind="training",
+        )
+        for motion in problem.motions
+    ]
+
+
+def _held_out(
+    method: Identifier, problem: Regression, diagnoses: Sequence[Diagnosis], seed: int
+) -> list[Prediction]:
+    theta: list[Array] = []
+    for fold in range(FOLDS):
+        rest = problem.without(fold)
+        if not rest.factors or sum(f.rows for f in rest.factors.values()) < problem.size:
+            return []  # too short to leave anything out
+        theta.append(method.fit(rest, rng=np.random.default_rng(seed)).theta)
+    return [
+        predict(
+            problem.robot,
+            motion,
+            problem.settings,
+            theta,
+            fold=fold_of(motion.t),
+            source=diagnoses[motion.log].source,
+            kind="held-out",
+        )
+        for motion in problem.motions
+    ]
+
+
+def _validated(
+    identification: Identification, validation: Sequence[Diagnosis], settings: Preprocessing
+) -> list[Prediction]:
+    robot = identification.prior
+    return [
+        predict(
+            robot,
+            motion,
+            settings,
+            [identification.theta],
+            source=diagnosis.source,
+            kind="validation",
+        )
+        for diagnosis in validation
+        for motion in motions(robot, [diagnosis.segments], settings)
+    ]

@@ -1,0 +1,229 @@
+"""How sure an estimate is, when residuals are correlated in time and between joints.
+
+For weighted least squares with rows y_r, residuals e_r and weights w_r,
+
+    Cov = M S M,     M = (Σ_r w_r² y_r y_rᵀ + Λ)⁻¹,     S = Σ_k κ(k) Σ_t g_t g_{t+k}ᵀ + Λ,
+
+where g_t = Σ_j w² y e gathers the rows of one instant, κ is the Parzen window over the lags k for
+which residuals stay correlated (Newey and West 1987, Andrews 1991), and Λ the information of the
+prior, which matters only where the data say next to nothing. With white residuals S = M⁻¹ and this
+is eq (16) of the thesis; filtered torques and friction that no model describes are far from white,
+and that formula then promises intervals several times too short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from bodysense.identification.prior import Prior
+from bodysense.identification.regression import Regression, Stack
+from bodysense.spatial.arrays import Array
+
+_SHORTEST = 4
+"""Lags of the window at least: even white noise is correlated over the filter's length."""
+
+_UNCORRELATED = 0.05
+_SILENT = 1e-9
+"""Directions this much weaker than the strongest one are silent."""
+
+_UNKNOWN = 1e4
+"""Variance, in units of the prior's, of directions that the data say nothing about."""
+
+_MOST_LEVERAGE = 0.9
+_MOST_LAGS = 64
+_SCORES_BYTES = 256e6
+
+
+@dataclass(frozen=True, eq=False)
+class BaseUncertainty:
+    """How sure the base parameters are.
+
+    Attributes:
+        covariance: (b, b) of the estimate. Where the data say nothing the estimate is the prior's,
+            and so is its variance.
+        by_data: (b, b) covariance from the data alone, of x in theta_base = prior.base_factor x:
+            the prior's is the unit matrix.
+        correlation_time: (n_logs,) how long residuals stay correlated [s].
+    """
+
+    covariance: Array
+    by_data: Array
+    correlation_time: Array
+
+
+def base_uncertainty(
+    problem: Regression,
+    prior: Prior,
+    theta_base: Array,
+    sigma: Array,
+    weights: Sequence[Array] | None,
+    stack: Stack,
+    *,
+    spread: float,
+) -> BaseUncertainty:
+    """Covariance of the base parameters, of the estimate and from the data alone.
+
+    Args:
+        problem: the regression.
+        prior: what was known before.
+        theta_base: (b,) the estimate.
+        sigma: (n_logs, n) standard deviations that rows were divided by.
+        weights: (m, n) of each block, by which rows were multiplied; `None` for the blocks' own.
+        stack: the problem that was solved.
+        spread: of the prior that the method used, infinite if it used none.
+    """
+    # In coordinates in which the prior is a unit ball, turned so that M is diagonal, 1 / root²:
+    # forming M would lose half the digits.
+    L = prior.base_factor
+    s, Vt = np.linalg.svd(stack.A @ L)[1:]
+    turned = L @ Vt.T
+    faintest = _SILENT * float(s.max(initial=0.0))
+    silent = s <= faintest
+    weight = max(1.0 / spread if spread < np.inf else faintest, 1e-150)
+    root = np.hypot(s, weight)
+    S = np.zeros((problem.size, problem.size))
+    times: dict[int, list[float]] = {}
+    for log, period, scores, residuals in _gather(
+        problem, theta_base, sigma, weights, turned / root
+    ):
+        rho = autocorrelation(residuals)
+        lags = correlation_lags(rho)
+        times.setdefault(log, []).append(lags * period)
+        window = max(_SHORTEST, min(2 * lags, len(scores) // 4))
+        loss = _window_loss(rho, lags, window)
+        if window > _MOST_LAGS:  # a long window does not need every sample
+            together = -(-window // _MOST_LAGS)
+            scores = np.add.reduceat(scores, np.arange(0, len(scores), together), axis=0)
+            window = -(-window // together)
+        S += loss * long_run(scores, window)
+    S = 0.5 * (S + S.T)
+    half = (S + np.diag((weight / root) ** 2)) / root / root[:, None]
+    half = _with_variance(half, silent, min(spread, 1.0) ** 2)
+    C = turned @ half @ turned.T
+    # M of the data alone is 1 / s²; what would come out beyond the largest variance is unknown.
+    unknown = silent | (s**2 < 1.0 / _UNKNOWN)
+    gain = root / np.where(unknown, 1.0, s) ** 2
+    by_data = Vt.T @ _with_variance(S * gain * gain[:, None], unknown, _UNKNOWN) @ Vt
+    correlation = np.array([max(times.get(log, [0.0])) for log in range(problem.n_logs)])
+    return BaseUncertainty(0.5 * (C + C.T), 0.5 * (by_data + by_data.T), correlation)
+
+
+def _with_variance(C: Array, where: NDArray[np.bool_], variance: float) -> Array:
+    """The covariance with some directions independent of all others, of a given variance."""
+    C = np.where(where | where[:, None], 0.0, C)
+    C[where, where] = variance
+    return C
+
+
+def _gather(
+    problem: Regression,
+    theta_base: Array,
+    sigma: Array,
+    weights: Sequence[Array] | None,
+    whitening: Array,
+) -> list[tuple[int, float, Array, Array]]:
+    """For each piece: log, period, scores (m, b) in whitened coordinates, residuals (m, n).
+
+    A row that the fit leans on pulls the fit towards itself, and its residual becomes too small by
+    one minus its leverage ‖w y whitening‖²: residuals are divided by that (HC3, MacKinnon and White
+    1985).
+    """
+    # Neighbours are added up where a million rows would not fit; windows are longer than that.
+    together = max(1, int(np.ceil(8.0 * problem.n_samples * problem.size / _SCORES_BYTES)))
+    pieces: dict[int, tuple[int, list[Array], list[Array], list[Array]]] = {}
+    for k, block in enumerate(problem.blocks()):
+        weight = block.use if weights is None else weights[k]
+        scale = weight / sigma[block.log]
+        residual = (block.y - block.Y @ theta_base) * scale
+        rows = (block.Y @ whitening) * scale[:, :, None]
+        leverage = np.minimum(np.einsum("tjb,tjb->tj", rows, rows), _MOST_LEVERAGE)
+        score = np.einsum("tj,tjb->tb", residual / (1.0 - leverage), rows)
+        _, t, G, e = pieces.setdefault(block.piece, (block.log, [], [], []))
+        t.append(block.t)
+        G.append(np.add.reduceat(score, np.arange(0, len(score), together), axis=0))
+        e.append(residual[::together])
+    out = []
+    for log, t_parts, G_parts, e_parts in pieces.values():
+        times, scores = np.concatenate(t_parts), np.concatenate(G_parts)
+        period = float(times[-1] - times[0]) / max(len(scores) - 1, 1)
+        out.append((log, period, scores, np.concatenate(e_parts)))
+    return out
+
+
+def autocorrelation(residuals: Array) -> Array:
+    """(≤ m/4,) autocorrelation of residuals (m, n) at lags 0, 1, …, averaged over the joints."""
+    m = residuals.shape[0]
+    e = residuals - residuals.mean(axis=0)
+    n_fft = 2 * int(2 ** np.ceil(np.log2(max(m, 2))))
+    power = np.abs(np.fft.rfft(e, n_fft, axis=0)) ** 2
+    covariance = np.fft.irfft(power, axis=0)[: max(m // 4, 1)]
+    moving = covariance[0] > 0.0
+    if not moving.any():
+        return np.ones(1)
+    rho: Array = (covariance[:, moving] / covariance[0, moving]).mean(axis=1)
+    return rho
+
+
+def correlation_lags(rho: Array) -> int:
+    """Over how many samples residuals stay correlated: the first lag of next to no correlation."""
+    below = np.flatnonzero(np.abs(rho) < max(_UNCORRELATED, 1.0 / np.sqrt(rho.size)))
+    return int(below[0]) if below.size else rho.size
+
+
+def parzen(lags: int) -> Array:
+    """(lags + 1,) weights of lags 0, 1, …, lags."""
+    x = np.arange(lags + 1) / (lags + 1)
+    return np.where(x <= 0.5, 1.0 - 6.0 * x**2 + 6.0 * x**3, 2.0 * (1.0 - x) ** 3)
+
+
+def long_run(scores: Array, lags: int) -> Array:
+    """Σ_k κ(k) Σ_t g_t g_{t+k}ᵀ with the Parzen window κ, for scores (m, b)."""
+    S: Array = scores.T @ scores
+    for k, weight in enumerate(parzen(min(lags, scores.shape[0] - 1))):
+        if k > 0:
+            C = scores[k:].T @ scores[:-k]
+            S += weight * (C + C.T)
+    return S
+
+
+def _window_loss(rho: Array, lags: int, window: int) -> float:
+    """By how much a window makes the variance of a sum too small, for residuals alone."""
+    near = rho[1 : lags + 1]
+    taken = parzen(window)[1 : near.size + 1] * near[: window + 1]
+    return float(np.clip((1.0 + 2.0 * near.sum()) / (1.0 + 2.0 * taken.sum()), 1.0, 1.5))
+
+
+def full_uncertainty(prior: Prior, by_data: Array) -> tuple[Array, Array, Array]:
+    """Standard deviations (p,) and resolutions (p,), and the base parameters' resolutions (b,).
+
+    Beside the data stands the prior theta ~ N(theta_0, D), D = diag(size²):
+
+        Sigma = (Bᵀ Cov⁻¹ B + D⁻¹)⁻¹
+
+    and the resolution of parameter k is 1 - Sigma_kk / size_k²: the share that the data have in it.
+    With Q R = D^½ Bᵀ and by_data = R⁻ᵀ Cov R⁻¹,
+
+        D^-½ Sigma D^-½ = 1 - Q Qᵀ + Q P Qᵀ,        P = (by_data⁻¹ + 1)⁻¹ = by_data (by_data + 1)⁻¹.
+
+    Args:
+        prior: what was known before.
+        by_data: (b, b) covariance of the base parameters from the data alone, in the prior's
+            coordinates, see `BaseUncertainty`.
+    """
+    Q, R = qr((prior.mapping * prior.size).T, mode="economic")
+    c, V = np.linalg.eigh(by_data)
+    c = np.clip(c, 0.0, None)
+    rows = (Q @ V) ** 2
+    resolution = np.clip(rows @ (1.0 / (1.0 + c)), 0.0, 1.0)
+    # What no base parameter holds; rounding must not add to variances that are small.
+    outside = 1.0 - rows.sum(axis=1)
+    outside[outside < 1e-12] = 0.0
+    sigma: Array = prior.size * np.sqrt(outside + rows @ np.maximum(c / (1.0 + c), 1e-30))
+    base_rows = (R.T @ V) ** 2
+    base_resolution: Array = base_rows @ (1.0 / (1.0 + c)) / base_rows.sum(axis=1)
+    return sigma, resolution, base_resolution

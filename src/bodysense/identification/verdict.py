@@ -1,0 +1,152 @@
+"""The verdict on an identification, in words: can it be trusted, and what would make it better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bodysense.identification.identification import Identification
+from bodysense.identification.scores import DataScores
+
+Grade = Literal["good", "fair", "poor", "failed"]
+
+_GOOD, _FAIR = 0.1, 0.25
+"""Mean relative torque error of moving joints on unseen data: good, or fair, up to these."""
+
+_NO_BETTER = 1.1  # times the prior's error: a prior that is right already is no fault
+_OVERFITTED = 1.5
+_WORSE_ELSEWHERE = 1.5
+_JOINT_POOR = 0.25
+_BORDER = 1e-3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to think of a result.
+
+    Attributes:
+        grade: ``good``, ``fair``, ``poor`` or ``failed``.
+        summary: one sentence.
+        advice: what to do about it, most important first.
+    """
+
+    grade: Grade
+    summary: str
+    advice: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join((f"{self.grade.upper()}: {self.summary}", *self.advice))
+
+
+def judge(identification: Identification, scores: Sequence[DataScores]) -> Verdict:
+    """Weigh the scores on unseen data against the fit, the prior and the noise."""
+    if not identification.status.ok:
+        return Verdict("failed", identification.status.message, ())
+    unseen = [s for s in scores if s.kind != "training"]
+    training = next(s for s in scores if s.kind == "training")
+    held_out = next((s for s in scores if s.kind == "held-out"), training)
+    validation = [s for s in scores if s.kind == "validation"]
+    judged = validation or unseen or [training]
+    error = float(np.nanmean([s.identified.moving.mean_relative_error for s in judged]))
+    before = float(np.nanmean([s.prior.moving.mean_relative_error for s in judged]))
+    grade: Grade = "good" if error <= _GOOD else "fair" if error <= _FAIR else "poor"
+    if not error < _NO_BETTER * before:
+        grade = "poor"
+    where = "validation recordings" if validation else "blocks left out of the fit"
+    summary = (
+        f"on {where} the model predicts the torque of moving joints to {error:.1%} on average; "
+        f"the robot's file alone to {before:.1%}. Raw torque holds "
+        f"{held_out.noise_floor_d_tau:.1%} of noise that no model predicts."
+    )
+    return Verdict(grade, summary, tuple(_advice(identification, training, held_out, validation)))
+
+
+def _advice(
+    identification: Identification,
+    training: DataScores,
+    held_out: DataScores,
+    validation: Sequence[DataScores],
+) -> list[str]:
+    advice = []
+    fit = training.identified.moving.mean_relative_error
+    unseen = held_out.identified.moving.mean_relative_error
+    before = held_out.prior.moving.mean_relative_error
+    if not unseen < _NO_BETTER * before:
+        advice.append(
+            "It predicts unseen motion worse than the robot's file: check joint order, signs and "
+            "units with `bodysense doctor`, and record for longer."
+        )
+    if unseen > _OVERFITTED * fit:
+        advice.append(
+            f"It is overfitted: {fit:.1%} on the data of the fit, {unseen:.1%} on blocks left out. "
+            "Record for longer, or use a method that keeps to the prior (ridge, pc-wls)."
+        )
+    for scores in validation:
+        elsewhere = scores.identified.moving.mean_relative_error
+        if elsewhere > _WORSE_ELSEWHERE * unseen:
+            advice.append(
+                f"It does not carry over to {scores.source} ({elsewhere:.1%} against "
+                f"{unseen:.1%}): "
+                "was the robot as warm, and its load and tool the same?"
+            )
+    names = identification.prior.joint_names
+    poor = [
+        f"{name} ({error:.0%})"
+        for name, error in zip(names, held_out.identified.moving.relative_error, strict=True)
+        if error > _JOINT_POOR
+    ]
+    if poor:
+        advice.append(
+            f"Torque is predicted poorly for {', '.join(poor)}: try another friction law "
+            "(--friction stribeck-offset), or move these joints faster and further."
+        )
+    standing = [
+        name
+        for name, samples in zip(names, training.identified.moving.samples, strict=True)
+        if samples == 0
+    ]
+    if standing:
+        advice.append(
+            f"{', '.join(standing)} never moved: inertia and friction there are the prior's."
+        )
+    advice += _physics(identification)
+    advice += _reach(identification)
+    return advice
+
+
+def _physics(identification: Identification) -> list[str]:
+    links = identification.prior.link_names
+    consistency = identification.consistency
+    bad = [link for link, c in zip(links, consistency, strict=True) if not c.consistent]
+    if bad or identification.impossible_drives:
+        what = []
+        if bad:
+            what.append(f"link(s) {', '.join(bad)} cannot exist as bodies")
+        if identification.impossible_drives:
+            what.append(f"{', '.join(identification.impossible_drives)} negative")
+        return [
+            f"Not physical: {' and '.join(what)}. The torques may be right, but do not simulate "
+            "with it: use a consistent method (pc-wls)."
+        ]
+    border = [link for link, c in zip(links, consistency, strict=True) if c.margin < _BORDER]
+    if border:
+        return [
+            f"The data pull {', '.join(border)} to the border of what can exist: their inertia "
+            "there is not measured but limited. Noise, wrong drive gains and unmodelled friction do "
+            "this."
+        ]
+    return []
+
+
+def _reach(identification: Identification) -> list[str]:
+    labels = identification.base_labels
+    found, total = labels.count("identified"), len(labels)
+    if found == total:
+        return []
+    return [
+        f"{total - found} of {total} base parameters are not identified by these data (see "
+        "parameters.csv): a longer and faster motion of all joints would reach more."
+    ]

@@ -1,0 +1,60 @@
+"""What the doctor found in the logs, and what was done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bodysense.identification.doctor.diagnosis import SEVERITIES, Diagnosis, Finding
+from bodysense.identification.run import IdentificationRun
+from bodysense.report.wording import count, number
+
+_MOST = 100
+"""Findings of one log that are shown: a page is no place for more."""
+
+
+@dataclass(frozen=True)
+class LogFindings:
+    """One log: what it was for, its state in words, and its findings.
+
+    Attributes:
+        source: name of the log.
+        role: ``identification`` or ``validation``.
+        state: what was kept of it.
+        tally: severity and number of its findings, from bad to harmless.
+        findings: the first hundred, errors first.
+        more: how many are not shown.
+    """
+
+    source: str
+    role: str
+    state: str
+    tally: tuple[tuple[str, int], ...]
+    findings: tuple[Finding, ...]
+    more: int
+
+
+def log_findings(run: IdentificationRun) -> tuple[LogFindings, ...]:
+    """The findings of all logs, in their order."""
+    return tuple(
+        _of(diagnosis, role)
+        for role, diagnoses in (
+            ("identification", run.diagnoses),
+            ("validation", run.validation),
+        )
+        for diagnosis in diagnoses
+    )
+
+
+def _of(diagnosis: Diagnosis, role: str) -> LogFindings:
+    return LogFindings(
+        source=diagnosis.source,
+        role=role,
+        state=(
+            f"{diagnosis.n_kept:,} of {diagnosis.n_samples:,} samples kept, "
+            f"{number(diagnosis.duration, 4)} s in {count(len(diagnosis.segments), 'piece')}, "
+            f"{number(diagnosis.rate, 4)} Hz"
+        ),
+        tally=tuple((s, len(diagnosis.of(s))) for s in SEVERITIES if diagnosis.of(s)),
+        findings=diagnosis.findings[:_MOST],
+        more=max(0, len(diagnosis.findings) - _MOST),
+    )

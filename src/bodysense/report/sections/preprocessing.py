@@ -1,0 +1,209 @@
+"""How the logs were filtered, why so, and what the residuals look like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import welch
+
+from bodysense.identification.run import IdentificationRun
+from bodysense.identification.scores import Prediction
+from bodysense.report.traces import drawable
+from bodysense.report.wording import count, effort_unit, number, percent
+from bodysense.spatial.arrays import Array
+
+_LAGS = 200  # points of a drawn autocorrelation
+_LINES = 160  # points of a drawn spectrum
+_CORRELATION_TIMES = 6.0  # drawn
+
+
+@dataclass(frozen=True)
+class NoiseRow:
+    """Noise of one joint: standard deviation in each log, and share of the raw torque."""
+
+    joint: str
+    unit: str
+    noise: tuple[str, ...]
+    floor: str
+
+
+@dataclass(frozen=True)
+class PreprocessingSection:
+    """Settings in words, the noise of each joint, and curves for the page's script.
+
+    Attributes:
+        facts: name and value of each setting and choice.
+        logs: name and correlation time of residuals of each log.
+        noise: joint by joint.
+        data: the cut-offs that were tried, autocorrelations and spectra of residuals.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    logs: tuple[tuple[str, str], ...]
+    noise: tuple[NoiseRow, ...]
+    data: dict[str, object]
+
+    @classmethod
+    def of(cls, run: IdentificationRun) -> PreprocessingSection:
+        """The section of a run."""
+        result, training = run.identification, [p for p in run.predictions if p.kind == "training"]
+        longest = max(training, key=lambda p: p.t.size, default=None)
+        sources = [d.source for d in run.diagnoses]
+        times = [float(time) for time in result.correlation_time]
+        floor = next((s.noise_floor for s in run.scores if s.kind == "training"), None)
+        joints = result.prior.joint_names
+        return cls(
+            facts=tuple(_facts(run)),
+            # Logs at the end of the list may have been too short to count.
+            logs=tuple(
+                (name, f"{number(time, 3)} s") for name, time in zip(sources, times, strict=False)
+            ),
+            noise=tuple(
+                NoiseRow(
+                    joint,
+                    effort_unit(result.prior.joint_types[j]),
+                    tuple(number(float(x), 3) for x in result.noise[:, j]),
+                    percent(floor[j] if floor is not None else float("nan")),
+                )
+                for j, joint in enumerate(joints)
+            ),
+            data={
+                "cutoff": _cutoff(run),
+                "residuals": None
+                if longest is None
+                else _residuals(longest, max(times, default=0.0)),
+                "band": _marks(run),
+                "units": [effort_unit(kind) for kind in result.prior.joint_types],
+            },
+        )
+
+
+def _facts(run: IdentificationRun) -> list[tuple[str, str]]:
+    settings, problem = run.settings, run.problem
+    rates = sorted({round(m.rate, 2) for m in problem.motions})
+    samples = sum(m.t.size for m in problem.motions)
+    rows = sum(factor.rows for factor in problem.factors.values())
+    chosen = "chosen from the data" if run.cutoff is not None else "given"
+    still = settings.still_speed or 0.0
+    facts = [
+        ("Cut-off of positions and torques", f"{_hertz(settings.cutoff)}, {chosen}"),
+        ("Filter", f"Butterworth of order {settings.order}, forward and backward"),
+        ("Differences", f"central, of order {settings.accuracy}"),
+        (
+            "Parallel filter",
+            f"{_hertz(settings.band)}, then decimated" if settings.decimate else "none",
+        ),
+        ("Cut off at both ends", f"{number(settings.border or 0.0, 3)} s"),
+        ("Rate", ", ".join(f"{number(r, 4)} Hz" for r in rates[:6])),
+        ("Samples", f"{samples:,} in {count(len(problem.motions), 'piece')}"),
+        ("Rows of the regression", f"{rows:,} for {problem.size} unknowns"),
+        (
+            "Still joints",
+            f"rows slower than {number(still, 2)} rad/s (m/s) left out"
+            if still
+            else "all rows kept",
+        ),
+    ]
+    if run.friction is not None:
+        tried = sorted(zip(run.friction.errors, run.friction.tried, strict=True))
+        facts.append(
+            (
+                "Friction law",
+                f"{run.friction.law}. Squared error on blocks left out, in units of the noise: "
+                + ", ".join(f"{law} {number(error)}" for error, law in tried),
+            )
+        )
+    return facts
+
+
+def _hertz(frequency: float | None) -> str:
+    return f"{number(frequency if frequency is not None else float('nan'), 3)} Hz"
+
+
+def _marks(run: IdentificationRun) -> list[tuple[float, str]]:
+    """Frequencies to mark in a spectrum."""
+    settings = run.settings
+    marks = [(settings.cutoff, "cut-off")]
+    if settings.decimate:
+        marks.append((settings.band, "fitted up to"))
+    return [(frequency, text) for frequency, text in marks if frequency is not None]
+
+
+def _cutoff(run: IdentificationRun) -> dict[str, object] | None:
+    if run.cutoff is None:
+        return None
+    tried = [
+        (f, 100.0 * e)
+        for f, e in zip(run.cutoff.tried, run.cutoff.errors, strict=True)
+        if np.isfinite(f) and np.isfinite(e)
+    ]
+    if len(tried) < 2:
+        return None
+    return {
+        "chosen": run.cutoff.cutoff,
+        "tried": [f for f, _ in tried],
+        "errors": [e for _, e in tried],
+    }
+
+
+def _residuals(piece: Prediction, correlation_time: float) -> dict[str, object]:
+    """Autocorrelation of filtered, and spectrum of raw residuals of the longest piece."""
+    period = float(piece.t[-1] - piece.t[0]) / max(piece.t.size - 1, 1)
+    lags, rho = autocorrelation(
+        piece.filtered - piece.identified_filtered, period, _CORRELATION_TIMES * correlation_time
+    )
+    f, residual = spectrum(piece.raw - piece.identified, 1.0 / period)
+    _, torque = spectrum(piece.raw, 1.0 / period)
+    return {
+        "source": piece.source,
+        "correlationTime": correlation_time if np.isfinite(correlation_time) else None,
+        "lags": _short(lags),
+        "autocorrelation": [_short(r) for r in rho.T],
+        "frequencies": _short(f),
+        "residual": [_short(s) for s in residual.T],
+        "torque": [_short(s) for s in torque.T],
+    }
+
+
+def autocorrelation(residuals: Array, period: float, span: float) -> tuple[Array, Array]:
+    """Lags (m,) [s] and autocorrelations (m, n) of residuals (n_t, n); NaN where they are constant.
+
+    Args:
+        residuals: evenly sampled.
+        period: between samples [s].
+        span: longest lag of interest [s]; at least 20 samples are shown, at most a quarter.
+    """
+    n_t = residuals.shape[0]
+    e = np.nan_to_num(drawable(residuals))
+    e = e - e.mean(axis=0)
+    n_fft = 2 * int(2 ** np.ceil(np.log2(max(n_t, 2))))
+    covariance = np.fft.irfft(np.abs(np.fft.rfft(e, n_fft, axis=0)) ** 2, axis=0)
+    wanted = int(span / period) if np.isfinite(span) else 0
+    n_lags = max(2, min(max(wanted, 20), n_t // 4))
+    kept = np.unique(np.linspace(0, n_lags - 1, min(n_lags, _LAGS)).round().astype(np.int64))
+    variance = np.where(covariance[0] > 0.0, covariance[0], np.nan)
+    rho = np.asarray(covariance[kept] / variance, dtype=np.float64)
+    return np.asarray(kept * period, dtype=np.float64), rho
+
+
+def spectrum(signal: Array, rate: float) -> tuple[Array, Array]:
+    """Frequencies (m,) [Hz] and amplitude spectral densities (m, n) [1/√Hz] of a signal (n_t, n).
+
+    Welch's method; lines are gathered so that they are even on a logarithmic axis.
+    """
+    n_t = signal.shape[0]
+    finite = np.nan_to_num(drawable(signal))
+    length = min(n_t, max(64, 2 ** int(np.log2(max(n_t / 6.0, 2.0)))))
+    f, power = welch(finite, rate, nperseg=length, axis=0)
+    f, power = f[1:], power[1:]
+    edges = np.unique(np.geomspace(1, f.size, min(f.size, _LINES)).astype(np.int64)) - 1
+    counts = np.diff([*edges, f.size])
+    mean_f: Array = np.add.reduceat(np.asarray(f, dtype=np.float64), edges) / counts
+    mean_power = np.add.reduceat(power, edges, axis=0) / counts[:, None]
+    return mean_f, np.sqrt(mean_power)
+
+
+def _short(values: Array) -> list[float | None]:
+    """Four digits of each number, `None` for what is none."""
+    return [float(f"{v:.4g}") if np.isfinite(v) else None for v in values.tolist()]

@@ -1,0 +1,89 @@
+"""A body that a robot holds: a tool, a load, what the gripper has grasped."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from bodysense.errors import InconsistentInertiaError, MismatchError, ShapeError, unknown_name
+from bodysense.robot.robot import Robot
+from bodysense.spatial.pseudo_inertia import (
+    physical_consistency,
+    pi_from_mass_com_inertia,
+    transform_pi,
+)
+
+
+def with_payload(
+    robot: Robot,
+    mass: float,
+    *,
+    link: str | None = None,
+    com: ArrayLike = (0.0, 0.0, 0.0),
+    inertia: ArrayLike | None = None,
+) -> Robot:
+    """Return the same robot with a rigid body held by one of its links.
+
+    Inertial parameters about the same origin add up:
+
+        pi_link <- pi_link + pi_payload
+
+    Everything else stays, the controller included: the robot does not know what it holds.
+
+    Args:
+        robot: that holds the body.
+        mass: of the body [kg].
+        link: the link that holds it, or any named frame fixed to one, such as a tool flange; by
+            default the last link of a robot that is one chain.
+        com: (3,) centre of mass in the frame of that name [m].
+        inertia: (3, 3) about the centre of mass, in the axes of that frame [kg·m²]; by default
+            zero, a point mass.
+
+    Raises:
+        UnknownNameError: the robot has no such link or frame.
+        MismatchError: the frame does not move, or the robot has several last links.
+        InconsistentInertiaError: no such body can exist.
+    """
+    if not (math.isfinite(mass) and mass > 0.0):
+        raise ShapeError(f"the mass of the payload is {mass:g} kg: give a number above zero.")
+    frame = _holding_frame(robot, link)
+    pi = pi_from_mass_com_inertia(mass, com, np.zeros((3, 3)) if inertia is None else inertia)
+    check = physical_consistency(pi)
+    if not check.possible:
+        raise InconsistentInertiaError(
+            f"the payload cannot exist as a body: {check.reason}. Give its inertia about its own "
+            "centre of mass, or leave it out for a point mass."
+        )
+    theta = robot.theta.copy()
+    theta[robot.layout.link(frame.parentJoint - 1)] += transform_pi(pi, frame.placement.homogeneous)
+    return robot.with_parameters(theta)
+
+
+def _holding_frame(robot: Robot, link: str | None) -> pin.Frame:
+    """The frame of a name as the robot's file has it, on the joint that moves it."""
+    model = robot.model
+    if link is None:
+        carrying = set(model.parents)
+        last = [robot.link_names[i - 1] for i in range(1, model.njoints) if i not in carrying]
+        if len(last) != 1:
+            raise MismatchError(
+                f"{robot.name!r} ends in {len(last)} links ({', '.join(last) or 'none'}): say "
+                "which one holds the payload."
+            )
+        link = last[0]
+    named = [frame for frame in model.frames if frame.name == link]
+    # A body first: joints and links may share their names.
+    named.sort(key=lambda frame: frame.type != pin.FrameType.BODY)
+    if not named:
+        joints = {pin.FrameType.JOINT, pin.FrameType.FIXED_JOINT}
+        moving = [f.name for f in model.frames if f.parentJoint > 0 and f.type not in joints]
+        raise unknown_name("link or frame", link, dict.fromkeys((*robot.link_names, *moving)))
+    if named[0].parentJoint == 0:
+        raise MismatchError(
+            f"{link!r} of {robot.name!r} is fixed to the ground, where a payload has no effect: "
+            f"choose a link that moves, e.g. {robot.link_names[-1]!r}."
+        )
+    return named[0]

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+def with_channel(raw, changed, name, values):
+    return changed(raw, {**raw.channels, name: values})
+
+
+@pytest.mark.parametrize("value", [0.0, 3.7])
+def test_a_torque_that_never_changes_is_dead(value, clean, changed, only):
+    raw = with_channel(clean, changed, "tau.joint3", np.full(clean.t.size, value))
+    assert only(raw, "dead-channel", "error").where == "tau.joint3"
+
+
+def test_a_position_that_never_changes_is_dead(clean, changed, found):
+    raw = with_channel(clean, changed, "q.joint1", np.full(clean.t.size, 0.3))
+    raw = with_channel(raw, changed, "v.joint1", np.zeros(clean.t.size))
+    diagnosis = found(raw)
+    assert [(f.kind, f.severity, f.where) for f in diagnosis.findings] == [
+        ("dead-channel", "warning", "q.joint1")
+    ]
+
+
+def test_a_velocity_that_never_changes_is_not_used(clean, changed, found):
+    diagnosis = found(with_channel(clean, changed, "v.joint6", np.zeros(clean.t.size)))
+    assert [(f.kind, f.severity, f.where) for f in diagnosis.findings] == [
+        ("dead-channel", "warning", "v.joint6")
+    ]
+    assert "v.joint1" not in diagnosis.segments[0].channels
+
+
+def test_a_torque_that_stops_for_a_while_loses_those_rows(clean, changed, found):
+    values = clean.channels["tau.joint2"].copy()
+    values[2000:2300] = values[2000]
+    diagnosis = found(with_channel(clean, changed, "tau.joint2", values))
+    (finding,) = diagnosis.findings
+    assert (finding.kind, finding.severity) == ("dead-channel", "warning")
+    assert finding.where == "tau.joint2, rows 2001-2300"
+    assert [segment.t.size for segment in diagnosis.segments] == [2000, clean.t.size - 2300]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_clipped_torque_is_a_warning(sign, clean, changed, only):
+    x = clean.channels["tau.joint1"]
+    limit = 0.6 * (sign * x).max()
+    clipped = sign * np.minimum(sign * x, limit)
+    finding = only(
+        with_channel(clean, changed, "tau.joint1", clipped), "saturated-channel", "warning"
+    )
+    assert finding.where.startswith("tau.joint1, rows")
+    assert f"{sign * limit:.4g}" in finding.message
+
+
+def test_position_steps_are_a_note(recorded, changed, only):
+    raw = recorded(rate=100.0)
+    channels = dict(raw.channels)
+    for name in channels:
+        if name[0] == "q":
+            channels[name] = np.round(channels[name], 3)
+    finding = only(changed(raw, channels), "quantised", "note")
+    assert finding.where == "q (all joints)"
+    assert "0.001 rad: 0.1 rad/s" in finding.message
+
+
+def test_coarse_steps_are_a_warning(recorded, changed, only):
+    raw = recorded(rate=100.0)
+    coarse = 0.05 * np.round(raw.channels["q.joint2"] / 0.05)
+    finding = only(with_channel(raw, changed, "q.joint2", coarse), "quantised", "warning")
+    assert finding.where == "q.joint2"
+
+
+@pytest.mark.parametrize(("step", "severity"), [(0.5, "note"), (2.0, "warning")])
+def test_torque_steps_are_told(step, severity, clean, changed, only):
+    coarse = step * np.round(clean.channels["tau.joint1"] / step)
+    finding = only(with_channel(clean, changed, "tau.joint1", coarse), "quantised", severity)
+    assert finding.where == "tau.joint1"
+    assert f"{step:g} N·m" in finding.message
+
+
+def test_a_channel_that_is_held_is_told(clean, changed, only):
+    held = clean.channels["tau.joint4"][np.arange(clean.t.size) // 5 * 5]
+    finding = only(with_channel(clean, changed, "tau.joint4", held), "held-channel", "warning")
+    assert finding.where == "tau.joint4"
+    assert "100 times a second" in finding.message

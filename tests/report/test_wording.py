@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from bodysense.report.wording import count, effort_unit, number, percent, place
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0.0, 4, "0"),
+        (12.3456, 4, "12.35"),
+        (-0.001234, 2, "−0.0012"),
+        (123456.7, 3, "123457"),
+        (1.5e-9, 2, "1.5e−9"),
+        (-2.5e7, 2, "−2.5e7"),
+        (float("nan"), 4, "–"),
+        (float("inf"), 4, "–"),
+    ],
+)
+def test_numbers(value: float, digits: int, text: str) -> None:
+    assert number(value, digits) == text
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (0.0471, "4.7 %"),
+        (0.00123, "0.12 %"),
+        (7.55, "755 %"),
+        (1e9, "1e11 %"),
+        (1e5, "1e7 %"),
+        (float("nan"), "–"),
+    ],
+)
+def test_percent(fraction: float, text: str) -> None:
+    assert percent(fraction) == text
+
+
+def test_counts() -> None:
+    assert count(1, "log") == "1 log"
+    assert count(1200, "row") == "1\N{NARROW NO-BREAK SPACE}200 rows"
+
+
+def test_what_tables_sort_by() -> None:
+    assert place(1 / 3) == 0.333333
+    assert place(float("nan")) is None
+
+
+def test_units_of_effort() -> None:
+    assert (effort_unit("revolute"), effort_unit("prismatic")) == ("N·m", "N")
