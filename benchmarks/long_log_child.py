@@ -9,6 +9,7 @@ import json
 import resource
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -48,8 +49,18 @@ def log_of(robot: Robot, n: int) -> Log:
 
 
 def peak() -> float:
-    """Largest memory of this process so far [GiB]; Linux counts in KiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    """Largest memory of this process so far [GiB].
+
+    Linux hands the largest memory of the process that started this one down to `getrusage`, so
+    its own is asked for where there is one.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return float(line.split()[1]) / 2**20
+    unit = 2**30 if sys.platform == "darwin" else 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def main(task: str, n: int) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+class NotMeasuredError(Exception):
+    """A benchmark that cannot run here, and what it lacks."""
+
+
 @dataclass(frozen=True)
 class Result:
     """One line of the table.

@@ -22,6 +22,12 @@ def talos() -> Robot:
     return load_robot("example:talos", floating_base=True)
 
 
+@cache
+def xarm7() -> Robot:
+    """Load a seven-axis arm with viscous and Coulomb friction, smooth about standstill."""
+    return load_robot("example:xarm7").with_friction("coulomb", width=0.02)
+
+
 def excitation(robot: Robot, duration: float) -> FourierTrajectory:
     """Draw a motion within the robot's limits, the same every time; duration in s."""
     lower, upper = robot.position_limits

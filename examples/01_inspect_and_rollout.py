@@ -1,4 +1,4 @@
-"""Look at a robot, then let it move: what `make demo` runs.
+"""Look at a robot, then let it move.
 
 The built-in TX40 is loaded and its identifiable parameters are listed. Then it follows a random
 exciting motion under its own 5 kHz controller, and a page with curves and animation is written.

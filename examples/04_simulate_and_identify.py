@@ -52,9 +52,7 @@ def main() -> None:
     console.print(f"\nOpen {page} in a browser.")
 
 
-def experiment(
-    robot: bodysense.Robot, duration: float, rng: np.random.Generator
-) -> bodysense.Log:
+def experiment(robot: bodysense.Robot, duration: float, rng: np.random.Generator) -> bodysense.Log:
     """What sensors record of a random motion within the robot's limits."""
     motion = bodysense.FourierTrajectory.for_robot(robot, duration=duration, rng=rng)
     run = bodysense.rollout(
@@ -85,7 +83,9 @@ def check(console: Console, truth: bodysense.Robot, run: bodysense.Identificatio
     true = found.base.to_base(truth.theta)
     low, high = found.interval()
     inside = int(((low <= true) & (true <= high)).sum())
-    console.print(f"\nThe truth lies within {inside} of {true.size} intervals of 95 %. For example:")
+    console.print(
+        f"\nThe truth lies within {inside} of {true.size} intervals of 95 %. For example:"
+    )
     before = found.base.to_base(found.prior.theta)
     for k in np.argsort(-np.abs(true))[:5]:
         console.print(

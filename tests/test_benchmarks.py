@@ -16,13 +16,25 @@ import numba
 import numpy as np
 import pytest
 
-from bodysense.robot import torque_regressor
+from bodysense.robot import Actuators, load_robot, torque_regressor
 
 # `benchmarks` is no part of the installed package: it lies in the root of the repository.
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import benchmarks.__main__ as command
-from benchmarks import dynamics, regressor, rollout, sensitivity, start, threads
+from benchmarks import (
+    consistency,
+    dynamics,
+    identification,
+    least_squares,
+    long_log,
+    regressor,
+    rollout,
+    sensitivity,
+    start,
+    threads,
+)
+from benchmarks.figaroh_process import Answer
 from benchmarks.record import (
     PAGE,
     RESULTS,
@@ -31,7 +43,7 @@ from benchmarks.record import (
     markdown_table,
     page_with_table,
 )
-from benchmarks.result import Result
+from benchmarks.result import NotMeasuredError, Result
 from benchmarks.subjects import largest_difference, random_motion, talos
 from benchmarks.timing import (
     Timings,
@@ -48,6 +60,10 @@ TINY = {
     "threads": (partial(threads.run, runs=2, duration=0.02), 1),
     "start": (partial(start.run, cache=os.environ["NUMBA_CACHE_DIR"]), 2),
     "dynamics": (partial(dynamics.run, samples=3), 8),
+    "identification": (partial(identification.run, rows=10_000), 4),
+    "least-squares": (partial(least_squares.run, duration=0.2), 2),
+    "consistency": (partial(consistency.run, duration=2.0), 2),
+    "long-log": (partial(long_log.run, samples=2_000, tasks=("wls",)), 2),
 }
 RESULT = Result.judged(
     "rollout", "one run", unit="µs/step", ours=2.0, peer=24.0, ratio_at_least=10.0, notes="a note"
@@ -61,7 +77,10 @@ def test_every_benchmark_is_tried_here():
 @pytest.mark.parametrize("name", TINY)
 def test_benchmark_runs_and_both_sides_agree(name):
     run, lines = TINY[name]
-    results = run(1)
+    try:
+        results = run(1)
+    except NotMeasuredError as reason:
+        pytest.skip(str(reason))
     assert len(results) == lines
     assert len({result.what for result in results}) == lines
     for result in results:
@@ -86,6 +105,19 @@ def test_peer_keeps_any_ascending_columns():
     peer = regressor.pinocchio_stack(robot, q, v, a, columns)
     assert peer.shape == (2, robot.nv, columns.size)
     assert largest_difference(torque_regressor(robot, q, v, a, columns=columns), peer) < 1e-10
+
+
+def test_answer_of_the_peer_is_put_into_the_layout_of_the_robot():
+    coupling = np.eye(6)
+    coupling[5, 4] = 1.0
+    actuators = Actuators.of(6, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
+    layout = load_robot("tx40").with_actuators(actuators).with_friction("offset").layout
+    expected = {"MX2": 1.0, "Ia3": 4.0, "Fv1": 2.0, "Fc6": 3.0, "Fo2": 5.0, "Fcm6": 6.0}
+    # In the peer's order: fv, fs, Ia, off of all joints after the inertial ones, then the wrist.
+    names = ["mx_joint_2", "Ia_joint_3", "fv_joint_1", "fs_joint_6", "off_joint_2", "fsm6"]
+    places = [11, 74, 60, 71, 79, 86]
+    theta = Answer(1.0, names, places, list(expected.values()), 9).theta(layout)
+    assert {layout.names[k]: theta[k] for k in np.flatnonzero(theta)} == expected
 
 
 def test_sides_take_turns_in_rotating_order():
@@ -208,6 +240,22 @@ def test_run_of_some_writes_only_where_told(elsewhere):
     command.main(["instant", "--repeat", "1", "--json", str(elsewhere / "some.json")])
     assert Record.load(elsewhere / "some.json").results == (RESULT,)
     assert "old" in (elsewhere / "page.md").read_text()
+
+
+def test_benchmark_that_cannot_run_says_why_and_the_rest_goes_on(elsewhere, monkeypatch, capsys):
+    def absent(repeat):
+        raise NotMeasuredError("no recording")
+
+    monkeypatch.setattr(command, "BENCHMARKS", {"absent": absent, "instant": lambda _: (RESULT,)})
+    assert command.main([]) == 0
+    assert "not measured absent: no recording" in capsys.readouterr().out
+    assert Record.load(elsewhere / "results.json").results == (RESULT,)
+
+
+def test_recording_that_is_not_there_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("BODYSENSE_DATA", str(tmp_path))
+    with pytest.raises(NotMeasuredError, match="set BODYSENSE_DATA"):
+        identification.run(1)
 
 
 def test_table_alone_runs_nothing(elsewhere, monkeypatch):

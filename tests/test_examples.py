@@ -48,7 +48,12 @@ def written(folder: Path) -> list[str]:
 
 
 def test_every_example_is_tested_and_listed():
-    assert SCRIPTS == ["01_inspect_and_rollout.py", "02_load_your_robot.py", "03_write_it_back.py"]
+    assert SCRIPTS == [
+        "01_inspect_and_rollout.py",
+        "02_load_your_robot.py",
+        "03_write_it_back.py",
+        "04_simulate_and_identify.py",
+    ]
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\((\d\d_\w+\.py)\)", readme)) == SCRIPTS
 
@@ -82,6 +87,28 @@ def test_demo_writes_a_page_with_curves_and_the_robot(demo):
         assert f"joint{joint}" in page
     # the world, six joints in a chain, and the tip on the sixth
     assert '"parents":[-1,0,1,2,3,4,5,6]' in page
+
+
+def test_identified_robot_is_near_the_truth(tmp_path):
+    printed = run_example("04_simulate_and_identify.py", tmp_path)
+    assert re.search(r"pc-wls on TX40: \d+ of 52 base parameters identified, physically", printed)
+    assert "GOOD: on validation recordings" in printed
+    inside = re.search(r"The truth lies within (\d+) of 52 intervals of 95 %", printed)
+    assert inside is not None
+    assert int(inside[1]) >= 44
+    assert written(tmp_path / "out" / "demo") == [
+        "config.yaml",
+        "identification.json",
+        "identification.npz",
+        "identified.actuators.yaml",
+        "identified.urdf",
+        "identified.xml",
+        "log.parquet",
+        "parameters.csv",
+        "report.html",
+        "scores.json",
+        "validation.parquet",
+    ]
 
 
 def test_own_robot_is_described_moved_and_saved(tmp_path):

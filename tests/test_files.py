@@ -11,8 +11,10 @@ import pytest
 from bodysense.files import (
     FileReadError,
     FileWriteError,
+    filled_together,
     read_arrays,
     read_json,
+    require_free,
     write_arrays,
     write_atomically,
     write_result,
@@ -241,3 +243,119 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(FileWriteError, match="cannot make the folder"):
         write_result(tmp_path / "taken", "x", {}, {})
+
+
+# -- folders that are filled in one go -----------------------------------------------------
+
+
+def fill(target: Path, *names: str, trouble: BaseException | None = None) -> None:
+    """Put files into a folder, whatever is in it, with trouble before the end."""
+    with filled_together(target, replace=True) as draft:
+        for name in names:
+            (draft / name).write_text("new")
+        if trouble is not None:
+            raise trouble
+
+
+def test_a_new_or_empty_folder_is_free(tmp_path):
+    assert require_free(tmp_path) == tmp_path
+    assert require_free(str(tmp_path / "new")) == tmp_path / "new"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_with_something_in_it_is_not_free(tmp_path):
+    (tmp_path / ".hidden").write_text("")
+    with pytest.raises(FileWriteError, match=r"exists and is not empty: .*--force"):
+        require_free(tmp_path)
+    assert require_free(tmp_path, replace=True) == tmp_path
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_file_is_no_folder(tmp_path, replace):
+    (tmp_path / "x").write_text("kept")
+    with pytest.raises(FileWriteError, match="it is a file; name a folder"):
+        require_free(tmp_path / "x", replace=replace)
+    with (
+        pytest.raises(FileWriteError, match="it is a file"),
+        filled_together(tmp_path / "x", replace=replace),
+    ):
+        pass
+    assert (tmp_path / "x").read_text() == "kept"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("folder", ["out", "deep/er/out"])
+def test_files_appear_together_at_the_end(tmp_path, folder):
+    target = tmp_path / folder
+    with filled_together(target) as draft:
+        assert os.listdir(draft) == []
+        (draft / "a").write_text("1")
+        (draft / "b").write_text("2")
+        assert not target.exists()
+    assert sorted(os.listdir(target)) == ["a", "b"]
+    assert (target / "b").read_text() == "2"
+    assert os.listdir(target.parent) == ["out"]  # the draft is gone
+
+
+def test_only_files_of_the_same_names_are_replaced(tmp_path):
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "a").write_text("old")
+    (target / "notes.txt").write_text("mine")
+    (target / "sub").mkdir()
+    with pytest.raises(FileWriteError, match="not empty"), filled_together(target):
+        pass
+    with filled_together(target, replace=True) as draft:
+        (draft / "a").write_text("new")
+        (draft / "b").write_text("new")
+        assert (target / "a").read_text() == "old"
+    assert sorted(os.listdir(target)) == ["a", "b", "notes.txt", "sub"]
+    assert (target / "a").read_text() == "new"
+    assert (target / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("trouble", [KeyboardInterrupt, ValueError, FileWriteError])
+@pytest.mark.parametrize("there", [False, True])
+def test_trouble_leaves_the_folder_as_it_was(tmp_path, trouble, there):
+    target = tmp_path / "out"
+    if there:
+        target.mkdir()
+        (target / "a").write_text("old")
+    with pytest.raises(trouble):
+        fill(target, "a", trouble=trouble())
+    assert os.listdir(tmp_path) == (["out"] if there else [])
+    if there:
+        assert os.listdir(target) == ["a"]
+        assert (target / "a").read_text() == "old"
+
+
+def test_trouble_leaves_no_parents_behind(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        fill(tmp_path / "deep" / "er" / "out", "a", trouble=KeyboardInterrupt())
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_cannot_be_put_in_place_is_said_before_anything_is(tmp_path):
+    target = tmp_path / "out"
+    (target / "b").mkdir(parents=True)
+    with pytest.raises(FileWriteError, match=r"b.* is a folder"):
+        fill(target, "a", "b")
+    assert os.listdir(target) == ["b"]
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_full_disk_is_an_error_of_ours(tmp_path):
+    with pytest.raises(FileWriteError, match=r"No space left on device.*write elsewhere"):
+        fill(tmp_path / "out", "a", trouble=OSError(28, "No space left on device"))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_elsewhere_behind_a_link(tmp_path):
+    """The draft must lie on the disk that the files end up on."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    with filled_together(tmp_path / "link") as draft:
+        assert os.path.realpath(draft).startswith(str((tmp_path / "disk").resolve()))
+        (draft / "a").write_text("new")
+    assert os.listdir(tmp_path / "disk") == ["a"]
+    assert (tmp_path / "link").is_symlink()

@@ -94,12 +94,23 @@ def filled_together(folder: str | os.PathLike[str], *, replace: bool = False) ->
     If anything goes wrong or is interrupted before that, the folder is as it was.
     """
     target = require_free(folder, replace=replace)
-    draft = target.parent / f".{secrets.token_hex(8)}.part"
+    # In the folder itself where there is one: it may be on another disk than its parent.
+    home = target if target.is_dir() else target.parent
+    made = [place for place in (home, *home.parents) if not place.exists()]
+    draft = home / f".{secrets.token_hex(8)}.part"
     try:
         draft.mkdir(parents=True)
         yield draft
+        files = sorted(draft.iterdir())
+        for file in files:
+            if (target / file.name).is_dir():
+                raise FileWriteError(
+                    f"cannot write {target / file.name}: it is a folder; move it away, or write "
+                    "elsewhere."
+                )
         target.mkdir(exist_ok=True)
-        for file in sorted(draft.iterdir()):
+        made = []
+        for file in files:
             os.replace(file, target / file.name)
     except OSError as error:
         raise FileWriteError(
@@ -108,6 +119,9 @@ def filled_together(folder: str | os.PathLike[str], *, replace: bool = False) ->
         ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+        for place in made:
+            with contextlib.suppress(OSError):
+                place.rmdir()
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> Path:

@@ -20,6 +20,10 @@ from dataclasses import dataclass
 
 from bodysense.errors import BodysenseError, unknown_name
 
+# Matrices are small here, and threads of the linear algebra that wait for each other on a busy
+# machine take ten times as long as one alone. Before numpy is imported, and unless told otherwise.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE

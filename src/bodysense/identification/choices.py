@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.signal import detrend, welch
+from scipy.signal import welch
 
 from bodysense.identification.linear.wls import WLS
 from bodysense.identification.preprocessing import Preprocessing, motions
@@ -104,7 +104,10 @@ def _highest_visible(pieces: Sequence[Sequence[Log]]) -> float:
                 continue
             q = np.stack([even.channels[name] for name in names], axis=1)
             length = max(64, 2 ** int(np.log2(even.t.size / 4)))
-            f, S = welch(detrend(q, axis=0), rate, "blackmanharris", length, axis=0)
+            # Piece by piece: motion that leaks into high frequencies would hide the noise.
+            f, S = welch(  # type: ignore[call-overload]  # the stubs misspell "linear"
+                q, rate, "blackmanharris", length, detrend="linear", axis=0
+            )
             high = (f > 0.3 * rate) & (f < 0.475 * rate)
             noise = np.median(S[high], axis=0)
             to_acceleration = ((2.0 * np.pi * f) ** 4)[:, None]

@@ -22,8 +22,8 @@ LABELS: tuple[Label, ...] = ("identified", "driven by the prior", "not identifia
 
 _IDENTIFIED = 0.9
 _SEEN = 0.01
-"""Resolutions from which a parameter counts as identified (its standard deviation is then a third of
-its plausible size, or less), and below which as not identifiable."""
+"""Resolutions from which a parameter counts as identified (its standard deviation is then at most a
+third of its plausible size), and below which as not identifiable."""
 
 
 @dataclass(frozen=True)

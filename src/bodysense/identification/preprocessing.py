@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.robot.robot import Robot
@@ -29,7 +30,12 @@ BAND_BELOW = 1.25
 filter lets through in part, the second takes out."""
 
 STILL_SPEED = 0.02
-"""rad/s (or m/s): below it a joint counts as standing."""
+"""rad/s (or m/s): below it a joint counts as standing, …"""
+
+_STILL_SHARE = 0.05
+"""… or below this share of its r.m.s. speed: slow joints, such as fingers, move slowly."""
+
+_NEVER = 1e-3  # rad/s or m/s: joints that are slower throughout do not move at all
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,9 @@ class Preprocessing:
         border: seconds cut off at each end, where filters have no past or future; by default one
             period of the cut-off.
         still_speed: rows of joints slower than this are left out of the fit [rad/s or m/s]: a
-            standing joint holds with any friction up to Fc. By default 0.02 where the friction
-            law jumps at zero speed, and 0, which keeps every row, where it is smooth.
+            standing joint holds with any friction up to Fc. By default 0.02, less for joints that
+            move slowly throughout, where the friction law jumps at zero speed; and 0, which keeps
+            every row, where it is smooth.
         decimate: whether the parallel filter is used; without it every sample counts.
     """
 
@@ -111,6 +118,14 @@ class Motion:
     tau_raw: Array
     rate: float
     log: int = 0
+
+
+def standing(v: Array, still_speed: float) -> NDArray[np.bool_]:
+    """(n_t, n) where joints with velocities v (n_t, n) stand."""
+    rms = np.sqrt(np.mean(v**2, axis=0))
+    slowest = np.where(rms > _NEVER, np.minimum(still_speed, _STILL_SHARE * rms), still_speed)
+    still: NDArray[np.bool_] = np.abs(v) < slowest
+    return still
 
 
 def motions(

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.identification.preprocessing import Motion, Preprocessing, require_fixed
+from bodysense.identification.preprocessing import Motion, Preprocessing, require_fixed, standing
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.regressors import regressor_pattern, torque_regressor
 from bodysense.robot.robot import Robot
@@ -180,6 +180,9 @@ class Regression:
             base: base parameters, if known.
             still_speed: rows of slower joints are left out.
         """
+        require_fixed(robot)
+        if not 0.0 < rate < np.inf:
+            raise ShapeError(f"the rate is {rate:g} Hz: give a positive one.")
         positions = as_array(q, (None, robot.nq), "q")
         n_t, n = positions.shape[0], robot.n_joints
         velocities, accelerations, torques = (
@@ -246,7 +249,8 @@ class Regression:
         n, b, taps = self.n_joints, self.size, plan.taps
         q, v, a, tau = (x[:: plan.stride] for x in (motion.q, motion.v, motion.a, motion.tau))
         t = motion.t[:: plan.stride]
-        still = self.settings.still_speed or 0.0
+        still_speed = self.settings.still_speed or 0.0
+        still = standing(v, still_speed) if still_speed > 0.0 else None
         middle = (taps.size - 1) // 2
         in_block = max(1, int(_BLOCK_BYTES / (8.0 * n * b)) // plan.step)
         spread = np.abs(taps) / np.abs(taps).sum()
@@ -255,20 +259,20 @@ class Regression:
         for first in range(0, plan.n_out, in_block):
             m = min(in_block, plan.n_out - first)
             start = first * plan.step
-            piece_ = slice(start, start + (m - 1) * plan.step + taps.size)
+            taken = slice(start, start + (m - 1) * plan.step + taps.size)
             Y = torque_regressor(
                 self.robot,
-                np.ascontiguousarray(q[piece_]),
-                np.ascontiguousarray(v[piece_]),
-                np.ascontiguousarray(a[piece_]),
+                np.ascontiguousarray(q[taken]),
+                np.ascontiguousarray(v[taken]),
+                np.ascontiguousarray(a[taken]),
                 columns=self.base.independent,
-                out=buffer[: piece_.stop - piece_.start],
+                out=buffer[: taken.stop - taken.start],
             )
-            y, use = tau[piece_], np.ones((m, n))
-            if still > 0.0:
-                slow = (np.abs(v[piece_]) < still).astype(np.float64)
+            y, use = tau[taken], np.ones((m, n))
+            if still is not None:
                 # A row counts when next to nothing of its filter's window is standstill.
-                use = (decimate(slow, spread, plan.step) < 0.005).astype(np.float64)
+                share = decimate(still[taken].astype(np.float64), spread, plan.step)
+                use = (share < 0.005).astype(np.float64)
             if taps.size > 1:
                 Y, y = decimate(Y, taps, plan.step), decimate(y, taps, plan.step)
             else:

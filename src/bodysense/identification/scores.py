@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.preprocessing import STILL_SPEED, Motion, Preprocessing
+from bodysense.identification.preprocessing import STILL_SPEED, Motion, Preprocessing, standing
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.signals.filtering import lowpass
@@ -71,6 +71,8 @@ class DataScores:
         kind: ``training``, ``held-out`` (blocks left out of the fit in turn) or ``validation``.
         noise_floor: relative difference of raw and filtered torque, per joint.
         noise_floor_d_tau: the same as d_tau.
+        filtered_noise: relative noise that is left in the filtered torque, per joint, if noise is
+            white: what the filter took out tells how much it let through.
         identified: scores of the identified model.
         prior: scores of the model before.
     """
@@ -79,6 +81,7 @@ class DataScores:
     kind: Kind
     noise_floor: tuple[float, ...]
     noise_floor_d_tau: float
+    filtered_noise: tuple[float, ...]
     identified: ModelScores
     prior: ModelScores
 
@@ -103,6 +106,7 @@ class Prediction:
         identified_filtered: (n_t, n) prediction, filtered like the torques.
         prior_filtered: (n_t, n) likewise.
         moving: (n_t, n) whether a joint moves.
+        passed: share of white noise's power that the filter lets through.
     """
 
     source: str
@@ -115,6 +119,7 @@ class Prediction:
     identified_filtered: Array
     prior_filtered: Array
     moving: NDArray[np.bool_]
+    passed: float
 
 
 def predict(
@@ -167,7 +172,8 @@ def predict(
         prior=prior,
         identified_filtered=identified_filtered,
         prior_filtered=smooth(prior),
-        moving=np.abs(v) >= STILL_SPEED,
+        moving=~standing(v, STILL_SPEED),
+        passed=min(1.0, 2.0 * (settings.cutoff or np.inf) / motion.rate),
     )
 
 
@@ -182,10 +188,24 @@ def score(predictions: Sequence[Prediction]) -> DataScores:
         kind=first.kind,
         noise_floor=floor.relative,
         noise_floor_d_tau=floor.d,
+        filtered_noise=_filtered_noise(predictions),
         identified=_model_scores(
             predictions, [(p.identified, p.identified_filtered) for p in predictions]
         ),
         prior=_model_scores(predictions, [(p.prior, p.prior_filtered) for p in predictions]),
+    )
+
+
+def _filtered_noise(predictions: Sequence[Prediction]) -> tuple[float, ...]:
+    noise, signal = np.zeros((2, predictions[0].raw.shape[1]))
+    for p in predictions:
+        if p.passed < 1.0:
+            removed = np.square(p.raw - p.filtered).sum(axis=0)
+            noise += removed * (p.passed / (1.0 - p.passed))
+        signal += np.square(p.filtered).sum(axis=0)
+    return tuple(
+        float(min(1.0, np.sqrt(n / s))) if s > 0.0 else float("nan")
+        for n, s in zip(noise, signal, strict=True)
     )
 
 

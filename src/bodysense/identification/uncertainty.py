@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
+from scipy.special import stdtrit
 
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression, Stack
@@ -34,6 +35,9 @@ _SILENT = 1e-9
 _UNKNOWN = 1e4
 """Variance, in units of the prior's, of directions that the data say nothing about."""
 
+_PARZEN_POWER = 0.539  # ∫ κ² over both sides, by which a window spends degrees of freedom
+_LEAST_FREEDOM = 4.0
+_NORMAL = 1.959964
 _MOST_LEVERAGE = 0.9
 _MOST_LAGS = 64
 _SCORES_BYTES = 256e6
@@ -87,6 +91,7 @@ def base_uncertainty(
     weight = max(1.0 / spread if spread < np.inf else faintest, 1e-150)
     root = np.hypot(s, weight)
     S = np.zeros((problem.size, problem.size))
+    squares, fourths = np.zeros((2, problem.size))
     times: dict[int, list[float]] = {}
     for log, period, scores, residuals in _gather(
         problem, theta_base, sigma, weights, turned / root
@@ -101,16 +106,34 @@ def base_uncertainty(
             scores = np.add.reduceat(scores, np.arange(0, len(scores), together), axis=0)
             window = -(-window // together)
         S += loss * long_run(scores, window)
+        pulls = np.square(scores @ (turned / root).T)  # on each base parameter
+        squares += pulls.sum(axis=0)
+        fourths += np.square(pulls).sum(axis=0) * (1.0 + _PARZEN_POWER * window)
     S = 0.5 * (S + S.T)
     half = (S + np.diag((weight / root) ** 2)) / root / root[:, None]
     half = _with_variance(half, silent, min(spread, 1.0) ** 2)
-    C = turned @ half @ turned.T
+    widen = _widening(squares, fourths)
+    C = (turned @ half @ turned.T) * widen * widen[:, None]
     # M of the data alone is 1 / s²; what would come out beyond the largest variance is unknown.
     unknown = silent | (s**2 < 1.0 / _UNKNOWN)
     gain = root / np.where(unknown, 1.0, s) ** 2
     by_data = Vt.T @ _with_variance(S * gain * gain[:, None], unknown, _UNKNOWN) @ Vt
     correlation = np.array([max(times.get(log, [0.0])) for log in range(problem.n_logs)])
     return BaseUncertainty(0.5 * (C + C.T), 0.5 * (by_data + by_data.T), correlation)
+
+
+def _widening(squares: Array, fourths: Array) -> Array:
+    """(b,) factors after which 1.96 standard deviations are an interval of 95 %.
+
+    A variance that a few independent pulls u decide is itself uncertain. For Gaussian noise it has
+    3 (Σ u²)² / Σ u⁴ degrees of freedom (Satterthwaite), of which a window over lags leaves fewer;
+    Student's quantile replaces the normal one.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = 3.0 * squares**2 / fourths
+    freedom = np.where(np.isfinite(freedom), np.maximum(freedom, _LEAST_FREEDOM), np.inf)
+    quantile: Array = stdtrit(np.minimum(freedom, 1e6), 0.975) / _NORMAL
+    return np.maximum(quantile, 1.0)
 
 
 def _with_variance(C: Array, where: NDArray[np.bool_], variance: float) -> Array:
@@ -225,5 +248,5 @@ def full_uncertainty(prior: Prior, by_data: Array) -> tuple[Array, Array, Array]
     outside[outside < 1e-12] = 0.0
     sigma: Array = prior.size * np.sqrt(outside + rows @ np.maximum(c / (1.0 + c), 1e-30))
     base_rows = (R.T @ V) ** 2
-    base_resolution: Array = base_rows @ (1.0 / (1.0 + c)) / base_rows.sum(axis=1)
-    return sigma, resolution, base_resolution
+    base_resolution = base_rows @ (1.0 / (1.0 + c)) / base_rows.sum(axis=1)
+    return sigma, resolution, np.clip(base_resolution, 0.0, 1.0)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from bodysense.identification.identification import Identification
-from bodysense.identification.scores import DataScores
+from bodysense.identification.scores import DataScores, Score
 
 Grade = Literal["good", "fair", "poor", "failed"]
 
@@ -17,9 +17,11 @@ _GOOD, _FAIR = 0.1, 0.25
 """Mean relative torque error of moving joints on unseen data: good, or fair, up to these."""
 
 _NO_BETTER = 1.1  # times the prior's error: a prior that is right already is no fault
+_NEGLIGIBLE = 0.005
 _OVERFITTED = 1.5
 _WORSE_ELSEWHERE = 1.5
 _JOINT_POOR = 0.25
+_ABOVE_NOISE = 2.0
 _BORDER = 1e-3
 
 
@@ -50,18 +52,34 @@ def judge(identification: Identification, scores: Sequence[DataScores]) -> Verdi
     held_out = next((s for s in scores if s.kind == "held-out"), training)
     validation = [s for s in scores if s.kind == "validation"]
     judged = validation or unseen or [training]
-    error = float(np.nanmean([s.identified.moving.mean_relative_error for s in judged]))
-    before = float(np.nanmean([s.prior.moving.mean_relative_error for s in judged]))
+    error = float(np.mean([_beyond_noise(s, s.identified.moving) for s in judged]))
+    before = float(np.mean([_beyond_noise(s, s.prior.moving) for s in judged]))
     grade: Grade = "good" if error <= _GOOD else "fair" if error <= _FAIR else "poor"
-    if not error < _NO_BETTER * before:
+    if _clearly_more(error, _NO_BETTER * before):
         grade = "poor"
     where = "validation recordings" if validation else "blocks left out of the fit"
     summary = (
-        f"on {where} the model predicts the torque of moving joints to {error:.1%} on average; "
-        f"the robot's file alone to {before:.1%}. Raw torque holds "
-        f"{held_out.noise_floor_d_tau:.1%} of noise that no model predicts."
+        f"on {where} the model predicts the torque of moving joints to {_percent(error)} on "
+        f"average beyond the noise; the robot's file alone to {_percent(before)}. Raw torque holds "
+        f"{_percent(held_out.noise_floor_d_tau)} of noise that no model predicts."
     )
     return Verdict(grade, summary, tuple(_advice(identification, training, held_out, validation)))
+
+
+def _beyond_noise(scores: DataScores, model: Score) -> float:
+    """Mean over joints of the relative error that noise in the filtered torque does not explain."""
+    errors, noise = np.array(model.relative_error), np.array(scores.filtered_noise)
+    excess = np.sqrt(np.clip(errors**2 - noise**2, 0.0, None))
+    return float(excess[np.isfinite(excess)].mean()) if np.isfinite(excess).any() else np.nan
+
+
+def _clearly_more(error: float, bound: float) -> bool:
+    """Whether an error exceeds a bound by more than anybody would mind."""
+    return error > bound and error - bound > _NEGLIGIBLE
+
+
+def _percent(value: float) -> str:
+    return f"{100.0 * value:.1f} %"
 
 
 def _advice(
@@ -71,32 +89,37 @@ def _advice(
     validation: Sequence[DataScores],
 ) -> list[str]:
     advice = []
-    fit = training.identified.moving.mean_relative_error
-    unseen = held_out.identified.moving.mean_relative_error
-    before = held_out.prior.moving.mean_relative_error
-    if not unseen < _NO_BETTER * before:
+    fit = _beyond_noise(training, training.identified.moving)
+    unseen = _beyond_noise(held_out, held_out.identified.moving)
+    before = _beyond_noise(held_out, held_out.prior.moving)
+    if _clearly_more(unseen, _NO_BETTER * before):
         advice.append(
             "It predicts unseen motion worse than the robot's file: check joint order, signs and "
             "units with `bodysense doctor`, and record for longer."
         )
-    if unseen > _OVERFITTED * fit:
+    if _clearly_more(unseen, _OVERFITTED * fit):
         advice.append(
-            f"It is overfitted: {fit:.1%} on the data of the fit, {unseen:.1%} on blocks left out. "
-            "Record for longer, or use a method that keeps to the prior (ridge, pc-wls)."
+            f"It is overfitted: {_percent(fit)} on the data of the fit, {_percent(unseen)} on "
+            "blocks left out. Record for longer, or use a method that keeps to the prior (ridge)."
         )
     for scores in validation:
-        elsewhere = scores.identified.moving.mean_relative_error
-        if elsewhere > _WORSE_ELSEWHERE * unseen:
+        elsewhere = _beyond_noise(scores, scores.identified.moving)
+        if _clearly_more(elsewhere, _WORSE_ELSEWHERE * unseen):
             advice.append(
-                f"It does not carry over to {scores.source} ({elsewhere:.1%} against "
-                f"{unseen:.1%}): "
+                f"It does not carry over to {scores.source} ({_percent(elsewhere)} against "
+                f"{_percent(unseen)}): "
                 "was the robot as warm, and its load and tool the same?"
             )
     names = identification.prior.joint_names
     poor = [
-        f"{name} ({error:.0%})"
-        for name, error in zip(names, held_out.identified.moving.relative_error, strict=True)
-        if error > _JOINT_POOR
+        f"{name} ({_percent(error)})"
+        for name, error, noise in zip(
+            names,
+            held_out.identified.moving.relative_error,
+            held_out.filtered_noise,
+            strict=True,
+        )
+        if error > max(_JOINT_POOR, _ABOVE_NOISE * noise)
     ]
     if poor:
         advice.append(
@@ -135,8 +158,8 @@ def _physics(identification: Identification) -> list[str]:
     if border:
         return [
             f"The data pull {', '.join(border)} to the border of what can exist: their inertia "
-            "there is not measured but limited. Noise, wrong drive gains and unmodelled friction do "
-            "this."
+            "there is not measured but limited, by noise, wrong drive gains or friction that the "
+            "law does not describe."
         ]
     return []
 

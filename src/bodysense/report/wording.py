@@ -30,7 +30,7 @@ def percent(fraction: float) -> str:
     value = 100.0 * fraction
     if abs(value) >= 1e5:
         return f"{value:.0e} %".replace("e+0", "e").replace("e+", "e")
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 1 else 2
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 0.995 else 2
     return f"{value:.{digits}f} %".replace("-", "\N{MINUS SIGN}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import signal
@@ -55,9 +57,9 @@ def differentiate(x: ArrayLike, rate: float, *, accuracy: int = 4) -> Array:
         raise ShapeError(f"accuracy is {accuracy}: give {', '.join(map(str, _CENTRAL))}.")
     if values.shape[0] < 2:
         return np.zeros_like(values)
-    slope: Array = np.gradient(values, 1.0 / rate, axis=0)
     weights = _CENTRAL[accuracy]
     reach, n = len(weights), values.shape[0]
+    slope: Array = np.gradient(values, 1.0 / rate, axis=0, edge_order=2 if n > 2 else 1)
     if n > 2 * reach:
         inner = np.zeros((n - 2 * reach, values.shape[1]))
         for k, weight in enumerate(weights, start=1):
@@ -86,7 +88,7 @@ def decimate(x: Array, taps: Array, step: int) -> Array:
     """
     n_t, width = x.shape[0], taps.size
     n_out = (n_t - width) // step + 1 if n_t >= width else 0
-    flat = x.reshape(n_t, -1)
+    flat = x.reshape(n_t, math.prod(x.shape[1:]))
     out = np.empty((n_out, flat.shape[1]))
     # A band of the convolution matrix as a dense product, over outputs that share most inputs.
     together = max(1, min(n_out, width // (2 * step) + 1))

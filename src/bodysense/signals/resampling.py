@@ -46,7 +46,7 @@ def resample(log: Log, rate: float | None = None) -> tuple[Log, float]:
         if is_even(t):
             return log, own
         rate = own
-    if not rate > 0.0:
+    if not 0.0 < rate < np.inf:
         raise ShapeError(f"the rate is {rate:g} Hz: give a positive one.")
     n_t = int(np.floor((t[-1] - t[0]) * rate * (1.0 + 1e-12))) + 1
     grid = np.minimum(t[0] + np.arange(n_t) / rate, t[-1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,15 @@ from bodysense.spatial.arrays import Array, read_only
 
 _SINGULAR = 1e-9
 """Directions whose effect is this much smaller than the strongest one's are left to the prior."""
+
+_ROWS_A_PARAMETER = 5
+"""Rows that each parameter needs before the noise of every joint and log can be told apart. With
+fewer, one joint's rows can be fitted exactly: it would look free of noise, and outweigh all."""
+
+_FEW_ROWS = (
+    "There are too few rows to tell the noise of the joints apart, so all count alike: record for "
+    "longer."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +62,7 @@ class Weighing:
         trace: the iterations.
         converged: whether the iteration ended by itself.
         bread: curvature of the cost at the solution, where it is not that of `stack`.
+        note: what to say about the weights; empty if there is nothing.
     """
 
     sigma: Array
@@ -62,6 +72,7 @@ class Weighing:
     trace: tuple[Iteration, ...] = ()
     converged: bool = True
     bread: Stack | None = None
+    note: str = ""
 
 
 class LinearIdentifier(Identifier):
@@ -147,8 +158,10 @@ def weighted(
 
     Eq (17) takes the residuals of ordinary least squares; here they are taken again from the
     weighted estimate until they settle. The residuals are those of the unconstrained problem, so
-    that a constraint does not look like noise.
+    that a constraint does not look like noise. With few rows all count alike, see `few_rows`.
     """
+    if few_rows(problem):
+        return replace(ordinary(problem, solve), note=_FEW_ROWS)
     first = ordinary(problem, lambda stack: least_squares(problem, prior, stack))
     theta_base, trace = problem.base.to_base(first.solution.theta), []
     sigma, change = first.sigma, np.inf
@@ -163,6 +176,12 @@ def weighted(
             break
     stack = problem.stack(sigma)
     return Weighing(sigma, solve(stack), stack, trace=tuple(trace), converged=change < tolerance)
+
+
+def few_rows(problem: Regression) -> bool:
+    """Whether there are too few rows for noise levels of their own for joints and logs."""
+    rows = sum(factor.rows for factor in problem.factors.values())
+    return rows < _ROWS_A_PARAMETER * problem.size
 
 
 def noise_levels(problem: Regression, theta_base: Array) -> Array:
@@ -194,6 +213,8 @@ def _status(weighing: Weighing) -> Status:
             f"The motion does not excite {len(solution.unseen)} combination(s), which keep the "
             f"prior's value: {_some(solution.unseen)}. Move more joints, further and faster.",
         )
+    if weighing.note:
+        return Status(True, weighing.note)
     if not weighing.converged:
         return Status(
             True, "The weights had not settled when the iteration ended; more data would help."

@@ -132,7 +132,7 @@ class Plot {
       parts.push(make("path", { class: "rule", d: `M${X(value).toFixed(1)},${top}V${bottom}` }));
       if (this.x.label) parts.push(make("text", { x: X(value).toFixed(1), y: bottom + 15, "text-anchor": "middle" }, text));
     }
-    for (const [value, text] of ticks(y0, y1, Math.max(2, (bottom - top) / 42), this.y.log)) {
+    for (const [value, text] of ticks(y0, y1, Math.max(2, (bottom - top) / 36), this.y.log)) {
       parts.push(make("path", { class: value === 0 ? "zero-line" : "rule", d: `M${left},${Y(value).toFixed(1)}H${right}` }));
       parts.push(make("text", { x: left - 7, y: (Y(value) + 4).toFixed(1), "text-anchor": "end" }, text));
     }

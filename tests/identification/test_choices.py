@@ -1,0 +1,133 @@
+"""What the data choose: the cut-off and the friction law that were put into them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bodysense.identification import Preprocessing, Regression
+from bodysense.identification.choices import (
+    RICHEST,
+    STRIBECK_SPEED,
+    WIDTH,
+    choose_cutoff,
+    choose_friction,
+)
+from bodysense.identification.linear.wls import WLS
+from bodysense.identification.prior import Prior
+from bodysense.robot import inverse_dynamics
+from bodysense.signals import Log
+
+RATE = 500.0
+FASTEST = 5 * 0.4  # Hz, of the motion
+
+
+def recorded(robot, sines, *, position_noise, torque_noise, seed=0, n_t=6000, rate=RATE) -> Log:
+    """A motion up to 2 Hz with white noise of positions and torques."""
+    t, q, v, a = sines(robot.n_joints, seed, n_t, rate, slowest=0.4)
+    rng = np.random.default_rng(seed)
+    tau = inverse_dynamics(robot, q, v, a) + torque_noise * rng.normal(size=q.shape)
+    q = q + position_noise * rng.normal(size=q.shape)
+    channels = {f"q.{name}": q[:, k] for k, name in enumerate(robot.joint_names)}
+    return Log.of(t, channels | {f"tau.{n}": tau[:, k] for k, n in enumerate(robot.joint_names)})
+
+
+@pytest.fixture(scope="module")
+def cutoff_of(small_arm, base_of, sines):
+    def choose(position_noise: float, torque_noise: float = 0.1, **more):
+        log = recorded(
+            small_arm, sines, position_noise=position_noise, torque_noise=torque_noise, **more
+        )
+        return choose_cutoff(small_arm, [[log]], Preprocessing(), base_of(small_arm))
+
+    return choose
+
+
+@pytest.mark.parametrize("noise", [1e-5, 1e-4, 1e-3])
+def test_the_cutoff_lies_between_motion_and_noise(cutoff_of, noise):
+    choice = cutoff_of(noise)
+    assert FASTEST < choice.cutoff < 0.2 * RATE
+    # Acceleration's noise below the cut-off f: sigma sqrt(2 / rate) (2 pi)² f^2.5 / sqrt(5).
+    let_in = noise * np.sqrt(2.0 / RATE) * (2.0 * np.pi) ** 2 * choice.cutoff**2.5 / np.sqrt(5.0)
+    size = (2.0 * np.pi * FASTEST) ** 2 / 5.0  # of the fastest harmonic
+    assert let_in < 0.3 * size
+
+
+def test_more_noise_means_a_lower_cutoff(cutoff_of):
+    found = [cutoff_of(noise).cutoff for noise in (1e-6, 1e-4, 1e-3)]
+    assert found[0] > 2.0 * found[2]
+    assert found[0] >= found[1] >= found[2]
+
+
+def test_the_choice_tells_what_was_tried(cutoff_of):
+    choice = cutoff_of(1e-3)
+    assert choice.cutoff in choice.tried
+    assert list(choice.tried) == sorted(choice.tried)
+    assert len(choice.errors) == len(choice.tried)
+    error = dict(zip(choice.tried, choice.errors, strict=True))
+    # Errors are compared as means of log squares over joints, hence not quite those shown.
+    assert error[choice.cutoff] < 1.05 * min(choice.errors)
+    # One cut-off loses motion or lets noise in.
+    assert max(choice.errors) > 1.2 * min(choice.errors)
+
+
+def test_a_short_log_gets_the_highest_cutoff(cutoff_of):
+    choice = cutoff_of(1e-4, n_t=20, rate=20.0)
+    assert choice.cutoff == pytest.approx(4.0)
+    assert choice.tried == (choice.cutoff,)
+
+
+def true_robot(tx40, law: str):
+    """Coefficients as they are found on arms: a breakaway half higher, an offset of a tenth."""
+    Fc = tx40.theta[tx40.layout.friction("Fc")]
+    values = {"Fs": 1.5 * Fc, "Fo": 0.1 * Fc}
+    shape = {"width": WIDTH}
+    if law.startswith("stribeck"):
+        shape["vs"] = STRIBECK_SPEED
+    chosen = tx40.with_friction(law, **shape)
+    given = {term: x for term, x in values.items() if term in chosen.layout.friction_terms}
+    return tx40.with_friction(law, coefficients=given, **shape)
+
+
+@pytest.mark.parametrize("law", ["coulomb", "offset", "stribeck", "stribeck-offset"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_friction_law_that_was_simulated_is_found(law, seed, tx40, base_of, sines):
+    truth = true_robot(tx40, law)
+    _, q, v, a = sines(6, seed, 4000, 200.0, slowest=0.1)
+    tau = inverse_dynamics(truth, q, v, a)
+    tau += 0.3 * np.random.default_rng(seed).normal(size=tau.shape)
+    # Of its own friction the prior knows nothing.
+    prior = tx40.with_friction(
+        RICHEST,
+        coefficients=dict.fromkeys(("Fv", "Fc", "Fs", "Fo"), 0.0),
+        width=WIDTH,
+        vs=STRIBECK_SPEED,
+    )
+    problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
+    choice = choose_friction(problem)
+    assert choice.law == law
+    assert choice.tried == ("coulomb", "offset", "stribeck", RICHEST)
+    # In units of the noise's variance: what is left of the right law is noise alone.
+    errors = dict(zip(choice.tried, choice.errors, strict=True))
+    assert errors[law] == pytest.approx(1.0, abs=0.05)
+
+
+def test_simpler_laws_are_fitted_as_if_the_robot_had_them(tx40, base_of, sines):
+    """Held-out errors against a regression of the robot that has the simpler law."""
+    truth = true_robot(tx40, "stribeck-offset")
+    _, q, v, a = sines(6, 3, 1500, 100.0, slowest=0.1)
+    tau = inverse_dynamics(truth, q, v, a)
+    tau += 0.3 * np.random.default_rng(1).normal(size=tau.shape)
+    problem = Regression.from_samples(truth, q, v, a, tau, rate=100.0, base=base_of(truth))
+    choice = choose_friction(problem)
+    sigma = WLS().estimate(problem, Prior.of(problem)).sigma
+    for law, error in zip(choice.tried, choice.errors, strict=True):
+        robot = true_robot(tx40, law)
+        own = Regression.from_samples(robot, q, v, a, tau, rate=100.0, base=base_of(robot))
+        total = rows = 0.0
+        for fold in range(3):
+            stack = own.without(fold).stack(sigma)
+            squares, count = own.squares(np.linalg.solve(stack.A, stack.z), fold)
+            total += np.sum(squares / sigma**2)
+            rows += count.sum()
+        assert error == pytest.approx(total / rows, rel=1e-6)

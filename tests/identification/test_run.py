@@ -1,0 +1,394 @@
+"""`identify`, from robot and logs to a judged result."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+
+from bodysense.errors import BodysenseError, MismatchError, UnknownNameError, UnusableLogError
+from bodysense.excitation import FourierTrajectory
+from bodysense.identification import IDENTIFIERS, IdentificationRun, Preprocessing, identify
+from bodysense.identification.choices import RICHEST
+from bodysense.identification.linear.wls import WLS
+from bodysense.robot import Robot, base_parameters, inverse_dynamics, load_robot
+from bodysense.signals.log import Log
+from bodysense.signals.raw_log import RawLog
+from bodysense.simulation import rollout
+from bodysense.spatial import Array
+
+GIVEN = Preprocessing(cutoff=20.0)
+
+
+@cache
+def truth() -> Robot:
+    return load_robot("rv2sq")
+
+
+def prior(seed: int = 0) -> Robot:
+    """Masses, inertias and friction 15 % off."""
+    robot = truth()
+    factor = np.exp(0.15 * np.random.default_rng(seed).normal(size=robot.layout.size))
+    for link in map(robot.layout.link, range(robot.layout.n_links)):
+        factor[link] = factor[link][0]
+    return robot.with_parameters(robot.theta * factor)
+
+
+@cache
+def recorded(
+    seed: int = 0, *, rate: float = 140.0, noise: float = 0.05, seconds: float = 10
+) -> Log:
+    rng = np.random.default_rng(seed)
+    motion = FourierTrajectory.for_robot(truth(), duration=seconds, rng=rng)
+    run = rollout(
+        truth(),
+        motion,
+        sampling_rate=rate,
+        integrator="rk4",
+        position_noise=np.deg2rad(1e-4),
+        torque_noise=noise,
+        rng=rng,
+    )
+    assert run.ok
+    return run.log()
+
+
+def changed(log: Log, **factors: float) -> Log:
+    """Channels of one quantity multiplied, e.g. ``q=57.3``."""
+    channels = {
+        name: values * factors.get(name.partition(".")[0], 1.0)
+        for name, values in log.channels.items()
+    }
+    return Log.of(log.t, channels)
+
+
+def without(log: Log, *names: str) -> Log:
+    return Log.of(log.t, {k: x for k, x in log.channels.items() if k not in names})
+
+
+def still() -> Log:
+    """Ten seconds of standing, with noise."""
+    rng = np.random.default_rng(0)
+    t = np.arange(1400) / 140.0
+    channels: dict[str, Array] = {}
+    for joint in truth().joint_names:
+        channels[f"q.{joint}"] = 0.3 + 1e-6 * rng.normal(size=t.size)
+        channels[f"tau.{joint}"] = 1.0 + 0.05 * rng.normal(size=t.size)
+    return Log.of(t, channels)
+
+
+@cache
+def usual() -> IdentificationRun:
+    """With everything chosen by the data."""
+    return identify(prior(), [recorded(0)], validate=[recorded(1)], seed=7)
+
+
+# -- from end to end --------------------------------------------------------------------------
+
+
+def test_the_truth_lies_in_the_intervals():
+    found = usual().identification
+    true = base_parameters(truth()).to_base(truth().theta)
+    lower, upper = found.interval()
+    assert ((lower <= true) & (true <= upper)).mean() > 0.85
+    # And the intervals are worth having: much nearer than the prior was.
+    before = np.abs(found.base.to_base(prior().theta) - true)
+    assert np.median(np.abs(found.theta_base - true) / before) < 0.2
+    assert found.consistent
+
+
+def test_the_verdict_is_good_and_the_scores_say_why():
+    run = usual()
+    assert run.verdict.grade == "good"
+    assert [(s.kind, s.source) for s in run.scores] == [
+        ("training", "log"),
+        ("held-out", "log"),
+        ("validation", "log"),
+    ]
+    for scores in run.scores:
+        moving, before = scores.identified.moving, scores.prior.moving
+        assert moving.mean_relative_error < 0.06
+        assert moving.mean_relative_error < 0.3 * before.mean_relative_error
+        assert scores.identified.all.d_tau < scores.prior.all.d_tau
+    assert run.summary().startswith("pc-wls on rv2sq: ")
+    assert "GOOD" in run.summary()
+    assert "GOOD" in repr(run)
+
+
+def test_scores_are_what_the_identified_robot_predicts():
+    """Against the torques of the robot that comes out, by hand."""
+    run = usual()
+    (motion,) = run.problem.motions
+    tau = inverse_dynamics(run.robot, motion.q, motion.v, motion.a)
+    scores = next(s for s in run.scores if s.kind == "training")
+    expected = np.linalg.norm(motion.tau_raw - tau, axis=0) / np.linalg.norm(motion.tau_raw, axis=0)
+    np.testing.assert_allclose(scores.identified.all.relative_error_raw, expected, rtol=1e-9)
+    training = next(p for p in run.predictions if p.kind == "training")
+    np.testing.assert_allclose(training.identified, tau, rtol=0, atol=1e-9)
+    held_out = next(p for p in run.predictions if p.kind == "held-out")
+    assert not np.allclose(held_out.identified, tau, rtol=0, atol=1e-6)
+
+
+def test_what_was_chosen_is_told():
+    run = usual()
+    assert run.cutoff is not None
+    assert run.settings.cutoff == run.cutoff.cutoff
+    assert run.cutoff.cutoff in run.cutoff.tried
+    assert run.friction is None  # the robot knows its friction
+    assert None not in (run.settings.band, run.settings.border, run.settings.still_speed)
+    given = identify(prior(), [recorded(0)], preprocessing=GIVEN)
+    assert given.cutoff is None
+    assert given.settings.cutoff == 20.0
+
+
+def test_the_same_call_gives_the_same_bits():
+    one, two = (identify(prior(), [recorded(0)], preprocessing=GIVEN) for _ in range(2))
+    assert one.identification.theta.tobytes() == two.identification.theta.tobytes()
+    assert one.identification.sigma.tobytes() == two.identification.sigma.tobytes()
+    assert one.scores == two.scores
+    assert one.verdict == two.verdict
+
+
+@pytest.mark.parametrize("method", sorted(IDENTIFIERS))
+def test_every_method_goes_through(method):
+    run = identify(prior(), [recorded(0)], method=method, preprocessing=GIVEN)
+    assert run.identification.method == method
+    assert run.identification.status.ok
+    assert run.verdict.grade == "good"
+
+
+def test_a_method_with_settings_of_its_own():
+    run = identify(prior(), [recorded(0)], method=WLS(iterations=1), preprocessing=GIVEN)
+    assert run.identification.provenance["method"] == {
+        "name": "wls",
+        "tolerance": 1e-3,
+        "iterations": 1,
+    }
+    assert len(run.identification.trace) == 1
+
+
+# -- several logs -----------------------------------------------------------------------------
+
+
+def test_logs_with_their_own_rates_and_noise():
+    logs = [recorded(0, noise=0.05), recorded(1, rate=500.0, noise=0.5)]
+    run = identify(prior(), logs, preprocessing=GIVEN)
+    found = run.identification
+    assert found.noise.shape == (2, 6)
+    # At the same bandwidth: white noise has as much less power as its rate is higher.
+    ratio = found.noise[1] / found.noise[0]
+    expected = 10.0 * np.sqrt(140.0 / 500.0)
+    np.testing.assert_allclose(ratio, expected, rtol=0.5)
+    true = found.base.to_base(truth().theta)
+    lower, upper = found.interval()
+    assert ((lower <= true) & (true <= upper)).mean() > 0.85
+    assert len(run.diagnoses) == 2
+    assert [d.rate for d in run.diagnoses] == pytest.approx([140.0, 500.0], rel=0.03)
+    assert len(run.predictions) == 4
+    assert len(run.scores) == 2
+
+
+def test_more_data_narrow_the_intervals():
+    one = identify(prior(), [recorded(0)], preprocessing=GIVEN).identification
+    three = identify(prior(), [recorded(k) for k in range(3)], preprocessing=GIVEN).identification
+    assert np.median(three.sigma_base / one.sigma_base) < 0.75
+
+
+def test_each_validation_log_has_scores_of_its_own():
+    named = [RawLog.of(recorded(k), source=f"run {k}") for k in (1, 2)]
+    run = identify(prior(), [recorded(0)], validate=named, preprocessing=GIVEN)
+    assert [s.source for s in run.scores if s.kind == "validation"] == ["run 1", "run 2"]
+    assert "validation recordings" in run.verdict.summary
+
+
+def test_validation_does_not_touch_the_result():
+    alone = identify(prior(), [recorded(0)], preprocessing=GIVEN).identification
+    seen = identify(prior(), [recorded(0)], validate=[recorded(1)], preprocessing=GIVEN)
+    assert alone.theta.tobytes() == seen.identification.theta.tobytes()
+
+
+def test_a_log_too_short_to_leave_anything_out_has_no_held_out_scores():
+    run = identify(prior(), [recorded(0, seconds=10)], preprocessing=GIVEN)
+    assert "held-out" in {s.kind for s in run.scores}
+    log = recorded(0)
+    few = Log.of(log.t[:300], {name: values[:300] for name, values in log.channels.items()})
+    short = identify(prior(), [few], preprocessing=Preprocessing(cutoff=5.0))
+    assert {s.kind for s in short.scores} == {"training"}
+
+
+# -- friction ---------------------------------------------------------------------------------
+
+
+def test_friction_is_chosen_where_the_robot_knows_none():
+    unknown = truth().with_friction("coulomb", coefficients={"Fv": 0.0, "Fc": 0.0})
+    run = identify(unknown, [recorded(0)], preprocessing=GIVEN)
+    assert run.friction is not None
+    assert run.friction.law == "coulomb"  # which is what the recording was made with
+    assert set(run.friction.tried) >= {"coulomb", "offset", "stribeck", RICHEST}
+    assert run.robot.friction.model.name == "coulomb"
+    layout = run.robot.layout
+    for term in ("Fv", "Fc"):
+        np.testing.assert_allclose(
+            run.robot.theta[layout.friction(term)], truth().theta[layout.friction(term)], rtol=0.1
+        )
+
+
+def test_friction_is_kept_where_the_robot_knows_it():
+    run = identify(prior().with_friction("stribeck"), [recorded(0)], preprocessing=GIVEN)
+    assert run.friction is None
+    assert run.robot.friction.model.name == "stribeck"
+
+
+def test_friction_is_kept_when_told():
+    unknown = truth().with_friction("coulomb", coefficients={"Fv": 0.0, "Fc": 0.0})
+    run = identify(unknown, [recorded(0)], friction="own", preprocessing=GIVEN)
+    assert run.friction is None
+    assert run.robot.friction.model.name == "coulomb"
+
+
+def test_friction_is_chosen_when_told():
+    run = identify(prior(), [recorded(0)], friction="choose", preprocessing=GIVEN)
+    assert run.friction is not None
+    assert run.robot.friction.model.name == run.friction.law
+
+
+def test_an_unknown_choice_of_friction():
+    with pytest.raises(UnknownNameError, match="'auto', |auto, own, choose"):
+        identify(prior(), [recorded(0)], friction="guess")
+
+
+# -- bad input --------------------------------------------------------------------------------
+
+
+def test_a_log_that_misses_a_joint():
+    joint = truth().joint_names[2]
+    log = RawLog.of(without(recorded(0), f"tau.{joint}"), source="run.csv")
+    with pytest.raises(UnusableLogError, match=rf"run\.csv cannot be .*{joint}"):
+        identify(prior(), [log])
+
+
+def test_a_log_of_another_robot():
+    with pytest.raises(UnusableLogError, match="missing-joint"):
+        identify(load_robot("example:ur5"), [recorded(0)])
+
+
+def test_a_log_of_standstill():
+    with pytest.raises(UnusableLogError, match="all-still"):
+        identify(prior(), [still()])
+
+
+def test_a_log_that_is_too_short():
+    log = recorded(0)
+    few = Log.of(log.t[:30], {name: values[:30] for name, values in log.channels.items()})
+    with pytest.raises(UnusableLogError, match="too-short"):
+        identify(prior(), [few])
+
+
+def test_a_log_in_degrees():
+    with pytest.raises(UnusableLogError, match=r"degrees.*unit: deg"):
+        identify(prior(), [changed(recorded(0), q=np.rad2deg(1.0))])
+
+
+def test_a_validation_log_is_examined_too():
+    with pytest.raises(UnusableLogError, match="all-still"):
+        identify(prior(), [recorded(0)], validate=[still()], preprocessing=GIVEN)
+
+
+def test_the_second_log_is_named():
+    bad = RawLog.of(changed(recorded(1), tau=-1.0), source="second.csv")
+    with pytest.raises(UnusableLogError, match=r"second\.csv.*torque-sign.*bodysense doctor"):
+        identify(prior(), [recorded(0), bad])
+
+
+def test_unusable_logs_can_be_forced():
+    bad = changed(recorded(0), tau=-1.0)
+    run = identify(prior(), [bad], preprocessing=GIVEN, allow_unusable=True)
+    assert not run.diagnoses[0].usable
+    assert run.identification.consistent  # whatever the data say
+    assert run.verdict.grade in ("poor", "failed")
+
+
+def test_standstill_can_be_forced():
+    run = identify(prior(), [still()], preprocessing=GIVEN, allow_unusable=True)
+    assert run.verdict.grade in ("poor", "failed")
+    assert "nan" not in str(run.verdict).lower()
+    assert any("never moved" in sentence for sentence in run.verdict.advice)
+    layout = run.robot.layout
+    assert set(run.identification.labels[layout.rotor.stop :]) == {"not identifiable"}
+
+
+def test_a_still_validation_log_can_be_forced():
+    run = identify(
+        prior(), [recorded(0)], validate=[still()], preprocessing=GIVEN, allow_unusable=True
+    )
+    assert "nan" not in str(run.verdict).lower()
+
+
+def test_what_has_nothing_left_cannot_be_forced():
+    empty = Log.of([], {name: [] for name in recorded(0).channels})
+    with pytest.raises(UnusableLogError):
+        identify(prior(), [empty], allow_unusable=True)
+
+
+def test_no_logs_at_all():
+    with pytest.raises(BodysenseError, match=r"no (log|recording)"):
+        identify(prior(), [])
+
+
+def test_a_floating_base():
+    with pytest.raises(MismatchError, match="floats"):
+        identify(load_robot("example:go1"), [recorded(0)])
+
+
+def test_an_unknown_method_is_refused_before_any_work():
+    steps: list[str] = []
+    with pytest.raises(UnknownNameError, match=r"unknown method 'pcwls'.*pc-wls"):
+        identify(prior(), [recorded(0)], method="pcwls", progress=steps.append)
+    assert not steps
+
+
+# -- progress and provenance ------------------------------------------------------------------
+
+
+def test_progress_is_told_step_by_step():
+    steps: list[str] = []
+    identify(prior(), [recorded(0)], friction="choose", progress=steps.append)
+    words = ("examining", "cut-off", "friction", "identifying with pc-wls", "left out")
+    assert len(steps) == len(words)
+    for step, word in zip(steps, words, strict=True):
+        assert word in step
+
+
+def test_the_provenance_is_complete():
+    run = usual()
+    origin = run.identification.provenance
+    json.dumps(origin, allow_nan=False)
+    assert set(origin) == {
+        "versions",
+        "robot",
+        "logs",
+        "validation",
+        "method",
+        "preprocessing",
+        "friction",
+        "seed",
+    }
+    assert origin["seed"] == 7
+    assert origin["method"]["name"] == "pc-wls"
+    assert origin["robot"]["name"] == "rv2sq"
+    assert origin["logs"] == [{"source": "log", "sha256": ""}]
+    assert len(origin["validation"]) == 1
+    assert origin["preprocessing"]["cutoff"] == run.settings.cutoff
+    assert None not in origin["preprocessing"].values()
+    assert origin["friction"]["model"] == "coulomb"
+    assert len(origin["friction"]["shape"]["width"]) == 6
+
+
+def test_the_provenance_repeats_the_run():
+    """What it says of the filters is enough to get the same numbers."""
+    run = usual()
+    settings = Preprocessing(**run.identification.provenance["preprocessing"])
+    again = identify(prior(), [recorded(0)], preprocessing=settings, seed=7)
+    assert again.identification.theta.tobytes() == run.identification.theta.tobytes()

@@ -1,0 +1,227 @@
+"""Intervals against exact covariances of known noise, and shares of the data against Bayes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.linalg import solve_triangular, toeplitz
+
+from bodysense.identification import Regression
+from bodysense.identification.linear.irls import IRLS
+from bodysense.identification.linear.ols import OLS
+from bodysense.identification.linear.ridge import Ridge
+from bodysense.identification.linear.tls import TLS
+from bodysense.identification.linear.wls import WLS
+from bodysense.identification.methods import IDENTIFIERS
+from bodysense.identification.prior import Prior
+from bodysense.identification.uncertainty import (
+    autocorrelation,
+    correlation_lags,
+    full_uncertainty,
+    long_run,
+    parzen,
+)
+from bodysense.robot import inverse_dynamics
+
+
+@pytest.mark.parametrize("method", [OLS(), WLS(), Ridge(spread=100.0)])
+def test_white_noise_gives_the_textbook_covariance(method, simulate):
+    simulated = simulate(0.5, n_t=3000)
+    variance = np.diag(method.fit(simulated.problem).covariance)
+    wanted = 0.25 * np.diag(np.linalg.inv(simulated.Y.T @ simulated.Y))
+    assert np.mean(variance / wanted) == pytest.approx(1.0, abs=0.08)
+    np.testing.assert_allclose(variance / wanted, 1.0, atol=0.3)
+
+
+def test_robust_fits_pay_five_percent_for_gaussian_noise(simulate):
+    simulated = simulate(0.5, n_t=3000)
+    variance = np.diag(IRLS().fit(simulated.problem).covariance)
+    wanted = 0.25 * np.diag(np.linalg.inv(simulated.Y.T @ simulated.Y)) / 0.95
+    assert np.mean(variance / wanted) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("decay", [0.5, 0.9, 0.95])
+def test_noise_that_lingers_gives_its_own_covariance(decay, simulate, small_arm, base_of):
+    """Autoregressive noise, whose effect on the estimate is known in closed form."""
+    clean = simulate(0.0, n_t=3000, rate=200.0)
+    (motion,) = clean.problem.motions
+    n_t = motion.t.size
+    noise_covariance = 0.25 * toeplitz(decay ** np.arange(n_t))
+    M = np.linalg.inv(clean.Y.T @ clean.Y)
+    per_joint = [clean.Y[clean.joint == j] for j in range(3)]
+    S = sum(Y.T @ noise_covariance @ Y for Y in per_joint)
+    wanted = np.diag(M @ S @ M)
+    rng = np.random.default_rng(8)
+    found = np.zeros_like(wanted)
+    runs = 12
+    for _ in range(runs):
+        e = np.empty((n_t, 3))
+        e[0] = 0.5 * rng.normal(size=3)
+        for k in range(1, n_t):
+            e[k] = decay * e[k - 1] + 0.5 * np.sqrt(1.0 - decay**2) * rng.normal(size=3)
+        problem = Regression.from_samples(
+            small_arm,
+            motion.q,
+            motion.v,
+            motion.a,
+            motion.tau + e,
+            rate=200.0,
+            base=base_of(small_arm),
+        )
+        identified = OLS().fit(problem)
+        found += np.diag(identified.covariance) / runs
+    assert np.median(found / wanted) == pytest.approx(1.0, abs=0.15)
+    white = 0.25 * np.diag(M)
+    assert np.median(white / wanted) < 0.5  # where the textbook's promise is off
+    lag = np.log(0.05) / np.log(decay)
+    assert identified.correlation_time[0] == pytest.approx(lag / 200.0, rel=0.6)
+
+
+def test_noise_common_to_all_joints_is_seen(simulate, small_arm, base_of):
+    """One disturbance in all joints at once: rows of an instant do not tell apart."""
+    clean = simulate(0.0, n_t=3000)
+    (motion,) = clean.problem.motions
+    rng = np.random.default_rng(2)
+    e = 0.5 * rng.normal(size=(motion.t.size, 1)) * np.ones(3)
+    problem = Regression.from_samples(
+        small_arm,
+        motion.q,
+        motion.v,
+        motion.a,
+        motion.tau + e,
+        rate=100.0,
+        base=base_of(small_arm),
+    )
+    M = np.linalg.inv(clean.Y.T @ clean.Y)
+    together = clean.Y.reshape(-1, 3, problem.size).sum(axis=1)
+    wanted = 0.25 * np.diag(M @ together.T @ together @ M)
+    found = np.diag(OLS().fit(problem).covariance)
+    assert np.mean(found / wanted) == pytest.approx(1.0, abs=0.12)
+
+
+# Total least squares takes all columns to be equally noisy, whatever their units.
+@pytest.mark.parametrize("name", [name for name in IDENTIFIERS if name != "tls"])
+def test_grams_instead_of_kilograms_change_numbers_but_not_certainty(name, simulate):
+    simulated = simulate(0.2, n_t=300)
+    problem = simulated.problem
+    (motion,) = problem.motions
+    scaled = Regression.of(
+        problem.robot.with_parameters(1e3 * problem.robot.theta),
+        [replace(motion, tau=1e3 * motion.tau, tau_raw=1e3 * motion.tau_raw)],
+        problem.settings,
+        problem.base,
+    )
+    method = IDENTIFIERS[name]()
+    ours, theirs = method.fit(problem), method.fit(scaled)
+    np.testing.assert_allclose(theirs.theta_base, 1e3 * ours.theta_base, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(theirs.sigma, 1e3 * ours.sigma, rtol=1e-3)
+    np.testing.assert_allclose(theirs.resolution, ours.resolution, atol=1e-5)
+    np.testing.assert_allclose(theirs.correlation_time, ours.correlation_time)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("name", IDENTIFIERS)
+def test_what_never_moved_is_not_known(name, noise, small_arm, base_of, sines):
+    """Whatever prior a method uses, and however clean the data: nothing was seen of joint 3."""
+    _, q, v, a = sines(3, 4, 1500, 100.0)
+    q[:, 2], v[:, 2], a[:, 2] = 0.4, 0.0, 0.0
+    tau = inverse_dynamics(small_arm, q, v, a)
+    tau += noise * np.random.default_rng(1).normal(size=tau.shape)
+    problem = Regression.from_samples(small_arm, q, v, a, tau, rate=100.0, base=base_of(small_arm))
+    found, prior = IDENTIFIERS[name]().fit(problem), Prior.of(problem)
+    layout = small_arm.layout
+    independent = list(problem.base.independent)
+    for name_ in ("Fv3", "Fc3", "Ia3"):
+        k = layout.index(name_)
+        assert found.resolution[k] < 0.01
+        assert found.base_resolution[independent.index(k)] < 0.01
+        assert found.sigma[k] == pytest.approx(prior.size[k], rel=0.01)
+        # The estimate is the prior's: so is its uncertainty, at most.
+        spread = found.sigma_base[independent.index(k)] / prior.size[k]
+        assert 0.2 < spread < 1.01
+    for name_ in ("Fv1", "Fc1", "Fv2", "Fc2"):
+        k = layout.index(name_)
+        assert found.resolution[k] > 0.99
+        assert found.base_resolution[independent.index(k)] > 0.99
+        assert found.sigma[k] < 0.1 * prior.size[k]
+    silent = ~np.abs(prior.mapping).any(axis=0)
+    assert silent.any()
+    np.testing.assert_allclose(found.resolution[silent], 0.0, atol=1e-12)
+    np.testing.assert_allclose(found.sigma[silent], prior.size[silent])
+
+
+def test_more_noise_is_less_certainty(simulate):
+    sigma = [OLS().fit(simulate(noise, n_t=500).problem).sigma_base for noise in (0.1, 0.2)]
+    np.testing.assert_allclose(sigma[1], 2.0 * sigma[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("strength", [1e-3, 1.0, 1e3])
+def test_shares_of_the_data_are_those_of_bayes(strength, simulate, rng):
+    prior = Prior.of(simulate(0.1).problem)
+    b, p = prior.mapping.shape
+    X = rng.normal(size=(b, b)) * strength
+    covariance = (X @ X.T + 0.1 * strength**2 * np.eye(b)) * np.outer(
+        prior.size_base, prior.size_base
+    )
+    half = solve_triangular(prior.base_factor, covariance, lower=True)
+    by_data = solve_triangular(prior.base_factor, half.T, lower=True)
+    sigma, resolution, base_resolution = full_uncertainty(prior, by_data)
+    D = np.diag(prior.size**2)
+    # Posterior of theta given a measurement of B theta, in units of the sizes.
+    B = prior.mapping * prior.size
+    posterior = np.linalg.inv(B.T @ np.linalg.inv(covariance) @ B + np.eye(p))
+    np.testing.assert_allclose(sigma, prior.size * np.sqrt(np.diag(posterior)), rtol=1e-5)
+    np.testing.assert_allclose(resolution, 1.0 - np.diag(posterior), atol=1e-7)
+    base_posterior = B @ posterior @ B.T
+    before = prior.mapping @ D @ prior.mapping.T
+    wanted = 1.0 - np.diag(base_posterior) / np.diag(before)
+    np.testing.assert_allclose(base_resolution, wanted, atol=1e-7)
+
+
+def test_total_least_squares_has_intervals_too(simulate):
+    found = TLS().fit(simulate(0.1, n_t=500).problem)
+    assert np.isfinite(found.covariance).all()
+    assert np.linalg.eigvalsh(found.covariance).min() > 0.0
+
+
+def test_parzens_window():
+    # By its definition as a convolution: a triangle with itself, at lags that end beyond the last.
+    window = parzen(7)
+    assert window[0] == 1.0
+    assert window[4] == pytest.approx(0.25)
+    assert (np.diff(window) < 0.0).all()
+    np.testing.assert_allclose(window[5:], 2.0 * (1.0 - np.array([5, 6, 7]) / 8.0) ** 3)
+    np.testing.assert_array_equal(parzen(0), [1.0])
+
+
+@pytest.mark.parametrize("lags", [0, 1, 5, 50])
+def test_the_long_run_covariance_is_a_double_sum(lags, rng):
+    scores = rng.normal(size=(20, 3))
+    window = parzen(min(lags, 19))
+    wanted = np.zeros((3, 3))
+    for i in range(20):
+        for j in range(20):
+            if abs(i - j) < window.size:
+                wanted += window[abs(i - j)] * np.outer(scores[i], scores[j])
+    found = long_run(scores, lags)
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+    assert np.linalg.eigvalsh(found).min() > -1e-10  # the window's spectrum is positive
+
+
+def test_autocorrelation_is_numpys(rng):
+    e = np.cumsum(rng.normal(size=(101, 2)), axis=0)
+    wanted = np.zeros(25)
+    for j in range(2):
+        x = e[:, j] - e[:, j].mean()
+        full = np.correlate(x, x, mode="full")[100:]
+        wanted += full[:25] / full[0] / 2.0
+    np.testing.assert_allclose(autocorrelation(e), wanted, atol=1e-12)
+    np.testing.assert_array_equal(autocorrelation(np.zeros((50, 2))), [1.0])
+
+
+def test_correlation_ends_at_the_first_small_lag():
+    assert correlation_lags(0.9 ** np.arange(1000)) == 29  # 0.9^29 = 0.047
+    assert correlation_lags(np.eye(1000)[0]) == 1
+    assert correlation_lags(np.ones(30)) == 30
