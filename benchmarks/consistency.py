@@ -51,7 +51,8 @@ def run(repeat: int, *, duration: float = 10.0) -> tuple[Result, ...]:
     arm = f"xArm7, {robot.layout.size} parameters, {base.size} of them base"
     quoted = (
         "the peer is FloBaRoID's time for the program of a 7-axis arm, measured earlier on a like "
-        "machine and not in this run; without constraints some links could not exist, so the solver runs"
+        "machine and not in this run; without constraints some links could not exist, so the "
+        "solver runs"
     )
     return (
         Result.judged(

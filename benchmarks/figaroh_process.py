@@ -1,7 +1,7 @@
 """Figaroh in a virtual environment and a process of its own, asked over pipes.
 
-It needs other versions than bodysense does, and is no dependency of it: the environment is built
-once, below ``.cache``.
+It is no dependency of bodysense, and brings many of its own: the environment is built once, below
+``.cache``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Simulate an experiment, identify the robot from its log, judge the result: what `make demo` runs.
 
-A TX40 tracks a random motion; its encoders and torques are noisy. Somebody who knows this robot only
-from its drawings, with masses and friction 15 % off, identifies it from the log. Since the robot is
-a simulated one the truth is known, and the intervals that are promised can be checked.
+A TX40 tracks a random motion; its encoders and torques are noisy. Somebody who knows this robot
+only from its drawings, with masses and friction 15 % off, identifies it from the log. Since the
+robot is a simulated one the truth is known, and the promised intervals can be checked.
 """
 
 from __future__ import annotations

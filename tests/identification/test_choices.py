@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bodysense.excitation import FourierTrajectory
 from bodysense.identification import Preprocessing, Regression
 from bodysense.identification.choices import (
     RICHEST,
@@ -17,6 +18,7 @@ from bodysense.identification.linear.wls import WLS
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics
 from bodysense.signals import Log
+from bodysense.simulation import rollout
 
 RATE = 500.0
 FASTEST = 5 * 0.4  # Hz, of the motion
@@ -27,14 +29,14 @@ def recorded(robot, sines, *, position_noise, torque_noise, seed=0, n_t=6000, ra
     t, q, v, a = sines(robot.n_joints, seed, n_t, rate, slowest=0.4)
     rng = np.random.default_rng(seed)
     tau = inverse_dynamics(robot, q, v, a) + torque_noise * rng.normal(size=q.shape)
-    q = q + position_noise * rng.normal(size=q.shape)
+    q = q + np.asarray(position_noise) * rng.normal(size=q.shape)
     channels = {f"q.{name}": q[:, k] for k, name in enumerate(robot.joint_names)}
     return Log.of(t, channels | {f"tau.{n}": tau[:, k] for k, n in enumerate(robot.joint_names)})
 
 
 @pytest.fixture(scope="module")
 def cutoff_of(small_arm, base_of, sines):
-    def choose(position_noise: float, torque_noise: float = 0.1, **more):
+    def choose(position_noise, torque_noise: float = 0.1, **more):
         log = recorded(
             small_arm, sines, position_noise=position_noise, torque_noise=torque_noise, **more
         )
@@ -57,6 +59,28 @@ def test_more_noise_means_a_lower_cutoff(cutoff_of):
     found = [cutoff_of(noise).cutoff for noise in (1e-6, 1e-4, 1e-3)]
     assert found[0] > 2.0 * found[2]
     assert found[0] >= found[1] >= found[2]
+
+
+def test_one_noisy_joint_lowers_the_cutoff(cutoff_of):
+    quiet, noisy = cutoff_of(1e-6).cutoff, cutoff_of((1e-6, 1e-6, 1e-3))
+    assert FASTEST < noisy.cutoff < 0.5 * quiet
+    highest = dict(zip(noisy.tried, noisy.errors, strict=True))[max(noisy.tried)]
+    assert highest > 2.0 * min(noisy.errors)
+
+
+def test_noise_that_the_controller_answers_is_not_taken_for_motion(tx40, base_of):
+    """Encoder noise in the loop: torques follow it, so that their prediction does not tell."""
+    rng = np.random.default_rng(0)
+    plan = FourierTrajectory.for_robot(tx40, duration=10.0, rng=rng)
+    found = []
+    for noise in (1.75e-6, 1.75e-4):
+        run = rollout(
+            tx40, plan, sampling_rate=1000.0, position_noise=noise, torque_noise=0.1, rng=rng
+        )
+        choice = choose_cutoff(tx40, [[run.log()]], Preprocessing(), base_of(tx40))
+        found.append(choice.cutoff)
+    assert found[0] > 2.0 * found[1]
+    assert 2.0 < found[1] < 40.0  # the motion's 20 harmonics of 0.1 Hz, and what follows from them
 
 
 def test_the_choice_tells_what_was_tried(cutoff_of):

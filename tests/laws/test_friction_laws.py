@@ -173,13 +173,13 @@ def test_smoothing_vanishes_with_its_width(name):
     assert last < 1e-9
 
 
-def test_the_tree_holds_one_row_of_shape_a_joint():
-    for name in friction_models():
-        model = friction_model(name)
-        robot = load_robot("tx40")
-        friction = Friction.of(name, 6, **shape_of(model))
-        tree = tree_of(robot.model, friction, robot.actuators)
-        assert tree.shape.shape[0] == 6
-        assert tree.shape.dtype == np.float64
-        assert (tree.custom != 0) == (name == CUSTOM)
-        assert tree.bristles == (name == "lugre")
+@every_law
+def test_the_tree_holds_one_row_of_shape_a_joint(name):
+    model = friction_model(name)
+    robot = load_robot("tx40")
+    friction = Friction.of(name, 6, **shape_of(model))
+    tree = tree_of(robot.model, friction, robot.actuators)
+    assert tree.shape.shape[0] == 6
+    assert tree.shape.dtype == np.float64
+    assert (tree.custom != 0) == (name == CUSTOM)
+    assert tree.bristles == (name == "lugre")

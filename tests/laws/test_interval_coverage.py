@@ -1,12 +1,11 @@
 """Do 95 % intervals hold the truth 95 times out of a hundred?
 
-200 simulated recordings of the TX40, 20 motions with 10 noises each, at the lowest published noise:
+200 simulated recordings of the TX40, 20 motions with 10 noises each, in two halves that run beside
+each other, at the lowest published noise:
 1e-4 degrees on positions, which the controller answers, and 0.05 N·m on torques.
 """
 
 from __future__ import annotations
-
-from functools import cache
 
 import numpy as np
 import pytest
@@ -19,17 +18,16 @@ from bodysense.simulation import rollout
 from bodysense.spatial import Array
 
 METHODS = ("ols", "wls", "pc-wls")
-MOTIONS, NOISES = 20, 10
+MOTIONS, NOISES = 10, 10  # in each half
 
 
-@cache
-def inside() -> dict[str, Array]:
-    """For each method (200, 52): whether the truth lies in the interval."""
+def inside(half: int) -> dict[str, Array]:
+    """For each method (100, 52): whether the truth lies in the interval."""
     robot = load_robot("tx40")
     base = base_parameters(robot)
     truth = base.to_base(robot.theta)
     hits: dict[str, list[Array]] = {method: [] for method in METHODS}
-    for seed in range(MOTIONS):
+    for seed in range(half * MOTIONS, (half + 1) * MOTIONS):
         rng = np.random.default_rng(seed)
         motion = FourierTrajectory.for_robot(robot, duration=10.0, rng=rng)
         run = rollout(
@@ -59,16 +57,16 @@ def inside() -> dict[str, Array]:
     return {method: np.array(rows) for method, rows in hits.items()}
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_intervals_hold_the_truth_as_often_as_they_say(method):
-    hits = inside()[method]
-    assert hits.shape == (MOTIONS * NOISES, 52)
-    share = 100.0 * hits.mean()
-    assert 92.0 <= share <= 98.0, share
-    # No recording and no parameter is far off on its own: small biases, such as that of a filter,
-    # may push one parameter to the rim of its interval.
-    a_parameter, a_log = 100.0 * hits.mean(axis=0), 100.0 * hits.mean(axis=1)
-    assert a_parameter.min() > 60.0
-    assert np.percentile(a_parameter, 10.0) > 88.0
-    assert a_log.min() > 60.0
-    assert np.percentile(a_log, 10.0) > 80.0
+@pytest.mark.parametrize("half", [0, 1])
+def test_intervals_hold_the_truth_as_often_as_they_say(half):
+    for method, hits in inside(half).items():
+        assert hits.shape == (MOTIONS * NOISES, 52)
+        share = 100.0 * hits.mean()
+        assert 92.0 <= share <= 98.0, (method, share)
+        # No recording and no parameter is far off on its own. Small biases, such as those that
+        # noise in the regressor makes, push a few parameters to the rim of their intervals.
+        a_parameter, a_log = 100.0 * hits.mean(axis=0), 100.0 * hits.mean(axis=1)
+        assert a_parameter.min() > 80.0, method
+        assert np.percentile(a_parameter, 10.0) > 88.0, method
+        assert a_log.min() > 70.0, method
+        assert np.percentile(a_log, 10.0) > 85.0, method

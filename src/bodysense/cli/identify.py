@@ -49,16 +49,17 @@ def run(args: argparse.Namespace) -> int:
             allow_unusable=options.allow_unusable,
             progress=lambda step: status.update(f"{step} …"),
         )
+        names: tuple[str, ...] = ()
         notes: tuple[str, ...] = ()
         if args.output is not None:
             status.update("writing …")
-            notes = _write(args.output, found, options, force=args.force)
+            names, notes = _write(args.output, found, options, force=args.force)
     if args.json:
         from bodysense.identification.output import scores
 
         print(json.dumps(scores(found), indent=2, allow_nan=False))
     else:
-        _print(found, args.output)
+        _print(found, args.output, names)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     return 0 if found.identification.status.ok else 1
@@ -83,7 +84,8 @@ def _robot(options: Options) -> Robot:
 
 def _write(
     folder: str, found: IdentificationRun, options: Options, *, force: bool
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Write everything; returns the names of the files, and notes on those that are missing."""
     from bodysense.files import filled_together
     from bodysense.identification.output import write_run
     from bodysense.report.identification_page import write_identification_page
@@ -95,13 +97,13 @@ def _write(
             found,
             command=f"bodysense identify --config {Path(folder) / 'config.yaml'} -o ANOTHER_FOLDER",
         )
-    return notes
+        names = tuple(sorted(path.name for path in draft.iterdir()))
+    return names, notes
 
 
-def _print(found: IdentificationRun, output: str | None) -> None:
+def _print(found: IdentificationRun, output: str | None, names: tuple[str, ...]) -> None:
     from bodysense.cli.identify_tables import rendered
 
     print(rendered(found), end="")
     if output is not None:
-        names = ", ".join(sorted(p.name for p in Path(output).iterdir() if not p.is_dir()))
-        print(f"\nwritten to {output}: {names}")
+        print(f"\nwritten to {output}: {', '.join(names)}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -138,28 +139,41 @@ class Options:
         return "choose" if self.friction == "choose" else "own"
 
     def check_digests(self, logs: Sequence[RawLog], validate: Sequence[RawLog]) -> None:
-        """Raise if recordings changed since the config.yaml was written."""
+        """Raise if recordings or files changed since the config.yaml was written."""
         paths = (*self.logs, *self.validate)
-        for path, log in zip(paths, (*logs, *validate), strict=True):
+        now = {path: log.digest for path, log in zip(paths, (*logs, *validate), strict=True)}
+        now |= _digests(self.robot, self.layout, self.actuators)
+        for path, digest in now.items():
             before = self.sha256.get(path)
-            if before and log.digest and before != log.digest:
+            if before and digest and before != digest:
                 raise MismatchError(
                     f"{path} is not the file that the configuration was written for (its SHA-256 "
                     "differs): bring the old one back, or run without --config."
                 )
 
     def configuration(self, found: IdentificationRun) -> dict[str, Any]:
-        """What config.yaml holds: absolute paths, and digests of the recordings."""
+        """What config.yaml holds: absolute paths, and digests of all files."""
+        from bodysense.robot.builtin import builtin_names
+
         table = asdict(self)
-        for key in ("robot", "layout", "actuators"):
+        for key in ("layout", "actuators"):
             table[key] = _absolute(table[key])
+        if self.robot not in builtin_names():  # of which a folder may have the name as well
+            table["robot"] = _absolute(self.robot)
         for key in ("logs", "validate"):
             table[key] = [_absolute(path) for path in table[key]]
         table["friction_shape"] = dict(self.friction_shape)
         paths = (*table["logs"], *table["validate"])
         diagnoses = (*found.diagnoses, *found.validation)
         table["sha256"] = {p: d.digest for p, d in zip(paths, diagnoses, strict=True)}
+        table["sha256"] |= _digests(table["robot"], table["layout"], table["actuators"])
         return {key: value for key, value in table.items() if value is not None}
+
+
+def _digests(*paths: str | None) -> dict[str, str]:
+    """SHA-256 of those that are files."""
+    files = [path for path in paths if path is not None and Path(path).is_file()]
+    return {path: sha256(Path(path).read_bytes()).hexdigest() for path in files}
 
 
 def options_of(args: argparse.Namespace) -> Options:
@@ -209,7 +223,51 @@ def _read(path: str) -> dict[str, Any]:
     for key in table:
         if key not in known:
             raise unknown_name(f"key in {path}", str(key), sorted(known))
-    return table
+    for key, value in table.items():
+        if value is not None and not _KINDS.get(key, _is_number)(value):
+            raise FileReadError(
+                f"{path}, {key}: {value!r} cannot be meant; it stands as identify wrote it, or not "
+                "at all."
+            )
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _are_named(kind: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: (
+        isinstance(value, dict)
+        and all(isinstance(name, str) and kind(x) for name, x in value.items())
+    )
+
+
+_KINDS: Mapping[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("robot", "layout", "method", "actuators", "friction", "weighting"), _is_text),
+    **dict.fromkeys(("logs", "validate"), _are_texts),
+    **dict.fromkeys(("fixed", "decimate", "allow_unusable"), _is_flag),
+    **dict.fromkeys(("order", "seed"), _is_whole),
+    "friction_shape": _are_named(_is_number),
+    "sha256": _are_named(_is_text),
+}
+"""What a key of config.yaml holds; a number where nothing is said."""
 
 
 def _absolute(path: str | None) -> str | None:

@@ -148,7 +148,7 @@ class Identification:
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         about = {
             "method": self.method,
-            "parameters": list(self.prior.layout.names),
+            "robot": _card(self.prior),
             "status": {"ok": self.status.ok, "message": self.status.message},
             "trace": [{"cost": step.cost, "change": step.change} for step in self.trace],
             "provenance": dict(self.provenance),
@@ -163,34 +163,75 @@ class Identification:
         """Read what `save` wrote, for the same robot with the same friction law.
 
         Raises:
-            FileReadError: the files are damaged or belong to another robot.
+            FileReadError: the files are damaged, or belong to another robot.
         """
         from bodysense.robot.base_parameters import base_parameters
 
         arrays, about = read_result(folder, "identification", _ARRAYS, _KEYS)
-        if tuple(about["parameters"]) != prior.layout.names:
-            raise FileReadError(
-                f"the identification in {folder} has other parameters than {prior.name!r}: load "
-                "the robot with the same friction law and actuators as before."
-            )
+        _require_same(about["robot"], prior, folder)
         base = base if base is not None else base_parameters(prior)
-        p, b = prior.layout.size, base.size
-        shapes = {"covariance": (b, b), "base_resolution": (b,)}
-        for name in ("theta", "sigma", "resolution"):
-            shapes[name] = (p,)
+        p, b, n_logs = prior.layout.size, base.size, arrays["correlation_time"].size
+        shapes = {
+            "theta": (p,),
+            "sigma": (p,),
+            "resolution": (p,),
+            "covariance": (b, b),
+            "base_resolution": (b,),
+            "noise": (n_logs, prior.n_joints),
+            "correlation_time": (n_logs,),
+        }
         if any(arrays[name].shape != shape for name, shape in shapes.items()):
             raise FileReadError(
                 f"identification.npz and identification.json in {folder} do not belong together: "
                 "save the result again."
             )
+        try:
+            status = Status(bool(about["status"]["ok"]), str(about["status"]["message"]))
+            steps = [
+                Iteration(float(step["cost"]), float(step["change"])) for step in about["trace"]
+            ]
+            provenance = dict(about["provenance"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileReadError(
+                f"identification.json in {folder} is damaged ({error!r}): save the result again."
+            ) from error
         return cls(
             method=str(about["method"]),
             prior=prior,
             base=base,
-            status=Status(bool(about["status"]["ok"]), str(about["status"]["message"])),
-            trace=tuple(Iteration(float(s["cost"]), float(s["change"])) for s in about["trace"]),
-            provenance=about["provenance"],
+            status=status,
+            trace=tuple(steps),
+            provenance=provenance,
             **{name: read_only(array) for name, array in arrays.items()},
+        )
+
+
+def _card(robot: Robot) -> dict[str, Any]:
+    """By what a robot is known again: parameters have the same names in many robots."""
+    return {
+        "name": robot.name,
+        "joints": list(robot.joint_names),
+        "parameters": list(robot.layout.names),
+        "theta": [float(x) for x in robot.theta],
+    }
+
+
+def _require_same(card: object, robot: Robot, folder: str | PathLike[str]) -> None:
+    mine = _card(robot)
+    theirs = card if isinstance(card, dict) else {}
+    if any(theirs.get(key) != mine[key] for key in ("name", "joints", "parameters")):
+        raise FileReadError(
+            f"the identification in {folder} is of another robot than {robot.name!r}, or has other "
+            "parameters: load the robot with the same friction law and actuators as before."
+        )
+    try:
+        same = np.allclose(theirs["theta"], mine["theta"], rtol=1e-9, atol=0.0)
+    except (KeyError, TypeError, ValueError):
+        same = False
+    if not same:
+        raise FileReadError(
+            f"the identification in {folder} started from other values than {robot.name!r} has: "
+            "load the robot file that it was identified from."
         )
 
 
@@ -203,7 +244,7 @@ _ARRAYS = (
     "noise",
     "correlation_time",
 )
-_KEYS = ("method", "parameters", "status", "trace", "provenance")
+_KEYS = ("method", "robot", "status", "trace", "provenance")
 _POSITIVE = ("Ia", "Iam", "Fv", "Fvm", "Fc", "Fcm", "Fs")
 
 

@@ -33,6 +33,8 @@ PARAMETER_COLUMNS = (
     "label",
 )
 
+_USE_CONSISTENT = " A consistent method, such as pc-wls, finds a robot that can exist."
+
 
 def write_run(
     folder: str | PathLike[str], run: IdentificationRun, configuration: Mapping[str, Any]
@@ -57,7 +59,8 @@ def write_run(
         try:
             write(robot, target / name)
         except BodysenseError as error:
-            notes.append(f"{name} is not written: {error}")
+            remedy = "" if run.identification.consistent else _USE_CONSISTENT
+            notes.append(f"{name} is not written: {error}{remedy}")
     write_atomically(target / "parameters.csv", parameter_table(run.identification))
     write_atomically(target / "scores.json", json.dumps(scores(run), indent=2, allow_nan=False))
     text = yaml.safe_dump(dict(configuration), sort_keys=False, allow_unicode=True)

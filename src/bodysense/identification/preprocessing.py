@@ -120,6 +120,11 @@ class Motion:
     log: int = 0
 
 
+def usable_cutoff(cutoff: float, rate: float) -> float:
+    """The cut-off [Hz], or for a log of a low rate the highest that a filter can have there."""
+    return min(cutoff, 0.45 * rate)
+
+
 def standing(v: Array, still_speed: float) -> NDArray[np.bool_]:
     """(n_t, n) where joints with velocities v (n_t, n) stand."""
     rms = np.sqrt(np.mean(v**2, axis=0))
@@ -175,7 +180,7 @@ def _motion(robot: Robot, piece: Log, number: int, settings: Preprocessing) -> M
     log, rate = resample(piece)
     names = robot.joint_names
     q, tau_raw = log.joints("q", names), log.joints("tau", names)
-    limit = min(cutoff, 0.45 * rate)
+    limit = usable_cutoff(cutoff, rate)
     q = lowpass(q, rate, limit, order=settings.order)
     tau = lowpass(tau_raw, rate, limit, order=settings.order)
     v = differentiate(q, rate, accuracy=settings.accuracy)

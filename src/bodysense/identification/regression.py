@@ -178,7 +178,7 @@ class Regression:
             tau: (n_t, n) torques.
             rate: samples per second, which decides what held-out blocks are.
             base: base parameters, if known.
-            still_speed: rows of slower joints are left out.
+            still_speed: rows of slower joints are left out (see `Preprocessing`).
         """
         require_fixed(robot)
         if not 0.0 < rate < np.inf:

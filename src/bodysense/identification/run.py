@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bodysense.errors import UnusableLogError, unknown_name
+from bodysense.errors import MismatchError, ShapeError, UnusableLogError, unknown_name
 from bodysense.identification.choices import (
     RICHEST,
     STRIBECK_SPEED,
@@ -109,12 +109,17 @@ def identify(
 
     Raises:
         UnusableLogError: a log that the doctor has found errors in.
-        MismatchError: a log of another robot, too short, or a floating base.
+        MismatchError: no log, too little of it left, or a floating base.
     """
     require_fixed(robot)
     settings = preprocessing if preprocessing is not None else Preprocessing()
     if friction not in _FRICTION:
         raise unknown_name("choice of friction", friction, _FRICTION)
+    chosen = identifier(method) if isinstance(method, str) else method
+    if seed < 0:
+        raise ShapeError(f"the seed is {seed}: give zero or a positive whole number.")
+    if not logs:
+        raise MismatchError("there is no log to identify from: give at least one.")
     choose = friction == "choose" or (friction == "auto" and _friction_unknown(robot))
     if choose:
         robot = robot.with_friction(RICHEST, width=WIDTH, vs=STRIBECK_SPEED)
@@ -139,7 +144,6 @@ def identify(
         if law.law != RICHEST:
             robot = robot.with_friction(law.law)
             problem = Regression.of(robot, moved, settings)
-    chosen = identifier(method) if isinstance(method, str) else method
     progress(f"identifying with {chosen.name}")
     identification = chosen.fit(problem, rng=np.random.default_rng(seed))
     identification = replace(

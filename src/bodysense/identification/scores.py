@@ -17,7 +17,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.preprocessing import STILL_SPEED, Motion, Preprocessing, standing
+from bodysense.identification.preprocessing import (
+    STILL_SPEED,
+    Motion,
+    Preprocessing,
+    standing,
+    usable_cutoff,
+)
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.signals.filtering import lowpass
@@ -150,9 +156,11 @@ def predict(
         return inverse_dynamics(robot, q, v, a, theta=parameters)
 
     def smooth(x: Array) -> Array:
-        if settings.cutoff is None or settings.cutoff >= 0.45 * motion.rate:
+        if settings.cutoff is None:
             return x
-        return lowpass(x, motion.rate, settings.cutoff, order=settings.order)
+        return lowpass(
+            x, motion.rate, usable_cutoff(settings.cutoff, motion.rate), order=settings.order
+        )
 
     # Filtered before folds are put together: the joints between blocks are no part of the signal.
     identified, identified_filtered = np.empty_like(q), np.empty_like(q)
@@ -173,7 +181,7 @@ def predict(
         identified_filtered=identified_filtered,
         prior_filtered=smooth(prior),
         moving=~standing(v, STILL_SPEED),
-        passed=min(1.0, 2.0 * (settings.cutoff or np.inf) / motion.rate),
+        passed=2.0 * usable_cutoff(settings.cutoff or np.inf, motion.rate) / motion.rate,
     )
 
 

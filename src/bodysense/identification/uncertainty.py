@@ -132,8 +132,8 @@ def _widening(squares: Array, fourths: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = 3.0 * squares**2 / fourths
     freedom = np.where(np.isfinite(freedom), np.maximum(freedom, _LEAST_FREEDOM), np.inf)
-    quantile: Array = stdtrit(np.minimum(freedom, 1e6), 0.975) / _NORMAL
-    return np.maximum(quantile, 1.0)
+    quantile = np.asarray(stdtrit(np.minimum(freedom, 1e6), 0.975), dtype=np.float64)
+    return np.maximum(quantile / _NORMAL, 1.0)
 
 
 def _with_variance(C: Array, where: NDArray[np.bool_], variance: float) -> Array:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from bodysense.identification.identification import Identification
-from bodysense.identification.scores import DataScores, Score
+from bodysense.identification.scores import DataScores, Kind, Score
 
 Grade = Literal["good", "fair", "poor", "failed"]
 
@@ -21,8 +21,14 @@ _NEGLIGIBLE = 0.005
 _OVERFITTED = 1.5
 _WORSE_ELSEWHERE = 1.5
 _JOINT_POOR = 0.25
-_ABOVE_NOISE = 2.0
+_MOSTLY_NOISE = 0.25  # relative noise from which a joint's torque cannot be judged
 _BORDER = 1e-3
+
+_WHERE: dict[Kind, str] = {
+    "validation": "validation recordings",
+    "held-out": "blocks left out of the fit",
+    "training": "the data of the fit, which are too short to leave any out,",
+}
 
 
 @dataclass(frozen=True)
@@ -52,25 +58,31 @@ def judge(identification: Identification, scores: Sequence[DataScores]) -> Verdi
     held_out = next((s for s in scores if s.kind == "held-out"), training)
     validation = [s for s in scores if s.kind == "validation"]
     judged = validation or unseen or [training]
-    error = float(np.mean([_beyond_noise(s, s.identified.moving) for s in judged]))
-    before = float(np.mean([_beyond_noise(s, s.prior.moving) for s in judged]))
+    where = _WHERE[judged[0].kind]
+    errors = [(_mean_error(s, s.identified.moving), _mean_error(s, s.prior.moving)) for s in judged]
+    errors = [pair for pair in errors if np.isfinite(pair).all()]
+    advice = tuple(_advice(identification, training, held_out, validation))
+    if not errors:
+        return Verdict("poor", f"on {where} no joint moves, so that they tell nothing.", advice)
+    error, before = (float(x) for x in np.mean(errors, axis=0))
     grade: Grade = "good" if error <= _GOOD else "fair" if error <= _FAIR else "poor"
     if _clearly_more(error, _NO_BETTER * before):
         grade = "poor"
-    where = "validation recordings" if validation else "blocks left out of the fit"
     summary = (
         f"on {where} the model predicts the torque of moving joints to {_percent(error)} on "
-        f"average beyond the noise; the robot's file alone to {_percent(before)}. Raw torque holds "
+        f"average; the robot's file alone to {_percent(before)}. Raw torque holds "
         f"{_percent(held_out.noise_floor_d_tau)} of noise that no model predicts."
     )
-    return Verdict(grade, summary, tuple(_advice(identification, training, held_out, validation)))
+    return Verdict(grade, summary, advice)
 
 
-def _beyond_noise(scores: DataScores, model: Score) -> float:
-    """Mean over joints of the relative error that noise in the filtered torque does not explain."""
+def _mean_error(scores: DataScores, model: Score) -> float:
+    """Mean relative error over the joints that move and whose torque is more than noise."""
     errors, noise = np.array(model.relative_error), np.array(scores.filtered_noise)
-    excess = np.sqrt(np.clip(errors**2 - noise**2, 0.0, None))
-    return float(excess[np.isfinite(excess)].mean()) if np.isfinite(excess).any() else np.nan
+    moving = np.isfinite(errors)
+    heard = moving & (noise < _MOSTLY_NOISE)
+    counted = heard if heard.any() else moving
+    return float(errors[counted].mean()) if counted.any() else np.nan
 
 
 def _clearly_more(error: float, bound: float) -> bool:
@@ -89,9 +101,9 @@ def _advice(
     validation: Sequence[DataScores],
 ) -> list[str]:
     advice = []
-    fit = _beyond_noise(training, training.identified.moving)
-    unseen = _beyond_noise(held_out, held_out.identified.moving)
-    before = _beyond_noise(held_out, held_out.prior.moving)
+    fit = _mean_error(training, training.identified.moving)
+    unseen = _mean_error(held_out, held_out.identified.moving)
+    before = _mean_error(held_out, held_out.prior.moving)
     if _clearly_more(unseen, _NO_BETTER * before):
         advice.append(
             "It predicts unseen motion worse than the robot's file: check joint order, signs and "
@@ -103,7 +115,7 @@ def _advice(
             "blocks left out. Record for longer, or use a method that keeps to the prior (ridge)."
         )
     for scores in validation:
-        elsewhere = _beyond_noise(scores, scores.identified.moving)
+        elsewhere = _mean_error(scores, scores.identified.moving)
         if _clearly_more(elsewhere, _WORSE_ELSEWHERE * unseen):
             advice.append(
                 f"It does not carry over to {scores.source} ({_percent(elsewhere)} against "
@@ -119,7 +131,7 @@ def _advice(
             held_out.filtered_noise,
             strict=True,
         )
-        if error > max(_JOINT_POOR, _ABOVE_NOISE * noise)
+        if error > _JOINT_POOR and noise < _MOSTLY_NOISE
     ]
     if poor:
         advice.append(

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import ShapeError, unknown_name
 from bodysense.files import write_atomically
+from bodysense.report.rendering import environment
 from bodysense.spatial.arrays import Array, as_array
 
 # What keeps the page below a megabyte, whatever the length of the recording: a point of a curve
@@ -123,7 +123,7 @@ def write_motion_page(
     ]
     start, end = float(times[0]), float(times[-1])
     page = (
-        _environment()
+        environment()
         .get_template("motion.html.j2")
         .render(
             title=title,
@@ -141,18 +141,6 @@ def write_motion_page(
     )
     # Lone surrogates, which no UTF-8 file can hold, become question marks.
     return write_atomically(path, page.encode("utf-8", "replace"))
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("bodysense.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return environment
 
 
 def _chart(

@@ -18,7 +18,7 @@ from bodysense.spatial import random_pi
 
 
 def pseudo_inertia(pi, bmat=np.block):
-    """Thesis eq (58) by hand: second moments of mass, first moments, mass."""
+    """By hand: second moments of mass, first moments, mass."""
     m, x, y, z, xx, xy, yy, xz, yz, zz = (pi[k] for k in range(10))
     return bmat(
         [

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -165,11 +163,3 @@ def only(found: Callable[[RawLog], Diagnosis]) -> Callable[[RawLog, str, str], F
         return findings[0]
 
     return single
-
-
-@pytest.fixture(scope="session")
-def recordings() -> Path:
-    place = os.environ.get("BODYSENSE_DATA", Path(__file__).parents[4] / "shared" / "data")
-    if not Path(place).is_dir():
-        pytest.skip(f"no recordings at {place}: set BODYSENSE_DATA")
-    return Path(place)

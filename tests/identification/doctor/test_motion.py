@@ -24,22 +24,23 @@ def padded(raw, changed, before, after, rng, noise=1e-5):
 
 
 def test_standstill_at_both_ends_is_cut(clean, changed, found, rng):
-    diagnosis = found(padded(clean, changed, 3.0, 5.0, rng))
+    diagnosis = found(padded(clean, changed, 4.0, 5.0, rng))
     start, end = diagnosis.findings
     assert (start.kind, start.severity, start.where[:13]) == ("standstill", "note", "start, rows 1")
     assert (end.kind, end.severity, end.where[:3]) == ("standstill", "note", "end")
     (segment,) = diagnosis.segments
-    assert segment.t[0] == pytest.approx(2.5, abs=0.15)
-    assert segment.t[-1] == pytest.approx(13.5, abs=0.3)
+    # Two seconds of it stay at each end of ten seconds of motion.
+    assert segment.t[0] == pytest.approx(2.0, abs=0.15)
+    assert segment.t[-1] == pytest.approx(16.0, abs=0.3)
     (moving,) = diagnosis.moving
-    assert not moving[:150].any()
-    assert not moving[-100:].any()
+    assert not moving[:900].any()
+    assert not moving[-800:].any()
 
 
 def test_a_short_standstill_stays(clean, changed, found, rng):
-    diagnosis = found(padded(clean, changed, 0.8, 0.7, rng))
+    diagnosis = found(padded(clean, changed, 2.8, 0.7, rng))
     assert diagnosis.findings == ()
-    assert diagnosis.n_kept == clean.t.size + 750
+    assert diagnosis.n_kept == clean.t.size + 1750
 
 
 def test_a_rest_in_between_is_kept(clean, changed, found, rng):

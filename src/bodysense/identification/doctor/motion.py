@@ -19,7 +19,7 @@ _AVERAGED = 0.05  # s
 _SIGMAS, _CERTAIN_MOVE = 8.0, 1.0e-2
 # A joint that stays within a degree has not been moved, but pushed.
 _LEAST_RANGE = 0.02
-# Standstill at the ends is cut if it lasts; half a second stays, for filters to settle in.
+# Standstill at the ends is cut if it lasts; two seconds of it stay.
 _IDLE, _MARGIN = 3.0, 2.0  # s: a standing robot shows its gravity, but one pose says it all
 # A rest in between that is worth telling.
 _REST = 2.0  # s

@@ -1,0 +1,252 @@
+"""Every sentence of the verdict, from scores that are made up for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bodysense.identification import DataScores, Identification, Score, Status, Verdict
+from bodysense.identification.scores import ModelScores
+from bodysense.identification.verdict import judge
+from bodysense.robot import base_parameters, load_robot
+
+JOINTS = 6
+
+
+def score(errors: float | list[float], samples: int | list[int] = 100) -> Score:
+    values = tuple(np.broadcast_to(errors, JOINTS).astype(float).tolist())
+    counts = tuple(np.broadcast_to(samples, JOINTS).tolist())
+    return Score(counts, values, values, values, values[0], values[0])
+
+
+def scores(
+    kind: str = "held-out",
+    error: float | list[float] = 0.05,
+    *,
+    before: float | list[float] = 0.5,
+    noise: float | list[float] = 0.0,
+    samples: int | list[int] = 100,
+    source: str = "run.csv",
+) -> DataScores:
+    def of(errors: float | list[float]) -> ModelScores:
+        return ModelScores(score(errors, samples), score(errors, samples), score(errors, samples))
+
+    floor = tuple(np.broadcast_to(noise, JOINTS).tolist())
+    return DataScores(source, kind, floor, floor[0], floor, of(error), of(before))
+
+
+@pytest.fixture(scope="module")
+def found() -> Identification:
+    """A result without fault."""
+    robot = load_robot("tx40")
+    base = base_parameters(robot)
+    p, b = robot.layout.size, base.size
+    return Identification(
+        method="pc-wls",
+        prior=robot,
+        base=base,
+        theta=robot.theta,
+        covariance=np.eye(b),
+        sigma=np.ones(p),
+        resolution=np.ones(p),
+        base_resolution=np.ones(b),
+        noise=np.ones((1, JOINTS)),
+        correlation_time=np.ones(1),
+        status=Status(True, "Solved."),
+    )
+
+
+def judged(found: Identification, *more: DataScores, fit: float = 0.05) -> Verdict:
+    return judge(found, [scores("training", fit), *more])
+
+
+# -- grades -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "grade"),
+    [(0.001, "good"), (0.09, "good"), (0.11, "fair"), (0.24, "fair"), (0.3, "poor")],
+)
+def test_the_grade_is_that_of_unseen_data(found, error, grade):
+    verdict = judge(found, [scores("training", error), scores("held-out", error, before=0.9)])
+    assert verdict.grade == grade
+    assert "blocks left out" in verdict.summary
+    assert f"{100 * error:.1f} %" in verdict.summary
+    assert "the robot's file alone to 90.0 %" in verdict.summary
+
+
+def test_good_results_need_no_advice(found):
+    verdict = judged(found, scores("held-out", 0.05))
+    assert verdict == Verdict("good", verdict.summary, ())
+    assert str(verdict).startswith("GOOD: on blocks left out")
+
+
+def test_validation_counts_before_held_out_blocks(found):
+    verdict = judged(found, scores("held-out", 0.2), scores("validation", 0.05), fit=0.2)
+    assert verdict.grade == "good"
+    assert "on validation recordings" in verdict.summary
+
+
+def test_several_validation_recordings_are_averaged(found):
+    verdict = judged(found, scores("held-out", 0.2), *(scores("validation", e) for e in (0.1, 0.2)))
+    assert "15.0 %" in verdict.summary
+    assert verdict.grade == "fair"
+
+
+def test_without_unseen_data_the_fit_is_judged_and_it_says_so(found):
+    verdict = judged(found)
+    assert verdict.grade == "good"
+    assert "on the data of the fit" in verdict.summary
+    assert "left out of the fit" not in verdict.summary
+
+
+def test_joints_whose_torque_is_mostly_noise_are_not_held_against_the_model(found):
+    errors, noise = [0.04, 0.06, 0.04, 0.06, 0.05, 0.9], [0.1, 0.0, 0.0, 0.0, 0.0, 0.88]
+    verdict = judge(found, [scores(kind, errors, noise=noise) for kind in ("training", "held-out")])
+    assert verdict.grade == "good"
+    assert "to 5.0 % on average" in verdict.summary
+    assert "10.0 % of noise that no model predicts" in verdict.summary
+
+
+def test_where_all_is_noise_all_joints_count(found):
+    verdict = judge(found, [scores(kind, 0.9, noise=0.8) for kind in ("training", "held-out")])
+    assert verdict.grade == "poor"
+    assert "to 90.0 % on average" in verdict.summary
+
+
+def test_joints_that_never_move_are_left_out_of_the_average(found):
+    nan = float("nan")
+    part = [0.1, nan, 0.1, nan, 0.1, 0.1]
+    before = [0.5, nan, 0.5, nan, 0.5, 0.5]
+    verdict = judge(found, [scores(kind, part, before=before) for kind in ("training", "held-out")])
+    assert verdict.grade == "good"
+    assert "10.0 %" in verdict.summary
+
+
+@pytest.mark.parametrize("kind", ["held-out", "validation"])
+def test_unseen_data_that_never_move_tell_nothing(found, kind):
+    nan = float("nan")
+    verdict = judged(found, scores(kind, nan, before=nan))
+    assert verdict.grade == "poor"
+    assert "no joint moves" in verdict.summary
+    assert "nan" not in str(verdict).lower()
+
+
+def test_one_still_validation_recording_does_not_spoil_the_others(found):
+    nan = float("nan")
+    verdict = judged(
+        found, scores(), scores("validation", nan, before=nan), scores("validation", 0.08)
+    )
+    assert verdict.grade == "good"
+    assert "8.0 %" in verdict.summary
+
+
+def test_a_failure_is_told_as_it_is(found):
+    failed = replace(found, status=Status(False, "The solver failed; check the log."))
+    verdict = judged(failed, scores())
+    assert verdict == Verdict("failed", "The solver failed; check the log.", ())
+
+
+# -- advice -----------------------------------------------------------------------------------
+
+
+def only(verdict: Verdict) -> str:
+    (sentence,) = verdict.advice
+    return sentence
+
+
+def test_worse_than_the_file(found):
+    verdict = judge(found, [scores(kind, 0.09, before=0.07) for kind in ("training", "held-out")])
+    assert verdict.grade == "poor"
+    assert only(verdict).startswith("It predicts unseen motion worse than the robot's file")
+
+
+def test_a_file_that_was_right_already_is_no_fault(found):
+    verdict = judge(found, [scores(kind, 0.03, before=0.029) for kind in ("training", "held-out")])
+    assert verdict == Verdict("good", verdict.summary, ())
+
+
+def test_overfitted(found):
+    sentence = only(judged(found, scores("held-out", 0.09), fit=0.05))
+    assert sentence.startswith("It is overfitted: 5.0 % on the data of the fit, 9.0 % on blocks")
+
+
+def test_does_not_carry_over(found):
+    verdict = judged(found, scores(), scores("validation", 0.09, source="warm [1].csv"))
+    assert only(verdict).startswith("It does not carry over to warm [1].csv (9.0 % against 5.0 %)")
+
+
+def test_joints_that_are_predicted_poorly(found):
+    errors = [0.01, 0.4, 0.01, 0.01, 0.26, 0.01]
+    verdict = judge(found, [scores(kind, errors) for kind in ("training", "held-out")])
+    assert only(verdict).startswith(
+        "Torque is predicted poorly for joint2 (40.0 %), joint5 (26.0 %): try another friction law"
+    )
+
+
+def test_a_joint_whose_torque_is_noise_is_not_called_poor(found):
+    verdict = judge(found, [scores(kind, 0.3, noise=0.29) for kind in ("training", "held-out")])
+    assert verdict.advice == ()
+
+
+def test_joints_that_never_moved(found):
+    samples = [100, 0, 100, 100, 100, 0]
+    verdict = judge(found, [scores(kind, samples=samples) for kind in ("training", "held-out")])
+    assert only(verdict).startswith("joint2, joint6 never moved")
+
+
+def test_links_that_cannot_exist(found):
+    theta = found.theta.copy()
+    theta[found.prior.layout.link(2)] *= -1.0
+    verdict = judged(replace(found, theta=theta), scores())
+    link = found.prior.link_names[2]
+    assert only(verdict).startswith(f"Not physical: link(s) {link} cannot exist as bodies.")
+    assert "use a consistent method (pc-wls)" in only(verdict)
+
+
+def test_drives_that_cannot_exist(found):
+    names, theta = found.prior.layout.names, found.theta.copy()
+    theta[names.index("Fv2")] = theta[names.index("Ia4")] = -0.1
+    sentence = only(judged(replace(found, theta=theta), scores()))
+    assert sentence.startswith("Not physical: Ia4, Fv2 negative.")
+
+
+def test_links_and_drives_that_cannot_exist(found):
+    names, theta = found.prior.layout.names, found.theta.copy()
+    theta[names.index("Fc1")], theta[names.index("M1")] = -0.1, -1.0
+    sentence = only(judged(replace(found, theta=theta), scores()))
+    assert "cannot exist as bodies and Fc1 negative" in sentence
+
+
+def test_links_at_the_border(found):
+    """A plate with hardly any thickness."""
+    theta = found.theta.copy()
+    thin = 1e-5
+    theta[found.prior.layout.link(4)] = [1.0, 0, 0, 0, 1.0 + thin, 0, 1.0 + thin, 0, 0, 2.0]
+    sentence = only(judged(replace(found, theta=theta), scores()))
+    assert sentence.startswith(f"The data pull {found.prior.link_names[4]} to the border")
+
+
+def test_parameters_that_are_not_identified(found):
+    shares = found.base_resolution.copy()
+    shares[:3] = 0.2, 0.5, 0.0
+    sentence = only(judged(replace(found, base_resolution=shares), scores()))
+    assert sentence.startswith("3 of 52 base parameters are not identified by these data")
+
+
+def test_the_most_important_advice_comes_first(found):
+    shares = np.zeros_like(found.base_resolution)
+    verdict = judge(
+        replace(found, base_resolution=shares),
+        [
+            scores("training", 0.2, before=0.4, samples=[0, 1, 1, 1, 1, 1]),
+            scores("held-out", 0.6, before=0.4),
+            scores("validation", 1.5, before=0.4),
+        ],
+    )
+    starts = ["It predicts", "It is over", "It does not", "Torque", "joint1 never", "52 of 52"]
+    assert len(verdict.advice) == len(starts)
+    for sentence, start in zip(verdict.advice, starts, strict=True):
+        assert sentence.startswith(start)
