@@ -256,9 +256,9 @@ def test_bad_layouts_are_refused(content, kind, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "expected a mapping"),
-        ("[1, 2]", "expected a mapping"),
-        ("1: 2", "expected a mapping"),
+        ("", "is empty"),
+        ("[1, 2]", "it must be a YAML mapping"),
+        ("1: 2", "with names as keys"),
         ("joints: [a", "line 1, column"),
         ("rate: 5\nrate: 6", "line 2: the key 'rate' occurs twice"),
         ("channels:\n  q: [1]\n  q: [2]", "line 3: the key 'q' occurs twice"),

@@ -211,14 +211,13 @@ def _friction(text: str) -> tuple[str, dict[str, float]]:
 
 
 def _read(path: str) -> dict[str, Any]:
-    import yaml
+    from bodysense.plain_yaml import parse_yaml
 
     try:
-        table = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
         raise FileReadError(f"cannot read {path}: {error}") from error
-    if not isinstance(table, dict):
-        raise FileReadError(f"{path} is no configuration: it was not written by identify.")
+    table = parse_yaml(data, path, FileReadError)
     known = {f.name for f in fields(Options)}
     for key in table:
         if key not in known:

@@ -19,9 +19,9 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import qr
 
 from bodysense.errors import MismatchError, ShapeError
+from bodysense.identification.factors import Factor, Stack, tall_matrix, triangle
 from bodysense.identification.preprocessing import Motion, Preprocessing, require_fixed, standing
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.regressors import regressor_pattern, torque_regressor
@@ -59,43 +59,6 @@ class Block:
     y: Array
     use: Array
     fold: NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Factor:
-    """[Y y] of one log, fold and joint, as a triangle over the columns that the joint sees.
-
-    Attributes:
-        columns: (c,) places in theta_base.
-        R: (≤ c + 1, c + 1) upper triangle; the last column belongs to y.
-        rows: how many rows it stands for.
-    """
-
-    columns: NDArray[np.int64]
-    R: Array
-    rows: int
-
-    def squares(self, theta_base: Array) -> float:
-        """Sum of squared residuals of these rows."""
-        solution = np.append(theta_base[self.columns], -1.0)
-        return float(np.sum((self.R @ solution) ** 2))
-
-
-@dataclass(frozen=True, eq=False)
-class Stack:
-    """A weighted least-squares problem, reduced: minimise ‖A theta_base - z‖² + rest.
-
-    Attributes:
-        A: (b, b) upper triangle.
-        z: (b,).
-        rest: what no theta can explain.
-        rows: number of rows behind it.
-    """
-
-    A: Array
-    z: Array
-    rest: float
-    rows: int
 
 
 class _Kept:
@@ -298,17 +261,15 @@ class Regression:
             for fold in np.unique(block.fold):
                 inside = block.fold == fold
                 for j, columns in enumerate(self.columns):
-                    use = inside & (weight[:, j] > 0.0)
-                    m = int(use.sum())
-                    if m == 0:
+                    use = np.flatnonzero(inside & (weight[:, j] > 0.0))
+                    if use.size == 0:
                         continue
-                    new = np.empty((m, columns.size + 1))
-                    new[:, :-1] = block.Y[use, j][:, columns]
-                    new[:, -1] = block.y[use, j]
-                    new *= weight[use, j][:, None]
                     key = (block.log, int(fold), j)
-                    R[key] = triangle(np.vstack([R[key], new]) if key in R else new)
-                    rows[key] = rows.get(key, 0) + m
+                    before = R.get(key, np.zeros((0, columns.size + 1)))
+                    tall = tall_matrix(before, block.Y[:, j], columns, block.y[:, j], use)
+                    tall[len(before) :] *= weight[use, j][:, None]
+                    R[key] = triangle(tall)
+                    rows[key] = rows.get(key, 0) + use.size
         return {key: Factor(self.columns[key[2]], R[key], rows[key]) for key in sorted(R)}
 
     def stack(
@@ -383,9 +344,3 @@ def fold_of(t: Array) -> NDArray[np.int64]:
     block = max(_SHORTEST_BLOCK, span / (FOLDS * _BLOCKS_A_FOLD))
     folds: NDArray[np.int64] = ((t - t[0]) / block + 1e-9).astype(np.int64) % FOLDS
     return folds
-
-
-def triangle(tall: Array) -> Array:
-    """The triangular factor of a tall matrix, (min(rows, columns), columns)."""
-    R = qr(tall, mode="r", overwrite_a=True, check_finite=False)[0]
-    return np.ascontiguousarray(R[: min(tall.shape)], dtype=np.float64)

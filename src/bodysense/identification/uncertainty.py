@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.special import stdtrit
 
+from bodysense.identification.factors import Stack
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Regression, Stack
+from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
 
 _SHORTEST = 4

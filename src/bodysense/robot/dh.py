@@ -43,13 +43,14 @@ import numpy as np
 import pinocchio as pin
 
 from bodysense.errors import RobotFileError, unknown_name
+from bodysense.plain_yaml import parse_yaml
 from bodysense.robot.friction import FrictionModel
 from bodysense.robot.model import require_distinct
 from bodysense.robot.reading import read_robot_file
 from bodysense.robot.robot import Robot
 from bodysense.robot.sidecar import parse_actuation
 from bodysense.robot.source import Source
-from bodysense.robot.yaml_values import finite_number, parse_yaml, section
+from bodysense.robot.yaml_values import finite_number, section
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, transform_pi
 
@@ -101,7 +102,7 @@ def load_dh(
     """
     where = str(path)
     data = _read(Path(path))
-    table = section(_extended(parse_yaml(data, where), Path(path), 1), _KEYS, where)
+    table = section(_extended(parse_yaml(data, where, RobotFileError), Path(path), 1), _KEYS, where)
     convention = _choice(table, "convention", ("modified", "standard"), where)
     degrees = table.get("degrees", False)
     if not isinstance(degrees, bool):
@@ -219,7 +220,9 @@ def _extended(table: dict[str, object], path: Path, depth: int) -> dict[str, obj
             "circle; put the common part into one file."
         )
     other = path.parent / name
-    return _merged(_extended(parse_yaml(_read(other), str(other)), other, depth + 1), own)
+    return _merged(
+        _extended(parse_yaml(_read(other), str(other), RobotFileError), other, depth + 1), own
+    )
 
 
 def _merged(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:

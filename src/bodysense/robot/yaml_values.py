@@ -1,8 +1,4 @@
-"""Reading YAML with errors that say where: mappings with known keys, numbers a joint.
-
-Only plain data is ever built (`yaml.SafeLoader`). What YAML would silently accept is refused: a
-key that occurs twice, an alias, a truth value where a number belongs.
-"""
+"""Values of robots' YAML files, checked: mappings with known keys, numbers a joint."""
 
 from __future__ import annotations
 
@@ -11,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 
 import numpy as np
-import yaml
 from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, RobotFileError, unknown_name
+from bodysense.plain_yaml import parse_yaml
 from bodysense.robot.reading import read_robot_file
 from bodysense.spatial.arrays import Array
 
@@ -25,42 +21,7 @@ def read_yaml(path: str | PathLike[str]) -> dict[str, object]:
     Raises:
         RobotFileError: the file is missing, empty, not YAML, not a mapping, or has a key twice.
     """
-    return parse_yaml(read_robot_file(path), str(path))
-
-
-def parse_yaml(data: bytes, where: str) -> dict[str, object]:
-    """Parse the bytes of a file whose top level is a mapping; see `read_yaml`."""
-    if not data.strip():
-        raise RobotFileError(f"{where} is empty: it must hold a YAML mapping, `key: value`.")
-    try:
-        for event in yaml.parse(data, Loader=yaml.SafeLoader):
-            # A few nested aliases can stand for gigabytes; no robot needs one.
-            if isinstance(event, yaml.AliasEvent):
-                raise RobotFileError(
-                    f"{where}, line {_line(event)}: the alias *{event.anchor} is not "
-                    "supported: write the value out."
-                )
-        node = yaml.compose(data, Loader=yaml.SafeLoader)
-        if node is not None:
-            _refuse_repeated_keys(node, where)
-        content = yaml.safe_load(data)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise RobotFileError(f"{where}{place}: not valid YAML: {error.problem}.") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise RobotFileError(f"{where} is not valid YAML: {error}.") from error
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise RobotFileError(
-            f"{where} holds a {type(content).__name__}: it must be a YAML mapping, `key: value`, "
-            "with names as keys."
-        )
-    return content
-
-
-def _line(event: yaml.Event) -> int:
-    mark = event.start_mark
-    return 0 if mark is None else mark.line + 1
+    return parse_yaml(read_robot_file(path), str(path), RobotFileError)
 
 
 def section(value: object, keys: Sequence[str], where: str) -> dict[str, object]:
@@ -150,25 +111,3 @@ def _number(value: object, where: str) -> float:
         except (ValueError, OverflowError):
             pass
     raise RobotFileError(f"{where}: expected a number, got {value!r:.60}.")
-
-
-def _refuse_repeated_keys(root: yaml.Node, where: str) -> None:
-    nodes, seen = [root], set[int]()
-    while nodes:
-        node = nodes.pop()
-        if id(node) in seen:  # aliases share nodes, and may form a loop
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            nodes.extend(node.value)
-        elif isinstance(node, yaml.MappingNode):
-            keys = set[str]()
-            for key, value in node.value:
-                nodes += [key, value]
-                if isinstance(key, yaml.ScalarNode):
-                    if key.value in keys:
-                        raise RobotFileError(
-                            f"{where}, line {key.start_mark.line + 1}: the key {key.value!r} "
-                            "occurs twice in one mapping; remove one of them."
-                        )
-                    keys.add(key.value)

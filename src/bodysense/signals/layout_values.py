@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-import yaml
-
 from bodysense.errors import FileReadError, MismatchError, unknown_name
+from bodysense.plain_yaml import parse_yaml
 
 _LARGEST = 2**22  # bytes of a layout
 _PI = re.compile(r"([+-]?)\s*(\d+(?:\.\d*)?)?\s*\*?\s*pi\s*(?:/\s*(\d+(?:\.\d*)?))?")
@@ -31,24 +30,7 @@ def read_mapping(path: str | PathLike[str]) -> dict[str, object]:
         raise FileReadError(f"cannot read {path}: {reason}; check the path.") from error
     if len(data) > _LARGEST:
         raise FileReadError(f"{path} is too large for a layout: is it the log itself?")
-    try:
-        for event in yaml.parse(data, Loader=yaml.SafeLoader):
-            # A few nested aliases can stand for gigabytes.
-            if isinstance(event, yaml.AliasEvent):
-                raise FileReadError(
-                    f"{path}: the alias *{event.anchor} is not supported: write the value out."
-                )
-        node = yaml.compose(data, Loader=yaml.SafeLoader)
-        if node is not None:
-            _refuse_repeated_keys(node, str(path))
-        content = yaml.safe_load(data)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise FileReadError(f"{path}{place}: not valid YAML: {error.problem}.") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise FileReadError(f"{path} is not valid YAML: {error}.") from error
-    return mapping(content, str(path))
+    return parse_yaml(data, str(path), FileReadError)
 
 
 def mapping(value: object, where: str, keys: Sequence[str] | None = None) -> dict[str, object]:
@@ -120,22 +102,3 @@ def one_each(value: object, each: Sequence[str], where: str) -> list[object]:
             )
         return list(value)
     return [value] * len(each)
-
-
-def _refuse_repeated_keys(root: yaml.Node, where: str) -> None:
-    nodes = [root]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, yaml.SequenceNode):
-            nodes.extend(node.value)
-        elif isinstance(node, yaml.MappingNode):
-            keys = set[str]()
-            for key, value in node.value:
-                nodes += [key, value]
-                if isinstance(key, yaml.ScalarNode):
-                    if key.value in keys:
-                        raise FileReadError(
-                            f"{where}, line {key.start_mark.line + 1}: the key {key.value!r} "
-                            "occurs twice in one mapping; remove one of them."
-                        )
-                    keys.add(key.value)

@@ -5,26 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bodysense.identification.consistent.projection import SPREAD, consistent_least_squares
-from bodysense.identification.linear.least_squares import Solution
+from bodysense.identification.consistent.physical import Physical
 from bodysense.identification.linear.ols import OLS
-from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Regression, Stack
 
 
 @dataclass(frozen=True)
-class ConsistentOLS(OLS):
-    """`OLS` over links that can exist and drives that dissipate, thesis eqs (62)-(64)."""
+class ConsistentOLS(Physical, OLS):
+    """Rows weighed as by `OLS`, solved over robots that can exist."""
 
     name: ClassVar[str] = "pc-ols"
     about: ClassVar[str] = "ordinary least squares over physical robots"
-    consistent: ClassVar[bool] = True
-
-    @property
-    def prior_spread(self) -> float:
-        """That of the projection."""
-        return SPREAD
-
-    def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
-        """By a semidefinite program."""
-        return consistent_least_squares(problem, prior, stack)

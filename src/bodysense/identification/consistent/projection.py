@@ -20,10 +20,11 @@ import warnings
 
 import numpy as np
 
+from bodysense.identification.factors import Stack
 from bodysense.identification.identification import positive_parameters
 from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Regression, Stack
+from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pseudo_inertia_from_pi
 

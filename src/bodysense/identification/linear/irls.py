@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from bodysense.errors import unknown_name
+from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Iteration
 from bodysense.identification.linear.least_squares import (
     LinearIdentifier,
@@ -18,7 +19,7 @@ from bodysense.identification.linear.least_squares import (
     weighted,
 )
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Regression, Stack
+from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
 
 _HUBER = 1.345

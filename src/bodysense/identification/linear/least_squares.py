@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Regression, Stack
+from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty, full_uncertainty
 from bodysense.spatial.arrays import Array, read_only
 

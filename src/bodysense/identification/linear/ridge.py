@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from bodysense.errors import ShapeError
+from bodysense.identification.factors import Stack
 from bodysense.identification.linear.least_squares import (
     LinearIdentifier,
     Solution,
@@ -16,7 +17,7 @@ from bodysense.identification.linear.least_squares import (
     weighted,
 )
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Regression, Stack
+from bodysense.identification.regression import Regression
 
 
 @dataclass(frozen=True)
