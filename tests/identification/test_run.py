@@ -399,3 +399,14 @@ def test_the_provenance_repeats_the_run():
     settings = Preprocessing(**run.identification.provenance["preprocessing"])
     again = identify(prior(), [recorded(0)], preprocessing=settings, seed=7)
     assert again.identification.theta.tobytes() == run.identification.theta.tobytes()
+
+
+def test_validation_logs_of_the_same_name_are_scored_apart():
+    """As logs that were never in a file are, or of files that differ in their folder alone."""
+    logs = [recorded(1), recorded(2)]
+    run = identify(prior(), [recorded()], validate=logs, preprocessing=GIVEN)
+    scored = [s for s in run.scores if s.kind == "validation"]
+    assert [s.source for s in scored] == ["log", "log"]
+    alone = identify(prior(), [recorded()], validate=logs[1:], preprocessing=GIVEN)
+    assert scored[1] == next(s for s in alone.scores if s.kind == "validation")
+    assert scored[0] != scored[1]

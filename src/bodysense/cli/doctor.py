@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Examine every log and print what was found; 1 if one of them cannot be used."""
     from rich.console import Console
+    from rich.text import Text
 
     from bodysense.identification.doctor import examine
     from bodysense.robot.load import load_robot
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     diagnoses = []
     for log in args.logs:
         # Visible on a terminal only.
-        with Console(stderr=True).status(f"examining {log} …"):
+        with Console(stderr=True).status(Text(f"examining {log} …")):
             diagnosis = examine(robot, read_log(log, layout))
         diagnoses.append(diagnosis)
         if not args.json:

@@ -215,8 +215,8 @@ def _read(path: str) -> dict[str, Any]:
 
     try:
         data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        raise FileReadError(f"cannot read {path}: {error}") from error
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        raise FileReadError(f"cannot read {path}: {error}; check the path.") from error
     table = parse_yaml(data, path, FileReadError)
     known = {f.name for f in fields(Options)}
     for key in table:

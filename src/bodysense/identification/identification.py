@@ -56,7 +56,8 @@ class Identification:
         prior: the robot before.
         base: its base parameters.
         theta: (p,) all parameters: the data's where they speak, the prior's elsewhere.
-        covariance: (b, b) of the base parameters, from residuals that are correlated in time.
+        covariance: (b, b) of the base parameters, from residuals that are correlated in time;
+            widened where few rows decide, so that 1.96 standard deviations are 95 %.
         sigma: (p,) standard deviation of each parameter of theta, plausible sizes of the prior
             included.
         resolution: (p,) share of the data in each parameter: 1 the data decide, 0 the prior.

@@ -166,19 +166,13 @@ def identify(
         },
     )
     progress("scoring on blocks left out")
+    # One score each, told apart by what they are: recordings may have the same name.
     predictions = [
-        *_fitted(identification, problem, diagnoses),
-        *_held_out(chosen, problem, diagnoses, seed),
-        *_validated(identification, validation, settings),
+        _fitted(identification, problem, diagnoses),
+        _held_out(chosen, problem, diagnoses, seed),
+        *(_validated(identification, diagnosis, settings) for diagnosis in validation),
     ]
-    scores = tuple(
-        score(
-            [p for p in predictions if (p.kind, p.source if p.kind == "validation" else "") == key]
-        )
-        for key in dict.fromkeys(
-            (p.kind, p.source if p.kind == "validation" else "") for p in predictions
-        )
-    )
+    scores = tuple(score(pieces) for pieces in predictions if pieces)
     return IdentificationRun(
         identification=identification,
         diagnoses=diagnoses,
@@ -187,7 +181,7 @@ def identify(
         cutoff=cutoff,
         friction=law,
         scores=scores,
-        predictions=tuple(predictions),
+        predictions=tuple(piece for pieces in predictions for piece in pieces),
         verdict=judge(identification, scores),
     )
 
@@ -262,7 +256,7 @@ def _held_out(
 
 
 def _validated(
-    identification: Identification, validation: Sequence[Diagnosis], settings: Preprocessing
+    identification: Identification, diagnosis: Diagnosis, settings: Preprocessing
 ) -> list[Prediction]:
     robot = identification.prior
     return [
@@ -274,6 +268,5 @@ def _validated(
             source=diagnosis.source,
             kind="validation",
         )
-        for diagnosis in validation
         for motion in motions(robot, [diagnosis.segments], settings)
     ]

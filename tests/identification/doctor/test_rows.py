@@ -124,3 +124,17 @@ def test_a_jump_splits_the_recording(clean, changed, found):
     assert (finding.kind, finding.severity) == ("jump", "warning")
     assert finding.where == "q.joint4, row 3001"
     assert [segment.t.size for segment in diagnosis.segments] == [3000, clean.t.size - 3000]
+
+
+def test_a_clock_that_was_set_back_does_not_confuse_what_is_mended(clean, changed, found):
+    """Times of two pieces do not ascend together, so neither may lean on the other's."""
+    t = clean.t.copy()
+    t[2500:] -= t[2500]
+    channels = spoilt(clean, q_joint2=([900, 3000], np.nan))
+    channels["q.joint1"][700] += 3.0
+    diagnosis = found(changed(clean, channels, t=t))
+    spike = next(f for f in diagnosis.findings if f.kind == "spike")
+    assert spike.where == "q.joint1, row 701"
+    for name in ("q.joint1", "q.joint2"):
+        mended = np.concatenate([segment.channels[name] for segment in diagnosis.segments])
+        np.testing.assert_allclose(mended, clean.channels[name], rtol=0, atol=1e-4)

@@ -79,7 +79,9 @@ def spikes(robot: Robot, samples: Samples) -> Outcome:
         x = q[:, j]
         step = np.abs(np.diff(x))
         limit = robot.velocity_limit[j]
-        reach = (limit if np.isfinite(limit) else _ANY_SPEED) * np.diff(samples.t)
+        # Times of different pieces do not compare: nothing is a spike across their border.
+        step_time = np.where(joined, np.diff(samples.t), np.inf)
+        reach = (limit if np.isfinite(limit) else _ANY_SPEED) * step_time
         great = _STEPS * float(np.percentile(step, 99.0)) + reach
         if not (joined & (step > great)).any():
             continue
@@ -123,6 +125,9 @@ def missing_values(robot: Robot, samples: Samples) -> Outcome:
     most = _BRIDGED_SAMPLES
     if np.isfinite(period) and period > 0.0:
         most = int(min(most, max(1.0, _BRIDGED_TIME / period)))
+    # A clock that was set back ascends piece by piece only, and `np.interp` needs one that does.
+    clock = np.where(np.diff(samples.piece) == 0, np.diff(samples.t), 0.0)
+    clock = np.concatenate([np.zeros(min(samples.n, 1)), np.cumsum(clock)])
     drop = np.zeros(samples.n, dtype=bool)
     parts: dict[str, Array] = {}
     counts = {"bridged": 0, "dropped": 0}
@@ -143,7 +148,7 @@ def missing_values(robot: Robot, samples: Samples) -> Outcome:
             if short.any():
                 part = part.copy() if part is values else part
                 good = ~bad
-                part[short, j] = np.interp(samples.t[short], samples.t[good], values[good, j])
+                part[short, j] = np.interp(clock[short], clock[good], values[good, j])
                 counts["bridged"] += int(np.count_nonzero(short))
             drop |= bad & ~short
         parts[quantity] = part
