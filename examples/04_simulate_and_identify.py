@@ -38,7 +38,13 @@ def main() -> None:
     bodysense.write_log(args.out / "validation.parquet", validate)
     console.print(f"recorded {train.summary()}\n")
 
-    prior = distorted(robot, rng)
+    # What the drawings say goes to files, as it would come from somebody else.
+    drawn = distorted(robot, rng)
+    bodysense.write_urdf(drawn, args.out / "drawings.urdf")
+    bodysense.write_actuators(drawn, args.out / "drawings.actuators.yaml")
+    prior = bodysense.load_robot(
+        args.out / "drawings.urdf", actuators=args.out / "drawings.actuators.yaml"
+    )
     with console.status("identifying …"):
         run = bodysense.identify(prior, [train], validate=[validate], method=args.method)
     console.print(run.identification.summary())
@@ -47,9 +53,18 @@ def main() -> None:
         console.print(f"- {sentence}")
 
     check(console, robot, run)
-    write_run(args.out, run, {"robot": "tx40", "logs": ["log.parquet"], "method": args.method})
+    folder = args.out.resolve()
+    again = {
+        "robot": str(folder / "drawings.urdf"),
+        "actuators": str(folder / "drawings.actuators.yaml"),
+        "logs": [str(folder / "log.parquet")],
+        "validate": [str(folder / "validation.parquet")],
+        "method": args.method,
+    }
+    write_run(args.out, run, again)
     page = bodysense.write_identification_page(args.out / "report.html", run)
-    console.print(f"\nOpen {page} in a browser.")
+    console.print(f"\nOpen {page} in a browser. The same from the command line:")
+    console.print(f"bodysense identify --config {args.out / 'config.yaml'} -o {args.out / 'again'}")
 
 
 def experiment(robot: bodysense.Robot, duration: float, rng: np.random.Generator) -> bodysense.Log:

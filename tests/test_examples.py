@@ -98,6 +98,8 @@ def test_identified_robot_is_near_the_truth(tmp_path):
     assert int(inside[1]) >= 44
     assert written(tmp_path / "out" / "demo") == [
         "config.yaml",
+        "drawings.actuators.yaml",
+        "drawings.urdf",
         "identification.json",
         "identification.npz",
         "identified.actuators.yaml",

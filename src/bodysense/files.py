@@ -88,10 +88,18 @@ def require_free(folder: str | os.PathLike[str], *, replace: bool = False) -> Pa
 
 
 @contextlib.contextmanager
-def filled_together(folder: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
+def filled_together(
+    folder: str | os.PathLike[str], *, replace: bool = False, names: Sequence[str] = ()
+) -> Iterator[Path]:
     """Fill a folder in one go: yields an empty one beside it, whose files move over at the end.
 
     If anything goes wrong or is interrupted before that, the folder is as it was.
+
+    Args:
+        folder: to fill.
+        replace: whether it may hold files already; those of the same names are replaced.
+        names: of files that belong to the same result: those that are not written this time are
+            removed, so that no file of an earlier result stays beside the new ones.
     """
     target = require_free(folder, replace=replace)
     # In the folder itself where there is one: it may be on another disk than its parent.
@@ -112,6 +120,8 @@ def filled_together(folder: str | os.PathLike[str], *, replace: bool = False) ->
         made = []
         for file in files:
             os.replace(file, target / file.name)
+        for name in set(names) - {file.name for file in files}:
+            (target / name).unlink(missing_ok=True)
     except OSError as error:
         raise FileWriteError(
             f"cannot write into {target}: {error.strerror or error}; check that it may be written "

@@ -17,7 +17,9 @@ import yaml
 import bodysense.identification.run
 import bodysense.report.identification_page
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
+from bodysense.errors import InconsistentInertiaError
 from bodysense.excitation import FourierTrajectory
+from bodysense.identification import output
 from bodysense.identification.consistent import projection
 from bodysense.robot import inverse_dynamics, load_robot, write_urdf
 from bodysense.signals.log import Log
@@ -226,6 +228,25 @@ def test_force_replaces_files_of_the_same_names_and_no_others(here, capsys):
     assert (here / "out" / "mine.txt").read_text() == "kept"
     assert json.loads((here / "out" / "scores.json").read_text())["method"] == "pc-wls"
     assert "mine.txt" not in capsys.readouterr().out
+
+
+def test_force_leaves_no_file_of_an_earlier_result(here, monkeypatch):
+    """A result that cannot be written as URDF must not stand beside the URDF of another one."""
+    assert identified("rv2sq", "one.csv", *QUICK, "-o", "out") == 0
+    assert (here / "out" / "identified.urdf").exists()
+
+    def refuse(robot, path):
+        raise InconsistentInertiaError("a link cannot exist.")
+
+    monkeypatch.setattr(output, "write_urdf", refuse)
+    assert identified("rv2sq", "one.csv", *QUICK, "-o", "out", "--force") == 0
+    assert set(os.listdir(here / "out")) == {*FILES} - {"identified.urdf"}
+
+
+@pytest.mark.parametrize("choice", ["auto", "own", "choose"])
+def test_a_shape_needs_a_law(here, capsys, choice):
+    message = error_of(capsys, "rv2sq", "one.csv", "--friction", f"{choice}:width=0.05")
+    assert f"{choice} takes no shape; name a law for it, e.g. coulomb:width=0.05" in message
 
 
 def interrupted(*args, **kwargs):

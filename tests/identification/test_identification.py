@@ -167,6 +167,11 @@ def test_another_friction_law_is_refused(saved, robot):
         Identification.load(saved, robot.with_friction("stribeck"))
 
 
+def test_another_shape_of_the_friction_law_is_refused(saved, robot):
+    with pytest.raises(FileReadError, match="same friction law and actuators"):
+        Identification.load(saved, robot.with_friction(robot.friction.model, width=0.5))
+
+
 def test_another_prior_is_refused(saved, robot):
     with pytest.raises(FileReadError, match="started from other values"):
         Identification.load(saved, robot.with_parameters(robot.theta * 1.1))

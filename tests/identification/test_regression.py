@@ -155,8 +155,10 @@ def test_regressor_and_torque_pass_the_same_filter(filtered, small_arm):
             # A row counts unless standstill holds more than 0.5 % of its window.
             slow = (np.abs(taps) / np.abs(taps).sum()) @ (np.abs(motion.v[mine]) < 0.03)
             np.testing.assert_array_equal(block.use[row] > 0, slow < 0.005)
-        # The logs last 6 s: blocks of half a second.
-        np.testing.assert_array_equal(block.fold, (block.t / 0.5 + 1e-9).astype(int) % 3)
+        # Blocks of four lengths of the filter, longer than half a second and 6 s / 18.
+        length = 4.0 * taps.size * stride / 400.0
+        np.testing.assert_array_equal(block.fold, (block.t / length + 1e-9).astype(int) % 3)
+        np.testing.assert_array_equal(block.fold, filtered.folds(motion)[at])
         n_rows[block.piece] += block.t.size
         # Often enough for what the filter lets through.
         assert 1.0 / np.diff(block.t).max() >= 2.5 * band

@@ -10,7 +10,13 @@ import pytest
 
 from bodysense.errors import BodysenseError, MismatchError, UnknownNameError, UnusableLogError
 from bodysense.excitation import FourierTrajectory
-from bodysense.identification import IDENTIFIERS, IdentificationRun, Preprocessing, identify
+from bodysense.identification import (
+    IDENTIFIERS,
+    Identification,
+    IdentificationRun,
+    Preprocessing,
+    identify,
+)
 from bodysense.identification.choices import RICHEST
 from bodysense.identification.linear.wls import WLS
 from bodysense.robot import Robot, base_parameters, inverse_dynamics, load_robot
@@ -97,6 +103,43 @@ def test_the_truth_lies_in_the_intervals():
     before = np.linalg.norm(found.base.to_base(prior().theta) - true)
     assert np.linalg.norm(found.theta_base - true) < 0.05 * before
     assert found.consistent
+
+
+@pytest.mark.parametrize("noise", [1e-5, 1e-3])
+@pytest.mark.parametrize("friction", ["own", "choose"])
+def test_a_joint_that_stands_in_noise_keeps_its_prior(noise, friction):
+    """Velocity that is noise alone must not be taken for motion."""
+    rng = np.random.default_rng(0)
+    robot = truth()
+    t = np.arange(0.0, 12.0, 0.004)
+    phase, speed = rng.uniform(0.0, 6.0, 6), np.array([1.1, 1.7, 2.3, 2.9, 3.4, 4.1])
+    q = 0.6 * np.sin(np.outer(t, speed) + phase)
+    v = 0.6 * speed * np.cos(np.outer(t, speed) + phase)
+    a = -(speed**2) * q
+    q[:, 3], v[:, 3], a[:, 3] = 0.4, 0.0, 0.0
+    tau = inverse_dynamics(robot, q, v, a) + 0.1 * rng.normal(size=q.shape)
+    names = robot.joint_names
+    channels = {f"q.{n}": q[:, k] + noise * rng.normal(size=t.size) for k, n in enumerate(names)}
+    channels |= {f"tau.{n}": tau[:, k] for k, n in enumerate(names)}
+    found = identify(robot, [Log.of(t, channels)], friction=friction)
+    layout, result = found.problem.robot.layout, found.identification
+    for name in ("Fv4", "Fc4"):
+        k = layout.index(name)
+        assert result.labels[k] == "not identifiable"
+        assert result.theta[k] == pytest.approx(result.prior.theta[k], rel=1e-6)
+    assert result.labels[layout.index("Ia4")] != "identified"
+    assert any("joint4 never moved" in sentence for sentence in found.verdict.advice)
+
+
+def test_a_law_that_the_data_chose_is_put_back_on_the_robot(tmp_path):
+    """What was identified with a chosen friction law loads with the robot's own file."""
+    robot = truth().with_friction("coulomb", coefficients={"Fv": 0.0, "Fc": 0.0})
+    found = identify(robot, [recorded(0)], preprocessing=GIVEN)
+    assert found.friction is not None
+    found.identification.save(tmp_path)
+    again = Identification.load(tmp_path, robot)
+    np.testing.assert_array_equal(again.theta, found.identification.theta)
+    assert again.prior.friction.model is found.problem.robot.friction.model
 
 
 def test_the_verdict_is_good_and_the_scores_say_why():

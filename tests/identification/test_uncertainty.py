@@ -17,6 +17,7 @@ from bodysense.identification.linear.wls import WLS
 from bodysense.identification.methods import IDENTIFIERS
 from bodysense.identification.prior import Prior
 from bodysense.identification.uncertainty import (
+    BaseUncertainty,
     autocorrelation,
     base_uncertainty,
     correlation_lags,
@@ -235,7 +236,8 @@ def test_shares_of_the_data_are_those_of_bayes(strength, simulate, rng):
     )
     half = solve_triangular(prior.base_factor, covariance, lower=True)
     by_data = solve_triangular(prior.base_factor, half.T, lower=True)
-    sigma, resolution, base_resolution = full_uncertainty(prior, by_data)
+    plain = BaseUncertainty(covariance, by_data, np.ones(b), np.zeros(1))
+    sigma, resolution, base_resolution = full_uncertainty(prior, plain)
     D = np.diag(prior.size**2)
     # Posterior of theta given a measurement of B theta, in units of the sizes.
     B = prior.mapping * prior.size
@@ -246,6 +248,21 @@ def test_shares_of_the_data_are_those_of_bayes(strength, simulate, rng):
     before = prior.mapping @ D @ prior.mapping.T
     wanted = 1.0 - np.diag(base_posterior) / np.diag(before)
     np.testing.assert_allclose(base_resolution, wanted, atol=1e-7)
+
+
+def test_parameters_that_stand_alone_have_one_standard_deviation(simulate):
+    found = WLS().fit(simulate(0.01, n_t=300).problem)
+    mapping = found.base.mapping
+    alone = [
+        (row, int(np.flatnonzero(mapping[row])[0]))
+        for row in range(found.base.size)
+        if np.count_nonzero(mapping[row]) == 1
+        and np.count_nonzero(mapping[:, np.flatnonzero(mapping[row])[0]]) == 1
+        and found.base_resolution[row] > 0.999
+    ]
+    assert len(alone) > 3
+    for row, k in alone:
+        assert found.sigma[k] == pytest.approx(found.sigma_base[row], rel=2e-3)
 
 
 def test_total_least_squares_has_intervals_too(simulate):

@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layout", metavar="FILE", help="a layout file (YAML) that names columns")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
+    parser.add_argument("--fixed", action="store_true", help="hold the root link")
     parser.add_argument("--friction", metavar="NAME", help="friction law, e.g. coulomb, stribeck")
 
 
@@ -47,7 +48,11 @@ def run(args: argparse.Namespace) -> int:
     from bodysense.signals.read import read_log
 
     robot = load_robot(
-        args.robot, friction=args.friction, actuators=args.actuators, allow_inconsistent=True
+        args.robot,
+        floating_base=False if args.fixed else None,
+        friction=args.friction,
+        actuators=args.actuators,
+        allow_inconsistent=True,
     )
     layout = read_layout(args.layout) if args.layout else None
     diagnoses = []

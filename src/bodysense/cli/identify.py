@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
             progress=lambda step: status.update(f"{step} …"),
         )
         names: tuple[str, ...] = ()
+        found = _with_files(found, options)
         notes: tuple[str, ...] = ()
         if args.output is not None:
             status.update("writing …")
@@ -82,15 +84,23 @@ def _robot(options: Options) -> Robot:
     return robot
 
 
+def _with_files(found: IdentificationRun, options: Options) -> IdentificationRun:
+    """The same with digests of the robot's, layout and actuator files in its provenance."""
+    identification = found.identification
+    files = options.file_digests()
+    provenance = {**identification.provenance, "files": files}
+    return replace(found, identification=replace(identification, provenance=provenance))
+
+
 def _write(
     folder: str, found: IdentificationRun, options: Options, *, force: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Write everything; returns the names of the files, and notes on those that are missing."""
     from bodysense.files import filled_together
-    from bodysense.identification.output import write_run
+    from bodysense.identification.output import OUTPUT_FILES, write_run
     from bodysense.report.identification_page import write_identification_page
 
-    with filled_together(folder, replace=force) as draft:
+    with filled_together(folder, replace=force, names=OUTPUT_FILES) as draft:
         notes = write_run(draft, found, options.configuration(found))
         write_identification_page(
             draft / "report.html",

@@ -142,7 +142,7 @@ class Options:
         """Raise if recordings or files changed since the config.yaml was written."""
         paths = (*self.logs, *self.validate)
         now = {path: log.digest for path, log in zip(paths, (*logs, *validate), strict=True)}
-        now |= _digests(self.robot, self.layout, self.actuators)
+        now |= self.file_digests()
         for path, digest in now.items():
             before = self.sha256.get(path)
             if before and digest and before != digest:
@@ -150,6 +150,10 @@ class Options:
                     f"{path} is not the file that the configuration was written for (its SHA-256 "
                     "differs): bring the old one back, or run without --config."
                 )
+
+    def file_digests(self) -> dict[str, str]:
+        """SHA-256 of the robot's, layout and actuator files."""
+        return _digests(self.robot, self.layout, self.actuators)
 
     def configuration(self, found: IdentificationRun) -> dict[str, Any]:
         """What config.yaml holds: absolute paths, and digests of all files."""
@@ -198,6 +202,10 @@ def options_of(args: argparse.Namespace) -> Options:
 def _friction(text: str) -> tuple[str, dict[str, float]]:
     """``coulomb:width=0.02,vs=0.1`` as a name and its shape."""
     law, _, rest = text.partition(":")
+    if rest and law in ("auto", "own", "choose"):
+        raise BodysenseError(
+            f"--friction {text}: {law} takes no shape; name a law for it, e.g. coulomb:{rest}."
+        )
     shape = {}
     for part in filter(None, rest.split(",")):
         name, _, value = part.partition("=")

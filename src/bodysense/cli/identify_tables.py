@@ -41,7 +41,8 @@ def _scores(page: Page, found: IdentificationRun) -> None:
     columns: list[str] = [data.kind for data in found.scores if data.kind != "validation"]
     columns += [f"valid. {k + 1}" for k in range(len(validation))]
     table = page.table(
-        "Error of predicted torque [%]: moving joints, then d_tau over all samples",
+        f"Error of predicted torque [%]: moving joints, then d_tau over all samples "
+        f"(prior and noise: {columns[-1]})",
         "joint",
         *columns,
         "prior",

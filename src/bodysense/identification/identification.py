@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bodysense.errors import FileReadError
+from bodysense.errors import BodysenseError, FileReadError
 from bodysense.files import read_result, write_result
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
@@ -161,7 +161,13 @@ class Identification:
     def load(
         cls, folder: str | PathLike[str], prior: Robot, base: BaseParameters | None = None
     ) -> Identification:
-        """Read what `save` wrote, for the same robot with the same friction law.
+        """Read what `save` wrote.
+
+        Args:
+            folder: with ``identification.npz`` and ``identification.json``.
+            prior: the robot that it started from, as its file describes it; if the friction law
+                was chosen by the data, this law is put on it.
+            base: base parameters of that robot and law, if known.
 
         Raises:
             FileReadError: the files are damaged, or belong to another robot.
@@ -169,6 +175,7 @@ class Identification:
         from bodysense.robot.base_parameters import base_parameters
 
         arrays, about = read_result(folder, "identification", _ARRAYS, _KEYS)
+        prior = _with_law(about["provenance"], prior)
         _require_same(about["robot"], prior, folder)
         base = base if base is not None else base_parameters(prior)
         p, b, n_logs = prior.layout.size, base.size, arrays["correlation_time"].size
@@ -213,14 +220,26 @@ def _card(robot: Robot) -> dict[str, Any]:
         "name": robot.name,
         "joints": list(robot.joint_names),
         "parameters": list(robot.layout.names),
+        "friction": [robot.friction.model.name, robot.friction.shape.tolist()],
         "theta": [float(x) for x in robot.theta],
     }
+
+
+def _with_law(provenance: object, robot: Robot) -> Robot:
+    """The robot with the friction law of the run, if it is another than its own."""
+    law = provenance.get("friction") if isinstance(provenance, dict) else None
+    if not isinstance(law, dict) or not isinstance(law.get("shape"), dict):
+        return robot
+    try:
+        return robot.with_friction(str(law["model"]), **law["shape"])
+    except (BodysenseError, KeyError, TypeError):
+        return robot  # another robot, or damage: the comparison that follows tells
 
 
 def _require_same(card: object, robot: Robot, folder: str | PathLike[str]) -> None:
     mine = _card(robot)
     theirs = card if isinstance(card, dict) else {}
-    if any(theirs.get(key) != mine[key] for key in ("name", "joints", "parameters")):
+    if any(theirs.get(key) != mine[key] for key in ("name", "joints", "parameters", "friction")):
         raise FileReadError(
             f"the identification in {folder} is of another robot than {robot.name!r}, or has other "
             "parameters: load the robot with the same friction law and actuators as before."

@@ -9,6 +9,7 @@ import numpy as np
 
 from bodysense.identification.identification import Identification
 from bodysense.identification.regression import Regression
+from bodysense.spatial.arrays import Array
 
 
 class Identifier(ABC):
@@ -32,3 +33,7 @@ class Identifier(ABC):
             problem: the data and the prior.
             rng: source of randomness, for methods that need any.
         """
+
+    def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
+        """(p,) the estimate alone, for callers that do not ask how sure it is."""
+        return self.fit(problem, rng=rng).theta

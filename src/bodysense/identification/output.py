@@ -36,15 +36,32 @@ PARAMETER_COLUMNS = (
 _USE_CONSISTENT = " A consistent method, such as pc-wls, finds a robot that can exist."
 
 
+OUTPUT_FILES = (
+    "config.yaml",
+    "identification.json",
+    "identification.npz",
+    "identified.actuators.yaml",
+    "identified.urdf",
+    "identified.xml",
+    "parameters.csv",
+    "report.html",
+    "scores.json",
+)
+"""Everything that an identification can write."""
+
+
 def write_run(
-    folder: str | PathLike[str], run: IdentificationRun, configuration: Mapping[str, Any]
+    folder: str | PathLike[str],
+    run: IdentificationRun,
+    configuration: Mapping[str, Any] | None = None,
 ) -> tuple[str, ...]:
     """Write everything but the report into an existing folder.
 
     Args:
         folder: where to.
         run: what `identify` returned.
-        configuration: what `bodysense identify --config` needs to do it again.
+        configuration: what `bodysense identify --config` needs to do it again, the options of the
+            command by name; without it there is no ``config.yaml``.
 
     Returns:
         Notes on files that could not be written, e.g. because a link is not physical.
@@ -63,11 +80,12 @@ def write_run(
             notes.append(f"{name} is not written: {error}{remedy}")
     write_atomically(target / "parameters.csv", parameter_table(run.identification))
     write_atomically(target / "scores.json", json.dumps(scores(run), indent=2, allow_nan=False))
-    text = yaml.safe_dump(dict(configuration), sort_keys=False, allow_unicode=True)
-    write_atomically(
-        target / "config.yaml",
-        f"# Do it again: bodysense identify --config config.yaml -o ANOTHER_FOLDER\n{text}",
-    )
+    if configuration is not None:
+        text = yaml.safe_dump(dict(configuration), sort_keys=False, allow_unicode=True)
+        write_atomically(
+            target / "config.yaml",
+            f"# Do it again: bodysense identify --config config.yaml -o ANOTHER_FOLDER\n{text}",
+        )
     run.identification.save(target)
     return tuple(notes)
 

@@ -32,6 +32,7 @@ from bodysense.spatial.arrays import Array, as_array
 FOLDS = 3
 _BLOCKS_A_FOLD = 6
 _SHORTEST_BLOCK = 0.5  # s
+_LENGTHS_A_BLOCK = 4.0
 
 _BLOCK_BYTES = 32e6
 _KEEP_BYTES = 256e6
@@ -180,6 +181,11 @@ class Regression:
         pattern = regressor_pattern(self.robot)[:, self.base.independent]
         return tuple(np.flatnonzero(row) for row in pattern)
 
+    def folds(self, motion: Motion) -> NDArray[np.int64]:
+        """(n_t,) held-out fold of each sample of a motion."""
+        plan = _Plan.of(motion, self.settings)
+        return fold_of(motion.t, plan.taps.size * plan.stride / motion.rate)
+
     def blocks(self) -> Iterator[Block]:
         """All rows, block by block, in the order of time. Small problems are kept in memory."""
         for block in self._all_blocks():
@@ -218,7 +224,7 @@ class Regression:
         in_block = max(1, int(_BLOCK_BYTES / (8.0 * n * b)) // plan.step)
         spread = np.abs(taps) / np.abs(taps).sum()
         buffer = np.empty(((in_block - 1) * plan.step + taps.size, n, b))
-        folds = fold_of(motion.t)
+        folds = self.folds(motion)
         for first in range(0, plan.n_out, in_block):
             m = min(in_block, plan.n_out - first)
             start = first * plan.step
@@ -338,9 +344,14 @@ class _Plan:
         return cls(stride, step, taps, (n_t - taps.size) // step + 1)
 
 
-def fold_of(t: Array) -> NDArray[np.int64]:
-    """(n_t,) fold of each time: blocks of at least half a second, dealt out in turn."""
+def fold_of(t: Array, filter_length: float = 0.0) -> NDArray[np.int64]:
+    """(n_t,) fold of each time: blocks dealt out in turn.
+
+    Blocks last at least half a second, and some lengths of the filter [s], whose window reaches
+    from one block into the next.
+    """
     span = float(t[-1] - t[0]) if t.size else 0.0
-    block = max(_SHORTEST_BLOCK, span / (FOLDS * _BLOCKS_A_FOLD))
+    block = max(_SHORTEST_BLOCK, _LENGTHS_A_BLOCK * filter_length, span / (FOLDS * _BLOCKS_A_FOLD))
+    block = min(block, max(span / FOLDS, np.finfo(float).tiny))
     folds: NDArray[np.int64] = ((t - t[0]) / block + 1e-9).astype(np.int64) % FOLDS
     return folds

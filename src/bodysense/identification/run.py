@@ -25,7 +25,7 @@ from bodysense.identification.identifier import Identifier
 from bodysense.identification.methods import DEFAULT, identifier
 from bodysense.identification.preprocessing import Preprocessing, motions, require_fixed
 from bodysense.identification.provenance import robot_origin, versions
-from bodysense.identification.regression import FOLDS, Regression, fold_of
+from bodysense.identification.regression import FOLDS, Regression
 from bodysense.identification.scores import DataScores, Prediction, predict, score
 from bodysense.identification.verdict import Verdict, judge
 from bodysense.robot.base_parameters import base_parameters
@@ -240,14 +240,14 @@ def _held_out(
         rest = problem.without(fold)
         if not rest.factors or sum(f.rows for f in rest.factors.values()) < problem.size:
             return []  # too short to leave anything out
-        theta.append(method.fit(rest, rng=np.random.default_rng(seed)).theta)
+        theta.append(method.theta(rest, rng=np.random.default_rng(seed)))
     return [
         predict(
             problem.robot,
             motion,
             problem.settings,
             theta,
-            fold=fold_of(motion.t),
+            fold=problem.folds(motion),
             source=diagnoses[motion.log].source,
             kind="held-out",
         )

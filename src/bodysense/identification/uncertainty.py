@@ -53,11 +53,14 @@ class BaseUncertainty:
             and so is its variance.
         by_data: (b, b) covariance from the data alone, of x in theta_base = prior.base_factor x:
             the prior's is the unit matrix.
+        widening: (b,) factors by which the covariance's standard deviations have been widened, so
+            that 1.96 of them make an interval of 95 %.
         correlation_time: (n_logs,) how long residuals stay correlated [s].
     """
 
     covariance: Array
     by_data: Array
+    widening: Array
     correlation_time: Array
 
 
@@ -120,7 +123,7 @@ def base_uncertainty(
     gain = root / np.where(unknown, 1.0, s) ** 2
     by_data = Vt.T @ _with_variance(S * gain * gain[:, None], unknown, _UNKNOWN) @ Vt
     correlation = np.array([max(times.get(log, [0.0])) for log in range(problem.n_logs)])
-    return BaseUncertainty(0.5 * (C + C.T), 0.5 * (by_data + by_data.T), correlation)
+    return BaseUncertainty(0.5 * (C + C.T), 0.5 * (by_data + by_data.T), widen, correlation)
 
 
 def _widening(squares: Array, fourths: Array) -> Array:
@@ -218,11 +221,11 @@ def long_run(scores: Array, lags: int) -> Array:
 def _window_loss(rho: Array, lags: int, window: int) -> float:
     """By how much a window makes the variance of a sum too small, for residuals alone."""
     near = rho[1 : lags + 1]
-    taken = parzen(window)[1 : near.size + 1] * near[: window + 1]
+    taken = parzen(window)[1 : near.size + 1] * near
     return float(np.clip((1.0 + 2.0 * near.sum()) / (1.0 + 2.0 * taken.sum()), 1.0, 1.5))
 
 
-def full_uncertainty(prior: Prior, by_data: Array) -> tuple[Array, Array, Array]:
+def full_uncertainty(prior: Prior, base: BaseUncertainty) -> tuple[Array, Array, Array]:
     """Standard deviations (p,) and resolutions (p,), and the base parameters' resolutions (b,).
 
     Beside the data stands the prior theta ~ N(theta_0, D), D = diag(size²):
@@ -234,11 +237,13 @@ def full_uncertainty(prior: Prior, by_data: Array) -> tuple[Array, Array, Array]
 
         D^-½ Sigma D^-½ = 1 - Q Qᵀ + Q P Qᵀ,        P = (by_data⁻¹ + 1)⁻¹ = by_data (by_data + 1)⁻¹.
 
+    Standard deviations are widened like those of the base parameters that a parameter is part of.
+
     Args:
         prior: what was known before.
-        by_data: (b, b) covariance of the base parameters from the data alone, in the prior's
-            coordinates, see `BaseUncertainty`.
+        base: how sure the base parameters are.
     """
+    by_data = base.by_data
     Q, R = qr((prior.mapping * prior.size).T, mode="economic")
     c, V = np.linalg.eigh(by_data)
     c = np.clip(c, 0.0, None)
@@ -248,6 +253,10 @@ def full_uncertainty(prior: Prior, by_data: Array) -> tuple[Array, Array, Array]
     outside = 1.0 - rows.sum(axis=1)
     outside[outside < 1e-12] = 0.0
     sigma: Array = prior.size * np.sqrt(outside + rows @ np.maximum(c / (1.0 + c), 1e-30))
+    part = prior.mapping**2
+    share = part.sum(axis=0)
+    widening = np.sqrt((base.widening**2) @ part / np.where(share > 0.0, share, 1.0))
+    sigma = np.where(share > 0.0, np.minimum(sigma * widening, prior.size), sigma)
     base_rows = (R.T @ V) ** 2
     base_resolution = base_rows @ (1.0 / (1.0 + c)) / base_rows.sum(axis=1)
     return sigma, resolution, np.clip(base_resolution, 0.0, 1.0)

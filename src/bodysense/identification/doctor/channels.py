@@ -229,7 +229,7 @@ def _velocity(
                 "note",
                 ", ".join(f"v.{name}" for name in missing),
                 f"velocities were recorded of {len(found)} of {len(names)} joints",
-                "not used; positions are differentiated instead",
+                "recorded velocities only serve as a check; positions are differentiated",
             )
         )
     return v

@@ -71,7 +71,7 @@ def examine(robot: Robot, raw: RawLog) -> Diagnosis:
         raw: the recording as it was read.
     """
     n_samples = raw.t.size + len(raw.faults)
-    findings = unreadable_rows(raw)
+    findings = [*_reader_notes(raw), *unreadable_rows(raw)]
     samples: Samples | None
     # Numbers near the end of the float range overflow in differences: that is garbage, which the
     # checks tell by its not being finite.
@@ -103,6 +103,23 @@ def examine(robot: Robot, raw: RawLog) -> Diagnosis:
         n_samples=n_samples,
         rate=rate,
     )
+
+
+def _reader_notes(raw: RawLog) -> list[Finding]:
+    """What the reader had to decide, or could not read to the end."""
+    found = []
+    for note in raw.notes:
+        cut = "cut off" in note
+        found.append(
+            Finding(
+                "truncated-file" if cut else "reader",
+                "warning" if cut else "note",
+                raw.source,
+                note.rstrip("."),
+                "record it again if what is missing matters" if cut else "taken as it is",
+            )
+        )
+    return found
 
 
 def _rate(samples: Samples | None) -> float:

@@ -169,7 +169,7 @@ def _dead(quantity: str, channel: str, value: float) -> Finding:
             "warning",
             channel,
             f"it stays at {value:.6g} rad/s while the joint moves",
-            "velocities are not used; positions are differentiated instead",
+            "recorded velocities only serve as a check; positions are differentiated",
         )
     return Finding(
         "dead-channel",

@@ -200,7 +200,7 @@ def _without_empty_velocity(samples: Samples, findings: list[Finding]) -> Sample
             "warning",
             f"v.{samples.joint_names[worst]}",
             f"{100.0 * missing[worst]:.3g} % of its values are missing or not finite",
-            "velocities are not used; positions are differentiated instead",
+            "recorded velocities only serve as a check; positions are differentiated",
         )
     )
     return replace(samples, v=None)

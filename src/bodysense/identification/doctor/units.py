@@ -186,7 +186,7 @@ def _scaled(
                 "warning",
                 _channels("v", [names[j] for j in strange]),
                 f"not the velocity of the positions: correlation {least:.2f}",
-                "velocities are not used; positions are differentiated instead",
+                "recorded velocities only serve as a check; positions are differentiated",
             )
         )
     if tested.size and (factor[tested] > 0.0).all():
@@ -228,7 +228,7 @@ def _wrong_factor(names: list[str], factor: Array, edit: str) -> Finding:
         _channels(channel, names),
         f"positions change {value:.4g} times as fast as the recorded velocities say",
         f"write {written} into the layout file"
-        + ("" if certain else "; until then velocities are not used"),
+        + ("" if certain else "; recorded velocities only serve as a check"),
     )
 
 

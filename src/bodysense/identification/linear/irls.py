@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from bodysense.errors import unknown_name
-from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Iteration
 from bodysense.identification.linear.least_squares import (
     LinearIdentifier,
@@ -66,7 +65,7 @@ class IRLS(LinearIdentifier):
         weights = tuple(block.use for block in problem.blocks())
         theta_base = problem.base.to_base(solution.theta)
         trace: list[Iteration] = []
-        change = np.inf
+        change, factors = np.inf, problem.factors
         for _ in range(self.iterations):
             residuals = list(_residuals(problem, theta_base))
             sigma = _robust_levels(problem, residuals, sigma)
@@ -74,10 +73,11 @@ class IRLS(LinearIdentifier):
                 block.use * self._weight(e / sigma[block.log])
                 for block, e in zip(problem.blocks(), residuals, strict=True)
             )
-            if self.weighting == "window" and trace:
+            if self.weighting == "window":
                 new = tuple(np.minimum(a, b) for a, b in zip(weights, new, strict=True))
             weights = new
-            stack = problem.stack(sigma, factors=problem.weighted_factors(weights))
+            factors = problem.weighted_factors(weights)
+            stack = problem.stack(sigma, factors=factors)
             solution = solve(stack)
             moved = problem.base.to_base(solution.theta) - theta_base
             theta_base = theta_base + moved
@@ -93,13 +93,19 @@ class IRLS(LinearIdentifier):
             weights,
             tuple(trace),
             converged=change < self.tolerance,
-            bread=self._bread(problem, theta_base, sigma, weights),
+            bread=problem.stack(
+                sigma / np.sqrt(self._slopes(problem, theta_base, sigma, weights)),
+                factors=factors,
+            ),
         )
 
-    def _bread(
+    def _slopes(
         self, problem: Regression, theta_base: Array, sigma: Array, weights: tuple[Array, ...]
-    ) -> Stack:
-        """The cost's curvature: slopes of the influence ψ(u) = υ² u, where the fit has υ²."""
+    ) -> Array:
+        """(n_logs, n) mean slope of the influence ψ(u) = υ² u, in units of the mean weight υ².
+
+        The cost's curvature has the first where the fit has the second.
+        """
         slopes, squares = np.zeros((2, *sigma.shape))
         for block, e, weight in zip(
             problem.blocks(), _residuals(problem, theta_base), weights, strict=True
@@ -109,9 +115,8 @@ class IRLS(LinearIdentifier):
             ahead, behind = (self._weight(u + d) ** 2 * (u + d) for d in (step, -step))
             slopes[block.log] += (block.use * (ahead - behind)).sum(axis=0) / (2.0 * step)
             squares[block.log] += (weight**2).sum(axis=0)
-        share = np.clip(slopes / np.maximum(squares, 1e-300), 0.1, 1.0)
-        factors = problem.weighted_factors(weights)
-        return problem.stack(sigma / np.sqrt(share), factors=factors)
+        share: Array = np.clip(slopes / np.maximum(squares, 1e-300), 0.1, 1.0)
+        return share
 
     def _weight(self, u: Array) -> Array:
         """By which rows with residuals u, in sigmas, are multiplied: the root of their weight."""

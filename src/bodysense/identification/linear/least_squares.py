@@ -96,6 +96,10 @@ class LinearIdentifier(Identifier):
         """Weigh and solve, without asking how sure the result is."""
         return self.weigh(problem, prior, lambda stack: self.solve(problem, prior, stack))
 
+    def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
+        """(p,) the estimate alone."""
+        return self.estimate(problem, Prior.of(problem)).solution.theta
+
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
         """Identify; nothing here is random."""
         prior = Prior.of(problem)
@@ -111,7 +115,7 @@ class LinearIdentifier(Identifier):
             weighing.bread if weighing.bread is not None else weighing.stack,
             spread=self.prior_spread,
         )
-        spread, resolution, base_resolution = full_uncertainty(prior, uncertainty.by_data)
+        spread, resolution, base_resolution = full_uncertainty(prior, uncertainty)
         return Identification(
             method=self.name,
             prior=problem.robot,
