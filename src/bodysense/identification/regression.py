@@ -171,6 +171,13 @@ class Regression:
         return self.base.size
 
     @cached_property
+    def torque_size(self) -> Array:
+        """(n,) largest r.m.s. torque of each joint over the motions [N·m or N]."""
+        sizes = [np.sqrt(np.mean(motion.tau**2, axis=0)) for motion in self.motions]
+        largest: Array = np.max(sizes, axis=0)
+        return largest
+
+    @cached_property
     def n_samples(self) -> int:
         """Number of samples, each with a row a joint, standing ones included."""
         return sum(_Plan.of(motion, self.settings).n_out for motion in self.motions)

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, InconsistentInertiaError
 from bodysense.files import write_atomically
+from bodysense.robot.frames import named_frames
 from bodysense.robot.model import is_prismatic, joint_axis, one_axis_joints
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -150,7 +151,7 @@ def mjcf_notes(robot: Robot) -> tuple[str, ...]:
     if robot.floating_base and not robot.model.jointPlacements[1].isIdentity(1e-12):
         notes.append("base: MuJoCo counts its pose from the world, the robot from its placement")
     folded = _folded(robot)
-    massless = [frame.name for frame in _frames(robot) if frame.parentJoint in folded]
+    massless = [frame.name for frame in named_frames(robot) if frame.parentJoint in folded]
     if massless:
         notes.append(f"frames of massless links left out: {', '.join(massless)}")
     return tuple(notes)
@@ -269,24 +270,9 @@ def _add_capsules(element: ET.Element, robot: Robot, body: _Body, bodies: list[_
             )
 
 
-def _frames(robot: Robot) -> list[pin.Frame]:
-    """Named frames of bodies and tools that are not a link's own, each name once."""
-    kinds = (pin.FrameType.BODY, pin.FrameType.OP_FRAME, pin.FrameType.SENSOR)
-    frames: dict[str, pin.Frame] = {}
-    for frame in robot.model.frames:
-        own = (
-            frame.parentJoint > 0
-            and frame.name == robot.link_names[frame.parentJoint - 1]
-            and frame.placement.isIdentity(1e-12)
-        )
-        if frame.type in kinds and not own:
-            frames.setdefault(frame.name, frame)
-    return list(frames.values())
-
-
 def _sites(robot: Robot) -> list[pin.Frame]:
     folded = _folded(robot)
-    return [frame for frame in _frames(robot) if frame.parentJoint not in folded]
+    return [frame for frame in named_frames(robot) if frame.parentJoint not in folded]
 
 
 def _pose(placement: pin.SE3) -> dict[str, str]:

@@ -24,6 +24,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from bodysense.errors import RobotFileError
+from bodysense.robot.frames import named_frames
 from bodysense.robot.model import is_prismatic, joint_axis, one_axis_joints
 from bodysense.robot.robot import Robot
 from bodysense.robot.urdf_elements import DYNAMICS, INERTIA_ENTRIES
@@ -33,7 +34,6 @@ from bodysense.spatial.pseudo_inertia import inertia_at_com
 _GRAVITY = 9.81  # m/s², what readers of URDF assume
 _NO_LIMIT = float(np.finfo(float).max)  # URDF asks for a number; Pinocchio takes this for none
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_FRAMES = (pin.FrameType.BODY, pin.FrameType.OP_FRAME, pin.FrameType.SENSOR)
 
 
 def fresh_urdf(robot: Robot) -> bytes:
@@ -81,7 +81,7 @@ def fresh_urdf(robot: Robot) -> bytes:
         ET.SubElement(element, "axis", xyz=_numbers(joint_axis(model, i)))
         _add_limits(element, robot, j, kind)
         _add_dynamics(element, robot, j)
-    for frame in _other_frames(robot):
+    for frame in named_frames(robot):
         names_the_base = frame.parentJoint == 0 and frame.name in bases[:1]
         if names_the_base or frame.parentJoint not in parents:  # a floating base has no world
             continue
@@ -153,7 +153,7 @@ class _Names:
 
 
 def _require_names(robot: Robot) -> None:
-    frames = [frame.name for frame in _other_frames(robot)]
+    frames = [frame.name for frame in named_frames(robot)]
     kinds = (("link", robot.link_names), ("joint", robot.joint_names), ("frame", frames))
     for kind, names in kinds:
         for name in names:
@@ -202,20 +202,6 @@ def _base_frames(robot: Robot) -> list[str]:
         and frame.type == pin.FrameType.BODY
         and frame.placement.isIdentity(1e-12)
     ]
-
-
-def _other_frames(robot: Robot) -> list[pin.Frame]:
-    """Named frames of bodies and tools that are not a link's own, each name once."""
-    frames: dict[str, pin.Frame] = {}
-    for frame in robot.model.frames:
-        own = (
-            frame.parentJoint > 0
-            and frame.name == robot.link_names[frame.parentJoint - 1]
-            and frame.placement.isIdentity(1e-12)
-        )
-        if frame.type in _FRAMES and not own:
-            frames.setdefault(frame.name, frame)
-    return list(frames.values())
 
 
 def _mounts(robot: Robot, parents: dict[int, str], names: _Names) -> dict[int, str]:

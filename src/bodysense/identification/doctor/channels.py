@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bodysense.identification.doctor.diagnosis import Finding
-from bodysense.identification.doctor.samples import Samples, count, row_ranges
+from bodysense.identification.doctor.diagnosis import Finding, count
+from bodysense.identification.doctor.samples import Samples, row_ranges
 from bodysense.robot.robot import Robot
 from bodysense.signals.raw_log import RawLog, RowFault
 from bodysense.spatial.arrays import Array

@@ -98,14 +98,14 @@ class Diagnosis:
 
     def verdict(self) -> str:
         """The result in a line."""
-        counts = [_count(len(self.of(s)), s) for s in SEVERITIES if self.of(s)]
+        counts = [count(len(self.of(s)), s) for s in SEVERITIES if self.of(s)]
         text = ", ".join(counts) or "nothing found"
         if not self.usable:
             return f"{self.source}: NOT usable ({text})"
         rate = f" at {self.rate:.4g} Hz" if math.isfinite(self.rate) else ""
         return (
             f"{self.source}: usable ({text}): {self.n_kept} of {self.n_samples} samples{rate}, "
-            f"{self.duration:.4g} s in {_count(len(self.segments), 'segment')}"
+            f"{self.duration:.4g} s in {count(len(self.segments), 'segment')}"
         )
 
     def summary(self) -> str:
@@ -136,5 +136,6 @@ class Diagnosis:
         }
 
 
-def _count(n: int, noun: str) -> str:
+def count(n: int, noun: str) -> str:
+    """A number with its noun: ``1 row``, ``2 rows``."""
     return f"{n} {noun}" + ("" if n == 1 else "s")

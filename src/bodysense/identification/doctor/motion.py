@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bodysense.identification.doctor.diagnosis import Finding
-from bodysense.identification.doctor.samples import Mask, Outcome, Samples, count
+from bodysense.identification.doctor.diagnosis import Finding, count
+from bodysense.identification.doctor.samples import Mask, Outcome, Samples
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

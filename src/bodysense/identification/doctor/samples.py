@@ -114,11 +114,6 @@ def row_ranges(rows: NDArray[np.int64], most: int = 4) -> str:
     return f"{'row' if rows.size == 1 else 'rows'} {', '.join(shown)}{more}"
 
 
-def count(n: int, noun: str) -> str:
-    """A number with its noun: ``1 row``, ``2 rows``."""
-    return f"{n} {noun}" + ("" if n == 1 else "s")
-
-
 def spread(x: Array) -> float:
     """Width of the middle 98 % of the finite values: the range without the odd ones."""
     finite = x[np.isfinite(x)]

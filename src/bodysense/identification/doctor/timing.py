@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.doctor.diagnosis import Finding, Severity
-from bodysense.identification.doctor.samples import Outcome, Samples, count, row_ranges, spread
+from bodysense.identification.doctor.diagnosis import Finding, Severity, count
+from bodysense.identification.doctor.samples import Outcome, Samples, row_ranges, spread
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

@@ -202,10 +202,7 @@ def noise_levels(problem: Regression, theta_base: Array) -> Array:
 
 def rounding_levels(problem: Regression) -> Array:
     """(n,) residuals that are rounding: noise-free data must not divide by zero."""
-    size = np.zeros(problem.n_joints)
-    for motion in problem.motions:
-        size = np.maximum(size, np.sqrt(np.mean(motion.tau**2, axis=0)))
-    return np.maximum(1e-11 * size, 1e-300)
+    return np.maximum(1e-11 * problem.torque_size, 1e-300)
 
 
 def _status(weighing: Weighing) -> Status:

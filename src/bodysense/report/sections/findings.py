@@ -51,7 +51,7 @@ def _of(diagnosis: Diagnosis, role: str) -> LogFindings:
         role=role,
         state=(
             f"{diagnosis.n_kept:,} of {diagnosis.n_samples:,} samples kept, "
-            f"{number(diagnosis.duration, 4)} s in {count(len(diagnosis.segments), 'piece')}, "
+            f"{number(diagnosis.duration, 4)} s in {count(len(diagnosis.segments), 'segment')}, "
             f"{number(diagnosis.rate, 4)} Hz"
         ),
         tally=tuple((s, len(diagnosis.of(s))) for s in SEVERITIES if diagnosis.of(s)),
