@@ -160,7 +160,15 @@ def test_options_reach_the_run(here, capsys):
     chosen = origin["preprocessing"]
     assert (chosen["cutoff"], chosen["order"], chosen["band"]) == (15.0, 2, 9.0)
     assert (chosen["border"], chosen["still_speed"], chosen["decimate"]) == (0.3, 0.05, True)
-    assert "friction law 'stribeck' (given)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "friction law 'stribeck' with width 0.05, vs 0.2, delta 2 (given)" in printed
+
+
+def test_a_law_that_is_named_is_smooth(here):
+    assert identified("rv2sq", "one.csv", *QUICK, "--friction", "stribeck", "-o", "out") == 0
+    origin = json.loads((here / "out" / "identification.json").read_text())["provenance"]
+    assert origin["friction"]["shape"]["width"] == [0.02] * 6
+    assert origin["friction"]["shape"]["vs"] == [0.1] * 6
 
 
 def test_every_sample_can_count(here, capsys):

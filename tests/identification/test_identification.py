@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bodysense.errors import FileReadError
+from bodysense.errors import FileReadError, ShapeError
 from bodysense.identification import Identification, Iteration, Status
 from bodysense.identification.identification import positive_parameters
 from bodysense.robot import Robot, base_parameters, load_robot
@@ -58,17 +58,23 @@ def edit(folder: Path, **changes: object) -> None:
 
 
 def test_labels_follow_from_resolutions(found):
+    layout = found.prior.layout
+    expected = {
+        ("Fv1", 0.0): "not identifiable",
+        ("Fv2", 0.0099): "not identifiable",
+        ("Fv3", 0.011): "driven by the prior",
+        ("Fv4", 0.89): "driven by the prior",
+        ("Fv5", 0.91): "identified",
+        ("Fv6", 1.0): "identified",
+        # It shows only within ZZ1 + YY2 + …: the data cannot know it by itself.
+        ("ZZ1", 1.0): "driven by the prior",
+        ("M1", 0.0): "not identifiable",
+    }
     shares = np.zeros_like(found.resolution)
-    shares[:6] = 0.0, 0.0099, 0.011, 0.89, 0.91, 1.0
+    for name, share in expected:
+        shares[layout.index(name)] = share
     labels = replace(found, resolution=shares).labels
-    assert labels[:6] == (
-        "not identifiable",
-        "not identifiable",
-        "driven by the prior",
-        "driven by the prior",
-        "identified",
-        "identified",
-    )
+    assert {key: labels[layout.index(key[0])] for key in expected} == expected
     assert set(found.base_labels) == {"identified", "driven by the prior", "not identifiable"}
     assert found.base_labels[0] == "not identifiable"
     assert found.base_labels[-1] == "identified"
@@ -82,7 +88,9 @@ def test_base_parameters_and_intervals(found):
     reach = norm.ppf(0.975) * sigma
     np.testing.assert_allclose(lower, found.theta_base - reach, rtol=0, atol=1e-3)
     np.testing.assert_allclose(upper, found.theta_base + reach, rtol=0, atol=1e-3)
-    np.testing.assert_allclose(np.subtract(*found.interval(1.0)), -2.0 * sigma)
+    np.testing.assert_allclose(np.subtract(*found.interval(0.6826894921)), -2.0 * sigma)
+    with pytest.raises(ShapeError, match="between 0 and 1"):
+        found.interval(1.96)
 
 
 def test_the_robot_has_the_identified_parameters(found, robot):

@@ -182,13 +182,30 @@ def test_joints_that_are_predicted_poorly(found):
     errors = [0.01, 0.4, 0.01, 0.01, 0.26, 0.01]
     verdict = judge(found, [scores(kind, errors) for kind in ("training", "held-out")])
     assert only(verdict).startswith(
-        "Torque is predicted poorly for joint2 (40.0 %), joint5 (26.0 %): try another friction law"
+        "Torque is predicted poorly for joint2 (40.0 %), joint5 (26.0 %): are drives coupled"
     )
 
 
 def test_a_joint_whose_torque_is_noise_is_not_called_poor(found):
     verdict = judge(found, [scores(kind, 0.3, noise=0.29) for kind in ("training", "held-out")])
-    assert verdict.advice == ()
+    assert only(verdict).startswith("Torque of joint1 (30.0 %), joint2")
+    assert "is mostly noise and does not count" in only(verdict)
+
+
+def test_a_short_recording_is_not_called_good_without_another_one(found):
+    seen = [scores(kind, 0.05) for kind in ("training", "held-out")]
+    verdict = judge(found, seen, duration=2.0)
+    assert verdict.grade == "fair"
+    assert only(verdict).startswith("Blocks of a recording of 2 s resemble each other too much")
+    validated = judge(found, [*seen, scores("validation", 0.05)], duration=2.0)
+    assert (validated.grade, validated.advice) == ("good", ())
+
+
+def test_what_the_doctor_warns_of_is_not_called_good(found):
+    seen = [scores(kind, 0.05) for kind in ("training", "held-out")]
+    verdict = judge(found, seen, warnings=["a.csv, i: no gains; give them."])
+    assert verdict.grade == "fair"
+    assert only(verdict) == "The doctor warns: a.csv, i: no gains; give them."
 
 
 def test_joints_that_never_moved(found):
@@ -226,7 +243,7 @@ def test_links_at_the_border(found):
     thin = 1e-5
     theta[found.prior.layout.link(4)] = [1.0, 0, 0, 0, 1.0 + thin, 0, 1.0 + thin, 0, 0, 2.0]
     sentence = only(judged(replace(found, theta=theta), scores()))
-    assert sentence.startswith(f"The data pull {found.prior.link_names[4]} to the border")
+    assert sentence.startswith(f"{found.prior.link_names[4]} came out at the border")
 
 
 def test_parameters_that_are_not_identified(found):

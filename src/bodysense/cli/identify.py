@@ -68,18 +68,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _robot(options: Options) -> Robot:
+    from bodysense.identification.run import with_law
     from bodysense.robot import load_robot
 
-    law = options.friction if options.friction not in ("auto", "own", "choose") else None
     robot = load_robot(
         options.robot,
         floating_base=False if options.fixed else None,
-        friction=law,
         actuators=options.actuators,
         allow_inconsistent=True,
     )
-    if options.friction_shape:
+    if options.friction not in ("auto", "own", "choose"):
         shape = dict(options.friction_shape)
+        robot = with_law(robot, options.friction)
         robot = robot.with_friction(robot.friction.model, coefficients=None, **shape)
     return robot
 

@@ -17,11 +17,11 @@ def rendered(found: IdentificationRun) -> str:
         page.line(diagnosis.verdict(), wrap=False)
         for finding in (*diagnosis.of("error"), *diagnosis.of("warning")):
             page.line(f"  {finding}")
-    law = found.problem.robot.friction.model.name
+    law = _law(found)
     page.line(
         f"cut-off {found.settings.cutoff:.3g} Hz "
         f"({'given' if found.cutoff is None else 'chosen'}), "
-        f"friction law {law!r} ({'given' if found.friction is None else 'chosen'}), "
+        f"friction law {law} ({'given' if found.friction is None else 'chosen'}), "
         f"{sum(f.rows for f in found.problem.factors.values())} rows"
     )
     _scores(page, found)
@@ -33,6 +33,17 @@ def rendered(found: IdentificationRun) -> str:
     return page.text()
 
 
+def _law(found: IdentificationRun) -> str:
+    """The friction law with its shape, where that is the same for all joints."""
+    friction = found.problem.robot.friction
+    shape = [
+        f"{name} {values[0]:g}"
+        for name, values in zip(friction.model.shape, friction.shape.T, strict=True)
+        if (values == values[0]).all()
+    ]
+    return f"{friction.model.name!r}" + (f" with {', '.join(shape)}" if shape else "")
+
+
 def _scores(page: Page, found: IdentificationRun) -> None:
     unseen = [data for data in found.scores if data.kind != "training"] or list(found.scores)
     validation = [data.source for data in found.scores if data.kind == "validation"]
@@ -41,11 +52,10 @@ def _scores(page: Page, found: IdentificationRun) -> None:
     columns: list[str] = [data.kind for data in found.scores if data.kind != "validation"]
     columns += [f"valid. {k + 1}" for k in range(len(validation))]
     table = page.table(
-        f"Error of predicted torque [%]: moving joints, then d_tau over all samples "
-        f"(prior and noise: {columns[-1]})",
+        "Error of predicted torque [%]: moving joints, then d_tau over all samples",
         "joint",
         *columns,
-        "prior",
+        f"prior, {columns[-1]}",
         "noise",
         text=(),
     )

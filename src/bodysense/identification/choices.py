@@ -9,7 +9,7 @@ import numpy as np
 from scipy.signal import welch
 
 from bodysense.identification.linear.wls import WLS
-from bodysense.identification.preprocessing import Preprocessing, motions
+from bodysense.identification.preprocessing import LEAST_RANGE, Preprocessing, motions
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import FOLDS, Regression
 from bodysense.robot.base_parameters import BaseParameters
@@ -59,7 +59,9 @@ def choose_cutoff(
     the noise of its encoders with torque, which that noise then predicts: so frequencies at which
     positions are mostly noise are out of the question from the start.
     """
-    short = [[_beginning(piece, _MOST_SECONDS) for piece in log] for log in pieces]
+    moving = [[piece for piece in log if _moves(piece)] for log in pieces]
+    chosen = moving if any(moving) else pieces
+    short = [[_beginning(piece, _MOST_SECONDS) for piece in log] for log in chosen]
     longest = max((piece for log in short for piece in log), key=lambda p: p.t[-1] - p.t[0])
     span = float(longest.t[-1] - longest.t[0])
     rate = (longest.t.size - 1) / span
@@ -116,6 +118,15 @@ def _highest_visible(pieces: Sequence[Sequence[Log]]) -> float:
             moving = noise > 0.0
             found += [float(f[k]) for k in (lost + let_in).argmin(axis=0)[moving]]
     return float(np.median(found)) if found else np.inf
+
+
+def _moves(piece: Log) -> bool:
+    """Whether any joint goes somewhere: standing tells nothing about motion."""
+    return any(
+        np.ptp(values) > LEAST_RANGE
+        for name, values in piece.channels.items()
+        if name.startswith("q.")
+    )
 
 
 def _beginning(piece: Log, seconds: float) -> Log:

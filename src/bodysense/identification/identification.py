@@ -9,8 +9,9 @@ from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtri
 
-from bodysense.errors import BodysenseError, FileReadError
+from bodysense.errors import BodysenseError, FileReadError, ShapeError
 from bodysense.files import read_result, write_result
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
@@ -100,8 +101,17 @@ class Identification:
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
-        """Of each parameter of theta: identified, driven by the prior, or not identifiable."""
-        return tuple(_label(r) for r in self.resolution)
+        """Of each parameter of theta: identified, driven by the prior, or not identifiable.
+
+        A parameter that shows only in combination with others is never identified: how a
+        combination is shared out among them is the prior's doing.
+        """
+        alone = set(self.base.alone)
+        found = (_label(r) for r in self.resolution)
+        return tuple(
+            label if name in alone or label != LABELS[0] else LABELS[1]
+            for name, label in zip(self.prior.layout.names, found, strict=True)
+        )
 
     @cached_property
     def base_labels(self) -> tuple[Label, ...]:
@@ -127,9 +137,11 @@ class Identification:
         names = self.prior.layout.names
         return tuple(names[k] for k in positive_parameters(self.prior) if self.theta[k] < 0.0)
 
-    def interval(self, confidence: float = 1.96) -> tuple[Array, Array]:
-        """Lower and upper ends (b,) of the base parameters' intervals; 1.96 sigma: 95 %."""
-        reach = confidence * self.sigma_base
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Lower and upper ends (b,) of intervals that hold the base parameters so often."""
+        if not 0.0 < level < 1.0:
+            raise ShapeError(f"level is {level:g}: give a share between 0 and 1, e.g. 0.95.")
+        reach = float(ndtri(0.5 + 0.5 * level)) * self.sigma_base
         return self.theta_base - reach, self.theta_base + reach
 
     def __repr__(self) -> str:

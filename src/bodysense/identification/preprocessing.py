@@ -36,7 +36,7 @@ _STILL_SHARE = 0.05
 """… or below this share of its r.m.s. speed: slow joints, such as fingers, move slowly."""
 
 _NEVER = 1e-3  # rad/s or m/s: joints that are slower throughout do not move at all
-_LEAST_RANGE = 5e-3
+LEAST_RANGE = 5e-3
 """rad or m: a joint that stays within this range stands. Its velocity is noise, which must not be
 taken for motion: the less of it there is, the larger a friction it would stand for."""
 
@@ -188,7 +188,7 @@ def _motion(robot: Robot, piece: Log, number: int, settings: Preprocessing) -> M
     tau = lowpass(tau_raw, rate, limit, order=settings.order)
     v = differentiate(q, rate, accuracy=settings.accuracy)
     a = differentiate(v, rate, accuracy=settings.accuracy)
-    still = (np.ptp(q, axis=0) < _LEAST_RANGE) | standing(v, STILL_SPEED).all(axis=0)
+    still = (np.ptp(q, axis=0) < LEAST_RANGE) | standing(v, STILL_SPEED).all(axis=0)
     v[:, still] = a[:, still] = 0.0
     cut = int(np.ceil(border * rate))
     kept = slice(cut, q.shape[0] - cut)

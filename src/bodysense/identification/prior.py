@@ -86,6 +86,14 @@ class Prior:
         back = np.linalg.solve(scaled @ self.mapping.T, scaled).T
         return np.ascontiguousarray(back, dtype=np.float64)
 
+    def untouched(self, theta: Array) -> Array:
+        """(p,) theta with parameters that have no effect at the prior's value, if they are there.
+
+        A solver leaves rounding on them, which would show in files as changes that nothing caused.
+        """
+        silent = ~self.mapping.any(axis=0) & (np.abs(theta - self.theta) < 1e-6 * self.size)
+        return np.where(silent, self.theta, theta)
+
     def complete(self, theta_base: Array) -> Array:
         """(p,) theta with these base parameters that is closest to the prior, measured in sizes."""
         theta: Array = self.theta + self._back @ (theta_base - self.theta_base)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, ShapeError, UnusableLogError, unknown_name
 from bodysense.identification.choices import (
@@ -29,6 +30,7 @@ from bodysense.identification.regression import FOLDS, Regression
 from bodysense.identification.scores import DataScores, Prediction, predict, score
 from bodysense.identification.verdict import Verdict, judge
 from bodysense.robot.base_parameters import base_parameters
+from bodysense.robot.friction import friction_models
 from bodysense.robot.robot import Robot
 from bodysense.signals.log import Log
 from bodysense.signals.raw_log import RawLog
@@ -81,12 +83,12 @@ class IdentificationRun:
 
 def identify(
     robot: Robot,
-    logs: Sequence[Log | RawLog],
+    logs: Log | RawLog | Sequence[Log | RawLog],
     *,
     method: str | Identifier = DEFAULT,
-    validate: Sequence[Log | RawLog] = (),
+    validate: Log | RawLog | Sequence[Log | RawLog] = (),
     preprocessing: Preprocessing | None = None,
-    friction: Literal["auto", "own", "choose"] = "auto",
+    friction: str = "auto",
     seed: int = 0,
     allow_unusable: bool = False,
     progress: Callable[[str], None] = lambda step: None,
@@ -102,7 +104,8 @@ def identify(
         friction: ``own`` keeps the robot's friction law. ``choose`` takes, out of viscous and
             Coulomb friction with or without an offset and a Stribeck curve, the law that predicts
             blocks best that are left out of the fit. ``auto`` chooses just when the robot knows
-            nothing of its friction: all coefficients zero.
+            nothing of its friction: all coefficients zero. The name of a law takes that law,
+            turning round over 0.02 rad/s where the robot's own law is sharp.
         seed: of methods that draw random numbers.
         allow_unusable: go on with logs in which the doctor has found errors.
         progress: called with each step's name.
@@ -114,7 +117,10 @@ def identify(
     require_fixed(robot)
     settings = preprocessing if preprocessing is not None else Preprocessing()
     if friction not in _FRICTION:
-        raise unknown_name("choice of friction", friction, _FRICTION)
+        robot = with_law(robot, friction)
+    logs, validate = (
+        [given] if isinstance(given, Log | RawLog) else list(given) for given in (logs, validate)
+    )
     chosen = identifier(method) if isinstance(method, str) else method
     if seed < 0:
         raise ShapeError(f"the seed is {seed}: give zero or a positive whole number.")
@@ -134,6 +140,12 @@ def identify(
         cutoff = choose_cutoff(robot, pieces, settings, base)
         settings = settings.settled(robot, cutoff.cutoff)
     else:
+        fastest = max(diagnosis.rate for diagnosis in diagnoses)
+        if settings.cutoff >= 0.5 * fastest:
+            raise ShapeError(
+                f"the cut-off is {settings.cutoff:g} Hz: give one below half the sampling rate, "
+                f"{0.5 * fastest:.4g} Hz, or none, so that it is chosen."
+            )
         settings = settings.settled(robot, settings.cutoff)
     moved = motions(robot, pieces, settings)
     problem = Regression.of(robot, moved, settings, base)
@@ -182,11 +194,34 @@ def identify(
         friction=law,
         scores=scores,
         predictions=tuple(piece for pieces in predictions for piece in pieces),
-        verdict=judge(identification, scores),
+        verdict=judge(
+            identification,
+            scores,
+            warnings=_warnings(diagnoses, validation),
+            duration=sum(diagnosis.duration for diagnosis in diagnoses),
+        ),
     )
 
 
 _FRICTION = ("auto", "own", "choose")
+
+
+def with_law(robot: Robot, law: str) -> Robot:
+    """The robot with another friction law, smooth where its own is sharp.
+
+    Raises:
+        UnknownNameError: neither a law nor a way to choose one.
+    """
+    laws = friction_models()
+    if law not in laws:
+        raise unknown_name("friction", law, (*_FRICTION, *laws))
+    own = dict(zip(robot.friction.model.shape, robot.friction.shape.T, strict=True))
+    shape: dict[str, ArrayLike] = {}
+    if "width" in laws[law].shape and not np.any(own.get("width", 0.0)):
+        shape["width"] = WIDTH
+    if "vs" in laws[law].shape and "vs" not in own:
+        shape["vs"] = STRIBECK_SPEED
+    return robot.with_friction(law, coefficients=None, **shape)
 
 
 def _friction_unknown(robot: Robot) -> bool:
@@ -206,6 +241,23 @@ def _examined(robot: Robot, log: Log | RawLog, allow_unusable: bool) -> Diagnosi
             "See `bodysense doctor` for all findings."
         )
     return diagnosis
+
+
+def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -> list[str]:
+    """What the doctor has found that the verdict must not forget."""
+    found = [
+        f"{diagnosis.source}, {finding.where}: {finding.message}; {finding.action}."
+        for diagnosis in (*diagnoses, *validation)
+        for severity in ("error", "warning")
+        for finding in diagnosis.of(severity)
+    ]
+    seen = {diagnosis.digest for diagnosis in diagnoses if diagnosis.digest}
+    found += [
+        f"{diagnosis.source} is validated on and identified from: its score is no test."
+        for diagnosis in validation
+        if diagnosis.digest in seen
+    ]
+    return found
 
 
 def _origin(diagnosis: Diagnosis) -> dict[str, Any]:

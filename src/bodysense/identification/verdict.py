@@ -21,6 +21,12 @@ _NEGLIGIBLE = 0.005
 _OVERFITTED = 1.5
 _WORSE_ELSEWHERE = 1.5
 _JOINT_POOR = 0.25
+_SHORT = 5.0
+_SHORT_ADVICE = (
+    "Blocks of a recording of {:.2g} s resemble each other too much to judge by: record for "
+    "longer, or give another recording with --validate."
+)
+_MOST_WARNINGS = 3
 _MOSTLY_NOISE = 0.25  # relative noise from which a joint's torque cannot be judged
 _BORDER = 1e-3
 
@@ -49,8 +55,21 @@ class Verdict:
         return " ".join((f"{self.grade.upper()}: {self.summary}", *self.advice))
 
 
-def judge(identification: Identification, scores: Sequence[DataScores]) -> Verdict:
-    """Weigh the scores on unseen data against the fit, the prior and the noise."""
+def judge(
+    identification: Identification,
+    scores: Sequence[DataScores],
+    *,
+    warnings: Sequence[str] = (),
+    duration: float = np.inf,
+) -> Verdict:
+    """Weigh the scores on unseen data against the fit, the prior and the noise.
+
+    Args:
+        identification: the result.
+        scores: on training data, held-out blocks and validation recordings.
+        warnings: of the doctor, in words; a result behind them is not called good.
+        duration: of the recordings it was identified from [s].
+    """
     if not identification.status.ok:
         return Verdict("failed", identification.status.message, ())
     unseen = [s for s in scores if s.kind != "training"]
@@ -61,13 +80,20 @@ def judge(identification: Identification, scores: Sequence[DataScores]) -> Verdi
     where = _WHERE[judged[0].kind]
     errors = [(_mean_error(s, s.identified.moving), _mean_error(s, s.prior.moving)) for s in judged]
     errors = [pair for pair in errors if np.isfinite(pair).all()]
-    advice = tuple(_advice(identification, training, held_out, validation))
+    short = not validation and duration < _SHORT
+    advice = (
+        *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
+        *([_SHORT_ADVICE.format(duration)] if short else []),
+        *_advice(identification, training, held_out, validation),
+    )
     if not errors:
         return Verdict("poor", f"on {where} no joint moves, so that they tell nothing.", advice)
     error, before = (float(x) for x in np.mean(errors, axis=0))
     grade: Grade = "good" if error <= _GOOD else "fair" if error <= _FAIR else "poor"
     if _clearly_more(error, _NO_BETTER * before):
         grade = "poor"
+    if grade == "good" and (warnings or short):
+        grade = "fair"
     summary = (
         f"on {where} the model predicts the torque of moving joints to {_percent(error)} on "
         f"average; the robot's file alone to {_percent(before)}. Raw torque holds "
@@ -120,7 +146,8 @@ def _advice(
             advice.append(
                 f"It does not carry over to {scores.source} ({_percent(elsewhere)} against "
                 f"{_percent(unseen)}): "
-                "was the robot as warm, and its load and tool the same?"
+                "was the robot as warm, were its load and tool the same, and did the motions of "
+                "the fit reach as far?"
             )
     names = identification.prior.joint_names
     poor = [
@@ -135,8 +162,24 @@ def _advice(
     ]
     if poor:
         advice.append(
-            f"Torque is predicted poorly for {', '.join(poor)}: try another friction law "
-            "(--friction stribeck-offset), or move these joints faster and further."
+            f"Torque is predicted poorly for {', '.join(poor)}: are drives coupled (actuator "
+            "file), their gains right, and is the friction law (--friction) rich enough? Or move "
+            "these joints faster and further."
+        )
+    noisy = [
+        f"{name} ({_percent(error)})"
+        for name, error, noise in zip(
+            names,
+            held_out.identified.moving.relative_error,
+            held_out.filtered_noise,
+            strict=True,
+        )
+        if error > _JOINT_POOR and noise >= _MOSTLY_NOISE
+    ]
+    if noisy:
+        advice.append(
+            f"Torque of {', '.join(noisy)} is mostly noise and does not count in the average: "
+            "move these joints faster, or with a load."
         )
     standing = [
         name
@@ -169,9 +212,9 @@ def _physics(identification: Identification) -> list[str]:
     border = [link for link, c in zip(links, consistency, strict=True) if c.margin < _BORDER]
     if border:
         return [
-            f"The data pull {', '.join(border)} to the border of what can exist: their inertia "
-            "there is not measured but limited, by noise, wrong drive gains or friction that the "
-            "law does not describe."
+            f"{', '.join(border)} came out at the border of what can exist: what the data leave "
+            "open of their inertia is not to be relied on. Where it shows in torques, noise, wrong "
+            "drive gains or friction that the law does not describe are behind it."
         ]
     return []
 

@@ -186,7 +186,9 @@ def _torque(
                 f"there is neither torque nor current of {', '.join(missing)}"
                 if len(missing) < len(names)
                 else "there are neither torques (tau.<joint>) nor currents (i.<joint>)",
-                "record them: without torque, no mass and no friction can be found",
+                f"those of {', '.join(found)} are there: give channels the robot's joint names"
+                if found and len(missing) == len(names)
+                else "record them: without torque, no mass and no friction can be found",
             )
         )
         return None, False

@@ -155,8 +155,8 @@ def _all_still(samples: Samples, reach: Array) -> list[Finding]:
             "all joints",
             f"nothing moves: no joint gets further than {reach[j]:.2g} rad "
             f"({samples.joint_names[j]})",
-            "identify from a recording of motions; of this one, the torques that hold this one "
-            "posture can be used, together with those of many other postures",
+            "identify from a recording of motions; the torques that hold this one posture tell of "
+            "gravity, together with those of many others (--allow-unusable)",
         )
     ]
 

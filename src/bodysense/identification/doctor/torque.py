@@ -231,8 +231,7 @@ def _signs(robot: Robot, motion: Condensed, fit: Fit, moved: Mask) -> list[Findi
     for j in np.flatnonzero(certain | maybe):
         here = np.arange(robot.n_joints) == j
         guilty = "q" if _mirrored(robot, motion, fit, moved, int(j)) else "tau"
-        gain = ", ".join("-1" if k == j else "1" for k in range(robot.n_joints))
-        edit = f"`{guilty}: {{gain: [{gain}]}}`"
+        edit = f"`gain: -1`, or its present gain times -1, for {guilty}.{names[j]}"
         severity = "error" if certain[j] else "warning"
         findings.append(_sign_finding([names[j]], plain, opposite, here, edit, severity, guilty))
     return findings

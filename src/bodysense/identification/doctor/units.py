@@ -227,9 +227,18 @@ def _wrong_factor(names: list[str], factor: Array, edit: str) -> Finding:
         "error" if certain else "warning",
         _channels(channel, names),
         f"positions change {value:.4g} times as fast as the recorded velocities say",
-        f"write {written} into the layout file"
+        f"write {written} into the layout file{_or_else(edit)}"
         + ("" if certain else "; recorded velocities only serve as a check"),
     )
+
+
+def _or_else(edit: str) -> str:
+    """The other way to make the two agree, where nobody can tell which of them is wrong."""
+    if "deg/s" in edit:
+        return ", or `q: {unit: rad}` if positions are radians already"
+    if "unit: deg" in edit:
+        return ", or `v: {unit: rad/s}` if it is velocities that are converted twice"
+    return ""
 
 
 def _backward(name: str, factor: float) -> Finding:

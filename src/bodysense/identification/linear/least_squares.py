@@ -94,7 +94,12 @@ class LinearIdentifier(Identifier):
 
     def estimate(self, problem: Regression, prior: Prior) -> Weighing:
         """Weigh and solve, without asking how sure the result is."""
-        return self.weigh(problem, prior, lambda stack: self.solve(problem, prior, stack))
+
+        def solve(stack: Stack) -> Solution:
+            solution = self.solve(problem, prior, stack)
+            return replace(solution, theta=prior.untouched(solution.theta))
+
+        return self.weigh(problem, prior, solve)
 
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
         """(p,) the estimate alone."""
