@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from bodysense.errors import BodysenseError, MismatchError, UnknownNameError, UnusableLogError
+from bodysense.errors import (
+    BodysenseError,
+    MismatchError,
+    ShapeError,
+    UnknownNameError,
+    UnusableLogError,
+)
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import (
     IDENTIFIERS,
@@ -140,6 +147,50 @@ def test_a_law_that_the_data_chose_is_put_back_on_the_robot(tmp_path):
     again = Identification.load(tmp_path, robot)
     np.testing.assert_array_equal(again.theta, found.identification.theta)
     assert again.prior.friction.model is found.problem.robot.friction.model
+
+
+def test_one_log_needs_no_list():
+    one = identify(prior(), recorded(0), preprocessing=GIVEN)
+    listed = identify(prior(), [recorded(0)], preprocessing=GIVEN)
+    np.testing.assert_array_equal(one.identification.theta, listed.identification.theta)
+
+
+def test_a_law_can_be_named():
+    found = identify(prior(), recorded(0), preprocessing=GIVEN, friction="offset")
+    law = found.problem.robot.friction
+    assert (law.model.name, law.shape[:, 0].tolist()) == ("offset", [0.02] * 6)
+    assert found.friction is None
+    with pytest.raises(UnknownNameError, match=r"unknown friction 'ofset': did you mean 'offset'"):
+        identify(prior(), recorded(0), friction="ofset")
+
+
+def test_a_cutoff_beyond_half_the_rate_is_refused():
+    with pytest.raises(ShapeError, match=r"below half the sampling rate, 70 Hz"):
+        identify(prior(), recorded(0), preprocessing=Preprocessing(cutoff=80.0))
+
+
+def test_standing_recordings_do_not_choose_the_cutoff():
+    alone = identify(prior(), [recorded(0)])
+    beside = identify(prior(), [recorded(0), still()], allow_unusable=True)
+    assert beside.settings.cutoff == alone.settings.cutoff
+
+
+def test_parameters_without_effect_stay_as_they_were_to_the_bit():
+    found = usual().identification
+    layout = found.prior.layout
+    for name in found.base.unidentifiable:
+        k = layout.index(name)
+        assert (
+            found.theta[k] == found.prior.theta[k]
+            or abs(found.theta[k] - found.prior.theta[k]) > 1e-9
+        )
+
+
+def test_validation_on_the_training_recording_is_no_test():
+    raw = replace(RawLog.of(recorded(0)), digest="ab", source="day.csv")
+    found = identify(prior(), raw, validate=raw, preprocessing=GIVEN)
+    assert found.verdict.grade == "fair"
+    assert "day.csv is validated on and identified from" in found.verdict.advice[0]
 
 
 def test_the_verdict_is_good_and_the_scores_say_why():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.signal import welch
 
+from bodysense.identification.linear.ridge import Ridge
 from bodysense.identification.linear.wls import WLS
 from bodysense.identification.preprocessing import LEAST_RANGE, Preprocessing, motions
 from bodysense.identification.prior import Prior
@@ -148,7 +149,8 @@ def _prediction_error(
     chosen = replace(settings, cutoff=cutoff).settled(robot, cutoff)
     moved = motions(robot, pieces, chosen)
     problem = Regression.of(robot, moved, chosen, base)
-    theta = WLS(iterations=3).estimate(problem, Prior.of(problem)).solution.theta
+    # With a weak prior: without, a short or still recording is extrapolated wildly.
+    theta = Ridge(spread=1.0).estimate(problem, Prior.of(problem)).solution.theta
     error, signal = np.zeros((2, robot.n_joints))
     for motion in moved:
         stride = max(1, motion.t.size // _PREDICTED)
