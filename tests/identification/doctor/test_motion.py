@@ -39,7 +39,9 @@ def test_standstill_at_both_ends_is_cut(clean, changed, found, rng):
 
 def test_a_short_standstill_stays(clean, changed, found, rng):
     diagnosis = found(padded(clean, changed, 2.8, 0.7, rng))
-    assert diagnosis.findings == ()
+    (finding,) = diagnosis.findings
+    assert (finding.kind, finding.severity, finding.where) == ("standstill", "note", "start")
+    assert finding.action.startswith("kept")
     assert diagnosis.n_kept == clean.t.size + 1750
 
 

@@ -21,7 +21,8 @@ _SIGMAS, _CERTAIN_MOVE = 8.0, 1.0e-2
 _LEAST_RANGE = 0.02
 # Standstill at the ends is cut if it lasts; two seconds of it stay.
 _IDLE, _MARGIN = 3.0, 2.0  # s: a standing robot shows its gravity, but one pose says it all
-# A rest in between that is worth telling.
+# A rest that is worth telling, at the ends and in between.
+_WORTH_TELLING = 1.0  # s
 _REST = 2.0  # s
 # Torque that changes by a tenth of the limit while nothing moves comes from outside.
 _PUSH = 0.1
@@ -110,6 +111,16 @@ def _trimmed(samples: Samples, first: int, last: int) -> tuple[Samples, list[Fin
                     f"{end}, rows {rows.min()}-{rows.max()}",
                     f"nothing moves for {idle:.3g} s at the {end}",
                     f"{count(n_cut, 'row')} left out, {_MARGIN:g} s of it kept",
+                )
+            )
+        elif idle > _WORTH_TELLING:
+            findings.append(
+                Finding(
+                    "standstill",
+                    "note",
+                    end,
+                    f"nothing moves for {idle:.3g} s at the {end}",
+                    "kept; errors are told apart for moving and standing joints",
                 )
             )
     return samples.kept(keep), findings
