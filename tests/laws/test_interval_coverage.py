@@ -11,13 +11,21 @@ import numpy as np
 import pytest
 
 from bodysense.excitation import FourierTrajectory
-from bodysense.identification import Preprocessing, Regression, identifier, motions
+from bodysense.identification import (
+    IDENTIFIERS,
+    Preprocessing,
+    Regression,
+    identifier,
+    motions,
+)
 from bodysense.identification.choices import choose_cutoff
 from bodysense.robot import base_parameters, load_robot
 from bodysense.simulation import rollout
 from bodysense.spatial import Array
 
-METHODS = ("ols", "wls", "pc-wls")
+# Total least squares is biased by columns that are not equally noisy, and its intervals do not
+# count that; pc-irls is irls and pc-wls, and takes as long as all others together.
+METHODS = tuple(name for name in IDENTIFIERS if name not in ("tls", "pc-irls"))
 MOTIONS, NOISES = 10, 10  # in each half
 
 
