@@ -11,12 +11,16 @@ from rich.console import Console
 from benchmarks import (
     consistency,
     dynamics,
+    excitation,
     identification,
     least_squares,
     long_log,
+    payload,
+    poor_data,
     regressor,
     rollout,
     sensitivity,
+    square_root,
     start,
     threads,
 )
@@ -41,7 +45,11 @@ BENCHMARKS: dict[str, Callable[[int], tuple[Result, ...]]] = {
     "identification": identification.run,
     "least-squares": least_squares.run,
     "consistency": consistency.run,
+    "square-root": square_root.run,
     "long-log": long_log.run,
+    "payload": payload.run,
+    "poor-data": poor_data.run,
+    "excitation": excitation.run,
 }
 
 

@@ -45,7 +45,7 @@ def run(repeat: int, *, duration: float = 10.0) -> tuple[Result, ...]:
     stack = WLS().estimate(known, prior).stack
 
     def projection() -> Solution:
-        return consistent_least_squares(known, prior, stack)
+        return consistent_least_squares(prior, stack)
 
     timings = interleaved({"fit": fit, "projection": projection}, repeat)
     arm = f"xArm7, {robot.layout.size} parameters, {base.size} of them base"

@@ -25,12 +25,16 @@ import benchmarks.__main__ as command
 from benchmarks import (
     consistency,
     dynamics,
+    excitation,
     identification,
     least_squares,
     long_log,
+    payload,
+    poor_data,
     regressor,
     rollout,
     sensitivity,
+    square_root,
     start,
     threads,
 )
@@ -64,6 +68,10 @@ TINY = {
     "least-squares": (partial(least_squares.run, duration=0.2), 2),
     "consistency": (partial(consistency.run, duration=2.0), 2),
     "long-log": (partial(long_log.run, samples=2_000, tasks=("wls",)), 2),
+    "square-root": (partial(square_root.run, noisy=2, forms=("wls",)), 3),
+    "payload": (partial(payload.run, pairs=("01_31",)), 2),
+    "poor-data": (partial(poor_data.run, starts=(10.0,)), 3),
+    "excitation": (partial(excitation.run, seconds=2.0, starts=1, duration=4.0), 2),
 }
 RESULT = Result.judged(
     "rollout", "one run", unit="µs/step", ours=2.0, peer=24.0, ratio_at_least=10.0, notes="a note"

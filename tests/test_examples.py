@@ -53,6 +53,8 @@ def test_every_example_is_tested_and_listed():
         "02_load_your_robot.py",
         "03_write_it_back.py",
         "04_simulate_and_identify.py",
+        "05_identify_a_payload.py",
+        "06_design_an_exciting_motion.py",
     ]
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\((\d\d_\w+\.py)\)", readme)) == SCRIPTS
@@ -111,6 +113,33 @@ def test_identified_robot_is_near_the_truth(tmp_path):
         "scores.json",
         "validation.parquet",
     ]
+
+
+def test_a_payload_is_found(tmp_path):
+    printed = run_example("05_identify_a_payload.py", tmp_path)
+    mass = re.search(r"mass +2\.000 kg +found ([\d.]+) \(([\d.]+) to ([\d.]+)\)", printed)
+    assert mass is not None
+    assert abs(float(mass[1]) - 2.0) < 0.02
+    assert float(mass[2]) < 2.0 < float(mass[3])
+    for true, found, reach in re.findall(r"([-\d.]+) mm +found +([-\d.]+) ± ([\d.]+)", printed):
+        assert abs(float(true) - float(found)) <= float(reach)
+    assert written(tmp_path / "out" / "payload") == [
+        "loaded.urdf",
+        "loaded.xml",
+        "payload.json",
+        "payload.npz",
+        "report.html",
+    ]
+
+
+def test_a_designed_motion_leaves_less_doubt_than_a_random_one(tmp_path):
+    printed = run_example("06_design_an_exciting_motion.py", tmp_path)
+    assert "TX40: 1 motion of 6 s for 6 joints, condition number" in printed
+    less = re.search(r"The designed motion leaves ([\d.]+) times less", printed)
+    assert less is not None
+    assert float(less[1]) > 1.5
+    files = ["motion.csv", "motion.html", "motion.yaml"]
+    assert written(tmp_path / "out" / "excitation") == files
 
 
 def test_own_robot_is_described_moved_and_saved(tmp_path):

@@ -10,14 +10,28 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bodysense.errors import BodysenseError
-    from bodysense.excitation import FourierTrajectory, HoldTrajectory, SampledTrajectory
+    from bodysense.excitation import (
+        Design,
+        FourierTrajectory,
+        HoldTrajectory,
+        SampledTrajectory,
+        design_motion,
+        design_poses,
+    )
     from bodysense.identification import (
         Identification,
         IdentificationRun,
+        Knowledge,
         Preprocessing,
         Regression,
         examine,
         identify,
+    )
+    from bodysense.identification.payload import (
+        DriveGains,
+        Payload,
+        identify_drive_gains,
+        identify_payload,
     )
     from bodysense.report import write_identification_page
     from bodysense.robot import (
@@ -41,14 +55,28 @@ if TYPE_CHECKING:
 
 _HOME = {
     "bodysense.errors": ("BodysenseError",),
-    "bodysense.excitation": ("FourierTrajectory", "HoldTrajectory", "SampledTrajectory"),
+    "bodysense.excitation": (
+        "Design",
+        "FourierTrajectory",
+        "HoldTrajectory",
+        "SampledTrajectory",
+        "design_motion",
+        "design_poses",
+    ),
     "bodysense.identification": (
         "Identification",
         "IdentificationRun",
+        "Knowledge",
         "Preprocessing",
         "Regression",
         "examine",
         "identify",
+    ),
+    "bodysense.identification.payload": (
+        "DriveGains",
+        "Payload",
+        "identify_drive_gains",
+        "identify_payload",
     ),
     "bodysense.report": ("write_identification_page",),
     "bodysense.robot": (
@@ -77,13 +105,17 @@ __all__ = [
     "BaseParameters",
     "BodysenseError",
     "Controller",
+    "Design",
+    "DriveGains",
     "FourierTrajectory",
     "Friction",
     "HoldTrajectory",
     "Identification",
     "IdentificationRun",
+    "Knowledge",
     "Log",
     "ParameterLayout",
+    "Payload",
     "Preprocessing",
     "Regression",
     "Robot",
@@ -91,8 +123,12 @@ __all__ = [
     "SampledTrajectory",
     "Sensitivities",
     "base_parameters",
+    "design_motion",
+    "design_poses",
     "examine",
     "identify",
+    "identify_drive_gains",
+    "identify_payload",
     "load_robot",
     "read_log",
     "register_friction_model",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -171,6 +172,41 @@ def test_a_law_that_is_named_is_smooth(here):
     assert origin["friction"]["shape"]["vs"] == [0.1] * 6
 
 
+def test_a_shape_can_be_fitted(here, capsys):
+    words = ["--friction", "stribeck:vs=0.2,fit", "-o", "out"]
+    assert identified("rv2sq", "one.csv", *QUICK, *words) == 0
+    origin = json.loads((here / "out" / "identification.json").read_text())["provenance"]
+    assert origin["friction"]["model"] == "stribeck"
+    vs = origin["friction"]["shape"]["vs"]
+    assert len(set(vs)) > 1
+    printed = capsys.readouterr().out
+    assert "friction law 'stribeck' with width 0.02, delta 2 (fitted)" in printed
+    assert "stribeck, fitted" in printed
+    # The identified robot carries them, and the run can be done again.
+    written = load_robot(
+        here / "out" / "identified.urdf", actuators=here / "out" / "identified.actuators.yaml"
+    )
+    np.testing.assert_allclose(written.friction.shape[:, 1], vs, rtol=1e-12)
+    assert identified("--config", "out/config.yaml", "-o", "again") == 0
+    again = json.loads((here / "again" / "identification.json").read_text())["provenance"]
+    assert again["friction"] == origin["friction"]
+
+
+def test_laws_that_were_compared_are_shown(here, capsys):
+    assert identified("rv2sq", "one.csv", *QUICK, "--friction", "choose", "--method", "wls") == 0
+    printed = capsys.readouterr().out
+    for law in ("viscous", "coulomb", "offset", "stribeck", "stribeck-offset"):
+        assert re.search(rf"^ *{law} +\d+\.\d{{3}} +\d+", printed, re.MULTILINE), law
+    assert re.search(r"friction that grows with the load would (take|add) [\d.]+ %", printed)
+
+
+def test_forgetting_reaches_the_method(here):
+    words = ["--method", "rls", "--forgetting", "0.999", "--spread", "0.5", "-o", "out"]
+    assert identified("rv2sq", "one.csv", *QUICK, *words) == 0
+    origin = json.loads((here / "out" / "identification.json").read_text())["provenance"]
+    assert origin["method"] == {"name": "rls", "forgetting": 0.999, "spread": 0.5}
+
+
 def test_every_sample_can_count(here, capsys):
     rows = []
     for words in ([], ["--no-decimation"]):
@@ -195,13 +231,11 @@ def test_what_is_not_physical_is_noted(here, logs, capsys):
 
 
 def test_a_failure_of_the_numerics_is_exit_status_1(here, capsys, monkeypatch):
-    def fails(theta_free, *more):
-        return theta_free, "The solver failed (on purpose)."
-
-    monkeypatch.setattr(projection, "_solve", fails)
+    monkeypatch.setattr(projection, "solve_conic", lambda *problem: (None, "on purpose"))
     monkeypatch.setattr(projection, "MARGIN", 0.5)  # so that the solver is needed
     assert identified("rv2sq", "one.csv", *QUICK) == 1
-    assert "FAILED: The solver failed (on purpose)." in capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
+    assert "FAILED: No consistent robot was found (on purpose)" in out
 
 
 # -- the folder -------------------------------------------------------------------------------
@@ -255,6 +289,12 @@ def test_force_leaves_no_file_of_an_earlier_result(here, monkeypatch):
 def test_a_shape_needs_a_law(here, capsys, choice):
     message = error_of(capsys, "rv2sq", "one.csv", "--friction", f"{choice}:width=0.05")
     assert f"{choice} takes no shape; name a law for it, e.g. coulomb:width=0.05" in message
+
+
+@pytest.mark.parametrize("choice", ["auto", "choose"])
+def test_what_is_chosen_is_fitted_unasked(here, capsys, choice):
+    message = error_of(capsys, "rv2sq", "one.csv", "--friction", f"{choice}:fit")
+    assert f"{choice} takes no shape; name a law for it, e.g. stribeck:fit" in message
 
 
 def interrupted(*args, **kwargs):
@@ -409,6 +449,7 @@ def test_an_unknown_method_lists_them_all(here, capsys):
         ("coulomb:breadth=1", "breadth"),
         ("coulomb:width=-1", "width"),
         ("coulomb:width=nan", "width"),
+        ("coulomb:fit", "has no Stribeck curve to fit"),
     ],
 )
 def test_friction_that_cannot_be_meant(here, capsys, text, part):

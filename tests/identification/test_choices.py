@@ -1,4 +1,4 @@
-"""What the data choose: the cut-off and the friction law that were put into them."""
+"""What the data choose: a cut-off between motion and noise."""
 
 from __future__ import annotations
 
@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 
 from bodysense.excitation import FourierTrajectory
-from bodysense.identification import Preprocessing, Regression
-from bodysense.identification.choices import (
-    RICHEST,
-    STRIBECK_SPEED,
-    WIDTH,
-    choose_cutoff,
-    choose_friction,
-)
-from bodysense.identification.linear.wls import WLS
-from bodysense.identification.prior import Prior
+from bodysense.identification import Preprocessing
+from bodysense.identification.choices import choose_cutoff
 from bodysense.robot import inverse_dynamics
 from bodysense.signals import Log
 from bodysense.simulation import rollout
@@ -99,59 +91,3 @@ def test_a_short_log_gets_the_highest_cutoff(cutoff_of):
     choice = cutoff_of(1e-4, n_t=20, rate=20.0)
     assert choice.cutoff == pytest.approx(4.0)
     assert choice.tried == (choice.cutoff,)
-
-
-def true_robot(tx40, law: str):
-    """Coefficients as they are found on arms: a breakaway half higher, an offset of a tenth."""
-    Fc = tx40.theta[tx40.layout.friction("Fc")]
-    values = {"Fs": 1.5 * Fc, "Fo": 0.1 * Fc}
-    shape = {"width": WIDTH}
-    if law.startswith("stribeck"):
-        shape["vs"] = STRIBECK_SPEED
-    chosen = tx40.with_friction(law, **shape)
-    given = {term: x for term, x in values.items() if term in chosen.layout.friction_terms}
-    return tx40.with_friction(law, coefficients=given, **shape)
-
-
-@pytest.mark.parametrize("law", ["coulomb", "offset", "stribeck", "stribeck-offset"])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_friction_law_that_was_simulated_is_found(law, seed, tx40, base_of, sines):
-    truth = true_robot(tx40, law)
-    _, q, v, a = sines(6, seed, 4000, 200.0, slowest=0.1)
-    tau = inverse_dynamics(truth, q, v, a)
-    tau += 0.3 * np.random.default_rng(seed).normal(size=tau.shape)
-    # Of its own friction the prior knows nothing.
-    prior = tx40.with_friction(
-        RICHEST,
-        coefficients=dict.fromkeys(("Fv", "Fc", "Fs", "Fo"), 0.0),
-        width=WIDTH,
-        vs=STRIBECK_SPEED,
-    )
-    problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
-    choice = choose_friction(problem)
-    assert choice.law == law
-    assert choice.tried == ("coulomb", "offset", "stribeck", RICHEST)
-    # In units of the noise's variance: what is left of the right law is noise alone.
-    errors = dict(zip(choice.tried, choice.errors, strict=True))
-    assert errors[law] == pytest.approx(1.0, abs=0.05)
-
-
-def test_simpler_laws_are_fitted_as_if_the_robot_had_them(tx40, base_of, sines):
-    """Held-out errors against a regression of the robot that has the simpler law."""
-    truth = true_robot(tx40, "stribeck-offset")
-    _, q, v, a = sines(6, 3, 1500, 100.0, slowest=0.1)
-    tau = inverse_dynamics(truth, q, v, a)
-    tau += 0.3 * np.random.default_rng(1).normal(size=tau.shape)
-    problem = Regression.from_samples(truth, q, v, a, tau, rate=100.0, base=base_of(truth))
-    choice = choose_friction(problem)
-    sigma = WLS().estimate(problem, Prior.of(problem)).sigma
-    for law, error in zip(choice.tried, choice.errors, strict=True):
-        robot = true_robot(tx40, law)
-        own = Regression.from_samples(robot, q, v, a, tau, rate=100.0, base=base_of(robot))
-        total = rows = 0.0
-        for fold in range(3):
-            stack = own.without(fold).stack(sigma)
-            squares, count = own.squares(np.linalg.solve(stack.A, stack.z), fold)
-            total += np.sum(squares / sigma**2)
-            rows += count.sum()
-        assert error == pytest.approx(total / rows, rel=1e-6)

@@ -14,7 +14,7 @@ from bodysense.robot import Robot, load_robot
 def test_versions_are_those_that_run():
     found = versions()
     assert found["python"] == platform.python_version()
-    for package in ("bodysense", "numpy", "scipy", "numba", "pin", "cvxpy", "clarabel"):
+    for package in ("bodysense", "numpy", "scipy", "numba", "pin", "clarabel"):
         assert found[package] == importlib.metadata.version(package)
 
 

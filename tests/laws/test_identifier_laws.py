@@ -20,6 +20,7 @@ from bodysense.identification import (
     identifier,
 )
 from bodysense.identification.identification import positive_parameters
+from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.prior import Prior
 from bodysense.robot import (
     BaseParameters,
@@ -29,10 +30,29 @@ from bodysense.robot import (
     inverse_dynamics,
     load_robot,
 )
-from bodysense.spatial import Array, pi_from_pseudo_inertia, pseudo_inertia_from_pi
+from bodysense.robot.hull import Hull, box_corners
+from bodysense.spatial import Array, inertia_at_com, pi_from_pseudo_inertia, pseudo_inertia_from_pi
 
 every_method = pytest.mark.parametrize("method", sorted(IDENTIFIERS))
 CONSISTENT = sorted(name for name, cls in IDENTIFIERS.items() if cls.consistent)
+
+# What a method cannot do by its nature, with the reason.
+NEEDS_MOTION = {"energy"}
+"""Energy is a function of time: samples must follow each other, densely, or tell nothing."""
+
+WEAK_ON_TORQUES = {"energy"}
+"""One row a sample for all joints: torques of single joints are predicted less well than fitted, so
+that their residuals hold errors of the estimate beside the noise."""
+
+LOSES_ENDS = {"energy"}
+"""Differences of the energy reach over five samples: as many are lost at both ends of a piece."""
+
+NEEDS_SHAPES = {"pc-points"}
+"""Mass lies inside the links' shapes: where a file has none, the box of the prior's inertia stands
+for them, and a prior whose centres of mass are off by decimetres has the wrong ones."""
+
+LEANS_ON_PRIOR = {"ridge", "rls", "energy"}
+"""They have an answer for every direction, and no reason to complain about one."""
 
 
 def off(robot: Robot, rng: np.random.Generator, spread: float = 0.15) -> Robot:
@@ -59,12 +79,18 @@ def tx40() -> Robot:
 
 
 def states(
-    n_t: int, rng: np.random.Generator, moving: tuple[int, ...] = tuple(range(6))
+    n_t: int,
+    rng: np.random.Generator,
+    moving: tuple[int, ...] = tuple(range(6)),
+    *,
+    rate: float = 100.0,
+    n: int = 6,
+    fastest: float = 2.0,
 ) -> tuple[Array, Array, Array]:
     """A smooth motion of six joints at 100 Hz, of which only some may move."""
-    t = np.arange(n_t)[:, None, None] / 100.0
-    w = 2.0 * np.pi * rng.uniform(0.2, 2.0, (6, 5))
-    A, phase = rng.uniform(-0.6, 0.6, (6, 5)), rng.uniform(0.0, 6.0, (6, 5))
+    t = np.arange(n_t)[:, None, None] / rate
+    w = 2.0 * np.pi * rng.uniform(0.2, fastest, (n, 5))
+    A, phase = rng.uniform(-0.6, 0.6, (n, 5)), rng.uniform(0.0, 6.0, (n, 5))
     q = (A * np.sin(w * t + phase)).sum(axis=2)
     v = (A * w * np.cos(w * t + phase)).sum(axis=2)
     a = (-A * w**2 * np.sin(w * t + phase)).sum(axis=2)
@@ -88,8 +114,26 @@ def noisy_problem(
     return Regression.from_samples(prior, q, v, a, tau, rate=100.0, base=base_of(tx40()))
 
 
-def fitted(method: str, problem: Regression, seed: int = 0) -> Identification:
+def fitted(
+    method: str, problem: Regression, seed: int = 0, truth: Robot | None = None
+) -> Identification:
+    if truth is None and problem.base is base_of(tx40()):
+        truth = tx40()
+    if method in NEEDS_SHAPES and truth is not None:
+        problem = dataclasses.replace(problem, knowledge=shapes_of(truth))
     return identifier(method).fit(problem, rng=np.random.default_rng(seed))
+
+
+@cache
+def shapes_of(robot: Robot) -> Knowledge:
+    """Boxes of even density with the links' inertia, three times as long."""
+    shapes = {}
+    for k, name in enumerate(robot.layout.link_names):
+        m, inertia = robot.pi(k)[0], inertia_at_com(robot.pi(k))
+        moments, axes = np.linalg.eigh(inertia)
+        half = np.sqrt(np.maximum(1.5 * (moments.sum() - 2.0 * moments) / m, 1e-4))
+        shapes[name] = Hull.of_points(box_corners(robot.pi(k)[1:4] / m, 3.0 * half, axes))
+    return Knowledge(com_inside=shapes)
 
 
 def require_sound(found: Identification) -> None:
@@ -144,10 +188,14 @@ def same(a: Identification, b: Identification) -> bool:
 def test_data_without_noise_give_the_truth(name, method, robot_of, states_of, rng):
     robot = robot_of(name)
     base = base_of(robot)
-    q, v, a = states_of(robot, rng, 400)
+    rate = 500.0 if method in NEEDS_MOTION else 100.0
+    if method in NEEDS_MOTION:
+        q, v, a = states(4000, rng, rate=rate, n=robot.n_joints, fastest=1.0)
+    else:
+        q, v, a = states_of(robot, rng, 400)
     tau = inverse_dynamics(robot, q, v, a)
-    problem = Regression.from_samples(off(robot, rng), q, v, a, tau, rate=100.0, base=base)
-    found = fitted(method, problem)
+    problem = Regression.from_samples(off(robot, rng), q, v, a, tau, rate=rate, base=base)
+    found = fitted(method, problem, truth=robot)
     require_sound(found)
     assert found.status.ok
     error = np.abs(found.theta_base - base.to_base(robot.theta))
@@ -166,8 +214,12 @@ def test_noise_is_measured_and_its_scale_is_that_of_the_intervals(method):
     """Four times the noise, intervals four times as wide."""
     small, large = (noisy_problem(600, noise=level) for level in (0.05, 0.2))
     a, b = fitted(method, small), fitted(method, large)
-    np.testing.assert_allclose(a.noise, 0.05, rtol=0.15)
-    np.testing.assert_allclose(b.noise, 0.2, rtol=0.15)
+    if method in WEAK_ON_TORQUES:
+        assert (a.noise > 0.95 * 0.05).all()
+        np.testing.assert_allclose(b.noise / a.noise, 4.0, rtol=0.1)
+    else:
+        np.testing.assert_allclose(a.noise, 0.05, rtol=0.15)
+        np.testing.assert_allclose(b.noise, 0.2, rtol=0.15)
     # The prior's share, and constraints, are what keeps this from being exact.
     np.testing.assert_allclose(b.sigma_base / a.sigma_base, 4.0, rtol=0.1)
 
@@ -360,7 +412,7 @@ def test_one_moving_joint_tells_of_itself_alone(method):
         assert label[f"{term}5"] == "identified"
         assert {label[f"{term}{j}"] for j in (1, 2, 3, 4, 6)} == {"not identifiable"}
     assert found.base_labels.count("identified") < 26
-    if not IDENTIFIERS[method].consistent and method != "ridge":
+    if not IDENTIFIERS[method].consistent and method not in LEANS_ON_PRIOR:
         assert "does not excite" in found.status.message
 
 
@@ -434,7 +486,9 @@ def test_the_order_of_logs_does_not_matter(method):
 def test_a_log_in_two_pieces_is_nearly_the_same_log(method):
     whole = fitted(method, pieces(((0, 800, 0),)))
     split = fitted(method, pieces(((0, 390, 0), (390, 800, 0))))
-    assert (np.abs(whole.theta_base - split.theta_base) < 1e-3 * whole.sigma_base).all()
+    # Ten of 800 rows less move an estimate by some (10 / 800)^½ of its standard deviation.
+    share = 0.5 if method in LOSES_ENDS else 1e-3
+    assert (np.abs(whole.theta_base - split.theta_base) < share * whole.sigma_base).all()
     np.testing.assert_allclose(split.sigma_base, whole.sigma_base, rtol=0.3)
     two_logs = fitted(method, pieces(((0, 390, 0), (390, 800, 1))))
     assert (np.abs(whole.theta_base - two_logs.theta_base) < whole.sigma_base).all()

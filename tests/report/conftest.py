@@ -9,8 +9,13 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from bodysense.identification.choices import CutoffChoice, FrictionChoice
+from bodysense.identification.choices import CutoffChoice
 from bodysense.identification.doctor.diagnosis import Diagnosis, Finding
+from bodysense.identification.friction_comparison import (
+    FrictionChoice,
+    FrictionTrial,
+    LoadDependence,
+)
 from bodysense.identification.linear.wls import WLS
 from bodysense.identification.regression import Regression
 from bodysense.identification.run import IdentificationRun
@@ -118,7 +123,12 @@ def made_run(
         validation=(diagnoses[1],),
         problem=problem,
         cutoff=CutoffChoice(5.0, (2.0, 5.0, 9.0), (0.3, 0.1, 0.2)),
-        friction=FrictionChoice("coulomb", ("coulomb", "offset"), (1.1, 1.2)),
+        friction=FrictionChoice(
+            "coulomb",
+            (FrictionTrial("coulomb", 1.1, 12), FrictionTrial("offset", 1.2, 18)),
+            LoadDependence(1.08, 0.02, (0.05, 0.04, 0.03, 0.02, 0.01, 0.0)),
+        ),
+        method_choice=None,
         scores=scores,
         predictions=tuple(predictions),
         verdict=judge(identification, scores),

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bodysense.cli.identify_options import Options, add_options, options_of
+from bodysense.cli.identify_arguments import add_options
+from bodysense.cli.identify_options import CHOICES, Options, options_of
 
 if TYPE_CHECKING:
     from bodysense.identification.run import IdentificationRun
@@ -26,19 +27,24 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from bodysense.files import require_free
-    from bodysense.identification.run import identify
-    from bodysense.signals.read import read_log
 
     options = options_of(args)
     if args.output is not None:
         require_free(args.output, replace=args.force)  # before any work is done
+    if options.of_a_load:
+        from bodysense.cli.identify_load import run_load
+
+        return run_load(args, options)
+    from bodysense.identification.run import identify
+    from bodysense.signals.read import read_log
+
     with Console(stderr=True).status("reading …") as status:
-        robot = _robot(options)
+        robot = robot_of(options)
         logs, validate = (
             [read_log(path, options.layout) for path in paths]
             for paths in (options.logs, options.validate)
         )
-        options.check_digests(logs, validate)
+        options.check_digests((*logs, *validate))
         found = identify(
             robot,
             logs,
@@ -46,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
             validate=validate,
             preprocessing=options.preprocessing(),
             friction=options.friction_choice(),
+            knowledge=options.known(robot),
             seed=options.seed,
             allow_unusable=options.allow_unusable,
             progress=lambda step: status.update(f"{step} …"),
@@ -67,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     return 0 if found.identification.status.ok else 1
 
 
-def _robot(options: Options) -> Robot:
+def robot_of(options: Options) -> Robot:
+    """The robot, with the friction law that is named."""
     from bodysense.identification.run import with_law
     from bodysense.robot import load_robot
 
@@ -77,9 +85,9 @@ def _robot(options: Options) -> Robot:
         actuators=options.actuators,
         allow_inconsistent=True,
     )
-    if options.friction not in ("auto", "own", "choose"):
+    if options.law not in CHOICES:
         shape = dict(options.friction_shape)
-        robot = with_law(robot, options.friction)
+        robot = with_law(robot, options.law)
         robot = robot.with_friction(robot.friction.model, coefficients=None, **shape)
     return robot
 
@@ -100,8 +108,9 @@ def _write(
     from bodysense.identification.output import OUTPUT_FILES, write_run
     from bodysense.report.identification_page import write_identification_page
 
+    recordings = [diagnosis.digest for diagnosis in (*found.diagnoses, *found.validation)]
     with filled_together(folder, replace=force, names=OUTPUT_FILES) as draft:
-        notes = write_run(draft, found, options.configuration(found))
+        notes = write_run(draft, found, options.configuration(recordings))
         write_identification_page(
             draft / "report.html",
             found,

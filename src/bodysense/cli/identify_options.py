@@ -3,77 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from hashlib import sha256
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from bodysense.errors import BodysenseError, FileReadError, MismatchError, unknown_name
+from bodysense.cli.identify_config import absolute, digests, read_configuration
+from bodysense.cli.simulate_options import numbers
+from bodysense.errors import BodysenseError, MismatchError, unknown_name
 
 if TYPE_CHECKING:
     from bodysense.identification.identifier import Identifier
+    from bodysense.identification.knowledge import Knowledge
     from bodysense.identification.preprocessing import Preprocessing
-    from bodysense.identification.run import IdentificationRun
+    from bodysense.robot import Robot
     from bodysense.signals.raw_log import RawLog
 
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
-    parser.add_argument(
-        "robot",
-        metavar="ROBOT",
-        nargs="?",
-        help="the robot as far as it is known: a URDF, MJCF or DH file, tx40, example:NAME",
-    )
-    parser.add_argument(
-        "logs", metavar="LOG", nargs="*", help="recordings: CSV, Parquet, MCAP or a ROS 2 bag"
-    )
-    parser.add_argument("--layout", metavar="FILE", help="what the columns of the logs mean (YAML)")
-    parser.add_argument(
-        "--validate", metavar="LOG", nargs="+", action="extend", help="recordings for scores alone"
-    )
-    parser.add_argument("--method", metavar="NAME", help="pc-wls (default), ols, wls, irls, tls, …")
-    parser.add_argument("-o", "--output", metavar="DIR", help="write robot, scores and report here")
-    parser.add_argument(
-        "--force", action="store_true", help="replace files of the same names in an existing DIR"
-    )
-    parser.add_argument("--config", metavar="FILE", help="do again what a config.yaml says")
-    parser.add_argument("--json", action="store_true", help="print scores and verdict as JSON")
-    robot = parser.add_argument_group("robot")
-    robot.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
-    robot.add_argument("--fixed", action="store_true", default=None, help="hold the root link")
-    robot.add_argument(
-        "--friction",
-        metavar="LAW",
-        help="auto (default: choose if the robot knows none), choose, own, or a law: coulomb, "
-        "offset, stribeck, … with its shape as in coulomb:width=0.02",
-    )
-    data = parser.add_argument_group("data")
-    data.add_argument("--cutoff", metavar="HZ", type=float, help="of the low-pass on positions")
-    data.add_argument("--band", metavar="HZ", type=float, help="of the parallel filter")
-    data.add_argument("--order", metavar="N", type=int, help="of the Butterworth filter (4)")
-    data.add_argument("--border", metavar="S", type=float, help="seconds cut off at each end")
-    data.add_argument(
-        "--still-speed", metavar="V", type=float, help="leave rows of slower joints out [rad/s]"
-    )
-    data.add_argument(
-        "--no-decimation",
-        dest="decimate",
-        action="store_false",
-        default=None,
-        help="no parallel filter: every sample counts",
-    )
-    data.add_argument(
-        "--allow-unusable",
-        action="store_true",
-        default=None,
-        help="go on in spite of errors that the doctor has found",
-    )
-    method = parser.add_argument_group("method")
-    method.add_argument("--weighting", choices=("huber", "window"), help="of irls and pc-irls")
-    method.add_argument("--spread", metavar="X", type=float, help="of the prior of ridge (0.3)")
-    method.add_argument("--seed", metavar="N", type=int, help="of random numbers (0)")
+CHOICES = ("auto", "own", "choose")
+"""Words for --friction that name no law."""
 
 
 @dataclass(frozen=True)
@@ -98,26 +44,51 @@ class Options:
     allow_unusable: bool = False
     weighting: str | None = None
     spread: float | None = None
+    forgetting: float | None = None
     seed: int = 0
+    relax: str | None = None
+    relax_weight: float | str | None = None
+    knowledge: str | None = None
+    total_mass: float | None = None
+    com_inside: str | None = None
+    payload: str | None = None
+    unloaded: tuple[str, ...] = ()
+    gain_uncertainty: float | None = None
+    robot_uncertainty: float | None = None
+    drive_gains: bool = False
+    load: tuple[float, ...] = ()
     sha256: Mapping[str, str] = field(default_factory=dict)
 
-    def identifier(self) -> Identifier:
+    @property
+    def of_a_load(self) -> bool:
+        """Whether it is about a load or drive gains instead of the arm."""
+        return self.payload is not None or self.drive_gains
+
+    def identifier(self) -> Identifier | str:
         """The method with its settings."""
         from bodysense.identification.methods import IDENTIFIERS
 
+        wanted = {
+            name: getattr(self, option)
+            for name, option in _SETTINGS.items()
+            if getattr(self, option) is not None
+        }
+        if self.method == "auto":
+            if wanted:
+                raise unknown_name(
+                    "setting of auto", next(iter(wanted)), (), "Name the method that it is for."
+                )
+            return self.method
         if self.method not in IDENTIFIERS:
             raise unknown_name("method", self.method, IDENTIFIERS)
         cls = IDENTIFIERS[self.method]
-        settings: dict[str, Any] = {}
         known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
-        for name in ("weighting", "spread"):
-            value = getattr(self, name)
-            if value is None:
-                continue
+        for name in wanted:
             if name not in known:
                 raise unknown_name(f"setting of {self.method}", name, sorted(known))
-            settings[name] = value
-        return cls(**settings)
+        if wanted.get("relaxation_weight") == "auto":
+            wanted["relaxation_weight"] = None
+        return cls(**wanted)
 
     def preprocessing(self) -> Preprocessing:
         """How logs are filtered."""
@@ -132,16 +103,32 @@ class Options:
             decimate=self.decimate,
         )
 
-    def friction_choice(self) -> Literal["auto", "own", "choose"]:
-        """A law that is named is kept as it is."""
-        if self.friction == "auto":
-            return "auto"
-        return "choose" if self.friction == "choose" else "own"
+    @property
+    def law(self) -> str:
+        """The friction law without what is to be done with its shape."""
+        return self.friction.removesuffix(":fit")
 
-    def check_digests(self, logs: Sequence[RawLog], validate: Sequence[RawLog]) -> None:
-        """Raise if recordings or files changed since the config.yaml was written."""
-        paths = (*self.logs, *self.validate)
-        now = {path: log.digest for path, log in zip(paths, (*logs, *validate), strict=True)}
+    def friction_choice(self) -> str:
+        """A law that is named is kept as it is, or fitted."""
+        if self.law in CHOICES:
+            return self.friction
+        return "own:fit" if self.friction.endswith(":fit") else "own"
+
+    def known(self, robot: Robot) -> Knowledge:
+        """What is known of the links, from the file and the options."""
+        from bodysense.identification.knowledge import Knowledge
+        from bodysense.identification.knowledge_file import read_knowledge, with_shortcuts
+
+        told = Knowledge() if self.knowledge is None else read_knowledge(self.knowledge, robot)
+        return with_shortcuts(told, robot, total_mass=self.total_mass, com_inside=self.com_inside)
+
+    def check_digests(self, logs: Iterable[RawLog]) -> None:
+        """Raise if recordings or files changed since the config.yaml was written.
+
+        Args:
+            logs: all recordings, in the order of `recordings`.
+        """
+        now = {path: log.digest for path, log in zip(self.recordings, logs, strict=True)}
         now |= self.file_digests()
         for path, digest in now.items():
             before = self.sha256.get(path)
@@ -151,38 +138,77 @@ class Options:
                     "differs): bring the old one back, or run without --config."
                 )
 
-    def file_digests(self) -> dict[str, str]:
-        """SHA-256 of the robot's, layout and actuator files."""
-        return _digests(self.robot, self.layout, self.actuators)
+    @property
+    def recordings(self) -> tuple[str, ...]:
+        """Paths of all recordings."""
+        return (*self.logs, *self.validate, *self.unloaded)
 
-    def configuration(self, found: IdentificationRun) -> dict[str, Any]:
-        """What config.yaml holds: absolute paths, and digests of all files."""
+    def file_digests(self) -> dict[str, str]:
+        """SHA-256 of all files beside the recordings."""
+        return digests(self.robot, self.layout, self.actuators, self.knowledge)
+
+    def configuration(self, recordings: Sequence[str]) -> dict[str, Any]:
+        """What config.yaml holds: absolute paths, and digests of all files.
+
+        Args:
+            recordings: SHA-256 of each, in the order of `recordings`.
+        """
         from bodysense.robot.builtin import builtin_names
 
         table = asdict(self)
-        for key in ("layout", "actuators"):
-            table[key] = _absolute(table[key])
+        files = ("layout", "actuators", "knowledge")
+        for key in files:
+            table[key] = absolute(table[key])
         if self.robot not in builtin_names():  # of which a folder may have the name as well
-            table["robot"] = _absolute(self.robot)
-        for key in ("logs", "validate"):
-            table[key] = [_absolute(path) for path in table[key]]
+            table["robot"] = absolute(self.robot)
+        lists = ("logs", "validate", "unloaded")
+        for key in lists:
+            table[key] = [absolute(path) for path in table[key]]
         table["friction_shape"] = dict(self.friction_shape)
-        paths = (*table["logs"], *table["validate"])
-        diagnoses = (*found.diagnoses, *found.validation)
-        table["sha256"] = {p: d.digest for p, d in zip(paths, diagnoses, strict=True)}
-        table["sha256"] |= _digests(table["robot"], table["layout"], table["actuators"])
-        return {key: value for key, value in table.items() if value is not None}
+        table["load"] = list(self.load)
+        paths = [path for key in lists for path in table[key]]
+        table["sha256"] = dict(zip(paths, recordings, strict=True))
+        table["sha256"] |= digests(table["robot"], *(table[key] for key in files))
+        other = _FOR_THE_ARM if self.of_a_load else _FOR_A_LOAD
+        return {key: v for key, v in table.items() if v is not None and key not in other}
 
 
-def _digests(*paths: str | None) -> dict[str, str]:
-    """SHA-256 of those that are files."""
-    files = [path for path in paths if path is not None and Path(path).is_file()]
-    return {path: sha256(Path(path).read_bytes()).hexdigest() for path in files}
+_SETTINGS = {
+    "weighting": "weighting",
+    "spread": "spread",
+    "forgetting": "forgetting",
+    "relaxation": "relax",
+    "relaxation_weight": "relax_weight",
+}
+"""Settings of methods by the options that hold them."""
+
+_FOR_THE_ARM = (
+    "validate",
+    "method",
+    "weighting",
+    "spread",
+    "forgetting",
+    "seed",
+    "relax",
+    "relax_weight",
+    "knowledge",
+    "total_mass",
+    "com_inside",
+)
+_FOR_A_LOAD = (
+    "payload",
+    "unloaded",
+    "gain_uncertainty",
+    "robot_uncertainty",
+    "drive_gains",
+    "load",
+)
 
 
 def options_of(args: argparse.Namespace) -> Options:
     """Options from the command line, on top of those of --config."""
-    table: dict[str, Any] = {} if args.config is None else _read(args.config)
+    known = {f.name for f in fields(Options)}
+    table: dict[str, Any] = {} if args.config is None else read_configuration(args.config, known)
     for f in fields(Options):
         value = getattr(args, f.name, None)
         if value is not None and value != []:
@@ -194,20 +220,68 @@ def options_of(args: argparse.Namespace) -> Options:
             "give a robot and at least one recording: bodysense identify ROBOT LOG -o DIR; see "
             "`bodysense identify --help`."
         )
-    for key in ("logs", "validate"):
+    if args.load is not None:
+        table["load"] = numbers(args.load, "--load", "KG or KG,x,y,z", counts=(1, 4))
+    for key in ("logs", "validate", "unloaded", "load"):
         table[key] = tuple(table.get(key) or ())
-    return Options(**table)
+    options = Options(**table)
+    _refuse_unused(options, {name for name in known if getattr(args, name, None) is not None})
+    return options
+
+
+def _refuse_unused(options: Options, given: set[str]) -> None:
+    """Refuse options that would have no effect: whoever gave them expects one.
+
+    Args:
+        options: of the command line and the configuration.
+        given: names of those of the command line.
+    """
+    plain = Options(options.robot, options.logs)
+    used = {f.name for f in fields(Options) if getattr(options, f.name) != getattr(plain, f.name)}
+    used |= given - {"logs", "validate", "unloaded"}
+
+    def refuse(names: Iterable[str], use: str) -> None:
+        for name in names:
+            if name in used:
+                option = f"--{name.replace('_', '-')}"
+                raise MismatchError(f"{option} is for {use}, or leave it out.")
+
+    if not options.of_a_load:
+        refuse(_FOR_A_LOAD, "recordings of a load: add --payload or --drive-gains")
+        return
+    refuse(_FOR_THE_ARM, "the arm's own parameters: leave --payload and --drive-gains out")
+    if options.law == "choose" or options.law != options.friction:
+        raise MismatchError(
+            f"--friction {options.friction} is for the arm's own parameters: identify those first, "
+            "or name the law, e.g. stribeck."
+        )
+    if not options.drive_gains:
+        refuse(("load",), "drive gains from a load that was weighed: add --drive-gains")
+        if options.unloaded:
+            refuse(("robot_uncertainty",), "an arm that is taken as known: leave --unloaded out")
+        return
+    refuse(("gain_uncertainty", "robot_uncertainty"), "a load: leave --drive-gains out")
+    if not options.load:
+        raise MismatchError("--drive-gains needs the mass of the load, as weighed: --load KG.")
+    if not options.unloaded:
+        raise MismatchError(
+            "--drive-gains needs recordings without the load as well: --unloaded LOG."
+        )
 
 
 def _friction(text: str) -> tuple[str, dict[str, float]]:
-    """``coulomb:width=0.02,vs=0.1`` as a name and its shape."""
+    """``coulomb:width=0.02`` as a name and its shape; ``stribeck:vs=0.2,fit`` is to be fitted."""
     law, _, rest = text.partition(":")
-    if rest and law in ("auto", "own", "choose"):
+    parts = list(filter(None, rest.split(",")))
+    fit = "fit" in parts
+    parts = [part for part in parts if part != "fit"]
+    if (parts and law in CHOICES) or (fit and law in ("auto", "choose")):
+        example = "stribeck:fit" if fit else f"coulomb:{rest}"
         raise BodysenseError(
-            f"--friction {text}: {law} takes no shape; name a law for it, e.g. coulomb:{rest}."
+            f"--friction {text}: {law} takes no shape; name a law for it, e.g. {example}."
         )
     shape = {}
-    for part in filter(None, rest.split(",")):
+    for part in parts:
         name, _, value = part.partition("=")
         try:
             shape[name] = float(value)
@@ -215,68 +289,4 @@ def _friction(text: str) -> tuple[str, dict[str, float]]:
             raise BodysenseError(
                 f"--friction {text}: {part!r} is not a shape; write e.g. coulomb:width=0.02."
             ) from None
-    return law, shape
-
-
-def _read(path: str) -> dict[str, Any]:
-    from bodysense.plain_yaml import parse_yaml
-
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise FileReadError(f"cannot read {path}: {error}; check the path.") from error
-    table = parse_yaml(data, path, FileReadError)
-    known = {f.name for f in fields(Options)}
-    for key in table:
-        if key not in known:
-            raise unknown_name(f"key in {path}", str(key), sorted(known))
-    for key, value in table.items():
-        if value is not None and not _KINDS.get(key, _is_number)(value):
-            raise FileReadError(
-                f"{path}, {key}: {value!r} cannot be meant; it stands as identify wrote it, or not "
-                "at all."
-            )
-    return {key: value for key, value in table.items() if value is not None}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _are_named(kind: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: (
-        isinstance(value, dict)
-        and all(isinstance(name, str) and kind(x) for name, x in value.items())
-    )
-
-
-_KINDS: Mapping[str, Callable[[object], bool]] = {
-    **dict.fromkeys(("robot", "layout", "method", "actuators", "friction", "weighting"), _is_text),
-    **dict.fromkeys(("logs", "validate"), _are_texts),
-    **dict.fromkeys(("fixed", "decimate", "allow_unusable"), _is_flag),
-    **dict.fromkeys(("order", "seed"), _is_whole),
-    "friction_shape": _are_named(_is_number),
-    "sha256": _are_named(_is_text),
-}
-"""What a key of config.yaml holds; a number where nothing is said."""
-
-
-def _absolute(path: str | None) -> str | None:
-    """Absolute where it is a file or folder; names such as tx40 stay."""
-    return str(Path(path).resolve()) if path is not None and Path(path).exists() else path
+    return f"{law}:fit" if fit else law, shape

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from bodysense.cli.tables import Page
+from bodysense.identification.friction_comparison import FrictionChoice
 from bodysense.identification.run import IdentificationRun
 
 
@@ -21,9 +22,11 @@ def rendered(found: IdentificationRun) -> str:
     page.line(
         f"cut-off {found.settings.cutoff:.3g} Hz "
         f"({'given' if found.cutoff is None else 'chosen'}), "
-        f"friction law {law} ({'given' if found.friction is None else 'chosen'}), "
+        f"friction law {law} ({_origin(found)}), "
         f"{sum(f.rows for f in found.problem.factors.values())} rows"
     )
+    if found.friction is not None:
+        _friction(page, found.friction)
     _scores(page, found)
     style = {"good": "bold green", "fair": "bold yellow"}.get(found.verdict.grade, "bold red")
     page.line("")
@@ -42,6 +45,36 @@ def _law(found: IdentificationRun) -> str:
         if (values == values[0]).all()
     ]
     return f"{friction.model.name!r}" + (f" with {', '.join(shape)}" if shape else "")
+
+
+def _origin(found: IdentificationRun) -> str:
+    if found.friction is None:
+        return "given"
+    return "fitted" if found.friction.shape else "chosen"
+
+
+def _friction(page: Page, choice: FrictionChoice) -> None:
+    """What was compared on blocks left out, and what a dependence on load would bring."""
+    table = page.table(
+        "Friction laws: squared error on blocks left out, in units of the noise",
+        "law",
+        "error",
+        "coefficients",
+        "",
+        text=(0, 3),
+    )
+    for trial in choice.trials:
+        chosen = "chosen" if trial.name == choice.name else ""
+        table.add_row(trial.name, f"{trial.error:.3f}", str(trial.coefficients), chosen)
+    page.show(table)
+    if choice.load is not None:
+        size = f"{100.0 * abs(choice.load.gain):.1f} %"
+        change = f"take {size} off" if choice.load.gain > 0.0 else f"add {size} to"
+        Fl = ", ".join(f"{x:.2g}" for x in choice.load.coefficients)
+        page.line(
+            f"friction that grows with the load would {change} the error of {choice.law} "
+            f"(Fl {Fl}); no friction law of a robot holds it"
+        )
 
 
 def _scores(page: Page, found: IdentificationRun) -> None:

@@ -39,6 +39,7 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "inspect": Command("bodysense.cli.inspect", "show what a robot is made of"),
+    "excite": Command("bodysense.cli.excite", "design a motion that shows the parameters"),
     "simulate": Command("bodysense.cli.simulate", "record a simulated experiment"),
     "doctor": Command("bodysense.cli.doctor", "check a recording before it is used"),
     "identify": Command("bodysense.cli.identify", "find a robot's parameters from recordings"),
@@ -90,7 +91,7 @@ def _dispatch(words: Sequence[str], commands: Mapping[str, Command]) -> int:
         if name == chosen:
             module = importlib.import_module(command.module)
             module.add_arguments(subparser)
-            subparser.set_defaults(run_command=module.run)
+            subparser.set_defaults(run_command=module.run, words=words)
 
     args = parser.parse_args(words)
     if args.version:

@@ -3,6 +3,8 @@
 from bodysense.identification.doctor import Diagnosis, Finding, examine
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier
+from bodysense.identification.knowledge import EqualLinks, Knowledge, Mirror
+from bodysense.identification.method_choice import MethodChoice, choose_method
 from bodysense.identification.methods import IDENTIFIERS, identifier
 from bodysense.identification.output import write_run
 from bodysense.identification.preprocessing import Motion, Preprocessing, motions
@@ -15,11 +17,15 @@ __all__ = [
     "IDENTIFIERS",
     "DataScores",
     "Diagnosis",
+    "EqualLinks",
     "Finding",
     "Identification",
     "IdentificationRun",
     "Identifier",
     "Iteration",
+    "Knowledge",
+    "MethodChoice",
+    "Mirror",
     "Motion",
     "Prediction",
     "Preprocessing",
@@ -27,6 +33,7 @@ __all__ = [
     "Score",
     "Status",
     "Verdict",
+    "choose_method",
     "examine",
     "identifier",
     "identify",

@@ -1,4 +1,4 @@
-"""Choices that the data make: the cut-off of the filters, and the friction law."""
+"""What the data choose: the cut-off of the filters."""
 
 from __future__ import annotations
 
@@ -9,23 +9,15 @@ import numpy as np
 from scipy.signal import welch
 
 from bodysense.identification.linear.ridge import Ridge
-from bodysense.identification.linear.wls import WLS
 from bodysense.identification.preprocessing import LEAST_RANGE, Preprocessing, motions
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import FOLDS, Regression
+from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.signals.log import Log
 from bodysense.signals.resampling import resample
 from bodysense.spatial.arrays import Array
-
-WIDTH = 0.02
-"""rad/s: over which friction turns round where nothing is known about it. Measured on a UR10e and
-a TX40: sharper and the noise of the velocity turns it, wider and reversals are no longer fitted."""
-
-STRIBECK_SPEED = 0.1
-"""rad/s: where the Stribeck curve has come down, where nothing is known about it."""
 
 _HIGHEST = 0.2  # of the sampling rate: the highest cut-off that differences can follow
 _RATIO = 1.35  # between neighbouring cut-offs that are tried
@@ -164,67 +156,3 @@ def _prediction_error(
     ratio: Array = error[present] / signal[present]
     tiny = np.finfo(float).tiny
     return float(np.log(ratio + tiny).mean()), float(np.sqrt(ratio).mean())
-
-
-@dataclass(frozen=True)
-class FrictionChoice:
-    """Which friction law predicts blocks best that the fit has not seen.
-
-    Attributes:
-        law: the chosen one.
-        tried: names of the laws, simple ones first.
-        errors: held-out mean squared error of each, in units of the noise's variance.
-    """
-
-    law: str
-    tried: tuple[str, ...]
-    errors: tuple[float, ...]
-
-
-RICHEST = "stribeck-offset"
-"""The law that contains all that are compared; its regressor is all they need."""
-
-_SIMPLER = ("coulomb", "offset", "stribeck", RICHEST)
-_WORTH = 0.01  # relative gain that a richer law must bring
-
-
-def choose_friction(problem: Regression) -> FrictionChoice:
-    """Compare friction laws on held-out blocks; the robot must have the richest one.
-
-    With Fs = Fc the Stribeck curve is Coulomb's, and without Fo there is no offset: simpler laws
-    are linear constraints on the richest one's coefficients.
-    """
-    sigma = WLS().estimate(problem, Prior.of(problem)).sigma
-    errors = {law: _held_out(problem, sigma, _constraint(problem, law)) for law in _SIMPLER}
-    best = _SIMPLER[0]
-    for law in _SIMPLER[1:]:
-        if errors[law] < (1.0 - _WORTH) * errors[best]:
-            best = law
-    return FrictionChoice(best, _SIMPLER, tuple(errors.values()))
-
-
-def _constraint(problem: Regression, law: str) -> Array:
-    """(b, c) basis of the base parameters that a simpler law allows."""
-    names = [problem.base.layout.names[k] for k in problem.base.independent]
-    place = {name: k for k, name in enumerate(names)}
-    Z = np.eye(problem.size)
-    kept = np.ones(problem.size, dtype=bool)
-    for name, k in place.items():
-        if name.startswith("Fo") and not law.endswith("offset"):
-            kept[k] = False
-        if name.startswith("Fs") and not law.startswith("stribeck"):
-            kept[k] = False
-            Z[k, place["Fc" + name[2:]]] = 1.0
-    return Z[:, kept]
-
-
-def _held_out(problem: Regression, sigma: Array, Z: Array) -> float:
-    """Mean squared error on folds left out in turn, with theta_base in the range of Z."""
-    total = rows = 0.0
-    for fold in range(FOLDS):
-        stack = problem.without(fold).stack(sigma)
-        theta = Z @ np.linalg.lstsq(stack.A @ Z, stack.z, rcond=1e-9)[0]
-        squares, count = problem.squares(theta, fold)
-        total += float((squares / sigma**2).sum())
-        rows += float(count.sum())
-    return total / max(rows, 1.0)

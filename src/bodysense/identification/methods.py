@@ -6,20 +6,43 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from bodysense.errors import unknown_name
+from bodysense.identification.consistent.pc_closest import ClosestConsistent
 from bodysense.identification.consistent.pc_irls import ConsistentIRLS
 from bodysense.identification.consistent.pc_ols import ConsistentOLS
+from bodysense.identification.consistent.pc_points import PointMasses
+from bodysense.identification.consistent.pc_sqp_irls import ConsistentSQPIRLS
+from bodysense.identification.consistent.pc_sqp_ols import ConsistentSQPOLS
+from bodysense.identification.consistent.pc_sqp_wls import ConsistentSQPWLS
 from bodysense.identification.consistent.pc_wls import ConsistentWLS
 from bodysense.identification.identifier import Identifier
+from bodysense.identification.linear.energy import Energy
 from bodysense.identification.linear.irls import IRLS
 from bodysense.identification.linear.ols import OLS
 from bodysense.identification.linear.ridge import Ridge
+from bodysense.identification.linear.rls import RLS
 from bodysense.identification.linear.tls import TLS
 from bodysense.identification.linear.wls import WLS
 
 IDENTIFIERS: Mapping[str, type[Identifier]] = MappingProxyType(
     {
         method.name: method
-        for method in (OLS, WLS, IRLS, TLS, Ridge, ConsistentOLS, ConsistentWLS, ConsistentIRLS)
+        for method in (
+            OLS,
+            WLS,
+            IRLS,
+            TLS,
+            Ridge,
+            RLS,
+            Energy,
+            ConsistentOLS,
+            ConsistentWLS,
+            ConsistentIRLS,
+            ConsistentSQPOLS,
+            ConsistentSQPWLS,
+            ConsistentSQPIRLS,
+            PointMasses,
+            ClosestConsistent,
+        )
     }
 )
 """Every identifier by the name that the command line knows it by."""

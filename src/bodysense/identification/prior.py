@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from bodysense.identification.constraints import Constraints
+from bodysense.identification.identification import positive_parameters
 from bodysense.identification.preprocessing import Motion
 from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
@@ -33,15 +36,25 @@ class Prior:
         theta: (p,) values.
         size: (p,) by how much each may well be off, all positive.
         mapping: (b, p) of base parameters.
+        base_names: of the base parameters.
+        links: places of each link's ten parameters.
+        link_names: one a link.
         link_mass: (n_links,) plausible mass of each link [kg].
         link_length: (n_links,) plausible radius of gyration about the link's origin [m].
+        positive: places of drive parameters that cannot be negative.
+        constraints: what is known for certain.
     """
 
     theta: Array
     size: Array
     mapping: Array
+    base_names: tuple[str, ...]
+    links: tuple[slice, ...]
+    link_names: tuple[str, ...]
     link_mass: Array
     link_length: Array
+    positive: NDArray[np.int64]
+    constraints: Constraints
 
     @classmethod
     def of(cls, problem: Regression) -> Prior:
@@ -57,13 +70,28 @@ class Prior:
             size[layout.places(prefix)] = _drive_size(prefix, tau, v, a)
         for k, (prefix, motor) in zip(_places(layout.coupling), layout.coupled, strict=True):
             size[k] = _drive_size(prefix, tau, v, a)[motor]
-        return cls(problem.robot.theta, size, problem.base.mapping, mass, length)
+        return cls(
+            theta=problem.robot.theta,
+            size=size,
+            mapping=problem.base.mapping,
+            base_names=problem.base.names,
+            links=tuple(layout.link(k) for k in range(layout.n_links)),
+            link_names=layout.link_names,
+            link_mass=mass,
+            link_length=length,
+            positive=np.array(positive_parameters(problem.robot), dtype=np.int64),
+            constraints=problem.knowledge.constraints(problem.robot),
+        )
+
+    def to_base(self, theta: Array) -> Array:
+        """(b,) base parameters of theta (p,)."""
+        base: Array = self.mapping @ theta
+        return base
 
     @cached_property
     def theta_base(self) -> Array:
         """(b,) base parameters before the data."""
-        base: Array = self.mapping @ self.theta
-        return base
+        return self.to_base(self.theta)
 
     @cached_property
     def size_base(self) -> Array:
@@ -78,6 +106,21 @@ class Prior:
         # By a triangle of the transpose: the product itself would lose half of the digits.
         R = qr(scaled.T, mode="r")[0][: scaled.shape[0]]
         return np.ascontiguousarray(R.T, dtype=np.float64)
+
+    def constrained_factor(self, D: Array) -> Array:
+        """(b, k) L with L Lᵀ the covariance of the base parameters of theta + D x, x ~ N(0, 1).
+
+        There is none along directions that the equalities hold.
+
+        Args:
+            D: (p, p) of a prior over all parameters.
+        """
+        _, free = self.constraints.free_directions(self.theta, D)
+        unit = self.size_base[:, None]
+        U, s, _ = np.linalg.svd(self.mapping @ free / unit, full_matrices=False)
+        kept = s > 1e-12 * s.max(initial=0.0)
+        factor: Array = unit * U[:, kept] * s[kept]
+        return factor
 
     @cached_property
     def _back(self) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bodysense.robot.robot import Robot
 
-_PACKAGES = ("bodysense", "numpy", "scipy", "numba", "pin", "cvxpy", "clarabel")
+_PACKAGES = ("bodysense", "numpy", "scipy", "numba", "pin", "clarabel")
 
 
 def versions() -> dict[str, str]:

@@ -16,12 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification.factors import Factor, Stack, tall_matrix, triangle
+from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.preprocessing import Motion, Preprocessing, require_fixed, standing
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.regressors import regressor_pattern, torque_regressor
@@ -83,6 +85,7 @@ class Regression:
         settings: how they are filtered, with all choices made.
         n_logs: number of logs.
         held_out: fold whose rows do not count, if any; see `without`.
+        knowledge: what is known of the links for certain; methods over physical robots keep to it.
     """
 
     robot: Robot
@@ -91,6 +94,11 @@ class Regression:
     settings: Preprocessing
     n_logs: int
     held_out: int | None = None
+    knowledge: Knowledge = field(default_factory=Knowledge)
+
+    finest: ClassVar[float] = 1e-11
+    """Share of a joint's torque below which noise is not taken to be: rounding."""
+
     _kept: _Kept = field(default_factory=_Kept, repr=False)
 
     @classmethod
@@ -100,6 +108,8 @@ class Regression:
         motions: Sequence[Motion],
         settings: Preprocessing,
         base: BaseParameters | None = None,
+        *,
+        knowledge: Knowledge | None = None,
     ) -> Regression:
         """Set the problem up; nothing is computed before it is asked for.
 
@@ -110,7 +120,8 @@ class Regression:
         if base is None:
             base = base_parameters(robot)
         n_logs = 1 + max((motion.log for motion in motions), default=-1)
-        problem = cls(robot, base, tuple(motions), settings, n_logs)
+        known = knowledge if knowledge is not None else Knowledge()
+        problem = cls(robot, base, tuple(motions), settings, n_logs, knowledge=known)
         n_rows = problem.n_samples * robot.n_joints
         if n_rows < base.size:
             raise MismatchError(
@@ -131,6 +142,7 @@ class Regression:
         rate: float = 1.0,
         base: BaseParameters | None = None,
         still_speed: float = 0.0,
+        knowledge: Knowledge | None = None,
     ) -> Regression:
         """From samples that need no filtering, such as simulated ones; all rows count.
 
@@ -143,6 +155,7 @@ class Regression:
             rate: samples per second, which decides what held-out blocks are.
             base: base parameters, if known.
             still_speed: rows of slower joints are left out (see `Preprocessing`).
+            knowledge: what is known of the links for certain.
         """
         require_fixed(robot)
         if not 0.0 < rate < np.inf:
@@ -158,7 +171,7 @@ class Regression:
         settings = Preprocessing(
             cutoff=rate, band=rate, border=0.0, still_speed=still_speed, decimate=False
         )
-        return cls.of(robot, (motion,), settings, base)
+        return cls.of(robot, (motion,), settings, base, knowledge=knowledge)
 
     @property
     def n_joints(self) -> int:
@@ -180,7 +193,7 @@ class Regression:
     @cached_property
     def n_samples(self) -> int:
         """Number of samples, each with a row a joint, standing ones included."""
-        return sum(_Plan.of(motion, self.settings).n_out for motion in self.motions)
+        return sum(Plan.of(motion, self.settings).n_out for motion in self.motions)
 
     @cached_property
     def columns(self) -> tuple[NDArray[np.int64], ...]:
@@ -190,7 +203,7 @@ class Regression:
 
     def folds(self, motion: Motion) -> NDArray[np.int64]:
         """(n_t,) held-out fold of each sample of a motion."""
-        plan = _Plan.of(motion, self.settings)
+        plan = Plan.of(motion, self.settings)
         return fold_of(motion.t, plan.taps.size * plan.stride / motion.rate)
 
     def blocks(self) -> Iterator[Block]:
@@ -202,7 +215,7 @@ class Regression:
                 rest = (block.fold != self.held_out).astype(np.float64)
                 yield replace(block, use=block.use * rest[:, None])
 
-    def without(self, fold: int) -> Regression:
+    def without(self, fold: int) -> Self:
         """The same problem with one fold left out; what was computed is shared."""
         return replace(self, held_out=fold)
 
@@ -221,8 +234,8 @@ class Regression:
             self._kept.blocks = tuple(made)
 
     def _make(self, piece: int, motion: Motion) -> Iterator[Block]:
-        plan = _Plan.of(motion, self.settings)
-        n, b, taps = self.n_joints, self.size, plan.taps
+        plan = Plan.of(motion, self.settings)
+        n, b, taps = self.n_joints, self.base.size, plan.taps
         q, v, a, tau = (x[:: plan.stride] for x in (motion.q, motion.v, motion.a, motion.tau))
         t = motion.t[:: plan.stride]
         still_speed = self.settings.still_speed or 0.0
@@ -244,17 +257,25 @@ class Regression:
                 columns=self.base.independent,
                 out=buffer[: taken.stop - taken.start],
             )
+            Y = self.widened(Y, v[taken], motion.log)
             y, use = tau[taken], np.ones((m, n))
             if still is not None:
                 # A row counts when next to nothing of its filter's window is standstill.
                 share = decimate(still[taken].astype(np.float64), spread, plan.step)
                 use = (share < 0.005).astype(np.float64)
-            if taps.size > 1:
-                Y, y = decimate(Y, taps, plan.step), decimate(y, taps, plan.step)
-            else:
-                Y, y = Y.copy(), np.array(y)
+            Y, y = plan.filtered(Y), plan.filtered(y)
             at = start + middle + plan.step * np.arange(m)
             yield Block(motion.log, piece, t[at], Y, y, use, folds[at * plan.stride])
+
+    def widened(self, Y: Array, v: Array, log: int) -> Array:
+        """Columns (m, n, size) of all unknowns, from those of the base parameters (m, n, b).
+
+        Args:
+            Y: regressor, before it is filtered.
+            v: (m, n) velocities.
+            log: which log the samples are of.
+        """
+        return Y
 
     @cached_property
     def factors(self) -> dict[tuple[int, int, int], Factor]:
@@ -323,8 +344,15 @@ class Regression:
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
-    """How a motion becomes rows: every `stride`-th sample, filtered by `taps`, every `step`-th."""
+class Plan:
+    """How a motion becomes rows: every `stride`-th sample, filtered by `taps`, every `step`-th.
+
+    Attributes:
+        stride: between the samples that are looked at.
+        step: between rows, in such samples.
+        taps: of the filter; one alone for none.
+        n_out: number of rows.
+    """
 
     stride: int
     step: int
@@ -332,7 +360,8 @@ class _Plan:
     n_out: int
 
     @classmethod
-    def of(cls, motion: Motion, settings: Preprocessing) -> _Plan:
+    def of(cls, motion: Motion, settings: Preprocessing) -> Plan:
+        """The plan of a motion; settings with all choices made."""
         cutoff, band = settings.cutoff, settings.band
         if cutoff is None or band is None:
             raise ShapeError("the preprocessing is not settled: call settled(robot, cutoff) first.")
@@ -349,6 +378,10 @@ class _Plan:
         if n_t < taps.size + 4 * step:  # too short for the filter: all samples count as they are
             return cls(stride, 1, np.ones(1), n_t)
         return cls(stride, step, taps, (n_t - taps.size) // step + 1)
+
+    def filtered(self, x: Array) -> Array:
+        """Samples that are looked at (m, …) as the rows see them: filtered, every `step`-th."""
+        return decimate(x, self.taps, self.step) if self.taps.size > 1 else np.array(x)
 
 
 def fold_of(t: Array, filter_length: float = 0.0) -> NDArray[np.int64]:

@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.errors import MismatchError, ShapeError, UnusableLogError, unknown_name
-from bodysense.identification.choices import (
+from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.identification.choices import CutoffChoice, choose_cutoff
+from bodysense.identification.doctor.diagnosis import Diagnosis
+from bodysense.identification.doctor.usable import usable
+from bodysense.identification.friction_comparison import (
     RICHEST,
     STRIBECK_SPEED,
     WIDTH,
-    CutoffChoice,
     FrictionChoice,
-    choose_cutoff,
     choose_friction,
+    fit_shape,
 )
-from bodysense.identification.doctor.diagnosis import Diagnosis
-from bodysense.identification.doctor.examine import examine
+from bodysense.identification.friction_fit import require_stribeck
 from bodysense.identification.identification import Identification
 from bodysense.identification.identifier import Identifier
+from bodysense.identification.knowledge import Knowledge
+from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
 from bodysense.identification.methods import DEFAULT, identifier
 from bodysense.identification.preprocessing import Preprocessing, motions, require_fixed
 from bodysense.identification.provenance import robot_origin, versions
@@ -47,7 +50,8 @@ class IdentificationRun:
         validation: diagnoses of the validation logs.
         problem: the regression that was solved.
         cutoff: how the cut-off was chosen; `None` if it was given.
-        friction: how the friction law was chosen; `None` if it was given.
+        friction: how the friction law was chosen, or its shape fitted; `None` if it was given.
+        method_choice: how the method was chosen; `None` if it was given.
         scores: on the training data, on blocks left out in turn, and on each validation log.
         predictions: torques behind the scores, piece by piece.
         verdict: what to think of it.
@@ -59,6 +63,7 @@ class IdentificationRun:
     problem: Regression
     cutoff: CutoffChoice | None
     friction: FrictionChoice | None
+    method_choice: MethodChoice | None
     scores: tuple[DataScores, ...]
     predictions: tuple[Prediction, ...]
     verdict: Verdict
@@ -89,6 +94,7 @@ def identify(
     validate: Log | RawLog | Sequence[Log | RawLog] = (),
     preprocessing: Preprocessing | None = None,
     friction: str = "auto",
+    knowledge: Knowledge | None = None,
     seed: int = 0,
     allow_unusable: bool = False,
     progress: Callable[[str], None] = lambda step: None,
@@ -98,14 +104,19 @@ def identify(
     Args:
         robot: the prior: geometry, friction law, and parameters as far as they are known.
         logs: recordings to identify from; each gets its own noise level.
-        method: an identifier or its name (see `IDENTIFIERS`).
+        method: an identifier or its name (see `IDENTIFIERS`); ``auto`` chooses one by what the
+            recordings show (see `choose_method`).
         validate: recordings that only the scores see.
         preprocessing: how logs are filtered; by default chosen from the data.
         friction: ``own`` keeps the robot's friction law. ``choose`` takes, out of viscous and
             Coulomb friction with or without an offset and a Stribeck curve, the law that predicts
             blocks best that are left out of the fit. ``auto`` chooses just when the robot knows
             nothing of its friction: all coefficients zero. The name of a law takes that law,
-            turning round over 0.02 rad/s where the robot's own law is sharp.
+            turning round over 0.02 rad/s where the robot's own law is sharp. With ``:fit`` behind
+            ``own`` or the name of a law the shape of its Stribeck curve is fitted to the data,
+            as it is where the data choose such a law and predict better with it.
+        knowledge: what is known of the links for certain, such as their total mass; only methods
+            over physical robots keep to it.
         seed: of methods that draw random numbers.
         allow_unusable: go on with logs in which the doctor has found errors.
         progress: called with each step's name.
@@ -116,12 +127,20 @@ def identify(
     """
     require_fixed(robot)
     settings = preprocessing if preprocessing is not None else Preprocessing()
-    if friction not in _FRICTION:
-        robot = with_law(robot, friction)
+    wanted = friction.removesuffix(":fit")
+    fit = wanted != friction
+    if fit and wanted in ("auto", "choose"):  # which fit of their own accord
+        raise unknown_name("friction", friction, (*_FRICTION, "own:fit", "stribeck:fit"))
+    if wanted not in _FRICTION:
+        robot = with_law(robot, wanted)
+    if fit:
+        require_stribeck(robot)
     logs, validate = (
         [given] if isinstance(given, Log | RawLog) else list(given) for given in (logs, validate)
     )
-    chosen = identifier(method) if isinstance(method, str) else method
+    given = DEFAULT if method == AUTO else method
+    chosen = identifier(given) if isinstance(given, str) else given
+    _require_knowing(chosen, knowledge)
     if seed < 0:
         raise ShapeError(f"the seed is {seed}: give zero or a positive whole number.")
     if not logs:
@@ -130,8 +149,8 @@ def identify(
     if choose:
         robot = robot.with_friction(RICHEST, width=WIDTH, vs=STRIBECK_SPEED)
     progress("examining the logs")
-    diagnoses = tuple(_examined(robot, log, allow_unusable) for log in logs)
-    validation = tuple(_examined(robot, log, allow_unusable) for log in validate)
+    diagnoses = tuple(usable(robot, log, allow_unusable=allow_unusable) for log in logs)
+    validation = tuple(usable(robot, log, allow_unusable=allow_unusable) for log in validate)
     pieces = [diagnosis.segments for diagnosis in diagnoses]
     base = base_parameters(robot)
     cutoff = None
@@ -148,14 +167,19 @@ def identify(
             )
         settings = settings.settled(robot, settings.cutoff)
     moved = motions(robot, pieces, settings)
-    problem = Regression.of(robot, moved, settings, base)
+    problem = Regression.of(robot, moved, settings, base, knowledge=knowledge)
     law = None
-    if choose:
-        progress("choosing the friction law")
-        law = choose_friction(problem)
-        if law.law != RICHEST:
-            robot = robot.with_friction(law.law)
-            problem = Regression.of(robot, moved, settings)
+    if choose or fit:
+        progress("choosing the friction law" if choose else "fitting the friction law")
+        law = choose_friction(problem) if choose else fit_shape(problem)
+        if law.law != problem.robot.friction.model.name or law.shape:
+            robot = law.applied_to(robot)
+            problem = Regression.of(robot, moved, settings, knowledge=knowledge)
+    choice = None
+    if method == AUTO:
+        progress("choosing the method")
+        choice = choose_method(problem)
+        chosen = choice.identifier
     progress(f"identifying with {chosen.name}")
     identification = chosen.fit(problem, rng=np.random.default_rng(seed))
     identification = replace(
@@ -174,6 +198,7 @@ def identify(
                     for k, name in enumerate(robot.friction.model.shape)
                 },
             },
+            "knowledge": "" if knowledge is None else knowledge.summary(),
             "seed": seed,
         },
     )
@@ -192,6 +217,7 @@ def identify(
         problem=problem,
         cutoff=cutoff,
         friction=law,
+        method_choice=choice,
         scores=scores,
         predictions=tuple(piece for pieces in predictions for piece in pieces),
         verdict=judge(
@@ -201,6 +227,14 @@ def identify(
             duration=sum(diagnosis.duration for diagnosis in diagnoses),
         ),
     )
+
+
+def _require_knowing(method: Identifier, knowledge: Knowledge | None) -> None:
+    if knowledge is not None and knowledge.any and not method.consistent:
+        raise MismatchError(
+            f"{method.name} cannot keep to what is known of the links ({knowledge.summary()}): use "
+            f"{DEFAULT}, or leave it out."
+        )
 
 
 _FRICTION = ("auto", "own", "choose")
@@ -227,20 +261,6 @@ def with_law(robot: Robot, law: str) -> Robot:
 def _friction_unknown(robot: Robot) -> bool:
     layout = robot.layout
     return not robot.theta[layout.rotor.stop :].any() and not robot.friction.model.custom
-
-
-def _examined(robot: Robot, log: Log | RawLog, allow_unusable: bool) -> Diagnosis:
-    diagnosis = examine(robot, log if isinstance(log, RawLog) else RawLog.of(log))
-    if not diagnosis.usable and not (allow_unusable and diagnosis.segments):
-        errors = [f for f in diagnosis.findings if f.severity == "error"]
-        what = "; ".join(f"{f.kind}, {f.where}: {f.message}; {f.action}" for f in errors[:3])
-        more = f" (and {len(errors) - 3} more)" if len(errors) > 3 else ""
-        raise UnusableLogError(
-            f"{diagnosis.source} cannot be identified from: "
-            f"{what or 'nothing of it is left'}{more}. "
-            "See `bodysense doctor` for all findings."
-        )
-    return diagnosis
 
 
 def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -> list[str]:

@@ -14,7 +14,7 @@ and that formula then promises intervals several times too short.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,7 @@ def base_uncertainty(
     stack: Stack,
     *,
     spread: float,
+    factor: Array | None = None,
 ) -> BaseUncertainty:
     """Covariance of the base parameters, of the estimate and from the data alone.
 
@@ -84,17 +85,38 @@ def base_uncertainty(
         weights: (m, n) of each block, by which rows were multiplied; `None` for the blocks' own.
         stack: the problem that was solved.
         spread: of the prior that the method used, infinite if it used none.
+        factor: (b, k) L of a prior N(0, L Lᵀ) that the method used instead, k <= b: it has no
+            spread along directions that constraints hold.
     """
+    if factor is not None:
+        free = base_uncertainty(problem, prior, theta_base, sigma, weights, stack, spread=spread)
+        held = _uncertainty(problem, factor, theta_base, sigma, weights, stack, spread=1.0)
+        return replace(free, covariance=held.covariance, widening=held.widening)
+    return _uncertainty(
+        problem, prior.base_factor, theta_base, sigma, weights, stack, spread=spread
+    )
+
+
+def _uncertainty(
+    problem: Regression,
+    L: Array,
+    theta_base: Array,
+    sigma: Array,
+    weights: Sequence[Array] | None,
+    stack: Stack,
+    *,
+    spread: float,
+) -> BaseUncertainty:
+    """As `base_uncertainty`, about a prior N(0, spread² L Lᵀ)."""
     # In coordinates in which the prior is a unit ball, turned so that M is diagonal, 1 / root²:
     # forming M would lose half the digits.
-    L = prior.base_factor
     s, Vt = np.linalg.svd(stack.A @ L)[1:]
     turned = L @ Vt.T
     faintest = _SILENT * float(s.max(initial=0.0))
     silent = s <= faintest
     weight = max(1.0 / spread if spread < np.inf else faintest, 1e-150)
     root = np.hypot(s, weight)
-    S = np.zeros((problem.size, problem.size))
+    S = np.zeros((s.size, s.size))
     squares, fourths = np.zeros((2, problem.size))
     times: dict[int, list[float]] = {}
     for log, period, scores, residuals in _gather(

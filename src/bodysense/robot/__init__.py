@@ -3,6 +3,7 @@
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.builtin import builtin_names
+from bodysense.robot.collisions import Closest, Collisions, NearPairs
 from bodysense.robot.controller import Controller
 from bodysense.robot.controller_design import suggested_controller
 from bodysense.robot.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
@@ -15,6 +16,7 @@ from bodysense.robot.friction import (
     friction_models,
     register_friction_model,
 )
+from bodysense.robot.hull import Hull
 from bodysense.robot.inspection import Inspection, inspect_robot
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.load import load_robot
@@ -22,21 +24,30 @@ from bodysense.robot.mjcf_writer import mjcf_notes, write_mjcf
 from bodysense.robot.payload import with_payload
 from bodysense.robot.regressors import contact_map, gravity_regressor, torque_regressor
 from bodysense.robot.robot import Robot
+from bodysense.robot.shapes import LinkHulls, link_hulls
 from bodysense.robot.sidecar_writer import actuator_text, write_actuators
 from bodysense.robot.source import Source
 from bodysense.robot.urdf_fresh import urdf_notes
 from bodysense.robot.urdf_writer import write_urdf
+from bodysense.robot.workspace import Workspace, WorkspaceMargins
 
 __all__ = [
     "Actuators",
     "BaseParameters",
+    "Closest",
+    "Collisions",
     "Controller",
     "Friction",
     "FrictionModel",
+    "Hull",
     "Inspection",
+    "LinkHulls",
+    "NearPairs",
     "ParameterLayout",
     "Robot",
     "Source",
+    "Workspace",
+    "WorkspaceMargins",
     "actuator_text",
     "base_parameters",
     "builtin_names",
@@ -49,6 +60,7 @@ __all__ = [
     "gravity_regressor",
     "inspect_robot",
     "inverse_dynamics",
+    "link_hulls",
     "load_robot",
     "mass_matrix",
     "mjcf_notes",

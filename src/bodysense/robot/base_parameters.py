@@ -218,6 +218,17 @@ def base_parameters(
     if not 1e-12 <= tolerance < 1.0:
         raise ShapeError(f"tolerance is {tolerance:g}: give a fraction from 1e-12 to 1.")
     Y = _random_regressor(robot, rows, base_link)
+    return base_parameters_seen_by(robot, Y, tolerance)
+
+
+def base_parameters_seen_by(robot: Robot, Y: Array, tolerance: float) -> BaseParameters:
+    """The combinations that a regressor can tell apart, e.g. one of motions of some joints alone.
+
+    Args:
+        robot: whose parameters they are.
+        Y: (rows, p) stacked regressor.
+        tolerance: relative size below which what is new in a column counts as nothing.
+    """
     return _from_regressor(robot.layout, Y, _preference(robot), tolerance)
 
 

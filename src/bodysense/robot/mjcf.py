@@ -78,7 +78,7 @@ def load_mjcf(
     """
     where = str(path)
     data = _read_checked(Path(path))
-    compiled, remarks = _compile(where)
+    compiled, remarks = compile_mjcf(where)
     joints = one_axis_joints(compiled, where)
     base = floating_body(compiled, joints, floating_base, where)
     if base is None and not joints:
@@ -108,7 +108,7 @@ def load_mjcf(
     return robot
 
 
-def _compile(where: str) -> tuple[mujoco.MjModel, tuple[str, ...]]:
+def compile_mjcf(where: str) -> tuple[mujoco.MjModel, tuple[str, ...]]:
     """The compiled file and what MuJoCo remarked on it."""
     try:
         import mujoco

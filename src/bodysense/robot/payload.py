@@ -49,7 +49,7 @@ def with_payload(
     """
     if not (math.isfinite(mass) and mass > 0.0):
         raise ShapeError(f"the mass of the payload is {mass:g} kg: give a number above zero.")
-    frame = _holding_frame(robot, link)
+    frame = holding_frame(robot, link)
     pi = pi_from_mass_com_inertia(mass, com, np.zeros((3, 3)) if inertia is None else inertia)
     check = physical_consistency(pi)
     if not check.possible:
@@ -62,8 +62,17 @@ def with_payload(
     return robot.with_parameters(theta)
 
 
-def _holding_frame(robot: Robot, link: str | None) -> pin.Frame:
-    """The frame of a name as the robot's file has it, on the joint that moves it."""
+def holding_frame(robot: Robot, link: str | None) -> pin.Frame:
+    """The frame of a name as the robot's file has it, on the joint that moves it.
+
+    Args:
+        robot: that holds something.
+        link: of a link, or any named frame fixed to one; by default the last link of a chain.
+
+    Raises:
+        UnknownNameError: the robot has no such link or frame.
+        MismatchError: the frame does not move, or the robot has several last links.
+    """
     model = robot.model
     if link is None:
         carrying = set(model.parents)

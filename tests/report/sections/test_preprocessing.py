@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from bodysense.report.sections.preprocessing import autocorrelation, spectrum
+from bodysense.report.sections.preprocessing import (
+    PreprocessingSection,
+    autocorrelation,
+    spectrum,
+)
 
 
 def test_autocorrelation_against_its_definition(rng: np.random.Generator) -> None:
@@ -40,3 +46,24 @@ def test_short_signals(n_t: int, rng: np.random.Generator) -> None:
     assert f.shape[0] == density.shape[0] > 1
     lags, rho = autocorrelation(rng.normal(size=(n_t, 2)), 0.1, np.nan)
     assert lags.size == rho.shape[0] >= 2
+
+
+def test_friction_laws_that_were_compared(make_run) -> None:
+    facts = dict(PreprocessingSection.of(make_run(["one", "two"])).facts)
+    assert facts["Friction law"].startswith("coulomb. ")
+    assert (
+        "coulomb 1.100 (12 coefficients), offset 1.200 (18 coefficients)" in facts["Friction law"]
+    )
+    load = facts["Friction that grows with the load"]
+    assert load.startswith("would bring the error of coulomb to 1.080, with Fl = 0.050, 0.040")
+    assert "not chosen" in load
+    assert not any(name.startswith("Fitted") for name in facts)
+
+
+def test_a_fitted_shape_is_told(make_run) -> None:
+    run = make_run(["one", "two"])
+    choice = replace(run.friction, law="stribeck", shape={"vs": (0.1, 0.25), "width": (0.02, 0.02)})
+    facts = dict(PreprocessingSection.of(replace(run, friction=choice)).facts)
+    assert facts["Friction law"].startswith("stribeck, fitted. ")
+    assert facts["Fitted vs"] == "0.100, 0.250"
+    assert "Fitted width" not in facts

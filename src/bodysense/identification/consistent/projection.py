@@ -2,62 +2,95 @@
 
 Least squares with a prior over all parameters, base and dependent ones alike,
 
-    minimise ‖A B theta - z‖² + ‖(theta - theta_prior) / (spread · size)‖²,     thesis eqs (63)-(64)
+    minimise ‖A B theta - z‖² + |x|²     where theta = theta_0 + D x     thesis eqs (63)-(64), (72)
 
 is a quadratic about its unconstrained minimum theta_free, so that under constraints it is
 
-    minimise ‖y‖²    where  theta = theta_free + L y,    L Lᵀ = inverse of the quadratic's matrix,
-    subject to       pseudo-inertia of every link ⪰ margin,    inertias and friction of drives ≥ 0.
+    minimise |y|²    where  theta = theta_free + L y,    L Lᵀ = inverse of the quadratic's matrix,
+    subject to       pseudo-inertia of every link ⪰ margin,    inertias and friction of drives ≥ 0,
+                     what else is known of the links.
 
-In these coordinates the problem is perfectly conditioned, however strong the data. Eq (64) has no
-prior term, so that parameters without effect are whatever the solver makes of them; here they stay
-as near to the prior as consistency lets them. Where theta_free is consistent, it is the solution.
+In these coordinates the problem is perfectly conditioned, however strong the data. Equalities are
+built into theta_0 and D. Eq (64) has no prior term, so that parameters without effect are whatever
+the solver makes of them; here they stay as near to the prior as consistency lets them. Where
+theta_free is consistent, it is the solution. The entropic relaxation is in `entropic`.
 """
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
+from bodysense.identification.consistent.conic import Rows, matrix_rows, solve_conic
+from bodysense.identification.consistent.entropic import EntropicExcess, minimise_entropic
+from bodysense.identification.consistent.link_matrices import MARGIN, LinkMatrices
+from bodysense.identification.consistent.relaxation import Relaxation
 from bodysense.identification.factors import Stack
-from bodysense.identification.identification import positive_parameters
 from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
-from bodysense.spatial.pseudo_inertia import pseudo_inertia_from_pi
 
-SPREAD = 1.0
-"""Standard deviation of the prior in units of the parameters' sizes: a weak one, which decides only
-where the data do not."""
-
-MARGIN = 1e-4
-"""Smallest eigenvalue of a link's pseudo-inertia in units of its plausible mass and length. Above
-the solver's tolerance, below what anybody could measure."""
+_BROKEN = 1e-6  # of a constraint's size: what a solver's tolerance may leave
+_SLIGHTEST = 1e-9  # effect of y on a constraint, below which it is none
+_INSIDE = 0.1  # in units of sizes: as far from the border as a start need be
 
 
 def consistent_least_squares(
-    problem: Regression, prior: Prior, stack: Stack, *, spread: float = SPREAD
+    prior: Prior, stack: Stack, relaxation: Relaxation | None = None
 ) -> Solution:
-    """Solve the reduced problem over consistent parameters."""
-    d = spread * prior.size
-    U, s, Vt = np.linalg.svd(stack.A @ (prior.mapping * d))
-    root = np.ones(d.size)
-    root[: s.size] = np.hypot(s, 1.0)
-    L = (d[:, None] * Vt.T) / root
-    rest = U.T @ (stack.z - stack.A @ prior.theta_base)
-    theta_free = prior.theta + L[:, : s.size] @ (s / root[: s.size] * rest[: s.size])
-    lmi = _LinkMatrices(problem, prior)
-    positive = np.array(positive_parameters(problem.robot), dtype=np.int64)
-    if lmi.smallest(theta_free) >= MARGIN and (theta_free[positive] >= 0.0).all():
+    """Solve the reduced problem over consistent parameters.
+
+    Args:
+        prior: centre, constraints and links.
+        stack: the data.
+        relaxation: towards the prior; by default the weak Euclidean one, which decides only where
+            the data do not.
+    """
+    chosen = relaxation if relaxation is not None else Relaxation()
+    theta_0, D = prior.constraints.free_directions(prior.theta, chosen.factor(prior))
+    theta_free, L = unconstrained(prior, stack, theta_0, D)
+    if not chosen.entropic:
+        return nearest_consistent(prior, theta_free, L)
+    lmi = LinkMatrices(prior)
+    rows = inequalities(prior, theta_free, L)
+    y, word = _entropic(prior, theta_free, L, lmi, rows, chosen.weight)
+    if y is None:
+        return Solution(theta_free, failure=not_found(prior, word))
+    return checked(prior, lmi, theta_free + L @ y, theta_free, 0.0)
+
+
+def nearest_consistent(prior: Prior, theta_free: Array, L: Array) -> Solution:
+    """The consistent theta = theta_free + L y with the smallest |y|.
+
+    Args:
+        prior: constraints and links.
+        theta_free: (p,) that fulfils the equalities.
+        L: (p, k) directions that keep them.
+    """
+    lmi = LinkMatrices(prior)
+    if is_consistent(prior, lmi, theta_free):
         return Solution(theta_free)
-    theta, failure = _solve(theta_free, L, lmi, positive, prior.size)
-    if failure:
-        return Solution(theta_free, failure=failure)
-    # What the solver's tolerance leaves below zero.
-    theta[positive] = np.maximum(theta[positive], 0.0)
-    if lmi.smallest(theta) < 0.5 * MARGIN:
+    y, word = _nearest(lmi, theta_free, L, inequalities(prior, theta_free, L))
+    if y is None:
+        return Solution(theta_free, failure=not_found(prior, word))
+    return checked(prior, lmi, theta_free + L @ y, theta_free, 0.5 * MARGIN)
+
+
+def is_consistent(prior: Prior, lmi: LinkMatrices, theta: Array) -> bool:
+    """Whether theta (p,) fulfils all constraints, with the margin."""
+    return (
+        lmi.smallest(theta) >= MARGIN
+        and bool((theta[prior.positive] >= 0.0).all())
+        and not prior.constraints.broken(theta, prior.size)
+    )
+
+
+def checked(
+    prior: Prior, lmi: LinkMatrices, theta: Array, theta_free: Array, least: float
+) -> Solution:
+    """The solution, unless the solver has left more than its tolerance below the border."""
+    theta = theta.copy()
+    theta[prior.positive] = np.maximum(theta[prior.positive], 0.0)
+    if lmi.smallest(theta) <= least or prior.constraints.broken(theta, prior.size, _BROKEN):
         return Solution(
             theta_free,
             failure="The solver stopped before the links were consistent; the estimate is the "
@@ -66,59 +99,111 @@ def consistent_least_squares(
     return Solution(theta)
 
 
-class _LinkMatrices:
-    """Pseudo-inertias of all links in units of their plausible mass and length."""
-
-    def __init__(self, problem: Regression, prior: Prior) -> None:
-        layout = problem.robot.layout
-        basis = np.stack([pseudo_inertia_from_pi(e) for e in np.eye(10)], axis=-1)
-        self.links = [layout.link(k) for k in range(layout.n_links)]
-        self.maps: list[Array] = []
-        for mass, length in zip(prior.link_mass, prior.link_length, strict=True):
-            unit = 1.0 / np.sqrt(mass) / np.array([length, length, length, 1.0])
-            self.maps.append(basis * unit[:, None, None] * unit[None, :, None])
-
-    def smallest(self, theta: Array) -> float:
-        """Smallest eigenvalue over all links."""
-        return min(
-            float(np.linalg.eigvalsh(P @ theta[link])[0])
-            for P, link in zip(self.maps, self.links, strict=True)
-        )
+def not_found(prior: Prior, word: str) -> str:
+    """What to say when a solver has ended in other words than a solution."""
+    hint = " and what is given as known of the links" if prior.constraints.any else ""
+    return (
+        f"No consistent robot was found ({word}); the estimate is the unconstrained one. Check the "
+        f"units and the joint order of the log with `bodysense doctor`{hint}."
+    )
 
 
-def _solve(
-    theta_free: Array,
-    L: Array,
-    lmi: _LinkMatrices,
-    positive: np.ndarray[tuple[int], np.dtype[np.int64]],
-    size: Array,
-) -> tuple[Array, str]:
-    """Project; returns theta and why it failed, if it did."""
-    import cvxpy as cp  # half a second to import
+def unconstrained(
+    prior: Prior, stack: Stack, theta_0: Array, D: Array, *, surest: float = np.inf
+) -> tuple[Array, Array]:
+    """The minimum (p,) without constraints, and L (p, k) as in the module's equations.
 
-    y = cp.Variable(L.shape[1])
-    constraints = []
+    Args:
+        prior: of the robot.
+        stack: the data.
+        theta_0: (p,) centre.
+        D: (p, k) its factor.
+        surest: what the data count at most in any direction of x, for methods that square L.
+    """
+    U, s, Vt = np.linalg.svd(stack.A @ (prior.mapping @ D))
+    root = np.ones(D.shape[1])
+    root[: s.size] = np.hypot(s, 1.0)
+    L = (D @ Vt.T) / np.minimum(root, surest)
+    rest = U.T @ (stack.z - stack.A @ (prior.mapping @ theta_0))
+    x = Vt[: s.size].T @ (s / root[: s.size] ** 2 * rest[: s.size])
+    return theta_0 + D @ x, L
+
+
+def inequalities(prior: Prior, theta_free: Array, L: Array) -> Rows:
+    """Drives ≥ 0 and what else is known, in units of sizes, as rows over y."""
+    positive, known = prior.positive, prior.constraints
+    unit = prior.size[positive]
+    of_known = np.linalg.norm(known.G * prior.size, axis=1)
+    A = np.vstack([-L[positive] / unit[:, None], known.G @ L / of_known[:, None]])
+    room = (known.g - known.G @ theta_free) / of_known
+    return Rows("at most", A, np.append(theta_free[positive] / unit, room))
+
+
+def _nearest(
+    lmi: LinkMatrices, theta_free: Array, L: Array, rows: Rows
+) -> tuple[Array | None, str]:
+    """The y (k,) nearest to zero under all constraints, and the solver's word."""
+    # In units of how far it is at least: a solver's tolerances are about one.
+    far = [1.0, *(-rows.b / np.maximum(np.linalg.norm(rows.A, axis=1), _SLIGHTEST))]
     for P, link in zip(lmi.maps, lmi.links, strict=True):
-        columns = np.einsum("abk,ky->bay", P, L[link]).reshape(16, -1)
-        matrix = cp.reshape(columns @ y, (4, 4), order="C")  # type: ignore[attr-defined]
-        constraints.append(matrix + P @ theta_free[link] >> MARGIN * np.eye(4))
-    if positive.size:
-        unit = size[positive]
-        constraints.append((L[positive] / unit[:, None]) @ y + theta_free[positive] / unit >= 0.0)
-    cost = cp.sum_squares(y)  # type: ignore[attr-defined]
-    program = cp.Problem(cp.Minimize(cost), constraints)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of inaccuracy: the result is checked by the caller
-            program.solve(solver=cp.CLARABEL)  # type: ignore[no-untyped-call]
-    except cp.error.SolverError as error:
-        return theta_free, (
-            f"The solver failed ({error}); the estimate is the unconstrained one. Check the log "
-            "with `bodysense doctor`."
-        )
-    if y.value is None:
-        return theta_free, (
-            f"No consistent robot was found ({program.status}); the estimate is the unconstrained "
-            "one. Check the units and the joint order of the log with `bodysense doctor`."
-        )
-    return theta_free + L @ y.value, ""
+        values, V = np.linalg.eigh(P @ theta_free[link])
+        slope = np.einsum("a,abk,b->k", V[:, 0], P, V[:, 0]) @ L[link]
+        far.append((MARGIN - values[0]) / max(np.linalg.norm(slope), _SLIGHTEST))
+    unit = float(max(far))
+    n = L.shape[1]
+    parts = [
+        Rows(part.kind, unit * part.A, part.b) for part in _matrices(lmi, theta_free, L, MARGIN)
+    ]
+    parts.append(Rows(rows.kind, unit * rows.A, rows.b))
+    y, word = solve_conic(np.full(n, 2.0), np.zeros(n), parts)
+    return (None if y is None else unit * y), word
+
+
+def _matrices(lmi: LinkMatrices, theta_free: Array, L: Array, margin: float) -> list[Rows]:
+    """Pseudo-inertia of every link ⪰ margin, as rows over y."""
+    return [
+        matrix_rows(np.einsum("abk,ky->aby", P, L[link]), P @ theta_free[link] - margin * np.eye(4))
+        for P, link in zip(lmi.maps, lmi.links, strict=True)
+    ]
+
+
+def inside(prior: Prior, relaxation: Relaxation, stack: Stack) -> Array | None:
+    """Some theta (p,) with room on all sides, near to the data; `None` if there is none."""
+    theta_0, D = prior.constraints.free_directions(prior.theta, relaxation.factor(prior))
+    theta_free, L = unconstrained(prior, stack, theta_0, D)
+    lmi = LinkMatrices(prior)
+    y = _inside(theta_free, L, lmi, inequalities(prior, theta_free, L))
+    return None if y is None else theta_free + L @ y
+
+
+def _entropic(
+    prior: Prior, theta_free: Array, L: Array, lmi: LinkMatrices, rows: Rows, weight: float
+) -> tuple[Array | None, str]:
+    if prior.constraints.any:
+        y = _inside(theta_free, L, lmi, rows)
+        if y is None:
+            return None, "nothing lies inside"
+    else:
+        start = prior.theta.copy()
+        drives = prior.positive
+        start[drives] = np.maximum(start[drives], _INSIDE * prior.size[drives])
+        y = np.asarray(np.linalg.solve(L, start - theta_free), dtype=np.float64)
+    excess = EntropicExcess(prior, lmi, weight)
+    return minimise_entropic(theta_free, L, excess, rows.A, rows.b, y), "too many steps"
+
+
+def _inside(theta_free: Array, L: Array, lmi: LinkMatrices, rows: Rows) -> Array | None:
+    """Some y (k,) with room on all sides: maximise the least room s, up to `_INSIDE`."""
+
+    def wider(part: Rows, by: Array) -> Rows:
+        return Rows(part.kind, np.column_stack([part.A, by]), part.b)
+
+    eye = matrix_rows(np.eye(4)[:, :, None], np.zeros((4, 4))).A[:, 0]
+    parts = [wider(part, -eye) for part in _matrices(lmi, theta_free, L, 0.0)]
+    parts.append(wider(rows, np.ones(rows.b.size)))
+    n = L.shape[1]
+    # In the nearest such place to the data, as far as that does not cost any room.
+    Q, q = np.append(np.full(n, 1e-8), 0.0), np.append(np.zeros(n), -1.0)
+    most = Rows("at most", np.append(np.zeros(n), 1.0)[None], np.array([_INSIDE]))
+    x, _ = solve_conic(Q, q, [*parts, most])
+    return x[:n] if x is not None and x[n] > 0.0 else None

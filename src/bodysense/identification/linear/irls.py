@@ -63,7 +63,7 @@ class IRLS(LinearIdentifier):
             return start
         solution, stack, sigma = start.solution, start.stack, start.sigma
         weights = tuple(block.use for block in problem.blocks())
-        theta_base = problem.base.to_base(solution.theta)
+        theta_base = prior.to_base(solution.theta)
         trace: list[Iteration] = []
         change, factors = np.inf, problem.factors
         for _ in range(self.iterations):
@@ -79,7 +79,7 @@ class IRLS(LinearIdentifier):
             factors = problem.weighted_factors(weights)
             stack = problem.stack(sigma, factors=factors)
             solution = solve(stack)
-            moved = problem.base.to_base(solution.theta) - theta_base
+            moved = prior.to_base(solution.theta) - theta_base
             theta_base = theta_base + moved
             # How far predictions moved, in sigmas: parameters have no common size.
             change = float(np.linalg.norm(stack.A @ moved) / np.sqrt(max(stack.rows, 1)))

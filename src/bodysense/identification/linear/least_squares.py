@@ -84,41 +84,51 @@ class LinearIdentifier(Identifier):
         """Standard deviation of the prior that is used, in parameter sizes; infinite for none."""
         return np.inf
 
+    def prior_factor(self, prior: Prior) -> Array | None:
+        """(b, k) L of the prior N(0, L Lᵀ) that is used where it is not one of parameter sizes."""
+        return None
+
+    def rows(self, problem: Regression) -> Regression:
+        """The rows that the method fits; by default those of the torques."""
+        return problem
+
     @abstractmethod
     def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
-        """Choose weights and solve."""
+        """Choose weights of such rows and solve."""
 
     def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
         """Solve the reduced problem; by default unconstrained least squares."""
         return least_squares(problem, prior, stack)
 
-    def estimate(self, problem: Regression, prior: Prior) -> Weighing:
+    def estimate(self, rows: Regression, prior: Prior) -> Weighing:
         """Weigh and solve, without asking how sure the result is."""
 
         def solve(stack: Stack) -> Solution:
-            solution = self.solve(problem, prior, stack)
+            solution = self.solve(rows, prior, stack)
             return replace(solution, theta=prior.untouched(solution.theta))
 
-        return self.weigh(problem, prior, solve)
+        return self.weigh(rows, prior, solve)
 
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
         """(p,) the estimate alone."""
-        return self.estimate(problem, Prior.of(problem)).solution.theta
+        return self.estimate(self.rows(problem), Prior.of(problem)).solution.theta
 
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
         """Identify; nothing here is random."""
         prior = Prior.of(problem)
-        weighing = self.estimate(problem, prior)
+        rows = self.rows(problem)
+        weighing = self.estimate(rows, prior)
         solution, sigma = weighing.solution, weighing.sigma
-        theta_base = problem.base.to_base(solution.theta)
+        theta_base = prior.to_base(solution.theta)
         uncertainty = base_uncertainty(
-            problem,
+            rows,
             prior,
             theta_base,
             sigma,
             weighing.weights,
             weighing.bread if weighing.bread is not None else weighing.stack,
             spread=self.prior_spread,
+            factor=self.prior_factor(prior),
         )
         spread, resolution, base_resolution = full_uncertainty(prior, uncertainty)
         return Identification(
@@ -147,7 +157,7 @@ def least_squares(problem: Regression, prior: Prior, stack: Stack) -> Solution:
     unseen: tuple[str, ...] = ()
     if not strong.all():
         weight = (Vt[~strong] ** 2).sum(axis=0)
-        unseen = tuple(problem.base.names[k] for k in np.flatnonzero(weight > 0.1))
+        unseen = tuple(prior.base_names[k] for k in np.flatnonzero(weight > 0.1))
     return Solution(prior.complete(prior.theta_base + d * x), unseen)
 
 
@@ -173,14 +183,14 @@ def weighted(
     if few_rows(problem):
         return replace(ordinary(problem, solve), note=_FEW_ROWS)
     first = ordinary(problem, lambda stack: least_squares(problem, prior, stack))
-    theta_base, trace = problem.base.to_base(first.solution.theta), []
+    theta_base, trace = prior.to_base(first.solution.theta), []
     sigma, change = first.sigma, np.inf
     for _ in range(most):
         new = noise_levels(problem, theta_base)
         change = float(np.abs(new / sigma - 1.0).max())
         sigma = new
         stack = problem.stack(sigma)
-        theta_base = problem.base.to_base(least_squares(problem, prior, stack).theta)
+        theta_base = prior.to_base(least_squares(problem, prior, stack).theta)
         trace.append(Iteration(stack.rest, change))
         if change < tolerance:
             break
@@ -207,7 +217,7 @@ def noise_levels(problem: Regression, theta_base: Array) -> Array:
 
 def rounding_levels(problem: Regression) -> Array:
     """(n,) residuals that are rounding: noise-free data must not divide by zero."""
-    return np.maximum(1e-11 * problem.torque_size, 1e-300)
+    return np.maximum(problem.finest * problem.torque_size, 1e-300)
 
 
 def _status(weighing: Weighing) -> Status:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bodysense.identification.doctor.diagnosis import SEVERITIES, Diagnosis, Finding
@@ -18,7 +19,7 @@ class LogFindings:
 
     Attributes:
         source: name of the log.
-        role: ``identification`` or ``validation``.
+        role: what it was for, e.g. ``identification`` or ``validation``.
         state: what was kept of it.
         tally: severity and number of its findings, from bad to harmless.
         findings: the first hundred, errors first.
@@ -34,15 +35,13 @@ class LogFindings:
 
 
 def log_findings(run: IdentificationRun) -> tuple[LogFindings, ...]:
-    """The findings of all logs, in their order."""
-    return tuple(
-        _of(diagnosis, role)
-        for role, diagnoses in (
-            ("identification", run.diagnoses),
-            ("validation", run.validation),
-        )
-        for diagnosis in diagnoses
-    )
+    """The findings of all logs of a run, in their order."""
+    return findings_of({"identification": run.diagnoses, "validation": run.validation})
+
+
+def findings_of(diagnoses: Mapping[str, Sequence[Diagnosis]]) -> tuple[LogFindings, ...]:
+    """The findings of logs, by what they were for."""
+    return tuple(_of(diagnosis, role) for role, logs in diagnoses.items() for diagnosis in logs)
 
 
 def _of(diagnosis: Diagnosis, role: str) -> LogFindings:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.signal import welch
 
+from bodysense.identification.friction_comparison import FrictionChoice
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import Prediction
 from bodysense.report.traces import drawable
@@ -106,12 +107,34 @@ def _facts(run: IdentificationRun) -> list[tuple[str, str]]:
         ),
     ]
     if run.friction is not None:
-        tried = sorted(zip(run.friction.errors, run.friction.tried, strict=True))
+        facts += _friction(run.friction)
+    return facts
+
+
+def _friction(choice: FrictionChoice) -> list[tuple[str, str]]:
+    tried = sorted(choice.trials, key=lambda trial: trial.error)
+    facts = [
+        (
+            "Friction law",
+            f"{choice.name}. Squared error on blocks left out, in units of the noise: "
+            + ", ".join(
+                f"{trial.name} {number(trial.error)} ({trial.coefficients} coefficients)"
+                for trial in tried
+            ),
+        )
+    ]
+    facts += [
+        (f"Fitted {name}", ", ".join(number(x, 3) for x in values))
+        for name, values in choice.shape.items()
+        if len(set(values)) > 1
+    ]
+    if choice.load is not None:
         facts.append(
             (
-                "Friction law",
-                f"{run.friction.law}. Squared error on blocks left out, in units of the noise: "
-                + ", ".join(f"{law} {number(error)}" for error, law in tried),
+                "Friction that grows with the load",
+                f"would bring the error of {choice.law} to {number(choice.load.error)}, with "
+                f"Fl = {', '.join(number(x, 2) for x in choice.load.coefficients)}. No friction "
+                "law of a robot holds it, so that it is not chosen.",
             )
         )
     return facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bodysense.identification.run import IdentificationRun
 from bodysense.report.rendering import ready_for_json
@@ -31,9 +32,16 @@ class ProvenanceSection:
     @classmethod
     def of(cls, run: IdentificationRun, command: str | None) -> ProvenanceSection:
         """The section of a run. Callers may have added to its provenance, or left parts out."""
-        provenance = run.identification.provenance
+        roles = {"log": "logs", "validation log": "validation"}
+        return cls.of_origin(run.identification.provenance, command, roles)
+
+    @classmethod
+    def of_origin(
+        cls, provenance: Mapping[str, Any], command: str | None, roles: Mapping[str, str]
+    ) -> ProvenanceSection:
+        """The section of a provenance, with the keys of its logs by what they were for."""
         inputs = [_input("robot", provenance.get("robot"), ("file", "name"))]
-        for role, key in (("log", "logs"), ("validation log", "validation")):
+        for role, key in roles.items():
             entries = provenance.get(key)
             if isinstance(entries, Sequence) and not isinstance(entries, str):
                 inputs += [_input(role, entry, ("source",)) for entry in entries]

@@ -107,13 +107,19 @@ def _physics(run: IdentificationRun) -> Tile:
     return Tile("Physics", "consistent", remark, "fine")
 
 
+def _method(run: IdentificationRun) -> tuple[str, ...]:
+    found = run.identification
+    reasons = () if run.method_choice is None else run.method_choice.reasons
+    return (f"{found.method}. {found.status.message}", *reasons)
+
+
 def _facts(run: IdentificationRun) -> tuple[tuple[str, tuple[str, ...]], ...]:
     identification, cutoff = run.identification, run.settings.cutoff
     friction = identification.prior.friction.model
     seconds = sum(d.duration for d in run.diagnoses)
     return (
         ("Robot", (identification.prior.summary(),)),
-        ("Method", (f"{identification.method}. {identification.status.message}",)),
+        ("Method", _method(run)),
         ("Friction law", (f"{friction.name} ({', '.join(friction.terms) or 'none'})",)),
         ("Identified from", tuple(d.source for d in run.diagnoses) or (NOTHING,)),
         ("Validated on", tuple(d.source for d in run.validation) or (NOTHING,)),

@@ -1,0 +1,56 @@
+"""Recordings of a real UR10e: excitations, and pairs with and without a load that was weighed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from benchmarks.result import NotMeasuredError
+from bodysense import Robot, load_robot, read_log
+from bodysense.signals.raw_log import RawLog
+
+ROOT = Path(__file__).parent.parent
+LAYOUT = ROOT / "examples" / "layouts" / "ur10e.yaml"
+GAINS = (11.98, 11.976, 9.839, 10.763, 10.764, 10.76)
+"""N·m/A, as the layout has them: those of the controller."""
+
+LOAD = 2.805
+"""kg, weighed."""
+
+PAIRS = {
+    "15harm": ("ur-20_02_19_15harm50sec.csv", "ur-20_02_19_15harm50secLoad.csv"),
+    "01_31": ("ur-20_01_31-unload.csv", "ur-20_01_31-load.csv"),
+}
+"""Recordings without and with the load."""
+
+TRAINING = "ur-20_02_12-50sec_12harm.csv"
+VALIDATION = (
+    "ur-20_02_12-40sec_12harm.csv",
+    "ur-20_02_10-30sec_12harm.csv",
+    "ur-20_02_05-20sec_8harm.csv",
+)
+
+
+def folder() -> Path:
+    """Where the recordings are: beside the project, or in $BODYSENSE_DATA.
+
+    Raises:
+        NotMeasuredError: they are not there.
+    """
+    data = Path(os.environ.get("BODYSENSE_DATA", ROOT.parent / "shared" / "data"))
+    found = data / "ur10e"
+    if not (found / TRAINING).exists():
+        raise NotMeasuredError(
+            f"no recordings of the UR10e in {found}: set BODYSENSE_DATA to the folder that has them"
+        )
+    return found
+
+
+def robot() -> Robot:
+    """The arm, whose friction is not known."""
+    return load_robot(folder() / "ur10e.urdf")
+
+
+def read(name: str) -> RawLog:
+    """One recording."""
+    return read_log(folder() / name, LAYOUT)

@@ -1,0 +1,310 @@
+"""`bodysense excite ROBOT -o FILE`: design a motion that shows a robot's parameters."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shlex
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from bodysense.cli import excite_options as options
+from bodysense.cli.excite_options import Outputs, add_arguments
+from bodysense.errors import MismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bodysense.excitation.design import Design
+    from bodysense.excitation.motion_limits import MotionLimits
+    from bodysense.excitation.poses import PoseDesign
+    from bodysense.excitation.search import Progress
+    from bodysense.robot.collisions import Collisions
+    from bodysense.robot.robot import Robot
+    from bodysense.robot.workspace import WorkspaceMargins
+    from bodysense.spatial.arrays import Array
+
+__all__ = ["add_arguments", "run"]
+
+_EXIT_VIOLATED = 1
+_EXIT_INTERRUPTED = 130
+_MISSING = "is not found"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Design first, then write: a search that finds nothing leaves no file behind."""
+    from bodysense.robot.load import load_robot
+
+    outputs = Outputs.of(args)
+    options.refuse_unused(args)
+    aim = options.criterion(args)  # names that are wrong are told before the robot is loaded
+    robot = load_robot(
+        args.robot,
+        floating_base=False if args.fixed else None,
+        friction=args.friction,
+        actuators=args.actuators,
+        allow_inconsistent=True,
+    )
+    if robot.floating_base:
+        raise MismatchError(
+            f"{robot.name!r} floats, and motions are designed for fixed bases only: "
+            "hold its root link with --fixed."
+        )
+    limits = options.limits(args, robot)
+    try:
+        with _searching(args, aim.name) as progress:
+            collisions = options.collisions(args, robot)
+            workspace = options.workspace(args, robot)
+            if args.poses is not None:
+                return _poses(args, outputs, robot, limits, collisions, workspace)
+            design = _design(args, robot, limits, collisions, workspace, progress)
+    except KeyboardInterrupt:
+        print("bodysense: interrupted before a motion was ready: nothing written", file=sys.stderr)
+        return _EXIT_INTERRUPTED
+    if design.status == "violated":
+        print(f"bodysense: nothing written: {design.advice}", file=sys.stderr)
+        return _EXIT_VIOLATED
+    _write(args, outputs, robot, limits, collisions, design)
+    _tell(args, outputs, robot, collisions, design)
+    return 0
+
+
+def _design(
+    args: argparse.Namespace,
+    robot: Robot,
+    limits: MotionLimits,
+    collisions: Collisions | None,
+    workspace: WorkspaceMargins | None,
+    progress: Callable[[Progress], None],
+) -> Design:
+    import numpy as np
+
+    from bodysense.excitation.design import design_motion
+
+    moving, start = options.joints(args, robot), options.start(args, robot)
+    noise = options.one_a_joint(args.noise_torque, "--noise-torque", robot)
+    return design_motion(
+        robot,
+        family=args.family or "fourier",
+        criterion=options.criterion(args),
+        duration=10.0 if args.duration is None else args.duration,
+        harmonics=args.harmonics,
+        knots=args.knots,
+        limits=limits,
+        collisions=collisions,
+        workspace=workspace,
+        joints=moving,
+        start=start,
+        trajectories=args.trajectories or 1,
+        known=_known(args, robot, limits, moving, start, noise) if args.complement else None,
+        noise=noise,
+        rate=_recording_rate(args),
+        seconds=args.seconds,
+        rng=np.random.default_rng(args.seed),
+        progress=progress,
+    )
+
+
+def _recording_rate(args: argparse.Namespace) -> float:
+    """At which the motion will be recorded [Hz]: that of a table, for it is tracked at it."""
+    return 1000.0 if args.rate is None else float(args.rate)
+
+
+def _known(
+    args: argparse.Namespace,
+    robot: Robot,
+    limits: MotionLimits,
+    joints: tuple[str, ...] | None,
+    start: list[float] | None,
+    noise: list[float] | None,
+) -> Array:
+    """What the recordings tell, in the base parameters that the design will have."""
+    import numpy as np
+
+    from bodysense.cli.excite_complement import information_of
+    from bodysense.excitation.motion_family import motion_family
+    from bodysense.excitation.motion_setup import (
+        moving_base_parameters,
+        moving_joints,
+        with_smooth_friction,
+    )
+    from bodysense.excitation.precision import independent_rate, torque_noise
+    from bodysense.signals.read import read_log
+
+    smooth, _ = with_smooth_friction(robot, None)
+    pose = limits.middle if start is None else np.array(start)
+    base = moving_base_parameters(smooth, moving_joints(robot, joints)[0], pose)
+    family = motion_family(
+        args.family or "fourier",
+        10.0 if args.duration is None else args.duration,
+        args.harmonics,
+        args.knots,
+        _recording_rate(args),
+        anchored=start is not None,
+    )
+    return information_of(
+        smooth,
+        [read_log(path, args.layout) for path in args.complement],
+        base,
+        torque_noise(robot, limits.effort, noise),
+        independent_rate(family.highest_frequency, _recording_rate(args)),
+    )
+
+
+def _poses(
+    args: argparse.Namespace,
+    outputs: Outputs,
+    robot: Robot,
+    limits: MotionLimits,
+    collisions: Collisions | None,
+    workspace: WorkspaceMargins | None,
+) -> int:
+    import numpy as np
+
+    from bodysense.cli.excite_tables import rendered_poses
+    from bodysense.excitation.export import write_poses
+    from bodysense.excitation.poses import design_poses
+
+    found = design_poses(
+        robot,
+        args.poses,
+        criterion=options.criterion(args),
+        limits=limits,
+        collisions=collisions,
+        workspace=workspace,
+        joints=options.joints(args, robot),
+        noise=options.one_a_joint(args.noise_torque, "--noise-torque", robot),
+        rng=np.random.default_rng(args.seed),
+    )
+    write_poses(outputs.motions[0], found.poses, robot.joint_names, sliding=_sliding(robot))
+    if args.json:
+        print(json.dumps(_pose_summary(found, outputs), indent=2, allow_nan=False))
+    else:
+        print(rendered_poses(found, [str(path) for path in outputs.all]), end="")
+    return 0
+
+
+def _write(
+    args: argparse.Namespace,
+    outputs: Outputs,
+    robot: Robot,
+    limits: MotionLimits,
+    collisions: Collisions | None,
+    design: Design,
+) -> None:
+    from bodysense.excitation.export import write_motion
+    from bodysense.report.excitation_page import write_excitation_page
+
+    for path, motion in zip(outputs.motions, design.trajectories, strict=True):
+        write_motion(
+            path, motion, robot.joint_names, options.file_rate(args), sliding=_sliding(robot)
+        )
+    if outputs.report is not None:
+        write_excitation_page(
+            outputs.report,
+            design,
+            robot,
+            limits,
+            collisions=collisions,
+            command=shlex.join(["bodysense", *args.words]),
+            seed=args.seed,
+        )
+
+
+def _sliding(robot: Robot) -> list[str]:
+    kinds = zip(robot.joint_names, robot.joint_types, strict=True)
+    return [joint for joint, kind in kinds if kind == "prismatic"]
+
+
+def _tell(
+    args: argparse.Namespace,
+    outputs: Outputs,
+    robot: Robot,
+    collisions: Collisions | None,
+    design: Design,
+) -> None:
+    from bodysense.cli.excite_tables import rendered, summary
+
+    files = [str(path) for path in outputs.all]
+    notes = _shape_notes(collisions) if collisions is not None else []
+    if args.json:
+        told = summary(design, files, [*notes, *design.notes], seed=args.seed)
+        print(json.dumps(told, indent=2, allow_nan=False))
+    else:
+        print(rendered(robot, design, args.robot, files, notes), end="")
+
+
+def _shape_notes(collisions: Collisions) -> list[str]:
+    """What was decided about shapes; of meshes that are missing the first alone is told in full."""
+    missing = [note for note in collisions.notes if _MISSING in note]
+    rest = [note for note in collisions.notes if _MISSING not in note]
+    if missing:
+        first = missing[0].replace("in package_dirs", "with --package-dirs")
+        first = first.replace(', or take shapes="boxes"', ", or take --collisions boxes")
+        rest.insert(0, first)
+    if len(missing) > 1:
+        rest.insert(1, f"{len(missing) - 1} more of its meshes are not found either")
+    return rest
+
+
+def _pose_summary(found: PoseDesign, outputs: Outputs) -> dict[str, Any]:
+    from bodysense.cli.excite_tables import finite
+
+    return {
+        "robot": found.robot_name,
+        "joints": list(found.joints),
+        "poses": found.poses.tolist(),
+        "criterion": found.criterion,
+        "value": finite(found.value),
+        "random_value": finite(found.start_value),
+        "condition_number": finite(found.condition),
+        "parameters": [
+            {"parameter": name, "sigma": finite(sigma), "plausible_size": size}
+            for name, sigma, size in zip(
+                found.base.names, found.sigma.tolist(), found.sizes.tolist(), strict=True
+            )
+        ],
+        "travel": found.travel,
+        "notes": list(found.notes),
+        "files": [str(path) for path in outputs.all],
+    }
+
+
+@contextmanager
+def _searching(args: argparse.Namespace, criterion: str) -> Iterator[Callable[[Progress], None]]:
+    """A bar with the time and the best so far, on a terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    seconds, console = args.seconds, Console(stderr=True)
+    with Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn(f"of {seconds:g} s  {{task.fields[best]}}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
+        task = bar.add_task("preparing", total=seconds, best="")
+
+        def update(now: Progress) -> None:
+            bar.update(
+                task,
+                completed=min(now.seconds, seconds),
+                description="searching" if now.seconds < seconds else "checking",
+                best=_best(now, criterion),
+            )
+
+        yield update
+
+
+def _best(now: Progress, criterion: str) -> str:
+    if not math.isfinite(now.value):
+        return "no motion yet"
+    # J = cond(W)² + 100 / sigma_min, so that its root bounds the condition number.
+    bound = f", cond(W) below {math.sqrt(now.value):.4g}" if criterion == "condition" else ""
+    return f"{criterion} {now.value:.5g}{bound} (Ctrl-C keeps it)"

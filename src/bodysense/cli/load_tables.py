@@ -1,0 +1,143 @@
+"""What `bodysense identify` prints about a load and about drive gains."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bodysense.cli.tables import Page
+from bodysense.identification.payload.drive_gains import DriveGains
+from bodysense.identification.payload.experiment import LoadExperiment
+from bodysense.identification.payload.payload import Payload
+from bodysense.spatial.arrays import Array
+
+
+def payload_text(payload: Payload, experiment: LoadExperiment) -> str:
+    """A load as text."""
+    page = Page()
+    low, high = payload.mass_interval()
+    page.line(
+        f"{payload.link} holds {payload.mass:.3f} kg (95 %: {low:.3f} to {high:.3f} kg)",
+        style="bold",
+    )
+    _recordings(page, experiment)
+    page.line(
+        f"standard deviation of the mass {payload.sigma_mass:.3f} kg: "
+        f"{payload.sigma_mass_data:.3f} from the recordings, {payload.sigma_mass_gains:.3f} from "
+        "drive gains that may be off by "
+        f"{100.0 * payload.gain_uncertainty:g} %"
+    )
+    page.line(f"mass from each third of the recordings: {_masses(payload.parts)}")
+    table = page.table("In the frame of " + payload.link, "", "x", "y", "z", text=(0,))
+    table.add_row("centre of mass [mm]", *_pairs(1e3 * payload.com, 1e3 * payload.sigma_com, 1))
+    for axis, row, sigma in zip("xyz", payload.inertia, payload.sigma_inertia, strict=True):
+        table.add_row(f"inertia about it, {axis} [g·m²]", *_pairs(1e3 * row, 1e3 * sigma, 1))
+    page.show(table)
+    _losses(page, experiment, payload.losses)
+    _end(page, payload.status.ok, payload.status.message)
+    return page.text()
+
+
+def gains_text(gains: DriveGains, experiment: LoadExperiment, line: str) -> str:
+    """Drive gains as text.
+
+    Args:
+        gains: the gains.
+        experiment: they are from.
+        line: to be pasted into the file that the nominal gains are in.
+    """
+    page = Page()
+    page.line(
+        f"drive gains from a load of {gains.load:g} kg at {gains.link}, which the nominal gains "
+        f"see as {gains.load_before:.3f} kg",
+        style="bold",
+    )
+    _recordings(page, experiment)
+    table = page.table(
+        "Gains with 95 % intervals, and the error of predicted torque on blocks left out [%]",
+        "joint",
+        "nominal",
+        "identified",
+        "95 %",
+        "factor",
+        "error before",
+        "after",
+        text=(0,),
+    )
+    for j, joint in enumerate(gains.joints):
+        reach = 1.96 * gains.sigma_gains[j]
+        table.add_row(
+            joint,
+            f"{gains.nominal[j]:.5g}",
+            f"{gains.gains[j]:.5g}",
+            f"{gains.gains[j] - reach:.4g} to {gains.gains[j] + reach:.4g}",
+            f"{gains.factors[j]:.4f}",
+            f"{100.0 * gains.errors_before[j]:.1f}",
+            f"{100.0 * gains.errors_after[j]:.1f}",
+        )
+    page.show(table)
+    page.line(f"the load on blocks left out, with gains of the others: {_masses(gains.load_after)}")
+    rest = (
+        "; if friction did not grow with the load, they would change by up to "
+        f"{100.0 * gains.model_sensitivity:.1f} %"
+    )
+    lost = bool(gains.losses.any())
+    page.line(f"1 % more load makes every gain 1 % larger{rest if lost else ''}")
+    page.line("")
+    page.line(line, wrap=False)
+    _end(page, gains.status.ok, gains.status.message)
+    return page.text()
+
+
+def _recordings(page: Page, experiment: LoadExperiment) -> None:
+    for role, diagnoses in (("loaded", experiment.loaded), ("unloaded", experiment.unloaded)):
+        for diagnosis in diagnoses:
+            page.line(f"{role}: {diagnosis.verdict()}", wrap=False)
+            for finding in (*diagnosis.of("error"), *diagnosis.of("warning")):
+                page.line(f"  {finding}")
+    settings, law = experiment.problem.settings, experiment.robot.friction.model.name
+    page.line(
+        f"cut-off {settings.cutoff or math.nan:.3g} Hz, friction law {law!r}, "
+        f"{sum(f.rows for f in experiment.problem.factors.values())} rows"
+    )
+
+
+def _losses(page: Page, experiment: LoadExperiment, losses: Array) -> None:
+    kept = experiment.problem.n_losses > 0
+    table = page.table(
+        "Friction that grows with the load, and squared error on blocks left out, over the noise's",
+        "joint",
+        "share of the torque [%]",
+        "error without",
+        "with",
+        text=(0,),
+    )
+    for j, joint in enumerate(experiment.robot.joint_names):
+        table.add_row(
+            joint,
+            f"{100.0 * losses[j]:.1f}" if kept else "-",
+            *(f"{error:.2f}" for error in experiment.joint_errors[:, j]),
+        )
+    table.add_row("all", "", *(f"{error:.2f}" for error in experiment.errors))
+    page.show(table)
+    if not kept:
+        page.line("it does not predict blocks left out any better, and was left out")
+
+
+def _end(page: Page, ok: bool, message: str) -> None:
+    page.line("")
+    page.line(
+        f"{'SOLVED' if ok else 'FAILED'}: {message}" if message != "Solved." else "SOLVED",
+        style="bold green" if ok else "bold red",
+    )
+
+
+def _pairs(values: Array, sigma: Array, digits: int) -> list[str]:
+    whole = np.round(values, digits) + 0.0  # no minus before zero
+    return [f"{v:.{digits}f} ± {s:.{digits}f}" for v, s in zip(whole, sigma, strict=True)]
+
+
+def _masses(masses: Array) -> str:
+    known = [f"{m:.3f}" if math.isfinite(m) else "-" for m in masses]
+    return f"{', '.join(known)} kg"

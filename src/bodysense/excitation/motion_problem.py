@@ -1,0 +1,341 @@
+"""The optimisation problem behind a designed motion: criterion, limits, and their derivatives.
+
+    minimise  f(WᵀW)  over x,     q = anchor + Phi x,
+
+within the limits. Those of position, velocity and acceleration are linear in x; torques, collisions
+and workspace are not. All are kept by a barrier: with slacks s > 0 that are 1 far from a limit,
+
+    F(x) = f(x) + mu b(x),        b(x) = - mean over time of the sum of log s.
+
+Nonlinear ones count from a slack s0 on only, by -log(s/s0) + s/s0 - 1, for far pairs of links would
+cost time and say nothing. The gradient needs one sweep a sample (see `_kernels.adjoint`): with
+Z = df/dW = 2 W G, and torques being products of W as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.excitation.base_regressor import BaseRegressor
+from bodysense.excitation.criterion import Measure
+from bodysense.excitation.motion_family import MotionFamily
+from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.trajectory import Trajectory
+from bodysense.robot.base_parameters import BaseParameters
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+
+_TORQUE_FROM = 0.4  # slack of the squared torque from which on its barrier counts
+_TORQUE_CURVED = 0.15  # slack from which on its curvature is worth its rows
+
+
+class Clearance(Protocol):
+    """What keeps a robot clear of itself or its surroundings: slacks by pose."""
+
+    def slacks(self, q: Array) -> tuple[NDArray[np.intp], Array, Array]:
+        """Samples (k,), slacks (k,) below 1 and their gradients (k, n_joints) of what is near.
+
+        Slack 0 is touching (with the margin), 1 and above is far.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Criterion and barrier at one x, with derivatives.
+
+    Attributes:
+        value: the criterion as reported.
+        smooth: f.
+        barrier: b, infinite outside the limits.
+        gradient: (size,) of f.
+        barrier_gradient: (size,) of b.
+        barrier_curvature: (size, size) of b: exact for linear limits, Gauss-Newton for others.
+    """
+
+    value: float
+    smooth: float
+    barrier: float
+    gradient: Array
+    barrier_gradient: Array
+    barrier_curvature: Array
+
+
+@dataclass(frozen=True, eq=False)
+class MotionProblem:
+    """One problem; x has the shape (trajectories, moving joints, coefficients).
+
+    Attributes:
+        robot: with friction that is smooth in v.
+        moving: (m,) places of the joints that move.
+        base: base parameters of the rows of moving joints.
+        family: of the motions.
+        anchor: (n_joints,) pose that coefficients of zero hold.
+        limits: of all joints.
+        noise: (n_joints,) standard deviations of torques.
+        measure: the criterion.
+        known: (b, b) information that is there already.
+        trajectories: number of motions.
+        row_rate: rows a second that count as independent [Hz].
+        clearances: collisions, workspace.
+    """
+
+    robot: Robot
+    moving: NDArray[np.int64]
+    base: BaseParameters
+    family: MotionFamily
+    anchor: Array
+    limits: MotionLimits
+    noise: Array
+    measure: Measure
+    known: Array
+    trajectories: int
+    row_rate: float
+    clearances: tuple[Clearance, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of x."""
+        return self.trajectories, int(self.moving.size), self.family.size
+
+    @cached_property
+    def times(self) -> Array:
+        """(n_t,) of the samples for criterion, torques and clearances.
+
+        Ten in a period of the highest frequency, 100 to 300 in all: twice the highest frequency
+        would be enough for q; its products in W reach a few times further.
+        """
+        periods = self.family.highest_frequency * self.family.duration
+        n_t = int(np.clip(np.ceil(10.0 * periods), 100, 300))
+        return np.asarray((np.arange(n_t) + 0.5) * (self.family.duration / n_t))
+
+    @cached_property
+    def _basis(self) -> tuple[Array, Array, Array]:
+        return self.family.basis(self.times)
+
+    @cached_property
+    def _limit_basis(self) -> tuple[Array, Array, Array]:
+        """At 24 samples in a period of the highest frequency: 1 % beyond a limit at the worst."""
+        periods = self.family.highest_frequency * self.family.duration
+        n_t = int(max(np.ceil(24.0 * periods), 100))
+        times = np.arange(n_t) * (self.family.duration / n_t)
+        return self.family.basis(np.asarray(times, dtype=np.float64))
+
+    @cached_property
+    def _regressor(self) -> BaseRegressor:
+        return BaseRegressor(self.robot, self.moving, self.base)
+
+    @cached_property
+    def _theta_base(self) -> Array:
+        return self.base.to_base(self.robot.theta)
+
+    # -- motions and information -----------------------------------------------------------
+
+    def motions(self, x: Array) -> tuple[Trajectory, ...]:
+        """The trajectories of x, of all joints."""
+        full = np.zeros((self.robot.n_joints, self.family.size))
+        found = []
+        for coefficients in x:
+            full[self.moving] = coefficients
+            found.append(self.family.trajectory(full, self.anchor))
+        return tuple(found)
+
+    def states(self, x: Array) -> tuple[Array, Array, Array]:
+        """Q, v, a (trajectories * n_t, n_joints) at `times`, one trajectory after another."""
+        n_t, n = self.times.size, self.robot.n_joints
+        parts = []
+        for order, phi in enumerate(self._basis):
+            part = np.zeros((self.trajectories, n_t, n))
+            if order == 0:
+                part += self.anchor
+            part[:, :, self.moving] += (x @ phi.T).transpose(0, 2, 1)
+            parts.append(part.reshape(-1, n))
+        return parts[0], parts[1], parts[2]
+
+    def regressor(self, q: Array, v: Array, a: Array, scale: Array) -> Array:
+        """W (n, m, b) of the moving joints' rows, each times its scale (m,)."""
+        return self._regressor.rows(q, v, a, scale)
+
+    def information(self, trajectories: Sequence[Trajectory], rate: float) -> Array:
+        """M = WᵀW (b, b) of motions at `rate`, counted at `row_rate`, and of what is known."""
+        M = np.array(self.known)
+        scale = np.sqrt(self.row_rate / rate) / self.noise[self.moving]
+        for trajectory in trajectories:
+            _, q, v, a = trajectory.sample(rate)
+            rows = self.regressor(q, v, a, scale).reshape(-1, self.base.size)
+            M += rows.T @ rows
+        return M
+
+    # -- the linear limits -----------------------------------------------------------------
+
+    def _linear(self, x: Array, *, steps: bool = False) -> list[tuple[Array, Array, Array]]:
+        """For position, velocity, acceleration: y (P, n_t) from the middle, room to it, and Phi.
+
+        P counts joints of all trajectories; with `steps`, y are changes along a direction x.
+        """
+        flat = x.reshape(-1, self.family.size)
+        limits, moving = self.limits, self.moving
+        half = 0.5 * (limits.upper - limits.lower)[moving]
+        middle = limits.middle[moving] - self.anchor[moving]
+        halves = (half, limits.velocity[moving], limits.acceleration[moving])
+        middles = (0.0 * middle if steps else middle, 0.0 * middle, 0.0 * middle)
+        return [
+            (
+                flat @ phi.T - np.tile(centre, self.trajectories)[:, np.newaxis],
+                np.tile(room, self.trajectories)[:, np.newaxis],
+                phi,
+            )
+            for phi, room, centre in zip(self._limit_basis, halves, middles, strict=True)
+        ]
+
+    def linear_use(self, x: Array) -> Array:
+        """(trajectories * m,) use of the tightest linear limit, 1 at the limit."""
+        uses = [np.abs(y / room).max(axis=1) for y, room, _ in self._linear(x)]
+        return np.asarray(np.max(uses, axis=0))
+
+    def longest_step(self, x: Array, d: Array) -> float:
+        """The largest step along d that keeps the linear limits."""
+        longest = np.inf
+        for (y, room, _), (dy, _, _) in zip(
+            self._linear(x), self._linear(d, steps=True), strict=True
+        ):
+            ahead = np.where(dy > 0.0, room - y, room + y)
+            with np.errstate(divide="ignore"):
+                longest = min(longest, float((ahead / np.abs(dy)).min()))
+        return longest
+
+    def _linear_barrier(self, x: Array) -> tuple[float, Array, Array]:
+        """Value, gradient (size,) and blocks (P, K, K) of the curvature."""
+        value = 0.0
+        gradient = np.zeros((self.trajectories * self.moving.size, self.family.size))
+        blocks = np.zeros((*gradient.shape, self.family.size))
+        for y, room, phi in self._linear(x):
+            up, down = room - y, room + y
+            if not (up.min() > 0.0 and down.min() > 0.0):
+                return np.inf, gradient.ravel(), blocks
+            n_t = phi.shape[0]
+            value -= float(np.log(up * down / room**2).sum()) / n_t
+            up, down = 1.0 / up, 1.0 / down
+            gradient += ((up - down) / n_t) @ phi
+            weight = (up**2 + down**2) / n_t
+            blocks += (phi.T * weight[:, np.newaxis, :]) @ phi
+        return value, gradient.ravel(), blocks
+
+    # -- everything ------------------------------------------------------------------------
+
+    def evaluate(self, x: Array, order: float) -> Evaluation:
+        """Criterion of smoothness `order` and barrier with their derivatives."""
+        size = x.size
+        barrier, barrier_gradient, blocks = self._linear_barrier(x)
+        outside = Evaluation(
+            np.inf, np.inf, np.inf, np.zeros(size), np.zeros(size), np.zeros((size, size))
+        )
+        if not np.isfinite(barrier):
+            return outside
+        curvature = np.zeros((size, size))
+        K = self.family.size
+        for p, block in enumerate(blocks):
+            curvature[p * K : (p + 1) * K, p * K : (p + 1) * K] = block
+        q, v, a = self.states(x)
+        n_t, b, m = self.times.size, self.base.size, self.moving.size
+        noise = self.noise[self.moving]
+        rows = np.sqrt(self.row_rate * self.family.duration / n_t)
+        W = self.regressor(q, v, a, rows / noise)
+        # torques, and their barrier
+        effort = self.limits.effort[self.moving]
+        tau = (W @ self._theta_base) * (noise / rows)
+        slack = 1.0 - (tau / effort) ** 2
+        if not (slack > 0.0).all():
+            return outside
+        gates = [clearance.slacks(q) for clearance in self.clearances]
+        if any((s <= 0.0).any() for _, s, _ in gates):
+            return outside
+        flat = W.reshape(-1, b)
+        M = self.known + flat.T @ flat
+        value, smooth, G = self.measure.smooth(M, order)
+        Z = (flat @ (2.0 * G)).reshape(W.shape)
+        gradient = self._by_x(*self._regressor.pull(q, v, a, rows / noise, Z)).ravel()
+        near = slack < _TORQUE_FROM
+        if near.any():
+            s = slack[near]
+            barrier += float((-np.log(s / _TORQUE_FROM) + s / _TORQUE_FROM - 1.0).sum()) / n_t
+            by_tau = np.zeros_like(tau)
+            by_tau[near] = (1.0 / _TORQUE_FROM - 1.0 / s) / n_t
+            by_tau *= -2.0 * tau / effort**2
+            Z = by_tau[:, :, np.newaxis] * self._theta_base
+            pulled = self._regressor.pull(q, v, a, np.ones(m), Z)
+            barrier_gradient = barrier_gradient + self._by_x(*pulled).ravel()
+            self._add_torque_curvature(curvature, q, v, a, tau, slack)
+        for sample, s, by_q in gates:
+            barrier += float((-np.log(s) + s - 1.0).sum()) / n_t
+            slope = np.zeros_like(q)
+            np.add.at(slope, sample, ((1.0 - 1.0 / s) / n_t)[:, np.newaxis] * by_q)
+            still = np.zeros_like(q)
+            barrier_gradient = barrier_gradient + self._by_x(slope, still, still).ravel()
+            self._add_rows(curvature, sample, by_q, None, None, 1.0 / (n_t * s**2))
+        return Evaluation(value, smooth, barrier, gradient, barrier_gradient, curvature)
+
+    def feasible(self, x: Array) -> bool:
+        """Whether x keeps all limits at the samples."""
+        if not (self.linear_use(x) < 1.0).all():
+            return False
+        q, v, a = self.states(x)
+        W = self.regressor(q, v, a, np.ones(self.moving.size))
+        if not (np.abs(W @ self._theta_base) < self.limits.effort[self.moving]).all():
+            return False
+        return all((clearance.slacks(q)[1] > 0.0).all() for clearance in self.clearances)
+
+    def _by_x(self, gq: Array, gv: Array, ga: Array) -> Array:
+        """A gradient by x, of its shape, from those by q, v, a (trajectories * n_t, n_joints)."""
+        total = np.zeros(self.shape)
+        for g, phi in zip((gq, gv, ga), self._basis, strict=True):
+            part = g[:, self.moving].reshape(self.trajectories, -1, self.moving.size)
+            total += part.transpose(0, 2, 1) @ phi
+        return total
+
+    def _add_torque_curvature(
+        self, curvature: Array, q: Array, v: Array, a: Array, tau: Array, slack: Array
+    ) -> None:
+        """Add the Gauss-Newton curvature of torques that come close to their limits."""
+        sample, joint = np.nonzero(slack < _TORQUE_CURVED)
+        if not sample.size:
+            return
+        Z = np.zeros((sample.size, self.moving.size, self.base.size))
+        Z[np.arange(sample.size), joint] = self._theta_base
+        ones = np.ones(self.moving.size)
+        gq, gv, ga = self._regressor.pull(q[sample], v[sample], a[sample], ones, Z)
+        effort = self.limits.effort[self.moving][joint]
+        near, load = slack[sample, joint], tau[sample, joint]
+        weight = (2.0 * load / effort**2 / near) ** 2 / self.times.size
+        self._add_rows(curvature, sample, gq, gv, ga, weight)
+
+    def _add_rows(
+        self,
+        curvature: Array,
+        sample: NDArray[np.intp],
+        gq: Array,
+        gv: Array | None,
+        ga: Array | None,
+        weight: Array,
+    ) -> None:
+        """Add sum_k weight_k r_k r_kᵀ of rows r_k = gradient by x, trajectory by trajectory."""
+        n_t = self.times.size
+        block = self.moving.size * self.family.size
+        for k in range(self.trajectories):
+            own = np.flatnonzero(sample // n_t == k)
+            if not own.size:
+                continue
+            at = sample[own] % n_t
+            rows = np.zeros((own.size, self.moving.size, self.family.size))
+            for g, phi in zip((gq, gv, ga), self._basis, strict=True):
+                if g is not None:
+                    rows += g[own][:, self.moving, np.newaxis] * phi[at][:, np.newaxis, :]
+            flat = rows.reshape(own.size, block) * np.sqrt(weight[own])[:, np.newaxis]
+            place = slice(k * block, (k + 1) * block)
+            curvature[place, place] += flat.T @ flat

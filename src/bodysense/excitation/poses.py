@@ -1,0 +1,283 @@
+"""Poses to stand in that show gravity parameters and offsets best.
+
+Standing still, a robot shows first moments, some masses and constant offsets of torque, without
+friction and without derivatives of noisy positions:
+
+    tau = Y(q, 0, 0) theta.
+
+Poses are chosen by exchange from many random ones that are free and can be held (Fedorov's
+algorithm for the determinant: the pose that adds most is put in for the one that gives least),
+then moved to their best by a quasi-Newton search, then put in an order with short ways between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+
+from bodysense.errors import TrajectoryError
+from bodysense.excitation.base_regressor import BaseRegressor
+from bodysense.excitation.criterion import Criterion, Measure, condition_number, criterion_of
+from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.motion_setup import (
+    free_mask,
+    holdable_poses,
+    moving_base_parameters,
+    moving_joints,
+)
+from bodysense.excitation.precision import (
+    base_sizes,
+    plausible_sizes,
+    standard_deviations,
+    torque_noise,
+)
+from bodysense.robot.base_parameters import BaseParameters
+from bodysense.robot.collisions import Collisions
+from bodysense.robot.robot import Robot
+from bodysense.robot.workspace import WorkspaceMargins
+from bodysense.spatial.arrays import Array
+
+_CANDIDATES = 2000
+_ORDER = 20.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PoseDesign:
+    """Poses to stand in, in the order to visit them.
+
+    Attributes:
+        robot_name: whose poses they are.
+        joints: names of the joints that move between poses; all others hold.
+        poses: (n_poses, n_joints).
+        criterion: name of what was minimised.
+        value: its value.
+        condition: cond(W), rows divided by the torque's noise.
+        start_value: the criterion of as many random poses.
+        base: what standing still can show: base parameters of gravity, and offsets.
+        sigma: (b,) predicted standard deviations, one independent row a joint and pose.
+        sizes: (b,) plausible sizes, to hold sigma against.
+        travel: greatest joint motion from pose to pose, summed over the way [rad or m].
+        notes: what was decided, in words.
+    """
+
+    robot_name: str
+    joints: tuple[str, ...]
+    poses: Array
+    criterion: str
+    value: float
+    condition: float
+    start_value: float
+    base: BaseParameters
+    sigma: Array
+    sizes: Array
+    travel: float
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<PoseDesign: {self.summary()}>"
+
+    def summary(self) -> str:
+        """The poses in a line."""
+        return (
+            f"{self.robot_name}: {self.poses.shape[0]} poses of {len(self.joints)} joints, "
+            f"condition number {self.condition:.4g}, {self.criterion} {self.value:.4g} (random "
+            f"poses {self.start_value:.4g}), {self.base.size} base parameters, "
+            f"{self.travel:.3g} rad of travel"
+        )
+
+
+def design_poses(
+    robot: Robot,
+    n_poses: int,
+    *,
+    criterion: str | Criterion = "d-optimal",
+    limits: MotionLimits | None = None,
+    collisions: Collisions | None = None,
+    workspace: WorkspaceMargins | None = None,
+    joints: Sequence[str] | None = None,
+    noise: ArrayLike | None = None,
+    rng: np.random.Generator | None = None,
+) -> PoseDesign:
+    """Find poses that show gravity parameters and offsets best.
+
+    Poses keep the limits of position, can be held within the limits of torque, and are free of
+    collisions; the ways between them are not planned.
+
+    Args:
+        robot: with a fixed base. Offsets count if its friction law has them (``offset``).
+        n_poses: how many; at least base parameters over joints, or they cannot all show.
+        criterion: ``d-optimal``, ``condition``, ``precision``, or one with settings of its own.
+        limits: the robot's own if None.
+        collisions: pairs of bodies to keep apart; not checked if None.
+        workspace: room to stay inside (`Workspace.around`); not checked if None.
+        joints: names of those that move. If None all but the lightest.
+        noise: standard deviation of the torque averaged over a pose, one number or one a joint;
+            by default 1 % of the effort limit.
+        rng: source of the random poses.
+    """
+    moving, notes = moving_joints(robot, joints)
+    limits = MotionLimits.of(robot) if limits is None else limits
+    limits.require_room(robot.joint_names, moving.tolist())
+    rng = np.random.default_rng() if rng is None else rng
+    base = moving_base_parameters(robot, moving, limits.middle, still=True)
+    least = -(-base.size // moving.size)
+    if n_poses < least:
+        raise TrajectoryError(
+            f"{n_poses} poses of {moving.size} joints cannot show {base.size} parameters: ask for "
+            f"at least {least}."
+        )
+    sizes = base_sizes(base, plausible_sizes(robot, limits.effort, limits.velocity))
+    candidates = holdable_poses(
+        robot, limits, moving, limits.middle, collisions, workspace, _CANDIDATES, rng
+    )
+    if candidates.shape[0] < n_poses:
+        raise TrajectoryError(
+            f"only {candidates.shape[0]} of {_CANDIDATES} random poses are free, fewer than the "
+            f"{n_poses} asked for: ask for fewer, or widen limits and workspace."
+        )
+    weight = 1.0 / torque_noise(robot, limits.effort, noise)[moving]
+    rows = _Rows(BaseRegressor(robot, moving, base), weight)
+    measure = criterion_of(criterion).measure(base, sizes)
+    chosen = _exchanged(rows.of(candidates), n_poses, measure)
+    poses = candidates[chosen]
+    start = _value(rows.of(candidates[:n_poses]), measure)
+    poses = _polished(rows, poses, limits, measure, collisions, workspace)
+    poses = poses[_short_way(poses[:, moving])]
+    W = rows.of(poses).reshape(-1, base.size)
+    M = W.T @ W
+    return PoseDesign(
+        robot_name=robot.name,
+        joints=tuple(robot.joint_names[j] for j in moving),
+        poses=poses,
+        criterion=criterion_of(criterion).name,
+        value=measure.value(M),
+        condition=condition_number(M),
+        start_value=start,
+        base=base,
+        sigma=standard_deviations(M),
+        sizes=sizes,
+        travel=float(np.abs(np.diff(poses, axis=0)).max(axis=1).sum()),
+        notes=notes,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of the base regressor at standstill, and gradients of functions of them."""
+
+    regressor: BaseRegressor
+    weight: Array
+
+    def of(self, q: Array) -> Array:
+        """(n, m, b) at poses q (n, n_joints)."""
+        still = np.zeros_like(q)
+        return self.regressor.rows(q, still, still, self.weight)
+
+    def pull(self, q: Array, Z: Array) -> Array:
+        """(n, n_joints) gradient by q of f with df/dW = Z (n, m, b)."""
+        still = np.zeros_like(q)
+        return self.regressor.pull(q, still, still, self.weight, Z)[0]
+
+
+def _value(W: Array, measure: Measure) -> float:
+    flat = W.reshape(-1, W.shape[-1])
+    return measure.value(flat.T @ flat)
+
+
+def _exchanged(W: Array, n_poses: int, measure: Measure) -> NDArray[np.intp]:
+    """Choose n_poses of the candidates W (n, m, b) by exchange, to first order by G."""
+    chosen = list(range(n_poses))
+    products = np.einsum("nmi,nmj->nij", W, W)
+    M = products[chosen].sum(axis=0)
+    # A little of all candidates keeps a start of too few poses from being singular.
+    spread = 1e-6 * products.mean(axis=0)
+    value = measure.smooth(M + spread, _ORDER)[1]
+    for _ in range(20 * n_poses):
+        G = measure.smooth(M + spread, _ORDER)[2]
+        gains = np.einsum("nij,ij->n", products, G)  # change of f when a pose is put in
+        best = None
+        for new in np.argsort(gains)[:5]:
+            for k in np.argsort([-gains[old] for old in chosen])[:5]:
+                trial = M + products[new] - products[chosen[k]]
+                changed = measure.smooth(trial + spread, _ORDER)[1]
+                if changed < value - 1e-9 * abs(value) and (best is None or changed < best[0]):
+                    best = (changed, int(k), int(new), trial)
+        if best is None:
+            break
+        value, k, new, M = best
+        chosen[k] = new
+    return np.array(chosen, dtype=np.intp)
+
+
+def _polished(
+    rows: _Rows,
+    poses: Array,
+    limits: MotionLimits,
+    measure: Measure,
+    collisions: Collisions | None,
+    workspace: WorkspaceMargins | None,
+) -> Array:
+    """Move the poses to the nearest minimum; those that are not free there stay as they were."""
+    robot, moving = rows.regressor.robot, rows.regressor.moving
+    b = rows.regressor.base.size
+    shape = (poses.shape[0], moving.size)
+
+    def at(x: Array) -> Array:
+        q = poses.copy()
+        q[:, moving] = x.reshape(shape)
+        return q
+
+    def f(x: Array) -> tuple[float, Array]:
+        q = at(x)
+        W = rows.of(q)
+        flat = W.reshape(-1, b)
+        _, smooth, G = measure.smooth(flat.T @ flat, _ORDER)
+        return smooth, rows.pull(q, (flat @ (2.0 * G)).reshape(W.shape))[:, moving].ravel()
+
+    bounds = list(
+        zip(
+            np.tile(limits.lower[moving], shape[0]),
+            np.tile(limits.upper[moving], shape[0]),
+            strict=True,
+        )
+    )
+    found = minimize(f, poses[:, moving].ravel(), jac=True, method="L-BFGS-B", bounds=bounds)
+    moved = at(np.clip(found.x, [low for low, _ in bounds], [high for _, high in bounds]))
+    free = free_mask(robot, limits, moving, moved, collisions, workspace)
+    mixed = np.where(free[:, np.newaxis], moved, poses)
+    # Where some had to stay, the mixture need not be better than what it came from.
+    better = _value(rows.of(mixed), measure) <= _value(rows.of(poses), measure)
+    return np.asarray(mixed if better else poses)
+
+
+def _short_way(q: Array) -> NDArray[np.intp]:
+    """An order of poses q (n, m) with a short way: nearest neighbour, then turning pieces round.
+
+    The way from pose to pose takes as long as its joint that moves farthest.
+    """
+    n = q.shape[0]
+    away = np.abs(q[:, np.newaxis] - q[np.newaxis]).max(axis=2)
+    order, left = [0], set(range(1, n))
+    while left:
+        nearest = min(left, key=lambda k: (away[order[-1], k], k))
+        order.append(nearest)
+        left.remove(nearest)
+    improved = n > 2
+    while improved:  # 2-opt on an open way
+        improved = False
+        for i in range(n - 1):
+            for j in range(i + 1, n):
+                before = (away[order[i - 1], order[i]] if i > 0 else 0.0) + (
+                    away[order[j], order[j + 1]] if j + 1 < n else 0.0
+                )
+                after = (away[order[i - 1], order[j]] if i > 0 else 0.0) + (
+                    away[order[i], order[j + 1]] if j + 1 < n else 0.0
+                )
+                if after < before - 1e-12:
+                    order[i : j + 1] = order[i : j + 1][::-1]
+                    improved = True
+    return np.array(order, dtype=np.intp)

@@ -1,0 +1,111 @@
+"""How precisely parameters come out of a motion: noise, plausible sizes, standard deviations.
+
+With rows divided by the standard deviation of the torque's noise, the covariance of the estimate
+by weighted least squares is
+
+    Sigma = (WᵀW)⁻¹.
+
+Noise of a filtered recording is correlated from sample to sample, so that a higher rate adds
+little: rows are counted at `independent_rate`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import TrajectoryError
+from bodysense.robot.base_parameters import BaseParameters
+from bodysense.robot.dynamics import inverse_dynamics, mass_matrix
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array, one_each
+
+_SHARE = 0.01
+_FRICTION_SHARE = 0.05
+_ROWS_A_PERIOD = 2.5
+
+
+def independent_rate(highest_frequency: float, rate: float) -> float:
+    """Rows a second that count as independent [Hz]: 2.5 times the highest frequency.
+
+    That is what is left of a recording after a filter that lets the motion pass; never more than
+    the rate of the recording.
+    """
+    return min(rate, _ROWS_A_PERIOD * highest_frequency)
+
+
+def torque_scale(robot: Robot, effort: Array) -> Array:
+    """(n_joints,) size of the torques: the effort limit, or where there is none that of gravity.
+
+    Gravity's is its greatest torque over random poses; joints that gravity does not load take the
+    robot's greatest one, robots without any load 1 N·m.
+    """
+    rng = np.random.default_rng(0)
+    q = rng.uniform(-np.pi, np.pi, (100, robot.n_joints))
+    still = np.zeros_like(q)
+    gravity = np.abs(inverse_dynamics(robot, q, still, still)).max(axis=0)
+    most = gravity.max(initial=0.0)
+    gravity = np.where(gravity > 0.01 * most, gravity, most if most > 0.0 else 1.0)
+    return np.asarray(np.where(np.isfinite(effort), effort, gravity))
+
+
+def torque_noise(robot: Robot, effort: Array, noise: ArrayLike | None) -> Array:
+    """(n_joints,) standard deviations of the torque's noise [N·m or N]: 1 % of its size if None."""
+    if noise is None:
+        return _SHARE * torque_scale(robot, effort)
+    sigma = one_each(noise, robot.n_joints, "noise")
+    if not (sigma > 0.0).all():
+        j = int(np.argmin(sigma))
+        raise TrajectoryError(
+            f"noise of joint {robot.joint_names[j]} is {sigma[j]:g}: give its standard deviation, "
+            "a number above zero."
+        )
+    return sigma
+
+
+def plausible_sizes(robot: Robot, effort: Array, velocity: Array) -> Array:
+    """(layout.size,) how large each parameter could plausibly be.
+
+    For a link of mass m with radius r (the greater of the distance of its centre of mass and its
+    radius of gyration): m, m r and m r² for mass, first moments and inertia. For a rotor a tenth
+    of the inertia that its joint moves. For friction 5 % of the torque's size, reached at the
+    greatest speed if it grows with speed.
+    """
+    layout = robot.layout
+    size = np.empty(layout.size)
+    masses = np.array([robot.pi(k)[0] for k in range(layout.n_links)])
+    least = max(1e-3 * masses.sum(), 1e-3)
+    for k in range(layout.n_links):
+        pi = robot.pi(k)
+        m = max(pi[0], least)
+        trace = max(0.5 * (pi[4] + pi[6] + pi[9]), 0.0)
+        r = max(float(np.linalg.norm(pi[1:4])) / m, np.sqrt(trace / m), 0.01)
+        size[layout.link(k)] = m * np.array([1.0, r, r, r, r**2, r**2, r**2, r**2, r**2, r**2])
+    q = np.random.default_rng(0).uniform(-np.pi, np.pi, (20, robot.nq))
+    inertia = np.einsum("tii->i", mass_matrix(robot, q)) / 20.0
+    torque = _FRICTION_SHARE * torque_scale(robot, effort)
+    size[layout.rotor] = np.maximum(0.1 * inertia, 1e-6)
+    for term in layout.friction_terms:
+        size[layout.friction(term)] = torque / velocity if term == "Fv" else torque
+    for place, (term, motor) in zip(
+        range(layout.coupling.start, layout.size), layout.coupled, strict=True
+    ):
+        by = {"Iam": 0.1 * inertia[motor], "Fvm": torque[motor] / velocity[motor]}
+        size[place] = by.get(term, torque[motor])
+    return size
+
+
+def base_sizes(base: BaseParameters, sizes: Array) -> Array:
+    """(b,) plausible sizes of base parameters: those of what is grouped into them, as if random."""
+    return np.asarray(np.sqrt(base.mapping**2 @ sizes**2))
+
+
+def standard_deviations(M: Array) -> Array:
+    """(b,) square roots of the diagonal of M⁻¹; infinite where M does not tell."""
+    scale = np.sqrt(np.maximum(np.diag(M), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
+    silent = values <= 1e-14 * values.max(initial=1.0)
+    inverse = np.where(silent, 0.0, 1.0 / np.where(silent, 1.0, values))
+    sigma = np.sqrt((vectors**2) @ inverse) / scale
+    touched = (vectors[:, silent] ** 2).sum(axis=1) > 1e-6
+    return np.asarray(np.where(touched, np.inf, sigma))

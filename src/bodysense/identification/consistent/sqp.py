@@ -1,0 +1,235 @@
+"""The physically consistent estimate by sequential quadratic programming, thesis eqs (174)-(176).
+
+    minimise |K (theta(ρ) - theta_free)|² (+ λ excess, if entropic)    over factors and drives ρ
+    subject to  diagonals of the factors ≥ ε,  drives ≥ 0,  what else is known of the links,
+
+the problem of `projection` in the coordinates of `SquareRootChart`, in which links exist by
+construction. It has the same minimum. Each step is a quadratic program between bounds, with
+
+    Hessian = Jᵀ ∂²f/∂theta² J + second derivatives of theta(ρ), their positive part,
+
+accepted by the reduction that it brings and predicts, in a trust region that follows from these
+and is annealed by eq (193).
+
+Where a diagonal entry is zero, the derivative by it is zero too: one that has come to the bound of
+eq (194) too early does not come back. So -2 μ Σ log C_kk is added, with a μ that is annealed as
+well. What is known of the links enters as such a logarithm if it is an inequality, as a penalty
+with multipliers (augmented Lagrangian) if it is an equality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bodysense.identification.consistent.box_program import solve_box
+from bodysense.identification.consistent.entropic import EntropicExcess
+from bodysense.identification.consistent.link_matrices import MARGIN, LinkMatrices
+from bodysense.identification.consistent.projection import (
+    checked,
+    inside,
+    is_consistent,
+    not_found,
+    unconstrained,
+)
+from bodysense.identification.consistent.relaxation import Relaxation
+from bodysense.identification.consistent.square_root_chart import (
+    COLUMNS,
+    ROWS,
+    Point,
+    SquareRootChart,
+)
+from bodysense.identification.factors import Stack
+from bodysense.identification.linear.least_squares import Solution
+from bodysense.identification.prior import Prior
+from bodysense.spatial.arrays import Array
+
+LEAST_DIAGONAL = 1e-5
+"""ε of eq (194), in units of plausible mass and length."""
+
+_MOST_STEPS = 150
+_WIDEST = 0.9  # trust region: relative change of a factor
+_ANNEALED = 0.02  # μ of eq (193), by which the trust region shrinks when nothing widens it
+_ACCURACY = 1e-6  # of the cost, in units of its value and the noise
+_FASTER = 0.05  # by which the logarithms' weight falls
+_CLIP = 0.05  # smallest eigenvalue of a start
+_CENTRED = 0.03  # weight of the logarithms at which a point is kept for similar problems
+_SUREST = 1e6  # data that say more, in units of the prior, count as if they said this much
+_STIFFNESS = 1e6  # of penalties, in units of what the data say
+_MISSED = 1e-6  # of equalities, in units of what the data say
+_TOUCH = 1e-6  # curvature added, so that what has no effect has a step: none
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """Where to begin with a similar problem: well inside, for one at the border does not get away.
+
+    Attributes:
+        at: the point.
+        mu: weight of the logarithms that it is the minimum for.
+    """
+
+    at: Point
+    mu: float
+
+
+def square_root_least_squares(
+    prior: Prior,
+    stack: Stack,
+    relaxation: Relaxation | None = None,
+    start: Centred | None = None,
+) -> tuple[Solution, Centred | None]:
+    """Solve the reduced problem over consistent parameters.
+
+    Args:
+        prior: centre, constraints and links.
+        stack: the data.
+        relaxation: towards the prior; by default the weak Euclidean one.
+        start: from a similar problem of the same prior, if there was one.
+
+    Returns:
+        The solution, and where to begin with the next problem.
+    """
+    chosen = relaxation if relaxation is not None else Relaxation()
+    known, lmi = prior.constraints, LinkMatrices(prior)
+    factor = chosen.factor(prior)
+    if not chosen.entropic:
+        theta_0, D = known.free_directions(prior.theta, factor)
+        theta_free, L = unconstrained(prior, stack, theta_0, D)
+        if is_consistent(prior, lmi, theta_free):
+            return Solution(theta_free), start
+    theta_free, L = unconstrained(prior, stack, prior.theta, factor, surest=_SUREST)
+    chart = SquareRootChart(prior, lmi, 0.0 if chosen.entropic else MARGIN, LEAST_DIAGONAL)
+    excess = EntropicExcess(prior, lmi, chosen.weight) if chosen.entropic else None
+    cost = _Cost(prior, chart, theta_free, L, excess)
+    if start is None or known.any:
+        begin = inside(prior, chosen, stack) if known.any else prior.theta
+        if begin is None:
+            failure = not_found(prior, "nothing lies inside")
+            return Solution(theta_free, failure=failure), None
+        at = chart.near(begin, _CLIP)
+        start = Centred(at, max(1.0, 0.1 * cost.value(at) / cost.terms))
+    at, centred, settled = _iterate(cost, start)
+    solution = checked(prior, lmi, at.theta, theta_free, 0.0)
+    if not settled and not solution.failure:
+        failure = (
+            f"The iteration had not settled after {_MOST_STEPS} steps; the estimate is consistent, "
+            "but not the best. Use a method without `sqp` in its name."
+        )
+        solution = replace(solution, failure=failure)
+    return solution, centred
+
+
+class _Cost:
+    """f of a point, with logarithms of weight μ, its slope and its curvature."""
+
+    def __init__(
+        self,
+        prior: Prior,
+        chart: SquareRootChart,
+        theta_free: Array,
+        L: Array,
+        excess: EntropicExcess | None,
+    ) -> None:
+        self.chart, self.excess, known = chart, excess, prior.constraints
+        K = np.linalg.inv(L)
+        E, e = known.balanced(L)
+        self.K = np.vstack([K, np.sqrt(_STIFFNESS) * E])
+        self.target = np.append(K @ theta_free, np.sqrt(_STIFFNESS) * e)
+        self.equal = slice(K.shape[0], self.K.shape[0])
+        self.shift = np.zeros(e.size)
+        unit = np.linalg.norm(known.G * prior.size, axis=1)
+        self.G, self.g = known.G / unit[:, None], known.g / unit
+        self.terms = 4 * chart.n + self.g.size
+        self.mu = 0.0
+
+    def value(self, at: Point) -> float:
+        theta = at.theta
+        slack = self.g - self.G @ theta
+        if (slack <= 0.0).any():
+            return np.inf
+        logs = float(2.0 * np.log(at.diagonal).sum() + np.log(slack).sum())
+        cost = float(np.sum(self.residual(theta) ** 2)) - self.mu * logs
+        return cost + (self.excess.value(theta) if self.excess is not None else 0.0)
+
+    def residual(self, theta: Array) -> Array:
+        r: Array = self.K @ theta - self.target
+        r[self.equal] += self.shift
+        return r
+
+    def missed(self, at: Point) -> float:
+        """By how much equalities are missed, in units of what the data say."""
+        return float(np.abs(self.residual(at.theta)[self.equal] - self.shift).max(initial=0.0))
+
+    def update_multipliers(self, at: Point) -> None:
+        self.shift = self.residual(at.theta)[self.equal]
+
+    def model(self, at: Point) -> tuple[Array, Array]:
+        """Gradient (k,) and Hessian (k, k) by a step."""
+        chart, n, theta = self.chart, self.chart.n, at.theta
+        J = chart.jacobian(at)
+        slack = self.g - self.G @ theta
+        pull = 2.0 * (self.K.T @ self.residual(theta)) + self.G.T @ (self.mu / slack)
+        Q = np.vstack([np.sqrt(2.0) * self.K, self.G * (np.sqrt(self.mu) / slack)[:, None]]) @ J
+        H: Array = Q.T @ Q
+        second = np.zeros((n, 10, 10))
+        if self.excess is not None:
+            more, curvature = self.excess.derivatives(theta)
+            pull = pull + more
+            for k, link in enumerate(chart.lmi.links):
+                block = J[link, 10 * k : 10 * k + 10]
+                second[k] = block.T @ curvature[k] @ block
+        gradient = J.T @ pull
+        gradient[chart.diagonals] -= 2.0 * self.mu
+        values, V = np.linalg.eigh(chart.pulled(at, pull))
+        Z = (V * np.maximum(values, 0.0)[:, None]) @ np.swapaxes(V, 1, 2)
+        second += 2.0 * Z[:, ROWS[:, None], ROWS] * (COLUMNS[:, None] == COLUMNS)
+        second += 2.0 * self.mu * np.diag(1.0 + (ROWS == COLUMNS))
+        for k in range(n):
+            H[10 * k : 10 * k + 10, 10 * k : 10 * k + 10] += second[k]
+        H[np.diag_indices_from(H)] += _TOUCH
+        return gradient, H
+
+
+def _iterate(cost: _Cost, start: Centred) -> tuple[Point, Centred, bool]:
+    """Steps until the reduction that they promise is none, and whether it came to that.
+
+    Also a point on the way for problems that are alike.
+    """
+    chart, at, radius, centred = cost.chart, start.at, _WIDEST, start
+    links = 10 * chart.n
+    guess = np.zeros(links + at.x.size)
+    cost.mu = start.mu
+    for _ in range(_MOST_STEPS):
+        now = cost.value(at)
+        g, H = cost.model(at)
+        lower, upper = np.full(g.size, -radius), np.full(g.size, radius)
+        room = np.minimum(chart.least / at.diagonal - 1.0, 0.0)
+        lower[chart.diagonals] = np.maximum(lower[chart.diagonals], room.ravel())
+        lower[links:] = np.where(chart.positive, -at.x, -np.inf)
+        upper[links:] = np.inf
+        step = solve_box(H, g, lower, upper, guess)
+        # Steps of links are free to change; which drives are at zero seldom does.
+        guess[links:] = np.where(step[links:] <= lower[links:], -1.0, 0.0)
+        promised = -float(g @ step + 0.5 * step @ H @ step)
+        after = chart.stepped(at, step)
+        reached = now - cost.value(after)
+        if reached > 0.05 * promised:
+            at = after
+        share = reached / max(promised, 1e-300)
+        factor = 2.0 if share > 0.5 else 1.0 if share > 0.1 else 0.25
+        radius = min(radius * factor * np.exp(-_ANNEALED), _WIDEST)
+        exact = _ACCURACY * max(1.0, abs(now))
+        if promised <= max(0.02 * cost.mu * cost.terms, 1e-3 * exact):
+            last = cost.mu * cost.terms <= exact
+            if last and cost.missed(at) <= _MISSED:
+                return at, centred, True
+            if cost.mu >= _CENTRED:
+                centred = Centred(at, cost.mu)
+            # Equalities first: with less weight of the logarithms, links would go to the border to
+            # avoid what the multipliers do not yet ask for.
+            if not last and cost.missed(at) <= max(_MISSED, cost.mu):
+                cost.mu *= _FASTER
+            cost.update_multipliers(at)
+    return at, centred, False

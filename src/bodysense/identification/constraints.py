@@ -1,0 +1,112 @@
+"""Linear constraints on all parameters: what is known for certain, as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bodysense.errors import MismatchError
+from bodysense.spatial.arrays import Array, read_only
+
+_SAME = 1e-9
+"""Relative size below which a row repeats others, or contradicts them no more than rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """E theta = e and G theta <= g.
+
+    Attributes:
+        E: (k, p) equalities.
+        e: (k,).
+        G: (m, p) inequalities.
+        g: (m,).
+    """
+
+    E: Array
+    e: Array
+    G: Array
+    g: Array
+
+    @classmethod
+    def of(
+        cls,
+        size: int,
+        equal: Sequence[tuple[Array, float]] = (),
+        at_most: Sequence[tuple[Array, float]] = (),
+    ) -> Constraints:
+        """From rows (p,) and their right-hand sides."""
+
+        def stacked(rows: Sequence[tuple[Array, float]]) -> tuple[Array, Array]:
+            matrix = np.array([row for row, _ in rows]).reshape(len(rows), size)
+            return read_only(matrix), read_only(np.array([value for _, value in rows], float))
+
+        return cls(*stacked(equal), *stacked(at_most))
+
+    def padded(self, extra: int) -> Constraints:
+        """The same over theta with more parameters behind, which they do not touch."""
+        wide = ((0, 0), (0, extra))
+        return Constraints(np.pad(self.E, wide), self.e, np.pad(self.G, wide), self.g)
+
+    def __add__(self, other: Constraints) -> Constraints:
+        """Both."""
+        return Constraints(
+            np.concatenate([self.E, other.E]),
+            np.concatenate([self.e, other.e]),
+            np.concatenate([self.G, other.G]),
+            np.concatenate([self.g, other.g]),
+        )
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any constraint at all."""
+        return bool(self.e.size or self.g.size)
+
+    def broken(self, theta: Array, size: Array, tolerance: float = 0.0) -> bool:
+        """Whether an inequality is broken by theta (p,), in units of parameter sizes (p,)."""
+        if not self.g.size:
+            return False
+        unit = np.linalg.norm(self.G * size, axis=1)
+        return bool((self.G @ theta - self.g > tolerance * unit).any())
+
+    def free_directions(self, centre: Array, factor: Array) -> tuple[Array, Array]:
+        """Centre (p,) and factor (p, k) of theta = centre + factor x under the equalities.
+
+        Of all x with E (centre + factor x) = e, the new centre has the smallest, and the new
+        factor's columns are the directions that are left; |x|² stays the sum of both parts.
+
+        Raises:
+            MismatchError: the equalities contradict each other.
+        """
+        if not self.e.size:
+            return centre, factor
+        A = self.E @ factor
+        unit = np.linalg.norm(A, axis=1)
+        fixed = unit <= _SAME * np.linalg.norm(self.E, axis=1) * np.abs(factor).max()
+        unit = np.where(fixed, 1.0, unit)
+        A, rest = A / unit[:, None], (self.e - self.E @ centre) / unit
+        U, s, Vt = np.linalg.svd(A)
+        rank = int((s > _SAME * max(s.max(initial=0.0), 1e-300)).sum())
+        x = Vt[:rank].T @ (U[:, :rank].T @ rest / s[:rank])
+        left = np.abs(A @ x - rest)
+        if (left > 1e-6 * (1.0 + np.abs(rest))).any():
+            raise MismatchError(
+                "what is known contradicts itself: no parameters fulfil all of the given masses, "
+                "symmetries and equal links at once. Leave one of them out."
+            )
+        return centre + factor @ x, factor @ Vt[rank:].T
+
+    def balanced(self, factor: Array) -> tuple[Array, Array]:
+        """The equalities as rows E (k', p), e (k',) with orthonormal rows of E factor.
+
+        For methods that weigh them: whatever repeats other rows is left out, and each of the others
+        is as stiff as the next where theta = … + factor y.
+        """
+        A = self.E @ factor
+        unit = np.maximum(np.linalg.norm(A, axis=1), 1e-300)
+        U, s, _ = np.linalg.svd(A / unit[:, None], full_matrices=False)
+        rank = int((s > _SAME * s.max(initial=0.0)).sum())
+        back = U[:, :rank].T / s[:rank, None]
+        return back @ (self.E / unit[:, None]), back @ (self.e / unit)

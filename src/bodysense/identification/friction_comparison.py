@@ -1,0 +1,248 @@
+"""Which friction law the data ask for: laws compared on blocks that the fit has not seen.
+
+Every law is fitted without one fold and judged on that fold, in turn. A richer law must bring a
+gain of 1 % over the best simpler one, or it is not worth its coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.identification.friction_fit import fit_stribeck
+from bodysense.identification.linear.wls import WLS
+from bodysense.identification.load_rows import LoadRows
+from bodysense.identification.prior import Prior
+from bodysense.identification.regression import FOLDS, Regression
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+
+WIDTH = 0.02
+"""rad/s: over which friction turns round where nothing is known about it. Measured on a UR10e and
+a TX40: sharper and the noise of the velocity turns it, wider and reversals are no longer fitted."""
+
+STRIBECK_SPEED = 0.1
+"""rad/s: where the Stribeck curve has come down, where nothing is known about it."""
+
+RICHEST = "stribeck-offset"
+"""The law that contains all that are compared; its regressor is all they need."""
+
+LAWS = ("viscous", "coulomb", "offset", "stribeck", RICHEST)
+"""The laws that are compared, simple ones first."""
+
+_DROPPED = {
+    "viscous": ("Fc", "Fs", "Fo"),
+    "coulomb": ("Fs", "Fo"),
+    "offset": ("Fs",),
+    "stribeck": ("Fo",),
+    RICHEST: (),
+}
+_WORTH = 0.01  # relative gain that a richer law must bring
+
+
+@dataclass(frozen=True)
+class FrictionTrial:
+    """One law that was tried.
+
+    Attributes:
+        name: of the law; with ``, fitted`` where its shape was fitted too.
+        error: held-out mean squared error in units of the noise's variance.
+        coefficients: number of friction coefficients of all joints, fitted shapes included.
+    """
+
+    name: str
+    error: float
+    coefficients: int
+
+
+@dataclass(frozen=True)
+class LoadDependence:
+    """What Coulomb friction that grows with the load would add to the chosen law.
+
+    No law of a robot holds it (see `LoadRows`), so that it is told and never chosen.
+
+    Attributes:
+        error: held-out mean squared error of the chosen law with this term.
+        gain: by which share the term lowers the chosen law's error; negative where it harms.
+        coefficients: Fl of each joint: friction per load, without unit.
+    """
+
+    error: float
+    gain: float
+    coefficients: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class FrictionChoice:
+    """Which friction law predicts blocks best that the fit has not seen.
+
+    Attributes:
+        law: the chosen one.
+        trials: all that were tried, simple ones first.
+        load: what a dependence on load would add; `None` where that was not asked.
+        shape: shape parameters of the chosen law by name, one value a joint; empty where they were
+            not fitted.
+    """
+
+    law: str
+    trials: tuple[FrictionTrial, ...]
+    load: LoadDependence | None = None
+    shape: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def tried(self) -> tuple[str, ...]:
+        """Names of the trials."""
+        return tuple(trial.name for trial in self.trials)
+
+    @property
+    def errors(self) -> tuple[float, ...]:
+        """Held-out errors of the trials."""
+        return tuple(trial.error for trial in self.trials)
+
+    @property
+    def name(self) -> str:
+        """The chosen trial's name."""
+        return _fitted_name(self.law) if self.shape else self.law
+
+    def applied_to(self, robot: Robot) -> Robot:
+        """The robot with the chosen law, and with its shape where it was fitted."""
+        shape: dict[str, ArrayLike] = dict(self.shape)
+        return robot.with_friction(self.law, coefficients=None, **shape)
+
+
+def choose_friction(problem: Regression) -> FrictionChoice:
+    """Compare friction laws on held-out blocks; the robot must have the richest one.
+
+    With Fs = Fc the Stribeck curve is Coulomb's, and without Fo there is no offset: simpler laws
+    are linear constraints on the richest one's coefficients. Where a law with a Stribeck curve is
+    chosen, its shape is fitted as well, and taken if that is worth it.
+    """
+    sigma = WLS().estimate(problem, Prior.of(problem)).sigma
+    n = problem.n_joints
+    bases = {law: _constraint(problem, law) for law in LAWS}
+    terms = len(problem.robot.friction.model.terms)
+    trials = [
+        FrictionTrial(
+            law, held_out_error(problem, sigma, bases[law]), n * (terms - len(_DROPPED[law]))
+        )
+        for law in LAWS
+    ]
+    best = trials[0]
+    for trial in trials[1:]:
+        if trial.error < (1.0 - _WORTH) * best.error:
+            best = trial
+    load = _load_dependence(problem, sigma, bases[best.name], best.error)
+    choice = FrictionChoice(best.name, tuple(trials), load)
+    if not best.name.startswith("stribeck"):
+        return choice
+    own = problem
+    if best.name != RICHEST:
+        own = _with_robot(problem, problem.robot.with_friction(best.name))
+    fitted = fit_shape(own, sigma)
+    trial = fitted.trials[-1]
+    worth = trial.error < (1.0 - _WORTH) * best.error
+    return replace(
+        choice, trials=(*choice.trials, trial), shape=fitted.shape if worth else choice.shape
+    )
+
+
+def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice:
+    """Fit the Stribeck shape of the robot's own law, and compare it with the shape it has.
+
+    On each fold the shape that was fitted without that fold is judged. The fitted shape is taken
+    whatever the comparison says: it was asked for.
+
+    Args:
+        problem: of a robot whose law has a Stribeck curve.
+        sigma: (n_logs, n) standard deviations that errors are divided by; by default those of
+            weighted least squares with the robot's own shape.
+    """
+    found = fit_stribeck(problem)
+    if sigma is None:
+        sigma = WLS().estimate(problem, Prior.of(problem)).sigma
+    law, n = problem.robot.friction.model, problem.n_joints
+    fixed = held_out_error(problem, sigma)
+    total = rows = 0.0
+    for fold in range(FOLDS):
+        # From the same start as the whole: one that knows the fold would be half an answer.
+        rest = fit_stribeck(problem.without(fold))
+        squares, count = _fold_squares(_with_robot(problem, rest.robot), sigma, fold)
+        total, rows = total + squares, rows + count
+    linear = n * len(law.terms)
+    trials = (
+        FrictionTrial(law.name, fixed, linear),
+        FrictionTrial(
+            _fitted_name(law.name), total / max(rows, 1.0), linear + n * len(found.fitted)
+        ),
+    )
+    return FrictionChoice(law.name, trials, shape=found.shapes)
+
+
+def held_out_error(problem: Regression, sigma: Array, Z: Array | None = None) -> float:
+    """Mean squared error on folds left out in turn, with the unknowns in the range of Z.
+
+    Args:
+        problem: the regression.
+        sigma: (n_logs, n) standard deviations that rows are divided by.
+        Z: (size, c) basis of what is allowed; everything if not given.
+    """
+    parts = [_fold_squares(problem, sigma, fold, Z) for fold in range(FOLDS)]
+    return sum(squares for squares, _ in parts) / max(sum(count for _, count in parts), 1.0)
+
+
+def _fold_squares(
+    problem: Regression, sigma: Array, fold: int, Z: Array | None = None
+) -> tuple[float, float]:
+    """Squared error of one fold, in units of sigma², of the fit without it, and its rows."""
+    theta = _fit(problem.without(fold), sigma, Z)
+    squares, count = problem.squares(theta, fold)
+    return float((squares / sigma**2).sum()), float(count.sum())
+
+
+def _fit(problem: Regression, sigma: Array, Z: Array | None) -> Array:
+    stack = problem.stack(sigma)
+    basis = np.eye(problem.size) if Z is None else Z
+    theta: Array = basis @ np.linalg.lstsq(stack.A @ basis, stack.z, rcond=1e-9)[0]
+    return theta
+
+
+def _with_robot(problem: Regression, robot: Robot) -> Regression:
+    """The same motions and folds, of a robot with another friction law or shape."""
+    same = robot.layout == problem.robot.layout  # shapes do not change what can be told apart
+    return Regression.of(robot, problem.motions, problem.settings, problem.base if same else None)
+
+
+def _constraint(problem: Regression, law: str) -> Array:
+    """(b, c) basis of the base parameters that a simpler law allows."""
+    names = [problem.base.layout.names[k] for k in problem.base.independent]
+    place = {name: k for k, name in enumerate(names)}
+    Z = np.eye(problem.size)
+    kept = np.ones(problem.size, dtype=bool)
+    for name, k in place.items():
+        term, joint = name[:2], name[2:]
+        if term in _DROPPED[law] and joint.isdigit():
+            kept[k] = False
+            if term == "Fs" and "Fc" not in _DROPPED[law]:
+                Z[k, place["Fc" + joint]] = 1.0
+    return Z[:, kept]
+
+
+def _load_dependence(problem: Regression, sigma: Array, Z: Array, error: float) -> LoadDependence:
+    """Held-out error with a column of the load for every joint, and its coefficients."""
+    n = problem.n_joints
+    # The load hardly depends on which fold is left out: that of the whole fit does for all.
+    rows = LoadRows.with_load_of(problem, _fit(problem, sigma, Z))
+    wide = np.zeros((rows.size, Z.shape[1] + n))
+    wide[: problem.size, : Z.shape[1]] = Z
+    wide[problem.size :, Z.shape[1] :] = np.eye(n)
+    with_load = held_out_error(rows, sigma, wide)
+    Fl = _fit(rows, sigma, wide)[problem.size :]
+    gain = 1.0 - with_load / error if error > 0.0 else 0.0
+    return LoadDependence(with_load, gain, tuple(map(float, Fl)))
+
+
+def _fitted_name(law: str) -> str:
+    return f"{law}, fitted"

@@ -1,0 +1,138 @@
+"""Which method to take: the decisions of thesis figure 43, made by what the recordings show.
+
+    Is the controller known, and what it was told?   then the closed loop could be simulated (IV,
+                                                     DIDIM, output error); otherwise inverse models
+    Is the rate high enough for differences?         below 100 Hz accelerations need care
+    Is the noise of the joints alike?                ordinary or weighted least squares
+    Are there outliers?                              robust weights
+    Does the motion excite all parameters?           otherwise lean on the prior, as strongly as
+                                                     predicts best what the fit has not seen
+
+Links that can exist are always asked for: where the data are good it costs nothing, where they are
+poor it decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bodysense.identification.consistent.pc_irls import ConsistentIRLS
+from bodysense.identification.consistent.pc_ols import ConsistentOLS
+from bodysense.identification.consistent.pc_wls import ConsistentWLS
+from bodysense.identification.identifier import Identifier
+from bodysense.identification.linear.least_squares import few_rows
+from bodysense.identification.linear.wls import WLS
+from bodysense.identification.prior import Prior
+from bodysense.identification.regression import Regression
+from bodysense.spatial.pseudo_inertia import physical_consistency
+
+AUTO = "auto"
+"""By which the command line asks for a choice."""
+
+_LOW_RATE = 100.0  # Hz, below which the thesis advises against plain differences
+_SAMPLES_A_PERIOD = 8.0  # of the cut-off, from which central differences are good to a per cent
+_ALIKE = 1.5  # ratio of noise levels up to which joints count alike
+_FAR = 4.0  # standard deviations; a normal distribution has 6e-5 beyond
+_OUTLIERS = 2e-3  # share beyond, from which robust weights are worth their cost
+_RELIABLE = 3.0  # information in units of the prior's below which a direction is poorly excited
+
+
+@dataclass(frozen=True)
+class MethodChoice:
+    """A method and why it was chosen.
+
+    Attributes:
+        identifier: the method with its settings.
+        reasons: in the order of the decisions, in words.
+    """
+
+    identifier: Identifier
+    reasons: tuple[str, ...]
+
+    def summary(self) -> str:
+        """The choice in a sentence."""
+        return f"{self.identifier.name}: {' '.join(self.reasons)}"
+
+
+def choose_method(problem: Regression, *, reference_known: bool = False) -> MethodChoice:
+    """Choose a method for a problem.
+
+    Args:
+        problem: the recordings, filtered.
+        reference_known: whether the log holds what the controller was told to do.
+    """
+    reasons = [_controller(problem, reference_known), _rate(problem)]
+    prior = Prior.of(problem)
+    first = WLS().estimate(problem, prior)
+    weak = _weak_directions(problem, prior, first.sigma)
+    relaxation, weight = "euclidean", 1.0
+    open_weight: float | None = weight
+    if weak:
+        possible = all(physical_consistency(prior.theta[link]).consistent for link in prior.links)
+        relaxation, open_weight = ("pullback" if possible else "euclidean"), None
+        reasons.append(
+            f"The motion leaves {weak} of {problem.size} directions to the prior: relaxed towards "
+            f"it ({relaxation}), as strongly as predicts blocks best that are left out."
+        )
+    else:
+        reasons.append("The motion excites every direction: the prior is not needed.")
+    settings = {"relaxation": relaxation, "relaxation_weight": open_weight}
+    if few_rows(problem):
+        reasons.append("There are too few rows to tell the noise of the joints apart.")
+        return MethodChoice(ConsistentOLS(**settings), tuple(reasons))  # type: ignore[arg-type]
+    far = _far_share(problem, prior.to_base(first.solution.theta), first.sigma)
+    if far > _OUTLIERS:
+        reasons.append(
+            f"{100.0 * far:.1f} % of the residuals lie beyond {_FAR:g} standard deviations: robust "
+            "weights."
+        )
+        return MethodChoice(ConsistentIRLS(**settings), tuple(reasons))  # type: ignore[arg-type]
+    levels = first.sigma[first.sigma > 0.0]
+    ratio = float(levels.max() / levels.min())
+    if ratio > _ALIKE:
+        reasons.append(f"The noise of the joints differs by {ratio:.1f} times: weighted rows.")
+        return MethodChoice(ConsistentWLS(**settings), tuple(reasons))  # type: ignore[arg-type]
+    reasons.append("The noise of all joints is alike: all rows count alike.")
+    return MethodChoice(ConsistentOLS(**settings), tuple(reasons))  # type: ignore[arg-type]
+
+
+def _controller(problem: Regression, reference_known: bool) -> str:
+    if problem.robot.controller is None or not reference_known:
+        missing = "its controller" if problem.robot.controller is None else "the reference motion"
+        return f"Inverse dynamics, as {missing} is not known and the loop cannot be simulated."
+    return "Inverse dynamics; with controller and reference known, the loop could be simulated too."
+
+
+def _rate(problem: Regression) -> str:
+    rate = min(motion.rate for motion in problem.motions)
+    cutoff = problem.settings.cutoff or rate
+    if rate >= _LOW_RATE or rate >= _SAMPLES_A_PERIOD * cutoff:
+        return f"{rate:.4g} Hz are enough for differences below {cutoff:.3g} Hz."
+    return (
+        f"At {rate:.4g} Hz differences are unsure up to the cut-off of {cutoff:.3g} Hz: record "
+        "faster, or lower it."
+    )
+
+
+def _weak_directions(
+    problem: Regression, prior: Prior, sigma: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+) -> int:
+    """How many directions the data know less than a few times better than the prior."""
+    stack = problem.stack(sigma)
+    s = np.linalg.svd(stack.A @ prior.base_factor, compute_uv=False)
+    return int((s < _RELIABLE).sum())
+
+
+def _far_share(
+    problem: Regression,
+    theta_base: np.ndarray[tuple[int], np.dtype[np.float64]],
+    sigma: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+) -> float:
+    far = rows = 0.0
+    for block in problem.blocks():
+        u = np.abs(block.y - block.Y @ theta_base) / sigma[block.log]
+        far += float((block.use * (u > _FAR)).sum())
+        rows += float(block.use.sum())
+    return far / max(rows, 1.0)

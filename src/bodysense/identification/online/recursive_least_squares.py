@@ -1,0 +1,132 @@
+"""Recursive least squares in square-root information form.
+
+All that the past says about theta_base is a triangle R with a right-hand side z,
+
+    cost(theta_base) = ‖R (theta_base - prior) - z‖² + rest,
+
+and the rows Y, y of one more instant, divided by their noise, are folded in by reflections,
+
+    Q [ √λ R   √λ z ]   [ R'  z' ]
+      [   Y    y - Y prior ] = [ 0   …  ],
+
+with the forgetting λ. Nothing is ever inverted or subtracted, so that R'R stays symmetric and
+positive however many steps there are; the textbook form, which carries the covariance along and
+subtracts from it, loses both (Bierman 1977).
+
+Forgetting all would end in nothing: directions that the motion does not show fade until their
+variance overflows. So the prior is never forgotten. Its rows ‖(theta_base - prior) / (spread ·
+size)‖² are fed back one an instant, in turn, each with the weight √(b (1 - λ)), which makes up for
+what is lost of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from bodysense.errors import ShapeError
+from bodysense.identification._kernels.triangle import fold_in
+from bodysense.identification.online.online_identifier import OnlineIdentifier, Sample
+from bodysense.identification.prior import Prior
+from bodysense.spatial.arrays import Array, read_only
+
+
+@dataclass(frozen=True, eq=False)
+class RecursiveState:
+    """What the samples so far say.
+
+    Attributes:
+        triangle: (b + 1, b + 1) R, z and, in the corner, the root of what is left of the cost.
+        anchor: (b, b + 1) rows of the prior that are fed back, zeros at the right-hand side.
+        prior_base: (b,) base parameters of the prior.
+        steps: number of samples.
+    """
+
+    triangle: Array
+    anchor: Array
+    prior_base: Array
+    steps: int = 0
+
+    @cached_property
+    def theta_base(self) -> Array:
+        """(b,) the estimate."""
+        R, z = self.triangle[:-1, :-1], self.triangle[:-1, -1]
+        return read_only(self.prior_base + solve_triangular(R, z, check_finite=False))
+
+    @cached_property
+    def covariance(self) -> Array:
+        """(b, b) covariance (R'R)⁻¹ of the estimate, if noise is white and as large as told."""
+        root = solve_triangular(
+            self.triangle[:-1, :-1], np.eye(self.prior_base.size), check_finite=False
+        )
+        return read_only(root @ root.T)
+
+
+@dataclass(frozen=True)
+class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
+    """Least squares that is carried on from sample to sample.
+
+    With λ = 1 the estimate is that of ridge regression on all samples so far. With λ < 1 a sample
+    counts λ^k after k more: about 1 / (1 - λ) samples are remembered, and a robot that changes is
+    followed.
+
+    Attributes:
+        forgetting: λ, above 0 and at most 1.
+        spread: standard deviation of the prior in units of the parameters' plausible sizes.
+    """
+
+    forgetting: float = 1.0
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.forgetting <= 1.0:
+            raise ShapeError(
+                f"forgetting is {self.forgetting:g}: give a number above 0 and up to 1, e.g. 0.999 "
+                "to remember some 1000 samples."
+            )
+        if not (np.isfinite(self.spread) and self.spread > 0.0):
+            raise ShapeError(f"spread is {self.spread:g}: give a positive number, e.g. 1.")
+
+    def init(self, prior: Prior) -> RecursiveState:
+        """The prior alone."""
+        L = prior.base_factor * self.spread
+        b = L.shape[0]
+        # The prior's information is (L Lᵀ)⁻¹; its root L⁻¹ is lower, and made upper by reflections.
+        rows = np.zeros((1, b, b + 1))
+        rows[0, :, :b] = solve_triangular(L, np.eye(b), lower=True)
+        triangle = np.zeros((b + 1, b + 1))
+        anchor = np.sqrt(b * (1.0 - self.forgetting)) * rows[0]
+        fold_in(triangle, rows, 1.0, anchor, 0)
+        return RecursiveState(read_only(triangle), read_only(anchor), prior.theta_base)
+
+    def step(self, state: RecursiveState, sample: Sample) -> RecursiveState:
+        """Fold the rows of one sample in."""
+        return self.advance(state, sample.Y[None], sample.y[None], (1.0 / sample.sigma)[None])
+
+    def advance(self, state: RecursiveState, Y: Array, y: Array, weight: Array) -> RecursiveState:
+        """The state after many samples at once, as if by `step` one by one.
+
+        Args:
+            state: before.
+            Y: (n_t, n, b) regressors.
+            y: (n_t, n) torques.
+            weight: (n_t, n) by which rows are multiplied: one over their standard deviation.
+
+        Raises:
+            ShapeError: rows for another number of parameters.
+        """
+        b = state.prior_base.size
+        if Y.ndim != 3 or Y.shape[2] != b or y.shape != Y.shape[:2] or weight.shape != y.shape:
+            raise ShapeError(
+                f"rows {Y.shape} with {y.shape} torques and {weight.shape} weights do not fit "
+                f"{b} base parameters: give Y (n, {b}), y (n,) and sigma (n,) of each sample."
+            )
+        rows = np.empty((*y.shape, b + 1))
+        np.multiply(Y, weight[:, :, None], out=rows[:, :, :b])
+        np.multiply(y - Y @ state.prior_base, weight, out=rows[:, :, b])
+        triangle = state.triangle.copy()
+        fold_in(triangle, rows, np.sqrt(self.forgetting), state.anchor, state.steps)
+        return replace(state, triangle=read_only(triangle), steps=state.steps + y.shape[0])

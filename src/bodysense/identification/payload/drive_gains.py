@@ -1,0 +1,181 @@
+"""`DriveGains`: what the motor currents of a robot mean, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from bodysense.errors import FileReadError
+from bodysense.files import read_result, write_result
+from bodysense.identification.identification import Status
+from bodysense.spatial.arrays import Array, read_only
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DriveGains:
+    """Factors by which the torques of a log have to be multiplied to be right.
+
+    Attributes:
+        joints: names.
+        factors: (n,) true gain over the one that the log's torques were made with; all positive.
+        sigma: (n,) standard deviations of the factors, for the load as given.
+        nominal: (n,) gains that the log's torques were made with; ones where they are not known.
+        load: mass of the load [kg].
+        link: that held it.
+        load_before: its mass as the nominal gains see it [kg].
+        load_after: (3,) its mass on blocks left out, with gains of the other blocks [kg].
+        total_least_squares: (n,) factors without asking for physical links.
+        without_losses: (n,) factors where friction is taken not to grow with the load.
+        errors_before: (n,) held-out relative error of the torque with nominal gains.
+        errors_after: (n,) with these.
+        losses: (n,) friction that grows with load, as a share of the torque; zeros if none.
+        status: how the numerics ended, and what to think of the result.
+        provenance: versions, settings, digests of the inputs.
+    """
+
+    joints: tuple[str, ...]
+    factors: Array
+    sigma: Array
+    nominal: Array
+    load: float
+    link: str
+    load_before: float
+    load_after: Array
+    total_least_squares: Array
+    without_losses: Array
+    errors_before: Array
+    errors_after: Array
+    losses: Array
+    status: Status
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def gains(self) -> Array:
+        """(n,) the gains themselves: those to write into the log's layout."""
+        return read_only(self.nominal * self.factors)
+
+    @cached_property
+    def sigma_gains(self) -> Array:
+        """(n,) their standard deviations."""
+        return read_only(np.abs(self.nominal) * self.sigma)
+
+    def layout_line(self, order: Sequence[str] = ()) -> str:
+        """``gain: […]``, to be pasted into the layout file of the logs.
+
+        Args:
+            order: of the joints in that file; by default the robot's.
+        """
+        known = dict(zip(self.joints, self.gains, strict=True))
+        missing = [joint for joint in self.joints if joint not in order]
+        names = order if order and not missing else self.joints
+        return f"gain: [{', '.join(f'{known.get(name, 1.0):.5g}' for name in names)}]"
+
+    @property
+    def sensitivity(self) -> float:
+        """Relative change of every gain by a relative change of the load: exactly one.
+
+        tau_j = g_j Y_j x with a load of mass m is tau_j = (g_j / c) Y_j (c x) with one of c m.
+        """
+        return 1.0
+
+    @property
+    def model_sensitivity(self) -> float:
+        """Largest relative change of a gain if friction did not grow with the load."""
+        return float(np.abs(self.without_losses / self.factors - 1.0).max())
+
+    def __repr__(self) -> str:
+        return f"<DriveGains: {self.summary()}>"
+
+    def summary(self) -> str:
+        """The gains in a line."""
+        worst = int(np.argmax(self.sigma / self.factors))
+        return (
+            f"gains {', '.join(f'{g:.4g}' for g in self.gains)} from a load of {self.load:g} kg, "
+            f"which the nominal gains see as {self.load_before:.3f} kg; least certain: "
+            f"{self.joints[worst]} ({100.0 * self.sigma[worst] / self.factors[worst]:.1f} %). "
+            f"{self.status.message}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "joints": list(self.joints),
+            "gains": self.gains.tolist(),
+            "gains_sigma": self.sigma_gains.tolist(),
+            "nominal": self.nominal.tolist(),
+            "factors": self.factors.tolist(),
+            "factors_sigma": self.sigma.tolist(),
+            "factors_total_least_squares": self.total_least_squares.tolist(),
+            "factors_without_losses": self.without_losses.tolist(),
+            "load_kg": self.load,
+            "link": self.link,
+            "load_with_nominal_gains_kg": self.load_before,
+            "load_on_blocks_left_out_kg": [
+                float(m) if np.isfinite(m) else None for m in self.load_after
+            ],
+            "held_out_relative_error": {
+                "nominal": self.errors_before.tolist(),
+                "identified": self.errors_after.tolist(),
+            },
+            "losses": self.losses.tolist(),
+            "sensitivity": {
+                "to_the_load": self.sensitivity,
+                "to_losses": self.model_sensitivity,
+                "means": "relative change of a gain by a relative change of the load's mass; and "
+                "the largest relative change if friction did not grow with the load",
+            },
+            "status": {"ok": self.status.ok, "message": self.status.message},
+        }
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write ``drive_gains.npz`` and ``drive_gains.json`` into a folder."""
+        arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
+        about = {**self.to_dict(), "provenance": dict(self.provenance), "summary": self.summary()}
+        write_result(folder, "drive_gains", arrays, about)
+
+    @classmethod
+    def load_from(cls, folder: str | PathLike[str]) -> DriveGains:
+        """Read what `save` wrote.
+
+        Raises:
+            FileReadError: the files are missing or damaged.
+        """
+        keys = ("joints", "load_kg", "link", "status", "provenance")
+        arrays, about = read_result(folder, "drive_gains", _ARRAYS, keys)
+        try:
+            joints = tuple(str(name) for name in about["joints"])
+            if any(arrays[name].shape != (len(joints),) for name in _ARRAYS if name != _AFTER):
+                raise ValueError("shapes")
+            return cls(
+                joints=joints,
+                load=float(about["load_kg"]),
+                link=str(about["link"]),
+                load_before=float(about["load_with_nominal_gains_kg"]),
+                status=Status(bool(about["status"]["ok"]), str(about["status"]["message"])),
+                provenance=dict(about["provenance"]),
+                **{name: read_only(array) for name, array in arrays.items()},
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileReadError(
+                f"drive_gains.json and drive_gains.npz in {folder} are damaged ({error!r}): save "
+                "the result again."
+            ) from error
+
+
+_AFTER = "load_after"
+_ARRAYS = (
+    "factors",
+    "sigma",
+    "nominal",
+    _AFTER,
+    "total_least_squares",
+    "without_losses",
+    "errors_before",
+    "errors_after",
+    "losses",
+)

@@ -1,0 +1,269 @@
+"""Recordings with and without a load, made ready: examined, filtered, with friction that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bodysense.errors import MismatchError, ShapeError
+from bodysense.identification.choices import choose_cutoff
+from bodysense.identification.doctor.diagnosis import Diagnosis
+from bodysense.identification.doctor.usable import usable
+from bodysense.identification.friction_comparison import RICHEST, STRIBECK_SPEED, WIDTH
+from bodysense.identification.linear.wls import WLS
+from bodysense.identification.payload.loaded_regression import LoadedRegression
+from bodysense.identification.preprocessing import Preprocessing, motions, require_fixed
+from bodysense.identification.provenance import robot_origin, versions
+from bodysense.identification.regression import FOLDS
+from bodysense.identification.run import with_law
+from bodysense.robot.base_parameters import base_parameters
+from bodysense.robot.payload import holding_frame
+from bodysense.robot.robot import Robot
+from bodysense.signals.log import Log
+from bodysense.signals.raw_log import RawLog
+from bodysense.spatial.arrays import Array
+from bodysense.spatial.pseudo_inertia import transform_pi
+
+STILL_SPEED = 0.05
+"""rad/s or m/s: rows of slower joints do not count. A joint that stands, or turns round, holds with
+any friction; the load would have to explain it."""
+
+ROBOT_UNCERTAINTY = 0.02
+"""How far the inertial parameters of a robot that is taken to be known are off, where nobody says,
+in units of their plausible sizes."""
+
+_WORTH = 0.01
+"""Relative gain in held-out error that losses must bring to be kept."""
+
+_PASSES = 3
+"""How often losses are taken from the torques of the fit before; the third changes nothing."""
+
+Logs = Log | RawLog | Sequence[Log | RawLog]
+
+
+@dataclass(frozen=True, eq=False)
+class LoadExperiment:
+    """What an identification of a load or of drive gains starts from.
+
+    Attributes:
+        problem: the regression over arm, losses and load.
+        frame: name of the link or frame that holds the load, in which it is described.
+        loaded: diagnoses of the recordings with the load.
+        unloaded: of those without; empty where the robot is taken to be known.
+        arm: how far the arm's inertial parameters may be off, in units of their sizes.
+        x: a first estimate, by weighted least squares.
+        joint_errors: (2, n) held-out mean squared error of each joint without and with losses, in
+            units of the noise.
+        rows: (n,) number of rows behind them.
+        progress: called with each step's name.
+    """
+
+    problem: LoadedRegression
+    frame: str
+    loaded: tuple[Diagnosis, ...]
+    unloaded: tuple[Diagnosis, ...]
+    arm: float
+    x: Array
+    joint_errors: Array
+    rows: Array
+    progress: Callable[[str], None]
+
+    @classmethod
+    def of(
+        cls,
+        problem: LoadedRegression,
+        frame: str,
+        loaded: Sequence[Diagnosis],
+        unloaded: Sequence[Diagnosis],
+        *,
+        robot_uncertainty: float = ROBOT_UNCERTAINTY,
+        progress: Callable[[str], None] = lambda step: None,
+    ) -> LoadExperiment:
+        """Find out whether friction grows with the load; see `prepare` for the arguments."""
+        progress("looking for friction that grows with the load")
+        arm = 1.0 if unloaded else robot_uncertainty
+        problem, x, errors, rows = _with_losses_if_worth(problem, arm)
+        return cls(
+            problem=problem,
+            frame=frame,
+            loaded=tuple(loaded),
+            unloaded=tuple(unloaded),
+            arm=arm,
+            x=x,
+            joint_errors=errors,
+            rows=rows,
+            progress=progress,
+        )
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """Held-out mean squared error of all joints without and with losses."""
+        total = self.joint_errors @ self.rows / max(float(self.rows.sum()), 1.0)
+        return float(total[0]), float(total[1])
+
+    @property
+    def robot(self) -> Robot:
+        """The arm, with the friction law that was fitted."""
+        return self.problem.robot
+
+    def provenance(self) -> dict[str, Any]:
+        """Versions, settings and digests."""
+
+        def origins(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:
+            return [{"source": d.source, "sha256": d.digest} for d in diagnoses]
+
+        settings = self.problem.settings
+        return {
+            "versions": versions(),
+            "robot": robot_origin(self.robot),
+            "loaded": origins(self.loaded),
+            "unloaded": origins(self.unloaded),
+            "cutoff_hz": settings.cutoff,
+            "still_speed": settings.still_speed,
+            "friction": self.robot.friction.model.name,
+            "losses": self.problem.n_losses > 0,
+            "frame": self.frame,
+            "robot_uncertainty": None if self.unloaded else self.arm,
+        }
+
+
+def prepare(
+    robot: Robot,
+    loaded: Logs,
+    unloaded: Logs = (),
+    *,
+    link: str | None = None,
+    preprocessing: Preprocessing | None = None,
+    friction: str = "auto",
+    robot_uncertainty: float = ROBOT_UNCERTAINTY,
+    allow_unusable: bool = False,
+    progress: Callable[[str], None] = lambda step: None,
+) -> LoadExperiment:
+    """Examine, choose, filter, and find out whether friction grows with the load.
+
+    Args:
+        robot: the arm.
+        loaded: recordings with the load.
+        unloaded: recordings without it; none if the robot's parameters are known.
+        link: that holds the load, or a frame fixed to it; by default the last one.
+        preprocessing: how logs are filtered; by default chosen from the data.
+        friction: ``own`` keeps the robot's law, the name of a law takes that one. ``auto`` keeps it
+            too, unless the robot knows nothing of its friction.
+        robot_uncertainty: how far the arm's inertial parameters may be off where there is no
+            recording without the load, in units of their plausible sizes.
+        allow_unusable: go on with logs in which the doctor has found errors.
+        progress: called with each step's name.
+    """
+    require_fixed(robot)
+    frame = holding_frame(robot, link)
+    with_load, without = (
+        [given] if isinstance(given, Log | RawLog) else list(given) for given in (loaded, unloaded)
+    )
+    if any(log is other for log in with_load for other in without):
+        raise MismatchError(
+            "the same recording is given with and without the load: give one of each."
+        )
+    if not with_load:
+        raise MismatchError("there is no recording with the load: give at least one.")
+    if not (np.isfinite(robot_uncertainty) and robot_uncertainty > 0.0):
+        raise ShapeError(
+            f"robot_uncertainty is {robot_uncertainty:g}: give a small positive number, e.g. 0.02."
+        )
+    robot = _with_friction(robot, friction)
+    progress("examining the logs")
+    diagnoses = [usable(robot, log, allow_unusable=allow_unusable) for log in with_load]
+    others = [usable(robot, log, allow_unusable=allow_unusable) for log in without]
+    _require_different(diagnoses, others)
+    base = base_parameters(robot)
+    settings = preprocessing if preprocessing is not None else Preprocessing()
+    if settings.cutoff is None:
+        progress("choosing the cut-off")
+        pieces = [d.segments for d in others or diagnoses]
+        settings = settings.settled(robot, choose_cutoff(robot, pieces, settings, base).cutoff)
+    elif preprocessing is not None:
+        settings = settings.settled(robot, settings.cutoff)
+    if preprocessing is None or preprocessing.still_speed is None:
+        settings = replace(settings, still_speed=STILL_SPEED)
+    moved = motions(robot, [d.segments for d in (*others, *diagnoses)], settings)
+    to_link = np.stack([transform_pi(e, frame.placement.homogeneous) for e in np.eye(10)], axis=1)
+    problem = LoadedRegression.of_logs(
+        robot,
+        moved,
+        settings,
+        loaded=frozenset(range(len(others), len(others) + len(diagnoses))),
+        load_to_link=to_link,
+        link=frame.parentJoint - 1,
+        base=base,
+    )
+    return LoadExperiment.of(
+        problem,
+        frame.name,
+        diagnoses,
+        others,
+        robot_uncertainty=robot_uncertainty,
+        progress=progress,
+    )
+
+
+def _with_friction(robot: Robot, friction: str) -> Robot:
+    if friction == "own":
+        return robot
+    if friction != "auto":
+        return with_law(robot, friction)
+    if robot.theta[robot.layout.rotor.stop :].any() or robot.friction.model.custom:
+        return robot
+    return robot.with_friction(RICHEST, width=WIDTH, vs=STRIBECK_SPEED)
+
+
+def _require_different(loaded: Sequence[Diagnosis], unloaded: Sequence[Diagnosis]) -> None:
+    seen = {d.digest: d.source for d in unloaded if d.digest}
+    for diagnosis in loaded:
+        if diagnosis.digest in seen:
+            raise MismatchError(
+                f"{diagnosis.source} and {seen[diagnosis.digest]} are the same recording: give one "
+                "with the load and one without it."
+            )
+
+
+def _with_losses_if_worth(
+    problem: LoadedRegression, arm: float
+) -> tuple[LoadedRegression, Array, Array, Array]:
+    """The problem, with losses where they predict held-out blocks better; its solution, errors.
+
+    Errors (2, n) without and with losses are in units of the noise, and come with their rows (n,).
+    """
+    x, sigma = _first(problem, arm)
+    wider, x_wide = problem, x
+    for _ in range(_PASSES):
+        wider = wider.with_losses(x_wide)
+        x_wide, sigma = _first(wider, arm)
+    (plain, rows), (better, _) = (_held_out(p, arm, sigma) for p in (problem, wider))
+    errors = np.stack([plain, better]) / np.maximum(rows, 1.0)
+    if better.sum() < (1.0 - _WORTH) * plain.sum():
+        return wider, x_wide, errors, rows
+    return problem, x, errors, rows
+
+
+def _first(problem: LoadedRegression, arm: float) -> tuple[Array, Array]:
+    prior = problem.prior(arm=arm)
+    weighing = WLS().estimate(problem, prior)
+    return prior.to_base(weighing.solution.theta), weighing.sigma
+
+
+def _held_out(problem: LoadedRegression, arm: float, sigma: Array) -> tuple[Array, Array]:
+    """(n,) squared error on folds left out in turn, in units of the noise, and (n,) rows."""
+    prior = problem.prior(arm=arm)
+    unit = prior.constrained_factor(np.diag(prior.size))
+    total, rows = np.zeros((2, problem.n_joints))
+    for fold in range(FOLDS):
+        stack = problem.without(fold).stack(sigma)
+        A = np.vstack([stack.A @ unit, np.eye(unit.shape[1])])
+        rest = np.append(stack.z - stack.A @ prior.theta_base, np.zeros(unit.shape[1]))
+        x = prior.theta_base + unit @ np.linalg.lstsq(A, rest, rcond=None)[0]
+        squares, count = problem.squares(x, fold)
+        total += (squares / sigma**2).sum(axis=0)
+        rows += count.sum(axis=0)
+    return total, rows

@@ -1,0 +1,337 @@
+"""What do the currents mean? Drive gains from recordings with and without a load that was weighed.
+
+    tau_j = g_j Y_j x,        x = (theta_base, losses, pi),        mass of pi given
+
+Nominal torques tau = K i with gains K that may be off are explained by any (g / c, c x); the weight
+of the load is what fixes c (thesis section 5.3.5). Torque prediction does not: wrong gains predict
+the torques that they define as well as right ones. Solved by sequential linearisation, each step
+robustly weighed and over arms and loads that can exist; and once without, as total least squares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import BodysenseError, MismatchError, ShapeError
+from bodysense.identification.consistent.pc_irls import ConsistentIRLS
+from bodysense.identification.consistent.projection import unconstrained
+from bodysense.identification.factors import Factor, Stack
+from bodysense.identification.identification import Status
+from bodysense.identification.linear.irls import IRLS
+from bodysense.identification.linear.least_squares import LinearIdentifier, Solution, Weighing
+from bodysense.identification.payload.drive_gains import DriveGains
+from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
+from bodysense.identification.payload.gain_regression import GainRegression
+from bodysense.identification.payload.loaded_regression import LoadedRegression
+from bodysense.identification.preprocessing import Preprocessing
+from bodysense.identification.prior import Prior
+from bodysense.identification.regression import FOLDS, Regression
+from bodysense.identification.uncertainty import base_uncertainty
+from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.payload import with_payload
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array, as_array, one_each, read_only
+
+_MOST_STEPS = 12
+_SETTLED = 1e-4  # relative change of the gains
+_FREE = 1e3  # spread of the prior where nothing but the data should speak
+_VISIBLE = 1e-4  # of its mass, that the nominal gains must see of a load
+_TOO_HEAVY = 1.5
+"""Times its effort limit that a joint would need at standstill, in the middle of the motion, from
+which a load cannot have been the one that was held."""
+
+
+@dataclass(frozen=True)
+class _TotalLeastSquares(IRLS):
+    """Robust weights, and equalities alone: the load's mass."""
+
+    def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
+        """Without asking for physical links."""
+        start, D = prior.constraints.free_directions(prior.theta, np.diag(_FREE * prior.size))
+        return Solution(unconstrained(prior, stack, start, D)[0])
+
+
+def identify_drive_gains(
+    robot: Robot,
+    loaded: Logs,
+    unloaded: Logs,
+    *,
+    load: float,
+    com: ArrayLike | None = None,
+    link: str | None = None,
+    nominal: ArrayLike = 1.0,
+    preprocessing: Preprocessing | None = None,
+    friction: str = "auto",
+    allow_unusable: bool = False,
+    progress: Callable[[str], None] = lambda step: None,
+) -> DriveGains:
+    """Identify drive gains.
+
+    Args:
+        robot: the arm: geometry, and parameters as far as they are known.
+        loaded: recordings with the load.
+        unloaded: recordings without it.
+        load: mass of the load, as weighed [kg].
+        com: (3,) its centre of mass in the frame that holds it, if known [m].
+        link: that holds it, or a frame fixed to it; by default the last link of a chain.
+        nominal: one number or one a joint: the gains that the logs' torques were made with.
+        preprocessing: how logs are filtered; by default chosen from the data.
+        friction: ``auto``, ``own`` or the name of a law; see `prepare`.
+        allow_unusable: go on with logs in which the doctor has found errors.
+        progress: called with each step's name.
+
+    Raises:
+        MismatchError: a log is missing, the load does not show, or the arm cannot lift it.
+    """
+    _require_load(load, com)
+    require_unloaded(unloaded)
+    experiment = prepare(
+        robot,
+        loaded,
+        unloaded,
+        link=link,
+        preprocessing=preprocessing,
+        friction=friction,
+        allow_unusable=allow_unusable,
+        progress=progress,
+    )
+    return drive_gains_of(experiment, load=load, com=com, nominal=nominal)
+
+
+def drive_gains_of(
+    experiment: LoadExperiment,
+    *,
+    load: float,
+    com: ArrayLike | None = None,
+    nominal: ArrayLike = 1.0,
+) -> DriveGains:
+    """Identify drive gains from an experiment that is made ready; see `identify_drive_gains`."""
+    centre = _require_load(load, com)
+    require_unloaded(experiment.unloaded)
+    problem, progress = experiment.problem, experiment.progress
+    given = one_each(nominal, problem.n_joints, "nominal")
+    _require_liftable(experiment, load, centre)
+    seen = float(experiment.x[problem.load][0])
+    if seen <= _VISIBLE * load:
+        raise MismatchError(
+            f"with the nominal gains the load has {seen:.3g} kg: it does not show in these "
+            "recordings, or was held in the one that is given as unloaded. Swap them, or record "
+            "with more motion of the joints that carry its weight."
+        )
+    known = (load, centre)
+    progress("identifying the gains")
+    fitted = _Gains.start(problem, experiment.x, load).settled(ConsistentIRLS(), known)
+    # From there it is not far to the others, wherever they end.
+    plain = replace(fitted, problem=problem).settled(_TotalLeastSquares(), known)
+    rigid = fitted
+    if problem.n_losses:
+        bare = replace(problem, link_theta=None, _kept=type(problem._kept)())
+        x = np.delete(fitted.x, np.arange(problem.losses.start, problem.losses.stop))
+        rigid = _Gains(bare, fitted.g, x).settled(ConsistentIRLS(), known)
+    progress("checking against the load")
+    n = problem.n_joints
+    return DriveGains(
+        joints=experiment.robot.joint_names,
+        factors=read_only(1.0 / fitted.g),
+        sigma=read_only(fitted.sigma(known) / fitted.g**2),
+        nominal=read_only(given),
+        load=load,
+        link=experiment.frame,
+        load_before=seen,
+        load_after=read_only(_validated(problem, fitted, known)),
+        total_least_squares=read_only(1.0 / plain.g),
+        without_losses=read_only(1.0 / rigid.g),
+        errors_before=read_only(_held_out(problem, None, load)),
+        errors_after=read_only(_held_out(problem, fitted.g, load)),
+        losses=read_only(fitted.x[problem.losses] if problem.n_losses else np.zeros(n)),
+        status=_status(fitted, seen, load),
+        provenance=experiment.provenance(),
+    )
+
+
+def _require_load(load: float, com: ArrayLike | None) -> Array | None:
+    """The centre of mass (3,), if it is known."""
+    if not (np.isfinite(load) and load > 0.0):
+        raise ShapeError(f"the load is {load:g} kg: give its weighed mass, a positive number.")
+    return None if com is None else as_array(com, (3,), "com")
+
+
+def require_unloaded(unloaded: object) -> None:
+    """Raise if there is no recording without the load."""
+    if isinstance(unloaded, tuple | list) and not unloaded:
+        raise MismatchError(
+            "drive gains need a recording without the load as well (--unloaded): from one alone, "
+            "the load cannot be told from the arm."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Gains:
+    """Where the iteration stands: inverse factors g, and all other unknowns x."""
+
+    problem: LoadedRegression
+    g: Array
+    x: Array
+    weighing: Weighing | None = None
+    change: float = np.inf
+
+    @classmethod
+    def start(cls, problem: LoadedRegression, x: Array, load: float) -> _Gains:
+        """One factor for all joints, so that the load has its mass."""
+        scale = x[problem.load][0] / load
+        scaled = x / scale
+        scaled[problem.losses] = x[problem.losses]  # shares of a torque
+        return cls(problem, np.full(problem.n_joints, scale), scaled)
+
+    def settled(self, method: LinearIdentifier, known: tuple[float, Array | None]) -> _Gains:
+        """Linearise and solve until the gains stay."""
+        state = self
+        for _ in range(_MOST_STEPS):
+            state = state._step(method, known)
+            if state.change < _SETTLED or (state.weighing and state.weighing.solution.failure):
+                break
+        return state
+
+    def _step(self, method: LinearIdentifier, known: tuple[float, Array | None]) -> _Gains:
+        problem = self.problem.with_losses(self.x) if self.problem.n_losses else self.problem
+        rows = GainRegression.about(problem, self.g, self.x)
+        prior = rows.gain_prior(*known)
+        weighing = method.estimate(rows, prior)
+        z = prior.to_base(weighing.solution.theta)
+        step = z[rows.steps]
+        g = self.g + step
+        return _Gains(problem, g, z[: rows.load.stop], weighing, float(np.abs(step / self.g).max()))
+
+    def sigma(self, known: tuple[float, Array | None]) -> Array:
+        """(n,) standard deviations of g."""
+        if self.weighing is None:
+            raise BodysenseError("the gains have not been solved for: call settled first.")
+        rows = GainRegression.about(self.problem, self.g, self.x)
+        prior = rows.gain_prior(*known)
+        z = np.append(self.x, np.zeros(rows.n_joints))
+        found = base_uncertainty(
+            rows,
+            prior,
+            z,
+            self.weighing.sigma,
+            self.weighing.weights,
+            self.weighing.bread if self.weighing.bread is not None else self.weighing.stack,
+            spread=1.0,
+            factor=prior.constrained_factor(np.diag(prior.size)),
+        )
+        sigma: Array = np.sqrt(np.diag(found.covariance))[rows.steps]
+        return sigma
+
+
+def _validated(
+    problem: LoadedRegression, fitted: _Gains, known: tuple[float, Array | None]
+) -> Array:
+    """(FOLDS,) the load's mass on the blocks of each fold, with gains of the other ones."""
+    masses = np.full(FOLDS, np.nan)
+    for fold in range(FOLDS):
+        rest = problem.without(fold)
+        mine = {key: f for key, f in problem.factors.items() if key[1] == fold}
+        if sum(f.rows for f in mine.values()) < 2 * problem.size:
+            continue
+        gains = replace(fitted, problem=rest).settled(_TotalLeastSquares(), known)
+        masses[fold] = _solved(problem, _regained(mine, gains.g), None)[problem.load][0]
+    return masses
+
+
+def _held_out(problem: LoadedRegression, g: Array | None, load: float) -> Array:
+    """(n,) relative error of each joint's torque on blocks left out, with other gains or not."""
+    gains = np.ones(problem.n_joints) if g is None else g
+    mass = None if g is None else load
+    errors, signal = np.zeros((2, problem.n_joints))
+    for fold in range(FOLDS):
+        train = {key: f for key, f in problem.factors.items() if key[1] != fold}
+        test = {key: f for key, f in problem.factors.items() if key[1] == fold}
+        x = _solved(problem, _regained(train, gains), mass)
+        for (_, _, joint), factor in _regained(test, gains).items():
+            errors[joint] += factor.squares(x)
+            signal[joint] += float(np.sum(factor.R[:, -1] ** 2))
+    relative: Array = np.sqrt(errors / np.where(signal > 0.0, signal, 1.0))
+    return relative
+
+
+def _regained(
+    factors: dict[tuple[int, int, int], Factor], g: Array
+) -> dict[tuple[int, int, int], Factor]:
+    """The same rows with torques divided by g of their joint."""
+    made = {}
+    for key, factor in factors.items():
+        R = factor.R.copy()
+        R[:, -1] /= g[key[2]]
+        made[key] = replace(factor, R=R)
+    return made
+
+
+def _solved(
+    problem: LoadedRegression, factors: dict[tuple[int, int, int], Factor], mass: float | None
+) -> Array:
+    """(c,) x by least squares with each joint's own noise, the mass given or not."""
+    prior = problem.prior()
+    if mass is not None:
+        row = np.zeros(prior.theta.size)
+        row[prior.links[-1].start] = 1.0
+        fixed = type(prior.constraints).of(row.size, equal=[(row, mass)])
+        prior = replace(prior, constraints=prior.constraints + fixed)
+    start, D = prior.constraints.free_directions(prior.theta, np.diag(prior.size))
+    sigma = np.ones((problem.n_logs, problem.n_joints))
+    x = prior.theta_base
+    for _ in range(4):
+        stack = problem.stack(sigma, factors=factors)
+        x = prior.to_base(unconstrained(prior, stack, start, D)[0])
+        squares, rows = np.zeros((2, *sigma.shape))
+        for (log, _, joint), factor in factors.items():
+            squares[log, joint] += factor.squares(x)
+            rows[log, joint] += factor.rows
+        sigma = np.sqrt(np.maximum(squares, 1e-300) / np.maximum(rows, 1.0))
+    return x
+
+
+def _require_liftable(experiment: LoadExperiment, load: float, com: Array | None) -> None:
+    """Raise if the arm could not have stood in the poses of the recording with this load."""
+    robot = experiment.robot
+    limit = robot.effort_limit
+    if not np.isfinite(limit).any():
+        return
+    held = with_payload(robot, load, link=experiment.frame, com=np.zeros(3) if com is None else com)
+    q = np.concatenate([m.q[::20] for m in experiment.problem.motions])
+    friction = np.zeros_like(q)
+    torque = inverse_dynamics(held, np.ascontiguousarray(q), friction, friction)
+    use = np.median(np.abs(torque) / limit, axis=0)
+    worst = int(np.argmax(use))
+    if use[worst] > _TOO_HEAVY:
+        raise MismatchError(
+            f"a load of {load:g} kg is heavier than the arm could lift: in the poses of the "
+            f"recording {robot.joint_names[worst]} would need {use[worst]:.1f} times its limit of "
+            f"{limit[worst]:g} N·m just to stand. Give the mass in kg (not in grams), and the link "
+            "that holds it."
+        )
+
+
+def _status(state: _Gains, seen: float, load: float) -> Status:
+    weighing = state.weighing
+    if weighing is not None and weighing.solution.failure:
+        return Status(False, weighing.solution.failure)
+    if not (state.g > 0.0).all():
+        return Status(False, "A gain came out negative: is the load in the right recording?")
+    if state.change >= 1e-2:
+        return Status(
+            False,
+            "The gains did not settle: the load shows too little in some joint. Record with more "
+            "motion, or a heavier load.",
+        )
+    off = seen / load
+    if not 0.2 < off < 5.0:
+        return Status(
+            True,
+            f"With the nominal gains the load would have {seen:.3g} kg: they are off by a factor "
+            f"of {1.0 / off:.3g}, or the load's mass is given in another unit.",
+        )
+    return Status(True, "Solved.")

@@ -1,0 +1,205 @@
+"""`Payload`: a body that a robot was found to hold, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from bodysense.errors import FileReadError, ShapeError
+from bodysense.files import read_result, write_result
+from bodysense.identification.identification import Status
+from bodysense.robot.payload import with_payload
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array, read_only
+from bodysense.spatial.pseudo_inertia import Consistency, inertia_at_com, physical_consistency
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Payload:
+    """Mass, centre and inertia of what is held, in the frame that holds it.
+
+    Attributes:
+        link: the link or frame.
+        pi: (10,) inertial parameters about the frame's origin.
+        covariance: (10, 10) of pi from the noise of the recordings, correlated in time.
+        gain_covariance: (10, 10) of pi from drive gains that may be off.
+        gain_uncertainty: how far they may be off, relatively, one standard deviation.
+        parts: (3,) the mass from each third of the recordings alone [kg].
+        losses: (n,) friction that grows with load, as a share of the torque; zeros if none.
+        errors: held-out mean squared error without and with such losses, in units of the noise.
+        status: how the numerics ended, and what to think of the result.
+        provenance: versions, settings, digests of the inputs.
+    """
+
+    link: str
+    pi: Array
+    covariance: Array
+    gain_covariance: Array
+    gain_uncertainty: float
+    parts: Array
+    losses: Array
+    errors: tuple[float, float]
+    status: Status
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def mass(self) -> float:
+        """Mass [kg]."""
+        return float(self.pi[0])
+
+    @cached_property
+    def com(self) -> Array:
+        """(3,) centre of mass in the frame that holds it [m]."""
+        return read_only(self.pi[1:4] / self.pi[0])
+
+    @cached_property
+    def inertia(self) -> Array:
+        """(3, 3) about the centre of mass, in the axes of the frame [kg·m²]."""
+        return read_only(inertia_at_com(self.pi))
+
+    @cached_property
+    def consistency(self) -> Consistency:
+        """Whether such a body can exist."""
+        return physical_consistency(self.pi)
+
+    @cached_property
+    def total_covariance(self) -> Array:
+        """(10, 10) of pi from noise and gains."""
+        return read_only(self.covariance + self.gain_covariance)
+
+    @property
+    def sigma_mass(self) -> float:
+        """Standard deviation of the mass [kg], gains included."""
+        return float(np.sqrt(self.total_covariance[0, 0]))
+
+    @property
+    def sigma_mass_data(self) -> float:
+        """Standard deviation of the mass [kg] from the recordings alone."""
+        return float(np.sqrt(self.covariance[0, 0]))
+
+    @property
+    def sigma_mass_gains(self) -> float:
+        """Standard deviation of the mass [kg] from drive gains that may be off alone."""
+        return float(np.sqrt(self.gain_covariance[0, 0]))
+
+    @cached_property
+    def com_covariance(self) -> Array:
+        """(3, 3) of the centre of mass [m²]."""
+        return _propagated(lambda pi: pi[1:4] / pi[0], self.pi, self.total_covariance)
+
+    @cached_property
+    def sigma_com(self) -> Array:
+        """(3,) standard deviations of the centre of mass [m]."""
+        return read_only(np.sqrt(np.diag(self.com_covariance)))
+
+    @cached_property
+    def sigma_inertia(self) -> Array:
+        """(3, 3) standard deviations of the inertia about the centre of mass [kg·m²]."""
+        wide = _propagated(lambda pi: inertia_at_com(pi).ravel(), self.pi, self.total_covariance)
+        return read_only(np.sqrt(np.diag(wide)).reshape(3, 3))
+
+    def mass_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Ends of the interval that holds the mass so often [kg]; never below zero."""
+        if not 0.0 < level < 1.0:
+            raise ShapeError(f"level is {level:g}: give a share between 0 and 1, e.g. 0.95.")
+        reach = float(ndtri(0.5 + 0.5 * level)) * self.sigma_mass
+        return max(self.mass - reach, 0.0), self.mass + reach
+
+    def held_by(self, robot: Robot) -> Robot:
+        """The robot with this load."""
+        return with_payload(
+            robot, self.mass, link=self.link, com=self.com, inertia=np.array(self.inertia)
+        )
+
+    def __repr__(self) -> str:
+        return f"<Payload: {self.summary()}>"
+
+    def summary(self) -> str:
+        """What is held, in a line."""
+        low, high = self.mass_interval()
+        where = ", ".join(f"{1e3 * x:.0f}" for x in self.com)
+        return (
+            f"{self.link} holds {self.mass:.3f} kg (95 %: {low:.3f} to {high:.3f} kg), centre of "
+            f"mass at ({where}) mm. {self.status.message}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        low, high = self.mass_interval()
+        return {
+            "link": self.link,
+            "mass_kg": self.mass,
+            "mass_interval_95_kg": [low, high],
+            "mass_sigma_kg": self.sigma_mass,
+            "mass_sigma_recordings_kg": self.sigma_mass_data,
+            "mass_sigma_gains_kg": self.sigma_mass_gains,
+            "mass_of_thirds_kg": [float(m) if np.isfinite(m) else None for m in self.parts],
+            "com_m": self.com.tolist(),
+            "com_sigma_m": self.sigma_com.tolist(),
+            "inertia_at_com_kgm2": self.inertia.tolist(),
+            "inertia_sigma_kgm2": self.sigma_inertia.tolist(),
+            "gain_uncertainty": self.gain_uncertainty,
+            "losses": self.losses.tolist(),
+            "held_out_errors": {"without_losses": self.errors[0], "with_losses": self.errors[1]},
+            "consistent": self.consistency.consistent,
+            "status": {"ok": self.status.ok, "message": self.status.message},
+        }
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write ``payload.npz`` and ``payload.json`` into a folder."""
+        arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
+        about = {**self.to_dict(), "provenance": dict(self.provenance), "summary": self.summary()}
+        write_result(folder, "payload", arrays, about)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Payload:
+        """Read what `save` wrote.
+
+        Raises:
+            FileReadError: the files are missing or damaged.
+        """
+        arrays, about = read_result(folder, "payload", _ARRAYS, ("link", "status", "provenance"))
+        try:
+            status = Status(bool(about["status"]["ok"]), str(about["status"]["message"]))
+            shapes = [arrays[name].shape for name in ("pi", "covariance", "gain_covariance")]
+            if shapes != [(10,), (10, 10), (10, 10)] or arrays["errors"].shape != (2,):
+                raise ValueError(f"shapes {shapes}")
+            return cls(
+                link=str(about["link"]),
+                pi=read_only(arrays["pi"]),
+                covariance=read_only(arrays["covariance"]),
+                gain_covariance=read_only(arrays["gain_covariance"]),
+                gain_uncertainty=float(about["gain_uncertainty"]),
+                parts=read_only(arrays["parts"]),
+                losses=read_only(arrays["losses"]),
+                errors=(float(arrays["errors"][0]), float(arrays["errors"][1])),
+                status=status,
+                provenance=dict(about["provenance"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileReadError(
+                f"payload.json and payload.npz in {folder} are damaged ({error!r}): save the "
+                "result again."
+            ) from error
+
+
+_ARRAYS = ("pi", "covariance", "gain_covariance", "parts", "losses", "errors")
+
+
+def _propagated(function: Any, pi: Array, covariance: Array) -> Array:
+    """(k, k) covariance of a smooth function of pi to (k,), by its derivatives."""
+    step = 1e-6 * np.maximum(np.abs(pi), 1e-6 * np.abs(pi).max())
+    J = np.stack(
+        [
+            (function(pi + h * e) - function(pi - h * e)) / (2.0 * h)
+            for h, e in zip(step, np.eye(10), strict=True)
+        ],
+        axis=1,
+    )
+    return read_only(J @ covariance @ J.T)

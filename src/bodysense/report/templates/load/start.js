@@ -1,0 +1,1 @@
+const byId = id => document.getElementById(id);

@@ -1,0 +1,329 @@
+"""`bodysense identify --payload` and `--drive-gains`, as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import bodysense.identification.payload.experiment
+import bodysense.report.payload_page
+from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
+from bodysense.errors import InconsistentInertiaError
+from bodysense.excitation import FourierTrajectory
+from bodysense.identification.payload import output
+from bodysense.identification.payload.drive_gains import DriveGains
+from bodysense.identification.payload.payload import Payload
+from bodysense.robot import load_robot, with_payload
+from bodysense.signals.log import Log
+from bodysense.signals.write import write_log
+from bodysense.simulation import rollout
+
+MASS, COM = 1.5, (0.03, -0.02, 0.1)
+QUICK = ["--cutoff", "15"]
+PAIR = ["--payload", "--unloaded", "empty.csv"]
+GAINS = ["--drive-gains", "--load", "1.5", "--unloaded", "empty.csv"]
+PAYLOAD_FILES = {
+    "config.yaml",
+    "loaded.urdf",
+    "loaded.xml",
+    "payload.json",
+    "payload.npz",
+    "report.html",
+}
+GAIN_FILES = {"config.yaml", "drive_gains.json", "drive_gains.npz", "report.html"}
+
+
+def refuse_constant(name: str) -> None:
+    raise AssertionError(f"{name} is not JSON")
+
+
+@pytest.fixture(scope="module")
+def logs() -> dict[str, Log]:
+    arm = load_robot("rv2sq")
+    made = {}
+    for name, robot in (("empty", arm), ("loaded", with_payload(arm, MASS, com=COM))):
+        rng = np.random.default_rng(len(made))
+        motion = FourierTrajectory.for_robot(robot, duration=8.0, rng=rng)
+        run = rollout(robot, motion, sampling_rate=140.0, torque_noise=0.05, rng=rng)
+        made[name] = run.log()
+    return made
+
+
+@pytest.fixture
+def here(logs, tmp_path, monkeypatch) -> Path:
+    for name, log in logs.items():
+        write_log(tmp_path / f"{name}.csv", log)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def identified(*words: str) -> int:
+    return main(["identify", "rv2sq", "loaded.csv", *QUICK, *words])
+
+
+def error_of(capsys, *words: str) -> str:
+    assert identified(*words) == EXIT_ERROR
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("bodysense: error: ")
+    assert len(err.splitlines()) == 1
+    return err
+
+
+# -- a load -----------------------------------------------------------------------------------
+
+
+def test_a_load_as_usual(here, capsys):
+    assert identified(*PAIR, "-o", "out") == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "link6 holds 1.5" in out
+    assert "loaded: loaded.csv: usable" in out
+    assert "unloaded: empty.csv: usable" in out
+    assert "from drive gains that may" in out
+    assert "centre of mass [mm]" in out
+    assert out.splitlines()[-1] == f"written to out: {', '.join(sorted(PAYLOAD_FILES))}"
+    assert set(os.listdir("out")) == PAYLOAD_FILES
+    found = Payload.load("out")
+    assert found.mass == pytest.approx(MASS, rel=0.02)
+    np.testing.assert_allclose(found.com, COM, atol=0.01)
+    loaded = load_robot("out/loaded.urdf")
+    assert loaded.pi(5)[0] == pytest.approx(load_robot("rv2sq").pi(5)[0] + found.mass)
+    assert Path("out/report.html").read_text(encoding="utf-8").startswith("<!")
+
+
+def test_piped_output_fits_in_100_columns_without_colours(here, capsys):
+    identified(*PAIR)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 100 for line in lines if "usable" not in line)
+    assert not any("\x1b" in line or line != line.rstrip() for line in lines)
+
+
+def test_a_load_as_json(here, capsys):
+    assert identified(*PAIR, "--json", "--gain-uncertainty", "0.05", "-o", "out") == 0
+    table = json.loads(capsys.readouterr().out, parse_constant=refuse_constant)
+    assert table["gain_uncertainty"] == 0.05
+    assert table == Payload.load("out").to_dict()
+
+
+def test_a_known_arm_needs_no_unloaded_recording(here, capsys):
+    assert identified("--payload", "link6", "--robot-uncertainty", "0.05", "--json") == 0
+    table = json.loads(capsys.readouterr().out)
+    assert "--unloaded" in table["status"]["message"]
+    low, high = table["mass_interval_95_kg"]
+    assert low < MASS < high
+
+
+def test_no_load_is_exit_status_1(here, logs, capsys):
+    rng = np.random.default_rng(7)
+    robot = load_robot("rv2sq")
+    motion = FourierTrajectory.for_robot(robot, duration=8.0, rng=rng)
+    log = rollout(robot, motion, sampling_rate=140.0, torque_noise=0.05, rng=rng).log()
+    write_log("loaded.csv", log)
+    assert identified(*PAIR) == 1
+    assert "FAILED: No load is visible" in capsys.readouterr().out
+
+
+def test_a_load_again_from_the_configuration(here, monkeypatch, tmp_path_factory):
+    assert identified(*PAIR, "--gain-uncertainty", "0.01", "-o", "first") == 0
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    config = here / "first" / "config.yaml"
+    assert main(["identify", "--config", str(config), "-o", "second"]) == 0
+    one, two = (yaml.safe_load(p.read_text()) for p in (config, Path("second/config.yaml")))
+    assert one == two
+    assert one["payload"] == ""
+    assert one["unloaded"] == [str(here / "empty.csv")]
+    assert set(one["sha256"]) == {str(here / "empty.csv"), str(here / "loaded.csv")}
+    assert "method" not in one
+    first, second = Payload.load(here / "first"), Payload.load("second")
+    np.testing.assert_array_equal(first.pi, second.pi)
+
+
+def test_an_unloaded_recording_that_changed_is_refused(here, logs, capsys):
+    assert identified(*PAIR, "-o", "first") == 0
+    write_log("empty.csv", logs["loaded"])
+    capsys.readouterr()
+    assert main(["identify", "--config", "first/config.yaml", "-o", "second"]) == EXIT_ERROR
+    assert "empty.csv is not the file that the configuration" in capsys.readouterr().err
+    assert not Path("second").exists()
+
+
+def test_a_robot_that_cannot_be_written_is_noted(here, capsys, monkeypatch):
+    def refuse(robot, path):
+        raise InconsistentInertiaError("a link cannot exist.")
+
+    assert identified(*PAIR, "-o", "out") == 0
+    capsys.readouterr()
+    monkeypatch.setattr(output, "write_mjcf", refuse)
+    assert identified(*PAIR, "-o", "out", "--force") == 0
+    assert capsys.readouterr().err == "note: loaded.xml is not written: a link cannot exist.\n"
+    assert set(os.listdir("out")) == PAYLOAD_FILES - {"loaded.xml"}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        (bodysense.identification.payload.experiment, "prepare"),
+        (bodysense.report.payload_page, "write_payload_page"),
+    ],
+)
+def test_an_interruption_leaves_everything_as_it_was(here, monkeypatch, module, name):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    before = sorted(os.listdir(here))
+    monkeypatch.setattr(module, name, interrupted)
+    assert identified(*PAIR, "-o", "out") == EXIT_INTERRUPTED
+    assert sorted(os.listdir(here)) == before
+
+
+def test_a_folder_that_is_not_empty_is_refused_before_any_work(here, capsys, monkeypatch):
+    Path("out").mkdir()
+    Path("out/mine.txt").write_text("kept")
+    monkeypatch.setattr("bodysense.robot.load_robot", None)
+    assert "--force" in error_of(capsys, *PAIR, "-o", "out")
+
+
+# -- drive gains ------------------------------------------------------------------------------
+
+LOGGED = np.array([1.1, 0.9, 1.05, 0.95, 1.0, 1.08])
+LAYOUT = """
+joints: [{joints}]
+time: t
+channels:
+  q: {{columns: [{q}]}}
+  tau: {{columns: [{tau}], gain: [{gain}]}}
+"""
+
+
+@pytest.fixture
+def wrong(here, logs) -> Path:
+    """Recordings of currents, and a layout whose gains are off; its joints run backward."""
+    joints = load_robot("rv2sq").joint_names
+    for name, log in logs.items():
+        columns = {"t": log.t}
+        for j, joint in enumerate(joints):
+            columns[f"p{j}"] = log.channels[f"q.{joint}"]
+            columns[f"i{j}"] = log.channels[f"tau.{joint}"] / 10.0
+        table = np.column_stack(list(columns.values()))
+        np.savetxt(f"{name}.csv", table, delimiter=",", header=",".join(columns), comments="")
+    back = range(5, -1, -1)
+    Path("layout.yaml").write_text(
+        LAYOUT.format(
+            joints=", ".join(joints[j] for j in back),
+            q=", ".join(f"p{j}" for j in back),
+            tau=", ".join(f"i{j}" for j in back),
+            gain=", ".join(f"{10.0 * LOGGED[j]:g}" for j in back),
+        )
+    )
+    return here
+
+
+def test_gains_as_usual(wrong, capsys):
+    assert identified(*GAINS, "--layout", "layout.yaml", "-o", "out") == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "drive gains from a load of 1.5 kg at link6" in out
+    found = DriveGains.load_from("out")
+    np.testing.assert_allclose(found.nominal, 10.0 * LOGGED)
+    assert (np.abs(found.gains - 10.0) < 4.0 * found.sigma_gains + 0.05).all()
+    assert set(os.listdir("out")) == GAIN_FILES
+    line = next(x for x in out.splitlines() if x.startswith("gain: ["))
+    assert line == found.layout_line(tuple(f"joint{j}" for j in range(6, 0, -1)))
+    # Pasted into the layout, the line makes the load weigh what it should.
+    text = Path("layout.yaml").read_text()
+    start = text.index("gain: [")
+    Path("better.yaml").write_text(text[:start] + line + text[text.index("]", start) + 1 :])
+    assert identified(*PAIR, "--layout", "better.yaml", "--json") == 0
+    after = json.loads(capsys.readouterr().out)["mass_kg"]
+    assert abs(after - MASS) < 0.25 * abs(found.load_before - MASS)
+    # And once more from the configuration.
+    assert main(["identify", "--config", "out/config.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found.to_dict()
+
+
+def test_gains_as_json_with_a_known_centre(here, capsys):
+    words = ["--drive-gains", "--load", "1.5,0.03,-0.02,0.1", "--unloaded", "empty.csv", "--json"]
+    assert identified(*words, "-o", "out") == 0
+    table = json.loads(capsys.readouterr().out, parse_constant=refuse_constant)
+    np.testing.assert_array_equal(table["nominal"], 1.0)
+    np.testing.assert_allclose(table["factors"], 1.0, atol=0.1)
+    assert yaml.safe_load(Path("out/config.yaml").read_text())["load"] == [1.5, 0.03, -0.02, 0.1]
+
+
+# -- options that make no sense together ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--unloaded", "empty.csv"], "--unloaded is for recordings of a load: add --payload"),
+        (["--load", "2"], "--load is for recordings of a load"),
+        (["--gain-uncertainty", "0.1"], "--gain-uncertainty is for recordings of a load"),
+        (["--robot-uncertainty", "0.1"], "--robot-uncertainty is for recordings of a load"),
+        ([*PAIR, "--load", "2"], "--load is for drive gains from a load that was weighed"),
+        ([*PAIR, "--validate", "empty.csv"], "--validate is for the arm's own parameters"),
+        ([*PAIR, "--method", "pc-wls"], "--method is for the arm's own parameters"),
+        ([*PAIR, "--relax", "pullback"], "--relax is for the arm's own parameters"),
+        ([*PAIR, "--total-mass", "20"], "--total-mass is for the arm's own parameters"),
+        ([*PAIR, "--seed", "3"], "--seed is for the arm's own parameters"),
+        ([*PAIR, "--friction", "choose"], "--friction choose is for the arm's own parameters"),
+        ([*PAIR, "--friction", "stribeck:fit"], "--friction stribeck:fit is for the arm's"),
+        ([*PAIR, "--robot-uncertainty", "1"], "--robot-uncertainty is for an arm that is taken"),
+        ([*GAINS, "--gain-uncertainty", "1"], "--gain-uncertainty is for a load: leave"),
+        (["--drive-gains", "--unloaded", "empty.csv"], "--drive-gains needs the mass"),
+        (["--drive-gains", "--load", "2"], "--drive-gains needs recordings without the load"),
+        (["--payload", "empty.csv"], "names a recording where the link belongs"),
+    ],
+)
+def test_options_that_make_no_sense_together(here, capsys, words, part):
+    assert part in error_of(capsys, *words)
+
+
+# -- bad input --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--payload", "link9", "--unloaded", "empty.csv"], "unknown link or frame 'link9'"),
+        (["--payload", "universe"], "fixed to the ground"),
+        (["--payload", "--unloaded", "loaded.csv"], "are the same recording"),
+        (["--payload", "--unloaded", "nowhere.csv"], "nowhere.csv"),
+        ([*PAIR, "--gain-uncertainty", "-1"], "gain_uncertainty is -1"),
+        (["--payload", "--robot-uncertainty", "0"], "robot_uncertainty is 0"),
+        (["--drive-gains", "--load", "0", "--unloaded", "empty.csv"], "the load is 0 kg"),
+        (["--drive-gains", "--load", "-2", "--unloaded", "empty.csv"], "the load is -2 kg"),
+        (["--drive-gains", "--load", "nan", "--unloaded", "empty.csv"], "'nan' is not understood"),
+        (["--drive-gains", "--load", "2,1", "--unloaded", "empty.csv"], "give KG or KG,x,y,z"),
+        (["--drive-gains", "--load", "heavy", "--unloaded", "empty.csv"], "is not understood"),
+    ],
+)
+def test_what_cannot_be_meant(here, capsys, words, part):
+    assert part in error_of(capsys, *words)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"payload": 3},
+        {"unloaded": "empty.csv"},
+        {"load": 2.0},
+        {"load": ["heavy"]},
+        {"drive_gains": "yes"},
+        {"gain_uncertainty": "small"},
+        {"relax_weight": "light"},
+        {"knowledge": 3},
+    ],
+)
+def test_values_in_a_configuration_that_cannot_be_meant(here, capsys, changes):
+    table = {"robot": "rv2sq", "logs": [str(here / "loaded.csv")], **changes}
+    Path("config.yaml").write_text(yaml.safe_dump(table))
+    assert main(["identify", "--config", "config.yaml"]) == EXIT_ERROR
+    (key,) = changes
+    assert f"config.yaml, {key}: " in capsys.readouterr().err

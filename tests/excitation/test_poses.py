@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from bodysense.errors import TrajectoryError, UnknownNameError
+from bodysense.excitation import MotionLimits, PoseDesign, design_poses
+from bodysense.excitation.poses import _short_way
+from bodysense.robot import Collisions, Robot, gravity_regressor, inverse_dynamics
+
+
+@pytest.fixture(scope="module")
+def design(robot_of) -> PoseDesign:
+    robot = robot_of("example:ur5").with_friction("offset")
+    collisions = Collisions.of(robot)
+    return design_poses(robot, 15, collisions=collisions, rng=np.random.default_rng(0))
+
+
+def test_poses_keep_the_limits_and_are_free(design, robot_of):
+    robot = robot_of("example:ur5")
+    lower, upper = robot.position_limits
+    assert design.poses.shape == (15, 6)
+    assert (design.poses >= lower).all()
+    assert (design.poses <= upper).all()
+    assert not Collisions.of(robot).in_collision(design.poses).any()
+    still = np.zeros_like(design.poses)
+    tau = inverse_dynamics(robot, design.poses, still, still)
+    assert (np.abs(tau) < robot.effort_limit).all()
+
+
+def test_value_and_deviations_are_those_of_the_gravity_regressor(design, robot_of):
+    robot = robot_of("example:ur5").with_friction("offset")
+    Y = gravity_regressor(robot, design.poses, columns=design.base.independent)
+    W = (Y / (0.01 * robot.effort_limit)[:, np.newaxis]).reshape(-1, design.base.size)
+    assert design.value == pytest.approx(-np.linalg.slogdet(W.T @ W)[1])
+    assert design.condition == pytest.approx(np.linalg.cond(W))
+    sigma = np.sqrt(np.diag(np.linalg.inv(W.T @ W)))
+    np.testing.assert_allclose(design.sigma, sigma, rtol=1e-8)
+
+
+def test_it_beats_every_one_of_many_random_sets(design, robot_of, rng):
+    robot = robot_of("example:ur5").with_friction("offset")
+    for _ in range(50):
+        q = rng.uniform(-np.pi, np.pi, (15, 6))
+        Y = gravity_regressor(robot, q, columns=design.base.independent)
+        W = (Y / (0.01 * robot.effort_limit)[:, np.newaxis]).reshape(-1, design.base.size)
+        assert design.value < -np.linalg.slogdet(W.T @ W)[1]
+    assert design.value < design.start_value
+    assert "15 poses" in design.summary()
+
+
+def test_only_what_gravity_shows_counts(design):
+    kept = {design.base.layout.names[k][:2] for k in design.base.independent}
+    assert kept <= {"MX", "MY", "MZ", "Fo", *(f"M{k}" for k in range(1, 7))}
+    assert {"Fo"} < kept
+
+
+@pytest.mark.parametrize("criterion", ["condition", "precision"])
+def test_other_criteria(criterion, robot_of, rng):
+    design = design_poses(robot_of("tx40"), 12, criterion=criterion, rng=rng)
+    assert design.criterion == criterion
+    assert design.value < design.start_value
+
+
+def test_the_shortest_way_of_few_poses(rng):
+    for _ in range(10):
+        q = rng.normal(size=(6, 3))
+
+        def length(order, q=q):
+            return np.abs(np.diff(q[list(order)], axis=0)).max(axis=1).sum()
+
+        shortest = min(length(order) for order in permutations(range(6)))
+        found = _short_way(q)
+        assert sorted(found) == list(range(6))
+        assert length(found) <= 1.25 * shortest
+
+
+def test_too_few_poses(robot_of):
+    with pytest.raises(TrajectoryError, match="at least"):
+        design_poses(robot_of("tx40"), 1)
+
+
+def test_too_weak_to_stand_anywhere(robot_of: object):
+    robot: Robot = robot_of("tx40")
+    with pytest.raises(TrajectoryError, match="gravity alone"):
+        design_poses(robot, 20, limits=MotionLimits.of(robot, effort=1e-3))
+
+
+def test_an_unknown_joint(robot_of):
+    with pytest.raises(UnknownNameError, match="joint"):
+        design_poses(robot_of("tx40"), 20, joints=["elbow"])
+
+
+def test_an_unknown_criterion(robot_of):
+    with pytest.raises(UnknownNameError, match="d-optimal"):
+        design_poses(robot_of("tx40"), 20, criterion="a-optimal")

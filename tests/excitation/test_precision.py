@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bodysense.errors import ShapeError, TrajectoryError
+from bodysense.excitation.precision import (
+    base_sizes,
+    independent_rate,
+    plausible_sizes,
+    standard_deviations,
+    torque_noise,
+    torque_scale,
+)
+from bodysense.robot import base_parameters, load_robot
+
+
+def test_standard_deviations_of_many_estimates(rng):
+    W = rng.normal(size=(60, 4)) * np.array([1.0, 5.0, 0.2, 1.0])
+    noise = rng.standard_normal((4000, 60))
+    estimates = noise @ np.linalg.pinv(W).T
+    np.testing.assert_allclose(standard_deviations(W.T @ W), estimates.std(axis=0), rtol=0.05)
+
+
+def test_what_is_not_told_is_infinitely_uncertain(rng):
+    W = rng.normal(size=(20, 4))
+    W[:, 2] = 0.0
+    W[:, 3] = 2.0 * W[:, 0]
+    sigma = standard_deviations(W.T @ W)
+    assert list(np.isinf(sigma)) == [True, False, True, True]
+    alone = np.sqrt(np.linalg.inv(W[:, :2].T @ W[:, :2])[1, 1])
+    assert sigma[1] == pytest.approx(alone, rel=1e-6)
+
+
+def test_rows_count_at_most_at_the_rate_of_the_recording():
+    assert independent_rate(2.0, 1000.0) == pytest.approx(5.0)
+    assert independent_rate(2.0, 3.0) == pytest.approx(3.0)
+
+
+def test_noise_by_default():
+    robot = load_robot("tx40")
+    effort = np.array([10.0, 20.0, np.inf, np.inf, 5.0, np.inf])
+    noise = torque_noise(robot, effort, None)
+    np.testing.assert_allclose(noise[[0, 1, 4]], [0.1, 0.2, 0.05])
+    assert (noise > 0.0).all()
+    assert np.isfinite(noise).all()
+    np.testing.assert_allclose(torque_noise(robot, effort, 0.3), 0.3)
+
+
+def test_gravity_sets_the_scale_where_there_is_no_limit(robot_of):
+    robot = robot_of("example:ur5")
+    free = np.full(6, np.inf)
+    scale = torque_scale(robot, free)
+    # The shoulder lifts all links behind it, at most at their full reach of 0.95 m.
+    moved = sum(robot.pi(k)[0] for k in range(1, 6))
+    assert 0.3 * moved * 9.81 * 0.95 < scale[1] < moved * 9.81 * 0.95
+    assert scale[0] == scale.max()  # the vertical axis carries nothing: the largest stands for it
+
+
+def test_plausible_sizes_are_above_what_the_robot_has(robot_of):
+    robot = robot_of("example:ur5")
+    sizes = plausible_sizes(robot, robot.effort_limit, robot.velocity_limit)
+    assert (sizes > 0.0).all()
+    inertial = robot.layout.inertial
+    assert (np.abs(robot.theta[inertial]) <= 2.0 * sizes[inertial] * (1 + 1e-9)).all()
+    fv, fc = robot.layout.friction("Fv"), robot.layout.friction("Fc")
+    np.testing.assert_allclose(sizes[fv] * robot.velocity_limit, sizes[fc])
+
+
+def test_sizes_of_combinations_add_in_squares(robot_of):
+    base = base_parameters(robot_of("tx40"))
+    sizes = np.ones(base.layout.size)
+    expected = np.sqrt(1.0 + (base.K**2).sum(axis=1))
+    np.testing.assert_allclose(base_sizes(base, sizes), expected)
+
+
+def test_coupled_motors_have_sizes(robot_of):
+    robot = robot_of("tx40-three")
+    sizes = plausible_sizes(robot, np.full(6, 10.0), np.full(6, 2.0))
+    assert (sizes[robot.layout.coupling] > 0.0).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0])
+def test_noise_that_is_none(noise):
+    with pytest.raises(TrajectoryError, match="above zero"):
+        torque_noise(load_robot("tx40"), np.full(6, 10.0), noise)
+
+
+def test_noise_that_is_no_number():
+    with pytest.raises(ShapeError, match="noise"):
+        torque_noise(load_robot("tx40"), np.full(6, 10.0), np.nan)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from bodysense.errors import TrajectoryError
+from bodysense.excitation.criterion import Determinant
+from bodysense.excitation.motion_family import FourierFamily
+from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.motion_problem import Clearance, MotionProblem
+from bodysense.excitation.motion_setup import moving_base_parameters
+from bodysense.excitation.search import Progress, Search
+from bodysense.robot import Robot
+
+
+def search_of(
+    robot: Robot, *clearances: Clearance, seconds: float = 30.0, iterations: int | None = None
+) -> Search:
+    robot = robot.with_friction("coulomb", width=0.05)
+    limits, moving = MotionLimits.of(robot), np.arange(6)
+    base = moving_base_parameters(robot, moving, limits.middle)
+    problem = MotionProblem(
+        robot,
+        moving,
+        base,
+        FourierFamily(4.0, False, 4),
+        np.array(limits.middle),
+        limits,
+        np.ones(6),
+        Determinant().measure(base, np.ones(base.size)),
+        np.zeros((base.size, base.size)),
+        1,
+        10.0,
+        clearances,
+    )
+    rng = np.random.default_rng(0)
+    return Search(problem, rng, seconds, limits.middle[np.newaxis], iterations)
+
+
+@dataclass
+class Wall:
+    """Nothing is ever clear of it."""
+
+    def slacks(self, q):
+        return np.array([0]), np.array([-1.0]), np.zeros((1, q.shape[1]))
+
+
+@dataclass
+class Broken:
+    """It fails."""
+
+    def slacks(self, q):
+        raise ZeroDivisionError("broken")
+
+
+def test_the_best_keeps_the_limits_and_beats_all_starts(robot_of):
+    search = search_of(robot_of("tx40"), iterations=250)
+    search.run(1, None)
+    assert search.status == "enough"
+    assert search.best is not None
+    assert search.problem.feasible(search.best)
+    assert search.best_value < min(search.starts)
+    assert search.start_value == pytest.approx(np.median(search.starts))
+    assert [value for _, value in search.history][-1] == search.best_value
+    assert search.problem.evaluate(search.best, 1.0).value == pytest.approx(search.best_value)
+
+
+def test_two_threads_share_the_work(robot_of):
+    search = search_of(robot_of("tx40"), iterations=200)
+    told: list[Progress] = []
+    search.run(2, told.append)
+    assert search.best is not None
+    assert told[-1].value == search.best_value
+    assert search.problem.feasible(search.best)
+
+
+def test_more_steps_are_never_worse(robot_of):
+    few, many = (search_of(robot_of("tx40"), iterations=n) for n in (20, 200))
+    few.run(1, None)
+    many.run(1, None)
+    assert many.best_value < few.best_value
+
+
+def test_no_motion_at_all_keeps_the_limits(robot_of):
+    with pytest.raises(TrajectoryError, match="not even a small one"):
+        search_of(robot_of("tx40"), Wall()).run(1, None)
+
+
+def test_an_error_in_a_thread_is_raised(robot_of):
+    with pytest.raises(ZeroDivisionError, match="broken"):
+        search_of(robot_of("tx40"), Broken()).run(2, None)

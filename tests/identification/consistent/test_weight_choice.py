@@ -1,0 +1,61 @@
+"""Does the weight follow the prior when the prior is right, and the data when they are?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bodysense.identification.consistent.pc_wls import ConsistentWLS
+from bodysense.identification.consistent.weight_choice import choose_weight
+from bodysense.identification.prior import Prior
+
+KINDS = pytest.mark.parametrize("kind", ["euclidean", "pullback", "entropic"])
+
+
+def weight_of(simulated, kind) -> float:
+    return choose_weight(simulated.problem, Prior.of(simulated.problem), kind)
+
+
+@KINDS
+def test_noise_that_drowns_the_data_gives_a_large_weight(kind, simulate):
+    assert weight_of(simulate(20.0, n_t=120, off=0.0), kind) >= 1e4
+
+
+@KINDS
+def test_good_data_and_a_wrong_prior_give_a_small_weight(kind, simulate):
+    assert weight_of(simulate(1.0, n_t=150, off=0.7), kind) <= 10.0
+
+
+@KINDS
+def test_what_is_held_out_never_enters(kind, simulate):
+    """Whatever the torques of the held-out fold are, the weight is the same."""
+    simulated = simulate(1.0, n_t=150)
+    motion = simulated.problem.motions[0]
+    inside = simulated.problem.folds(motion) == 1
+    tau = np.where(inside[:, None], 1e6, motion.tau)
+    spoilt = replace(
+        simulated.problem,
+        motions=(replace(motion, tau=tau, tau_raw=tau),),
+        _kept=type(simulated.problem._kept)(),
+    )
+    weights = [
+        choose_weight(p.without(1), Prior.of(simulated.problem), kind)
+        for p in (simulated.problem, spoilt)
+    ]
+    assert weights[0] == weights[1]
+    # It does matter where it is not held out.
+    open_ = Prior.of(simulated.problem)
+    assert choose_weight(spoilt, open_, kind) != weights[0]
+
+
+def test_the_chosen_weight_is_told_and_used(simulate):
+    problem = simulate(5.0, n_t=120, off=0.0).problem
+    weight = choose_weight(problem, Prior.of(problem), "euclidean")
+    chosen = ConsistentWLS(relaxation_weight=None).fit(problem)
+    given = ConsistentWLS(relaxation_weight=weight).fit(problem)
+    np.testing.assert_array_equal(chosen.theta, given.theta)
+    np.testing.assert_array_equal(chosen.covariance, given.covariance)
+    assert f"weight {weight:.3g}" in chosen.status.message
+    np.testing.assert_array_equal(ConsistentWLS(relaxation_weight=None).theta(problem), given.theta)

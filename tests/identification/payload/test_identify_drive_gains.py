@@ -1,0 +1,125 @@
+"""Drive gains that are known, because the recordings were made with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bodysense.errors import MismatchError, ShapeError
+from bodysense.identification.payload.drive_gains import DriveGains
+from bodysense.identification.payload.identify_drive_gains import drive_gains_of
+
+LOGGED = np.array([1.1, 0.95, 1.05, 0.9])
+"""Logged over true torque."""
+
+
+@pytest.fixture(scope="module")
+def found(make_case) -> DriveGains:
+    return drive_gains_of(make_case(gains=LOGGED, noise=0.02).experiment, load=2.0)
+
+
+def test_gains_are_found(found):
+    assert found.status.ok
+    assert (found.factors > 0.0).all()
+    np.testing.assert_allclose(found.factors, 1.0 / LOGGED, rtol=3e-3)
+    assert (np.abs(found.factors - 1.0 / LOGGED) < 4.0 * found.sigma).all()
+    np.testing.assert_allclose(found.total_least_squares, 1.0 / LOGGED, rtol=1e-2)
+    np.testing.assert_array_equal(found.nominal, 1.0)
+
+
+def test_the_load_has_its_mass_on_blocks_left_out(found):
+    assert abs(found.load_before - 2.0) > 0.1
+    np.testing.assert_allclose(found.load_after, 2.0, rtol=0.02)
+
+
+def test_torques_are_predicted_better(found):
+    assert found.errors_after.mean() < 0.5 * found.errors_before.mean()
+
+
+def test_gains_that_are_ten_times_too_small(make_case):
+    case = make_case(gains=0.1 * LOGGED, noise=0.002)
+    found = drive_gains_of(case.experiment, load=2.0)
+    assert found.status.ok
+    assert "off by a factor of 9" in found.status.message
+    assert (found.factors > 0.0).all()
+    np.testing.assert_allclose(found.factors, 10.0 / LOGGED, rtol=3e-3)
+
+
+def test_gains_are_in_proportion_to_the_load(make_case, found):
+    """Twice the load: twice the gains, exactly, and the same relative uncertainty."""
+    twice = drive_gains_of(make_case(gains=LOGGED, noise=0.02).experiment, load=4.0)
+    np.testing.assert_allclose(twice.factors, 2.0 * found.factors, rtol=2e-3)
+    np.testing.assert_allclose(twice.sigma, 2.0 * found.sigma, rtol=0.05)
+    np.testing.assert_allclose(
+        twice.total_least_squares, 2.0 * found.total_least_squares, rtol=1e-4
+    )
+    assert found.sensitivity == 1.0
+
+
+def test_losses_are_told_from_gains(make_case):
+    losses = np.array([0.05, 0.08, 0.06, 0.04])
+    case = make_case(gains=LOGGED, noise=0.02, losses=losses)
+    found = drive_gains_of(case.experiment, load=2.0)
+    np.testing.assert_allclose(found.factors, 1.0 / LOGGED, rtol=0.01)
+    np.testing.assert_allclose(found.losses, losses, atol=0.01)
+    # Neglected, they would be taken for gains.
+    assert found.model_sensitivity > 0.01
+
+
+def test_a_centre_of_mass_that_is_known_helps(make_case, body, found):
+    case = make_case(gains=LOGGED, noise=0.02)
+    more = drive_gains_of(case.experiment, load=2.0, com=body.lever)
+    np.testing.assert_allclose(more.factors, 1.0 / LOGGED, rtol=3e-3)
+    assert (more.sigma <= 1.02 * found.sigma).all()
+    assert more.sigma.sum() < found.sigma.sum()
+
+
+def test_nominal_gains_are_carried_along(make_case):
+    case = make_case(gains=LOGGED, noise=0.02, n_t=120)
+    found = drive_gains_of(case.experiment, load=2.0, nominal=[12.0, -12.0, 10.0, 5.0])
+    np.testing.assert_allclose(found.gains, found.factors * [12.0, -12.0, 10.0, 5.0])
+    assert (found.sigma_gains > 0.0).all()
+
+
+# -- bad input --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("load", [-1.0, 0.0, np.nan, np.inf])
+def test_a_load_that_cannot_be_meant(make_case, load):
+    with pytest.raises(ShapeError, match=r"the load is .* kg: give its weighed mass"):
+        drive_gains_of(make_case(n_t=60).experiment, load=load)
+
+
+def test_a_centre_of_mass_that_cannot_be_meant(make_case):
+    with pytest.raises(ShapeError, match="com"):
+        drive_gains_of(make_case(n_t=60).experiment, load=2.0, com=[0.1, 0.2])
+
+
+def test_nominal_gains_of_other_joints(make_case):
+    with pytest.raises(ShapeError, match="nominal"):
+        drive_gains_of(make_case(n_t=60).experiment, load=2.0, nominal=[1.0, 2.0])
+
+
+def test_no_recording_without_the_load(make_case):
+    with pytest.raises(MismatchError, match="need a recording without the load as well"):
+        drive_gains_of(make_case(known_arm=True, n_t=60).experiment, load=2.0)
+
+
+def test_recordings_that_are_swapped(make_case):
+    """What is called loaded is lighter than what is called unloaded."""
+    case = make_case(noise=0.02, n_t=150)
+    problem = case.experiment.problem
+    swapped = type(problem).of_logs(
+        problem.robot,
+        case.motions,
+        problem.settings,
+        loaded=frozenset({0}),
+        load_to_link=np.eye(10),
+        link=3,
+        base=problem.base,
+    )
+    experiment = type(case.experiment).of(
+        swapped, "link4", case.experiment.loaded, case.experiment.unloaded
+    )
+    with pytest.raises(MismatchError, match=r"it does not show in these recordings.*Swap them"):
+        drive_gains_of(experiment, load=2.0)

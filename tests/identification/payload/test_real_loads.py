@@ -1,0 +1,92 @@
+"""A UR10e with and without a load that was weighed: 2.805 kg."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bodysense.identification.payload.drive_gains import DriveGains
+from bodysense.identification.payload.identify_drive_gains import identify_drive_gains
+from bodysense.identification.payload.identify_payload import identify_payload
+from bodysense.identification.payload.payload import Payload
+from bodysense.robot import Robot, load_robot
+from bodysense.signals.raw_log import RawLog
+from bodysense.signals.read import read_log
+
+LAYOUT = Path(__file__).resolve().parents[3] / "examples" / "layouts" / "ur10e.yaml"
+WEIGHED = 2.805
+PAIRS = {
+    "15harm": ("ur-20_02_19_15harm50secLoad", "ur-20_02_19_15harm50sec"),
+    "01_31": ("ur-20_01_31-load", "ur-20_01_31-unload"),
+}
+
+
+@pytest.fixture(scope="module")
+def robot(recordings) -> Robot:
+    return load_robot(recordings / "ur10e" / "ur10e.urdf")
+
+
+@pytest.fixture(scope="module")
+def logs(recordings) -> dict[str, tuple[RawLog, RawLog]]:
+    def read(name: str) -> RawLog:
+        return read_log(recordings / "ur10e" / f"{name}.csv", LAYOUT)
+
+    return {key: (read(loaded), read(empty)) for key, (loaded, empty) in PAIRS.items()}
+
+
+@pytest.fixture(scope="module")
+def loads(robot, logs) -> dict[str, Payload]:
+    return {key: identify_payload(robot, *pair) for key, pair in logs.items()}
+
+
+@pytest.fixture(scope="module")
+def gains(robot, logs) -> DriveGains:
+    return identify_drive_gains(robot, *logs["15harm"], load=WEIGHED)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_load_is_found(loads, pair):
+    found = loads[pair]
+    assert found.status.ok
+    assert found.link == "wrist_3_link"
+    assert abs(found.mass - WEIGHED) < 0.03 * WEIGHED
+    low, high = found.mass_interval()
+    assert low < WEIGHED < high
+    assert high - low < 0.25  # what gains of 2 % allow, and no more
+    assert found.consistency.consistent
+    np.testing.assert_allclose(found.parts, found.mass, rtol=0.02)
+
+
+def test_gears_lose_some_per_cent(loads):
+    for found in loads.values():
+        assert found.errors[1] < 0.5 * found.errors[0]
+        assert (found.losses >= 0.0).all()
+        assert 0.04 < found.losses[1:3].mean() < 0.1
+
+
+def test_gains_are_near_the_nominal_ones(gains):
+    assert gains.status.ok
+    assert (gains.factors > 0.0).all()
+    assert (np.abs(gains.factors - 1.0) < 0.15).all()
+    assert abs(gains.load_before - WEIGHED) < 0.03 * WEIGHED
+    assert np.abs(gains.load_after - WEIGHED).mean() < abs(gains.load_before - WEIGHED)
+
+
+def test_torques_are_predicted_no_worse(gains):
+    assert gains.errors_after.mean() <= gains.errors_before.mean()
+
+
+def test_gains_of_one_pair_mend_the_load_of_the_other(robot, logs, loads, gains):
+    factor = {f"tau.{joint}": f for joint, f in zip(gains.joints, gains.factors, strict=True)}
+
+    def regained(log: RawLog) -> RawLog:
+        channels = {name: factor.get(name, 1.0) * x for name, x in log.channels.items()}
+        return replace(log, channels=channels)
+
+    loaded, empty = logs["01_31"]
+    found = identify_payload(robot, regained(loaded), regained(empty))
+    assert abs(found.mass - WEIGHED) < abs(loads["01_31"].mass - WEIGHED)
+    assert abs(found.mass - WEIGHED) < 0.015 * WEIGHED

@@ -1,0 +1,147 @@
+"""`Payload` and `DriveGains`: derived numbers, words, and files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bodysense.errors import FileReadError, ShapeError
+from bodysense.identification.identification import Status
+from bodysense.identification.payload.drive_gains import DriveGains
+from bodysense.identification.payload.payload import Payload
+from bodysense.robot import inverse_dynamics, with_payload
+from bodysense.spatial.pseudo_inertia import inertia_at_com, pi_from_mass_com_inertia
+
+COM, INERTIA = np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.015])
+
+
+@pytest.fixture
+def payload(rng) -> Payload:
+    pi = pi_from_mass_com_inertia(2.0, COM, INERTIA)
+    root = rng.normal(size=(10, 10)) * 1e-3
+    return Payload(
+        link="link4",
+        pi=pi,
+        covariance=root @ root.T,
+        gain_covariance=np.outer(pi, pi) * 0.02**2,
+        gain_uncertainty=0.02,
+        parts=np.array([1.9, 2.1, np.nan]),
+        losses=np.array([0.01, 0.02, 0.0, 0.0]),
+        errors=(2.0, 1.1),
+        status=Status(True, "Solved."),
+        provenance={"robot": {"name": "arm"}},
+    )
+
+
+def test_centre_and_inertia(payload):
+    np.testing.assert_allclose(payload.com, COM)
+    np.testing.assert_allclose(payload.inertia, INERTIA, atol=1e-15)
+
+
+def test_deviations_are_those_of_samples(payload, rng):
+    samples = rng.multivariate_normal(payload.pi, payload.total_covariance, 40000)
+    com = samples[:, 1:4] / samples[:, :1]
+    np.testing.assert_allclose(payload.sigma_com, com.std(axis=0), rtol=0.03)
+    np.testing.assert_allclose(
+        payload.com_covariance, np.cov(com.T), atol=0.03 * np.max(payload.sigma_com) ** 2
+    )
+    inertia = inertia_at_com(samples)
+    np.testing.assert_allclose(payload.sigma_inertia, inertia.std(axis=0), rtol=0.05)
+
+
+def test_the_interval_of_the_mass(payload):
+    low, high = payload.mass_interval()
+    assert high - low == pytest.approx(2 * 1.959964 * payload.sigma_mass)
+    assert payload.mass_interval(0.5)[1] < high
+    wide = replace(payload, covariance=1e4 * np.eye(10))
+    assert wide.mass_interval()[0] == 0.0
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, np.nan, 95.0])
+def test_a_level_that_cannot_be_meant(payload, level):
+    with pytest.raises(ShapeError, match=r"level is .*between 0 and 1"):
+        payload.mass_interval(level)
+
+
+def test_the_robot_with_its_load(payload, arm, rng):
+    held = payload.held_by(arm)
+    q, v, a = rng.normal(size=(3, 5, 4))
+    expected = with_payload(arm, 2.0, link="link4", com=COM, inertia=INERTIA)
+    np.testing.assert_allclose(
+        inverse_dynamics(held, q, v, a), inverse_dynamics(expected, q, v, a), atol=1e-10
+    )
+
+
+def test_a_load_in_words_and_json(payload):
+    assert "link4 holds 2.000 kg (95 %: " in payload.summary()
+    table = json.loads(json.dumps(payload.to_dict(), allow_nan=False))
+    assert table["mass_of_thirds_kg"] == [1.9, 2.1, None]
+    assert table["mass_sigma_kg"] ** 2 == pytest.approx(
+        table["mass_sigma_recordings_kg"] ** 2 + table["mass_sigma_gains_kg"] ** 2
+    )
+
+
+def test_a_load_is_saved_and_loaded(payload, tmp_path):
+    payload.save(tmp_path)
+    back = Payload.load(tmp_path)
+    assert back.to_dict() == payload.to_dict()
+    np.testing.assert_array_equal(back.pi, payload.pi)
+    assert back.provenance == payload.provenance
+
+
+def test_damaged_files_of_a_load(payload, tmp_path):
+    payload.save(tmp_path)
+    (tmp_path / "payload.json").write_text('{"link": "x", "status": 3, "provenance": {}}')
+    with pytest.raises(FileReadError, match="are damaged"):
+        Payload.load(tmp_path)
+
+
+@pytest.fixture
+def gains() -> DriveGains:
+    return DriveGains(
+        joints=("one", "two"),
+        factors=np.array([1.02, 0.95]),
+        sigma=np.array([0.01, 0.02]),
+        nominal=np.array([10.0, -4.0]),
+        load=2.8,
+        link="tool",
+        load_before=2.7,
+        load_after=np.array([2.79, np.nan, 2.81]),
+        total_least_squares=np.array([1.01, 0.96]),
+        without_losses=np.array([1.05, 0.93]),
+        errors_before=np.array([0.05, 0.06]),
+        errors_after=np.array([0.04, 0.06]),
+        losses=np.array([0.05, 0.0]),
+        status=Status(True, "Solved."),
+        provenance={"robot": {"name": "arm"}},
+    )
+
+
+def test_gains_and_their_deviations(gains):
+    np.testing.assert_allclose(gains.gains, [10.2, -3.8])
+    np.testing.assert_allclose(gains.sigma_gains, [0.1, 0.08])
+    assert gains.model_sensitivity == pytest.approx(1.05 / 1.02 - 1.0)
+
+
+def test_the_line_for_the_layout_file(gains):
+    assert gains.layout_line() == "gain: [10.2, -3.8]"
+    assert gains.layout_line(("two", "one")) == "gain: [-3.8, 10.2]"
+    assert gains.layout_line(("two",)) == "gain: [10.2, -3.8]"  # not of all joints
+
+
+def test_gains_are_saved_and_loaded(gains, tmp_path):
+    gains.save(tmp_path)
+    back = DriveGains.load_from(tmp_path)
+    assert json.dumps(back.to_dict(), allow_nan=False) == json.dumps(gains.to_dict())
+    np.testing.assert_array_equal(back.load_after, gains.load_after)
+
+
+def test_damaged_files_of_gains(gains, tmp_path):
+    gains.save(tmp_path)
+    text = (tmp_path / "drive_gains.json").read_text().replace('"two"', '"two", "three"')
+    (tmp_path / "drive_gains.json").write_text(text)
+    with pytest.raises(FileReadError, match="are damaged"):
+        DriveGains.load_from(tmp_path)

@@ -1,0 +1,232 @@
+"""The friction law, its shape and its dependence on load that were put into the data are found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bodysense.errors import MismatchError, UnknownNameError
+from bodysense.excitation import FourierTrajectory
+from bodysense.identification import Regression, identify
+from bodysense.identification.friction_comparison import (
+    LAWS,
+    RICHEST,
+    STRIBECK_SPEED,
+    WIDTH,
+    choose_friction,
+    fit_shape,
+)
+from bodysense.identification.linear.wls import WLS
+from bodysense.identification.load_rows import LoadRows
+from bodysense.identification.prior import Prior
+from bodysense.robot import inverse_dynamics, load_robot
+from bodysense.simulation import rollout
+
+
+def true_robot(tx40, law: str):
+    """Coefficients as they are found on arms: a breakaway half higher, an offset of a tenth."""
+    Fc = tx40.theta[tx40.layout.friction("Fc")]
+    values = {"Fs": 1.5 * Fc, "Fo": 0.1 * Fc}
+    shape = {} if law == "viscous" else {"width": WIDTH}
+    if law.startswith("stribeck"):
+        shape["vs"] = STRIBECK_SPEED
+    chosen = tx40.with_friction(law, **shape)
+    given = {term: x for term, x in values.items() if term in chosen.layout.friction_terms}
+    return tx40.with_friction(law, coefficients=given, **shape)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_friction_law_that_was_simulated_is_found(law, seed, tx40, base_of, sines):
+    truth = true_robot(tx40, law)
+    _, q, v, a = sines(6, seed, 4000, 200.0, slowest=0.1)
+    tau = inverse_dynamics(truth, q, v, a)
+    tau += 0.3 * np.random.default_rng(seed).normal(size=tau.shape)
+    # Of its own friction the prior knows nothing.
+    prior = tx40.with_friction(
+        RICHEST,
+        coefficients=dict.fromkeys(("Fv", "Fc", "Fs", "Fo"), 0.0),
+        width=WIDTH,
+        vs=STRIBECK_SPEED,
+    )
+    problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
+    choice = choose_friction(problem)
+    assert choice.law == law
+    assert choice.tried[:5] == ("viscous", "coulomb", "offset", "stribeck", RICHEST)
+    assert [trial.coefficients for trial in choice.trials[:5]] == [6, 12, 18, 18, 24]
+    # In units of the noise's variance: what is left of the right law is noise alone.
+    errors = dict(zip(choice.tried, choice.errors, strict=True))
+    assert errors[law] == pytest.approx(1.0, abs=0.05)
+
+
+def test_simpler_laws_are_fitted_as_if_the_robot_had_them(tx40, base_of, sines):
+    """Held-out errors against a regression of the robot that has the simpler law."""
+    truth = true_robot(tx40, "stribeck-offset")
+    _, q, v, a = sines(6, 3, 1500, 100.0, slowest=0.1)
+    tau = inverse_dynamics(truth, q, v, a)
+    tau += 0.3 * np.random.default_rng(1).normal(size=tau.shape)
+    problem = Regression.from_samples(truth, q, v, a, tau, rate=100.0, base=base_of(truth))
+    choice = choose_friction(problem)
+    sigma = WLS().estimate(problem, Prior.of(problem)).sigma
+    for law, error in zip(choice.tried[:5], choice.errors[:5], strict=True):
+        robot = true_robot(tx40, law)
+        own = Regression.from_samples(robot, q, v, a, tau, rate=100.0, base=base_of(robot))
+        total = rows = 0.0
+        for fold in range(3):
+            stack = own.without(fold).stack(sigma)
+            squares, count = own.squares(np.linalg.solve(stack.A, stack.z), fold)
+            total += np.sum(squares / sigma**2)
+            rows += count.sum()
+        assert error == pytest.approx(total / rows, rel=1e-6)
+
+
+# -- the shape --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def steep(tx40, base_of, sines) -> Regression:
+    """Curves that come down elsewhere than the prior believes."""
+    vs = np.array([0.3, 0.4, 0.2, 0.35, 0.25, 0.3])
+    truth = true_robot(tx40, "stribeck").with_friction("stribeck", vs=vs)
+    _, q, v, a = sines(6, 0, 4000, 200.0, slowest=0.1)
+    tau = inverse_dynamics(truth, q, v, a)
+    tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
+    prior = truth.with_friction(RICHEST, coefficients={"Fo": 0.0}, vs=STRIBECK_SPEED)
+    return Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
+
+
+def test_a_shape_that_is_worth_it_is_taken(steep):
+    choice = choose_friction(steep)
+    assert choice.law == "stribeck"
+    assert choice.name == choice.tried[-1] == "stribeck, fitted"
+    assert choice.trials[-1].coefficients == 24
+    assert choice.errors[-1] < 0.9 * choice.errors[3]
+    np.testing.assert_allclose(choice.shape["vs"], [0.3, 0.4, 0.2, 0.35, 0.25, 0.3], rtol=0.1)
+    robot = choice.applied_to(steep.robot)
+    assert robot.friction.model.name == "stribeck"
+    np.testing.assert_array_equal(robot.friction.shape[:, 1], choice.shape["vs"])
+
+
+def test_a_shape_that_is_right_already_is_kept(tx40, base_of, sines):
+    truth = true_robot(tx40, "stribeck")
+    _, q, v, a = sines(6, 0, 3000, 200.0, slowest=0.1)
+    tau = inverse_dynamics(truth, q, v, a)
+    tau += 0.3 * np.random.default_rng(0).normal(size=tau.shape)
+    prior = truth.with_friction(RICHEST)
+    problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
+    choice = choose_friction(problem)
+    assert choice.law == choice.name == "stribeck"
+    assert not choice.shape
+    assert choice.tried[-1] == "stribeck, fitted"
+
+
+def test_a_fold_is_judged_by_a_shape_that_has_not_seen_it(steep):
+    """Nonsense in one fold: its own error grows, and no shape is fitted to it on the sly."""
+    motion = steep.motions[0]
+    fold = steep.folds(motion)
+    rng = np.random.default_rng(3)
+    tau = np.where(fold[:, None] == 1, motion.tau + 5.0 * rng.normal(size=(4000, 6)), motion.tau)
+    spoiled = Regression.of(steep.robot, (replace(motion, tau=tau),), steep.settings, steep.base)
+    sigma = np.full((1, 6), 0.1)
+    clean, bad = (fit_shape(problem, sigma).trials[1].error for problem in (steep, spoiled))
+    assert clean == pytest.approx(1.0, abs=0.1)
+    # A third of the rows with 50 sigma, and next to nothing else.
+    assert bad == pytest.approx(2500.0 / 3.0, rel=0.15)
+
+
+# -- load -------------------------------------------------------------------------------------
+
+
+def test_friction_that_grows_with_the_load_is_told_and_not_chosen(tx40, base_of, sines):
+    prior = true_robot(tx40, "coulomb").with_friction(RICHEST, vs=STRIBECK_SPEED)
+    Fl = np.array([0.1, 0.05, 0.08, 0.1, 0.05, 0.1])
+    frictionless = tx40.theta.copy()
+    frictionless[tx40.layout.rotor.stop :] = 0.0
+    _, q, v, a = sines(6, 1, 4000, 200.0, slowest=0.1)
+    load = np.abs(inverse_dynamics(tx40, q, v, a, theta=frictionless))
+    tau = inverse_dynamics(tx40, q, v, a) + Fl * load * np.tanh(v / WIDTH)
+    tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
+    problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
+    choice = choose_friction(problem)
+    assert choice.law in LAWS
+    assert choice.load is not None
+    # The wrist carries next to nothing: what its friction does under load cannot be seen.
+    np.testing.assert_allclose(choice.load.coefficients[:3], Fl[:3], rtol=0.02)
+    assert choice.load.gain > 0.5
+    best = dict(zip(choice.tried, choice.errors, strict=True))[choice.law]
+    assert choice.load.gain == pytest.approx(1.0 - choice.load.error / best)
+
+
+def test_friction_without_load_gains_nothing_by_it(tx40, base_of, sines):
+    truth = true_robot(tx40, "coulomb")
+    _, q, v, a = sines(6, 1, 3000, 200.0, slowest=0.1)
+    tau = inverse_dynamics(truth, q, v, a)
+    tau += 0.3 * np.random.default_rng(0).normal(size=tau.shape)
+    prior = truth.with_friction(RICHEST, vs=STRIBECK_SPEED)
+    problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
+    load = choose_friction(problem).load
+    assert abs(load.gain) < 0.01
+    np.testing.assert_allclose(load.coefficients[:3], 0.0, atol=0.01)
+
+
+def test_columns_of_the_load_are_those_of_the_formula(simulate):
+    simulated = simulate(0.1)
+    problem = simulated.problem
+    rows = LoadRows.with_load_of(problem, simulated.truth)
+    motion = problem.motions[0]
+    theta = problem.base.join(simulated.truth)
+    theta[problem.robot.layout.rotor.start :] = 0.0
+    load = np.abs(inverse_dynamics(problem.robot, motion.q, motion.v, motion.a, theta=theta))
+    expected = load * np.tanh(motion.v / 0.02)
+    Y = np.concatenate([block.Y for block in rows.blocks()])
+    for j in range(3):
+        np.testing.assert_allclose(Y[:, j, problem.size + j], expected[:, j], rtol=1e-12)
+        others = np.delete(Y[:, j, problem.size :], j, axis=1)
+        assert not others.any()
+        assert rows.columns[j][-1] == problem.size + j
+    np.testing.assert_array_equal(Y[:, :, : problem.size], next(problem.blocks()).Y)
+
+
+# -- in one call ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """A robot with a wide Stribeck curve, and a run of it."""
+    robot = load_robot("rv2sq")
+    Fc = robot.theta[robot.layout.friction("Fc")]
+    truth = robot.with_friction("stribeck", coefficients={"Fs": 2.0 * Fc}, width=0.02, vs=0.4)
+    rng = np.random.default_rng(0)
+    motion = FourierTrajectory.for_robot(truth, duration=10.0, rng=rng)
+    return truth, rollout(truth, motion, sampling_rate=500.0, torque_noise=0.05, rng=rng).log()
+
+
+def test_a_shape_is_fitted_when_told(recorded):
+    truth, log = recorded
+    prior = truth.with_friction("stribeck", vs=0.1)
+    fixed, run = (
+        identify(prior, [log], friction=friction, method="wls")
+        for friction in ("stribeck", "stribeck:fit")
+    )
+    assert fixed.friction is None
+    assert run.friction.name == "stribeck, fitted"
+    vs = run.robot.friction.shape[:, 1]
+    np.testing.assert_allclose(vs, 0.4, rtol=0.25)
+    assert run.identification.provenance["friction"]["shape"]["vs"] == list(vs)
+    errors = [r.scores[1].identified.moving.mean_relative_error for r in (fixed, run)]
+    assert errors[1] < 0.9 * errors[0]
+
+
+@pytest.mark.parametrize("friction", ["coulomb:fit", "own:fit"])
+def test_a_law_without_a_curve_cannot_be_fitted(recorded, friction):
+    truth, log = recorded
+    with pytest.raises(MismatchError, match="'coulomb' has no Stribeck curve"):
+        identify(truth.with_friction("coulomb"), [log], friction=friction)
+
+
+def test_a_choice_fits_of_its_own_accord(recorded):
+    truth, log = recorded
+    with pytest.raises(UnknownNameError, match="'choose:fit'"):
+        identify(truth, [log], friction="choose:fit")

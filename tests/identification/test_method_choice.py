@@ -1,0 +1,104 @@
+"""Which method is chosen, when, and what is said about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bodysense.errors import MismatchError
+from bodysense.identification import Regression, identify
+from bodysense.identification.knowledge import Knowledge
+from bodysense.identification.method_choice import choose_method
+from bodysense.identification.preprocessing import Preprocessing
+from bodysense.robot import inverse_dynamics
+from bodysense.signals.log import Log
+
+
+@pytest.fixture(scope="module")
+def problem_of(small_arm, base_of, sines):
+    """Problems of a small arm with noise (n,) of each joint, and some outliers."""
+
+    def made(noise, *, outliers=0.0, n_t=2000, slowest=0.2, scale=1.0, rate=200.0):
+        rng = np.random.default_rng(0)
+        _, q, v, a = (scale * x for x in sines(3, 1, n_t, rate, slowest=slowest))
+        tau = inverse_dynamics(small_arm, q, v, a) + np.asarray(noise) * rng.normal(size=q.shape)
+        hit = rng.random(tau.shape) < outliers
+        tau = tau + np.where(hit, 30.0 * np.asarray(noise) * rng.normal(size=q.shape), 0.0)
+        return Regression.from_samples(small_arm, q, v, a, tau, rate=rate, base=base_of(small_arm))
+
+    return made
+
+
+def test_equal_noise_needs_no_weights(problem_of):
+    choice = choose_method(problem_of([0.05, 0.05, 0.05]))
+    assert choice.identifier.name == "pc-ols"
+    assert "alike" in choice.summary()
+
+
+def test_unequal_noise_is_weighted(problem_of):
+    choice = choose_method(problem_of([0.02, 0.2, 0.02]))
+    assert choice.identifier.name == "pc-wls"
+    assert "10." in choice.summary() or "9." in choice.summary()  # times
+
+
+def test_outliers_get_robust_weights(problem_of):
+    choice = choose_method(problem_of([0.05, 0.05, 0.05], outliers=0.01))
+    assert choice.identifier.name == "pc-irls"
+    assert "beyond 4 standard deviations" in choice.summary()
+
+
+def test_poor_excitation_leans_on_the_prior(problem_of):
+    choice = choose_method(problem_of([0.5, 0.5, 0.5], n_t=300, slowest=0.01, scale=0.05))
+    assert choice.identifier.relaxation == "pullback"
+    assert choice.identifier.relaxation_weight is None
+    assert "leaves" in choice.summary()
+
+
+def test_few_rows_cannot_be_weighted(problem_of):
+    choice = choose_method(problem_of([0.05, 0.05, 0.05], n_t=30))
+    assert choice.identifier.name == "pc-ols"
+    assert "too few rows" in choice.summary()
+
+
+def test_what_is_known_of_the_controller_is_said(problem_of, small_arm):
+    problem = problem_of([0.05, 0.05, 0.05])
+    assert "controller is not known" in choose_method(problem).reasons[0]
+    from bodysense.robot.controller_design import suggested_controller
+
+    driven = replace(problem, robot=small_arm.with_controller(suggested_controller(small_arm)))
+    assert "reference motion is not known" in choose_method(driven).reasons[0]
+    assert "could be simulated" in choose_method(driven, reference_known=True).reasons[0]
+
+
+def test_a_low_rate_is_said(problem_of):
+    problem = problem_of([0.05, 0.05, 0.05])
+    slow = [replace(m, rate=40.0) for m in problem.motions]
+    settings = replace(problem.settings, cutoff=10.0)
+    choice = choose_method(replace(problem, motions=tuple(slow), settings=settings))
+    assert "differences are unsure" in choice.reasons[1]
+
+
+def test_in_one_call(small_arm, sines):
+    t, q, v, a = sines(3, 1, 2000, 200.0)
+    tau = inverse_dynamics(small_arm, q, v, a)
+    tau += 0.05 * np.random.default_rng(0).normal(size=tau.shape)
+    names = small_arm.joint_names
+    log = Log.of(
+        t,
+        {f"q.{n}": q[:, k] for k, n in enumerate(names)}
+        | {f"tau.{n}": tau[:, k] for k, n in enumerate(names)},
+        {"q.joint2": "m", "tau.joint2": "N"},
+    )
+    run = identify(small_arm, log, method="auto", preprocessing=Preprocessing(cutoff=20.0))
+    assert run.method_choice is not None
+    assert run.identification.method == run.method_choice.identifier.name
+    assert run.identification.consistent
+    with pytest.raises(MismatchError, match=r"ols cannot keep to .*1\.5 kg.*pc-wls"):
+        identify(small_arm, log, method="ols", knowledge=Knowledge(total_mass=1.5))
+    total = sum(small_arm.pi(k)[0] for k in range(3))
+    known = identify(small_arm, log, knowledge=Knowledge(total_mass=total))
+    masses = [known.identification.theta[small_arm.layout.link(k)][0] for k in range(3)]
+    assert sum(masses) == pytest.approx(total, rel=1e-9)
+    assert "kg" in known.identification.provenance["knowledge"]

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bodysense.robot.hull import Hull
+from bodysense.robot.source import Source
+from bodysense.robot.urdf_description import parse_urdf
+from bodysense.robot.urdf_shapes import cylinder_points, mimic_groups, round_points, urdf_shapes
+
+TETRAHEDRON = """solid t
+facet normal 0 0 -1
+outer loop
+vertex 0 0 0
+vertex 0 1 0
+vertex 1 0 0
+endloop
+endfacet
+facet normal 0 -1 0
+outer loop
+vertex 0 0 0
+vertex 1 0 0
+vertex 0 0 1
+endloop
+endfacet
+facet normal -1 0 0
+outer loop
+vertex 0 0 0
+vertex 0 0 1
+vertex 0 1 0
+endloop
+endfacet
+facet normal 1 1 1
+outer loop
+vertex 1 0 0
+vertex 0 1 0
+vertex 0 0 1
+endloop
+endfacet
+endsolid t
+"""
+
+
+def source(folder: Path, geometry: str, origin: str = "") -> Source:
+    text = (
+        f'<robot name="r"><link name="a"><collision>{origin}<geometry>{geometry}</geometry>'
+        "</collision></link></robot>"
+    )
+    return Source("urdf", str(folder / "robot.urdf"), text.encode())
+
+
+def hull_of(where: Source, package_dirs: tuple[str, ...] = ()) -> Hull:
+    found = urdf_shapes(where, "collision", package_dirs)
+    assert found.problems == {}
+    return Hull.of_points(np.vstack(found.points["a"]))
+
+
+def problem_of(where: Source) -> str:
+    found = urdf_shapes(where, "collision", ())
+    assert found.points == {}
+    return found.problems["a"]
+
+
+def test_a_box_is_placed_by_its_origin(tmp_path):
+    origin = '<origin xyz="1 2 3" rpy="0 0 1.5707963267948966"/>'
+    hull = hull_of(source(tmp_path, '<box size="0.2 0.4 0.6"/>', origin))
+    np.testing.assert_allclose(hull.vertices.min(axis=0), [0.8, 1.9, 2.7], atol=1e-12)
+    np.testing.assert_allclose(hull.vertices.max(axis=0), [1.2, 2.1, 3.3], atol=1e-12)
+
+
+def test_the_points_of_a_sphere_hold_it_closely(rng):
+    hull = Hull.of_points(round_points(0.2), most_faces=200)
+    assert hull.offsets.min() == pytest.approx(0.2)
+    assert np.linalg.norm(hull.vertices, axis=1).max() < 1.12 * 0.2
+
+
+def test_the_points_of_a_cylinder_hold_it_closely():
+    hull = Hull.of_points(cylinder_points(0.1, 0.5))
+    angle = np.linspace(0, 2 * np.pi, 100)
+    for height in (-0.25, 0.25):
+        rim = np.column_stack([0.1 * np.cos(angle), 0.1 * np.sin(angle), np.full(100, height)])
+        assert hull.contains(rim).all()
+    assert np.hypot(*hull.vertices[:, :2].T).max() < 1.02 * 0.1
+    assert np.abs(hull.vertices[:, 2]).max() == 0.25
+
+
+def test_the_points_of_a_capsule_reach_beyond_its_ends():
+    hull = Hull.of_points(cylinder_points(0.1, 0.5, rounded=True))
+    assert hull.contains([[0, 0, 0.35], [0, 0, -0.35], [0.1, 0, 0.25]]).all()
+    assert np.abs(hull.vertices[:, 2]).max() < 0.25 + 1.13 * 0.1
+
+
+@pytest.mark.parametrize(
+    ("filename", "place"),
+    [
+        ("m/t.stl", "urdf/m/t.stl"),
+        ("package://arm/m/t.stl", "arm/m/t.stl"),  # beside the file's folder
+        ("package://arm/m/t.stl", "m/t.stl"),  # a package in a folder of another name
+    ],
+)
+def test_meshes_are_found_from_the_file_upward(tmp_path, filename, place):
+    mesh = tmp_path / place
+    mesh.parent.mkdir(parents=True)
+    mesh.write_text(TETRAHEDRON)
+    hull = hull_of(source(tmp_path / "urdf", f'<mesh filename="{filename}" scale="1 2 3"/>'))
+    assert hull.volume == pytest.approx(1.0)
+
+
+def test_a_mesh_may_be_named_by_its_place(tmp_path):
+    (tmp_path / "t.stl").write_text(TETRAHEDRON)
+    hull = hull_of(source(Path("/nowhere"), f'<mesh filename="file://{tmp_path}/t.stl"/>'))
+    assert hull.volume == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize("of_package", [True, False])
+def test_package_dirs_name_the_folder_of_packages_or_the_package(tmp_path, of_package):
+    mesh = tmp_path / "far" / "arm" / "t.stl"
+    mesh.parent.mkdir(parents=True)
+    mesh.write_text(TETRAHEDRON)
+    where = source(tmp_path / "here", '<mesh filename="package://arm/t.stl"/>')
+    folder = tmp_path / "far" / "arm" if of_package else tmp_path / "far"
+    assert hull_of(where, package_dirs=(str(folder),)).volume == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize("variable", ["ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH"])
+def test_packages_are_found_where_ros_looks_for_them(tmp_path, monkeypatch, variable):
+    share = "share/" if variable.startswith("AMENT") else ""
+    mesh = tmp_path / f"ros/{share}arm/t.stl"
+    mesh.parent.mkdir(parents=True)
+    mesh.write_text(TETRAHEDRON)
+    where = source(tmp_path / "here", '<mesh filename="package://arm/t.stl"/>')
+    assert "package_dirs" in problem_of(where)
+    monkeypatch.setenv(variable, f"/nowhere:{tmp_path}/ros")
+    assert hull_of(where).volume == pytest.approx(1 / 6)
+
+
+def test_a_missing_mesh_is_named_with_the_remedy(tmp_path):
+    text = problem_of(source(tmp_path, '<mesh filename="package://arm/t.stl"/>'))
+    for part in ("robot.urdf, line 1", "'package://arm/t.stl'", "package_dirs", 'shapes="boxes"'):
+        assert part in text
+
+
+def test_a_broken_mesh_is_named_with_the_remedy(tmp_path):
+    (tmp_path / "t.stl").write_text("no mesh at all")
+    text = problem_of(source(tmp_path, '<mesh filename="t.stl"/>'))
+    assert "t.stl cannot be read" in text
+    assert 'shapes="boxes"' in text
+
+
+def test_an_unknown_shape_is_named_with_the_valid_ones(tmp_path):
+    text = problem_of(source(tmp_path, '<cone radius="1" length="2"/>'))
+    assert "<cone> is no shape of URDF; valid: box" in text
+
+
+def test_two_shapes_in_one_geometry_are_told(tmp_path):
+    text = problem_of(source(tmp_path, '<sphere radius="1"/><sphere radius="2"/>'))
+    assert "it holds 2 shapes; give one" in text
+
+
+def test_links_that_are_known_are_not_read(tmp_path):
+    where = source(tmp_path, '<mesh filename="missing.stl"/>')
+    found = urdf_shapes(where, "collision", (), known=["a"])
+    assert (found.points, found.problems) == ({}, {})
+
+
+def test_joints_that_mimic_each_other_follow_one():
+    joints = "".join(
+        f'<link name="l{k}"/><joint name="j{k}" type="continuous"><parent link="base"/>'
+        f'<child link="l{k}"/>{mimic}</joint>'
+        for k, mimic in enumerate(["", '<mimic joint="j0"/>', '<mimic joint="j1"/>', ""])
+    )
+    description = parse_urdf(f'<robot name="r"><link name="base"/>{joints}</robot>'.encode(), "r")
+    assert mimic_groups(description) == {"j0": "j0", "j1": "j0", "j2": "j0"}
+
+
+def test_joints_that_mimic_in_a_circle_do_not_hang():
+    joints = "".join(
+        f'<link name="l{k}"/><joint name="j{k}" type="continuous"><parent link="base"/>'
+        f'<child link="l{k}"/><mimic joint="j{1 - k}"/></joint>'
+        for k in range(2)
+    )
+    description = parse_urdf(f'<robot name="r"><link name="base"/>{joints}</robot>'.encode(), "r")
+    assert set(mimic_groups(description)) == {"j0", "j1"}
+
+
+def test_numbers_that_are_none_are_told(tmp_path):
+    text = problem_of(source(tmp_path, '<sphere radius="big"/>'))
+    assert "radius='big' is not a finite number" in text
