@@ -78,7 +78,7 @@ class Check:
         first = int(not problem.family.anchored)
         scale = np.ones(problem.moving.size)
         place = {self.robot.joint_names[j]: k for k, j in enumerate(problem.moving)}
-        for _ in range(_STEPS):
+        for step in range(1, _STEPS + 1):
             shrunk = x.copy()
             shrunk[:, :, first:] *= scale[:, np.newaxis]
             motions = problem.motions(shrunk)
@@ -91,7 +91,8 @@ class Check:
                 scale *= _SHRINK
             for use in broken:
                 own = place.get(use.joint) if use.quantity != "torque" else None
-                by = max((1.0 - _SPARE) / use.ratio - 1e-6, 0.95)
+                # More each time: about a centre near a limit, a position shrinks by little.
+                by = max(1.0 - step * (use.ratio - 1.0 + _SPARE) - 1e-6, 0.95)
                 if own is None:
                     scale *= min(by, 0.999)
                 else:
