@@ -14,6 +14,10 @@ def rendered(found: IdentificationRun) -> str:
     """The result as text."""
     page = Page()
     page.line(found.identification.summary(), style="bold")
+    if found.method_choice is not None:
+        page.line(f"method {found.method_choice.identifier.name} (chosen):")
+        for reason in found.method_choice.reasons:
+            page.line(f"  {reason}")
     for diagnosis in (*found.diagnoses, *found.validation):
         page.line(diagnosis.verdict(), wrap=False)
         for finding in (*diagnosis.of("error"), *diagnosis.of("warning")):

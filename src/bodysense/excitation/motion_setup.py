@@ -61,8 +61,8 @@ def moving_joints(
     if light.any():
         names = ", ".join(robot.joint_names[j] for j in np.flatnonzero(light))
         notes = (
-            f"{names} hold, for they carry less than {100 * _LIGHT:g} % of the robot's mass; name "
-            "them in `joints` if they are to move.",
+            f"joints that carry less than {100 * _LIGHT:g} % of the robot's mass hold: {names}; name "
+            "all that are to move if these are among them.",
         )
     return np.flatnonzero(~light).astype(np.int64), notes
 

@@ -85,7 +85,7 @@ class Search:
 
     def run(self, threads: int, progress: Callable[[Progress], None] | None) -> None:
         """Search on so many threads; `progress` is called here, a few times a second."""
-        # Compiled before the clock starts: on a fresh machine that takes longer than a short search.
+        # Compiled before the clock starts: the first time that takes longer than a short search.
         self.problem.evaluate(self._faint(), 1.0)
         self._begun = time.monotonic()
         self._threads = threads

@@ -41,6 +41,7 @@ _DROPPED = {
     RICHEST: (),
 }
 _WORTH = 0.01  # relative gain that a richer law must bring
+_LOSS_SIZE = 0.1  # plausible coefficient of friction that grows with load
 
 
 @dataclass(frozen=True)
@@ -181,31 +182,41 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
     return FrictionChoice(law.name, trials, shape=found.shapes)
 
 
-def held_out_error(problem: Regression, sigma: Array, Z: Array | None = None) -> float:
+def held_out_error(
+    problem: Regression, sigma: Array, Z: Array | None = None, faint: Array | None = None
+) -> float:
     """Mean squared error on folds left out in turn, with the unknowns in the range of Z.
 
     Args:
         problem: the regression.
         sigma: (n_logs, n) standard deviations that rows are divided by.
         Z: (size, c) basis of what is allowed; everything if not given.
+        faint: (k, c) rows that are wanted to be zero, in units of the noise, if any.
     """
-    parts = [_fold_squares(problem, sigma, fold, Z) for fold in range(FOLDS)]
+    parts = [_fold_squares(problem, sigma, fold, Z, faint) for fold in range(FOLDS)]
     return sum(squares for squares, _ in parts) / max(sum(count for _, count in parts), 1.0)
 
 
 def _fold_squares(
-    problem: Regression, sigma: Array, fold: int, Z: Array | None = None
+    problem: Regression,
+    sigma: Array,
+    fold: int,
+    Z: Array | None = None,
+    faint: Array | None = None,
 ) -> tuple[float, float]:
     """Squared error of one fold, in units of sigma², of the fit without it, and its rows."""
-    theta = _fit(problem.without(fold), sigma, Z)
+    theta = _fit(problem.without(fold), sigma, Z, faint)
     squares, count = problem.squares(theta, fold)
     return float((squares / sigma**2).sum()), float(count.sum())
 
 
-def _fit(problem: Regression, sigma: Array, Z: Array | None) -> Array:
+def _fit(problem: Regression, sigma: Array, Z: Array | None, faint: Array | None = None) -> Array:
     stack = problem.stack(sigma)
     basis = np.eye(problem.size) if Z is None else Z
-    theta: Array = basis @ np.linalg.lstsq(stack.A @ basis, stack.z, rcond=1e-9)[0]
+    A, z = stack.A @ basis, stack.z
+    if faint is not None:
+        A, z = np.vstack([A, faint]), np.append(z, np.zeros(len(faint)))
+    theta: Array = basis @ np.linalg.lstsq(A, z, rcond=1e-9)[0]
     return theta
 
 
@@ -233,13 +244,15 @@ def _constraint(problem: Regression, law: str) -> Array:
 def _load_dependence(problem: Regression, sigma: Array, Z: Array, error: float) -> LoadDependence:
     """Held-out error with a column of the load for every joint, and its coefficients."""
     n = problem.n_joints
+    # A joint that carries next to nothing would get any coefficient: zero, give or take a tenth.
+    faint = np.hstack([np.zeros((n, Z.shape[1])), np.eye(n) / _LOSS_SIZE])
     # The load hardly depends on which fold is left out: that of the whole fit does for all.
     rows = LoadRows.with_load_of(problem, _fit(problem, sigma, Z))
     wide = np.zeros((rows.size, Z.shape[1] + n))
     wide[: problem.size, : Z.shape[1]] = Z
     wide[problem.size :, Z.shape[1] :] = np.eye(n)
-    with_load = held_out_error(rows, sigma, wide)
-    Fl = _fit(rows, sigma, wide)[problem.size :]
+    with_load = held_out_error(rows, sigma, wide, faint)
+    Fl = _fit(rows, sigma, wide, faint)[problem.size :]
     gain = 1.0 - with_load / error if error > 0.0 else 0.0
     return LoadDependence(with_load, gain, tuple(map(float, Fl)))
 
