@@ -111,6 +111,6 @@ def violations(
         count += int((np.abs(a) > limits.acceleration * (1.0 + rounding)).sum())
         count += int((np.abs(tau) > limits.effort * (1.0 + rounding)).sum())
         count += int((np.abs(rigid) > limits.effort * (1.0 + rounding)).sum())
-        near = collisions.near(q, collisions.margin)
-        count += int((near.distance < collisions.margin).sum())
+        near = collisions.near(q, collisions.margins)
+        count += int((near.distance < collisions.margins[near.pair]).sum())
     return count

@@ -17,24 +17,12 @@ from scipy.optimize import minimize
 
 from bodysense import Robot, load_robot
 from bodysense.excitation.base_regressor import BaseRegressor
-from bodysense.excitation.criterion import condition_number, criterion_of
+from bodysense.excitation.clearance import CollisionClearance
+from bodysense.excitation.criterion import condition_number
 from bodysense.excitation.fourier import FourierTrajectory
 from bodysense.excitation.motion_check import Check
-from bodysense.excitation.motion_family import FourierFamily
-from bodysense.excitation.motion_limits import MotionLimits
 from bodysense.excitation.motion_problem import MotionProblem
-from bodysense.excitation.motion_setup import (
-    free_poses,
-    moving_base_parameters,
-    moving_joints,
-    with_smooth_friction,
-)
-from bodysense.excitation.precision import (
-    base_sizes,
-    independent_rate,
-    plausible_sizes,
-    torque_noise,
-)
+from bodysense.excitation.problem_setup import motion_problem_of
 from bodysense.robot.collisions import Collisions
 from bodysense.spatial import Array
 
@@ -42,7 +30,6 @@ RATE = 1000.0  # Hz, of the final check
 _ORDER = 200.0  # of the smooth relative of the criterion: next to the criterion itself
 _GRID = 50  # points of a motion at which limits are constraints
 _REACH = 0.08  # m: pairs of bodies farther apart than this and the margin do not count
-_BETWEEN = 0.003  # m: kept in addition to the margin, as ours does, for what is between points
 
 
 class _TimeOverError(Exception):
@@ -89,30 +76,12 @@ def search(
 def _problem(
     robot: Robot, duration: float, harmonics: int
 ) -> tuple[MotionProblem, Collisions, Array]:
-    """The problem that `design_motion` sets up, without what only its own search uses."""
-    moving, _ = moving_joints(robot, None)
-    limits, collisions = MotionLimits.of(robot), Collisions.of(robot)
-    smooth, _ = with_smooth_friction(robot, None)
-    anchor = np.array(limits.middle)
-    centres = free_poses(robot, limits, moving, anchor, collisions, None)
-    anchor[moving] = centres[0][moving]
-    family = FourierFamily(duration, False, harmonics)
-    base = moving_base_parameters(smooth, moving, anchor)
-    sizes = base_sizes(base, plausible_sizes(smooth, limits.effort, limits.velocity))
-    problem = MotionProblem(
-        smooth,
-        moving,
-        base,
-        family,
-        anchor,
-        limits,
-        torque_noise(robot, limits.effort, None),
-        criterion_of("condition").measure(base, sizes),
-        np.zeros((base.size, base.size)),
-        1,
-        independent_rate(family.highest_frequency, RATE),
+    """The problem that `design_motion` sets up, and poses to start around."""
+    collisions = Collisions.of(robot)
+    setup = motion_problem_of(
+        robot, duration=duration, harmonics=harmonics, collisions=collisions, rate=RATE
     )
-    return problem, collisions, centres
+    return setup.problem, collisions, setup.centres
 
 
 def _start(problem: MotionProblem, centres: Array, rng: np.random.Generator) -> Array:
@@ -141,6 +110,7 @@ class _Peer:
 
     def __init__(self, problem: MotionProblem, collisions: Collisions) -> None:
         self._problem, self._collisions = problem, collisions
+        self._kept = CollisionClearance(collisions).kept  # ours keeps the same in addition
         self._regressor = BaseRegressor(problem.robot, problem.moving, problem.base)
         self._theta = problem.base.to_base(problem.robot.theta)
         self._times = problem.times
@@ -218,12 +188,12 @@ class _Peer:
         """Slack of the closest pair at each point of the grid (n,), and gradients (n, m * K)."""
         p = self._problem
         q = self._states(x, self._grid_basis)[0]
-        margin = self._collisions.margin + _BETWEEN
-        near = self._collisions.near(q, margin + _REACH)
+        near = self._collisions.near(q, self._kept + _REACH)
+        room = near.distance - self._kept[near.pair]
         slack, rows = np.ones(_GRID), np.zeros((_GRID, p.moving.size * p.family.size))
-        for k in np.argsort(-near.distance):  # the closest of a point last
+        for k in np.argsort(-room):  # the closest of a point last
             t = near.sample[k]
-            slack[t] = (near.distance[k] - margin) / _REACH
+            slack[t] = room[k] / _REACH
             by_q = near.gradient[k, p.moving] / _REACH
             rows[t] = np.outer(by_q, self._grid_basis[0][t]).ravel()
         return slack, rows

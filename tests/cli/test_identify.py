@@ -459,8 +459,8 @@ def test_friction_that_cannot_be_meant(here, capsys, text, part):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["--spread", "0.5"], "unknown setting of pc-wls 'spread'"),
-        (["--method", "ols", "--weighting", "huber"], "unknown setting of ols 'weighting'"),
+        (["--spread", "0.5"], "--spread is not for pc-wls, but for ridge"),
+        (["--method", "ols", "--weighting", "huber"], "--weighting is not for ols, but for irls"),
         (["--method", "ridge", "--spread", "-1"], "spread is -1"),
         (["--cutoff", "-3"], "cutoff is -3"),
         (["--cutoff", "nan"], "cutoff is nan"),

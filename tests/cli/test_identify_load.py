@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +130,17 @@ def test_no_load_is_exit_status_1(here, logs, capsys):
     assert "FAILED: No load is visible" in capsys.readouterr().out
 
 
+def test_an_empty_recording_among_the_loaded_ones_is_told(here, capsys):
+    robot, rng = load_robot("rv2sq"), np.random.default_rng(8)
+    motion = FourierTrajectory.for_robot(robot, duration=8.0, rng=rng)
+    log = rollout(robot, motion, sampling_rate=140.0, torque_noise=0.05, rng=rng).log()
+    write_log("third.csv", log)
+    main(["identify", "rv2sq", "loaded.csv", "third.csv", *QUICK, *PAIR])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "- Recordings with the load disagree about its mass" in out
+    assert re.search(r"noise explains, loaded\.csv: 1\.[45].* kg, third\.csv: -?0\.0", out)
+
+
 def test_a_load_again_from_the_configuration(here, monkeypatch, tmp_path_factory):
     assert identified(*PAIR, "--gain-uncertainty", "0.01", "-o", "first") == 0
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
@@ -229,7 +241,7 @@ def test_gains_as_usual(wrong, capsys):
     out, err = capsys.readouterr()
     assert err == ""
     assert "drive gains from a load of 1.5 kg at link6" in out
-    found = DriveGains.load_from("out")
+    found = DriveGains.load("out")
     np.testing.assert_allclose(found.nominal, 10.0 * LOGGED)
     assert (np.abs(found.gains - 10.0) < 4.0 * found.sigma_gains + 0.05).all()
     assert set(os.listdir("out")) == GAIN_FILES
@@ -245,6 +257,29 @@ def test_gains_as_usual(wrong, capsys):
     # And once more from the configuration.
     assert main(["identify", "--config", "out/config.yaml", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == found.to_dict()
+
+
+def test_gains_of_joints_that_the_robot_does_not_have_are_kept(wrong, capsys):
+    text = Path("layout.yaml").read_text()
+    text = text.replace("joints: [", "joints: [gripper, ").replace("gain: [", "gain: [3, ")
+    text = text.replace("[p5", "[p6, p5").replace("[i5", "[i6, i5")
+    for name in ("empty.csv", "loaded.csv"):
+        header, *rows = Path(name).read_text().splitlines()
+        lines = [f"{header},p6,i6", *(f"{row},0,0" for row in rows)]
+        Path(name).write_text("\n".join(lines) + "\n")
+    Path("layout.yaml").write_text(text)
+    assert identified(*GAINS, "--layout", "layout.yaml") == 0
+    assert "\ngain: [3, " in capsys.readouterr().out
+
+
+def test_gains_of_motors_are_no_line_to_paste(wrong, capsys):
+    Path("layout.yaml").write_text(Path("layout.yaml").read_text() + "motors: {gear_ratio: 1}\n")
+    assert identified(*GAINS, "--layout", "layout.yaml") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert not any(line.startswith("gain: [") for line in lines)
+    (line,) = (x for x in lines if x.startswith("# the layout's gains are of motors"))
+    factors = [float(x) for x in line[line.index("[") + 1 : -1].split(",")]
+    np.testing.assert_allclose(factors, 1.0 / LOGGED, rtol=0.02)
 
 
 def test_gains_as_json_with_a_known_centre(here, capsys):

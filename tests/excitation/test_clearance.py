@@ -47,3 +47,12 @@ def test_slack_zero_is_the_margin_and_a_little_more(robot_of, rng):
     hit[sample[slack < 0.0]] = True
     np.testing.assert_array_equal(hit, collisions.in_collision(q))
     assert hit.any()
+
+
+def test_pairs_that_are_built_close_leave_room_to_move(robot_of, rng):
+    collisions = Collisions.of(robot_of("example:ur5"), margin=0.03)
+    clearance = CollisionClearance(collisions)
+    assert (clearance.kept < collisions.farthest).all()
+    assert (clearance.kept > collisions.margins).all()
+    sample, slack, _ = clearance.slacks(rng.uniform(-2.0, 2.0, (300, 6)))
+    assert np.unique(sample[slack <= 0.0]).size < 300

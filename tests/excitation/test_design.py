@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import _thread
+import json
+import signal
 import threading
+from dataclasses import fields
 
 import numpy as np
 import pinocchio as pin
 import pytest
 
-from bodysense.errors import ShapeError, TrajectoryError, UnknownNameError
+from bodysense.errors import FileReadError, ShapeError, TrajectoryError, UnknownNameError
 from bodysense.excitation import (
     ConditionNumber,
     Design,
@@ -19,6 +22,7 @@ from bodysense.excitation import (
     design_motion,
 )
 from bodysense.excitation.limits import limit_breaches
+from bodysense.excitation.motion_check import Check
 from bodysense.robot import (
     Collisions,
     Robot,
@@ -47,7 +51,7 @@ def design(panda) -> Design:
 
 
 def stacked(robot: Robot, design: Design, rate: float = 1000.0):
-    """Rows of moving joints, divided by noise of 1 % of the effort, counted at 2.5 x 1.25 Hz."""
+    """Rows of moving joints, divided by noise of 1 % of the effort, sampled at `rate`."""
     robot = robot.with_friction("coulomb", width=0.02)
     rows = [robot.joint_names.index(name) for name in design.joints]
     parts = []
@@ -56,7 +60,7 @@ def stacked(robot: Robot, design: Design, rate: float = 1000.0):
         Y = torque_regressor(robot, q, v, a, columns=design.base.independent)
         parts.append((Y / (0.01 * robot.effort_limit)[:, np.newaxis])[:, rows])
     W = np.concatenate(parts).reshape(-1, design.base.size)
-    return np.sqrt(2.5 * 1.25 / rate) * W
+    return np.asarray(W)
 
 
 def test_it_is_far_better_than_random_motions(design, panda):
@@ -292,6 +296,87 @@ def test_the_time_is_kept(robot_of):
     assert design.history[-1][0] < 1.0
 
 
+def test_held_joints_without_speed_use_no_limit(robot_of):
+    robot = robot_of("tx40")
+    velocity = np.array([0.0, 0.0, 0.0, 2.0, 2.0, 2.0])
+    limits = MotionLimits.of(robot, velocity=velocity, acceleration=10.0 * (velocity > 0.0))
+    design = designed(robot, joints=robot.joint_names[3:], limits=limits)
+    assert design.status == "enough"
+    assert all(np.isfinite(use.ratio) for use in design.uses)
+    assert {use.ratio for use in design.uses if use.joint == "joint1"} >= {0.0}
+
+
+def test_iterations_that_are_used_up_are_not_rest(robot_of):
+    design = designed(robot_of("tx40"), iterations=10)
+    assert design.advice.startswith("The iterations are used up")
+
+
+def test_what_is_violated_is_named(robot_of, monkeypatch):
+    monkeypatch.setattr("bodysense.excitation.motion_check._SPARE", 2.0)
+    monkeypatch.setattr("bodysense.excitation.motion_check._STEPS", 2)
+    design = designed(robot_of("tx40"), iterations=5)
+    assert design.status == "violated"
+    assert "position of joint1" in design.advice
+    assert "do not run it" in design.advice
+
+
+def test_an_interruption_of_the_final_check_loses_nothing(robot_of, monkeypatch):
+    whole = Check.repaired
+
+    def repaired(self, problem, x):
+        signal.raise_signal(signal.SIGINT)
+        return whole(self, problem, x)
+
+    monkeypatch.setattr(Check, "repaired", repaired)
+    design = designed(robot_of("tx40"), iterations=10)
+    assert limit_breaches(robot_of("tx40"), design.trajectories[0], 1000.0) == ()
+
+
+@pytest.mark.parametrize("family", ["fourier", "spline"])
+def test_it_can_be_saved_and_loaded(family, robot_of, tmp_path):
+    robot = robot_of("example:ur5")
+    changes = {"harmonics": None, "knots": 8} if family == "spline" else {}
+    design = designed(
+        robot,
+        family=family,
+        trajectories=2,
+        iterations=8,
+        collisions=Collisions.of(robot),
+        **changes,
+    )
+    design.save(tmp_path / "new")
+    again = Design.load(tmp_path / "new")
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"design.json", "design.npz"}
+    assert again.summary() == design.summary()
+    t = np.linspace(0.0, 4.0, 7)
+    for one, other in zip(design.trajectories, again.trajectories, strict=True):
+        assert type(one) is type(other)
+        for ours, theirs in zip(one(t), other(t), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    for part in fields(Design):
+        one, other = getattr(design, part.name), getattr(again, part.name)
+        if isinstance(one, np.ndarray):
+            np.testing.assert_array_equal(one, other)
+        elif part.name not in ("trajectories", "base"):
+            assert one == other, part.name
+    assert again.base.names == design.base.names
+    np.testing.assert_array_equal(again.base.mapping, design.base.mapping)
+
+
+def test_a_damaged_file_is_refused(robot_of, tmp_path):
+    designed(robot_of("tx40"), iterations=5).save(tmp_path)
+    path = tmp_path / "design.json"
+    about = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps({**about, "families": ["sines"]}), encoding="utf-8")
+    with pytest.raises(FileReadError, match="save the result again"):
+        Design.load(tmp_path)
+    path.write_text(json.dumps({**about, "closest_time": []}), encoding="utf-8")
+    with pytest.raises(FileReadError, match="damaged"):
+        Design.load(tmp_path)
+    with pytest.raises(FileReadError, match=r"design\.json"):
+        Design.load(tmp_path / "nowhere")
+
+
 # -- bad input -----------------------------------------------------------------------------
 
 
@@ -424,3 +509,9 @@ def test_noise_of_zero(panda):
 def test_a_robot_without_joints():
     with pytest.raises(TrajectoryError, match="no joint"):
         bad(Robot.from_pinocchio(pin.Model()))
+
+
+@pytest.mark.parametrize("name", ["threads", "iterations"])
+def test_counts_below_one(panda, name):
+    with pytest.raises(TrajectoryError, match=f"{name} is 0: give 1 at least"):
+        designed(panda, **{name: 0})

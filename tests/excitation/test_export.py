@@ -99,4 +99,10 @@ def test_a_duration_that_the_rate_does_not_divide(tmp_path):
     motion = SampledTrajectory([0.0, 0.5, 1.05], [[0.0], [1.0], [0.0]])
     path = write_motion(tmp_path / "m.yaml", motion, ("hip",), 10.0)
     points = yaml.safe_load(path.read_text("utf-8"))["points"]
-    assert points[-1]["time_from_start"] == {"sec": 1, "nanosec": 0}
+    assert points[-2]["time_from_start"] == {"sec": 1, "nanosec": 0}
+    assert points[-1]["time_from_start"] == {"sec": 1, "nanosec": 50_000_000}
+    assert points[-1]["velocities"] == pytest.approx([0.0], abs=1e-9)
+    table = write_motion(tmp_path / "m.csv", motion, ("hip",), 10.0)
+    again = read_trajectory(table, ("hip",))
+    assert again.duration == pytest.approx(1.05)
+    assert again([1.05])[0] == pytest.approx(0.0, abs=1e-12)

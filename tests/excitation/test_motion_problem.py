@@ -106,7 +106,7 @@ def test_gradient_of_clearances(kind, robot_of, rng):
     q = free.states(x)[0]
     clearance: CollisionClearance | WorkspaceClearance
     if kind == "collisions":  # such that the closest pair has 2 cm left
-        distance = Collisions.of(robot).closest(q).distance
+        distance = Collisions.of(robot, margin=0.0).closest(q).distance
         clearance = CollisionClearance(Collisions.of(robot, margin=distance - 0.02), between=0.0)
     else:
         hulls = link_hulls(robot)

@@ -100,7 +100,7 @@ def test_free_poses_are_free(robot_of):
     q = free_poses(robot, limits, moving, limits.middle, collisions, room)
     assert not collisions.in_collision(q).any()
     assert (room.margins(q) > 0.0).all()
-    assert free_mask(robot, limits, moving, q, collisions, room).all()
+    assert free_mask(robot, limits, q, collisions, room).all()
     np.testing.assert_array_equal(q[:, 7:], np.tile(limits.middle[7:], (q.shape[0], 1)))
 
 

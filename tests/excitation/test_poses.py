@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import permutations
 
 import numpy as np
 import pytest
 
-from bodysense.errors import TrajectoryError, UnknownNameError
+from bodysense.errors import FileReadError, TrajectoryError, UnknownNameError
 from bodysense.excitation import MotionLimits, PoseDesign, design_poses
 from bodysense.excitation.poses import _short_way
-from bodysense.robot import Collisions, Robot, gravity_regressor, inverse_dynamics
+from bodysense.robot import (
+    Collisions,
+    Robot,
+    Workspace,
+    gravity_regressor,
+    inverse_dynamics,
+    link_hulls,
+)
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +104,27 @@ def test_an_unknown_joint(robot_of):
 def test_an_unknown_criterion(robot_of):
     with pytest.raises(UnknownNameError, match="d-optimal"):
         design_poses(robot_of("tx40"), 20, criterion="a-optimal")
+
+
+def test_a_workspace_as_it_is(robot_of):
+    robot = robot_of("example:ur5")
+    room = Workspace(lower=(-np.inf, -np.inf, -0.2))
+    found = design_poses(robot, 8, workspace=room, rng=np.random.default_rng(0))
+    assert (room.around(robot, link_hulls(robot)).margins(found.poses) > 0.0).all()
+
+
+def test_poses_can_be_saved_and_loaded(robot_of, tmp_path):
+    found = design_poses(robot_of("tx40"), 8, rng=np.random.default_rng(0))
+    found.save(tmp_path)
+    again = PoseDesign.load(tmp_path)
+    assert again.summary() == found.summary()
+    for part in fields(PoseDesign):
+        one, other = getattr(found, part.name), getattr(again, part.name)
+        if isinstance(one, np.ndarray):
+            np.testing.assert_array_equal(one, other)
+        elif part.name != "base":
+            assert one == other, part.name
+    assert again.base.names == found.base.names
+    (tmp_path / "poses.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(FileReadError, match="lacks robot_name"):
+        PoseDesign.load(tmp_path)

@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError, TrajectoryError
+from bodysense.excitation import design_motion
 from bodysense.excitation.precision import (
     base_sizes,
-    independent_rate,
     plausible_sizes,
     standard_deviations,
     torque_noise,
     torque_scale,
 )
+from bodysense.identification import identify
 from bodysense.robot import base_parameters, load_robot
+from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.signals import Log
 
 
 def test_standard_deviations_of_many_estimates(rng):
@@ -30,11 +33,6 @@ def test_what_is_not_told_is_infinitely_uncertain(rng):
     assert list(np.isinf(sigma)) == [True, False, True, True]
     alone = np.sqrt(np.linalg.inv(W[:, :2].T @ W[:, :2])[1, 1])
     assert sigma[1] == pytest.approx(alone, rel=1e-6)
-
-
-def test_rows_count_at_most_at_the_rate_of_the_recording():
-    assert independent_rate(2.0, 1000.0) == pytest.approx(5.0)
-    assert independent_rate(2.0, 3.0) == pytest.approx(3.0)
 
 
 def test_noise_by_default():
@@ -89,3 +87,32 @@ def test_noise_that_is_none(noise):
 def test_noise_that_is_no_number():
     with pytest.raises(ShapeError, match="noise"):
         torque_noise(load_robot("tx40"), np.full(6, 10.0), np.nan)
+
+
+@pytest.mark.parametrize("rate", [500.0, 2000.0])
+def test_predictions_are_the_errors_of_identifications(rate):
+    robot = load_robot("tx40").with_friction("viscous")
+    design = design_motion(
+        robot,
+        criterion="d-optimal",
+        duration=8.0,
+        rate=rate,
+        noise=0.5,
+        iterations=40,
+        threads=1,
+        rng=np.random.default_rng(0),
+    )
+    t, q, v, a = design.trajectories[0].sample(rate)
+    tau = inverse_dynamics(robot, q, v, a)
+    rng = np.random.default_rng(1)
+    errors = []
+    for _ in range(4):
+        noisy = tau + 0.5 * rng.standard_normal(tau.shape)
+        channels = {f"q.{name}": q[:, k] for k, name in enumerate(robot.joint_names)}
+        channels |= {f"tau.{name}": noisy[:, k] for k, name in enumerate(robot.joint_names)}
+        found = identify(robot, Log.of(t, channels, {}), method="wls", friction="viscous")
+        assert found.identification.base.names == design.base.names
+        errors.append(found.identification.theta_base - design.theta_base)
+    ratio = np.sqrt(np.square(errors).mean(axis=0)) / design.sigma
+    assert 0.7 < np.median(ratio) < 1.4
+    assert ratio.max() < 4.0

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from bodysense.errors import TrajectoryError
 from bodysense.excitation.criterion import Determinant
@@ -91,3 +92,60 @@ def test_no_motion_at_all_keeps_the_limits(robot_of):
 def test_an_error_in_a_thread_is_raised(robot_of):
     with pytest.raises(ZeroDivisionError, match="broken"):
         search_of(robot_of("tx40"), Broken()).run(2, None)
+
+
+@dataclass
+class Failing:
+    """It is clear of everything, until it fails."""
+
+    search: list[Search]
+
+    def slacks(self, q):
+        if self.search and len(self.search[0].history) > 3:
+            raise ZeroDivisionError("broken")
+        return np.array([0]), np.array([0.99]), np.zeros((1, q.shape[1]))
+
+
+def test_an_error_after_a_first_motion_keeps_it(robot_of):
+    failing = Failing([])
+    search = search_of(robot_of("tx40"), failing)
+    failing.search.append(search)
+    search.run(2, None)
+    assert search.best is not None
+    assert search.status == "failed"
+    assert any("broken" in note for note in search.notes)
+
+
+def test_a_start_that_fails_later_is_no_error(robot_of, rng):
+    search = search_of(robot_of("tx40"), iterations=40)
+    search.run(1, None)
+    closed = search_of(robot_of("tx40"), Wall())
+    closed.best, closed._begun = search.best, np.inf
+    assert closed._random(rng) is None
+    assert "some random starts" in closed.notes[0]
+
+
+def test_the_condition_number_is_told_whatever_the_criterion(robot_of):
+    search = search_of(robot_of("tx40"), iterations=150)
+    told: list[Progress] = []
+    search.run(1, told.append)
+    problem = search.problem
+    (motion,) = problem.motions(search.best)
+    t = problem.times
+    W = problem.regressor(*motion(t), np.ones(6)).reshape(-1, problem.base.size)
+    assert problem.condition(search.best) == pytest.approx(np.linalg.cond(W), rel=1e-6)
+    seen = [now for now in told if np.isfinite(now.value)]
+    assert all(1.0 < now.condition < np.inf for now in seen)
+    assert seen
+
+
+def test_linear_algebra_has_one_thread_meanwhile(robot_of):
+    def of_blas() -> set[int]:
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        before, during = of_blas(), []
+        search_of(robot_of("tx40"), iterations=5).run(1, lambda now: during.append(of_blas()))
+        assert of_blas() == before
+    assert during
+    assert all(now == {1} for now in during)

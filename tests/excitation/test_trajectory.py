@@ -161,3 +161,23 @@ def test_too_few_running_points() -> None:
 def test_bad_times() -> None:
     with pytest.raises(ShapeError, match="t has shape"):
         HoldTrajectory([0.0], 1.0)([[0.5]])
+
+
+@pytest.mark.parametrize(
+    ("duration", "times"),
+    [
+        (1.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
+        (0.9, [0.0, 0.25, 0.5, 0.75, 0.9]),
+        (0.76, [0.0, 0.25, 0.5, 0.76]),  # two points 10 ms apart would be too much
+        (0.1, [0.0, 0.1]),
+        (0.01, [0.0, 0.01]),
+    ],
+)
+def test_points_reach_the_end(duration, times):
+    motion = SampledTrajectory([0.0, duration], [[0.0], [1.0]])
+    t, q, v, a = motion.sample_to_end(4.0)
+    np.testing.assert_allclose(t, times)
+    for ours, theirs in zip((q, v, a), motion(times), strict=True):
+        np.testing.assert_allclose(ours, theirs)
+    assert q[-1] == pytest.approx(1.0)
+    assert v[-1] == pytest.approx(0.0, abs=1e-9)

@@ -102,3 +102,36 @@ def test_in_one_call(small_arm, sines):
     masses = [known.identification.theta[small_arm.layout.link(k)][0] for k in range(3)]
     assert sum(masses) == pytest.approx(total, rel=1e-9)
     assert "kg" in known.identification.provenance["knowledge"]
+
+
+def test_what_is_known_is_labelled_and_wrong_knowledge_is_named(small_arm, sines):
+    t, q, v, a = sines(3, 1, 2000, 200.0)
+    tau = inverse_dynamics(small_arm, q, v, a)
+    tau += 0.05 * np.random.default_rng(0).normal(size=tau.shape)
+    names = small_arm.joint_names
+    log = Log.of(
+        t,
+        {f"q.{n}": q[:, k] for k, n in enumerate(names)}
+        | {f"tau.{n}": tau[:, k] for k, n in enumerate(names)},
+        {"q.joint2": "m", "tau.joint2": "N"},
+    )
+    mass = float(small_arm.pi(2)[0])
+    settings = Preprocessing(cutoff=20.0)
+    right = identify(
+        small_arm, log, preprocessing=settings, knowledge=Knowledge(masses={"link3": mass})
+    )
+    place = small_arm.layout.index("M3")
+    assert right.identification.labels[place] == "known"
+    assert right.identification.sigma[place] == 0.0
+    assert right.identification.theta[place] == pytest.approx(mass, rel=1e-9)
+    assert right.verdict.grade == "good"
+    # No mass, and the centre is nowhere: the data object.
+    wrong = identify(
+        small_arm, log, preprocessing=settings, knowledge=Knowledge(masses={"link3": 0.01 * mass})
+    )
+    assert wrong.verdict.grade != "good"
+    assert "times as large: check it" in wrong.verdict.advice[0]
+    heavy = identify(
+        small_arm, log, preprocessing=settings, knowledge=Knowledge(total_mass=1000.0)
+    )
+    assert any("1000 kg" in sentence for sentence in heavy.verdict.advice)

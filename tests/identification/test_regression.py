@@ -195,14 +195,25 @@ def test_a_piece_shorter_than_the_filter_counts_as_it_is(small_arm, base_of, sin
     np.testing.assert_array_equal(block.y, tau)
 
 
+def test_changed_motions_are_computed_anew(simulated):
+    problem = simulated.problem
+    before = problem.factors
+    louder = replace(problem, motions=tuple(replace(m, tau=2.0 * m.tau) for m in problem.motions))
+    for key, factor in louder.factors.items():
+        np.testing.assert_allclose(
+            np.linalg.norm(factor.R[:, -1]), 2.0 * np.linalg.norm(before[key].R[:, -1]), rtol=1e-12
+        )
+    assert problem.without(0).factors[(0, 1, 0)] is before[(0, 1, 0)]
+
+
 def test_small_problems_are_kept_and_shared_and_large_ones_are_not(simulated, monkeypatch):
-    problem = replace(simulated.problem, _kept=module._Kept())
+    problem = replace(simulated.problem)
     first = list(problem.blocks())
     assert all(a is b for a, b in zip(first, problem.blocks(), strict=True))
     left = list(problem.without(0).blocks())
     assert all(a.Y is b.Y for a, b in zip(first, left, strict=True))
     monkeypatch.setattr(module, "_KEEP_BYTES", 0.0)
-    forgetful = replace(simulated.problem, _kept=module._Kept())
+    forgetful = replace(simulated.problem)
     first = list(forgetful.blocks())
     assert all(a is not b for a, b in zip(first, forgetful.blocks(), strict=True))
 

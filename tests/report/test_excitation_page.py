@@ -152,6 +152,19 @@ def test_clearance_is_that_of_the_closest_pair(design, collisions):
     assert section.data["margin"] == 10.0
 
 
+def test_pairs_with_a_margin_of_their_own_are_shifted_onto_the_line(design, collisions):
+    tight = replace(collisions, farthest=np.full(len(collisions.pairs), 0.006))
+    section = ClearanceSection.of(design, tight)
+    assert section.shifted
+    assert not ClearanceSection.of(design, collisions).shifted
+    assert section.rows[0][0].endswith("(margin 3.0 mm)")
+    curves, plain = (
+        np.frombuffer(base64.b64decode(one.data["trajectories"][0]["distance"]), "<f4")
+        for one in (section, ClearanceSection.of(design, collisions))
+    )
+    np.testing.assert_allclose(curves, plain + 7.0, rtol=1e-5)
+
+
 def test_labels_follow_sigma_over_size(design):
     ratio = np.array([0.1, 0.3, 1.2, np.inf])
     four = replace(design, sigma=ratio * 2.0, sizes=np.full(4, 2.0))

@@ -16,11 +16,12 @@ import pytest
 
 from bodysense.errors import FileWriteError
 from bodysense.identification.doctor.diagnosis import Diagnosis, Finding
-from bodysense.identification.identification import Status
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.loaded_regression import LoadedRegression
+from bodysense.identification.payload.parts import LoadPart
 from bodysense.identification.payload.payload import Payload
+from bodysense.identification.payload.status import LoadStatus
 from bodysense.identification.preprocessing import Motion, Preprocessing
 from bodysense.report.gains_page import write_gains_page
 from bodysense.report.payload_page import write_payload_page
@@ -144,10 +145,14 @@ def payload() -> Payload:
         covariance=np.diag((0.01 * np.abs(pi).max() * np.ones(10)) ** 2),
         gain_covariance=np.outer(pi, pi) * 0.03**2,
         gain_uncertainty=0.03,
-        parts=np.array([1.95, 2.04, np.nan]),
+        parts=(
+            LoadPart("first third", 1.95, 0.03),
+            LoadPart("second third", np.nan, np.nan),
+            LoadPart("a-recording-with-a-very-long-name.csv", 2.04, 0.02),
+        ),
         losses=np.array([0.05, 0.02]),
         errors=(2.0, 1.1),
-        status=Status(True, "Solved."),
+        status=LoadStatus(),
         provenance=ORIGIN,
     )
 
@@ -159,7 +164,7 @@ def gains() -> DriveGains:
         factors=np.array([1.02, 0.95]),
         sigma=np.array([0.01, 0.02]),
         nominal=np.array([10.0, 4.0]),
-        load=2.8,
+        load_mass=2.8,
         link="link1",
         load_before=2.7,
         load_after=np.array([2.79, np.nan, 2.83]),
@@ -168,7 +173,7 @@ def gains() -> DriveGains:
         errors_before=np.array([0.05, 0.06]),
         errors_after=np.array([0.04, 0.065]),
         losses=np.array([0.05, 0.0]),
-        status=Status(True, "Solved."),
+        status=LoadStatus(),
         provenance=ORIGIN,
     )
 
@@ -225,7 +230,7 @@ def test_nothing_is_fetched_and_nothing_else_can_run(written, result, tmp_path):
 def test_hostile_names_do_no_harm(written, result, text):
     plain = written(result, made_experiment(("a", "b"), "c"), title="t", command="u")
     hostile = made_experiment((text, f"{text}2"), text)
-    changed = replace(result, link=text, status=Status(True, text))
+    changed = replace(result, link=text, status=LoadStatus(notes=(text,)))
     page = written(changed, hostile, title=text, command=text)
     assert page.all("h1") == [text]
     assert text in page.of_id("findings")
@@ -245,8 +250,10 @@ def test_a_load_and_its_interval(written, payload):
     assert tiles[1] == f"± {1.96 * payload.sigma_mass_data:.3f} kg"
     assert tiles[2] == f"± {1.96 * 0.06:.3f} kg"
     mass = page.of_id("mass")
-    assert "third 1: 1.950 kg" in mass
-    assert "third 3" not in mass
+    assert "first third: 1.950 kg" in mass
+    assert "second third: " not in mass
+    assert "…th-a-very-long-name.csv: 2.040 kg" in mass
+    assert "a-recording-with-a-very-long-name.csv" in mass
     assert "drive gains that may be off by 3 %" in mass
     assert page.all("span", "grade") == ["good"]
     assert "bodysense identify" in page.of_id("provenance")
@@ -296,13 +303,13 @@ def test_losses_of_each_joint(written, payload, experiment):
 
 
 def test_a_load_that_is_not_there(written, payload):
-    page = written(replace(payload, status=Status(False, "No load is visible: 0 kg.")))
+    page = written(replace(payload, status=LoadStatus("No load is visible: 0 kg.")))
     assert page.all("span", "grade") == ["failed"]
     assert page.all("p", "sentence") == ["No load is visible: 0 kg."]
 
 
 def test_what_the_status_notes_is_advice(written, payload):
-    page = written(replace(payload, status=Status(True, "The mass is known to 12 % only.")))
+    page = written(replace(payload, status=LoadStatus(notes=("The mass is known to 12 % only.",))))
     assert page.all("span", "grade") == ["fair"]
     assert "The mass is known to 12 % only." in page.all("ol", "advice")[0]
 
@@ -330,8 +337,20 @@ def test_gains_in_numbers_and_words(written, gains):
     assert f"up to {100 * gains.model_sensitivity:.1f} %" in table
     load = page.of_id("load")
     assert "2.790 kg" in load
-    assert "third 2: 2.830 kg" in load
+    assert "blocks 2: 2.830 kg" in load
     assert page.all("dd", "value")[:2] == ["2.8 kg", "2.700 kg"]
+
+
+def test_what_gains_leave_open_is_advised(written, gains):
+    verdict = written(gains).of_id("verdict")
+    assert f"--gain-uncertainty {gains.gain_uncertainty:.2g}" in verdict
+    assert "for the load as given" in verdict
+
+
+def test_a_load_without_mass_is_shown(written, payload):
+    page = written(replace(payload, pi=np.zeros(10), status=LoadStatus("No load is visible.")))
+    assert page.all("span", "grade") == ["failed"]
+    assert page.attributes("circle", "centre") == []
 
 
 def test_gains_are_drawn_to_scale(written, gains):

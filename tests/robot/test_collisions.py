@@ -128,9 +128,49 @@ def test_distances_beyond_are_bounds(panda):
 def test_closer_than_the_margin_is_a_collision(robot_of, margin):
     collisions = Collisions.of(robot_of("example:ur5"), margin=margin)
     q = sampled_poses(collisions.robot, 200)
-    expected = (collisions.distances(q) < margin).any(axis=1)
+    expected = (collisions.distances(q) < collisions.margins).any(axis=1)
     assert 0 < expected.sum() < 200
     np.testing.assert_array_equal(collisions.in_collision(q), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"), [("example:ur5", "auto"), ("rv2sq", "boxes"), ("example:panda", "auto")]
+)
+def test_a_larger_margin_never_frees_a_pose(robot_of, name, shapes):
+    robot = robot_of(name)
+    q = np.vstack([sampled_poses(robot, 300), sampled_poses(robot, 1100)[-600:]])
+    found = [Collisions.of(robot, shapes, margin=m) for m in (0.0, 0.005, 0.01, 0.02, 0.05)]
+    assert len({collisions.pairs for collisions in found}) == 1
+    hits = np.array([collisions.in_collision(q) for collisions in found])
+    assert hits[0].any()
+    assert (hits[:-1] <= hits[1:]).all()
+    touching = (found[-1].distances(q, beyond=0.0) < 0.0).any(axis=1)
+    assert touching.any()
+    assert hits[-1][touching].all()
+
+
+def test_pairs_built_closer_than_the_margin_have_their_own(robot_of):
+    robot = robot_of("example:ur5")
+    wide = Collisions.of(robot, margin=0.02)
+    narrow = wide.margins < 0.02
+    assert 0 < narrow.sum() < narrow.size
+    exact = wide.distances(sampled_poses(robot, 400)).max(axis=0)
+    np.testing.assert_allclose(wide.margins[narrow], 0.5 * exact[narrow], atol=1e-9)
+    np.testing.assert_array_equal(wide.margins[~narrow], 0.02)
+    for k in np.flatnonzero(narrow):
+        assert any(" and ".join(wide.pairs[k]) in note for note in wide.notes)
+    assert not Collisions.of(robot, margin=0.0).notes
+    assert not wide.in_collision(sampled_poses(robot, 400)).all()
+
+
+def test_the_closest_pair_is_that_with_least_room(robot_of):
+    wide = Collisions.of(robot_of("example:ur5"), margin=0.03)
+    for q in sampled_poses(wide.robot, 40):
+        room = wide.distances(q[None])[0] - wide.margins
+        closest = wide.closest(q[None])
+        assert closest.room == pytest.approx(room.min(), abs=1e-12)
+        assert closest.pair == wide.pairs[int(np.argmin(room))]
+        assert (closest.room < 0.0) == wide.in_collision(q[None])[0]
 
 
 @pytest.mark.parametrize("count", [1, 5, 200])

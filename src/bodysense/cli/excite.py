@@ -15,22 +15,23 @@ from bodysense.cli.excite_options import Outputs, add_arguments
 from bodysense.errors import MismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from bodysense.excitation.design import Design
     from bodysense.excitation.motion_limits import MotionLimits
     from bodysense.excitation.poses import PoseDesign
+    from bodysense.excitation.problem_setup import Telling
     from bodysense.excitation.search import Progress
     from bodysense.robot.collisions import Collisions
     from bodysense.robot.robot import Robot
     from bodysense.robot.workspace import WorkspaceMargins
-    from bodysense.spatial.arrays import Array
 
 __all__ = ["add_arguments", "run"]
 
 _EXIT_VIOLATED = 1
 _EXIT_INTERRUPTED = 130
 _MISSING = "is not found"
+_PAIRS = 8  # named of those that are not looked at
 
 
 def run(args: argparse.Namespace) -> int:
@@ -83,8 +84,6 @@ def _design(
 
     from bodysense.excitation.design import design_motion
 
-    moving, start = options.joints(args, robot), options.start(args, robot)
-    noise = options.one_a_joint(args.noise_torque, "--noise-torque", robot)
     return design_motion(
         robot,
         family=args.family or "fourier",
@@ -95,62 +94,28 @@ def _design(
         limits=limits,
         collisions=collisions,
         workspace=workspace,
-        joints=moving,
-        start=start,
+        joints=options.joints(args, robot),
+        start=options.start(args, robot),
         trajectories=args.trajectories or 1,
-        known=_known(args, robot, limits, moving, start, noise) if args.complement else None,
-        noise=noise,
-        rate=_recording_rate(args),
+        known=_told(args),
+        noise=options.one_a_joint(args.noise_torque, "--noise-torque", robot),
+        # A robot that follows a table is recorded at its rate.
+        rate=1000.0 if args.rate is None else args.rate,
         seconds=args.seconds,
         rng=np.random.default_rng(args.seed),
         progress=progress,
     )
 
 
-def _recording_rate(args: argparse.Namespace) -> float:
-    """At which the motion will be recorded [Hz]: that of a table, for it is tracked at it."""
-    return 1000.0 if args.rate is None else float(args.rate)
-
-
-def _known(
-    args: argparse.Namespace,
-    robot: Robot,
-    limits: MotionLimits,
-    joints: tuple[str, ...] | None,
-    start: list[float] | None,
-    noise: list[float] | None,
-) -> Array:
+def _told(args: argparse.Namespace) -> Telling | None:
     """What the recordings tell, in the base parameters that the design will have."""
-    import numpy as np
-
-    from bodysense.cli.excite_complement import information_of
-    from bodysense.excitation.motion_family import motion_family
-    from bodysense.excitation.motion_setup import (
-        moving_base_parameters,
-        moving_joints,
-        with_smooth_friction,
-    )
-    from bodysense.excitation.precision import independent_rate, torque_noise
+    if not args.complement:
+        return None
+    from bodysense.identification.information import information_of
     from bodysense.signals.read import read_log
 
-    smooth, _ = with_smooth_friction(robot, None)
-    pose = limits.middle if start is None else np.array(start)
-    base = moving_base_parameters(smooth, moving_joints(robot, joints)[0], pose)
-    family = motion_family(
-        args.family or "fourier",
-        10.0 if args.duration is None else args.duration,
-        args.harmonics,
-        args.knots,
-        _recording_rate(args),
-        anchored=start is not None,
-    )
-    return information_of(
-        smooth,
-        [read_log(path, args.layout) for path in args.complement],
-        base,
-        torque_noise(robot, limits.effort, noise),
-        independent_rate(family.highest_frequency, _recording_rate(args)),
-    )
+    logs = [read_log(path, args.layout) for path in args.complement]
+    return lambda robot, base, noise: information_of(robot, logs, base, noise)
 
 
 def _poses(
@@ -179,10 +144,11 @@ def _poses(
         rng=np.random.default_rng(args.seed),
     )
     write_poses(outputs.motions[0], found.poses, robot.joint_names, sliding=_sliding(robot))
+    notes = _shape_notes(collisions) if collisions is not None else []
     if args.json:
-        print(json.dumps(_pose_summary(found, outputs), indent=2, allow_nan=False))
+        print(json.dumps(_pose_summary(found, outputs, notes), indent=2, allow_nan=False))
     else:
-        print(rendered_poses(found, [str(path) for path in outputs.all]), end="")
+        print(rendered_poses(found, [str(path) for path in outputs.all], notes), end="")
     return 0
 
 
@@ -237,7 +203,7 @@ def _tell(
 
 
 def _shape_notes(collisions: Collisions) -> list[str]:
-    """What was decided about shapes; of meshes that are missing the first alone is told in full."""
+    """What was decided about shapes and pairs; of what repeats itself the first ones in full."""
     missing = [note for note in collisions.notes if _MISSING in note]
     rest = [note for note in collisions.notes if _MISSING not in note]
     if missing:
@@ -246,10 +212,16 @@ def _shape_notes(collisions: Collisions) -> list[str]:
         rest.insert(0, first)
     if len(missing) > 1:
         rest.insert(1, f"{len(missing) - 1} more of its meshes are not found either")
+    by_reason: dict[str, list[str]] = {}
+    for ignored in collisions.ignored:
+        by_reason.setdefault(ignored.reason, []).append("/".join(ignored.pair))
+    for reason, pairs in by_reason.items():
+        more = f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else ""
+        rest.append(f"collisions not looked at: {', '.join(pairs[:_PAIRS])}{more} ({reason})")
     return rest
 
 
-def _pose_summary(found: PoseDesign, outputs: Outputs) -> dict[str, Any]:
+def _pose_summary(found: PoseDesign, outputs: Outputs, notes: Sequence[str]) -> dict[str, Any]:
     from bodysense.cli.excite_tables import finite
 
     return {
@@ -267,7 +239,7 @@ def _pose_summary(found: PoseDesign, outputs: Outputs) -> dict[str, Any]:
             )
         ],
         "travel": found.travel,
-        "notes": list(found.notes),
+        "notes": [*notes, *found.notes],
         "files": [str(path) for path in outputs.all],
     }
 
@@ -305,6 +277,4 @@ def _searching(args: argparse.Namespace, criterion: str) -> Iterator[Callable[[P
 def _best(now: Progress, criterion: str) -> str:
     if not math.isfinite(now.value):
         return "no motion yet"
-    # J = cond(W)² + 100 / sigma_min, so that its root bounds the condition number.
-    bound = f", cond(W) below {math.sqrt(now.value):.4g}" if criterion == "condition" else ""
-    return f"{criterion} {now.value:.5g}{bound} (Ctrl-C keeps it)"
+    return f"{criterion} {now.value:.5g}, cond(W) {now.condition:.4g} (Ctrl-C keeps it)"

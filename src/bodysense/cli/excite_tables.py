@@ -17,6 +17,10 @@ from bodysense.spatial.arrays import Array
 
 _WORST = 10
 _QUANTITIES = ("position", "speed", "acceleration", "torque")
+_SMALLER = (
+    "A small condition number makes all parameters equally visible, not visible: the criteria "
+    "d-optimal and precision usually give smaller standard deviations."
+)
 
 
 def rendered(
@@ -39,6 +43,8 @@ def rendered(
     _limits(page, design)
     _clearance(page, design)
     _precision(page, design.base, design.sigma, design.sizes, design.theta_base)
+    if design.criterion == "condition":
+        page.line(_SMALLER)
     page.line("")
     page.line(design.advice, style="bold yellow" if design.status == "interrupted" else "bold")
     page.line(f"wrote {', '.join(files)}", wrap=False)
@@ -46,12 +52,12 @@ def rendered(
     return page.text()
 
 
-def rendered_poses(found: PoseDesign, files: Sequence[str]) -> str:
+def rendered_poses(found: PoseDesign, files: Sequence[str], notes: Sequence[str]) -> str:
     """A set of poses as text."""
     page = Page()
     page.line(f"{found.summary()}.", style="bold", wrap=False)
     page.line(f"moves between poses: {', '.join(found.joints)}")
-    for note in found.notes:
+    for note in (*notes, *found.notes):
         page.line(f"- {note}")
     _precision(page, found.base, found.sigma, found.sizes, None)
     page.line("")

@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--validate", metavar="LOG", nargs="+", action="extend", help="recordings for scores alone"
     )
-    parser.add_argument("--method", metavar="NAME", help="pc-wls (default), ols, wls, irls, tls, …")
+    parser.add_argument("--method", metavar="NAME", help="pc-wls (default), auto, pc-irls, ols, …")
     parser.add_argument("-o", "--output", metavar="DIR", help="write robot, scores and report here")
     parser.add_argument(
         "--force", action="store_true", help="replace files of the same names in an existing DIR"

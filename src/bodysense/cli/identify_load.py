@@ -30,9 +30,12 @@ def run_load(args: argparse.Namespace, options: Options) -> int:
 
     from bodysense.cli.identify import robot_of
     from bodysense.identification.payload.experiment import ROBOT_UNCERTAINTY, prepare
+    from bodysense.identification.payload.identify_payload import require_uncertainty
     from bodysense.signals.read import read_log
 
     _refuse_recording_as_link(options)
+    if options.gain_uncertainty is not None:
+        require_uncertainty(options.gain_uncertainty)
     with Console(stderr=True).status("reading …") as status:
         robot = robot_of(options)
         loaded, unloaded = (
@@ -194,11 +197,17 @@ def nominal_gains(
     if options.layout is None:
         return np.ones(len(names)), lambda found: found.layout_line()
     layout = read_layout(options.layout)
-    # Of coupled motors no gain is that of one joint.
-    own = layout.motors is None
-    gain = {column.channel: column.gain for column in layout.channels} if own else {}
+    if layout.motors is not None:
+
+        def of_motors(found: DriveGains) -> str:
+            factors = ", ".join(f"{factor:.5g}" for factor in found.factors)
+            return f"# the layout's gains are of motors; factors of the joints: [{factors}]"
+
+        return np.ones(len(names)), of_motors
+    gain = {column.channel: column.gain for column in layout.channels}
+    others = {joint: gain.get(f"tau.{joint}", 1.0) for joint in layout.joints}
     nominal = np.array([gain.get(name, 1.0) for name in names])
-    return nominal, lambda found: found.layout_line(layout.joints)
+    return nominal, lambda found: found.layout_line(layout.joints, others)
 
 
 def _refuse_recording_as_link(options: Options) -> None:

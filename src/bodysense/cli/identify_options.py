@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bodysense.cli.identify_config import absolute, digests, read_configuration
 from bodysense.cli.simulate_options import numbers
-from bodysense.errors import BodysenseError, MismatchError, unknown_name
+from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
 
 if TYPE_CHECKING:
     from bodysense.identification.identifier import Identifier
@@ -75,17 +75,23 @@ class Options:
         }
         if self.method == "auto":
             if wanted:
-                raise unknown_name(
-                    "setting of auto", next(iter(wanted)), (), "Name the method that it is for."
+                option = _SETTINGS[next(iter(wanted))].replace("_", "-")
+                raise MismatchError(
+                    f"--{option} does not go with --method auto, which chooses it: name a method, "
+                    "or leave it out."
                 )
             return self.method
         if self.method not in IDENTIFIERS:
-            raise unknown_name("method", self.method, IDENTIFIERS)
+            raise unknown_name("method", self.method, ("auto", *IDENTIFIERS))
         cls = IDENTIFIERS[self.method]
-        known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
         for name in wanted:
-            if name not in known:
-                raise unknown_name(f"setting of {self.method}", name, sorted(known))
+            having = [m for m, c in IDENTIFIERS.items() if name in _fields(c)]
+            if self.method not in having:
+                option = _SETTINGS[name].replace("_", "-")
+                raise MismatchError(
+                    f"--{option} is not for {self.method}, but for {', '.join(having)}: leave it "
+                    "out, or take one of these as --method."
+                )
         if wanted.get("relaxation_weight") == "auto":
             wanted["relaxation_weight"] = None
         return cls(**wanted)
@@ -120,7 +126,15 @@ class Options:
         from bodysense.identification.knowledge_file import read_knowledge, with_shortcuts
 
         told = Knowledge() if self.knowledge is None else read_knowledge(self.knowledge, robot)
-        return with_shortcuts(told, robot, total_mass=self.total_mass, com_inside=self.com_inside)
+        try:
+            return with_shortcuts(
+                told, robot, total_mass=self.total_mass, com_inside=self.com_inside
+            )
+        except RobotFileError as error:  # in the words of the command line
+            told_here = str(error).partition(": name the folder")[0]
+            raise RobotFileError(
+                f"{told_here}: put it there, or take --com-inside boxes."
+            ) from None
 
     def check_digests(self, logs: Iterable[RawLog]) -> None:
         """Raise if recordings or files changed since the config.yaml was written.
@@ -267,6 +281,10 @@ def _refuse_unused(options: Options, given: set[str]) -> None:
         raise MismatchError(
             "--drive-gains needs recordings without the load as well: --unloaded LOG."
         )
+
+
+def _fields(method: type[Identifier]) -> set[str]:
+    return {f.name for f in fields(method)}  # type: ignore[arg-type]
 
 
 def _friction(text: str) -> tuple[str, dict[str, float]]:

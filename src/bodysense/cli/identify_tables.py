@@ -18,6 +18,10 @@ def rendered(found: IdentificationRun) -> str:
         page.line(f"method {found.method_choice.identifier.name} (chosen):")
         for reason in found.method_choice.reasons:
             page.line(f"  {reason}")
+    if found.problem.knowledge.any:
+        page.line(f"known for certain: {found.problem.knowledge.summary()}")
+        for note in found.problem.knowledge.notes:
+            page.line(f"  {note}")
     for diagnosis in (*found.diagnoses, *found.validation):
         page.line(diagnosis.verdict(), wrap=False)
         for finding in (*diagnosis.of("error"), *diagnosis.of("warning")):
@@ -117,6 +121,12 @@ def _scores(page: Page, found: IdentificationRun) -> None:
             "" if floor is None else _percent(floor),
         )
     page.show(table)
+    if validation:
+        page.line(
+            f"Filtered at {found.settings.cutoff:.3g} Hz: compare with runs of other cut-offs by "
+            "raw torque alone.",
+            style="dim",
+        )
 
 
 def _percent(value: float) -> str:

@@ -10,6 +10,7 @@ from bodysense.cli.tables import Page
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.payload import Payload
+from bodysense.identification.payload.status import LoadStatus
 from bodysense.spatial.arrays import Array
 
 
@@ -17,25 +18,35 @@ def payload_text(payload: Payload, experiment: LoadExperiment) -> str:
     """A load as text."""
     page = Page()
     low, high = payload.mass_interval()
-    page.line(
-        f"{payload.link} holds {payload.mass:.3f} kg (95 %: {low:.3f} to {high:.3f} kg)",
-        style="bold",
-    )
+    if not payload.status.ok:
+        page.line(f"FAILED: no load identified at {payload.link}", style="bold red")
+    else:
+        known = "" if experiment.unloaded else ", with the arm as its file describes it"
+        page.line(
+            f"{payload.link} holds {payload.mass:.3f} kg (95 %: {low:.3f} to {high:.3f} kg){known}",
+            style="bold",
+        )
     _recordings(page, experiment)
+    if not payload.status.ok:
+        _parts(page, payload)
+        _end(page, payload.status)
+        return page.text()
     page.line(
         f"standard deviation of the mass {payload.sigma_mass:.3f} kg: "
         f"{payload.sigma_mass_data:.3f} from the recordings, {payload.sigma_mass_gains:.3f} from "
         "drive gains that may be off by "
         f"{100.0 * payload.gain_uncertainty:g} %"
     )
-    page.line(f"mass from each third of the recordings: {_masses(payload.parts)}")
-    table = page.table("In the frame of " + payload.link, "", "x", "y", "z", text=(0,))
+    _parts(page, payload)
+    table = page.table(
+        f"In the frame of {payload.link}; ± is one standard deviation", "", "x", "y", "z", text=(0,)
+    )
     table.add_row("centre of mass [mm]", *_pairs(1e3 * payload.com, 1e3 * payload.sigma_com, 1))
     for axis, row, sigma in zip("xyz", payload.inertia, payload.sigma_inertia, strict=True):
         table.add_row(f"inertia about it, {axis} [g·m²]", *_pairs(1e3 * row, 1e3 * sigma, 1))
     page.show(table)
     _losses(page, experiment, payload.losses)
-    _end(page, payload.status.ok, payload.status.message)
+    _end(page, payload.status)
     return page.text()
 
 
@@ -49,8 +60,8 @@ def gains_text(gains: DriveGains, experiment: LoadExperiment, line: str) -> str:
     """
     page = Page()
     page.line(
-        f"drive gains from a load of {gains.load:g} kg at {gains.link}, which the nominal gains "
-        f"see as {gains.load_before:.3f} kg",
+        f"drive gains from a load of {gains.load_mass:g} kg at {gains.link}, which the nominal "
+        f"gains see as {gains.load_before:.3f} kg",
         style="bold",
     )
     _recordings(page, experiment)
@@ -84,10 +95,19 @@ def gains_text(gains: DriveGains, experiment: LoadExperiment, line: str) -> str:
     )
     lost = bool(gains.losses.any())
     page.line(f"1 % more load makes every gain 1 % larger{rest if lost else ''}")
-    page.line("")
-    page.line(line, wrap=False)
-    _end(page, gains.status.ok, gains.status.message)
+    if gains.status.ok:  # others are not to be pasted
+        page.line("")
+        page.line(line, wrap=False)
+    _end(page, gains.status)
     return page.text()
+
+
+def _parts(page: Page, payload: Payload) -> None:
+    page.line(
+        "mass and centre from parts of the recordings with the load, ± one standard deviation:"
+    )
+    for part in payload.parts:
+        page.line(f"  {part}{' at ' if part.centre else ''}{part.centre}")
 
 
 def _recordings(page: Page, experiment: LoadExperiment) -> None:
@@ -125,12 +145,14 @@ def _losses(page: Page, experiment: LoadExperiment, losses: Array) -> None:
         page.line("it does not predict blocks left out any better, and was left out")
 
 
-def _end(page: Page, ok: bool, message: str) -> None:
+def _end(page: Page, status: LoadStatus) -> None:
     page.line("")
-    page.line(
-        f"{'SOLVED' if ok else 'FAILED'}: {message}" if message != "Solved." else "SOLVED",
-        style="bold green" if ok else "bold red",
-    )
+    if not status.ok:
+        page.line(f"FAILED: {status.failure}", style="bold red")
+    else:
+        page.line("SOLVED", style="bold green")
+    for note in status.notes:
+        page.line(f"- {note}")
 
 
 def _pairs(values: Array, sigma: Array, digits: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +14,18 @@ from bodysense.robot.workspace import WorkspaceMargins
 from bodysense.spatial.arrays import Array
 
 _REACH = 0.08  # [m] from the margin, where a pair begins to count
+_SHARE = 0.25  # of the largest distance of a pair that may be kept in addition
 _BETWEEN = 0.003  # [m] kept in addition, for what happens between the samples
 
 
 @dataclass(frozen=True, eq=False)
 class CollisionClearance:
-    """Slacks of pairs of bodies: (distance - margin) / reach.
+    """Slacks of pairs of bodies: (distance - margin - between) / reach.
 
     Attributes:
         collisions: the pairs.
-        between: kept in addition to their margin [m]. Close pairs pass each other smoothly, so
+        between: kept in addition to their margins [m], a quarter of a pair's largest distance at
+            most. Close pairs pass each other smoothly, so
             that between two samples they come closer by half their relative acceleration times
             the square of half the time between: millimetres.
     """
@@ -33,10 +36,16 @@ class CollisionClearance:
 
     def slacks(self, q: Array) -> tuple[NDArray[np.intp], Array, Array]:
         """Samples (k,), slacks (k,) below 1 and their gradients (k, n_joints) of near pairs."""
-        margin = self.collisions.margin + self.between
+        kept = self.kept
         with self._one_at_a_time:
-            near = self.collisions.near(q, margin + _REACH)
-        return near.sample, (near.distance - margin) / _REACH, near.gradient / _REACH
+            near = self.collisions.near(q, kept + _REACH)
+        return near.sample, (near.distance - kept[near.pair]) / _REACH, near.gradient / _REACH
+
+    @cached_property
+    def kept(self) -> Array:
+        """(n_pairs,) distances at which slacks are zero [m]."""
+        between = np.minimum(self.between, _SHARE * self.collisions.farthest)
+        return np.asarray(self.collisions.margins + between)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,41 +4,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numba import get_num_threads
 from numpy.typing import ArrayLike
 
-from bodysense.errors import TrajectoryError, unknown_name
-from bodysense.excitation.clearance import CollisionClearance, WorkspaceClearance
+from bodysense.errors import BodysenseError, TrajectoryError, unknown_name
 from bodysense.excitation.criterion import Criterion, condition_number, criterion_of
-from bodysense.excitation.motion_check import Check
-from bodysense.excitation.motion_family import motion_family
+from bodysense.excitation.interruption import first_interruption_ignored
+from bodysense.excitation.motion_check import Check, Checked
 from bodysense.excitation.motion_limits import LimitUse, MotionLimits
-from bodysense.excitation.motion_problem import Clearance, MotionProblem
-from bodysense.excitation.motion_setup import (
-    checked_start,
-    free_poses,
-    moving_base_parameters,
-    moving_joints,
-    with_smooth_friction,
-)
-from bodysense.excitation.precision import (
-    base_sizes,
-    independent_rate,
-    plausible_sizes,
-    standard_deviations,
-    torque_noise,
-)
+from bodysense.excitation.precision import standard_deviations
+from bodysense.excitation.problem_setup import Telling, motion_problem_of
 from bodysense.excitation.search import Progress, Search
+from bodysense.excitation.stored import (
+    BASE_ARRAYS,
+    base_arrays,
+    base_of,
+    damaged,
+    layout_words,
+    trajectories_of,
+    trajectory_arrays,
+    trajectory_names,
+)
 from bodysense.excitation.trajectory import Trajectory, positive
+from bodysense.files import read_arrays, read_json, write_result
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.collisions import Closest, Collisions
 from bodysense.robot.robot import Robot
-from bodysense.robot.shapes import link_hulls
 from bodysense.robot.workspace import Workspace, WorkspaceMargins
-from bodysense.spatial.arrays import Array, as_array
+from bodysense.spatial.arrays import Array, read_only
+
+_ARRAYS = ("theta_base", "sigma", "sizes", "information")
+_FIGURES = ("value", "condition", "start_value", "workspace_margin", "rate", "seconds")
+_WORDS = ("robot_name", "joints", "criterion", "status", "advice", "notes")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,7 +68,9 @@ class Design:
         closest_time: when [s], and in which trajectory.
         workspace_margin: least distance to the walls [m], infinite without any.
         rate: of the final check [Hz].
-        status: ``time``, ``interrupted`` or ``enough``.
+        status: ``time`` (it was over), ``interrupted``, ``enough`` (its iterations are used up),
+            ``failed`` (an error ended the search, see `notes`), or ``violated``: no scale of the
+            best motion keeps all limits between the samples, so that it must not be run.
         advice: what to do next, in words.
         seconds: how long it took, checks included.
         history: seconds and value of every improvement.
@@ -136,6 +142,68 @@ class Design:
             lines.append(f"Clearance: {self.closest.summary()}.")
         return "\n".join([*lines, self.advice])
 
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write ``design.npz`` and ``design.json`` into a folder; motions by their coefficients."""
+        motions, families = trajectory_arrays(self.trajectories)
+        arrays = {
+            **{name: getattr(self, name) for name in _ARRAYS},
+            **{name: np.array(getattr(self, name)) for name in _FIGURES},
+            **base_arrays(self.base),
+            **motions,
+            "history": np.array(self.history, dtype=np.float64).reshape(-1, 2),
+        }
+        about = {
+            **{name: getattr(self, name) for name in _WORDS},
+            "families": families,
+            "layout": layout_words(self.base.layout),
+            "uses": [asdict(use) for use in self.uses],
+            "closest": None if self.closest is None else asdict(self.closest),
+            "closest_time": list(self.closest_time),
+            "summary": self.summary(),
+        }
+        write_result(folder, "design", arrays, about)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Design:
+        """Read what `save` wrote.
+
+        Raises:
+            FileReadError: the files are missing, damaged or do not belong together.
+        """
+        keys = (*_WORDS, "families", "layout", "uses", "closest", "closest_time")
+        about = read_json(Path(folder) / "design.json", keys)
+        try:
+            names = trajectory_names(about["families"])
+        except (KeyError, TypeError) as error:
+            raise damaged(folder, "design", error) from error
+        arrays = read_arrays(
+            Path(folder) / "design.npz", [*_ARRAYS, *_FIGURES, *BASE_ARRAYS, "history", *names]
+        )
+        try:
+            closest, when = about["closest"], about["closest_time"]
+            numbers: dict[str, Any] = {name: float(arrays[name]) for name in _FIGURES}
+            numbers |= {name: read_only(arrays[name]) for name in _ARRAYS}
+            base = base_of(about["layout"], arrays)
+            if arrays["information"].shape != (base.size, base.size):
+                raise ValueError(f"information has shape {arrays['information'].shape}")
+            return cls(
+                robot_name=str(about["robot_name"]),
+                joints=tuple(about["joints"]),
+                criterion=str(about["criterion"]),
+                status=str(about["status"]),
+                advice=str(about["advice"]),
+                notes=tuple(about["notes"]),
+                trajectories=trajectories_of(about["families"], arrays),
+                base=base,
+                uses=tuple(LimitUse(**use) for use in about["uses"]),
+                closest=None if closest is None else Closest(**_paired(closest)),
+                closest_time=(float(when[0]), int(when[1])),
+                history=tuple((float(at), float(value)) for at, value in arrays["history"]),
+                **numbers,
+            )
+        except (BodysenseError, KeyError, TypeError, ValueError, IndexError) as error:
+            raise damaged(folder, "design", error) from error
+
 
 def design_motion(
     robot: Robot,
@@ -151,7 +219,7 @@ def design_motion(
     joints: Sequence[str] | None = None,
     start: ArrayLike | None = None,
     trajectories: int = 1,
-    known: ArrayLike | None = None,
+    known: ArrayLike | Telling | None = None,
     noise: ArrayLike | None = None,
     friction: str | None = None,
     rate: float = 1000.0,
@@ -163,7 +231,8 @@ def design_motion(
 ) -> Design:
     """Find motions that show the base parameters best and keep all limits.
 
-    Ctrl-C ends the search and returns the best motion so far.
+    Ctrl-C ends the search and returns the best motion so far, after its final check; a second one
+    ends that too.
 
     Args:
         robot: with a fixed base.
@@ -181,11 +250,13 @@ def design_motion(
             joints then hold in the middle of their ranges.
         trajectories: how many motions that complement each other, designed together.
         known: (b, b) R with RᵀR the information of what is recorded already, in the same base
-            parameters, rows divided by noise: the `information` of another design.
-        noise: standard deviation of the torque's noise, one number or one a joint; by default 1 %
-            of the effort limit, or of gravity's torque where there is none.
+            parameters, rows divided by noise: the `information` of another design. Or a function
+            that makes it from the robot, the base parameters and the noise (n_joints,).
+        noise: standard deviation of the white noise of the raw torque, one number or one a joint;
+            by default 1 % of the effort limit, or of gravity's torque where there is none.
         friction: name of another friction law to excite than the robot's.
-        rate: of the recording, and of the final check (1000 Hz at least) [Hz].
+        rate: of the recording, whose samples all count, and of the final check (1000 Hz at least)
+            [Hz].
         seconds: time for the search [s].
         iterations: stop after so many steps, for results that can be repeated (with threads=1).
         threads: number of threads; all cores by default.
@@ -198,68 +269,58 @@ def design_motion(
         KeyboardInterrupt: before a first motion was found.
     """
     begun = time.monotonic()
-    moving, notes = moving_joints(robot, joints)
-    limits = MotionLimits.of(robot) if limits is None else limits
-    limits.require_room(robot.joint_names, moving.tolist())
-    rate, seconds = positive(rate, "rate", "Hz"), positive(seconds, "seconds", "s")
-    if trajectories < 1:
-        raise TrajectoryError(f"trajectories is {trajectories}: ask for one at least.")
-    smooth, more = with_smooth_friction(robot, friction)
-    margins = _margins(robot, workspace)
-    if start is None:
-        anchor = np.array(limits.middle)
-        centres = free_poses(robot, limits, moving, anchor, collisions, margins)
-        anchor[moving] = centres[0][moving]
-    else:
-        anchor = checked_start(robot, limits, moving, start, collisions, margins)
-        centres = anchor[np.newaxis]
-    chosen = motion_family(family, duration, harmonics, knots, rate, anchored=start is not None)
-    base = moving_base_parameters(smooth, moving, anchor)
-    sizes = base_sizes(base, plausible_sizes(smooth, limits.effort, limits.velocity))
-    clearances: list[Clearance] = []
-    if collisions is not None:
-        clearances.append(CollisionClearance(collisions))
-    if margins is not None and margins.parts:
-        clearances.append(WorkspaceClearance(margins))
-    problem = MotionProblem(
-        smooth,
-        moving,
-        base,
-        chosen,
-        anchor,
-        limits,
-        torque_noise(robot, limits.effort, noise),
-        criterion_of(criterion).measure(base, sizes),
-        _known(known, base),
-        trajectories,
-        independent_rate(chosen.highest_frequency, rate),
-        tuple(clearances),
+    seconds = positive(seconds, "seconds", "s")
+    threads = _count(threads, "threads", get_num_threads())
+    iterations = None if iterations is None else _count(iterations, "iterations", 1)
+    setup = motion_problem_of(
+        robot,
+        family=family,
+        criterion=criterion,
+        duration=duration,
+        harmonics=harmonics,
+        knots=knots,
+        limits=limits,
+        collisions=collisions,
+        workspace=workspace,
+        joints=joints,
+        start=start,
+        trajectories=trajectories,
+        known=known,
+        noise=noise,
+        friction=friction,
+        rate=rate,
     )
+    problem = setup.problem
     rng = np.random.default_rng() if rng is None else rng
-    search = Search(problem, rng, seconds, centres, iterations)
-    search.run(threads or get_num_threads(), progress)
-    if search.best is None:
+    search = Search(problem, rng, seconds, setup.centres, iterations)
+    search.run(threads, progress)
+    best = search.best
+    if best is None:
         raise TrajectoryError(
             f"no motion was found in {seconds:g} s: give more seconds, fewer harmonics or wider "
             "limits."
         )
-    check = Check(robot, limits, collisions, margins, max(rate, 1000.0))
-    motions, checked, shrunk = check.repaired(problem, search.best)
+    check = Check(robot, problem.limits, collisions, setup.margins, max(rate, 1000.0))
+
+    # One Ctrl-C ends the search; where that was over before, it must not lose the motion.
+    with nullcontext() if search.status == "interrupted" else first_interruption_ignored():
+        motions, checked, shrunk = check.repaired(problem, best)
+        M = problem.information(motions, check.rate)
+    more = tuple(search.notes)
     if shrunk < 1.0:
         more = (*more, f"shrunk to {100 * shrunk:.2f} % to keep limits between the samples.")
-    M = problem.information(motions, check.rate)
     return Design(
         robot_name=robot.name,
-        joints=tuple(robot.joint_names[j] for j in moving),
+        joints=tuple(robot.joint_names[j] for j in problem.moving),
         trajectories=motions,
         criterion=criterion_of(criterion).name,
         value=problem.measure.value(M),
         condition=condition_number(M),
         start_value=search.start_value,
-        base=base,
-        theta_base=base.to_base(smooth.theta),
+        base=problem.base,
+        theta_base=problem.base.to_base(problem.robot.theta),
         sigma=standard_deviations(M),
-        sizes=sizes,
+        sizes=setup.sizes,
         information=_factor(M),
         uses=checked.uses,
         closest=checked.closest,
@@ -267,26 +328,23 @@ def design_motion(
         workspace_margin=checked.workspace_margin,
         rate=check.rate,
         status=search.status if checked.kept else "violated",
-        advice=_advice(search, checked.kept, seconds),
+        advice=_advice(search, checked, seconds),
         seconds=time.monotonic() - begun,
         history=tuple(search.history),
-        notes=(*notes, *more, *(margins.notes if margins is not None else ())),
+        notes=(*setup.notes, *more),
     )
 
 
-def _margins(
-    robot: Robot, workspace: Workspace | WorkspaceMargins | None
-) -> WorkspaceMargins | None:
-    if isinstance(workspace, Workspace):
-        return workspace.around(robot, link_hulls(robot))
-    return workspace
+def _paired(closest: dict[str, Any]) -> dict[str, Any]:
+    return {**closest, "pair": tuple(closest["pair"])}
 
 
-def _known(known: ArrayLike | None, base: BaseParameters) -> Array:
-    if known is None:
-        return np.zeros((base.size, base.size))
-    R = as_array(known, (base.size, base.size), "known")
-    return np.asarray(R.T @ R)
+def _count(number: int | None, name: str, default: int) -> int:
+    if number is None:
+        return default
+    if number < 1:
+        raise TrajectoryError(f"{name} is {number}: give 1 at least.")
+    return number
 
 
 def _factor(M: Array) -> Array:
@@ -296,16 +354,24 @@ def _factor(M: Array) -> Array:
     return np.asarray(np.linalg.qr(root, mode="r"))
 
 
-def _advice(search: Search, kept: bool, seconds: float) -> str:
-    if not kept:
+def _advice(search: Search, checked: Checked, seconds: float) -> str:
+    if not checked.kept:
         return (
-            "No scale of the best motion keeps all limits between the samples: do not run it; "
-            "design again with a larger margin of collisions or a smaller share of the limits."
+            "No scale of the best motion keeps all limits between the samples "
+            f"({checked.broken()}): do not run it; design again with a larger margin of "
+            "collisions, a smaller share of the limits, or another start pose."
         )
     if search.status == "interrupted":
         return "Interrupted: this is the best motion so far; more time may improve it."
+    if search.status == "failed":
+        return "An error ended the search: this is the best motion before it; see the notes."
     last = search.history[-1][0]
     before = min((value for at, value in search.history if at < 0.7 * last), default=np.inf)
-    if last > 0.8 * seconds and search.best_value < before - 0.01 * abs(before):
+    improving = search.best_value < before - 0.01 * abs(before)
+    if search.status == "enough":
+        return "The iterations are used up" + (
+            ", and it was still improving: allow more of them." if improving else "."
+        )
+    if last > 0.8 * seconds and improving:
         return "Still improving when the time was over: give more seconds."
     return "The search came to rest: more seconds would change little."

@@ -69,10 +69,11 @@ def write_joint_trajectory(
         path: the file.
         trajectory: the motion, of joints that turn [rad] or slide [m].
         joint_names: one an axis.
-        rate: points per second [Hz]. Controllers draw quintic splines between such points.
+        rate: points per second [Hz]; the end is one too. Controllers draw quintic splines between
+            such points.
     """
     _require_one_an_axis(joint_names, trajectory.n_axes)
-    t, q, v, a = trajectory.sample(rate)
+    t, q, v, a = trajectory.sample_to_end(rate)
     nanoseconds = np.rint(1e9 * t).astype(np.int64)
     names = ", ".join(_quoted(name) for name in joint_names)
     lines = [f"joint_names: [{names}]", "points:"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bodysense.errors import MismatchError
+from bodysense.excitation.motion_limits import share_of
 from bodysense.excitation.trajectory import Trajectory
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -53,8 +54,8 @@ def limit_breaches(robot: Robot, trajectory: Trajectory, rate: float) -> tuple[L
     t, q, v, a = trajectory.sample(rate)
     uses = {
         "position": _position_use(q, *robot.position_limits),
-        "speed": np.abs(v) / robot.velocity_limit,
-        "acceleration": np.abs(a) / robot.acceleration_limit,
+        "speed": share_of(np.abs(v), robot.velocity_limit),
+        "acceleration": share_of(np.abs(a), robot.acceleration_limit),
     }
     return tuple(
         LimitBreach(joint, quantity, float(use[k, j]), float(t[k]))

@@ -39,6 +39,15 @@ class Checked:
     closest_time: tuple[float, int]
     workspace_margin: float
 
+    def broken(self) -> str:
+        """What is broken, in words."""
+        parts = [str(use) for use in self.uses if not use.ratio <= 1.0 - _SPARE]
+        if self.closest is not None and self.closest.room < 0.0:
+            parts.append(self.closest.summary())
+        if self.workspace_margin < 0.0:
+            parts.append(f"{-1e3 * self.workspace_margin:.1f} mm outside the workspace")
+        return "; ".join(parts)
+
 
 @dataclass(frozen=True, eq=False)
 class Check:
@@ -58,12 +67,12 @@ class Check:
         for index, trajectory in enumerate(trajectories):
             t, q, _, _ = trajectory.sample(self.rate)
             found = self.collisions.closest(q) if self.collisions is not None else None
-            if found is not None and (closest is None or found.distance < closest.distance):
+            if found is not None and (closest is None or found.room < closest.room):
                 closest, when = found, (float(t[found.sample]), index)
             if self.margins is not None and self.margins.parts:
                 margin = min(margin, float(self.margins.margins(q).min()))
-        if closest is not None and self.collisions is not None:
-            kept = kept and closest.distance >= self.collisions.margin
+        if closest is not None:
+            kept = kept and closest.room >= 0.0
         return Checked(kept and margin >= 0.0, uses, closest, when, margin)
 
     def repaired(

@@ -15,6 +15,7 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, one_each, read_only
 
 _UNLIMITED = 1e6
+_NOTHING = 1e-12  # rounding of what is zero
 _VELOCITY, _ACCELERATION = 2.0, 10.0
 
 
@@ -131,6 +132,12 @@ class LimitUse:
         return f"{self.quantity} of {self.joint} {100.0 * self.ratio:.1f} % at {self.time:.3g} s"
 
 
+def share_of(value: Array, limit: Array) -> Array:
+    """Values (n, n_joints) in limits (n_joints,); what is not there uses no limit, not even 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(value > _NOTHING, value / limit, 0.0))
+
+
 def limit_uses(
     robot: Robot, limits: MotionLimits, trajectories: Sequence[Trajectory], rate: float
 ) -> tuple[LimitUse, ...]:
@@ -141,10 +148,10 @@ def limit_uses(
         t, q, v, a = trajectory.sample(rate)
         tau = inverse_dynamics(robot, q, v, a)
         uses = {
-            "position": np.abs(q - limits.middle) / np.where(half > 0.0, half, np.inf),
-            "speed": np.abs(v) / limits.velocity,
-            "acceleration": np.abs(a) / limits.acceleration,
-            "torque": np.abs(tau) / limits.effort,
+            "position": share_of(np.abs(q - limits.middle), half),
+            "speed": share_of(np.abs(v), limits.velocity),
+            "acceleration": share_of(np.abs(a), limits.acceleration),
+            "torque": share_of(np.abs(tau), limits.effort),
         }
         for quantity, use in uses.items():
             for j, name in enumerate(robot.joint_names):

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.excitation.base_regressor import BaseRegressor
-from bodysense.excitation.criterion import Measure
+from bodysense.excitation.criterion import Measure, condition_number
 from bodysense.excitation.motion_family import MotionFamily
 from bodysense.excitation.motion_limits import MotionLimits
 from bodysense.excitation.trajectory import Trajectory
@@ -82,7 +82,7 @@ class MotionProblem:
         measure: the criterion.
         known: (b, b) information that is there already.
         trajectories: number of motions.
-        row_rate: rows a second that count as independent [Hz].
+        row_rate: rows a second that count [Hz]: the rate of the recording.
         clearances: collisions, workspace.
     """
 
@@ -171,6 +171,13 @@ class MotionProblem:
             rows = self.regressor(q, v, a, scale).reshape(-1, self.base.size)
             M += rows.T @ rows
         return M
+
+    def condition(self, x: Array) -> float:
+        """cond(W) of the motions of x at `times`, with what is known."""
+        rows = np.sqrt(self.row_rate * self.family.duration / self.times.size)
+        W = self.regressor(*self.states(x), rows / self.noise[self.moving])
+        flat = W.reshape(-1, self.base.size)
+        return condition_number(self.known + flat.T @ flat)
 
     # -- the linear limits -----------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import TrajectoryError, unknown_name
-from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.motion_limits import MotionLimits, share_of
 from bodysense.robot.base_parameters import BaseParameters, base_parameters_seen_by
 from bodysense.robot.collisions import Collisions
 from bodysense.robot.dynamics import inverse_dynamics
@@ -61,8 +61,8 @@ def moving_joints(
     if light.any():
         names = ", ".join(robot.joint_names[j] for j in np.flatnonzero(light))
         notes = (
-            f"joints that carry less than {100 * _LIGHT:g} % of the robot's mass hold: {names}; name "
-            "all that are to move if these are among them.",
+            f"joints that carry less than {100 * _LIGHT:g} % of the robot's mass hold: {names}; "
+            "name all that are to move if these are among them.",
         )
     return np.flatnonzero(~light).astype(np.int64), notes
 
@@ -131,19 +131,21 @@ def checked_start(
                 f"range {limits.lower[j]:g} to {limits.upper[j]:g}: move it at least "
                 f"{room:.2g} inside."
             )
-    load = _holding_use(robot, limits, moving, pose[np.newaxis])[0]
+    require_held_inside(robot, limits, moving, pose)
+    load = _holding_use(robot, limits, pose[np.newaxis])[0]
     if not (load < 1.0).all():
         j = int(np.argmax(load))
         raise TrajectoryError(
-            f"{robot.joint_names[moving[j]]} needs {load[j]:.3g} times its torque limit to hold "
+            f"{robot.joint_names[j]} needs {load[j]:.3g} times its torque limit to hold "
             "the start pose: choose another one, or give `limits` with more effort."
         )
     if collisions is not None and collisions.in_collision(pose[np.newaxis])[0]:
         closest = collisions.closest(pose[np.newaxis])
         pair = " and ".join(closest.pair) if closest is not None else "bodies"
+        margin = closest.margin if closest is not None else collisions.margin
         raise TrajectoryError(
-            f"in the start pose {pair} are closer than {1e3 * collisions.margin:g} mm: choose a "
-            "pose that is free, or name the pair in `ignore` of the collisions."
+            f"in the start pose {pair} are closer than {1e3 * margin:.2g} mm: choose a pose that "
+            "is free, or name the pair in `ignore` of the collisions."
         )
     if margins is not None and margins.parts:
         room_left = margins.margins(pose[np.newaxis])[0]
@@ -154,6 +156,19 @@ def checked_start(
                 "choose a pose inside the workspace, or widen it."
             )
     return pose
+
+
+def require_held_inside(
+    robot: Robot, limits: MotionLimits, moving: NDArray[np.int64], pose: Array
+) -> None:
+    """Raise `TrajectoryError` where a joint that holds does so outside its range."""
+    for j in np.setdiff1d(np.arange(robot.n_joints), moving):
+        if not limits.lower[j] <= pose[j] <= limits.upper[j]:
+            raise TrajectoryError(
+                f"start has {robot.joint_names[j]}, which holds, at {pose[j]:g}, outside its range "
+                f"{limits.lower[j]:g} to {limits.upper[j]:g}: hold it inside, or give `limits` "
+                "with a wider range."
+            )
 
 
 def free_poses(
@@ -193,15 +208,17 @@ def holdable_poses(
     share = rng.uniform(0.05, 0.95, (count, moving.size))
     share[0] = 0.5
     q[:, moving] = limits.lower[moving] + share * (limits.upper - limits.lower)[moving]
-    loads = _holding_use(robot, limits, moving, q)
+    loads = _holding_use(robot, limits, q)
     if not (loads < 1.0).all(axis=1).any():
         worst = int(np.argmax(loads.min(axis=0)))
+        held = "" if worst in moving else ", which holds,"
         raise TrajectoryError(
             f"gravity alone takes more than the torque limits in every pose: "
-            f"{robot.joint_names[moving[worst]]} needs {loads[:, worst].min():.3g} times its limit "
-            "at least. Correct the effort limits or the masses."
+            f"{robot.joint_names[worst]}{held} needs {loads[:, worst].min():.3g} times its limit "
+            "at least. Correct the effort limits or the masses"
+            + (", or hold it in another pose by `start`." if held else ".")
         )
-    q = q[free_mask(robot, limits, moving, q, collisions, margins)]
+    q = q[free_mask(robot, limits, q, collisions, margins)]
     if not q.size:
         raise TrajectoryError(
             f"not one of {count} random poses within the limits is free of collisions and inside "
@@ -213,13 +230,12 @@ def holdable_poses(
 def free_mask(
     robot: Robot,
     limits: MotionLimits,
-    moving: NDArray[np.int64],
     q: Array,
     collisions: Collisions | None,
     margins: WorkspaceMargins | None,
 ) -> NDArray[np.bool_]:
     """(n,) whether the robot can stand in poses q: torque, collisions, workspace."""
-    free = (_holding_use(robot, limits, moving, q) < 1.0).all(axis=1)
+    free = (_holding_use(robot, limits, q) < 1.0).all(axis=1)
     if collisions is not None:
         free &= ~collisions.in_collision(q)
     if margins is not None and margins.parts:
@@ -227,8 +243,7 @@ def free_mask(
     return np.asarray(free)
 
 
-def _holding_use(robot: Robot, limits: MotionLimits, moving: NDArray[np.int64], q: Array) -> Array:
-    """(n, m) share of the torque limits that gravity takes in poses q (n, n_joints)."""
+def _holding_use(robot: Robot, limits: MotionLimits, q: Array) -> Array:
+    """(n, n_joints) share of the torque limits that gravity takes in poses q (n, n_joints)."""
     still = np.zeros_like(q)
-    tau = inverse_dynamics(robot, q, still, still)
-    return np.asarray((np.abs(tau) / limits.effort)[:, moving])
+    return share_of(np.abs(inverse_dynamics(robot, q, still, still)), limits.effort)

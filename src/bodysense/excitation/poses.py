@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from bodysense.errors import TrajectoryError
+from bodysense.errors import BodysenseError, TrajectoryError
 from bodysense.excitation.base_regressor import BaseRegressor
 from bodysense.excitation.criterion import Criterion, Measure, condition_number, criterion_of
 from bodysense.excitation.motion_limits import MotionLimits
@@ -35,14 +37,20 @@ from bodysense.excitation.precision import (
     standard_deviations,
     torque_noise,
 )
+from bodysense.excitation.problem_setup import margins_of
+from bodysense.excitation.stored import BASE_ARRAYS, base_arrays, base_of, damaged, layout_words
+from bodysense.files import read_result, write_result
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.collisions import Collisions
 from bodysense.robot.robot import Robot
-from bodysense.robot.workspace import WorkspaceMargins
-from bodysense.spatial.arrays import Array
+from bodysense.robot.workspace import Workspace, WorkspaceMargins
+from bodysense.spatial.arrays import Array, read_only
 
 _CANDIDATES = 2000
 _ORDER = 20.0
+_ARRAYS = ("poses", "sigma", "sizes")
+_FIGURES = ("value", "condition", "start_value", "travel")
+_WORDS = ("robot_name", "joints", "criterion", "notes")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,6 +97,43 @@ class PoseDesign:
             f"{self.travel:.3g} rad of travel"
         )
 
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write ``poses.npz`` and ``poses.json`` into a folder."""
+        arrays = {name: np.asarray(getattr(self, name)) for name in (*_ARRAYS, *_FIGURES)}
+        about = {
+            **{name: getattr(self, name) for name in _WORDS},
+            "layout": layout_words(self.base.layout),
+            "summary": self.summary(),
+        }
+        write_result(folder, "poses", {**arrays, **base_arrays(self.base)}, about)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> PoseDesign:
+        """Read what `save` wrote.
+
+        Raises:
+            FileReadError: the files are missing, damaged or do not belong together.
+        """
+        arrays, about = read_result(
+            folder, "poses", (*_ARRAYS, *_FIGURES, *BASE_ARRAYS), (*_WORDS, "layout")
+        )
+        try:
+            base = base_of(about["layout"], arrays)
+            numbers: dict[str, Any] = {name: float(arrays[name]) for name in _FIGURES}
+            numbers |= {name: read_only(arrays[name]) for name in _ARRAYS}
+            if arrays["sigma"].shape != (base.size,):
+                raise ValueError(f"sigma has shape {arrays['sigma'].shape}")
+            return cls(
+                robot_name=str(about["robot_name"]),
+                joints=tuple(about["joints"]),
+                criterion=str(about["criterion"]),
+                notes=tuple(about["notes"]),
+                base=base,
+                **numbers,
+            )
+        except (BodysenseError, KeyError, TypeError, ValueError) as error:
+            raise damaged(folder, "poses", error) from error
+
 
 def design_poses(
     robot: Robot,
@@ -97,7 +142,7 @@ def design_poses(
     criterion: str | Criterion = "d-optimal",
     limits: MotionLimits | None = None,
     collisions: Collisions | None = None,
-    workspace: WorkspaceMargins | None = None,
+    workspace: Workspace | WorkspaceMargins | None = None,
     joints: Sequence[str] | None = None,
     noise: ArrayLike | None = None,
     rng: np.random.Generator | None = None,
@@ -113,7 +158,7 @@ def design_poses(
         criterion: ``d-optimal``, ``condition``, ``precision``, or one with settings of its own.
         limits: the robot's own if None.
         collisions: pairs of bodies to keep apart; not checked if None.
-        workspace: room to stay inside (`Workspace.around`); not checked if None.
+        workspace: room to stay inside; not checked if None.
         joints: names of those that move. If None all but the lightest.
         noise: standard deviation of the torque averaged over a pose, one number or one a joint;
             by default 1 % of the effort limit.
@@ -131,8 +176,9 @@ def design_poses(
             f"at least {least}."
         )
     sizes = base_sizes(base, plausible_sizes(robot, limits.effort, limits.velocity))
+    margins = margins_of(robot, workspace)
     candidates = holdable_poses(
-        robot, limits, moving, limits.middle, collisions, workspace, _CANDIDATES, rng
+        robot, limits, moving, limits.middle, collisions, margins, _CANDIDATES, rng
     )
     if candidates.shape[0] < n_poses:
         raise TrajectoryError(
@@ -145,7 +191,7 @@ def design_poses(
     chosen = _exchanged(rows.of(candidates), n_poses, measure)
     poses = candidates[chosen]
     start = _value(rows.of(candidates[:n_poses]), measure)
-    poses = _polished(rows, poses, limits, measure, collisions, workspace)
+    poses = _polished(rows, poses, limits, measure, collisions, margins)
     poses = poses[_short_way(poses[:, moving])]
     W = rows.of(poses).reshape(-1, base.size)
     M = W.T @ W
@@ -161,7 +207,7 @@ def design_poses(
         sigma=standard_deviations(M),
         sizes=sizes,
         travel=float(np.abs(np.diff(poses, axis=0)).max(axis=1).sum()),
-        notes=notes,
+        notes=(*notes, *(margins.notes if margins is not None else ())),
     )
 
 
@@ -219,7 +265,7 @@ def _polished(
     limits: MotionLimits,
     measure: Measure,
     collisions: Collisions | None,
-    workspace: WorkspaceMargins | None,
+    margins: WorkspaceMargins | None,
 ) -> Array:
     """Move the poses to the nearest minimum; those that are not free there stay as they were."""
     robot, moving = rows.regressor.robot, rows.regressor.moving
@@ -247,7 +293,7 @@ def _polished(
     )
     found = minimize(f, poses[:, moving].ravel(), jac=True, method="L-BFGS-B", bounds=bounds)
     moved = at(np.clip(found.x, [low for low, _ in bounds], [high for _, high in bounds]))
-    free = free_mask(robot, limits, moving, moved, collisions, workspace)
+    free = free_mask(robot, limits, moved, collisions, margins)
     mixed = np.where(free[:, np.newaxis], moved, poses)
     # Where some had to stay, the mixture need not be better than what it came from.
     better = _value(rows.of(mixed), measure) <= _value(rows.of(poses), measure)

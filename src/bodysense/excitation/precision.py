@@ -5,8 +5,9 @@ by weighted least squares is
 
     Sigma = (WᵀW)⁻¹.
 
-Noise of a filtered recording is correlated from sample to sample, so that a higher rate adds
-little: rows are counted at `independent_rate`.
+The noise is taken for white: every sample of the recording counts, so that four times the rate
+halves the standard deviations. A filter that is applied to both sides of the equations, and
+leaves the motion as it is, loses none of that.
 """
 
 from __future__ import annotations
@@ -22,16 +23,6 @@ from bodysense.spatial.arrays import Array, one_each
 
 _SHARE = 0.01
 _FRICTION_SHARE = 0.05
-_ROWS_A_PERIOD = 2.5
-
-
-def independent_rate(highest_frequency: float, rate: float) -> float:
-    """Rows a second that count as independent [Hz]: 2.5 times the highest frequency.
-
-    That is what is left of a recording after a filter that lets the motion pass; never more than
-    the rate of the recording.
-    """
-    return min(rate, _ROWS_A_PERIOD * highest_frequency)
 
 
 def torque_scale(robot: Robot, effort: Array) -> Array:
@@ -50,7 +41,10 @@ def torque_scale(robot: Robot, effort: Array) -> Array:
 
 
 def torque_noise(robot: Robot, effort: Array, noise: ArrayLike | None) -> Array:
-    """(n_joints,) standard deviations of the torque's noise [N·m or N]: 1 % of its size if None."""
+    """(n_joints,) standard deviations of the raw torque's white noise [N·m or N].
+
+    If None, 1 % of the torque's size, see `torque_scale`.
+    """
     if noise is None:
         return _SHARE * torque_scale(robot, effort)
     sigma = one_each(noise, robot.n_joints, "noise")
@@ -69,8 +63,9 @@ def plausible_sizes(robot: Robot, effort: Array, velocity: Array) -> Array:
     For a link of mass m with radius r (the greater of the distance of its centre of mass and its
     radius of gyration): m, m r and m r² for mass, first moments and inertia. For a rotor a tenth
     of the inertia that its joint moves. For friction 5 % of the torque's size, reached at the
-    greatest speed if it grows with speed.
+    greatest speed if it grows with speed (1 rad/s or m/s where a joint may not move).
     """
+    velocity = np.where(velocity > 0.0, velocity, 1.0)
     layout = robot.layout
     size = np.empty(layout.size)
     masses = np.array([robot.pi(k)[0] for k in range(layout.n_links)])

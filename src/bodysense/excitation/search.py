@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from bodysense.errors import TrajectoryError
 from bodysense.excitation.climb import Climb
@@ -39,11 +40,13 @@ class Progress:
         seconds: since its start.
         value: best criterion so far; infinite while there is none.
         starts: motions begun so far.
+        condition: cond(W) of the best so far; infinite while there is none.
     """
 
     seconds: float
     value: float
     starts: int
+    condition: float = np.inf
 
 
 @dataclass
@@ -60,7 +63,9 @@ class Search:
         best_value: its criterion.
         starts: criteria of the random motions that were tried.
         history: seconds and value of every improvement.
-        status: ``time``, ``interrupted``, ``enough`` (its iterations are used up).
+        status: ``time``, ``interrupted``, ``enough`` (its iterations are used up), ``failed`` (an
+            error ended it, after a first motion was found).
+        notes: what went wrong without ending the search in vain, in words.
     """
 
     problem: MotionProblem
@@ -73,6 +78,7 @@ class Search:
     starts: list[float] = field(default_factory=list)
     history: list[tuple[float, float]] = field(default_factory=list)
     status: str = "time"
+    notes: list[str] = field(default_factory=list)
     _threads: int = 1
     _begun: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -82,9 +88,20 @@ class Search:
     _begun_starts: int = 0
     _steps: int = 0
     _failure: BaseException | None = None
+    _shown: tuple[Array | None, float] = (None, np.inf)
 
     def run(self, threads: int, progress: Callable[[Progress], None] | None) -> None:
-        """Search on so many threads; `progress` is called here, a few times a second."""
+        """Search on so many threads; `progress` is called here, a few times a second.
+
+        Raises:
+            TrajectoryError: no motion was found that keeps all limits.
+            KeyboardInterrupt: before a first motion was found.
+        """
+        # Matrices are small: threads of the linear algebra would only wait for each other.
+        with threadpool_limits(limits=1, user_api="blas"):
+            self._run(threads, progress)
+
+    def _run(self, threads: int, progress: Callable[[Progress], None] | None) -> None:
         # Compiled before the clock starts: the first time that takes longer than a short search.
         self.problem.evaluate(self._faint(), 1.0)
         self._begun = time.monotonic()
@@ -97,7 +114,7 @@ class Search:
                 for worker in workers:
                     worker.join(0.1 / threads)
                 if progress is not None:
-                    progress(Progress(self._elapsed(), self.best_value, self._begun_starts))
+                    progress(self._progress())
         except KeyboardInterrupt:
             self.status = "interrupted"
             if self.best is None:
@@ -107,7 +124,21 @@ class Search:
             for worker in workers:
                 worker.join()
         if self._failure is not None:
-            raise self._failure
+            if self.best is None:
+                raise self._failure
+            self.status = "failed"
+            self._note(f"the search ended early: {self._failure!r}")
+
+    def _progress(self) -> Progress:
+        with self._lock:
+            best, value = self.best, self.best_value
+        if best is not None and best is not self._shown[0]:
+            self._shown = best, self.problem.condition(best)
+        return Progress(self._elapsed(), value, self._begun_starts, self._shown[1])
+
+    def _note(self, words: str) -> None:
+        if words not in self.notes:
+            self.notes.append(words)
 
     def _faint(self) -> Array:
         """Coefficients of next to no motion about the first centre."""
@@ -203,10 +234,13 @@ class Search:
                 x = self._scaled(x, 0.75, relative=True)
             if self._stop.is_set() or self._elapsed() > self.seconds:
                 return None
-        raise TrajectoryError(
-            "no motion was found that keeps all limits, not even a small one: give a start pose "
-            "that is free to all sides, or widen the limits."
-        )
+        if self.best is None:
+            raise TrajectoryError(
+                "no motion was found that keeps all limits, not even a small one: give a start "
+                "pose that is free to all sides, or widen the limits."
+            )
+        self._note("some random starts found no motion that keeps all limits")
+        return None
 
     def _scaled(self, x: Array, fraction: float, *, relative: bool = False) -> Array:
         """Scale the motion about its centre to a fraction of what the linear limits allow."""

@@ -57,6 +57,25 @@ class Trajectory(ABC):
         self.__dict__["_last_sample"] = (rate, samples)
         return samples
 
+    def sample_to_end(self, rate: float) -> tuple[Array, Array, Array, Array]:
+        """The samples at `rate`, and the end where it is none of them: t (n_t,), q, v, a.
+
+        A robot that is sent these points arrives. Where `duration * rate` is not a whole number,
+        the last step is shorter than others, or up to a tenth longer.
+
+        Args:
+            rate: points per second [Hz].
+        """
+        samples = self.sample(rate)
+        left = self.duration - float(samples[0][-1])
+        if left * rate < 1e-6:
+            return samples
+        kept = samples[0].size - int(left * rate < 0.1 and samples[0].size > 1)
+        end = np.array([self.duration])
+        parts = (end, *self(end))
+        t, q, v, a = (np.concatenate([x[:kept], y]) for x, y in zip(samples, parts, strict=True))
+        return t, q, v, a
+
 
 class HoldTrajectory(Trajectory):
     """Stand still at `q` (n_axes,) for `duration` seconds, and before and after as well."""

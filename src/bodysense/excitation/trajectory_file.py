@@ -83,7 +83,7 @@ def write_trajectory(
         path: the file, ``.csv`` or ``.parquet``.
         trajectory: the motion.
         joint_names: one an axis.
-        rate: of the samples [Hz].
+        rate: of the samples [Hz]; the end is written too, see `Trajectory.sample_to_end`.
         sliding: those of the joints that slide, whose units are m, m/s and m/s².
     """
     from bodysense.signals.write import write_log
@@ -93,7 +93,7 @@ def write_trajectory(
             f"{len(joint_names)} joint names ({', '.join(joint_names)}) for a trajectory of "
             f"{trajectory.n_axes} axes: give one an axis."
         )
-    t, *motion = trajectory.sample(rate)
+    t, *motion = trajectory.sample_to_end(rate)
     channels = {
         f"{quantity}.{name}": values[:, k]
         for quantity, values in zip("qva", motion, strict=True)

@@ -114,6 +114,16 @@ class FrictionChoice:
         return robot.with_friction(self.law, coefficients=None, **shape)
 
 
+def friction_unknown(robot: Robot) -> bool:
+    """Whether the robot knows nothing of its friction: a common law, all coefficients zero."""
+    return not robot.theta[robot.layout.rotor.stop :].any() and not robot.friction.model.custom
+
+
+def with_richest(robot: Robot) -> Robot:
+    """The robot with the law that contains all that are compared, of the usual shape."""
+    return robot.with_friction(RICHEST, width=WIDTH, vs=STRIBECK_SPEED)
+
+
 def choose_friction(problem: Regression) -> FrictionChoice:
     """Compare friction laws on held-out blocks; the robot must have the richest one.
 

@@ -18,8 +18,8 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
 from bodysense.spatial.pseudo_inertia import Consistency, physical_consistency
 
-Label = Literal["identified", "driven by the prior", "not identifiable"]
-LABELS: tuple[Label, ...] = ("identified", "driven by the prior", "not identifiable")
+Label = Literal["identified", "driven by the prior", "not identifiable", "known"]
+LABELS: tuple[Label, ...] = ("identified", "driven by the prior", "not identifiable", "known")
 
 _IDENTIFIED = 0.9
 _SEEN = 0.01
@@ -101,16 +101,20 @@ class Identification:
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
-        """Of each parameter of theta: identified, driven by the prior, or not identifiable.
+        """Of each parameter of theta: identified, driven by the prior, not identifiable, or known.
 
-        A parameter that shows only in combination with others is never identified: how a
-        combination is shared out among them is the prior's doing.
+        Known is what was given as certain. A parameter that shows only in combination with others
+        is never identified: how a combination is shared out among them is the prior's doing.
         """
         alone = set(self.base.alone)
         found = (_label(r) for r in self.resolution)
         return tuple(
-            label if name in alone or label != LABELS[0] else LABELS[1]
-            for name, label in zip(self.prior.layout.names, found, strict=True)
+            LABELS[3]
+            if sigma == 0.0
+            else label
+            if name in alone or label != LABELS[0]
+            else LABELS[1]
+            for name, label, sigma in zip(self.prior.layout.names, found, self.sigma, strict=True)
         )
 
     @cached_property

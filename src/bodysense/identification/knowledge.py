@@ -74,6 +74,7 @@ class Knowledge:
         symmetric: mirror planes of links.
         equal: pairs of equal links.
         com_inside: convex bodies that hold the centres of mass, in the links' frames.
+        notes: where it comes from, in words, e.g. boxes that stand for missing shapes.
     """
 
     total_mass: float | None = None
@@ -81,6 +82,7 @@ class Knowledge:
     symmetric: Mapping[str, tuple[Mirror, ...]] = field(default_factory=dict)
     equal: tuple[EqualLinks, ...] = ()
     com_inside: Mapping[str, Hull] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         given = dict(self.masses)

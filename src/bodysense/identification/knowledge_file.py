@@ -98,7 +98,8 @@ def with_shortcuts(
     if total_mass is not None:
         knowledge = replace(knowledge, total_mass=total_mass)
     if com_inside is not None:
-        knowledge = replace(knowledge, com_inside=dict(link_hulls(robot, com_inside)))
+        hulls = link_hulls(robot, com_inside)
+        knowledge = replace(knowledge, com_inside=dict(hulls), notes=hulls.notes)
     single, total = sum(knowledge.masses.values()), knowledge.total_mass
     if total is not None and single > total * (1.0 + 1e-9):
         raise MismatchError(

@@ -38,7 +38,7 @@ class LoadRows(Regression):
     @classmethod
     def with_load_of(cls, problem: Regression, theta_base: Array) -> LoadRows:
         """The same motions and folds, with columns of the load that theta_base (b,) predicts."""
-        given = {f.name: getattr(problem, f.name) for f in fields(problem) if f.name != "_kept"}
+        given = {f.name: getattr(problem, f.name) for f in fields(problem) if f.init}
         return cls(**given, link_theta=at_the_links(problem.base, theta_base))
 
     @property

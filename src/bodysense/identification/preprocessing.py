@@ -12,7 +12,7 @@ Two low-pass filters are at work, both without phase:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -162,6 +162,16 @@ def motions(
             "cut-off, which shortens them."
         )
     return made
+
+
+def require_below_half(cutoff: float, rates: Iterable[float]) -> None:
+    """Raise if no recording is sampled fast enough [Hz] for a cut-off [Hz]."""
+    fastest = max(rates)
+    if cutoff >= 0.5 * fastest:
+        raise ShapeError(
+            f"the cut-off is {cutoff:g} Hz: give one below half the sampling rate, "
+            f"{0.5 * fastest:.4g} Hz, or none, so that it is chosen."
+        )
 
 
 def require_fixed(robot: Robot) -> None:

@@ -99,7 +99,7 @@ class Regression:
     finest: ClassVar[float] = 1e-11
     """Share of a joint's torque below which noise is not taken to be: rounding."""
 
-    _kept: _Kept = field(default_factory=_Kept, repr=False)
+    _kept: _Kept = field(default_factory=_Kept, init=False, repr=False)
 
     @classmethod
     def of(
@@ -217,7 +217,19 @@ class Regression:
 
     def without(self, fold: int) -> Self:
         """The same problem with one fold left out; what was computed is shared."""
-        return replace(self, held_out=fold)
+        return self._with_held_out(fold)
+
+    def knowing(self, knowledge: Knowledge) -> Self:
+        """The same problem with other knowledge of the links; what was computed is shared."""
+        return self._sharing(replace(self, knowledge=knowledge))
+
+    def _with_held_out(self, fold: int | None) -> Self:
+        return self._sharing(replace(self, held_out=fold))
+
+    def _sharing(self, other: Self) -> Self:
+        # `replace` starts anew, as it must where rows change; folds and knowledge change none.
+        object.__setattr__(other, "_kept", self._kept)
+        return other
 
     def _all_blocks(self) -> Iterator[Block]:
         if self._kept.blocks is not None:
@@ -281,7 +293,7 @@ class Regression:
     def factors(self) -> dict[tuple[int, int, int], Factor]:
         """Triangular factors by (log, fold, joint), all rows with weight one."""
         if self._kept.factors is None:
-            self._kept.factors = replace(self, held_out=None).weighted_factors(None)
+            self._kept.factors = self._with_held_out(None).weighted_factors(None)
         return {key: f for key, f in self._kept.factors.items() if key[1] != self.held_out}
 
     def weighted_factors(

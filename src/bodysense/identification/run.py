@@ -14,12 +14,13 @@ from bodysense.identification.choices import CutoffChoice, choose_cutoff
 from bodysense.identification.doctor.diagnosis import Diagnosis
 from bodysense.identification.doctor.usable import usable
 from bodysense.identification.friction_comparison import (
-    RICHEST,
     STRIBECK_SPEED,
     WIDTH,
     FrictionChoice,
     choose_friction,
     fit_shape,
+    friction_unknown,
+    with_richest,
 )
 from bodysense.identification.friction_fit import require_stribeck
 from bodysense.identification.identification import Identification
@@ -27,7 +28,12 @@ from bodysense.identification.identifier import Identifier
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
 from bodysense.identification.methods import DEFAULT, identifier
-from bodysense.identification.preprocessing import Preprocessing, motions, require_fixed
+from bodysense.identification.preprocessing import (
+    Preprocessing,
+    motions,
+    require_below_half,
+    require_fixed,
+)
 from bodysense.identification.provenance import robot_origin, versions
 from bodysense.identification.regression import FOLDS, Regression
 from bodysense.identification.scores import DataScores, Prediction, predict, score
@@ -145,9 +151,9 @@ def identify(
         raise ShapeError(f"the seed is {seed}: give zero or a positive whole number.")
     if not logs:
         raise MismatchError("there is no log to identify from: give at least one.")
-    choose = friction == "choose" or (friction == "auto" and _friction_unknown(robot))
+    choose = friction == "choose" or (friction == "auto" and friction_unknown(robot))
     if choose:
-        robot = robot.with_friction(RICHEST, width=WIDTH, vs=STRIBECK_SPEED)
+        robot = with_richest(robot)
     progress("examining the logs")
     diagnoses = tuple(usable(robot, log, allow_unusable=allow_unusable) for log in logs)
     validation = tuple(usable(robot, log, allow_unusable=allow_unusable) for log in validate)
@@ -159,12 +165,7 @@ def identify(
         cutoff = choose_cutoff(robot, pieces, settings, base)
         settings = settings.settled(robot, cutoff.cutoff)
     else:
-        fastest = max(diagnosis.rate for diagnosis in diagnoses)
-        if settings.cutoff >= 0.5 * fastest:
-            raise ShapeError(
-                f"the cut-off is {settings.cutoff:g} Hz: give one below half the sampling rate, "
-                f"{0.5 * fastest:.4g} Hz, or none, so that it is chosen."
-            )
+        require_below_half(settings.cutoff, (diagnosis.rate for diagnosis in diagnoses))
         settings = settings.settled(robot, settings.cutoff)
     moved = motions(robot, pieces, settings)
     problem = Regression.of(robot, moved, settings, base, knowledge=knowledge)
@@ -224,6 +225,7 @@ def identify(
             identification,
             scores,
             warnings=_warnings(diagnoses, validation),
+            concerns=_price_of_knowledge(chosen, problem, identification),
             duration=sum(diagnosis.duration for diagnosis in diagnoses),
         ),
     )
@@ -238,6 +240,8 @@ def _require_knowing(method: Identifier, knowledge: Knowledge | None) -> None:
 
 
 _FRICTION = ("auto", "own", "choose")
+_CONTRADICTION = 0.1
+"""Relative growth of the squared error from which knowledge and data do not go together."""
 
 
 def with_law(robot: Robot, law: str) -> Robot:
@@ -258,9 +262,32 @@ def with_law(robot: Robot, law: str) -> Robot:
     return robot.with_friction(law, coefficients=None, **shape)
 
 
-def _friction_unknown(robot: Robot) -> bool:
-    layout = robot.layout
-    return not robot.theta[layout.rotor.stop :].any() and not robot.friction.model.custom
+def _price_of_knowledge(
+    method: Identifier, problem: Regression, found: Identification
+) -> list[str]:
+    """Whether what was given as known contradicts the data, or the robot's file."""
+    knowledge, concerns = problem.knowledge, []
+    if not knowledge.any:
+        return []
+    free = problem.base.to_base(method.theta(problem.knowing(Knowledge())))
+    without, with_it = (
+        float((problem.squares(theta)[0] / found.noise**2).sum())
+        for theta in (free, found.theta_base)
+    )
+    if with_it > (1.0 + _CONTRADICTION) * without:
+        concerns.append(
+            f"What was given as known ({knowledge.summary()}) makes the squared error of the fit "
+            f"{with_it / without:.3g} times as large: check it."
+        )
+    robot = problem.robot
+    mass = sum(float(robot.pi(k)[0]) for k in range(robot.layout.n_links))
+    total = knowledge.total_mass
+    if total is not None and not 0.5 * mass < total < 2.0 * mass:
+        concerns.append(
+            f"The total mass was given as {total:g} kg, and the links that move have {mass:.3g} kg "
+            "in the robot's file: give the mass of these links alone, in kg."
+        )
+    return concerns
 
 
 def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -> list[str]:

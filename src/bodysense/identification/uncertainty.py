@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
+from scipy.linalg import solve_triangular
 from scipy.special import stdtrit
 
 from bodysense.identification.factors import Stack
@@ -74,6 +74,7 @@ def base_uncertainty(
     *,
     spread: float,
     factor: Array | None = None,
+    doubt: Array | None = None,
 ) -> BaseUncertainty:
     """Covariance of the base parameters, of the estimate and from the data alone.
 
@@ -87,10 +88,14 @@ def base_uncertainty(
         spread: of the prior that the method used, infinite if it used none.
         factor: (b, k) L of a prior N(0, L Lᵀ) that the method used instead, k <= b: it has no
             spread along directions that constraints hold.
+        doubt: (b, k) such a factor of how far the prior may really be off, where the method leans
+            on it more strongly than it deserves: to predict well, not because it is known.
     """
     if factor is not None:
         free = base_uncertainty(problem, prior, theta_base, sigma, weights, stack, spread=spread)
-        held = _uncertainty(problem, factor, theta_base, sigma, weights, stack, spread=1.0)
+        held = _uncertainty(
+            problem, factor, theta_base, sigma, weights, stack, spread=1.0, doubt=doubt
+        )
         return replace(free, covariance=held.covariance, widening=held.widening)
     return _uncertainty(
         problem, prior.base_factor, theta_base, sigma, weights, stack, spread=spread
@@ -106,6 +111,7 @@ def _uncertainty(
     stack: Stack,
     *,
     spread: float,
+    doubt: Array | None = None,
 ) -> BaseUncertainty:
     """As `base_uncertainty`, about a prior N(0, spread² L Lᵀ)."""
     # In coordinates in which the prior is a unit ball, turned so that M is diagonal, 1 / root²:
@@ -136,7 +142,12 @@ def _uncertainty(
         squares += pulls.sum(axis=0)
         fourths += np.square(pulls).sum(axis=0) * (1.0 + _PARZEN_POWER * window)
     S = 0.5 * (S + S.T)
-    half = (S + np.diag((weight / root) ** 2)) / root / root[:, None]
+    by_prior = np.diag((weight / root) ** 2)
+    if doubt is not None:
+        # The prior pulls by weight² times how far it is off: not one spread, but what is doubted.
+        off = (weight**2 / root)[:, None] * (Vt @ np.linalg.lstsq(L, doubt, rcond=None)[0])
+        by_prior = off @ off.T
+    half = (S + by_prior) / root / root[:, None]
     half = _with_variance(half, silent, min(spread, 1.0) ** 2)
     widen = _widening(squares, fourths)
     C = (turned @ half @ turned.T) * widen * widen[:, None]
@@ -250,35 +261,39 @@ def _window_loss(rho: Array, lags: int, window: int) -> float:
 def full_uncertainty(prior: Prior, base: BaseUncertainty) -> tuple[Array, Array, Array]:
     """Standard deviations (p,) and resolutions (p,), and the base parameters' resolutions (b,).
 
-    Beside the data stands the prior theta ~ N(theta_0, D), D = diag(size²):
+    Beside the data stands the prior theta = theta_0 + F x with x ~ N(0, 1): F = diag(size), without
+    the directions that are known for certain. With T = L⁻¹ B F, in coordinates in which the prior
+    of the base parameters is a unit ball,
 
-        Sigma = (Bᵀ Cov⁻¹ B + D⁻¹)⁻¹
+        Sigma = F (Tᵀ by_data⁻¹ T + 1)⁻¹ Fᵀ
 
-    and the resolution of parameter k is 1 - Sigma_kk / size_k²: the share that the data have in it.
-    With Q R = D^½ Bᵀ and by_data = R⁻ᵀ Cov R⁻¹,
-
-        D^-½ Sigma D^-½ = 1 - Q Qᵀ + Q P Qᵀ,        P = (by_data⁻¹ + 1)⁻¹ = by_data (by_data + 1)⁻¹.
-
-    Standard deviations are widened like those of the base parameters that a parameter is part of.
+    and the resolution of parameter k is 1 - Sigma_kk / size_k²: the share that data and knowledge
+    have in it. Standard deviations are widened like those of the base parameters that a parameter
+    is part of; what is known has none.
 
     Args:
         prior: what was known before.
         base: how sure the base parameters are.
     """
-    by_data = base.by_data
-    Q, R = qr((prior.mapping * prior.size).T, mode="economic")
-    c, V = np.linalg.eigh(by_data)
-    c = np.clip(c, 0.0, None)
-    rows = (Q @ V) ** 2
-    resolution = np.clip(rows @ (1.0 / (1.0 + c)), 0.0, 1.0)
+    c, V = np.linalg.eigh(base.by_data)
+    c = np.clip(c, 1e-30, None)
+    _, F = prior.constraints.free_directions(prior.theta, np.diag(prior.size))
+    T = solve_triangular(prior.base_factor, prior.mapping @ F, lower=True)
+    s, Wt = np.linalg.svd((V / np.sqrt(c)).T @ T, full_matrices=False)[1:]
+    # In units of sizes: parameters have no common one.
+    unit = F / prior.size[:, None]
+    rows = (unit @ Wt.T) ** 2
     # What no base parameter holds; rounding must not add to variances that are small.
-    outside = 1.0 - rows.sum(axis=1)
+    outside = (unit**2).sum(axis=1) - rows.sum(axis=1)
     outside[outside < 1e-12] = 0.0
-    sigma: Array = prior.size * np.sqrt(outside + rows @ np.maximum(c / (1.0 + c), 1e-30))
+    variance = outside + rows @ (1.0 / (1.0 + s**2))
+    variance[(unit**2).sum(axis=1) < 1e-18] = 0.0  # known for certain
+    resolution = np.clip(1.0 - variance, 0.0, 1.0)
     part = prior.mapping**2
     share = part.sum(axis=0)
     widening = np.sqrt((base.widening**2) @ part / np.where(share > 0.0, share, 1.0))
+    sigma: Array = prior.size * np.sqrt(variance)
     sigma = np.where(share > 0.0, np.minimum(sigma * widening, prior.size), sigma)
-    base_rows = (R.T @ V) ** 2
+    base_rows = (prior.base_factor @ V) ** 2
     base_resolution = base_rows @ (1.0 / (1.0 + c)) / base_rows.sum(axis=1)
     return sigma, resolution, np.clip(base_resolution, 0.0, 1.0)

@@ -60,6 +60,7 @@ def judge(
     scores: Sequence[DataScores],
     *,
     warnings: Sequence[str] = (),
+    concerns: Sequence[str] = (),
     duration: float = np.inf,
 ) -> Verdict:
     """Weigh the scores on unseen data against the fit, the prior and the noise.
@@ -68,6 +69,7 @@ def judge(
         identification: the result.
         scores: on training data, held-out blocks and validation recordings.
         warnings: of the doctor, in words; a result behind them is not called good.
+        concerns: sentences of others that speak against the result; nor is one behind them.
         duration: of the recordings it was identified from [s].
     """
     if not identification.status.ok:
@@ -82,6 +84,7 @@ def judge(
     errors = [pair for pair in errors if np.isfinite(pair).all()]
     short = not validation and duration < _SHORT
     advice = (
+        *concerns,
         *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
         *([_SHORT_ADVICE.format(duration)] if short else []),
         *_advice(identification, training, held_out, validation),
@@ -92,7 +95,7 @@ def judge(
     grade: Grade = "good" if error <= _GOOD else "fair" if error <= _FAIR else "poor"
     if _clearly_more(error, _NO_BETTER * before):
         grade = "poor"
-    if grade == "good" and (warnings or short):
+    if grade == "good" and (warnings or concerns or short):
         grade = "fair"
     summary = (
         f"on {where} the model predicts the torque of moving joints to {_percent(error)} on "

@@ -45,7 +45,14 @@ def write_gains_page(
         provenance=gains.provenance,
         command=command,
         verdict=gains_verdict(gains, experiment),
-        gains=GainSection.of(gains, gains.layout_line() if line is None else line),
+        gains=GainSection.of(gains, _line(gains, line)),
         gain_width=WIDTH,
         losses=LossSection.of(experiment, gains.losses),
     )
+
+
+def _line(gains: DriveGains, line: str | None) -> str:
+    """The line to paste; empty where the gains are of no use."""
+    if not gains.status.ok:
+        return ""
+    return gains.layout_line() if line is None else line

@@ -33,12 +33,15 @@ def write_payload_page(
     Raises:
         FileWriteError: the file cannot be written.
     """
+    sections = {"verdict": "Verdict", "mass": "Mass", "body": "Body", "losses": "Losses"}
+    if not payload.status.ok:  # there is nothing to show
+        del sections["body"]
     return written_load_page(
         path,
         experiment,
         title=title if title is not None else f"What {experiment.robot.name} holds",
         kicker="Payload report",
-        sections={"verdict": "Verdict", "mass": "Mass", "body": "Body", "losses": "Losses"},
+        sections=sections,
         provenance=payload.provenance,
         command=command,
         verdict=payload_verdict(payload, experiment),

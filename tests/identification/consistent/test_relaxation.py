@@ -103,7 +103,7 @@ def test_weights_are_positive_numbers(weight):
     ],
 )
 def test_methods_are_their_settings(method, names):
-    assert set(asdict(method)) == {"relaxation", "relaxation_weight", *names}
+    assert set(asdict(method)) == {"relaxation", "relaxation_weight", "trusted", *names}
     other = replace(method, relaxation="entropic", relaxation_weight=None)
     assert other != method
     assert "relaxation='entropic'" in repr(other)

@@ -9,6 +9,7 @@ import pytest
 
 from bodysense.identification.consistent.pc_wls import ConsistentWLS
 from bodysense.identification.consistent.weight_choice import choose_weight
+from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
 
 KINDS = pytest.mark.parametrize("kind", ["euclidean", "pullback", "entropic"])
@@ -38,7 +39,6 @@ def test_what_is_held_out_never_enters(kind, simulate):
     spoilt = replace(
         simulated.problem,
         motions=(replace(motion, tau=tau, tau_raw=tau),),
-        _kept=type(simulated.problem._kept)(),
     )
     weights = [
         choose_weight(p.without(1), Prior.of(simulated.problem), kind)
@@ -56,6 +56,18 @@ def test_the_chosen_weight_is_told_and_used(simulate):
     chosen = ConsistentWLS(relaxation_weight=None).fit(problem)
     given = ConsistentWLS(relaxation_weight=weight).fit(problem)
     np.testing.assert_array_equal(chosen.theta, given.theta)
-    np.testing.assert_array_equal(chosen.covariance, given.covariance)
+    # A weight that was chosen says how to predict, not how sure the prior is.
+    honest = ConsistentWLS(relaxation_weight=weight, trusted=False).fit(problem)
+    np.testing.assert_array_equal(chosen.covariance, honest.covariance)
+    assert (honest.sigma_base > given.sigma_base).all()
     assert f"weight {weight:.3g}" in chosen.status.message
     np.testing.assert_array_equal(ConsistentWLS(relaxation_weight=None).theta(problem), given.theta)
+
+
+def test_without_any_solution_the_weight_is_the_default(simulate, monkeypatch):
+    import bodysense.identification.consistent.weight_choice as module
+
+    problem = simulate(5.0, n_t=120, off=0.0).problem
+    failed = Solution(problem.robot.theta, failure="no")
+    monkeypatch.setattr(module, "consistent_least_squares", lambda *given: failed)
+    assert choose_weight(problem, Prior.of(problem), "euclidean") == 1.0

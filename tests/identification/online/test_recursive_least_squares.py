@@ -69,6 +69,17 @@ def test_the_prior_is_not_forgotten_where_nothing_moves(simulated):
     np.testing.assert_allclose(np.sqrt(np.diag(state.covariance)), before, rtol=0.3)
 
 
+@pytest.mark.parametrize("forgetting", [0.99, 0.9, 0.5])
+def test_the_prior_is_not_forgotten_however_short_the_memory(simulated, forgetting):
+    prior = Prior.of(simulated.problem)
+    method = RecursiveLeastSquares(forgetting=forgetting)
+    silent = Sample(np.zeros((3, prior.theta_base.size)), np.zeros(3), np.ones(3))
+    state = method.replay(method.init(prior), [silent] * 1000)
+    variance = np.diag(state.covariance) / np.diag(prior.base_factor @ prior.base_factor.T)
+    assert 0.5 < variance.min()
+    assert variance.max() < 2.0
+
+
 def test_before_any_sample_it_is_the_prior(simulated):
     prior = Prior.of(simulated.problem)
     state = RecursiveLeastSquares(spread=0.5).init(prior)

@@ -102,6 +102,7 @@ def make_case(
     rotor: float = ROTOR,
     off: float = 0.15,
     n_t: int = 250,
+    held: tuple[float, ...] = (1.0,),
 ) -> Case:
     """Recordings whose logged torques are gains times the true ones, with white noise.
 
@@ -116,13 +117,16 @@ def make_case(
         rotor: inertia of the rotors [kg·m²].
         off: relative standard deviation by which masses of the prior's links are wrong.
         n_t: samples of each recording.
+        held: of each recording that is said to be with the load, the share of its time after which
+            the load is lost.
     """
     robot, rng = lifting_arm(), np.random.default_rng(seed)
     theta = robot.theta.copy()
     for k in range(robot.layout.n_links):
         theta[robot.layout.link(k)] *= 1.0 + off * rng.uniform(-1.0, 1.0)
     motions = []
-    for held in (body,) if known_arm else (None, body):
+    first = 0 if known_arm else 1
+    for share in (0.0,) * first + held:
         t = np.arange(n_t) / RATE
         w = 2.0 * np.pi * 0.3 * np.arange(1, 6)[:, None]
         size = rng.normal(size=(5, 4)) * 0.5 / np.arange(1, 6)[:, None]
@@ -130,7 +134,10 @@ def make_case(
         angle = w * t[:, None, None] + phase
         q, v = (size * np.sin(angle)).sum(axis=1), (size * w * np.cos(angle)).sum(axis=1)
         a = -(size * w**2 * np.sin(angle)).sum(axis=1)
-        tau = gains * torques(q, v, a, body=held, frame=frame, losses=losses, rotor=rotor)
+        full, empty = (
+            torques(q, v, a, body=b, frame=frame, losses=losses, rotor=rotor) for b in (body, None)
+        )
+        tau = gains * np.where(t[:, None] < share * n_t / RATE, full, empty)
         tau = tau + noise * rng.normal(size=tau.shape)
         motions.append(Motion(t, q, v, a, tau, tau, RATE, len(motions)))
     place = holding_frame(robot, frame)
@@ -139,12 +146,13 @@ def make_case(
         robot.with_parameters(theta),
         motions,
         PLAIN,
-        loaded=frozenset({len(motions) - 1}),
+        loaded=frozenset(range(first, len(motions))),
         load_to_link=to_link,
         link=place.parentJoint - 1,
         base=base_of(robot),
     )
-    empty, loaded = (
+    names = ["empty"] * first + [f"loaded{k or ''}" for k in range(len(held))]
+    diagnoses = [
         Diagnosis(
             source=f"{name}.csv",
             digest=name,
@@ -155,10 +163,10 @@ def make_case(
             n_samples=n_t,
             rate=RATE,
         )
-        for name in ("empty", "loaded")
-    )
-    unloaded = () if known_arm else (empty,)
-    return Case(tuple(motions), LoadExperiment.of(problem, frame, (loaded,), unloaded))
+        for name in names
+    ]
+    experiment = LoadExperiment.of(problem, frame, diagnoses[first:], diagnoses[:first])
+    return Case(tuple(motions), experiment)
 
 
 @pytest.fixture(scope="session", name="make_case")

@@ -122,6 +122,13 @@ def test_an_uncertainty_of_the_arm_that_cannot_be_meant(arm, logs, value):
         identify_payload(arm, logs[1], robot_uncertainty=value)
 
 
+def test_a_cut_off_that_no_recording_can_have(arm, logs):
+    with pytest.raises(
+        ShapeError, match=r"the cut-off is 5000 Hz: .*half the sampling rate, 50 Hz"
+    ):
+        identify_payload(arm, logs[1], logs[0], preprocessing=Preprocessing(cutoff=5000.0))
+
+
 def test_an_unknown_friction_law(arm, logs):
     with pytest.raises(UnknownNameError, match="unknown friction 'rubber'"):
         identify_payload(arm, logs[1], logs[0], friction="rubber")

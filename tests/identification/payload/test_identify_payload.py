@@ -7,6 +7,7 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.identification.payload.identify_payload import payload_of
+from bodysense.identification.payload.parts import THIRDS
 
 LOSSES = np.array([0.05, 0.08, 0.06, 0.04])
 
@@ -26,7 +27,8 @@ def test_without_noise_the_body_is_found(make_case, body, frame):
 
 def test_thirds_of_quiet_recordings_agree(make_case, body):
     found = payload_of(make_case(noise=1e-6).experiment)
-    np.testing.assert_allclose(found.parts, body.mass, rtol=1e-4)
+    assert [part.name for part in found.parts] == list(THIRDS)
+    np.testing.assert_allclose([part.mass for part in found.parts], body.mass, rtol=1e-4)
 
 
 def drawn_gains(rng: np.random.Generator) -> np.ndarray:
@@ -125,34 +127,54 @@ def test_no_load_is_no_load(make_case):
     assert found.mass_interval()[0] == 0.0
 
 
-def test_thirds_that_disagree_are_told(make_case, body):
-    """The load falls off after two thirds of the time."""
-    case = make_case(noise=0.02, n_t=600)
-    without = make_case(noise=0.02, n_t=600, body=None)
-    # Blocks are dealt out in turn: one third of them is without the load.
-    problem = case.experiment.problem
-    motion, empty = case.motions[1], without.motions[1]
-    lost = (problem.folds(motion) == 1)[:, None]
-    np.testing.assert_array_equal(motion.q, empty.q)
-    motion.tau.setflags(write=True)
-    motion.tau[:] = np.where(lost, empty.tau, motion.tau)
-    rebuilt = type(case.experiment).of(
-        type(problem).of_logs(
-            problem.robot,
-            case.motions,
-            problem.settings,
-            loaded=problem.loaded,
-            load_to_link=np.eye(10),
-            link=3,
-            base=problem.base,
-        ),
-        "link4",
-        case.experiment.loaded,
-        case.experiment.unloaded,
-    )
-    found = payload_of(rebuilt)
-    assert "Thirds of the recordings disagree" in found.status.message
-    assert np.nanmin(found.parts) < 0.5 * body.mass
+def test_a_load_that_falls_off_is_told(make_case, body):
+    found = payload_of(make_case(noise=0.05, n_t=600, held=(0.5,)).experiment)
+    assert found.status.ok
+    assert "The mass changes in the course of the recordings" in found.status.message
+    assert "fall off" in found.status.message
+    first, _, last = found.parts
+    assert first.mass == pytest.approx(body.mass, rel=0.05)
+    assert abs(last.mass) < 0.2 * body.mass
+    assert str(first) in found.status.message
+
+
+@pytest.mark.parametrize("share", [0.7, 0.8, 0.9])
+def test_a_load_that_falls_off_late_is_told(make_case, share):
+    """Of the last third, no mass fits both halves."""
+    for seed in range(3):
+        case = make_case(seed=seed, noise=0.2, n_t=600, held=(share,))
+        note, *_ = payload_of(case.experiment).status.notes
+        assert "last third" in note
+        assert "fall off" in note
+
+
+def test_a_recording_without_the_load_among_those_with_it(make_case, body):
+    found = payload_of(make_case(noise=0.05, n_t=300, held=(1.0, 1.0, 0.0)).experiment)
+    names = [part.name for part in found.parts]
+    assert names == [*THIRDS, "loaded.csv", "loaded1.csv", "loaded2.csv"]
+    disagreeing, loud = found.status.notes
+    assert disagreeing.startswith("Recordings with the load disagree")
+    assert "loaded2.csv: " in disagreeing
+    assert loud.startswith("In loaded2.csv the torque of joint")
+    assert abs(found.parts[-1].mass) < 0.2 * body.mass
+
+
+@pytest.mark.parametrize("held", [(1.0,), (1.0, 1.0)])
+def test_a_load_that_stays_is_not_doubted(make_case, body, held):
+    """Thirds and recordings are off as far as their deviations say, and nothing is noted."""
+    z = []
+    for seed in range(8):
+        found = payload_of(make_case(seed=seed, noise=0.2, n_t=240, held=held).experiment)
+        assert found.status.notes == ()
+        assert len(found.parts) == 3 + len(held) * (len(held) > 1)
+        z += [(part.mass - body.mass) / part.sigma for part in found.parts]
+    assert 0.3 < np.mean(np.square(z)) < 2.0
+
+
+def test_parts_that_are_too_short_say_nothing(make_case):
+    found = payload_of(make_case(noise=0.05, n_t=60).experiment)
+    assert not any(part.known for part in found.parts)
+    assert found.status.notes == ()
 
 
 @pytest.mark.parametrize("value", [-0.1, np.nan, np.inf])

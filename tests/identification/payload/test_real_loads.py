@@ -57,7 +57,18 @@ def test_the_load_is_found(loads, pair):
     assert low < WEIGHED < high
     assert high - low < 0.25  # what gains of 2 % allow, and no more
     assert found.consistency.consistent
-    np.testing.assert_allclose(found.parts, found.mass, rtol=0.02)
+    assert found.status.notes == ()
+    np.testing.assert_allclose([part.mass for part in found.parts], found.mass, rtol=0.02)
+
+
+def test_a_recording_without_the_load_among_those_with_it(robot, logs):
+    loaded, empty = logs["15harm"]
+    found = identify_payload(robot, [loaded, logs["01_31"][1]], empty)
+    assert found.mass == pytest.approx(WEIGHED, rel=0.03)
+    disagreeing, loud = found.status.notes
+    assert "disagree about its mass" in disagreeing
+    assert "ur-20_01_31-unload.csv: " in disagreeing
+    assert "In ur-20_01_31-unload.csv" in loud
 
 
 def test_gears_lose_some_per_cent(loads):

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bodysense.errors import FileReadError, ShapeError
-from bodysense.identification.identification import Status
+from bodysense.errors import FileReadError, MismatchError, ShapeError
 from bodysense.identification.payload.drive_gains import DriveGains
+from bodysense.identification.payload.parts import LoadPart
 from bodysense.identification.payload.payload import Payload
+from bodysense.identification.payload.status import LoadStatus
 from bodysense.robot import inverse_dynamics, with_payload
 from bodysense.spatial.pseudo_inertia import inertia_at_com, pi_from_mass_com_inertia
 
@@ -28,10 +29,14 @@ def payload(rng) -> Payload:
         covariance=root @ root.T,
         gain_covariance=np.outer(pi, pi) * 0.02**2,
         gain_uncertainty=0.02,
-        parts=np.array([1.9, 2.1, np.nan]),
+        parts=(
+            LoadPart("first third", 1.9, 0.1),
+            LoadPart("second third", 2.1, 0.2),
+            LoadPart("last third", np.nan, np.nan),
+        ),
         losses=np.array([0.01, 0.02, 0.0, 0.0]),
         errors=(2.0, 1.1),
-        status=Status(True, "Solved."),
+        status=LoadStatus(notes=("Look again.", "Twice.")),
         provenance={"robot": {"name": "arm"}},
     )
 
@@ -78,7 +83,11 @@ def test_the_robot_with_its_load(payload, arm, rng):
 def test_a_load_in_words_and_json(payload):
     assert "link4 holds 2.000 kg (95 %: " in payload.summary()
     table = json.loads(json.dumps(payload.to_dict(), allow_nan=False))
-    assert table["mass_of_thirds_kg"] == [1.9, 2.1, None]
+    assert table["mass_of_parts"][1:] == [
+        {"part": "second third", "mass_kg": 2.1, "mass_sigma_kg": 0.2},
+        {"part": "last third", "mass_kg": None, "mass_sigma_kg": None},
+    ]
+    assert table["status"]["message"] == "Look again. Twice."
     assert table["mass_sigma_kg"] ** 2 == pytest.approx(
         table["mass_sigma_recordings_kg"] ** 2 + table["mass_sigma_gains_kg"] ** 2
     )
@@ -90,6 +99,32 @@ def test_a_load_is_saved_and_loaded(payload, tmp_path):
     assert back.to_dict() == payload.to_dict()
     np.testing.assert_array_equal(back.pi, payload.pi)
     assert back.provenance == payload.provenance
+    assert back.status == payload.status
+    assert [str(part) for part in back.parts] == [str(part) for part in payload.parts]
+
+
+def test_a_mass_below_zero(payload):
+    negative = replace(payload, pi=-payload.pi)
+    assert negative.mass_interval() == (0.0, 0.0)
+    low, high = replace(negative, covariance=4.0 * np.eye(10)).mass_interval()
+    assert low == 0.0 < high
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pi": np.zeros(10)},
+        {"covariance": np.full((10, 10), np.nan)},
+        {"errors": (np.nan, np.inf)},
+        {"losses": np.array([np.nan, 0.0])},
+    ],
+)
+def test_what_is_not_known_is_null_in_json(payload, changes, tmp_path):
+    strange = replace(payload, **changes)
+    text = json.dumps(strange.to_dict(), allow_nan=False)
+    assert "null" in text.replace('"mass_kg": null, "mass_sigma_kg": null', "")
+    strange.save(tmp_path)
+    assert json.dumps(Payload.load(tmp_path).to_dict()) == text
 
 
 def test_damaged_files_of_a_load(payload, tmp_path):
@@ -106,7 +141,7 @@ def gains() -> DriveGains:
         factors=np.array([1.02, 0.95]),
         sigma=np.array([0.01, 0.02]),
         nominal=np.array([10.0, -4.0]),
-        load=2.8,
+        load_mass=2.8,
         link="tool",
         load_before=2.7,
         load_after=np.array([2.79, np.nan, 2.81]),
@@ -115,7 +150,7 @@ def gains() -> DriveGains:
         errors_before=np.array([0.05, 0.06]),
         errors_after=np.array([0.04, 0.06]),
         losses=np.array([0.05, 0.0]),
-        status=Status(True, "Solved."),
+        status=LoadStatus(notes=("Look again.", "Twice.")),
         provenance={"robot": {"name": "arm"}},
     )
 
@@ -129,12 +164,33 @@ def test_gains_and_their_deviations(gains):
 def test_the_line_for_the_layout_file(gains):
     assert gains.layout_line() == "gain: [10.2, -3.8]"
     assert gains.layout_line(("two", "one")) == "gain: [-3.8, 10.2]"
-    assert gains.layout_line(("two",)) == "gain: [10.2, -3.8]"  # not of all joints
+    assert gains.layout_line(("two", "three", "one")) == "gain: [-3.8, 1, 10.2]"
+    others = {"three": 7.0, "one": 3.0}
+    assert gains.layout_line(("two", "three", "one"), others) == "gain: [-3.8, 7, 10.2]"
+
+
+def test_a_layout_file_that_lacks_a_joint(gains):
+    with pytest.raises(MismatchError, match="the layout has no one, only two: give the layout"):
+        gains.layout_line(("two",))
+
+
+def test_what_gains_leave_open_for_loads(gains):
+    noise, model = np.median([0.01 / 1.02, 0.02 / 0.95]), 1.05 / 1.02 - 1.0
+    assert gains.gain_uncertainty == pytest.approx(np.hypot(noise, model))
+    sure = replace(gains, sigma=1e-4 * gains.sigma, without_losses=gains.factors)
+    assert sure.gain_uncertainty == 0.01
+
+
+def test_a_status_in_words():
+    assert (LoadStatus().ok, LoadStatus().message) == (True, "Solved.")
+    failed = LoadStatus("It broke.", ("Mend it.",))
+    assert (failed.ok, failed.message) == (False, "It broke. Mend it.")
+    assert LoadStatus.from_dict(json.loads(json.dumps(failed.to_dict()))) == failed
 
 
 def test_gains_are_saved_and_loaded(gains, tmp_path):
     gains.save(tmp_path)
-    back = DriveGains.load_from(tmp_path)
+    back = DriveGains.load(tmp_path)
     assert json.dumps(back.to_dict(), allow_nan=False) == json.dumps(gains.to_dict())
     np.testing.assert_array_equal(back.load_after, gains.load_after)
 
@@ -144,4 +200,4 @@ def test_damaged_files_of_gains(gains, tmp_path):
     text = (tmp_path / "drive_gains.json").read_text().replace('"two"', '"two", "three"')
     (tmp_path / "drive_gains.json").write_text(text)
     with pytest.raises(FileReadError, match="are damaged"):
-        DriveGains.load_from(tmp_path)
+        DriveGains.load(tmp_path)

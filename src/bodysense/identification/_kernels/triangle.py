@@ -44,15 +44,15 @@ def reflect_in(T, W, x):
 
 
 @threaded
-def fold_in(T, rows, keep, anchor, first):
+def fold_in(T, rows, keep, anchor, some, first):
     """Fold instants (n_t, m, c) of weighted rows into the triangle T (c, c), in place.
 
-    Before each instant T is multiplied by `keep`. Where that forgets, one row of `anchor` (b, c) is
-    folded in with each instant, in turn, the instants being counted from `first`.
+    Before each instant T is multiplied by `keep`. Where that forgets, `some` rows of `anchor`
+    (b, c) are folded in with each instant, in turn, the instants being counted from `first`.
     """
     n_t, m, c = rows.shape
-    n_anchor = anchor.shape[0] if keep < 1.0 else 0
-    W = np.empty((m + (1 if n_anchor > 0 else 0), c))
+    fed_back = some if keep < 1.0 else 0
+    W = np.empty((m + fed_back, c))
     x = np.empty(c)
     for t in range(n_t):
         if keep < 1.0:
@@ -62,8 +62,8 @@ def fold_in(T, rows, keep, anchor, first):
         for i in range(m):
             for j in range(c):
                 W[i, j] = rows[t, i, j]
-        if n_anchor > 0:
-            turn = (first + t) % n_anchor
+        for k in range(fed_back):
+            turn = ((first + t) * fed_back + k) % anchor.shape[0]
             for j in range(c):
-                W[m, j] = anchor[turn, j]
+                W[m + k, j] = anchor[turn, j]
         reflect_in(T, W, x)

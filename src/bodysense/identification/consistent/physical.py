@@ -26,10 +26,13 @@ class Physical(LinearIdentifier):
         relaxation: distance to the prior that is added: ``euclidean``, ``pullback`` or
             ``entropic``, see `Relaxation`.
         relaxation_weight: its weight; `None` chooses it on blocks left out of the fit.
+        trusted: whether the weight says how sure the prior is, for intervals. One that was chosen
+            does not: a prior that helps to predict may still be off by its plausible size.
     """
 
     relaxation: str = "euclidean"
     relaxation_weight: float | None = 1.0
+    trusted: bool = True
 
     consistent: ClassVar[bool] = True
 
@@ -51,17 +54,22 @@ class Physical(LinearIdentifier):
     def prior_factor(self, prior: Prior) -> Array | None:
         """That of the relaxation, without spread where constraints hold parameters."""
         relaxation = self._relaxation()
-        if relaxation.kind == "euclidean" and not prior.constraints.e.size:
+        if relaxation.kind == "euclidean" and not prior.constraints.e.size and self.trusted:
             return None
         if relaxation.kind == "entropic":  # which to second order is the pullback
             relaxation = replace(relaxation, kind="pullback")
         return prior.constrained_factor(relaxation.factor(prior))
 
+    def prior_doubt(self, prior: Prior) -> Array | None:
+        """Plausible sizes, where the weight was chosen."""
+        return None if self.trusted else prior.constrained_factor(np.diag(prior.size))
+
     def settled(self, problem: Regression, prior: Prior) -> Physical:
         """The same with its weight chosen."""
         if self.relaxation_weight is not None:
             return self
-        return replace(self, relaxation_weight=choose_weight(problem, prior, self.relaxation))
+        weight = choose_weight(problem, prior, self.relaxation)
+        return replace(self, relaxation_weight=weight, trusted=False)
 
     def estimate(self, problem: Regression, prior: Prior) -> Weighing:
         """Choose the weight if it is open; then weigh and solve."""

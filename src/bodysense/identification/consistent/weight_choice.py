@@ -27,6 +27,8 @@ def choose_weight(problem: Regression, prior: Prior, kind: str) -> float:
         weight: _held_out(problem, prior, sigma, Relaxation(kind, weight)) for weight in _GRID
     }
     best = min(errors.values())
+    if not np.isfinite(best):  # no weight has a solution: none is better than the default
+        return 1.0
     return max(weight for weight, error in errors.items() if error <= (1.0 + _AS_GOOD) * best)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from bodysense.identification.doctor.diagnosis import Finding, count
 from bodysense.identification.doctor.samples import Mask, Outcome, Samples
+from bodysense.robot.carried_mass import carried_mass
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -17,6 +18,8 @@ _LEAST_MOVE = 1.0e-3
 # but a move of 10 mrad is one in any case.
 _AVERAGED = 0.05  # s
 _SIGMAS, _CERTAIN_MOVE = 8.0, 1.0e-2
+# Joints that carry next to nothing of the robot, as fingers, may well hold.
+_LIGHT = 0.005
 # A joint that stays within a degree has not been moved, but pushed.
 _LEAST_RANGE = 0.02
 # Standstill at the ends is cut if it lasts; two seconds of it stay.
@@ -67,14 +70,17 @@ def standstill(robot: Robot, samples: Samples) -> Outcome:
     if busy.size:
         samples, findings = _trimmed(samples, int(busy[0]), int(busy[-1]))
     enough = samples.steps.sum() > _IDLE  # in less, a slow joint does not get far
+    carried = carried_mass(robot)
     for j, name in enumerate(samples.joint_names):
         if enough and reach[j] < _LEAST_RANGE and np.ptp(samples.q[:, j]) > 0.0:
+            unit = "m" if robot.joint_types[j] == "prismatic" else "rad"
+            light = carried[j] < _LIGHT * carried.max()
             findings.append(
                 Finding(
                     "still-joint",
-                    "warning",
+                    "note" if light else "warning",
                     f"joint {name}",
-                    f"it stays within {reach[j]:.2g} rad while others move",
+                    f"it stays within {reach[j]:.2g} {unit} while others move",
                     "its own inertia and friction cannot be identified from this recording: move "
                     "it too",
                 )

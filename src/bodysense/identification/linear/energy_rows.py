@@ -44,7 +44,7 @@ class EnergyRows(Regression):
     @classmethod
     def seen_by(cls, problem: Regression) -> EnergyRows:
         """The same motions and folds, as rows of energy."""
-        given = {f.name: getattr(problem, f.name) for f in fields(problem) if f.name != "_kept"}
+        given = {f.name: getattr(problem, f.name) for f in fields(problem) if f.init}
         return cls(**given)
 
     @property

@@ -88,6 +88,10 @@ class LinearIdentifier(Identifier):
         """(b, k) L of the prior N(0, L Lᵀ) that is used where it is not one of parameter sizes."""
         return None
 
+    def prior_doubt(self, prior: Prior) -> Array | None:
+        """(b, k) such a factor of how far the prior may really be off, if not as far as that."""
+        return None
+
     def rows(self, problem: Regression) -> Regression:
         """The rows that the method fits; by default those of the torques."""
         return problem
@@ -129,6 +133,7 @@ class LinearIdentifier(Identifier):
             weighing.bread if weighing.bread is not None else weighing.stack,
             spread=self.prior_spread,
             factor=self.prior_factor(prior),
+            doubt=self.prior_doubt(prior),
         )
         spread, resolution, base_resolution = full_uncertainty(prior, uncertainty)
         return Identification(

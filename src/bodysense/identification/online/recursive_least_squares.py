@@ -15,12 +15,13 @@ subtracts from it, loses both (Bierman 1977).
 
 Forgetting all would end in nothing: directions that the motion does not show fade until their
 variance overflows. So the prior is never forgotten. Its rows ‖(theta_base - prior) / (spread ·
-size)‖² are fed back one an instant, in turn, each with the weight √(b (1 - λ)), which makes up for
-what is lost of them.
+size)‖² are fed back in turn, k = ⌈b (1 - λ)⌉ of them an instant, so that all come back within the
+memory, each with the weight √(b (1 - λ) / k), which makes up for what is lost of them.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -98,9 +99,13 @@ class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
         rows = np.zeros((1, b, b + 1))
         rows[0, :, :b] = solve_triangular(L, np.eye(b), lower=True)
         triangle = np.zeros((b + 1, b + 1))
-        anchor = np.sqrt(b * (1.0 - self.forgetting)) * rows[0]
-        fold_in(triangle, rows, 1.0, anchor, 0)
+        anchor = np.sqrt(b * (1.0 - self.forgetting) / self._fed_back(b)) * rows[0]
+        fold_in(triangle, rows, 1.0, anchor, 1, 0)
         return RecursiveState(read_only(triangle), read_only(anchor), prior.theta_base)
+
+    def _fed_back(self, b: int) -> int:
+        """Rows of the prior that come back with each instant."""
+        return max(1, math.ceil(b * (1.0 - self.forgetting)))
 
     def step(self, state: RecursiveState, sample: Sample) -> RecursiveState:
         """Fold the rows of one sample in."""
@@ -128,5 +133,6 @@ class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
         np.multiply(Y, weight[:, :, None], out=rows[:, :, :b])
         np.multiply(y - Y @ state.prior_base, weight, out=rows[:, :, b])
         triangle = state.triangle.copy()
-        fold_in(triangle, rows, np.sqrt(self.forgetting), state.anchor, state.steps)
+        keep = np.sqrt(self.forgetting)
+        fold_in(triangle, rows, keep, state.anchor, self._fed_back(b), state.steps)
         return replace(state, triangle=read_only(triangle), steps=state.steps + y.shape[0])

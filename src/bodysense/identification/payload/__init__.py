@@ -8,11 +8,15 @@ from bodysense.identification.payload.identify_drive_gains import (
 )
 from bodysense.identification.payload.identify_payload import identify_payload, payload_of
 from bodysense.identification.payload.output import write_drive_gains, write_payload
+from bodysense.identification.payload.parts import LoadPart
 from bodysense.identification.payload.payload import Payload
+from bodysense.identification.payload.status import LoadStatus
 
 __all__ = [
     "DriveGains",
     "LoadExperiment",
+    "LoadPart",
+    "LoadStatus",
     "Payload",
     "drive_gains_of",
     "identify_drive_gains",

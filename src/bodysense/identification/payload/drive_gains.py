@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bodysense.errors import FileReadError
+from bodysense.errors import FileReadError, MismatchError
 from bodysense.files import read_result, write_result
-from bodysense.identification.identification import Status
+from bodysense.identification.payload.known_values import known_alone, number_of
+from bodysense.identification.payload.status import LoadStatus
 from bodysense.spatial.arrays import Array, read_only
 
 
@@ -25,7 +26,7 @@ class DriveGains:
         factors: (n,) true gain over the one that the log's torques were made with; all positive.
         sigma: (n,) standard deviations of the factors, for the load as given.
         nominal: (n,) gains that the log's torques were made with; ones where they are not known.
-        load: mass of the load [kg].
+        load_mass: mass of the load, as it was given [kg].
         link: that held it.
         load_before: its mass as the nominal gains see it [kg].
         load_after: (3,) its mass on blocks left out, with gains of the other blocks [kg].
@@ -42,7 +43,7 @@ class DriveGains:
     factors: Array
     sigma: Array
     nominal: Array
-    load: float
+    load_mass: float
     link: str
     load_before: float
     load_after: Array
@@ -51,7 +52,7 @@ class DriveGains:
     errors_before: Array
     errors_after: Array
     losses: Array
-    status: Status
+    status: LoadStatus
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -64,16 +65,27 @@ class DriveGains:
         """(n,) their standard deviations."""
         return read_only(np.abs(self.nominal) * self.sigma)
 
-    def layout_line(self, order: Sequence[str] = ()) -> str:
+    def layout_line(
+        self, order: Sequence[str] = (), others: Mapping[str, float] | None = None
+    ) -> str:
         """``gain: […]``, to be pasted into the layout file of the logs.
 
         Args:
             order: of the joints in that file; by default the robot's.
+            others: gains of joints in that file that are not the robot's; ones if not given.
+
+        Raises:
+            MismatchError: the file lacks a joint, so that no such line could stand there.
         """
-        known = dict(zip(self.joints, self.gains, strict=True))
-        missing = [joint for joint in self.joints if joint not in order]
-        names = order if order and not missing else self.joints
-        return f"gain: [{', '.join(f'{known.get(name, 1.0):.5g}' for name in names)}]"
+        names = order or self.joints
+        missing = [joint for joint in self.joints if joint not in names]
+        if missing:
+            raise MismatchError(
+                f"the layout has no {', '.join(missing)}, only {', '.join(names)}: give the layout "
+                "of these recordings, in which every joint of the robot has its place."
+            )
+        gains = {**(others or {}), **dict(zip(self.joints, self.gains, strict=True))}
+        return f"gain: [{', '.join(f'{gains.get(name, 1.0):.5g}' for name in names)}]"
 
     @property
     def sensitivity(self) -> float:
@@ -88,6 +100,16 @@ class DriveGains:
         """Largest relative change of a gain if friction did not grow with the load."""
         return float(np.abs(self.without_losses / self.factors - 1.0).max())
 
+    @property
+    def gain_uncertainty(self) -> float:
+        """What is left for loads: relative standard deviation of a gain, for the load as given.
+
+        √(noise² + model²), noise of the median gain and `model_sensitivity`; not below 1 %, by
+        which gains change with temperature. The error of the load's mass comes on top, in full.
+        """
+        noise = float(np.median(self.sigma / self.factors))
+        return max(float(np.hypot(noise, self.model_sensitivity)), _LEAST_UNCERTAINTY)
+
     def __repr__(self) -> str:
         return f"<DriveGains: {self.summary()}>"
 
@@ -95,15 +117,15 @@ class DriveGains:
         """The gains in a line."""
         worst = int(np.argmax(self.sigma / self.factors))
         return (
-            f"gains {', '.join(f'{g:.4g}' for g in self.gains)} from a load of {self.load:g} kg, "
-            f"which the nominal gains see as {self.load_before:.3f} kg; least certain: "
+            f"gains {', '.join(f'{g:.4g}' for g in self.gains)} from a load of {self.load_mass:g} "
+            f"kg, which the nominal gains see as {self.load_before:.3f} kg; least certain: "
             f"{self.joints[worst]} ({100.0 * self.sigma[worst] / self.factors[worst]:.1f} %). "
             f"{self.status.message}"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
+        """Ready for JSON; what is not known is `None`."""
+        table = {
             "joints": list(self.joints),
             "gains": self.gains.tolist(),
             "gains_sigma": self.sigma_gains.tolist(),
@@ -112,12 +134,10 @@ class DriveGains:
             "factors_sigma": self.sigma.tolist(),
             "factors_total_least_squares": self.total_least_squares.tolist(),
             "factors_without_losses": self.without_losses.tolist(),
-            "load_kg": self.load,
+            "load_kg": self.load_mass,
             "link": self.link,
             "load_with_nominal_gains_kg": self.load_before,
-            "load_on_blocks_left_out_kg": [
-                float(m) if np.isfinite(m) else None for m in self.load_after
-            ],
+            "load_on_blocks_left_out_kg": self.load_after.tolist(),
             "held_out_relative_error": {
                 "nominal": self.errors_before.tolist(),
                 "identified": self.errors_after.tolist(),
@@ -129,8 +149,10 @@ class DriveGains:
                 "means": "relative change of a gain by a relative change of the load's mass; and "
                 "the largest relative change if friction did not grow with the load",
             },
-            "status": {"ok": self.status.ok, "message": self.status.message},
+            "gain_uncertainty": self.gain_uncertainty,
+            "status": self.status.to_dict(),
         }
+        return known_alone(table)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``drive_gains.npz`` and ``drive_gains.json`` into a folder."""
@@ -139,7 +161,7 @@ class DriveGains:
         write_result(folder, "drive_gains", arrays, about)
 
     @classmethod
-    def load_from(cls, folder: str | PathLike[str]) -> DriveGains:
+    def load(cls, folder: str | PathLike[str]) -> DriveGains:
         """Read what `save` wrote.
 
         Raises:
@@ -153,10 +175,10 @@ class DriveGains:
                 raise ValueError("shapes")
             return cls(
                 joints=joints,
-                load=float(about["load_kg"]),
+                load_mass=float(about["load_kg"]),
                 link=str(about["link"]),
-                load_before=float(about["load_with_nominal_gains_kg"]),
-                status=Status(bool(about["status"]["ok"]), str(about["status"]["message"])),
+                load_before=number_of(about["load_with_nominal_gains_kg"]),
+                status=LoadStatus.from_dict(about["status"]),
                 provenance=dict(about["provenance"]),
                 **{name: read_only(array) for name, array in arrays.items()},
             )
@@ -166,6 +188,8 @@ class DriveGains:
                 "the result again."
             ) from error
 
+
+_LEAST_UNCERTAINTY = 0.01
 
 _AFTER = "load_after"
 _ARRAYS = (

@@ -12,10 +12,16 @@ from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification.choices import choose_cutoff
 from bodysense.identification.doctor.diagnosis import Diagnosis
 from bodysense.identification.doctor.usable import usable
-from bodysense.identification.friction_comparison import RICHEST, STRIBECK_SPEED, WIDTH
+from bodysense.identification.friction_comparison import friction_unknown, with_richest
 from bodysense.identification.linear.wls import WLS
 from bodysense.identification.payload.loaded_regression import LoadedRegression
-from bodysense.identification.preprocessing import Preprocessing, motions, require_fixed
+from bodysense.identification.payload.parts import loud_recordings
+from bodysense.identification.preprocessing import (
+    Preprocessing,
+    motions,
+    require_below_half,
+    require_fixed,
+)
 from bodysense.identification.provenance import robot_origin, versions
 from bodysense.identification.regression import FOLDS
 from bodysense.identification.run import with_law
@@ -31,12 +37,17 @@ STILL_SPEED = 0.05
 """rad/s or m/s: rows of slower joints do not count. A joint that stands, or turns round, holds with
 any friction; the load would have to explain it."""
 
-ROBOT_UNCERTAINTY = 0.02
+ROBOT_UNCERTAINTY = 0.2
 """How far the inertial parameters of a robot that is taken to be known are off, where nobody says,
-in units of their plausible sizes."""
+in units of their plausible sizes: a mass by a fifth of the link's, a first moment by a fifth of
+mass times length. A maker's file is no better than that, as those of a UR10e show; of a robot that
+was identified, 0.02 may be said."""
 
 _WORTH = 0.01
 """Relative gain in held-out error that losses must bring to be kept."""
+
+_BETTER = 0.9
+"""Times the held-out error of the link that was named, below which another one held the load."""
 
 _PASSES = 3
 """How often losses are taken from the torques of the fit before; the third changes nothing."""
@@ -104,6 +115,31 @@ class LoadExperiment:
         total = self.joint_errors @ self.rows / max(float(self.rows.sum()), 1.0)
         return float(total[0]), float(total[1])
 
+    def loud_recordings(self, sigma: Array) -> tuple[str, ...]:
+        """A note on each recording that fits far worse than the others, with noise (n_logs, n)."""
+        rows = self.problem.squares(np.zeros(self.problem.size))[1]
+        sources = [d.source for d in (*self.unloaded, *self.loaded)]
+        return loud_recordings(sigma, rows, sources, self.robot.joint_names)
+
+    def better_holder(self) -> str:
+        """The last link of the chain, where a load there explains the torques better; or empty.
+
+        Both without losses, on blocks left out.
+        """
+        named = holding_frame(self.robot, self.frame)
+        try:
+            last = holding_frame(self.robot, None)
+        except MismatchError:  # several last links: nobody knows which one to try
+            return ""
+        if last.parentJoint == named.parentJoint:
+            return ""
+        base, link = self.problem.base, self.robot.layout.link(last.parentJoint - 1)
+        own = replace(self.problem, link_theta=None)
+        other = replace(own, load_map=base.mapping[:, link])
+        sigma = _first(own, self.arm)[1]
+        mine, its = (_held_out(p, self.arm, sigma)[0].sum() for p in (own, other))
+        return str(last.name) if its < _BETTER * mine else ""
+
     @property
     def robot(self) -> Robot:
         """The arm, with the friction law that was fitted."""
@@ -170,7 +206,8 @@ def prepare(
         raise MismatchError("there is no recording with the load: give at least one.")
     if not (np.isfinite(robot_uncertainty) and robot_uncertainty > 0.0):
         raise ShapeError(
-            f"robot_uncertainty is {robot_uncertainty:g}: give a small positive number, e.g. 0.02."
+            f"robot_uncertainty is {robot_uncertainty:g}: give a positive number, e.g. 0.2 for a "
+            "maker's file or 0.02 for a robot that was identified."
         )
     robot = _with_friction(robot, friction)
     progress("examining the logs")
@@ -178,14 +215,16 @@ def prepare(
     others = [usable(robot, log, allow_unusable=allow_unusable) for log in without]
     _require_different(diagnoses, others)
     base = base_parameters(robot)
-    settings = preprocessing if preprocessing is not None else Preprocessing()
+    given = preprocessing if preprocessing is not None else Preprocessing()
+    settings = given
     if settings.cutoff is None:
         progress("choosing the cut-off")
         pieces = [d.segments for d in others or diagnoses]
         settings = settings.settled(robot, choose_cutoff(robot, pieces, settings, base).cutoff)
-    elif preprocessing is not None:
+    else:
+        require_below_half(settings.cutoff, (d.rate for d in (*others, *diagnoses)))
         settings = settings.settled(robot, settings.cutoff)
-    if preprocessing is None or preprocessing.still_speed is None:
+    if given.still_speed is None:
         settings = replace(settings, still_speed=STILL_SPEED)
     moved = motions(robot, [d.segments for d in (*others, *diagnoses)], settings)
     to_link = np.stack([transform_pi(e, frame.placement.homogeneous) for e in np.eye(10)], axis=1)
@@ -213,9 +252,7 @@ def _with_friction(robot: Robot, friction: str) -> Robot:
         return robot
     if friction != "auto":
         return with_law(robot, friction)
-    if robot.theta[robot.layout.rotor.stop :].any() or robot.friction.model.custom:
-        return robot
-    return robot.with_friction(RICHEST, width=WIDTH, vs=STRIBECK_SPEED)
+    return with_richest(robot) if friction_unknown(robot) else robot
 
 
 def _require_different(loaded: Sequence[Diagnosis], unloaded: Sequence[Diagnosis]) -> None:

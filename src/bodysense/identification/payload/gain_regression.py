@@ -45,9 +45,7 @@ class GainRegression(LoadedRegression):
     @classmethod
     def about(cls, problem: LoadedRegression, gains: Array, x: Array) -> GainRegression:
         """Linearise."""
-        shared = {
-            f.name: getattr(problem, f.name) for f in fields(LoadedRegression) if f.name != "_kept"
-        }
+        shared = {f.name: getattr(problem, f.name) for f in fields(LoadedRegression) if f.init}
         return cls(**shared, gains=gains, x=x)
 
     @property

@@ -10,7 +10,7 @@ robustly weighed and over arms and loads that can exist; and once without, as to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,13 +20,15 @@ from bodysense.errors import BodysenseError, MismatchError, ShapeError
 from bodysense.identification.consistent.pc_irls import ConsistentIRLS
 from bodysense.identification.consistent.projection import unconstrained
 from bodysense.identification.factors import Factor, Stack
-from bodysense.identification.identification import Status
 from bodysense.identification.linear.irls import IRLS
 from bodysense.identification.linear.least_squares import LinearIdentifier, Solution, Weighing
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
 from bodysense.identification.payload.gain_regression import GainRegression
+from bodysense.identification.payload.identify_payload import fitted_load
 from bodysense.identification.payload.loaded_regression import LoadedRegression
+from bodysense.identification.payload.parts import PartRows
+from bodysense.identification.payload.status import LoadStatus
 from bodysense.identification.preprocessing import Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import FOLDS, Regression
@@ -40,6 +42,9 @@ _MOST_STEPS = 12
 _SETTLED = 1e-4  # relative change of the gains
 _FREE = 1e3  # spread of the prior where nothing but the data should speak
 _VISIBLE = 1e-4  # of its mass, that the nominal gains must see of a load
+_WORSE, _POINT = 1.2, 0.01  # times and more than the error before: the load does not fit
+_MISSED = 0.1  # of the load's mass on blocks left out
+_LIKELY = (0.8, 1.25)  # factors of gains that nobody would wonder at
 _TOO_HEAVY = 1.5
 """Times its effort limit that a joint would need at standstill, in the middle of the motion, from
 which a load cannot have been the one that was held."""
@@ -129,28 +134,38 @@ def drive_gains_of(
     plain = replace(fitted, problem=problem).settled(_TotalLeastSquares(), known)
     rigid = fitted
     if problem.n_losses:
-        bare = replace(problem, link_theta=None, _kept=type(problem._kept)())
+        bare = replace(problem, link_theta=None)
         x = np.delete(fitted.x, np.arange(problem.losses.start, problem.losses.stop))
         rigid = _Gains(bare, fitted.g, x).settled(ConsistentIRLS(), known)
     progress("checking against the load")
     n = problem.n_joints
+    after = _validated(problem, fitted, known)
+    errors = np.stack([_held_out(problem, None, load), _held_out(problem, fitted.g, load)])
+    seen = _seen(experiment)
     return DriveGains(
         joints=experiment.robot.joint_names,
         factors=read_only(1.0 / fitted.g),
         sigma=read_only(fitted.sigma(known) / fitted.g**2),
         nominal=read_only(given),
-        load=load,
+        load_mass=load,
         link=experiment.frame,
         load_before=seen,
-        load_after=read_only(_validated(problem, fitted, known)),
+        load_after=read_only(after),
         total_least_squares=read_only(1.0 / plain.g),
         without_losses=read_only(1.0 / rigid.g),
-        errors_before=read_only(_held_out(problem, None, load)),
-        errors_after=read_only(_held_out(problem, fitted.g, load)),
+        errors_before=read_only(errors[0]),
+        errors_after=read_only(errors[1]),
         losses=read_only(fitted.x[problem.losses] if problem.n_losses else np.zeros(n)),
-        status=_status(fitted, seen, load),
+        status=_status(experiment, fitted, seen, after / load, errors),
         provenance=experiment.provenance(),
     )
+
+
+def _seen(experiment: LoadExperiment) -> float:
+    """The load's mass with nominal gains [kg], as `payload_of` finds it."""
+    _, weighing, x = fitted_load(experiment, ConsistentIRLS())
+    best = experiment.x if weighing.solution.failure else x
+    return float(best[experiment.problem.load][0])
 
 
 def _require_load(load: float, com: ArrayLike | None) -> Array | None:
@@ -315,23 +330,77 @@ def _require_liftable(experiment: LoadExperiment, load: float, com: Array | None
         )
 
 
-def _status(state: _Gains, seen: float, load: float) -> Status:
+def _doubts(experiment: LoadExperiment, state: _Gains, weighing: Weighing) -> list[str]:
+    """Whether the load was the same all the time and in all recordings, as the new gains see it."""
+    regained = tuple(replace(m, tau=m.tau / state.g) for m in state.problem.motions)
+    problem = replace(state.problem, motions=regained)
+    rows = PartRows.of(problem, replace(weighing, sigma=weighing.sigma / state.g))
+    parts = rows.parts(problem.prior(), [d.source for d in experiment.loaded])
+    note = rows.doubt(state.x, parts)
+    return [note] * bool(note) + [*experiment.loud_recordings(weighing.sigma)]
+
+
+def _worse(joints: Sequence[str], errors: Array) -> str:
+    """Which torques are predicted worse than before, errors (2, n) before and after; or empty."""
+    named = [*zip(joints, *errors, strict=True), ("the mean of joints", *errors.mean(axis=1))]
+    worse = [
+        (after / max(before, np.finfo(float).tiny), name, before, after)
+        for name, before, after in named
+        if after > _WORSE * before and after > before + _POINT
+    ]
+    if not worse:
+        return ""
+    _, name, before, after = max(worse)
+    return (
+        "Torques are predicted worse with these gains than with the nominal ones: the error of "
+        f"{name} on blocks left out grows from {100.0 * before:.1f} % to {100.0 * after:.1f} %. "
+        "Check the centre of mass, the link that holds the load, and its mass; leave the centre "
+        "out if it was not measured."
+    )
+
+
+def _status(
+    experiment: LoadExperiment, state: _Gains, seen: float, after: Array, errors: Array
+) -> LoadStatus:
+    """What to think of it.
+
+    Args:
+        experiment: the recordings.
+        state: where the iteration ended.
+        seen: the load's mass with nominal gains [kg].
+        after: (3,) the load's mass on blocks left out, over the one given.
+        errors: (2, n) held-out relative error of the torque with nominal gains and with these.
+    """
     weighing = state.weighing
     if weighing is not None and weighing.solution.failure:
-        return Status(False, weighing.solution.failure)
+        return LoadStatus(weighing.solution.failure)
     if not (state.g > 0.0).all():
-        return Status(False, "A gain came out negative: is the load in the right recording?")
+        return LoadStatus("A gain came out negative: is the load in the right recording?")
+    notes = [] if weighing is None else _doubts(experiment, state, weighing)
     if state.change >= 1e-2:
-        return Status(
-            False,
+        return LoadStatus(
             "The gains did not settle: the load shows too little in some joint. Record with more "
             "motion, or a heavier load.",
+            tuple(notes),
         )
-    off = seen / load
-    if not 0.2 < off < 5.0:
-        return Status(
-            True,
+    off = np.abs(after[np.isfinite(after)] - 1.0)
+    if off.size and off.max() > _MISSED:
+        notes.append(
+            f"On blocks left out the load is up to {100.0 * off.max():.0f} % off its mass: the "
+            "gains do not carry over. Was the same load held all the time, and in the same way?"
+        )
+    worse = _worse(experiment.robot.joint_names, errors)
+    if worse:
+        return LoadStatus(worse, tuple(notes))
+    typical = float(np.median(1.0 / state.g))
+    if not 0.2 < typical < 5.0:
+        notes.append(
             f"With the nominal gains the load would have {seen:.3g} kg: they are off by a factor "
-            f"of {1.0 / off:.3g}, or the load's mass is given in another unit.",
+            f"of {typical:.3g}, or the load's mass is given in another unit."
         )
-    return Status(True, "Solved.")
+    elif not _LIKELY[0] <= typical <= _LIKELY[1]:
+        notes.append(
+            f"The load would change the gains by {100.0 * (typical - 1.0):+.0f} %, the one in the "
+            "middle: is its mass right?"
+        )
+    return LoadStatus(notes=tuple(notes))

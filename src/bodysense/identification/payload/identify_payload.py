@@ -16,7 +16,6 @@ import numpy as np
 
 from bodysense.errors import ShapeError
 from bodysense.identification.consistent.pc_irls import ConsistentIRLS
-from bodysense.identification.identification import Status
 from bodysense.identification.linear.least_squares import Weighing
 from bodysense.identification.payload.experiment import (
     ROBOT_UNCERTAINTY,
@@ -24,11 +23,11 @@ from bodysense.identification.payload.experiment import (
     Logs,
     prepare,
 )
-from bodysense.identification.payload.loaded_regression import LoadedRegression
+from bodysense.identification.payload.parts import PartRows
 from bodysense.identification.payload.payload import Payload
+from bodysense.identification.payload.status import LoadStatus
 from bodysense.identification.preprocessing import Preprocessing
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import FOLDS
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
@@ -41,6 +40,9 @@ _COMMON = 0.5
 """Share of that variance that all joints have in common."""
 
 _SURE = 0.1  # relative standard deviation of the mass above which it is not well known
+_MOST_UNCERTAIN = 0.5  # gains that are known no better than that are a percentage, mistaken
+_NEGATIVE = -4.0  # standard deviations below zero, from which recordings have been swapped
+_FAR = 0.5  # m: no centre of mass further than that, or than the arm's longest link
 
 
 def identify_payload(
@@ -79,7 +81,7 @@ def identify_payload(
         MismatchError: no log, or the same one with and without the load.
         UnusableLogError: a log that the doctor has found errors in.
     """
-    _require_uncertainty(gain_uncertainty)
+    require_uncertainty(gain_uncertainty)
     experiment = prepare(
         robot,
         loaded,
@@ -98,13 +100,10 @@ def payload_of(
     experiment: LoadExperiment, *, gain_uncertainty: float = GAIN_UNCERTAINTY
 ) -> Payload:
     """Identify the load of an experiment that is made ready; see `identify_payload`."""
-    _require_uncertainty(gain_uncertainty)
+    require_uncertainty(gain_uncertainty)
     experiment.progress("identifying the load")
-    problem, first = experiment.problem, experiment.x[experiment.problem.load]
-    prior = problem.prior(arm=experiment.arm, pi=first if first[0] > 0.0 else None)
-    method = ConsistentIRLS()
-    weighing = method.estimate(problem, prior)
-    x = prior.to_base(weighing.solution.theta)
+    problem, method = experiment.problem, ConsistentIRLS()
+    prior, weighing, x = fitted_load(experiment, method)
     uncertainty = base_uncertainty(
         problem,
         prior,
@@ -116,46 +115,54 @@ def payload_of(
     )
     load = problem.load
     covariance = uncertainty.covariance[load, load]
-    by_gains = _gain_covariance(problem, prior, weighing, gain_uncertainty)
-    parts = _parts(problem, prior, weighing)
+    rows = PartRows.of(problem, weighing)
+    parts = rows.parts(prior, [d.source for d in experiment.loaded])
     losses = x[problem.losses] if problem.n_losses else np.zeros(problem.n_joints)
     return Payload(
         link=experiment.frame,
         pi=read_only(x[load]),
         covariance=read_only(covariance),
-        gain_covariance=read_only(by_gains),
+        gain_covariance=read_only(_gain_covariance(rows, prior, gain_uncertainty)),
         gain_uncertainty=gain_uncertainty,
-        parts=read_only(parts),
+        parts=parts,
         losses=read_only(losses),
         errors=experiment.errors,
-        status=_status(experiment, weighing, x[load], covariance, parts),
+        status=_swapped(experiment, rows, prior)
+        or _status(experiment, weighing, x[load], covariance, rows.doubt(x, parts)),
         provenance=experiment.provenance(),
     )
 
 
-def _require_uncertainty(gain_uncertainty: float) -> None:
-    if not (np.isfinite(gain_uncertainty) and gain_uncertainty >= 0.0):
+def fitted_load(
+    experiment: LoadExperiment, method: ConsistentIRLS
+) -> tuple[Prior, Weighing, Array]:
+    """Prior, weights and all unknowns x of the arm and the load, with gains as they are."""
+    problem, first = experiment.problem, experiment.x[experiment.problem.load]
+    prior = problem.prior(arm=experiment.arm, pi=first if first[0] > 0.0 else None)
+    weighing = method.estimate(problem, prior)
+    return prior, weighing, prior.to_base(weighing.solution.theta)
+
+
+def require_uncertainty(gain_uncertainty: float) -> None:
+    """Raise if drive gains cannot be as uncertain as that."""
+    if not (np.isfinite(gain_uncertainty) and 0.0 <= gain_uncertainty <= _MOST_UNCERTAIN):
         raise ShapeError(
-            f"gain_uncertainty is {gain_uncertainty:g}: give zero or a small number, e.g. 0.02."
+            f"gain_uncertainty is {gain_uncertainty:g}: give a share between 0 and "
+            f"{_MOST_UNCERTAIN:g}, e.g. 0.02 for 2 %."
         )
 
 
-def _gain_covariance(
-    problem: LoadedRegression, prior: Prior, weighing: Weighing, uncertainty: float
-) -> Array:
+def _gain_covariance(rows: PartRows, prior: Prior, uncertainty: float) -> Array:
     """(10, 10) of pi: the estimate is linear in each joint's torques, and so in its gain.
 
     With rows A L = U diag(s) Vᵀ in units of the prior, torques z answer with L V s / (s² + 1) Uᵀ z.
     """
-    L = prior.base_factor
-    keys, factors = zip(*problem.weighted_factors(weighing.weights).items(), strict=True)
-    joint = np.concatenate(
-        [np.full(len(f.R), key[2]) for key, f in zip(keys, factors, strict=True)]
-    )
+    problem, L = rows.problem, prior.base_factor
+    joint = np.concatenate([np.full(len(f.R), key[2]) for key, f in rows.factors.items()])
     A, z = np.zeros((joint.size, L.shape[0])), np.zeros(joint.size)
     at = 0
-    for (log, _, j), factor in zip(keys, factors, strict=True):
-        R = factor.R / weighing.sigma[log, j]
+    for (log, _, j), factor in rows.factors.items():
+        R = factor.R / rows.weighing.sigma[log, j]
         A[at : at + len(R), factor.columns], z[at : at + len(R)] = R[:, :-1], R[:, -1]
         at += len(R)
     U, s, Vt = np.linalg.svd(A @ L, full_matrices=False)
@@ -167,54 +174,72 @@ def _gain_covariance(
     return covariance
 
 
-def _parts(problem: LoadedRegression, prior: Prior, weighing: Weighing) -> Array:
-    """(FOLDS,) the mass from the blocks of each fold alone; NaN where it has none."""
-    masses = np.full(FOLDS, np.nan)
-    for fold in range(FOLDS):
-        mine = {
-            key: factor
-            for key, factor in problem.weighted_factors(weighing.weights).items()
-            if key[1] == fold
-        }
-        if sum(factor.rows for factor in mine.values()) > 2 * problem.size:
-            stack = problem.stack(weighing.sigma, factors=mine)
-            L = prior.base_factor
-            A = np.vstack([stack.A @ L, np.eye(problem.size)])
-            rest = np.append(stack.z - stack.A @ prior.theta_base, np.zeros(problem.size))
-            x = prior.theta_base + L @ np.linalg.lstsq(A, rest, rcond=None)[0]
-            masses[fold] = x[problem.load][0]
-    return masses
+def _swapped(experiment: LoadExperiment, rows: PartRows, prior: Prior) -> LoadStatus | None:
+    """The failure where the load, if it may be negative, clearly is."""
+    if experiment.x[experiment.problem.load][0] >= 0.0:
+        return None
+    free = rows.part("all", prior)
+    if not free.known or free.mass > _NEGATIVE * free.sigma:
+        return None
+    if experiment.unloaded:
+        return LoadStatus(
+            f"The recording given as loaded is lighter than the unloaded one, by {-free.mass:.3g} ± "
+            f"{free.sigma:.2g} kg: swap them."
+        )
+    return LoadStatus(
+        f"The arm is lighter than its file describes it, by {-free.mass:.3g} ± {free.sigma:.2g} kg "
+        "where the load should be. Give a recording without the load (--unloaded), or an arm that "
+        "was identified."
+    )
+
+
+def _place_doubts(experiment: LoadExperiment, pi: Array) -> list[str]:
+    """Whether the load may have been held by another link."""
+    far = max(_FAR, float(experiment.problem.prior().link_length.max()))
+    distance = float(np.linalg.norm(pi[1:4] / pi[0]))
+    better = experiment.better_holder()
+    notes = []
+    if distance > far:
+        notes.append(
+            f"The centre of mass lies {1e3 * distance:.0f} mm from {experiment.frame}: is this "
+            "the link that holds the load?"
+        )
+    if better:
+        notes.append(
+            f"A load at {better} explains the torques better than one at {experiment.frame}: try "
+            f"--payload {better}."
+        )
+    return notes
 
 
 def _status(
-    experiment: LoadExperiment, weighing: Weighing, pi: Array, covariance: Array, parts: Array
-) -> Status:
-    solution = weighing.solution
-    if solution.failure:
-        return Status(False, solution.failure)
+    experiment: LoadExperiment,
+    weighing: Weighing,
+    pi: Array,
+    covariance: Array,
+    doubt: str,
+) -> LoadStatus:
+    if weighing.solution.failure:
+        return LoadStatus(weighing.solution.failure)
     sigma = float(np.sqrt(covariance[0, 0]))
+    notes = [doubt, *experiment.loud_recordings(weighing.sigma)]
     if pi[0] < 2.0 * sigma:
-        return Status(
-            False,
+        return LoadStatus(
             f"No load is visible: {pi[0]:.3g} kg is within twice its standard deviation of "
             f"{sigma:.2g} kg. Was the load held in this recording, by this link? Move the joints "
             "that carry its weight, further and for longer.",
+            tuple(note for note in notes if note),
         )
-    notes = []
+    notes += _place_doubts(experiment, pi)
     if sigma > _SURE * pi[0]:
         notes.append(
             f"The mass is known to {100.0 * sigma / pi[0]:.0f} % only: record for longer, with "
             "more motion of the joints that carry the weight."
         )
-    spread = float(np.nanstd(parts)) if np.isfinite(parts).sum() > 1 else 0.0
-    if spread > max(0.05 * pi[0], 4.0 * sigma):
-        notes.append(
-            "Thirds of the recordings disagree about the mass, see mass_of_thirds_kg: did the load "
-            "move, or something touch the arm?"
-        )
     if not experiment.unloaded:
         notes.append(
-            "The arm was taken from its description: what is wrong there is counted as load. A "
-            "recording without the load (--unloaded) would settle it."
+            "The arm was taken from its description: what is wrong there is counted as load. The "
+            f"interval is for an arm that is off by {experiment.arm:g} of plausible sizes "
+            "(--robot-uncertainty). A recording without the load (--unloaded) would settle it."
         )
-    return Status(True, " ".join(notes) or "Solved.")
+    return LoadStatus(notes=tuple(note for note in notes if note))

@@ -141,8 +141,7 @@ class LoadedRegression(Regression):
         """The same with losses, where torques at the links are those of an estimate x."""
         empty, full = x[: self.base.size], x[: self.base.size] + self.B @ x[self.load]
         link_theta = np.stack([at_the_links(self.base, theta) for theta in (empty, full)])
-        fresh = type(self._kept)()  # other columns: nothing of before is of use
-        return replace(self, link_theta=link_theta, _kept=fresh)
+        return replace(self, link_theta=link_theta)
 
     def prior(self, *, arm: float = 1.0, pi: Array | None = None) -> Prior:
         """The robot's prior, with losses of about zero and a load that nothing is known of.

@@ -50,7 +50,10 @@ def write_payload(
         Notes on files that could not be written.
     """
     target, notes = Path(folder), []
-    for name, write in (("loaded.urdf", write_urdf), ("loaded.xml", write_mjcf)):
+    if not payload.status.ok:
+        notes.append("loaded.urdf and loaded.xml are not written: no load was identified.")
+    files = (("loaded.urdf", write_urdf), ("loaded.xml", write_mjcf)) if payload.status.ok else ()
+    for name, write in files:
         try:
             write(payload.held_by(robot), target / name)
         except BodysenseError as error:

@@ -13,7 +13,9 @@ from scipy.special import ndtri
 
 from bodysense.errors import FileReadError, ShapeError
 from bodysense.files import read_result, write_result
-from bodysense.identification.identification import Status
+from bodysense.identification.payload.known_values import known_alone, number_of
+from bodysense.identification.payload.parts import LoadPart
+from bodysense.identification.payload.status import LoadStatus
 from bodysense.robot.payload import with_payload
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
@@ -30,7 +32,8 @@ class Payload:
         covariance: (10, 10) of pi from the noise of the recordings, correlated in time.
         gain_covariance: (10, 10) of pi from drive gains that may be off.
         gain_uncertainty: how far they may be off, relatively, one standard deviation.
-        parts: (3,) the mass from each third of the recordings alone [kg].
+        parts: the mass from each third of the time with the load, and from each recording where
+            there are several; all with the recordings without it.
         losses: (n,) friction that grows with load, as a share of the torque; zeros if none.
         errors: held-out mean squared error without and with such losses, in units of the noise.
         status: how the numerics ended, and what to think of the result.
@@ -42,10 +45,10 @@ class Payload:
     covariance: Array
     gain_covariance: Array
     gain_uncertainty: float
-    parts: Array
+    parts: tuple[LoadPart, ...]
     losses: Array
     errors: tuple[float, float]
-    status: Status
+    status: LoadStatus
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -55,13 +58,13 @@ class Payload:
 
     @cached_property
     def com(self) -> Array:
-        """(3,) centre of mass in the frame that holds it [m]."""
-        return read_only(self.pi[1:4] / self.pi[0])
+        """(3,) centre of mass in the frame that holds it [m]; NaN if there is no mass."""
+        return read_only(self.pi[1:4] / self.mass if self.mass else np.full(3, np.nan))
 
     @cached_property
     def inertia(self) -> Array:
-        """(3, 3) about the centre of mass, in the axes of the frame [kg·m²]."""
-        return read_only(inertia_at_com(self.pi))
+        """(3, 3) about the centre of mass, in the axes of the frame [kg·m²]; NaN without mass."""
+        return read_only(inertia_at_com(self.pi) if self.mass else np.full((3, 3), np.nan))
 
     @cached_property
     def consistency(self) -> Consistency:
@@ -91,6 +94,8 @@ class Payload:
     @cached_property
     def com_covariance(self) -> Array:
         """(3, 3) of the centre of mass [m²]."""
+        if not self.mass:
+            return read_only(np.full((3, 3), np.nan))
         return _propagated(lambda pi: pi[1:4] / pi[0], self.pi, self.total_covariance)
 
     @cached_property
@@ -101,6 +106,8 @@ class Payload:
     @cached_property
     def sigma_inertia(self) -> Array:
         """(3, 3) standard deviations of the inertia about the centre of mass [kg·m²]."""
+        if not self.mass:
+            return read_only(np.full((3, 3), np.nan))
         wide = _propagated(lambda pi: inertia_at_com(pi).ravel(), self.pi, self.total_covariance)
         return read_only(np.sqrt(np.diag(wide)).reshape(3, 3))
 
@@ -109,7 +116,7 @@ class Payload:
         if not 0.0 < level < 1.0:
             raise ShapeError(f"level is {level:g}: give a share between 0 and 1, e.g. 0.95.")
         reach = float(ndtri(0.5 + 0.5 * level)) * self.sigma_mass
-        return max(self.mass - reach, 0.0), self.mass + reach
+        return max(self.mass - reach, 0.0), max(self.mass + reach, 0.0)
 
     def held_by(self, robot: Robot) -> Robot:
         """The robot with this load."""
@@ -122,6 +129,8 @@ class Payload:
 
     def summary(self) -> str:
         """What is held, in a line."""
+        if not self.status.ok:
+            return f"no load identified at {self.link}. {self.status.message}"
         low, high = self.mass_interval()
         where = ", ".join(f"{1e3 * x:.0f}" for x in self.com)
         return (
@@ -130,16 +139,25 @@ class Payload:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Ready for JSON; what is not known is `None`."""
         low, high = self.mass_interval()
-        return {
+        table = {
             "link": self.link,
             "mass_kg": self.mass,
             "mass_interval_95_kg": [low, high],
             "mass_sigma_kg": self.sigma_mass,
             "mass_sigma_recordings_kg": self.sigma_mass_data,
             "mass_sigma_gains_kg": self.sigma_mass_gains,
-            "mass_of_thirds_kg": [float(m) if np.isfinite(m) else None for m in self.parts],
+            "mass_of_parts": [
+                {
+                    "part": part.name,
+                    "mass_kg": part.mass,
+                    "mass_sigma_kg": part.sigma,
+                    "com_m": list(part.com),
+                    "com_sigma_m": list(part.sigma_com),
+                }
+                for part in self.parts
+            ],
             "com_m": self.com.tolist(),
             "com_sigma_m": self.sigma_com.tolist(),
             "inertia_at_com_kgm2": self.inertia.tolist(),
@@ -148,8 +166,9 @@ class Payload:
             "losses": self.losses.tolist(),
             "held_out_errors": {"without_losses": self.errors[0], "with_losses": self.errors[1]},
             "consistent": self.consistency.consistent,
-            "status": {"ok": self.status.ok, "message": self.status.message},
+            "status": self.status.to_dict(),
         }
+        return known_alone(table)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``payload.npz`` and ``payload.json`` into a folder."""
@@ -166,7 +185,6 @@ class Payload:
         """
         arrays, about = read_result(folder, "payload", _ARRAYS, ("link", "status", "provenance"))
         try:
-            status = Status(bool(about["status"]["ok"]), str(about["status"]["message"]))
             shapes = [arrays[name].shape for name in ("pi", "covariance", "gain_covariance")]
             if shapes != [(10,), (10, 10), (10, 10)] or arrays["errors"].shape != (2,):
                 raise ValueError(f"shapes {shapes}")
@@ -176,10 +194,20 @@ class Payload:
                 covariance=read_only(arrays["covariance"]),
                 gain_covariance=read_only(arrays["gain_covariance"]),
                 gain_uncertainty=float(about["gain_uncertainty"]),
-                parts=read_only(arrays["parts"]),
+                parts=tuple(
+                    LoadPart(
+                        str(part["part"]),
+                        *(number_of(part[key]) for key in ("mass_kg", "mass_sigma_kg")),
+                        *(
+                            tuple(number_of(x) for x in part[key])
+                            for key in ("com_m", "com_sigma_m")
+                        ),
+                    )
+                    for part in about["mass_of_parts"]
+                ),
                 losses=read_only(arrays["losses"]),
                 errors=(float(arrays["errors"][0]), float(arrays["errors"][1])),
-                status=status,
+                status=LoadStatus.from_dict(about["status"]),
                 provenance=dict(about["provenance"]),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -189,7 +217,7 @@ class Payload:
             ) from error
 
 
-_ARRAYS = ("pi", "covariance", "gain_covariance", "parts", "losses", "errors")
+_ARRAYS = ("pi", "covariance", "gain_covariance", "losses", "errors")
 
 
 def _propagated(function: Any, pi: Array, covariance: Array) -> Array:

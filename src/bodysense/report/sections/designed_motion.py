@@ -87,6 +87,8 @@ class ClearanceSection:
     Attributes:
         margin: closer than this counts as a collision, in words.
         checked: how many pairs, in words.
+        shifted: whether pairs have smaller margins of their own; curves are shifted by the
+            difference, so that one line is the margin of all.
         rows: the nearest pairs: both names, distance, when.
         ignored: pairs that were not looked at, and why.
         wall: least distance to the walls in words, empty without any.
@@ -95,6 +97,7 @@ class ClearanceSection:
 
     margin: str
     checked: str
+    shifted: bool
     rows: tuple[tuple[str, str, str], ...]
     ignored: tuple[tuple[str, str], ...]
     wall: str
@@ -106,22 +109,24 @@ class ClearanceSection:
         margin = design.workspace_margin
         wall = f"{number(1e3 * margin, 3)} mm" if np.isfinite(margin) else ""
         if collisions is None or not collisions.pairs:
-            return cls("", "", (), (), wall, None)
+            return cls("", "", False, (), (), wall, None)
         times = [_times(motion, len(design.trajectories)) for motion in design.trajectories]
         distances = [
             collisions.distances(motion(t)[0])
             for motion, t in zip(design.trajectories, times, strict=True)
         ]
+        shift = collisions.margin - collisions.margins
         return cls(
             margin=f"{number(1e3 * collisions.margin, 3)} mm",
             checked=collisions.summary(),
+            shifted=bool(shift.any()),
             rows=_nearest(collisions, times, distances),
             ignored=tuple((" and ".join(i.pair), i.reason) for i in collisions.ignored),
             wall=wall,
             data={
                 "margin": 1e3 * collisions.margin,
                 "trajectories": [
-                    {"time": float_bytes(t), "distance": float_bytes(1e3 * d.min(axis=1))}
+                    {"time": float_bytes(t), "distance": float_bytes(1e3 * (d + shift).min(axis=1))}
                     for t, d in zip(times, distances, strict=True)
                 ],
             },
@@ -131,16 +136,18 @@ class ClearanceSection:
 def _nearest(
     collisions: Collisions, times: Sequence[Array], distances: Sequence[Array]
 ) -> tuple[tuple[str, str, str], ...]:
-    """The pairs that come closest, the closest one first."""
+    """The pairs that come closest to their margins, the closest one first."""
     least = np.min([d.min(axis=0) for d in distances], axis=0)
     rows = []
-    for pair in np.argsort(least)[:_PAIRS]:
+    for pair in np.argsort(least - collisions.margins)[:_PAIRS]:
         index = int(np.argmin([d[:, pair].min() for d in distances]))
         at = times[index][int(np.argmin(distances[index][:, pair]))]
         when = f"{at:.2f} s" + (f" of trajectory {index + 1}" if len(times) > 1 else "")
-        rows.append(
-            (" and ".join(collisions.pairs[pair]), f"{number(1e3 * float(least[pair]), 3)}", when)
-        )
+        own = float(collisions.margins[pair])
+        name = " and ".join(collisions.pairs[pair])
+        if own < collisions.margin:
+            name += f" (margin {number(1e3 * own, 2)} mm)"
+        rows.append((name, f"{number(1e3 * float(least[pair]), 3)}", when))
     return tuple(rows)
 
 

@@ -59,7 +59,7 @@ class GainSection:
     """All joints, the load, and what the gains depend on.
 
     Attributes:
-        line: to be pasted into the file that the nominal gains are in.
+        line: to be pasted into the file that the nominal gains are in; empty if none should be.
         rows: one a joint.
         one: place of the nominal gain.
         ticks: places and labels of factors.
@@ -117,9 +117,9 @@ class GainSection:
 
 def _load(gains: DriveGains) -> LoadDrawing:
     after = [float(m) for m in gains.load_after if np.isfinite(m)]
-    axis = Axis.around([gains.load, gains.load_before, *after], 12.0, 408.0)
+    axis = Axis.around([gains.load_mass, gains.load_before, *after], 12.0, 408.0)
     return LoadDrawing(
-        given=axis.place(gains.load),
+        given=axis.place(gains.load_mass),
         nominal=axis.place(gains.load_before),
         after=tuple((axis.place(m), number(m)) for m in after),
         ticks=axis.ticks(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import chi2
@@ -10,7 +10,7 @@ from scipy.stats import chi2
 from bodysense.identification.payload.payload import Payload
 from bodysense.report.sections.axis import Axis, round_step
 from bodysense.report.sections.links import ellipsoid
-from bodysense.report.wording import number
+from bodysense.report.wording import NOTHING, number
 from bodysense.spatial.arrays import Array
 
 SIZE = 300.0
@@ -22,6 +22,7 @@ MARGIN = 34.0
 _AXES = "xyz"
 _VIEWS = ((0, 1), (0, 2), (1, 2))
 _JOINTLY = float(np.sqrt(chi2.ppf(0.95, 2)))  # sigmas of two coordinates at once
+_LONGEST = 24  # letters of a recording's name in a drawing; its end tells it from others
 _MOST_BODY = 2.0  # times the distance of the centre: no more of a large body is shown
 
 
@@ -61,13 +62,13 @@ class BodyView:
 
 @dataclass(frozen=True)
 class MassDrawing:
-    """The mass [kg] on an axis: places of its interval, of its parts, and of each third.
+    """The mass [kg] on an axis: places of its interval, and of parts of the recordings.
 
     Attributes:
         value: of the mass.
         total: ends of the 95 % interval.
         noise: ends of the part that is noise of the recordings.
-        parts: place and label of the mass from each third; those that are known.
+        parts: place and label of the mass from each part of the recordings that says something.
         ticks: places and labels.
     """
 
@@ -90,6 +91,7 @@ class BodySection:
         inertia: rows of values and deviations [g·m²].
         shares: what the mass's uncertainty is made of: name, deviation [kg], share of the variance.
         moments: principal moments of inertia [g·m²].
+        parts: name, mass and deviation [kg], and centre [mm] of each part of the recordings.
     """
 
     frame: str
@@ -99,13 +101,14 @@ class BodySection:
     inertia: tuple[tuple[tuple[str, str], ...], ...]
     shares: tuple[tuple[str, str, str], ...]
     moments: str
+    parts: tuple[tuple[str, str, str, str], ...]
 
     @classmethod
     def of(cls, payload: Payload) -> BodySection:
         """The section of a load."""
         return cls(
             frame=payload.link,
-            views=_views(payload),
+            views=_views(payload) if np.isfinite(payload.com_covariance).all() else (),
             mass=_mass(payload),
             com=tuple(
                 (axis, _mm(x), _mm(s), f"{_mm(x - 1.96 * s)} to {_mm(x + 1.96 * s)}")
@@ -120,7 +123,15 @@ class BodySection:
                 )
             ),
             shares=_shares(payload),
-            moments=", ".join(_grams(x) for x in np.linalg.eigvalsh(payload.inertia).tolist()),
+            moments=", ".join(_grams(x) for x in np.linalg.eigvalsh(payload.inertia).tolist())
+            if np.isfinite(payload.inertia).all()
+            else NOTHING,
+            parts=tuple(
+                (part.name, number(part.mass), number(part.sigma, 3), part.centre or NOTHING)
+                if part.known
+                else (part.name, NOTHING, NOTHING, NOTHING)
+                for part in payload.parts
+            ),
         )
 
 
@@ -175,15 +186,23 @@ def _millimetre_ticks(axis: Axis) -> tuple[tuple[float, str], ...]:
 def _mass(payload: Payload) -> MassDrawing:
     low, high = payload.mass_interval()
     reach = 1.96 * payload.sigma_mass_data
-    parts = [float(m) for m in payload.parts if np.isfinite(m)]
-    axis = Axis.around([low, high, *parts], 12.0, 408.0)
+    parts = [part for part in payload.parts if part.known]
+    axis = Axis.around([low, high, *(part.mass for part in parts)], 12.0, 408.0)
+    axis = replace(axis, low=max(axis.low, 0.0))  # no mass is negative
     return MassDrawing(
         value=axis.place(payload.mass),
         total=(axis.place(low), axis.place(high)),
         noise=(axis.place(payload.mass - reach), axis.place(payload.mass + reach)),
-        parts=tuple((axis.place(m), number(m)) for m in parts),
+        parts=tuple(
+            (axis.place(part.mass), f"{_short(part.name)}: {number(part.mass)} kg")
+            for part in parts
+        ),
         ticks=axis.ticks(),
     )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
 
 
 def _shares(payload: Payload) -> tuple[tuple[str, str, str], ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bodysense.identification.identification import Status
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.payload import Payload
+from bodysense.identification.payload.status import LoadStatus
 from bodysense.report.sections.verdict import Tile, VerdictSection
 from bodysense.report.wording import NOTHING, number, percent
 
@@ -18,7 +18,7 @@ def payload_verdict(payload: Payload, experiment: LoadExperiment) -> VerdictSect
     """The section of a load."""
     low, high = payload.mass_interval()
     advice = _advice(payload.status, experiment)
-    if payload.sigma_mass_gains > _MOSTLY * payload.sigma_mass_data:
+    if payload.status.ok and payload.sigma_mass_gains > _MOSTLY * payload.sigma_mass_data:
         advice.append(
             "Most of the interval is the drive gains. A load that was weighed once tells them "
             "(--drive-gains); what you know of them goes into --gain-uncertainty."
@@ -26,11 +26,12 @@ def payload_verdict(payload: Payload, experiment: LoadExperiment) -> VerdictSect
     return VerdictSection(
         grade=_grade(payload.status, experiment),
         summary=f"{payload.link} holds {payload.mass:.3f} kg; with 95 % certainty between "
-        f"{low:.3f} and {high:.3f} kg."
+        f"{low:.3f} and {high:.3f} kg"
+        + ("." if experiment.unloaded else ", with the arm as its file describes it.")
         if payload.status.ok
-        else payload.status.message,
+        else payload.status.failure,
         advice=tuple(advice),
-        tiles=_payload_tiles(payload, experiment),
+        tiles=_payload_tiles(payload, experiment) if payload.status.ok else (),
         facts=_facts(experiment),
     )
 
@@ -40,31 +41,32 @@ def gains_verdict(gains: DriveGains, experiment: LoadExperiment) -> VerdictSecti
     advice = _advice(gains.status, experiment)
     if gains.status.ok:
         advice.append(
-            "Write the gains into the layout file, then identify arm and loads with it; "
-            f"give --gain-uncertainty {_uncertainty(gains):.2g} for the loads."
+            "Write the gains into the layout file, then identify arm and loads with it. Give "
+            f"--gain-uncertainty {gains.gain_uncertainty:.2g} for the loads: noise, and what "
+            "losses leave open. It is for the load as given; where its mass may be off, by 1 % "
+            "say, add that."
         )
     return VerdictSection(
         grade=_grade(gains.status, experiment),
-        summary=f"A load of {gains.load:g} kg looks like {gains.load_before:.3f} kg to the nominal "
-        "gains. With these it has its mass."
+        summary=f"A load of {gains.load_mass:g} kg looks like {gains.load_before:.3f} kg to the "
+        "nominal gains. With these it has its mass."
         if gains.status.ok
-        else gains.status.message,
+        else gains.status.failure,
         advice=tuple(advice),
         tiles=_gains_tiles(gains),
         facts=_facts(experiment),
     )
 
 
-def _grade(status: Status, experiment: LoadExperiment) -> str:
+def _grade(status: LoadStatus, experiment: LoadExperiment) -> str:
     if not status.ok:
         return "failed"
     return "fair" if _advice(status, experiment) else "good"
 
 
-def _advice(status: Status, experiment: LoadExperiment) -> list[str]:
-    """What the status says beside success, and what the doctor warns of."""
-    notes = [] if status.message == "Solved." or not status.ok else [status.message]
-    return notes + [
+def _advice(status: LoadStatus, experiment: LoadExperiment) -> list[str]:
+    """What the status notes, and what the doctor warns of."""
+    return [*status.notes] + [
         f"{diagnosis.source}, {finding.where}: {finding.message}; {finding.action}."
         for diagnosis in (*experiment.loaded, *experiment.unloaded)
         for severity in ("error", "warning")
@@ -113,13 +115,13 @@ def _gains_tiles(gains: DriveGains) -> tuple[Tile, ...]:
     change = gains.factors - 1.0
     most, worst = int(np.argmax(np.abs(change))), int(np.argmax(gains.sigma / gains.factors))
     after = gains.load_after[np.isfinite(gains.load_after)]
-    off = float(np.abs(after - gains.load).mean()) if after.size else float("nan")
+    off = float(np.abs(after - gains.load_mass).mean()) if after.size else float("nan")
     return (
-        Tile("Load, as weighed", f"{gains.load:g} kg", f"held by {gains.link}"),
+        Tile("Load, as weighed", f"{gains.load_mass:g} kg", f"held by {gains.link}"),
         Tile(
             "With nominal gains",
             f"{gains.load_before:.3f} kg",
-            f"{_signed(gains.load_before / gains.load - 1.0)} off",
+            f"{_signed(gains.load_before / gains.load_mass - 1.0)} off",
         ),
         Tile(
             "On blocks left out",
@@ -139,11 +141,6 @@ def _gains_tiles(gains: DriveGains) -> tuple[Tile, ...]:
             "nominal gains",
         ),
     )
-
-
-def _uncertainty(gains: DriveGains) -> float:
-    """Relative standard deviation that a typical gain has left."""
-    return max(float(np.median(gains.sigma / gains.factors)), 1e-3)
 
 
 def _signed(fraction: float) -> str:

@@ -188,7 +188,11 @@ def _table(
         )
         for k in range(len(names))
     )
-    counts = tuple((label, _slug(label), list(labels).count(label)) for label in LABELS)
+    counts = tuple(
+        (label, _slug(label), list(labels).count(label))
+        for label in LABELS
+        if label != "known" or label in labels  # seldom there at all
+    )
     return ParameterTable(key, title, rows, counts, scale)
 
 

@@ -107,6 +107,12 @@ def _physics(run: IdentificationRun) -> Tile:
     return Tile("Physics", "consistent", remark, "fine")
 
 
+def _known(run: IdentificationRun) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    knowledge = run.problem.knowledge
+    lines = (knowledge.summary(), *knowledge.notes)
+    return (("Known for certain", lines),) if knowledge.any else ()
+
+
 def _method(run: IdentificationRun) -> tuple[str, ...]:
     found = run.identification
     reasons = () if run.method_choice is None else run.method_choice.reasons
@@ -121,6 +127,7 @@ def _facts(run: IdentificationRun) -> tuple[tuple[str, tuple[str, ...]], ...]:
         ("Robot", (identification.prior.summary(),)),
         ("Method", _method(run)),
         ("Friction law", (f"{friction.name} ({', '.join(friction.terms) or 'none'})",)),
+        *_known(run),
         ("Identified from", tuple(d.source for d in run.diagnoses) or (NOTHING,)),
         ("Validated on", tuple(d.source for d in run.validation) or (NOTHING,)),
         (

@@ -29,19 +29,18 @@ _ROUNDING = 1e-10
 
 
 def information_of(
-    robot: Robot, logs: Sequence[RawLog], base: BaseParameters, noise: Array, row_rate: float
+    robot: Robot, logs: Sequence[RawLog], base: BaseParameters, noise: Array
 ) -> Array:
     """(b, b) upper triangular R with RᵀR the information of recordings on base parameters.
 
-    Rows are counted as those of a design are: divided by the same noise, and so many a second as
-    are taken for independent, however fast the recording was.
+    Rows are counted as those of a design are: all samples of the recording, divided by the same
+    white noise of the raw torque.
 
     Args:
         robot: with the friction law of the design.
         logs: the recordings.
         base: the base parameters of the design.
         noise: (n_joints,) standard deviations of the torques.
-        row_rate: rows a second that count as independent [Hz].
 
     Raises:
         UnusableLogError: a recording of another robot, or one in which the doctor finds errors.
@@ -52,13 +51,12 @@ def information_of(
     cutoff = choose_cutoff(robot, pieces, Preprocessing(), full).cutoff
     settings = Preprocessing().settled(robot, cutoff)
     problem = Regression.of(robot, motions(robot, pieces, settings), settings, full)
-    # The time between rows says for how many of those that are independent a row stands.
-    period = np.empty(problem.n_logs)
+    # After the filter a row stands for all samples up to the next one.
+    samples = np.empty(problem.n_logs)
     for motion in problem.motions:
         plan = Plan.of(motion, settings)
-        period[motion.log] = plan.stride * plan.step / motion.rate
-    share = np.minimum(row_rate * period, 1.0)
-    R_full = problem.stack(noise / np.sqrt(share)[:, np.newaxis]).A
+        samples[motion.log] = plan.stride * plan.step
+    R_full = problem.stack(noise / np.sqrt(samples)[:, np.newaxis]).A
     return carried_over(R_full, full, base)
 
 

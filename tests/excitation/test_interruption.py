@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from bodysense.excitation.interruption import first_interruption_ignored
+
+
+def press() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_the_first_interruption_passes():
+    before = signal.getsignal(signal.SIGINT)
+    done = False
+    with first_interruption_ignored():
+        press()
+        done = True
+    assert done
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_second_one_ends_the_work():
+    with first_interruption_ignored():
+        press()
+        with pytest.raises(KeyboardInterrupt):
+            press()
+
+
+def test_afterwards_the_first_one_counts_again():
+    with first_interruption_ignored():
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        press()
+
+
+def test_other_threads_are_left_alone():
+    found = []
+
+    def work() -> None:
+        with first_interruption_ignored():
+            found.append("done")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == ["done"]
