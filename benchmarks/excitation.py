@@ -39,6 +39,7 @@ def run(
     begun = time.perf_counter()
     ours = design_motion(
         robot,
+        criterion="condition",
         duration=duration,
         limits=limits,
         collisions=collisions,

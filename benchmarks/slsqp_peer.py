@@ -79,7 +79,12 @@ def _problem(
     """The problem that `design_motion` sets up, and poses to start around."""
     collisions = Collisions.of(robot)
     setup = motion_problem_of(
-        robot, duration=duration, harmonics=harmonics, collisions=collisions, rate=RATE
+        robot,
+        criterion="condition",
+        duration=duration,
+        harmonics=harmonics,
+        collisions=collisions,
+        rate=RATE,
     )
     return setup.problem, collisions, setup.centres
 

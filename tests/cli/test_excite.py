@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from bodysense.cli import excite
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
 from bodysense.excitation.motion_check import Check
 from bodysense.excitation.trajectory_file import read_trajectory
-from bodysense.robot import load_robot
+from bodysense.robot import Collisions, load_robot
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.signals.read import read_log
 
@@ -66,8 +67,10 @@ def test_the_file_holds_a_motion_within_all_limits(excited):
     # Without Coulomb friction: its sign at rest, where rounding decides, would blur the torques.
     told = excited(ARM, "-o", "motion.csv", *QUICK, "--friction", "viscous")
     assert told["files"] == ["motion.csv", "motion.html"]
+    assert told["criterion"] == "d-optimal"
     assert told["value"] < told["random_value"]
     robot = load_robot(ARM, friction="viscous")
+    np.testing.assert_allclose(told["torque_noise"], 0.01 * robot.effort_limit)
     t, q, v, a = read_trajectory("motion.csv", robot.joint_names).sample(2000.0)
     assert t[-1] == 2.0
     for end in (0, -1):
@@ -193,12 +196,18 @@ def test_poses_to_stand_in(excited):
 
 
 def test_text_says_what_moves_what_holds_and_what_to_do(capsys):
-    assert main(["excite", "tx40", "-o", "m.csv", *ALONE, "--hold", "joint6"]) == 0
+    assert (
+        main(["excite", "tx40", "-o", "m.csv", *ALONE, "--hold", "joint6", "--noise-torque", "0.5"])
+        == 0
+    )
     text = " ".join(capsys.readouterr().out.split())
     for words in (
         "moves: joint1, joint2, joint3, joint4, joint5",
         "holds: joint6",
-        "cond(W) =",
+        "TX40: 1 motion of 2 s for 5 joints; cond(W) =",
+        "base parameters come out better than guessed.",
+        "the median of random motions within the same limits has",
+        "They assume white noise of the torques of 0.5, 0.5, 0.5, 0.5, 0.5 N·m",
         "Use of the limits in %, checked at 1000 Hz joint position speed acceleration torque",
         "the 10 worst of",
         "Without any effect",
@@ -227,6 +236,7 @@ def test_missing_meshes_are_told_once(excited):
 def test_pairs_that_are_not_looked_at_are_told(capsys):
     assert main(["excite", "tx40", "-o", "m.csv", *QUICK, "--no-report"]) == 0
     out = " ".join(capsys.readouterr().out.split())
+    assert "boxes from inertia stand for the shapes of" in out
     assert "collisions not looked at: base/link2, link2/link4" in out
     assert "(in contact in all of 400 random poses)" in out
 
@@ -331,6 +341,30 @@ def test_start_in_collision(refused):
     assert "in the start pose" in message
 
 
+def test_a_margin_that_no_two_bodies_can_keep(refused):
+    message = refused("tx40", "-o", "m.csv", *QUICK, "--no-report", "--margin", "0.25")
+    assert "--margin 0.25 is more than any two bodies of 'TX40' can keep" in message
+    largest = float(message.split("give ")[1].split(" m at most")[0])
+    for margin, keeps in ((largest, True), (largest + 2e-3, False)):
+        found = Collisions.of(load_robot("tx40"), margin=margin)
+        assert (found.margins == margin).any() == keeps
+
+
+def test_a_scale_of_efforts_without_limits(refused):
+    message = refused("tx40", "-o", "m.csv", *ALONE, "--effort-scale", "0.5")
+    assert "'TX40' has no effort limits" in message
+
+
+def test_several_motions_are_all_named(capsys):
+    assert main(["excite", "tx40", "-o", "m.csv", *ALONE, "--trajectories", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "the most of 2 motions" in out
+    assert "bodysense simulate tx40 m-2.csv -o log-2.parquet" in out
+    assert "bodysense identify tx40 log-1.parquet log-2.parquet -o out" in out
+    torques = [line.split()[4] for line in out.splitlines() if re.match(r" joint\d ", line)]
+    assert torques == ["-"] * 6  # no limits
+
+
 def test_limits_that_allow_no_motion(refused):
     message = refused("tx40", "-o", "m.csv", *ALONE, "--acceleration-limit", "0")
     assert "joint1 has the limit 0 of acceleration" in message
@@ -387,6 +421,11 @@ def test_target_of_an_unknown_parameter(refused):
     assert "unknown base parameter 'QQ1'" in refused(
         "tx40", "-o", "m.csv", *ALONE, "--target", "QQ1=1"
     )
+
+
+def test_target_that_shows_only_in_combination(refused):
+    message = refused("tx40", "-o", "m.csv", *ALONE, "--target", "YY6=0.1")
+    assert "YY6 shows only in combination with others: aim at one of XX5 - YY5 + YY6" in message
 
 
 @pytest.mark.parametrize("target", ["Fv1", "Fv1=", "Fv1=x", "Fv1=0", "=1"])

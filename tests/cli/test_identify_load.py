@@ -130,6 +130,35 @@ def test_no_load_is_exit_status_1(here, logs, capsys):
     assert "FAILED: No load is visible" in capsys.readouterr().out
 
 
+def test_swapped_recordings_leave_no_loaded_robot(here, capsys):
+    Path("loaded.csv").rename("other.csv")
+    Path("empty.csv").rename("loaded.csv")
+    Path("other.csv").rename("empty.csv")
+    assert identified(*PAIR, "-o", "out") == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("FAILED: no load identified at link6\n")
+    assert "lighter than the unloaded one" in " ".join(out.split())
+    assert "holds" not in out
+    assert "centre of mass [mm]" not in out
+    assert err.startswith("note: loaded.urdf and loaded.xml are not written")
+    assert set(os.listdir("out")) == PAYLOAD_FILES - {"loaded.urdf", "loaded.xml"}
+
+
+def test_a_load_without_unloaded_recordings_names_the_file_first(here, capsys):
+    identified("--payload", "--robot-uncertainty", "0.05")
+    assert (
+        capsys.readouterr().out.splitlines()[0].endswith(", with the arm as its file describes it")
+    )
+
+
+def test_gains_from_a_wrong_centre_are_not_printed_to_be_pasted(here, capsys):
+    words = ["--drive-gains", "--load", "1.5,0.2,0.2,-0.3", "--unloaded", "empty.csv"]
+    assert identified(*words) == 1
+    out = capsys.readouterr().out
+    assert "FAILED: Torques are predicted worse" in out
+    assert "gain: [" not in out
+
+
 def test_an_empty_recording_among_the_loaded_ones_is_told(here, capsys):
     robot, rng = load_robot("rv2sq"), np.random.default_rng(8)
     motion = FourierTrajectory.for_robot(robot, duration=8.0, rng=rng)
@@ -331,6 +360,7 @@ def test_options_that_make_no_sense_together(here, capsys, words, part):
         (["--payload", "--unloaded", "loaded.csv"], "are the same recording"),
         (["--payload", "--unloaded", "nowhere.csv"], "nowhere.csv"),
         ([*PAIR, "--gain-uncertainty", "-1"], "gain_uncertainty is -1"),
+        ([*PAIR, "--gain-uncertainty", "2"], "gain_uncertainty is 2: give a share between 0 and"),
         (["--payload", "--robot-uncertainty", "0"], "robot_uncertainty is 0"),
         (["--drive-gains", "--load", "0", "--unloaded", "empty.csv"], "the load is 0 kg"),
         (["--drive-gains", "--load", "-2", "--unloaded", "empty.csv"], "the load is -2 kg"),

@@ -47,7 +47,7 @@ def panda(robot_of) -> Robot:
 
 @pytest.fixture(scope="module")
 def design(panda) -> Design:
-    return designed(panda, iterations=200)
+    return designed(panda, criterion="condition", iterations=200)
 
 
 def stacked(robot: Robot, design: Design, rate: float = 1000.0):
@@ -136,7 +136,8 @@ def test_summary_history_and_status(design):
     assert values == sorted(values, reverse=True)
     assert design.status == "enough"
     text = design.summary()
-    assert "condition number" in text
+    assert f"7 joints; cond(W) = {design.condition:.4g}; " in text
+    assert "random motions within the same limits" in text
     assert "checked at 1000 Hz" in text
     assert design.advice in text
     assert "panda" in repr(design)
@@ -158,7 +159,7 @@ def test_a_start_pose(panda):
 
 
 def test_a_spline(panda):
-    design = designed(panda, family="spline", knots=10)
+    design = designed(panda, criterion="condition", family="spline", knots=10)
     (motion,) = design.trajectories
     assert isinstance(motion, SplineTrajectory)
     assert limit_breaches(panda, motion, 1000.0) == ()
@@ -450,7 +451,7 @@ def test_a_start_that_cannot_be_held(panda):
 
 
 def test_a_workspace_without_room(panda):
-    with pytest.raises(TrajectoryError, match="not one of"):
+    with pytest.raises(TrajectoryError, match="most often outside x >= 5"):
         bad(panda, workspace=Workspace(lower=(5.0, 5.0, 5.0)))
 
 
@@ -515,3 +516,50 @@ def test_a_robot_without_joints():
 def test_counts_below_one(panda, name):
     with pytest.raises(TrajectoryError, match=f"{name} is 0: give 1 at least"):
         designed(panda, **{name: 0})
+
+
+# -- defaults and what is told -----------------------------------------------------------------
+
+
+def test_by_default_the_uncertainty_of_all_parameters_is_made_small(robot_of):
+    robot = robot_of("tx40")
+    default = designed(robot)
+    assert default.criterion == "d-optimal"
+    sign, size = np.linalg.slogdet(default.information.T @ default.information)
+    assert sign == 1.0
+    assert default.value == pytest.approx(-size)
+    conditioned = designed(robot, criterion="condition")
+    assert np.median(default.sigma / conditioned.sigma) < 0.7
+
+
+def test_the_noise_that_was_assumed(robot_of):
+    robot = robot_of("example:ur5")
+    one = designed(robot, iterations=5)
+    np.testing.assert_allclose(one.noise, 0.01 * robot.effort_limit)
+    twice = designed(robot, iterations=5, noise=2.0 * one.noise)
+    np.testing.assert_allclose(twice.noise, 2.0 * one.noise)
+    # d-optimal takes the same way: the noise only adds a constant.
+    np.testing.assert_allclose(twice.sigma, 2.0 * one.sigma, rtol=1e-3)
+
+
+def test_boxes_that_hold_the_motion_back_are_told(robot_of):
+    robot = robot_of("tx40")
+    boxed = designed(robot, collisions=Collisions.of(robot))
+    (note,) = [note for note in boxed.notes if note.startswith("boxes from inertia")]
+    assert "--collisions off" in note
+    assert boxed.closest.pair[0] in note
+    assert boxed.closest.pair[1] in note
+
+
+def test_shapes_of_the_file_are_not_blamed(panda):
+    design = designed(panda, collisions=Collisions.of(panda))
+    assert design.closest.room < 0.005
+    assert not [note for note in design.notes if note.startswith("boxes")]
+
+
+def test_a_robot_whose_bodies_cannot_collide(robot_of):
+    robot = robot_of("tx40")
+    names = robot.link_names
+    pairs = [(a, b) for a in names for b in names if a != b] + [("base", b) for b in names]
+    free = designed(robot, collisions=Collisions.of(robot, ignore=pairs), iterations=5)
+    assert any("no pair of bodies is left" in note for note in free.notes)

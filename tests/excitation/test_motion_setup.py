@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -109,3 +111,21 @@ def test_no_pose_can_be_held(robot_of):
     limits = MotionLimits.of(robot, effort=1e-3)
     with pytest.raises(TrajectoryError, match="times its limit"):
         free_poses(robot, limits, np.arange(6), limits.middle, None, None)
+
+
+def test_a_margin_that_leaves_no_pose_free(robot_of):
+    robot = robot_of("tx40")
+    limits, moving = MotionLimits.of(robot), np.arange(6)
+
+    def poses(margin: float):
+        collisions = Collisions.of(robot, margin=margin)
+        # Without margins of their own for pairs that are built close.
+        strict = replace(collisions, farthest=np.full(len(collisions.pairs), np.inf))
+        return free_poses(robot, limits, moving, limits.middle, strict, None)
+
+    with pytest.raises(TrajectoryError, match="with a margin of 500 mm: base and link3") as told:
+        poses(0.5)
+    largest = float(str(told.value).split("Take a margin of ")[1].split(" mm")[0])
+    assert poses(1e-3 * largest).shape[0] > 0
+    with pytest.raises(TrajectoryError, match="Take a margin of"):
+        poses(1e-3 * largest + 2e-4)

@@ -57,12 +57,14 @@ def test_gravity_sets_the_scale_where_there_is_no_limit(robot_of):
 
 def test_plausible_sizes_are_above_what_the_robot_has(robot_of):
     robot = robot_of("example:ur5")
-    sizes = plausible_sizes(robot, robot.effort_limit, robot.velocity_limit)
+    sizes = plausible_sizes(robot, robot.effort_limit, robot.velocity_limit, np.full(6, 8.0))
     assert (sizes > 0.0).all()
     inertial = robot.layout.inertial
     assert (np.abs(robot.theta[inertial]) <= 2.0 * sizes[inertial] * (1 + 1e-9)).all()
     fv, fc = robot.layout.friction("Fv"), robot.layout.friction("Fc")
-    np.testing.assert_allclose(sizes[fv] * robot.velocity_limit, sizes[fc])
+    np.testing.assert_allclose(sizes[fc], 0.1 * robot.effort_limit)
+    np.testing.assert_allclose(sizes[fv] * 0.25 * robot.velocity_limit, sizes[fc])
+    np.testing.assert_allclose(sizes[robot.layout.rotor] * 2.0, sizes[fc])
 
 
 def test_sizes_of_combinations_add_in_squares(robot_of):
@@ -74,7 +76,7 @@ def test_sizes_of_combinations_add_in_squares(robot_of):
 
 def test_coupled_motors_have_sizes(robot_of):
     robot = robot_of("tx40-three")
-    sizes = plausible_sizes(robot, np.full(6, 10.0), np.full(6, 2.0))
+    sizes = plausible_sizes(robot, np.full(6, 10.0), np.full(6, 2.0), np.full(6, 5.0))
     assert (sizes[robot.layout.coupling] > 0.0).all()
 
 

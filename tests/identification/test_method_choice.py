@@ -131,7 +131,5 @@ def test_what_is_known_is_labelled_and_wrong_knowledge_is_named(small_arm, sines
     )
     assert wrong.verdict.grade != "good"
     assert "times as large: check it" in wrong.verdict.advice[0]
-    heavy = identify(
-        small_arm, log, preprocessing=settings, knowledge=Knowledge(total_mass=1000.0)
-    )
+    heavy = identify(small_arm, log, preprocessing=settings, knowledge=Knowledge(total_mass=1000.0))
     assert any("1000 kg" in sentence for sentence in heavy.verdict.advice)

@@ -139,6 +139,15 @@ def test_no_limit_is_no_use(design, robot, limits):
     assert (cell.use, cell.limit, cell.full) == ("–", "no limit", False)
 
 
+def test_the_noise_and_the_shapes_are_told(design, robot, collisions):
+    summary = ExcitationSummary.of(design, robot, collisions)
+    lift, elbow = (0.01 * robot.effort_limit[j] for j in (1, 2))
+    assert dict(summary.facts)["Torque noise assumed"] == f"{lift:.3f} N·m, {elbow:.3f} N·m, white"
+    assert collisions.notes
+    for note in (*collisions.notes, *design.notes):
+        assert note[0].upper() + note[1:] in summary.notes
+
+
 def test_clearance_is_that_of_the_closest_pair(design, collisions):
     section = ClearanceSection.of(design, collisions)
     least = min(

@@ -306,6 +306,36 @@ def test_a_load_that_is_not_there(written, payload):
     page = written(replace(payload, status=LoadStatus("No load is visible: 0 kg.")))
     assert page.all("span", "grade") == ["failed"]
     assert page.all("p", "sentence") == ["No load is visible: 0 kg."]
+    assert "Most of the interval is the drive gains" not in page.of_id("verdict")
+    assert page.all("dd", "value") == []
+    sections = [name for name in PAYLOAD_SECTIONS if name != "body"]
+    assert [a["id"] for tag, a in page.tags if tag == "section"] == sections
+
+
+def test_a_mass_is_not_drawn_below_zero(written, payload):
+    parts = (LoadPart("first third", -2.6, 0.1), LoadPart("last third", 2.0, 0.1))
+    page = written(replace(payload, parts=parts))
+    mass = page.of_id("mass")
+    assert re.search(r"^0\.0$", mass, re.MULTILINE)  # the first tick
+    assert not re.search("^\N{MINUS SIGN}", mass, re.MULTILINE)
+
+
+def test_the_centre_from_each_part(written, payload):
+    part = LoadPart("first third", 1.95, 0.03, (0.1, -0.05, 0.2), (0.001, 0.002, 0.003))
+    page = written(replace(payload, parts=(part,)))
+    assert "(100 ± 1, -50 ± 2, 200 ± 3) mm" in page.of_id("mass")
+
+
+def test_an_arm_that_was_taken_from_its_file(written, payload, experiment):
+    page = written(payload, replace(experiment, unloaded=()))
+    assert "with the arm as its file describes it" in page.all("p", "sentence")[0]
+
+
+def test_gains_of_no_use_are_not_to_be_pasted(written, gains):
+    page = written(replace(gains, status=LoadStatus("Torques are predicted worse.")))
+    assert page.all("span", "grade") == ["failed"]
+    assert "Write the gains into" not in page.of_id("verdict")
+    assert not any(a.get("id") == "gain-line" for _, a in page.tags)
 
 
 def test_what_the_status_notes_is_advice(written, payload):

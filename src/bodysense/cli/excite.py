@@ -148,7 +148,7 @@ def _poses(
     if args.json:
         print(json.dumps(_pose_summary(found, outputs, notes), indent=2, allow_nan=False))
     else:
-        print(rendered_poses(found, [str(path) for path in outputs.all], notes), end="")
+        print(rendered_poses(robot, found, [str(path) for path in outputs.all], notes), end="")
     return 0
 
 
@@ -238,6 +238,7 @@ def _pose_summary(found: PoseDesign, outputs: Outputs, notes: Sequence[str]) -> 
                 found.base.names, found.sigma.tolist(), found.sizes.tolist(), strict=True
             )
         ],
+        "torque_noise": found.noise.tolist(),
         "travel": found.travel,
         "notes": [*notes, *found.notes],
         "files": [str(path) for path in outputs.all],

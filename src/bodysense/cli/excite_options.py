@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SUFFIXES = (".csv", ".parquet", ".yaml", ".yml")
 _MESSAGES = (".yaml", ".yml")
 _TABLE_RATE, _MESSAGE_RATE = 1000.0, 100.0
-_CRITERIA = ("condition", "d-optimal", "precision")
+_CRITERIA = ("d-optimal", "precision", "condition")
 _COLLISIONS = ("auto", "collision", "visual", "boxes", "off")
 
 
@@ -49,7 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--complement", metavar="LOG", nargs="+", default=[], help="recordings that are there")
     add("--layout", metavar="FILE", help="what the columns of these recordings mean (YAML)")
-    add("--noise-torque", metavar="SIGMA", help="of the torques [N·m or N], one or one a joint")
+    add(
+        "--noise-torque",
+        metavar="SIGMA",
+        help="of the torques [N·m or N], one or one a joint (1 %% of the effort limits)",
+    )
     add("--seconds", type=_positive, default=60.0, metavar="S", help="time for the search (60)")
     add("--seed", type=_seed, default=0, metavar="N", help="of the random starts (0)")
     motion = parser.add_argument_group("motion")
@@ -78,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="folders with the packages of meshes (package://…)",
     )
-    add("--margin", type=_distance, metavar="M", help="between links (0.01 m)")
+    add("--margin", type=_distance, metavar="M", help="between links (0.01 m); walls have none")
     add("--workspace", metavar="x0,x1,y0,y1,z0,z1", help="box to stay inside [m], - for no wall")
     add("--floor", type=float, metavar="Z", help="height to stay above [m]")
     add("--velocity-scale", type=_share, default=1.0, metavar="X", help="part of the speeds to use")
@@ -245,6 +249,11 @@ def limits(args: argparse.Namespace, robot: Robot) -> MotionLimits:
     from bodysense.excitation.motion_limits import MotionLimits
 
     own = MotionLimits.of(robot)
+    if args.effort_scale < 1.0 and not any(math.isfinite(limit) for limit in own.effort):
+        raise MismatchError(
+            f"{robot.name!r} has no effort limits that --effort-scale could scale: add them to its "
+            "file, or leave the option out."
+        )
     return MotionLimits.of(
         robot,
         velocity=args.velocity_scale * own.velocity,
@@ -262,7 +271,14 @@ def collisions(args: argparse.Namespace, robot: Robot) -> Collisions | None:
     if args.collisions == "off":
         return None
     margin = 0.01 if args.margin is None else args.margin
-    return Collisions.of(robot, args.collisions, margin=margin, package_dirs=args.package_dirs)
+    found = Collisions.of(robot, args.collisions, margin=margin, package_dirs=args.package_dirs)
+    if args.margin is not None and found.pairs and not (found.margins == margin).any():
+        largest = math.floor(1e3 * found.margins.max()) / 1e3
+        raise MismatchError(
+            f"--margin {margin:g} is more than any two bodies of {robot.name!r} can keep: give "
+            f"{largest:g} m at most."
+        )
+    return found
 
 
 def workspace(args: argparse.Namespace, robot: Robot) -> WorkspaceMargins | None:
@@ -303,7 +319,7 @@ def _criterion_name(args: argparse.Namespace) -> str:
         return str(args.criterion)
     if args.target:
         return "precision"
-    return "condition" if args.poses is None else "d-optimal"
+    return _CRITERIA[0]
 
 
 def _positive(text: str) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from bodysense.cli.tables import Page
 from bodysense.excitation.design import Design
+from bodysense.excitation.motion_limits import MotionLimits
 from bodysense.excitation.poses import PoseDesign
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
@@ -36,13 +37,14 @@ def rendered(
     for note in (*notes, *design.notes):
         page.line(f"- {note}")
     page.line(
-        f"{design.criterion}: {design.value:.4g}, a random motion has {design.start_value:.4g}; "
-        f"cond(W) = {design.condition:.4g}; {len(design.history)} improvements in "
+        f"{design.criterion}: {design.value:.4g}, the median of random motions within the same "
+        f"limits has {design.start_value:.4g}; {len(design.history)} improvements in "
         f"{design.seconds:.0f} s"
     )
-    _limits(page, design)
+    _limits(page, robot, design)
     _clearance(page, design)
     _precision(page, design.base, design.sigma, design.sizes, design.theta_base)
+    _noise(page, robot, design.joints, design.noise)
     if design.criterion == "condition":
         page.line(_SMALLER)
     page.line("")
@@ -52,7 +54,9 @@ def rendered(
     return page.text()
 
 
-def rendered_poses(found: PoseDesign, files: Sequence[str], notes: Sequence[str]) -> str:
+def rendered_poses(
+    robot: Robot, found: PoseDesign, files: Sequence[str], notes: Sequence[str]
+) -> str:
     """A set of poses as text."""
     page = Page()
     page.line(f"{found.summary()}.", style="bold", wrap=False)
@@ -60,6 +64,7 @@ def rendered_poses(found: PoseDesign, files: Sequence[str], notes: Sequence[str]
     for note in (*notes, *found.notes):
         page.line(f"- {note}")
     _precision(page, found.base, found.sigma, found.sizes, None)
+    _noise(page, robot, found.joints, found.noise)
     page.line("")
     page.line("The ways between the poses are not planned: go them with care.", style="bold")
     page.line(f"wrote {', '.join(files)}", wrap=False)
@@ -103,6 +108,7 @@ def summary(
                 strict=True,
             )
         ],
+        "torque_noise": design.noise.tolist(),
         "unidentifiable": list(design.unidentifiable),
         "status": design.status,
         "advice": design.advice,
@@ -118,14 +124,24 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _limits(page: Page, design: Design) -> None:
-    uses = {(use.joint, use.quantity): use for use in design.uses}
+def _limits(page: Page, robot: Robot, design: Design) -> None:
+    uses = {(use.joint, use.quantity): use.ratio for use in design.uses}
+    for joint, effort in zip(robot.joint_names, MotionLimits.of(robot).effort, strict=True):
+        if math.isinf(effort):
+            uses[joint, "torque"] = math.nan  # there is no limit to use
+    count = len(design.trajectories)
+    of = f", the most of {count} motions" if count > 1 else ""
     table = page.table(
-        f"Use of the limits in %, checked at {design.rate:g} Hz", "joint", *_QUANTITIES, text=(0,)
+        f"Use of the limits in %, checked at {design.rate:g} Hz{of}",
+        "joint",
+        *_QUANTITIES,
+        text=(0,),
     )
     for joint in design.joints:
-        table.add_row(joint, *(_percent(uses[joint, what].ratio) for what in _QUANTITIES))
+        table.add_row(joint, *(_percent(uses[joint, what]) for what in _QUANTITIES))
     page.show(table)
+    if any(math.isnan(use) for use in uses.values()):
+        page.line("Torques without a limit (-) are not held back: give limits in the robot's file.")
 
 
 def _clearance(page: Page, design: Design) -> None:
@@ -170,14 +186,30 @@ def _precision(
         page.line(f"Only in combination ({len(base.regrouped)}): {' '.join(base.regrouped)}")
 
 
+def _noise(page: Page, robot: Robot, joints: Sequence[str], noise: Array) -> None:
+    """On which all standard deviations depend."""
+    moving = [robot.joint_names.index(joint) for joint in joints]
+    units = dict.fromkeys("N" if robot.joint_types[j] == "prismatic" else "N·m" for j in moving)
+    page.line(
+        f"They assume white noise of the torques of {', '.join(f'{noise[j]:.3g}' for j in moving)} "
+        f"{' or '.join(units)}, sample by sample; twice the noise doubles them (--noise-torque)."
+    )
+
+
 def _next(page: Page, robot: str, files: Sequence[str]) -> None:
-    motion = files[0]
-    page.line("Next: record it on the robot, or try it on a simulated one, and identify:")
-    if motion.lower().endswith((".yaml", ".yml")):
+    motions = [name for name in files if not name.lower().endswith(".html")]
+    it = "it" if len(motions) == 1 else "them"
+    if motions[0].lower().endswith((".yaml", ".yml")):
+        page.line(f"Next: record {it} on the robot, and identify from the recording LOG:")
         page.line(f"  bodysense identify {robot} LOG -o out", wrap=False)
         return
-    page.line(f"  bodysense simulate {robot} {motion} -o log.parquet", wrap=False)
-    page.line(f"  bodysense identify {robot} log.parquet -o out", wrap=False)
+    page.line(f"Next: record {it} on the robot, or try {it} on a simulated one, and identify:")
+    logs = ["log.parquet"]
+    if len(motions) > 1:
+        logs = [f"log-{k + 1}.parquet" for k in range(len(motions))]
+    for motion, log in zip(motions, logs, strict=True):
+        page.line(f"  bodysense simulate {robot} {motion} -o {log}", wrap=False)
+    page.line(f"  bodysense identify {robot} {' '.join(logs)} -o out", wrap=False)
 
 
 def _short(name: str, most: int = 44) -> str:

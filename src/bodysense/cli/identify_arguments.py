@@ -92,7 +92,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     load.add_argument(
         "--gain-uncertainty", metavar="X", type=float, help="of drive gains, relative (0.02)"
     )
-    load.add_argument("--robot-uncertainty", metavar="X", type=float, help="of a known arm (0.02)")
+    load.add_argument("--robot-uncertainty", metavar="X", type=float, help="of a known arm (0.2)")
     load.add_argument(
         "--drive-gains", action="store_true", default=None, help="what do the currents mean?"
     )

@@ -33,7 +33,8 @@ def payload_text(payload: Payload, experiment: LoadExperiment) -> str:
         return page.text()
     page.line(
         f"standard deviation of the mass {payload.sigma_mass:.3f} kg: "
-        f"{payload.sigma_mass_data:.3f} from the recordings, {payload.sigma_mass_gains:.3f} from "
+        f"{payload.sigma_mass_data:.3f} from the recordings"
+        f"{'' if experiment.unloaded else ' and the arm'}, {payload.sigma_mass_gains:.3f} from "
         "drive gains that may be off by "
         f"{100.0 * payload.gain_uncertainty:g} %"
     )

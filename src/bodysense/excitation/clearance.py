@@ -15,6 +15,7 @@ from bodysense.spatial.arrays import Array
 
 _REACH = 0.08  # [m] from the margin, where a pair begins to count
 _SHARE = 0.25  # of the largest distance of a pair that may be kept in addition
+_NEAR = 0.005  # [m] beyond the margin, where a pair holds a motion back
 _BETWEEN = 0.003  # [m] kept in addition, for what happens between the samples
 
 
@@ -46,6 +47,19 @@ class CollisionClearance:
         """(n_pairs,) distances at which slacks are zero [m]."""
         between = np.minimum(self.between, _SHARE * self.collisions.farthest)
         return np.asarray(self.collisions.margins + between)
+
+
+def boxes_in_the_way(collisions: Collisions, q: Array) -> tuple[str, ...]:
+    """Names of the bodies with made-up boxes that come close to their margins in q (n_t, nq).
+
+    Such a box may be far larger than the body it stands for, and hold a motion back for nothing.
+    """
+    boxes = [body.shape == "boxes" for body in collisions.bodies]
+    if not any(boxes) or not collisions.pairs:
+        return ()
+    near = collisions.near(q, CollisionClearance(collisions).kept + _NEAR)
+    places = np.unique(collisions.places[near.pair])
+    return tuple(collisions.bodies[k].name for k in places if boxes[k])
 
 
 @dataclass(frozen=True, eq=False)

@@ -138,6 +138,13 @@ class Precision(Criterion):
                 weights[base.names.index(name)] = 1.0 / target
             elif name in kept:
                 weights[kept.index(name)] = 1.0 / target
+            elif name in base.regrouped:
+                column = base.layout.names.index(name)
+                shown = [base.names[k] for k in np.flatnonzero(base.mapping[:, column])]
+                raise TrajectoryError(
+                    f"{name} shows only in combination with others: aim at one of "
+                    f"{'; '.join(shown)}, by its first name."
+                )
             else:
                 raise unknown_name("base parameter", name, kept)
         return _LargestRatio(weights)

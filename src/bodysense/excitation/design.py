@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from os import PathLike
@@ -15,6 +15,7 @@ from numba import get_num_threads
 from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, TrajectoryError, unknown_name
+from bodysense.excitation.clearance import boxes_in_the_way
 from bodysense.excitation.criterion import Criterion, condition_number, criterion_of
 from bodysense.excitation.interruption import first_interruption_ignored
 from bodysense.excitation.motion_check import Check, Checked
@@ -40,7 +41,8 @@ from bodysense.robot.robot import Robot
 from bodysense.robot.workspace import Workspace, WorkspaceMargins
 from bodysense.spatial.arrays import Array, read_only
 
-_ARRAYS = ("theta_base", "sigma", "sizes", "information")
+_BOX_RATE = 200.0  # [Hz] at which boxes are looked for that hold a motion back
+_ARRAYS = ("theta_base", "sigma", "sizes", "noise", "information")
 _FIGURES = ("value", "condition", "start_value", "workspace_margin", "rate", "seconds")
 _WORDS = ("robot_name", "joints", "criterion", "status", "advice", "notes")
 
@@ -56,11 +58,13 @@ class Design:
         criterion: name of what was minimised.
         value: its value, counted with what was known before.
         condition: cond(W) of the base regressor, rows divided by the torque's noise.
-        start_value: the criterion of the median random motion.
+        start_value: the criterion of the median of random motions within the same limits.
         base: the base parameters that such motions can show.
         theta_base: (b,) their values by the robot's description.
         sigma: (b,) predicted standard deviations.
         sizes: (b,) plausible sizes, to hold sigma against.
+        noise: (n_joints,) standard deviations of the torque's white noise that were assumed, on
+            which every sigma depends [N·m or N].
         information: (b, b) upper triangular R with RᵀR = WᵀW and what was known: the `known` of
             a next design.
         uses: greatest use of every limit of every joint, checked at `rate`.
@@ -88,6 +92,7 @@ class Design:
     theta_base: Array
     sigma: Array
     sizes: Array
+    noise: Array
     information: Array
     uses: tuple[LimitUse, ...]
     closest: Closest | None
@@ -126,11 +131,11 @@ class Design:
         count = len(self.trajectories)
         lines = [
             f"{self.robot_name}: {count} motion{'s' if count > 1 else ''} of "
-            f"{self.trajectories[0].duration:g} s for {len(self.joints)} joints, condition number "
-            f"{self.condition:.4g}, {self.criterion} {self.value:.4g} (random motion "
-            f"{self.start_value:.4g}).",
-            f"{self.base.size - len(self.unidentifiable)} of {self.base.size} base parameters come "
-            "out better than they could be guessed.",
+            f"{self.trajectories[0].duration:g} s for {len(self.joints)} joints; cond(W) = "
+            f"{self.condition:.4g}; {self.base.size - len(self.unidentifiable)} of "
+            f"{self.base.size} base parameters come out better than guessed.",
+            f"{self.criterion} {self.value:.4g}, the median of random motions within the same "
+            f"limits has {self.start_value:.4g}.",
             "Limits used at most: "
             + ", ".join(
                 f"{quantity} {100.0 * self.use(quantity).ratio:.1f} %"
@@ -209,7 +214,7 @@ def design_motion(
     robot: Robot,
     *,
     family: str = "fourier",
-    criterion: str | Criterion = "condition",
+    criterion: str | Criterion = "d-optimal",
     duration: float = 10.0,
     harmonics: int | None = None,
     knots: int | None = None,
@@ -238,7 +243,7 @@ def design_motion(
         robot: with a fixed base.
         family: ``fourier`` (series, periodic) or ``spline`` (quintic B-spline); both start and
             end at rest in the same pose.
-        criterion: ``condition``, ``d-optimal``, ``precision``, or one with settings of its own.
+        criterion: ``d-optimal``, ``precision``, ``condition``, or one with settings of its own.
         duration: of each motion [s].
         harmonics: of a Fourier series; by default two a second, 5 to 20.
         knots: control points of a spline that move; by default four a second, 10 to 40.
@@ -298,7 +303,7 @@ def design_motion(
     if best is None:
         raise TrajectoryError(
             f"no motion was found in {seconds:g} s: give more seconds, fewer harmonics or wider "
-            "limits."
+            + ("limits." if collisions is None else "limits, or a smaller margin of collisions.")
         )
     check = Check(robot, problem.limits, collisions, setup.margins, max(rate, 1000.0))
 
@@ -309,6 +314,8 @@ def design_motion(
     more = tuple(search.notes)
     if shrunk < 1.0:
         more = (*more, f"shrunk to {100 * shrunk:.2f} % to keep limits between the samples.")
+    if collisions is not None:
+        more = (*more, *_on_collisions(collisions, motions))
     return Design(
         robot_name=robot.name,
         joints=tuple(robot.joint_names[j] for j in problem.moving),
@@ -321,6 +328,7 @@ def design_motion(
         theta_base=problem.base.to_base(problem.robot.theta),
         sigma=standard_deviations(M),
         sizes=setup.sizes,
+        noise=problem.noise,
         information=_factor(M),
         uses=checked.uses,
         closest=checked.closest,
@@ -333,6 +341,21 @@ def design_motion(
         history=tuple(search.history),
         notes=(*setup.notes, *more),
     )
+
+
+def _on_collisions(collisions: Collisions, motions: Sequence[Trajectory]) -> Iterator[str]:
+    """Notes on collisions that were not looked at, and on boxes that cost motion."""
+    if not collisions.pairs:
+        yield "no pair of bodies is left that could collide: collisions were not looked at."
+        return
+    q = np.concatenate([motion.sample(_BOX_RATE)[1] for motion in motions])
+    boxes = boxes_in_the_way(collisions, q)
+    if boxes:
+        yield (
+            f"boxes from inertia stand for the shapes of {', '.join(boxes)} and hold the motion "
+            "back: give meshes (--package-dirs, package_dirs), or design without collisions "
+            "(--collisions off) if you know that the motion is free."
+        )
 
 
 def _paired(closest: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from bodysense.errors import TrajectoryError, unknown_name
 from bodysense.excitation.motion_limits import MotionLimits, share_of
 from bodysense.robot.base_parameters import BaseParameters, base_parameters_seen_by
+from bodysense.robot.carried_mass import carried_mass
 from bodysense.robot.collisions import Collisions
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.regressors import torque_regressor
@@ -47,12 +48,8 @@ def moving_joints(
                 f"{', '.join(robot.joint_names)}, or give None for all."
             )
         return np.array(found, dtype=np.int64), ()
-    mass = np.array([robot.pi(k)[0] for k in range(robot.n_joints)])
-    carried = mass.copy()
-    for j in range(robot.n_joints - 1, -1, -1):
-        if robot.tree.parent[j] >= 0:
-            carried[robot.tree.parent[j]] += carried[j]
-    light = carried < _LIGHT * mass.sum()
+    carried = carried_mass(robot)
+    light = carried < _LIGHT * carried[robot.tree.parent[: carried.size] < 0].sum()
     if light.all():
         if not light.size:
             raise TrajectoryError(f"{robot.name!r} has no joint: there is nothing to move.")
@@ -218,13 +215,42 @@ def holdable_poses(
             "at least. Correct the effort limits or the masses"
             + (", or hold it in another pose by `start`." if held else ".")
         )
-    q = q[free_mask(robot, limits, q, collisions, margins)]
+    drawn = q[(loads < 1.0).all(axis=1)]
+    q = drawn[free_mask(robot, limits, drawn, collisions, margins)]
     if not q.size:
-        raise TrajectoryError(
-            f"not one of {count} random poses within the limits is free of collisions and inside "
-            "the workspace: look at `Collisions.pairs`, or widen the workspace."
-        )
+        raise TrajectoryError(_why_none_is_free(drawn, collisions, margins))
     return q
+
+
+def _why_none_is_free(
+    q: Array, collisions: Collisions | None, margins: WorkspaceMargins | None
+) -> str:
+    """What stands in the way in all poses q (n, n_joints), and the remedy."""
+    if margins is not None and margins.parts:
+        room = margins.margins(q)
+        inside = (room > 0.0).all(axis=1)
+        if not inside.any():
+            link, wall = margins.names[int(np.argmin((room > 0.0).mean(axis=0)))]
+            return (
+                f"in none of {q.shape[0]} random poses all links are inside the workspace: {link} "
+                f"is most often outside {wall}. Widen the workspace."
+            )
+        q = q[inside]
+    if collisions is None:
+        return f"none of {q.shape[0]} random poses can be held: widen the limits."
+    distances = collisions.distances(q, beyond=max(collisions.margin, 0.0) + 0.01)
+    close = distances < collisions.margins
+    pair = " and ".join(collisions.pairs[int(np.argmax(close.mean(axis=0)))])
+    # A pose is free with the margin that its closest pair has left.
+    largest = np.where(close, distances, np.inf).min(axis=1).max()
+    which = "" if margins is None else " inside the workspace"
+    text = (
+        f"none of {q.shape[0]} random poses{which} is free of collisions with a margin of "
+        f"{1e3 * collisions.margin:g} mm: {pair} are most often closer. "
+    )
+    if largest > 0.0:
+        return text + f"Take a margin of {np.floor(1e4 * largest) / 10.0:g} mm at most."
+    return text + "They touch even without a margin: correct the shapes, or ignore the pair."
 
 
 def free_mask(

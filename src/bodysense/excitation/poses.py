@@ -48,7 +48,7 @@ from bodysense.spatial.arrays import Array, read_only
 
 _CANDIDATES = 2000
 _ORDER = 20.0
-_ARRAYS = ("poses", "sigma", "sizes")
+_ARRAYS = ("poses", "sigma", "sizes", "noise")
 _FIGURES = ("value", "condition", "start_value", "travel")
 _WORDS = ("robot_name", "joints", "criterion", "notes")
 
@@ -68,6 +68,7 @@ class PoseDesign:
         base: what standing still can show: base parameters of gravity, and offsets.
         sigma: (b,) predicted standard deviations, one independent row a joint and pose.
         sizes: (b,) plausible sizes, to hold sigma against.
+        noise: (n_joints,) standard deviations of the torque that were assumed [N·m or N].
         travel: greatest joint motion from pose to pose, summed over the way [rad or m].
         notes: what was decided, in words.
     """
@@ -82,6 +83,7 @@ class PoseDesign:
     base: BaseParameters
     sigma: Array
     sizes: Array
+    noise: Array
     travel: float
     notes: tuple[str, ...]
 
@@ -175,7 +177,9 @@ def design_poses(
             f"{n_poses} poses of {moving.size} joints cannot show {base.size} parameters: ask for "
             f"at least {least}."
         )
-    sizes = base_sizes(base, plausible_sizes(robot, limits.effort, limits.velocity))
+    sizes = base_sizes(
+        base, plausible_sizes(robot, limits.effort, limits.velocity, limits.acceleration)
+    )
     margins = margins_of(robot, workspace)
     candidates = holdable_poses(
         robot, limits, moving, limits.middle, collisions, margins, _CANDIDATES, rng
@@ -185,8 +189,8 @@ def design_poses(
             f"only {candidates.shape[0]} of {_CANDIDATES} random poses are free, fewer than the "
             f"{n_poses} asked for: ask for fewer, or widen limits and workspace."
         )
-    weight = 1.0 / torque_noise(robot, limits.effort, noise)[moving]
-    rows = _Rows(BaseRegressor(robot, moving, base), weight)
+    deviations = torque_noise(robot, limits.effort, noise)
+    rows = _Rows(BaseRegressor(robot, moving, base), 1.0 / deviations[moving])
     measure = criterion_of(criterion).measure(base, sizes)
     chosen = _exchanged(rows.of(candidates), n_poses, measure)
     poses = candidates[chosen]
@@ -206,6 +210,7 @@ def design_poses(
         base=base,
         sigma=standard_deviations(M),
         sizes=sizes,
+        noise=deviations,
         travel=float(np.abs(np.diff(poses, axis=0)).max(axis=1).sum()),
         notes=(*notes, *(margins.notes if margins is not None else ())),
     )

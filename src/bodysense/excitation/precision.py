@@ -17,12 +17,14 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import TrajectoryError
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.dynamics import inverse_dynamics, mass_matrix
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, one_each
 
 _SHARE = 0.01
-_FRICTION_SHARE = 0.05
+_EFFORT_SHARE = 0.1  # of the effort limit: root mean square of a motion's torque, about
+_GRAVITY_SHARE = 0.5  # of gravity's greatest torque, likewise
+_MOTION_SHARE = 0.25  # of the greatest speeds and accelerations, likewise
 
 
 def torque_scale(robot: Robot, effort: Array) -> Array:
@@ -57,15 +59,24 @@ def torque_noise(robot: Robot, effort: Array, noise: ArrayLike | None) -> Array:
     return sigma
 
 
-def plausible_sizes(robot: Robot, effort: Array, velocity: Array) -> Array:
+def plausible_sizes(robot: Robot, effort: Array, velocity: Array, acceleration: Array) -> Array:
     """(layout.size,) how large each parameter could plausibly be.
 
     For a link of mass m with radius r (the greater of the distance of its centre of mass and its
-    radius of gyration): m, m r and m r² for mass, first moments and inertia. For a rotor a tenth
-    of the inertia that its joint moves. For friction 5 % of the torque's size, reached at the
-    greatest speed if it grows with speed (1 rad/s or m/s where a joint may not move).
+    radius of gyration): m, m r and m r² for mass, first moments and inertia. For a drive what
+    would by itself explain the torque of a motion, as an identification judges them: a torque of
+    10 % of the effort limit, or of half of gravity's greatest torque where there is none, over a
+    quarter of the greatest acceleration for a rotor, over a quarter of the greatest speed for
+    friction that grows with it (1 rad/s or 1 rad/s² where a joint may not move).
+
+    Args:
+        robot: the robot.
+        effort: (n_joints,) greatest torques, infinite for no limit [N·m or N].
+        velocity: (n_joints,) greatest speeds [rad/s or m/s].
+        acceleration: (n_joints,) greatest accelerations [rad/s² or m/s²].
     """
-    velocity = np.where(velocity > 0.0, velocity, 1.0)
+    velocity = np.where(velocity > 0.0, _MOTION_SHARE * velocity, 1.0)
+    acceleration = np.where(acceleration > 0.0, _MOTION_SHARE * acceleration, 1.0)
     layout = robot.layout
     size = np.empty(layout.size)
     masses = np.array([robot.pi(k)[0] for k in range(layout.n_links)])
@@ -76,16 +87,15 @@ def plausible_sizes(robot: Robot, effort: Array, velocity: Array) -> Array:
         trace = max(0.5 * (pi[4] + pi[6] + pi[9]), 0.0)
         r = max(float(np.linalg.norm(pi[1:4])) / m, np.sqrt(trace / m), 0.01)
         size[layout.link(k)] = m * np.array([1.0, r, r, r, r**2, r**2, r**2, r**2, r**2, r**2])
-    q = np.random.default_rng(0).uniform(-np.pi, np.pi, (20, robot.nq))
-    inertia = np.einsum("tii->i", mass_matrix(robot, q)) / 20.0
-    torque = _FRICTION_SHARE * torque_scale(robot, effort)
-    size[layout.rotor] = np.maximum(0.1 * inertia, 1e-6)
+    share = np.where(np.isfinite(effort), _EFFORT_SHARE, _GRAVITY_SHARE)
+    torque = share * torque_scale(robot, effort)
+    size[layout.rotor] = torque / acceleration
     for term in layout.friction_terms:
         size[layout.friction(term)] = torque / velocity if term == "Fv" else torque
     for place, (term, motor) in zip(
         range(layout.coupling.start, layout.size), layout.coupled, strict=True
     ):
-        by = {"Iam": 0.1 * inertia[motor], "Fvm": torque[motor] / velocity[motor]}
+        by = {"Iam": torque[motor] / acceleration[motor], "Fvm": torque[motor] / velocity[motor]}
         size[place] = by.get(term, torque[motor])
     return size
 

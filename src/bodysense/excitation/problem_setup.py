@@ -58,7 +58,7 @@ def motion_problem_of(
     robot: Robot,
     *,
     family: str = "fourier",
-    criterion: str | Criterion = "condition",
+    criterion: str | Criterion = "d-optimal",
     duration: float = 10.0,
     harmonics: int | None = None,
     knots: int | None = None,
@@ -96,7 +96,9 @@ def motion_problem_of(
         centres = anchor[np.newaxis]
     chosen = motion_family(family, duration, harmonics, knots, rate, anchored=start is not None)
     base = moving_base_parameters(smooth, moving, anchor)
-    sizes = base_sizes(base, plausible_sizes(smooth, limits.effort, limits.velocity))
+    sizes = base_sizes(
+        base, plausible_sizes(smooth, limits.effort, limits.velocity, limits.acceleration)
+    )
     sigma = torque_noise(robot, limits.effort, noise)
     problem = MotionProblem(
         smooth,

@@ -172,7 +172,7 @@ class Collisions:
         for k in np.flatnonzero(self.margins < self.margin):
             yield (
                 f"{' and '.join(self.pairs[k])} are never more than {1e3 * self.farthest[k]:.1f} "
-                f"mm apart: their margin is {1e3 * self.margins[k]:.2g} mm"
+                f"mm apart: their margin is {1e3 * self.margins[k]:.3g} mm"
             )
 
     @cached_property

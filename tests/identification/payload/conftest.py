@@ -12,7 +12,7 @@ import pytest
 
 from bodysense.identification import Motion, Preprocessing
 from bodysense.identification.doctor.diagnosis import Diagnosis
-from bodysense.identification.payload.experiment import LoadExperiment
+from bodysense.identification.payload.experiment import ROBOT_UNCERTAINTY, LoadExperiment
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.robot import BaseParameters, Friction, Robot, base_parameters
 from bodysense.robot.payload import holding_frame
@@ -103,6 +103,10 @@ def make_case(
     off: float = 0.15,
     n_t: int = 250,
     held: tuple[float, ...] = (1.0,),
+    bodies: tuple[pin.Inertia, ...] = (),
+    swapped: bool = False,
+    named: str | None = None,
+    arm: float = ROBOT_UNCERTAINTY,
 ) -> Case:
     """Recordings whose logged torques are gains times the true ones, with white noise.
 
@@ -119,6 +123,10 @@ def make_case(
         n_t: samples of each recording.
         held: of each recording that is said to be with the load, the share of its time after which
             the load is lost.
+        bodies: one a recording with the load, if they differ.
+        swapped: say that the recording without the load is the one with it.
+        named: frame that is said to hold the load; by default the one that does.
+        arm: how far the arm may be off where it is taken to be known.
     """
     robot, rng = lifting_arm(), np.random.default_rng(seed)
     theta = robot.theta.copy()
@@ -126,7 +134,8 @@ def make_case(
         theta[robot.layout.link(k)] *= 1.0 + off * rng.uniform(-1.0, 1.0)
     motions = []
     first = 0 if known_arm else 1
-    for share in (0.0,) * first + held:
+    given = (None,) * first + (bodies or (body,) * len(held))
+    for share, own in zip((0.0,) * first + held, given, strict=True):
         t = np.arange(n_t) / RATE
         w = 2.0 * np.pi * 0.3 * np.arange(1, 6)[:, None]
         size = rng.normal(size=(5, 4)) * 0.5 / np.arange(1, 6)[:, None]
@@ -135,18 +144,18 @@ def make_case(
         q, v = (size * np.sin(angle)).sum(axis=1), (size * w * np.cos(angle)).sum(axis=1)
         a = -(size * w**2 * np.sin(angle)).sum(axis=1)
         full, empty = (
-            torques(q, v, a, body=b, frame=frame, losses=losses, rotor=rotor) for b in (body, None)
+            torques(q, v, a, body=b, frame=frame, losses=losses, rotor=rotor) for b in (own, None)
         )
         tau = gains * np.where(t[:, None] < share * n_t / RATE, full, empty)
         tau = tau + noise * rng.normal(size=tau.shape)
         motions.append(Motion(t, q, v, a, tau, tau, RATE, len(motions)))
-    place = holding_frame(robot, frame)
+    place = holding_frame(robot, named or frame)
     to_link = np.stack([transform_pi(e, place.placement.homogeneous) for e in np.eye(10)], axis=1)
     problem = LoadedRegression.of_logs(
         robot.with_parameters(theta),
         motions,
         PLAIN,
-        loaded=frozenset(range(first, len(motions))),
+        loaded=frozenset({0} if swapped else range(first, len(motions))),
         load_to_link=to_link,
         link=place.parentJoint - 1,
         base=base_of(robot),
@@ -165,7 +174,10 @@ def make_case(
         )
         for name in names
     ]
-    experiment = LoadExperiment.of(problem, frame, diagnoses[first:], diagnoses[:first])
+    loaded, unloaded = diagnoses[first:], diagnoses[:first]
+    if swapped:
+        loaded, unloaded = unloaded, loaded
+    experiment = LoadExperiment.of(problem, named or frame, loaded, unloaded, robot_uncertainty=arm)
     return Case(tuple(motions), experiment)
 
 

@@ -10,6 +10,7 @@ import pytest
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.identify_drive_gains import drive_gains_of
+from bodysense.identification.payload.identify_payload import payload_of
 from bodysense.identification.payload.status import LoadStatus
 
 LOGGED = np.array([1.1, 0.95, 1.05, 0.9])
@@ -30,8 +31,13 @@ def test_gains_are_found(found):
     np.testing.assert_array_equal(found.nominal, 1.0)
 
 
+def test_the_load_with_nominal_gains_is_that_of_a_payload(make_case, found):
+    experiment = make_case(gains=LOGGED, noise=0.02).experiment
+    assert found.load_before == pytest.approx(payload_of(experiment).mass, rel=1e-12)
+    assert abs(found.load_before - 2.0) > 0.05
+
+
 def test_the_load_has_its_mass_on_blocks_left_out(found):
-    assert abs(found.load_before - 2.0) > 0.1
     np.testing.assert_allclose(found.load_after, 2.0, rtol=0.02)
 
 
@@ -58,10 +64,11 @@ def test_without_noise_gains_of_each_joint_are_found(make_case):
 
 
 def test_gains_that_hide_the_load_are_not_taken_for_another_unit(make_case):
-    """The nominal gains see a seventh of the load, and are off by a fifth."""
+    """The first estimate has a seventh of the load, and gains are off by a fifth."""
     logged = np.array([1.19, 0.82, 1.13, 0.88])
-    found = drive_gains_of(make_case(seed=3, gains=logged, n_t=150).experiment, load=2.0)
-    assert found.load_before < 0.5
+    experiment = make_case(seed=3, gains=logged, n_t=150).experiment
+    assert experiment.x[experiment.problem.load][0] < 0.5
+    found = drive_gains_of(experiment, load=2.0)
     np.testing.assert_allclose(found.factors, 1.0 / logged, rtol=1e-5)
     assert found.status == LoadStatus()
 
@@ -109,6 +116,24 @@ def test_a_centre_of_mass_that_is_known_helps(make_case, body, found):
     np.testing.assert_allclose(more.factors, 1.0 / LOGGED, rtol=3e-3)
     assert (more.sigma <= 1.02 * found.sigma).all()
     assert more.sigma.sum() < found.sigma.sum()
+
+
+@pytest.mark.parametrize("com", [(-0.08, 0.05, 0.12), (0.3, 0.0, 0.1)])
+def test_a_centre_of_mass_that_is_wrong_is_a_failure(make_case, com):
+    found = drive_gains_of(make_case(gains=LOGGED, noise=0.02).experiment, load=2.0, com=com)
+    assert (found.errors_after > found.errors_before + 0.01).any()
+    assert found.status.failure.startswith("Torques are predicted worse with these gains than")
+    assert "Check the centre of mass, the link that holds the load" in found.status.failure
+    assert "gains do not carry over" in " ".join(found.status.notes)
+
+
+@pytest.mark.parametrize(("load", "words"), [(1.3, "by -35 %"), (2.9, "by +4")])
+def test_a_load_that_would_change_all_gains_is_asked_about(make_case, load, words):
+    found = drive_gains_of(make_case(gains=LOGGED, noise=0.02).experiment, load=load)
+    assert found.status.ok
+    (note,) = found.status.notes
+    assert words in note
+    assert note.endswith("is its mass right?")
 
 
 def test_nominal_gains_are_carried_along(make_case):

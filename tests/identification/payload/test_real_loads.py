@@ -71,6 +71,34 @@ def test_a_recording_without_the_load_among_those_with_it(robot, logs):
     assert "In ur-20_01_31-unload.csv" in loud
 
 
+def test_the_load_mounted_in_two_ways(robot, logs):
+    loaded, empty = zip(*logs.values(), strict=True)
+    found = identify_payload(robot, loaded, empty)
+    note = found.status.notes[0]
+    assert note.startswith("Recordings with the load disagree about its centre of mass")
+    assert all(part.name in note and part.centre in note for part in found.parts[-2:])
+
+
+def test_recordings_that_are_swapped(robot, logs):
+    loaded, empty = logs["15harm"]
+    found = identify_payload(robot, empty, loaded)
+    assert "lighter than the unloaded one" in found.status.failure
+
+
+def test_the_arm_as_its_file_describes_it(robot, logs):
+    """The file is off by a kilogram; the interval says so, and no load is seen where none is."""
+    loaded, empty = logs["15harm"]
+    low, high = identify_payload(robot, loaded).mass_interval()
+    assert low < WEIGHED < high
+    assert not identify_payload(robot, empty).status.ok
+
+
+def test_a_load_at_another_link(robot, logs):
+    found = identify_payload(robot, *logs["15harm"], link="forearm_link")
+    assert "mm from forearm_link: is this the link" in found.status.message
+    assert "A load at wrist_3_link explains the torques better" in found.status.message
+
+
 def test_gears_lose_some_per_cent(loads):
     for found in loads.values():
         assert found.errors[1] < 0.5 * found.errors[0]
@@ -84,6 +112,10 @@ def test_gains_are_near_the_nominal_ones(gains):
     assert (np.abs(gains.factors - 1.0) < 0.15).all()
     assert abs(gains.load_before - WEIGHED) < 0.03 * WEIGHED
     assert np.abs(gains.load_after - WEIGHED).mean() < abs(gains.load_before - WEIGHED)
+
+
+def test_nominal_gains_see_the_load_that_is_found(gains, loads):
+    assert gains.load_before == pytest.approx(loads["15harm"].mass, rel=1e-12)
 
 
 def test_torques_are_predicted_no_worse(gains):

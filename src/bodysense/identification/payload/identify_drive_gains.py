@@ -26,6 +26,7 @@ from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
 from bodysense.identification.payload.gain_regression import GainRegression
 from bodysense.identification.payload.identify_payload import fitted_load
+from bodysense.identification.payload.liftable import require_liftable
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import PartRows
 from bodysense.identification.payload.status import LoadStatus
@@ -33,8 +34,6 @@ from bodysense.identification.preprocessing import Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import FOLDS, Regression
 from bodysense.identification.uncertainty import base_uncertainty
-from bodysense.robot.dynamics import inverse_dynamics
-from bodysense.robot.payload import with_payload
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
@@ -45,9 +44,6 @@ _VISIBLE = 1e-4  # of its mass, that the nominal gains must see of a load
 _WORSE, _POINT = 1.2, 0.01  # times and more than the error before: the load does not fit
 _MISSED = 0.1  # of the load's mass on blocks left out
 _LIKELY = (0.8, 1.25)  # factors of gains that nobody would wonder at
-_TOO_HEAVY = 1.5
-"""Times its effort limit that a joint would need at standstill, in the middle of the motion, from
-which a load cannot have been the one that was held."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ def drive_gains_of(
     require_unloaded(experiment.unloaded)
     problem, progress = experiment.problem, experiment.progress
     given = one_each(nominal, problem.n_joints, "nominal")
-    _require_liftable(experiment, load, centre)
+    require_liftable(experiment, load, centre)
     seen = float(experiment.x[problem.load][0])
     if seen <= _VISIBLE * load:
         raise MismatchError(
@@ -309,27 +305,6 @@ def _solved(
     return x
 
 
-def _require_liftable(experiment: LoadExperiment, load: float, com: Array | None) -> None:
-    """Raise if the arm could not have stood in the poses of the recording with this load."""
-    robot = experiment.robot
-    limit = robot.effort_limit
-    if not np.isfinite(limit).any():
-        return
-    held = with_payload(robot, load, link=experiment.frame, com=np.zeros(3) if com is None else com)
-    q = np.concatenate([m.q[::20] for m in experiment.problem.motions])
-    friction = np.zeros_like(q)
-    torque = inverse_dynamics(held, np.ascontiguousarray(q), friction, friction)
-    use = np.median(np.abs(torque) / limit, axis=0)
-    worst = int(np.argmax(use))
-    if use[worst] > _TOO_HEAVY:
-        raise MismatchError(
-            f"a load of {load:g} kg is heavier than the arm could lift: in the poses of the "
-            f"recording {robot.joint_names[worst]} would need {use[worst]:.1f} times its limit of "
-            f"{limit[worst]:g} N·m just to stand. Give the mass in kg (not in grams), and the link "
-            "that holds it."
-        )
-
-
 def _doubts(experiment: LoadExperiment, state: _Gains, weighing: Weighing) -> list[str]:
     """Whether the load was the same all the time and in all recordings, as the new gains see it."""
     regained = tuple(replace(m, tau=m.tau / state.g) for m in state.problem.motions)
@@ -377,12 +352,6 @@ def _status(
     if not (state.g > 0.0).all():
         return LoadStatus("A gain came out negative: is the load in the right recording?")
     notes = [] if weighing is None else _doubts(experiment, state, weighing)
-    if state.change >= 1e-2:
-        return LoadStatus(
-            "The gains did not settle: the load shows too little in some joint. Record with more "
-            "motion, or a heavier load.",
-            tuple(notes),
-        )
     off = np.abs(after[np.isfinite(after)] - 1.0)
     if off.size and off.max() > _MISSED:
         notes.append(
@@ -392,6 +361,12 @@ def _status(
     worse = _worse(experiment.robot.joint_names, errors)
     if worse:
         return LoadStatus(worse, tuple(notes))
+    if state.change >= 1e-2:
+        return LoadStatus(
+            "The gains did not settle: the load shows too little in some joint. Record with more "
+            "motion, or a heavier load.",
+            tuple(notes),
+        )
     typical = float(np.median(1.0 / state.g))
     if not 0.2 < typical < 5.0:
         notes.append(

@@ -183,8 +183,8 @@ def _swapped(experiment: LoadExperiment, rows: PartRows, prior: Prior) -> LoadSt
         return None
     if experiment.unloaded:
         return LoadStatus(
-            f"The recording given as loaded is lighter than the unloaded one, by {-free.mass:.3g} ± "
-            f"{free.sigma:.2g} kg: swap them."
+            "The recording given as loaded is lighter than the unloaded one, by "
+            f"{-free.mass:.3g} ± {free.sigma:.2g} kg: swap them."
         )
     return LoadStatus(
         f"The arm is lighter than its file describes it, by {-free.mass:.3g} ± {free.sigma:.2g} kg "
@@ -193,13 +193,13 @@ def _swapped(experiment: LoadExperiment, rows: PartRows, prior: Prior) -> LoadSt
     )
 
 
-def _place_doubts(experiment: LoadExperiment, pi: Array) -> list[str]:
-    """Whether the load may have been held by another link."""
+def _place_doubts(experiment: LoadExperiment, pi: Array, *, seen: bool) -> list[str]:
+    """Whether the load may have been held by another link; its centre counts if it is seen."""
     far = max(_FAR, float(experiment.problem.prior().link_length.max()))
-    distance = float(np.linalg.norm(pi[1:4] / pi[0]))
+    distance = float(np.linalg.norm(pi[1:4])) / max(float(pi[0]), np.finfo(float).tiny)
     better = experiment.better_holder()
     notes = []
-    if distance > far:
+    if seen and distance > far:
         notes.append(
             f"The centre of mass lies {1e3 * distance:.0f} mm from {experiment.frame}: is this "
             "the link that holds the load?"
@@ -223,15 +223,16 @@ def _status(
         return LoadStatus(weighing.solution.failure)
     sigma = float(np.sqrt(covariance[0, 0]))
     notes = [doubt, *experiment.loud_recordings(weighing.sigma)]
-    if pi[0] < 2.0 * sigma:
+    seen = bool(pi[0] >= 2.0 * sigma)
+    notes += _place_doubts(experiment, pi, seen=seen)
+    if not seen:
         return LoadStatus(
             f"No load is visible: {pi[0]:.3g} kg is within twice its standard deviation of "
             f"{sigma:.2g} kg. Was the load held in this recording, by this link? Move the joints "
             "that carry its weight, further and for longer.",
             tuple(note for note in notes if note),
         )
-    notes += _place_doubts(experiment, pi)
-    if sigma > _SURE * pi[0]:
+    if sigma > _SURE * pi[0] and experiment.unloaded:  # with a known arm, that is what is unsure
         notes.append(
             f"The mass is known to {100.0 * sigma / pi[0]:.0f} % only: record for longer, with "
             "more motion of the joints that carry the weight."

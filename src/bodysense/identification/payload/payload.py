@@ -197,11 +197,10 @@ class Payload:
                 parts=tuple(
                     LoadPart(
                         str(part["part"]),
-                        *(number_of(part[key]) for key in ("mass_kg", "mass_sigma_kg")),
-                        *(
-                            tuple(number_of(x) for x in part[key])
-                            for key in ("com_m", "com_sigma_m")
-                        ),
+                        number_of(part["mass_kg"]),
+                        number_of(part["mass_sigma_kg"]),
+                        tuple(number_of(x) for x in part["com_m"]),
+                        tuple(number_of(x) for x in part["com_sigma_m"]),
                     )
                     for part in about["mass_of_parts"]
                 ),

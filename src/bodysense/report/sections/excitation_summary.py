@@ -9,6 +9,7 @@ from bodysense.report.sections.limit_use import QUANTITIES
 from bodysense.report.sections.predicted_precision import LABELS, precision_labels
 from bodysense.report.sections.verdict import Tile
 from bodysense.report.wording import NOTHING, count, number, percent
+from bodysense.robot.collisions import Collisions
 from bodysense.robot.robot import Robot
 
 _ENDS = {
@@ -42,8 +43,11 @@ class ExcitationSummary:
     facts: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, design: Design, robot: Robot) -> ExcitationSummary:
-        """The summary of a design."""
+    def of(
+        cls, design: Design, robot: Robot, collisions: Collisions | None = None
+    ) -> ExcitationSummary:
+        """The summary of a design, and what was decided about shapes."""
+        about = (*(collisions.notes if collisions is not None else ()), *design.notes)
         labels = precision_labels(design)
         well, poorly, lost = (labels.count(label) for label in LABELS)
         sentence = (
@@ -54,7 +58,7 @@ class ExcitationSummary:
             grade=_grade(design, lost, len(labels)),
             sentence=sentence,
             advice=design.advice,
-            notes=tuple(note[:1].upper() + note[1:] for note in design.notes),
+            notes=tuple(note[:1].upper() + note[1:] for note in about),
             tiles=_tiles(design, well, lost),
             facts=_facts(design, robot),
         )
@@ -77,7 +81,7 @@ def _tiles(design: Design, well: int, lost: int) -> tuple[Tile, ...]:
         Tile(
             "Criterion",
             number(design.value, 4),
-            f"{design.criterion}; {number(design.start_value, 3)} for a random motion",
+            f"{design.criterion}; {number(design.start_value, 3)} for random motions",
         ),
         Tile("Well identified", f"{well} of {design.base.size}", "base parameters"),
         Tile("Not identifiable", str(lost), "base parameters, σ above their plausible size"),
@@ -100,6 +104,17 @@ def _facts(design: Design, robot: Robot) -> tuple[tuple[str, str], ...]:
         ("Holds", ", ".join(held) or NOTHING),
         ("Motion", f"{motions} of {number(design.trajectories[0].duration, 3)} s"),
         ("Friction law", f"{friction.name} ({', '.join(friction.terms) or 'none'})"),
+        ("Torque noise assumed", _noise(design, robot)),
         ("Search", f"{number(design.seconds, 3)} s, {_ENDS.get(design.status, design.status)}"),
         ("Checked at", f"{number(design.rate, 4)} Hz"),
     )
+
+
+def _noise(design: Design, robot: Robot) -> str:
+    """Standard deviations of the torques of joints that move, on which every σ depends."""
+    deviations = [
+        f"{number(design.noise[j], 3)} {'N' if kind == 'prismatic' else 'N·m'}"
+        for j, (name, kind) in enumerate(zip(robot.joint_names, robot.joint_types, strict=True))
+        if name in design.joints
+    ]
+    return f"{', '.join(deviations)}, white"
