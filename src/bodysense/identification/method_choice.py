@@ -67,35 +67,42 @@ def choose_method(problem: Regression, *, reference_known: bool = False) -> Meth
     prior = Prior.of(problem)
     first = WLS().estimate(problem, prior)
     weak = _weak_directions(problem, prior, first.sigma)
-    relaxation, weight = "euclidean", 1.0
-    open_weight: float | None = weight
+    relaxation = "euclidean"
+    weight: float | None = 1.0
     if weak:
         possible = all(physical_consistency(prior.theta[link]).consistent for link in prior.links)
-        relaxation, open_weight = ("pullback" if possible else "euclidean"), None
+        relaxation, weight = ("pullback" if possible else "euclidean"), None
         reasons.append(
             f"The motion leaves {weak} of {problem.size} directions to the prior: relaxed towards "
             f"it ({relaxation}), as strongly as predicts blocks best that are left out."
         )
     else:
         reasons.append("The motion excites every direction: the prior is not needed.")
-    settings = {"relaxation": relaxation, "relaxation_weight": open_weight}
     if few_rows(problem):
         reasons.append("There are too few rows to tell the noise of the joints apart.")
-        return MethodChoice(ConsistentOLS(**settings), tuple(reasons))  # type: ignore[arg-type]
+        return MethodChoice(
+            ConsistentOLS(relaxation=relaxation, relaxation_weight=weight), tuple(reasons)
+        )
     far = _far_share(problem, prior.to_base(first.solution.theta), first.sigma)
     if far > _OUTLIERS:
         reasons.append(
             f"{100.0 * far:.1f} % of the residuals lie beyond {_FAR:g} standard deviations: robust "
             "weights."
         )
-        return MethodChoice(ConsistentIRLS(**settings), tuple(reasons))  # type: ignore[arg-type]
+        return MethodChoice(
+            ConsistentIRLS(relaxation=relaxation, relaxation_weight=weight), tuple(reasons)
+        )
     levels = first.sigma[first.sigma > 0.0]
     ratio = float(levels.max() / levels.min())
     if ratio > _ALIKE:
         reasons.append(f"The noise of the joints differs by {ratio:.1f} times: weighted rows.")
-        return MethodChoice(ConsistentWLS(**settings), tuple(reasons))  # type: ignore[arg-type]
+        return MethodChoice(
+            ConsistentWLS(relaxation=relaxation, relaxation_weight=weight), tuple(reasons)
+        )
     reasons.append("The noise of all joints is alike: all rows count alike.")
-    return MethodChoice(ConsistentOLS(**settings), tuple(reasons))  # type: ignore[arg-type]
+    return MethodChoice(
+        ConsistentOLS(relaxation=relaxation, relaxation_weight=weight), tuple(reasons)
+    )
 
 
 def _controller(problem: Regression, reference_known: bool) -> str:

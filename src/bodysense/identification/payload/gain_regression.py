@@ -61,8 +61,8 @@ class GainRegression(LoadedRegression):
     @cached_property
     def columns(self) -> tuple[NDArray[np.int64], ...]:
         """For each joint the places that its torque can depend on."""
-        own = LoadedRegression.columns.func(self)  # type: ignore[attr-defined]
-        return tuple(np.append(where, self.steps.start + j) for j, where in enumerate(own))
+        own = enumerate(super().columns)
+        return tuple(np.append(where, self.steps.start + j) for j, where in own)
 
     def widened(self, Y: Array, v: Array, log: int) -> Array:
         """Columns of all unknowns."""
