@@ -16,8 +16,8 @@ from bodysense import BaseParameters, Robot, base_parameters
 from bodysense.identification import Identifier, Preprocessing, Regression, examine, motions
 from bodysense.identification import identifier as identifier_of
 from bodysense.identification.identification import positive_parameters
+from bodysense.identification.plan import FOLDS
 from bodysense.identification.preprocessing import Motion
-from bodysense.identification.regression import FOLDS
 from bodysense.identification.scores import predict, score
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.signals.raw_log import RawLog

@@ -10,8 +10,8 @@ from bodysense.identification import Preprocessing, Regression
 from bodysense.identification import friction_fit as module
 from bodysense.identification.friction_fit import SHAPES, fit_stribeck
 from bodysense.identification.linear.wls import WLS
+from bodysense.identification.plan import Plan
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Plan
 from bodysense.robot import inverse_dynamics, load_robot
 
 VS = np.array([0.15, 0.2, 0.12, 0.25, 0.18, 0.3])

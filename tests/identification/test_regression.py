@@ -12,7 +12,7 @@ from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification import Motion, Preprocessing, Regression
 from bodysense.identification import regression as module
 from bodysense.identification.linear.wls import WLS
-from bodysense.identification.regression import FOLDS, fold_of
+from bodysense.identification.plan import FOLDS, fold_of
 from bodysense.robot import inverse_dynamics, load_robot, torque_regressor
 from bodysense.signals.filtering import fir_lowpass
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bodysense.identification import Motion, Prediction, Preprocessing
-from bodysense.identification.regression import fold_of
+from bodysense.identification.plan import fold_of
 from bodysense.identification.scores import predict, score
 from bodysense.robot import inverse_dynamics
 from bodysense.signals.filtering import lowpass

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from bodysense.identification.friction_fit import fit_stribeck
 from bodysense.identification.linear.wls import WLS
 from bodysense.identification.load_rows import LoadRows
+from bodysense.identification.plan import FOLDS
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import FOLDS, Regression
+from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

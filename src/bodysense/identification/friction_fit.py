@@ -31,8 +31,9 @@ from bodysense.errors import MismatchError, unknown_name
 from bodysense.identification.factors import triangle
 from bodysense.identification.linear.least_squares import rounding_levels
 from bodysense.identification.linear.wls import WLS
+from bodysense.identification.plan import Plan
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Plan, Regression
+from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
 

@@ -18,8 +18,9 @@ from scipy.linalg import null_space
 
 from bodysense.identification.choices import choose_cutoff
 from bodysense.identification.doctor.usable import usable
+from bodysense.identification.plan import Plan
 from bodysense.identification.preprocessing import Preprocessing, motions
-from bodysense.identification.regression import Plan, Regression
+from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.robot import Robot
 from bodysense.signals.raw_log import RawLog

@@ -28,6 +28,7 @@ from bodysense.identification.identifier import Identifier
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
 from bodysense.identification.methods import DEFAULT, identifier
+from bodysense.identification.plan import FOLDS
 from bodysense.identification.preprocessing import (
     Preprocessing,
     motions,
@@ -35,7 +36,7 @@ from bodysense.identification.preprocessing import (
     require_fixed,
 )
 from bodysense.identification.provenance import robot_origin, versions
-from bodysense.identification.regression import FOLDS, Regression
+from bodysense.identification.regression import Regression
 from bodysense.identification.scores import DataScores, Prediction, predict, score
 from bodysense.identification.verdict import Verdict, judge
 from bodysense.robot.base_parameters import base_parameters

@@ -7,8 +7,9 @@ import numpy as np
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.consistent.relaxation import Relaxation
 from bodysense.identification.linear.wls import WLS
+from bodysense.identification.plan import FOLDS
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import FOLDS, Regression
+from bodysense.identification.regression import Regression
 
 _GRID = tuple(10.0**power for power in range(-2, 7))
 _AS_GOOD = 0.005

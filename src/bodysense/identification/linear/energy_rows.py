@@ -27,8 +27,9 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.identification.plan import Plan
 from bodysense.identification.preprocessing import Motion
-from bodysense.identification.regression import Block, Plan, Regression
+from bodysense.identification.regression import Block, Regression
 from bodysense.robot.energy import energy_regressor, power_regressor
 from bodysense.spatial.arrays import Array
 

@@ -16,6 +16,7 @@ from bodysense.identification.friction_comparison import friction_unknown, with_
 from bodysense.identification.linear.wls import WLS
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import loud_recordings
+from bodysense.identification.plan import FOLDS
 from bodysense.identification.preprocessing import (
     Preprocessing,
     motions,
@@ -23,7 +24,6 @@ from bodysense.identification.preprocessing import (
     require_fixed,
 )
 from bodysense.identification.provenance import robot_origin, versions
-from bodysense.identification.regression import FOLDS
 from bodysense.identification.run import with_law
 from bodysense.robot.base_parameters import base_parameters
 from bodysense.robot.payload import holding_frame

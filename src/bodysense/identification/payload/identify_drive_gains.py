@@ -30,9 +30,10 @@ from bodysense.identification.payload.liftable import require_liftable
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import PartRows
 from bodysense.identification.payload.status import LoadStatus
+from bodysense.identification.plan import FOLDS
 from bodysense.identification.preprocessing import Preprocessing
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import FOLDS, Regression
+from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
