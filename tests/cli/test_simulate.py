@@ -72,6 +72,7 @@ def test_the_log_is_that_of_the_rollout(suffix, simulated):
     np.testing.assert_allclose(read_log(f"log{suffix}").t, expected.t, atol=1e-12)
     np.testing.assert_array_equal(logged(f"log{suffix}", "q"), expected.q[0])
     np.testing.assert_array_equal(logged(f"log{suffix}", "tau"), expected.tau[0])
+    np.testing.assert_array_equal(logged(f"log{suffix}", "q_des"), expected.reference)
     assert (summary["samples"], summary["sampling_rate"]) == (1001, 1000.0)
     assert summary["joints"][1]["peak_torque"] == np.abs(expected.tau[0, :, 1]).max()
 
@@ -189,7 +190,7 @@ def test_sliding_joints_have_their_own_units(simulated):
     Path("slider.urdf").write_text(slider)
     saved = ("--save-trajectory", "motion.csv")
     summary = simulated("slider.urdf", "random", "-o", "log.csv", *SHORT, *saved)
-    assert read_log("log.csv").units == {"q.slide": "m", "tau.slide": "N"}
+    assert read_log("log.csv").units == {"q.slide": "m", "tau.slide": "N", "q_des.slide": "m"}
     units = {"q.slide": "m", "v.slide": "m/s", "a.slide": "m/s²"}
     assert read_log("motion.csv").units == units
     assert any("beyond the effort limits: slide" in note for note in summary["notes"])

@@ -135,7 +135,7 @@ def simulate_plainly(
         q_seen = q if noise is None else q + noise[k]
         v_seen = v
         if differentiate:
-            v_seen = (q_seen - q_last) / T if k > 0 else np.zeros_like(v)
+            v_seen = (q_seen - q_last) / T if k > 0 else v
         q_last = q_seen
         error, rate = C @ (q_d[k] - q_seen), C @ (v_d[k] - v_seen)
         wanted = K * (controller.kp * error + controller.kd * rate + controller.ki * integral)

@@ -19,6 +19,7 @@ from bodysense.robot import Controller, Robot
 from bodysense.simulation import Rollout, rollout
 
 ARRAYS = ("q", "v", "a", "tau", "q_measured", "tau_measured")
+REST = ("t", "lost_at", "effort_limit", "reference")
 
 
 def pendulum(mass: float = 1.0) -> Robot:
@@ -49,6 +50,7 @@ def test_decimated_samples_are_those_of_the_full_run(rate, count, robot_of, wave
     assert few.t.shape == (count,)
     steps = [round(k * 5000.0 / rate) for k in range(count)]
     np.testing.assert_array_equal(few.t, full.t[steps])
+    np.testing.assert_array_equal(few.reference, full.reference[steps])
     assert np.abs(few.t - np.arange(count) / rate).max() <= 0.5 / 5000.0
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(few, name), getattr(full, name)[:, steps])
@@ -75,6 +77,18 @@ def test_samples_of_any_rate(control, fraction, duration):
     assert result.t[-1] <= last + 1e-12
     assert n / rate > last - 1e-9  # one more would lie behind the end
     assert np.isfinite(result.q).all()
+
+
+def test_what_the_controller_was_told_is_kept_and_logged(robot_of, wave_of):
+    robot, motion = robot_of("tx40"), wave_of(6)
+    result = rollout(robot, motion, sampling_rate=140.0, runs=2, start=(np.ones(6), np.zeros(6)))
+    told, _, _ = motion(result.t)
+    np.testing.assert_allclose(result.reference, told, atol=1e-12)
+    for run in range(2):
+        log = result.log(run)
+        np.testing.assert_array_equal(log.joints("q_des", robot.joint_names), result.reference)
+        assert all(log.units[f"q_des.{name}"] == "rad" for name in robot.joint_names)
+        assert list(log.channels)[:6] == [f"q.{name}" for name in robot.joint_names]
 
 
 # -- loss ----------------------------------------------------------------------------------
@@ -239,7 +253,7 @@ def test_a_result_survives_its_file(saved):
     result, folder = saved
     assert sorted(path.name for path in folder.iterdir()) == ["rollout.json", "rollout.npz"]
     back = Rollout.load(str(folder))
-    for name in ("t", "lost_at", *ARRAYS):
+    for name in (*REST, *ARRAYS):
         one, other = getattr(back, name), getattr(result, name)
         np.testing.assert_array_equal(one, other)
         assert one.dtype == np.float64
@@ -262,13 +276,14 @@ def test_broken_files_are_refused_by_name(name, copy):
 
 
 def test_foreign_files_are_refused(copy, saved):
-    arrays = {name: getattr(saved[0], name) for name in ("t", "lost_at", "effort_limit", *ARRAYS)}
+    arrays = {name: getattr(saved[0], name) for name in (*REST, *ARRAYS)}
     np.savez(copy / "rollout.npz", **{**arrays, "q": arrays["q"][:, :-1]})
     with pytest.raises(FileReadError, match="do not belong together: save the result again"):
         Rollout.load(copy)
-    np.savez(copy / "rollout.npz", **{**arrays, "q": arrays["q"][0]})
-    with pytest.raises(FileReadError, match="do not belong together"):
-        Rollout.load(copy)
+    for name, cut in (("q", arrays["q"][0]), ("reference", arrays["reference"][:-1])):
+        np.savez(copy / "rollout.npz", **{**arrays, name: cut})
+        with pytest.raises(FileReadError, match="do not belong together"):
+            Rollout.load(copy)
     np.savez(copy / "rollout.npz", **{k: v for k, v in arrays.items() if k not in ("a", "tau")})
     with pytest.raises(FileReadError, match=r"rollout.npz lacks a, tau"):
         Rollout.load(copy)
@@ -294,7 +309,7 @@ class Trap:
 
 
 def test_pickles_are_never_loaded(copy, saved, tmp_path):
-    arrays = {name: getattr(saved[0], name) for name in ("t", "lost_at", "effort_limit", *ARRAYS)}
+    arrays = {name: getattr(saved[0], name) for name in (*REST, *ARRAYS)}
     trap = np.array([Trap(tmp_path / "sprung")], dtype=object)
     np.savez(copy / "rollout.npz", **{**arrays, "q": trap})
     with pytest.raises(FileReadError, match=r"rollout.npz"):

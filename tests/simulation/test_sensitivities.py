@@ -136,6 +136,37 @@ def test_coupled_motor(integrator, coupled, wave_of):
     check(coupled, wave_of(6), ["Fcm6"], feed_forward=inverse_dynamics(coupled, q, v, a))
 
 
+@pytest.mark.parametrize("integrator", ["euler", "rk2", "rk4"])
+def test_a_controller_that_differentiates_positions(integrator, tx40, wave_of):
+    settings = {"integrator": integrator, "sampling_rate": 1000.0}
+    found = check(tx40, wave_of(6), differentiate=True, **settings)
+    plain = sensitivities(tx40, wave_of(6), base=base_parameters(tx40), **settings)
+    assert np.abs(found.dtau - plain.dtau).max() > 1e-3 * np.abs(plain.dtau).max()
+
+
+def test_differences_with_all_else_that_a_controller_has(coupled, wave_of):
+    """An integral, coupled motors, feed-forward, and a start in the middle of a motion."""
+    motion = wave_of(6)
+    _, q, v, a = motion.sample(4000.0)
+    torque, start = 0.5 * inverse_dynamics(coupled, q, v, a), (q[0] + 0.002, v[0] - 0.2)
+    settings = {"controller": pid(coupled), "substeps": 2, "differentiate": True}
+    check(coupled, motion, feed_forward=torque, start=start, **settings)
+
+
+def test_a_saturated_motor_that_differentiates_does_not_answer(tx40, limited, wave_of):
+    limit = np.array([np.inf, np.inf, 5.0, np.inf, np.inf, np.inf])
+    robot, motion = limited(tx40, limit), wave_of(6)
+    _, q, v, _ = motion.sample(5000.0)
+    start = (q[0] - [0.0, 0.0, 0.3, 0.0, 0.0, 0.0], v[0])
+    settings = {"start": start, "saturate": True, "differentiate": True}
+    base = base_parameters(robot)
+    found = sensitivities(robot, motion, base=base, **settings)
+    dq, dtau = differences(robot, motion, base.independent, **settings)
+    assert_columns_close(found.dq[0], dq, found.parameters, 1e-5)
+    assert_columns_close(found.dtau[0], dtau, found.parameters, 1e-5)
+    assert not found.dtau[0, 1:, 2].any()
+
+
 def test_stribeck_and_offset(tx40, wave_of):
     coefficients = {"Fs": [9, 10, 8, 3, 4, 2], "Fo": 0.3}
     shape = {"width": 0.1, "vs": 0.3, "delta": 1.6}

@@ -20,7 +20,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--validate", metavar="LOG", nargs="+", action="extend", help="recordings for scores alone"
     )
-    parser.add_argument("--method", metavar="NAME", help="pc-wls (default), auto, pc-irls, ols, …")
+    parser.add_argument(
+        "--method", metavar="NAME", help="pc-wls (default), auto, or one of `bodysense methods`"
+    )
     parser.add_argument("-o", "--output", metavar="DIR", help="write robot, scores and report here")
     parser.add_argument(
         "--force", action="store_true", help="replace files of the same names in an existing DIR"
@@ -66,6 +68,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     method.add_argument(
         "--forgetting", metavar="X", type=float, help="of rls from row to row (1: none), e.g. 0.999"
+    )
+    method.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        help="any other setting, as `bodysense methods NAME` lists them",
     )
     method.add_argument("--seed", metavar="N", type=int, help="of random numbers (0)")
     method.add_argument(

@@ -97,6 +97,7 @@ _KINDS: Mapping[str, Callable[[object], bool]] = {
     "relax_weight": _is_weight,
     "load": _are_numbers,
     "friction_shape": _are_named(_is_number),
+    "settings": _are_named(_is_text),
     "sha256": _are_named(_is_text),
 }
 """What a key of config.yaml holds; a number where nothing is said."""

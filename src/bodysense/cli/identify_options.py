@@ -48,6 +48,7 @@ class Options:
     seed: int = 0
     relax: str | None = None
     relax_weight: float | str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
     knowledge: str | None = None
     total_mass: float | None = None
     com_inside: str | None = None
@@ -74,8 +75,8 @@ class Options:
             if getattr(self, option) is not None
         }
         if self.method == "auto":
-            if wanted:
-                option = _SETTINGS[next(iter(wanted))].replace("_", "-")
+            if wanted or self.settings:
+                option = _SETTINGS[next(iter(wanted))].replace("_", "-") if wanted else "set"
                 raise MismatchError(
                     f"--{option} does not go with --method auto, which chooses it: name a method, "
                     "or leave it out."
@@ -94,7 +95,7 @@ class Options:
                 )
         if wanted.get("relaxation_weight") == "auto":
             wanted["relaxation_weight"] = None
-        return cls(**wanted)
+        return cls(**wanted, **method_settings(cls, self.settings))
 
     def preprocessing(self) -> Preprocessing:
         """How logs are filtered."""
@@ -178,7 +179,7 @@ class Options:
         lists = ("logs", "validate", "unloaded")
         for key in lists:
             table[key] = [absolute(path) for path in table[key]]
-        table["friction_shape"] = dict(self.friction_shape)
+        table["friction_shape"], table["settings"] = dict(self.friction_shape), dict(self.settings)
         table["load"] = list(self.load)
         paths = [path for key in lists for path in table[key]]
         table["sha256"] = dict(zip(paths, recordings, strict=True))
@@ -205,6 +206,7 @@ _FOR_THE_ARM = (
     "seed",
     "relax",
     "relax_weight",
+    "settings",
     "knowledge",
     "total_mass",
     "com_inside",
@@ -229,6 +231,8 @@ def options_of(args: argparse.Namespace) -> Options:
             table[f.name] = value
     if args.friction is not None:
         table["friction"], table["friction_shape"] = _friction(args.friction)
+    if args.set is not None:
+        table["settings"] = dict(_pair(text) for text in args.set)
     if not table.get("robot") or not table.get("logs"):
         raise BodysenseError(
             "give a robot and at least one recording: bodysense identify ROBOT LOG -o DIR; see "
@@ -281,6 +285,46 @@ def _refuse_unused(options: Options, given: set[str]) -> None:
         raise MismatchError(
             "--drive-gains needs recordings without the load as well: --unloaded LOG."
         )
+
+
+def method_settings(method: type[Identifier], given: Mapping[str, str]) -> dict[str, Any]:
+    """Settings of --set as the method takes them: of the kind that its defaults have."""
+    plain, own = method(), _fields(method)
+    made: dict[str, Any] = {}
+    for name, text in given.items():
+        if name not in own:
+            raise unknown_name(
+                f"setting of {method.name}",
+                name,
+                sorted(own),
+                f"See `bodysense methods {method.name}`.",
+            )
+        if name in _SETTINGS:
+            raise MismatchError(
+                f"--set {name}={text}: there is an option for it, "
+                f"--{_SETTINGS[name].replace('_', '-')}."
+            )
+        made[name] = _value(name, text, getattr(plain, name))
+    return made
+
+
+def _value(name: str, text: str, default: object) -> bool | int | float | str:
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "yes": True, "false": False, "no": False}[text.lower()]
+        if isinstance(default, int):
+            return int(text)
+        return float(text) if isinstance(default, float) else text
+    except (KeyError, ValueError):
+        kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
+        raise BodysenseError(f"--set {name}={text}: give {kind}.") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, given, value = text.partition("=")
+    if not given or not name or not value:
+        raise BodysenseError(f"--set {text}: write NAME=VALUE, e.g. integrator=rk4.")
+    return name.strip().replace("-", "_"), value.strip()
 
 
 def _fields(method: type[Identifier]) -> set[str]:

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     notes += _effort_notes(result)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    summary = _summary(args, robot, result, trajectory, controller, sampling_rate)
+    summary = _summary(args, robot, result, controller, sampling_rate)
     summary |= {
         "position_noise": sigma_q,
         "torque_noise": sigma_tau,
@@ -213,10 +213,11 @@ def _write(
 
     kinds = zip(robot.joint_names, robot.joint_types, strict=True)
     sliding = [joint for joint, kind in kinds if kind == "prismatic"]
-    units = {f"{x}.{joint}": unit for joint in sliding for x, unit in (("q", "m"), ("tau", "N"))}
+    linear = (("q", "m"), ("q_des", "m"), ("tau", "N"))
+    units = {f"{x}.{joint}": unit for joint in sliding for x, unit in linear}
     for k, path in enumerate(outputs.logs):
         log = result.log(k)
-        write_log(path, Log.of(log.t, log.channels, units))
+        write_log(path, Log.of(log.t, log.channels, {**log.units, **units}))
     if outputs.trajectory is not None:
         write_trajectory(
             outputs.trajectory, trajectory, robot.joint_names, controller.rate, sliding=sliding
@@ -233,14 +234,12 @@ def _summary(
     args: argparse.Namespace,
     robot: Robot,
     result: Rollout,
-    trajectory: Trajectory,
     controller: Controller,
     sampling_rate: float,
 ) -> dict[str, Any]:
     import numpy as np
 
-    q_d, _, _ = trajectory(result.t)
-    rms = np.sqrt(np.mean((result.q - q_d) ** 2, axis=(0, 1)))
+    rms = np.sqrt(np.mean((result.q - result.reference) ** 2, axis=(0, 1)))
     columns = {
         "joint": list(result.joint_names),
         "tracking_error": rms.tolist(),

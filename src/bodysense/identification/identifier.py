@@ -18,11 +18,17 @@ class Identifier(ABC):
     Class attributes:
         name: as given on the command line.
         about: one line for tables.
+        needs: what must be known beside the robot and the log.
+        cost: what it takes, in words.
+        when: one line of advice when to use it.
         consistent: whether links always come out as possible bodies.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
+    needs: ClassVar[str]
+    cost: ClassVar[str]
+    when: ClassVar[str]
     consistent: ClassVar[bool] = False
 
     @abstractmethod

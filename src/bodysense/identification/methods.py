@@ -7,7 +7,9 @@ from types import MappingProxyType
 
 from bodysense.errors import unknown_name
 from bodysense.identification.consistent.pc_closest import ClosestConsistent
+from bodysense.identification.consistent.pc_didim import ConsistentDIDIM
 from bodysense.identification.consistent.pc_irls import ConsistentIRLS
+from bodysense.identification.consistent.pc_iv import ConsistentIV
 from bodysense.identification.consistent.pc_ols import ConsistentOLS
 from bodysense.identification.consistent.pc_points import PointMasses
 from bodysense.identification.consistent.pc_sqp_irls import ConsistentSQPIRLS
@@ -17,11 +19,18 @@ from bodysense.identification.consistent.pc_wls import ConsistentWLS
 from bodysense.identification.identifier import Identifier
 from bodysense.identification.linear.energy import Energy
 from bodysense.identification.linear.irls import IRLS
+from bodysense.identification.linear.ml import ML
 from bodysense.identification.linear.ols import OLS
 from bodysense.identification.linear.ridge import Ridge
 from bodysense.identification.linear.rls import RLS
 from bodysense.identification.linear.tls import TLS
 from bodysense.identification.linear.wls import WLS
+from bodysense.identification.neural.adaline import Adaline
+from bodysense.identification.neural.hopfield import Hopfield
+from bodysense.identification.simulated.clie import CLIE
+from bodysense.identification.simulated.cloe import CLOE
+from bodysense.identification.simulated.didim import DIDIM
+from bodysense.identification.simulated.iv import IV
 
 IDENTIFIERS: Mapping[str, type[Identifier]] = MappingProxyType(
     {
@@ -34,6 +43,7 @@ IDENTIFIERS: Mapping[str, type[Identifier]] = MappingProxyType(
             Ridge,
             RLS,
             Energy,
+            ML,
             ConsistentOLS,
             ConsistentWLS,
             ConsistentIRLS,
@@ -42,6 +52,14 @@ IDENTIFIERS: Mapping[str, type[Identifier]] = MappingProxyType(
             ConsistentSQPIRLS,
             PointMasses,
             ClosestConsistent,
+            ConsistentIV,
+            ConsistentDIDIM,
+            IV,
+            DIDIM,
+            CLOE,
+            CLIE,
+            Adaline,
+            Hopfield,
         )
     }
 )

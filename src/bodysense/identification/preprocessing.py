@@ -111,6 +111,9 @@ class Motion:
         tau_raw: (n_t, n) torques as recorded.
         rate: samples per second [Hz].
         log: which log it is a piece of, counted from 0.
+        q_raw: (n_t, n) positions as recorded, where they differ from q.
+        reference: (n_t, n) positions that the controller was told to reach, if the log has them.
+        still: (n_t, n) where joints stand, where v does not tell (see `standing`).
     """
 
     t: Array
@@ -121,6 +124,9 @@ class Motion:
     tau_raw: Array
     rate: float
     log: int = 0
+    q_raw: Array | None = None
+    reference: Array | None = None
+    still: NDArray[np.bool_] | None = None
 
 
 def usable_cutoff(cutoff: float, rate: float) -> float:
@@ -192,9 +198,11 @@ def _motion(robot: Robot, piece: Log, number: int, settings: Preprocessing) -> M
         return None
     log, rate = resample(piece)
     names = robot.joint_names
-    q, tau_raw = log.joints("q", names), log.joints("tau", names)
+    q_raw, tau_raw = log.joints("q", names), log.joints("tau", names)
+    told = all(f"q_des.{name}" in log.channels for name in names)
+    reference = log.joints("q_des", names) if told else None
     limit = usable_cutoff(cutoff, rate)
-    q = lowpass(q, rate, limit, order=settings.order)
+    q = lowpass(q_raw, rate, limit, order=settings.order)
     tau = lowpass(tau_raw, rate, limit, order=settings.order)
     v = differentiate(q, rate, accuracy=settings.accuracy)
     a = differentiate(v, rate, accuracy=settings.accuracy)
@@ -204,5 +212,18 @@ def _motion(robot: Robot, piece: Log, number: int, settings: Preprocessing) -> M
     kept = slice(cut, q.shape[0] - cut)
     if q.shape[0] - 2 * cut < 8:
         return None
-    q, v, a, tau, tau_raw = (np.ascontiguousarray(x[kept]) for x in (q, v, a, tau, tau_raw))
-    return Motion(log.t[kept], q, v, a, tau, tau_raw, rate, number)
+    q, v, a, tau, tau_raw, q_raw = (
+        np.ascontiguousarray(x[kept]) for x in (q, v, a, tau, tau_raw, q_raw)
+    )
+    return Motion(
+        log.t[kept],
+        q,
+        v,
+        a,
+        tau,
+        tau_raw,
+        rate,
+        number,
+        q_raw=q_raw,
+        reference=None if reference is None else np.ascontiguousarray(reference[kept]),
+    )

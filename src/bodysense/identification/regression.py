@@ -138,6 +138,7 @@ class Regression:
         base: BaseParameters | None = None,
         still_speed: float = 0.0,
         knowledge: Knowledge | None = None,
+        reference: ArrayLike | None = None,
     ) -> Regression:
         """From samples that need no filtering, such as simulated ones; all rows count.
 
@@ -151,6 +152,7 @@ class Regression:
             base: base parameters, if known.
             still_speed: rows of slower joints are left out (see `Preprocessing`).
             knowledge: what is known of the links for certain.
+            reference: (n_t, n) positions that the controller was told to reach, if known.
         """
         require_fixed(robot)
         if not 0.0 < rate < np.inf:
@@ -161,7 +163,14 @@ class Regression:
             as_array(x, (n_t, n), name) for x, name in ((v, "v"), (a, "a"), (tau, "tau"))
         )
         motion = Motion(
-            np.arange(n_t) / rate, positions, velocities, accelerations, torques, torques, rate
+            np.arange(n_t) / rate,
+            positions,
+            velocities,
+            accelerations,
+            torques,
+            torques,
+            rate,
+            reference=None if reference is None else as_array(reference, (n_t, n), "reference"),
         )
         settings = Preprocessing(
             cutoff=rate, band=rate, border=0.0, still_speed=still_speed, decimate=False
@@ -246,7 +255,10 @@ class Regression:
         q, v, a, tau = (x[:: plan.stride] for x in (motion.q, motion.v, motion.a, motion.tau))
         t = motion.t[:: plan.stride]
         still_speed = self.settings.still_speed or 0.0
-        still = standing(v, still_speed) if still_speed > 0.0 else None
+        still = None
+        if still_speed > 0.0:
+            told = motion.still
+            still = standing(v, still_speed) if told is None else told[:: plan.stride]
         middle = (taps.size - 1) // 2
         in_block = max(1, int(_BLOCK_BYTES / (8.0 * n * b)) // plan.step)
         spread = np.abs(taps) / np.abs(taps).sum()

@@ -9,7 +9,7 @@ from bodysense.errors import ShapeError
 from bodysense.signals.log import Log
 from bodysense.spatial.arrays import Array
 
-_SMOOTH = ("q", "v")
+_SMOOTH = ("q", "v", "q_des")
 """Quantities that are smooth in time: interpolated by a cubic. Torques and the rest may jump."""
 
 _EVEN = 1e-3
@@ -27,9 +27,9 @@ def is_even(t: Array) -> bool:
 def resample(log: Log, rate: float | None = None) -> tuple[Log, float]:
     """Put a log on an even grid; one that is even already stays as it is.
 
-    Positions and velocities are interpolated by a cubic spline through the samples, everything else
-    by straight lines. Nothing is filtered here: choose a rate close to the log's own, and
-    decimate afterwards.
+    Positions, velocities and references are interpolated by a cubic spline through the samples,
+    everything else by straight lines. Nothing is filtered here: choose a rate close to the log's
+    own, and decimate afterwards.
 
     Args:
         log: with at least two samples.

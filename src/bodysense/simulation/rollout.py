@@ -16,7 +16,7 @@ from bodysense.robot._kernels.jit import in_threads
 from bodysense.robot.controller import Controller
 from bodysense.robot.robot import Robot
 from bodysense.robot.states import count_rows, theta_rows
-from bodysense.signals.log import Log
+from bodysense.signals.log import UNITS, Log
 from bodysense.simulation._kernels.rollout import Loop, run_batch
 from bodysense.spatial.arrays import Array, as_array, one_each
 
@@ -40,6 +40,7 @@ class Rollout:
         lost_at: (runs,) time at which a run left every sensible range, NaN for those that did
             not; its samples from then on are NaN.
         effort_limit: (n,) of the robot, infinite where unknown.
+        reference: (n_s, n) positions that the controller was told to reach.
         joint_names: of the n joints.
     """
 
@@ -52,6 +53,7 @@ class Rollout:
     tau_measured: Array
     lost_at: Array
     effort_limit: Array
+    reference: Array
     joint_names: tuple[str, ...]
 
     @property
@@ -83,15 +85,24 @@ class Rollout:
         )
 
     def log(self, run: int = 0) -> Log:
-        """What sensors would have recorded of one run: channels ``q.<joint>``, ``tau.<joint>``."""
+        """What would have been recorded of one run.
+
+        Channels ``q.<joint>`` and ``tau.<joint>`` as sensors saw them, and ``q_des.<joint>``, what
+        the controller was told.
+        """
         if not 0 <= run < self.n_runs:
             raise ShapeError(f"run is {run}: there are {self.n_runs}, counted from 0.")
+        recorded = (
+            ("q", self.q_measured[run]),
+            ("tau", self.tau_measured[run]),
+            ("q_des", self.reference),
+        )
         channels = {
-            f"{quantity}.{name}": values[run, :, k]
-            for quantity, values in (("q", self.q_measured), ("tau", self.tau_measured))
+            f"{quantity}.{name}": values[:, k]
+            for quantity, values in recorded
             for k, name in enumerate(self.joint_names)
         }
-        return Log.of(self.t, channels)
+        return Log.of(self.t, channels, {f"q_des.{name}": UNITS["q"] for name in self.joint_names})
 
     def _excess(self) -> str:
         """Which joints needed more torque than the robot has."""
@@ -119,7 +130,12 @@ class Rollout:
         """Read what `save` wrote."""
         arrays, about = read_result(folder, "rollout", _ARRAYS, ("joint_names",))
         names, shape = about["joint_names"], arrays["q"].shape
-        sizes = {"t": shape[1:2], "lost_at": shape[:1], "effort_limit": shape[2:]}
+        sizes = {
+            "t": shape[1:2],
+            "lost_at": shape[:1],
+            "effort_limit": shape[2:],
+            "reference": shape[1:],
+        }
         if (
             len(shape) != 3
             or not isinstance(names, list)
@@ -133,7 +149,18 @@ class Rollout:
         return cls(**arrays, joint_names=tuple(names))
 
 
-_ARRAYS = ("t", "q", "v", "a", "tau", "q_measured", "tau_measured", "lost_at", "effort_limit")
+_ARRAYS = (
+    "t",
+    "q",
+    "v",
+    "a",
+    "tau",
+    "q_measured",
+    "tau_measured",
+    "lost_at",
+    "effort_limit",
+    "reference",
+)
 
 
 def rollout(
@@ -178,7 +205,8 @@ def rollout(
         position_noise: standard deviation of the encoders [rad or m], one number or one a joint;
             the controller sees it too.
         differentiate: give the controller backward differences of the measured positions instead
-            of true velocities; by default just when there is position noise.
+            of true velocities, but for the first step; by default just when there is position
+            noise.
         torque_noise: standard deviation of the logged torques [N·m], one number or one a joint.
         rng: source of all noise; needed when there is any.
     """
@@ -244,6 +272,7 @@ def rollout(
         tau_measured=tau_measured,
         lost_at=np.where(lost < 0, np.nan, lost * loop.period),
         effort_limit=robot.effort_limit,
+        reference=q_d[loop.sample],
         joint_names=robot.joint_names,
     )
 

@@ -91,6 +91,7 @@ def sensitivities(
     start: tuple[ArrayLike, ArrayLike] | None = None,
     feed_forward: ArrayLike | None = None,
     saturate: bool = False,
+    differentiate: bool = False,
 ) -> Sensitivities:
     """Simulate as `rollout` without noise, with the derivatives by parameters in the same pass.
 
@@ -112,6 +113,7 @@ def sensitivities(
         start: first position and velocity.
         feed_forward: torques added to the controller's.
         saturate: limit the torques; a saturated motor does not answer to parameters.
+        differentiate: give the controller backward differences of positions.
     """
     if robot.friction.model.has_state:
         raise MismatchError(
@@ -129,6 +131,7 @@ def sensitivities(
         feed_forward=feed_forward,
         saturate=saturate,
     )
+    loop = loop._replace(differentiate=int(differentiate))
     rows = theta_rows(robot, theta, count_rows(theta))
     n, n_s = robot.n_joints, loop.sample.size
     q, tau = (np.full((rows.shape[0], n_s, n), np.nan) for _ in range(2))

@@ -78,6 +78,9 @@ class ClosestConsistent(OLS):
 
     name: ClassVar[str] = "pc-closest"
     about: ClassVar[str] = "least squares, then the closest physical robot (eq 62)"
+    needs: ClassVar[str] = "nothing more"
+    cost: ClassVar[str] = "one regression, one semidefinite program"
+    when: ClassVar[str] = "for comparison, or (in Python) estimates whose data are not at hand"
     consistent: ClassVar[bool] = True
 
     def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:

@@ -15,3 +15,6 @@ class ConsistentIRLS(Physical, IRLS):
 
     name: ClassVar[str] = "pc-irls"
     about: ClassVar[str] = "robust least squares over physical robots"
+    needs: ClassVar[str] = "noise levels: taken from the log"
+    cost: ClassVar[str] = "one regression, one semidefinite program an iteration"
+    when: ClassVar[str] = "recordings with outliers: knocks, contacts, samples that are wrong"

@@ -15,3 +15,6 @@ class ConsistentOLS(Physical, OLS):
 
     name: ClassVar[str] = "pc-ols"
     about: ClassVar[str] = "ordinary least squares over physical robots"
+    needs: ClassVar[str] = "nothing more"
+    cost: ClassVar[str] = "one regression, one semidefinite program"
+    when: ClassVar[str] = "joints of equal noise, or too few rows to tell their noise apart"

@@ -59,6 +59,11 @@ class PointMasses(WLS):
 
     name: ClassVar[str] = "pc-points"
     about: ClassVar[str] = "weighted least squares over point masses inside the links' shapes"
+    needs: ClassVar[str] = (
+        "shapes of the links, from the robot file, or boxes; noise levels: taken from the log"
+    )
+    cost: ClassVar[str] = "one regression, one quadratic program with hundreds of unknowns a link"
+    when: ClassVar[str] = "links must fit inside their shapes, and these are known"
     consistent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -15,3 +15,6 @@ class ConsistentSQPIRLS(PhysicalSQP, IRLS):
 
     name: ClassVar[str] = "pc-sqp-irls"
     about: ClassVar[str] = "robust least squares over physical robots, by quadratic programs"
+    needs: ClassVar[str] = "noise levels: taken from the log"
+    cost: ClassVar[str] = "one regression, a few quadratic programs an iteration"
+    when: ClassVar[str] = "as pc-irls, of which it is an independent check"

@@ -15,3 +15,6 @@ class ConsistentSQPOLS(PhysicalSQP, OLS):
 
     name: ClassVar[str] = "pc-sqp-ols"
     about: ClassVar[str] = "ordinary least squares over physical robots, by quadratic programs"
+    needs: ClassVar[str] = "nothing more"
+    cost: ClassVar[str] = "one regression, a few quadratic programs"
+    when: ClassVar[str] = "as pc-ols, of which it is an independent check"

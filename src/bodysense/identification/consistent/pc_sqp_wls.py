@@ -15,3 +15,6 @@ class ConsistentSQPWLS(PhysicalSQP, WLS):
 
     name: ClassVar[str] = "pc-sqp-wls"
     about: ClassVar[str] = "weighted least squares over physical robots, by quadratic programs"
+    needs: ClassVar[str] = "noise levels: taken from the log"
+    cost: ClassVar[str] = "one regression, a few quadratic programs"
+    when: ClassVar[str] = "as pc-wls, of which it is an independent check"

@@ -15,3 +15,6 @@ class ConsistentWLS(Physical, WLS):
 
     name: ClassVar[str] = "pc-wls"
     about: ClassVar[str] = "weighted least squares over physical robots (the default)"
+    needs: ClassVar[str] = "noise levels: taken from the log"
+    cost: ClassVar[str] = "one regression, one semidefinite program"
+    when: ClassVar[str] = "nearly always: links that can exist, also where the motion is poor"

@@ -71,14 +71,16 @@ class Physical(LinearIdentifier):
         weight = choose_weight(problem, prior, self.relaxation)
         return replace(self, relaxation_weight=weight, trusted=False)
 
-    def estimate(self, problem: Regression, prior: Prior) -> Weighing:
+    def estimate(
+        self, problem: Regression, prior: Prior, rng: np.random.Generator | None = None
+    ) -> Weighing:
         """Choose the weight if it is open; then weigh and solve."""
         if self.relaxation_weight is None:
-            return self.settled(problem, prior).estimate(problem, prior)
-        return super().estimate(problem, prior)
+            return self.settled(problem, prior).estimate(problem, prior, rng)
+        return super().estimate(problem, prior, rng)
 
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
-        """Identify; nothing here is random."""
+        """Identify, with the weight chosen if it is open."""
         if self.relaxation_weight is not None:
             return super().fit(problem, rng=rng)
         chosen = self.settled(self.rows(problem), Prior.of(problem))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from bodysense.identification.consistent.physical import Physical
 from bodysense.identification.consistent.sqp import Centred, square_root_least_squares
 from bodysense.identification.factors import Stack
@@ -16,10 +18,12 @@ from bodysense.identification.regression import Regression
 class PhysicalSQP(Physical):
     """As `Physical`, by sequential quadratic programming over square roots, eqs (174)-(179)."""
 
-    def estimate(self, rows: Regression, prior: Prior) -> Weighing:
+    def estimate(
+        self, rows: Regression, prior: Prior, rng: np.random.Generator | None = None
+    ) -> Weighing:
         """Weigh and solve, each problem from the solution of the one before, eqs (177)-(179)."""
         if self.relaxation_weight is None:
-            return super().estimate(rows, prior)
+            return super().estimate(rows, prior, rng)
         last: Centred | None = None
 
         def solve(stack: Stack) -> Solution:

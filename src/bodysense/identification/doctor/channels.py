@@ -63,6 +63,7 @@ def take_channels(robot: Robot, raw: RawLog) -> tuple[Samples | None, list[Findi
         q=q,
         tau=tau,
         v=v,
+        reference=_stacked(channels, "q_des", names),
         rows=rows.astype(np.int64),
         piece=np.zeros(raw.t.size, dtype=np.int64),
         current=current,

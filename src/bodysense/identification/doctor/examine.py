@@ -10,6 +10,7 @@ import numpy as np
 from bodysense.identification.doctor.channels import take_channels, unreadable_rows
 from bodysense.identification.doctor.diagnosis import SEVERITIES, Diagnosis, Finding
 from bodysense.identification.doctor.motion import moving_mask, rests, standstill
+from bodysense.identification.doctor.reference import recorded_reference
 from bodysense.identification.doctor.resolution import (
     clipped_channels,
     dead_channels,
@@ -88,6 +89,9 @@ def examine(robot: Robot, raw: RawLog) -> Diagnosis:
             if not any(f.severity == "error" and f.kind in _SPOILERS for f in findings):
                 samples, found = torque_model(robot, samples)
                 findings += found
+            samples, found = recorded_reference(robot, samples)
+            if not any(f.severity != "note" for f in findings):  # which explain it otherwise
+                findings += found
             if not samples.n and not any(f.severity == "error" for f in findings):
                 findings.append(_nothing_left(n_samples))
         segments, moving = _segments(samples)
@@ -151,6 +155,9 @@ def _segments(samples: Samples | None) -> tuple[tuple[Log, ...], tuple[Mask, ...
             for quantity, values in samples.blocks
             for j, name in enumerate(samples.joint_names)
         }
+        if samples.reference is not None:
+            told = samples.reference[part]
+            channels |= {f"q_des.{name}": told[:, j] for j, name in enumerate(samples.joint_names)}
         logs.append(Log.of(samples.t[part], channels))
         mask[part].flags.writeable = False
         masks.append(mask[part])

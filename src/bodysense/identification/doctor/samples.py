@@ -24,6 +24,7 @@ class Samples:
         q: (n, n_joints) positions.
         tau: (n, n_joints) torques, or drive signals as long as `current` says so.
         v: (n, n_joints) velocities, if recorded and trusted.
+        reference: (n, n_joints) positions that the controller was told, if recorded and trusted.
         rows: (n,) row of the source.
         piece: (n,) number of the piece that a sample belongs to, not descending. Nothing is
             ever computed across the border of two pieces.
@@ -35,6 +36,7 @@ class Samples:
     q: Array
     tau: Array
     v: Array | None
+    reference: Array | None
     rows: NDArray[np.int64]
     piece: NDArray[np.int64]
     current: bool
@@ -82,6 +84,7 @@ class Samples:
             q=self.q[mask],
             tau=self.tau[mask],
             v=None if self.v is None else self.v[mask],
+            reference=None if self.reference is None else self.reference[mask],
             rows=self.rows[mask],
             piece=self.piece[mask],
         )

@@ -183,6 +183,7 @@ def _ascending(samples: Samples) -> tuple[Samples, Finding]:
             q=samples.q[order],
             tau=samples.tau[order],
             v=None if samples.v is None else samples.v[order],
+            reference=None if samples.reference is None else samples.reference[order],
             rows=samples.rows[order],
         )
         text = f"{seen}; in the order of time, positions are smooth: rows were written late"

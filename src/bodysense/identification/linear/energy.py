@@ -61,6 +61,9 @@ class Energy(LinearIdentifier):
 
     name: ClassVar[str] = "energy"
     about: ClassVar[str] = "work and energy between samples, no accelerations"
+    needs: ClassVar[str] = "a robot file that is roughly right; noise levels: taken from the log"
+    cost: ClassVar[str] = "one regression, a pass over all rows an iteration"
+    when: ClassVar[str] = "accelerations that cannot be trusted, and several times the usual motion"
 
     def __post_init__(self) -> None:
         self._ridge()  # which refuses a spread that cannot be meant

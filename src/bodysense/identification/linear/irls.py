@@ -51,6 +51,9 @@ class IRLS(LinearIdentifier):
 
     name: ClassVar[str] = "irls"
     about: ClassVar[str] = "robust least squares: rows that do not fit lose weight"
+    needs: ClassVar[str] = "noise levels: taken from the log"
+    cost: ClassVar[str] = "one regression, a pass over all rows an iteration"
+    when: ClassVar[str] = "recordings with outliers: knocks, contacts, samples that are wrong"
 
     def __post_init__(self) -> None:
         if self.weighting not in ("huber", "window"):

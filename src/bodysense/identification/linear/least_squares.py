@@ -64,6 +64,7 @@ class Weighing:
         converged: whether the iteration ended by itself.
         bread: curvature of the cost at the solution, where it is not that of `stack`.
         note: what to say about the weights; empty if there is nothing.
+        rows: the rows that were solved for, where they depend on the estimate.
     """
 
     sigma: Array
@@ -74,6 +75,7 @@ class Weighing:
     converged: bool = True
     bread: Stack | None = None
     note: str = ""
+    rows: Regression | None = None
 
 
 class LinearIdentifier(Identifier):
@@ -104,28 +106,34 @@ class LinearIdentifier(Identifier):
         """Solve the reduced problem; by default unconstrained least squares."""
         return least_squares(problem, prior, stack)
 
-    def estimate(self, rows: Regression, prior: Prior) -> Weighing:
-        """Weigh and solve, without asking how sure the result is."""
+    def estimate(
+        self, rows: Regression, prior: Prior, rng: np.random.Generator | None = None
+    ) -> Weighing:
+        """Weigh and solve, without asking how sure the result is; random methods take the rng."""
+        return self.weigh(rows, prior, self.solver(rows, prior))
+
+    def solver(self, rows: Regression, prior: Prior) -> Solver:
+        """What `weigh` is given to solve reduced problems with."""
 
         def solve(stack: Stack) -> Solution:
             solution = self.solve(rows, prior, stack)
             return replace(solution, theta=prior.untouched(solution.theta))
 
-        return self.weigh(rows, prior, solve)
+        return solve
 
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
         """(p,) the estimate alone."""
-        return self.estimate(self.rows(problem), Prior.of(problem)).solution.theta
+        return self.estimate(self.rows(problem), Prior.of(problem), rng).solution.theta
 
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
-        """Identify; nothing here is random."""
+        """Identify."""
         prior = Prior.of(problem)
         rows = self.rows(problem)
-        weighing = self.estimate(rows, prior)
+        weighing = self.estimate(rows, prior, rng)
         solution, sigma = weighing.solution, weighing.sigma
         theta_base = prior.to_base(solution.theta)
         uncertainty = base_uncertainty(
-            rows,
+            rows if weighing.rows is None else weighing.rows,
             prior,
             theta_base,
             sigma,
@@ -159,11 +167,13 @@ def least_squares(problem: Regression, prior: Prior, stack: Stack) -> Solution:
     strong = s > _SINGULAR * s[0] if s.size and s[0] > 0.0 else np.zeros(s.size, dtype=bool)
     step = U.T @ (stack.z - stack.A @ prior.theta_base)
     x = Vt[strong].T @ (step[strong] / s[strong])
-    unseen: tuple[str, ...] = ()
-    if not strong.all():
-        weight = (Vt[~strong] ** 2).sum(axis=0)
-        unseen = tuple(prior.base_names[k] for k in np.flatnonzero(weight > 0.1))
-    return Solution(prior.complete(prior.theta_base + d * x), unseen)
+    return Solution(prior.complete(prior.theta_base + d * x), unseen_names(prior, Vt[~strong]))
+
+
+def unseen_names(prior: Prior, weak: Array) -> tuple[str, ...]:
+    """Base parameters with a notable share in directions (k, b) that the data do not reach."""
+    weight = (weak**2).sum(axis=0)
+    return tuple(prior.base_names[j] for j in np.flatnonzero(weight > 0.1))
 
 
 def ordinary(problem: Regression, solve: Solver) -> Weighing:
@@ -226,22 +236,19 @@ def rounding_levels(problem: Regression) -> Array:
 
 
 def _status(weighing: Weighing) -> Status:
-    solution = weighing.solution
+    solution, said = weighing.solution, []
     if solution.failure:
         return Status(False, solution.failure)
     if solution.unseen:
-        return Status(
-            True,
+        said.append(
             f"The motion does not excite {len(solution.unseen)} combination(s), which keep the "
-            f"prior's value: {_some(solution.unseen)}. Move more joints, further and faster.",
+            f"prior's value: {_some(solution.unseen)}. Move more joints, further and faster."
         )
+    elif not weighing.converged:
+        said.append("The iteration had not settled when it ended; more data would help.")
     if weighing.note:
-        return Status(True, weighing.note)
-    if not weighing.converged:
-        return Status(
-            True, "The weights had not settled when the iteration ended; more data would help."
-        )
-    return Status(True, "Solved.")
+        said.append(weighing.note)
+    return Status(True, " ".join(said) if said else "Solved.")
 
 
 def _some(names: tuple[str, ...], most: int = 4) -> str:

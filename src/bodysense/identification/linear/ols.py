@@ -21,6 +21,9 @@ class OLS(LinearIdentifier):
 
     name: ClassVar[str] = "ols"
     about: ClassVar[str] = "ordinary least squares"
+    needs: ClassVar[str] = "nothing more"
+    cost: ClassVar[str] = "one regression"
+    when: ClassVar[str] = "a first look, or joints of equal noise"
 
     def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
         """All rows alike."""

@@ -35,6 +35,9 @@ class Ridge(LinearIdentifier):
 
     name: ClassVar[str] = "ridge"
     about: ClassVar[str] = "weighted least squares that stays near the prior where data are poor"
+    needs: ClassVar[str] = "a robot file that is roughly right; noise levels: taken from the log"
+    cost: ClassVar[str] = "one regression, weighed a few times over"
+    when: ClassVar[str] = "motions that leave parameters unseen"
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.spread) and self.spread > 0.0):

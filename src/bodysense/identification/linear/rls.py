@@ -38,6 +38,9 @@ class RLS(LinearIdentifier):
 
     name: ClassVar[str] = "rls"
     about: ClassVar[str] = "recursive least squares, which can forget (for robots that change)"
+    needs: ClassVar[str] = "a robot file that is roughly right; noise levels: taken from the log"
+    cost: ClassVar[str] = "one regression, then row by row"
+    when: ClassVar[str] = "robots that change while they are recorded: with forgetting below 1"
 
     def __post_init__(self) -> None:
         self._recursion()  # which refuses settings that cannot be meant

@@ -30,6 +30,11 @@ class TLS(LinearIdentifier):
 
     name: ClassVar[str] = "tls"
     about: ClassVar[str] = "total least squares: noise in the regressor too"
+    needs: ClassVar[str] = "nothing more"
+    cost: ClassVar[str] = "one regression"
+    when: ClassVar[str] = (
+        "for comparison: it takes every column of the regressor to be equally noisy"
+    )
 
     def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
         """All rows alike."""

@@ -29,6 +29,9 @@ class WLS(LinearIdentifier):
 
     name: ClassVar[str] = "wls"
     about: ClassVar[str] = "least squares weighted by the noise of each log and joint"
+    needs: ClassVar[str] = "noise levels: taken from the log"
+    cost: ClassVar[str] = "one regression, weighed a few times over"
+    when: ClassVar[str] = "torques are all that matters: links may come out as impossible bodies"
 
     def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
         """Divide rows by the residual's standard deviation."""

@@ -100,7 +100,8 @@ def observe(loop, k, sigma_q, key, x):
             x.q_seen[j] += sigma_q[j] * normal(key, np.uint64(k * n + j))
         x.v_seen[j] = x.v[j]
         if loop.differentiate == 1:
-            x.v_seen[j] = 0.0 if k == 0 else (x.q_seen[j] - x.q_last[j]) / loop.period
+            if k > 0:  # a controller that starts in motion has seen it before
+                x.v_seen[j] = (x.q_seen[j] - x.q_last[j]) / loop.period
             x.q_last[j] = x.q_seen[j]
 
 

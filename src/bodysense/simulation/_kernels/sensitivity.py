@@ -48,6 +48,8 @@ class Tangent(NamedTuple):
     v_stage: Array  # (n, n_p)
     dq: Array  # (n, n_p) weighted sum of the stages' slopes
     dv: Array  # (n, n_p)
+    q_last: Array  # (n, n_p) of the position one control period before
+    v_seen: Array  # (n, n_p) of the velocity as the controller sees it
     signal: Array  # (n, n_p) of each motor's torque
     Y: Array  # (n, p) regressor
     by_q: Array  # (n, n) ∂ID/∂q
@@ -69,10 +71,25 @@ def make_tangent(n, n_parameters, size):
         np.zeros(shape),
         np.zeros(shape),
         np.zeros(shape),
+        np.zeros(shape),
+        np.zeros(shape),
         np.zeros((n, size)),
         np.zeros((n, n)),
         np.zeros((n, n)),
     )
+
+
+@inlined
+def observe_tangent(loop, k, d):
+    """The derivative of `observe`: of true velocities, or of differences of positions."""
+    n, n_p = d.q.shape
+    for j in range(n):
+        for c in range(n_p):
+            d.v_seen[j, c] = d.v[j, c]
+            if loop.differentiate == 1:
+                if k > 0:
+                    d.v_seen[j, c] = (d.q[j, c] - d.q_last[j, c]) / loop.period
+                d.q_last[j, c] = d.q[j, c]
 
 
 @inlined
@@ -93,7 +110,7 @@ def control_tangent(loop, x, d):
                 p, v = kp * loop.coupling[j, i], kd * loop.coupling[j, i]
                 e = free * loop.period * loop.coupling[j, i]
                 for c in range(n_p):
-                    d.signal[j, c] -= p * d.q[i, c] + v * d.v[i, c]
+                    d.signal[j, c] -= p * d.q[i, c] + v * d.v_seen[i, c]
                     d.error_sum[j, c] -= e * d.q[i, c]
     for j in range(n):
         for c in range(n_p):
@@ -232,6 +249,7 @@ def run_with_tangent(
     for k in range(q_d.shape[0]):
         observe(loop, k, silence, np.uint64(0), x)
         control(loop, q_d, v_d, feed_forward, k, x)
+        observe_tangent(loop, k, d)
         control_tangent(loop, x, d)
         if loop.sample[s] == k:
             for j in range(n):

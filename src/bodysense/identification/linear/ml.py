@@ -1,0 +1,233 @@
+"""Maximum likelihood with noise in the motion as well as in the torques."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from bodysense.errors import ShapeError
+from bodysense.identification._kernels.noise_propagation import whiten_batch
+from bodysense.identification.given_rows import GivenRows
+from bodysense.identification.identification import Iteration
+from bodysense.identification.linear.least_squares import (
+    LinearIdentifier,
+    Solver,
+    Weighing,
+    least_squares,
+    rounding_levels,
+    weighted,
+)
+from bodysense.identification.linear.noise_propagation import (
+    motion_variances,
+    propagated,
+    row_slopes,
+    row_states,
+)
+from bodysense.identification.prior import Prior
+from bodysense.identification.regression import Block, Regression
+from bodysense.robot._kernels.jit import in_threads
+from bodysense.robot.regressors import torque_regressor
+from bodysense.spatial.arrays import Array
+
+_EXACT_POSITIONS = (
+    "The positions come without the noise that a filter took out of them, so rows are weighed by "
+    "the noise of the torques alone, as by wls."
+)
+
+_TOO_NOISY = (
+    "The correction of the motion for its noise did not settle and was left out: lower the "
+    "cut-off, record with less noise, or raise iterations."
+)
+
+_ASTRAY = 0.01
+"""Change of predictions, in standard deviations, from which an iteration at its end is going
+astray, not merely slow."""
+
+_FAINTEST = 1e-4
+"""Smallest variance of the torques in units of what the motion's noise makes of it: a model of the
+noise that explains too much must not leave rows without any noise of their own."""
+
+
+@dataclass(frozen=True)
+class ML(LinearIdentifier):
+    """Minimise Σ_k epsilon_kᵀ (G_k Sigma_s G_kᵀ + Sigma_tau)⁻¹ epsilon_k, thesis eq (32).
+
+    G propagates the noise of q, v and a, whose variances Sigma_s follow from what the filter took
+    out of the positions (see `noise_propagation`); Sigma_tau, one variance a log and joint, from
+    the residuals, so that it holds whatever the noise of the motion does not explain. The print has
+    the exponent -2, with which rows would count by the square of their information; the likelihood
+    has -1.
+
+    G depends on the parameters. The true motion s* = s + Sigma_s Gᵀ lambda that belongs to the
+    residuals, lambda = (G Sigma_s Gᵀ + Sigma_tau)⁻¹ epsilon, is the likeliest one behind the
+    measured s, and with it the derivative of the cost, G's own included, is
+
+        0 = Σ_k Y(s_k*)ᵀ lambda_k,
+
+    which is solved by Gauss and Newton's method: the regressor of the corrected motion is not
+    correlated with the noise of the residuals to the first order, as instruments are not. The
+    variances of a step are those of the estimate before, so that no determinant is in its
+    derivative, and none belongs there: with the true motion among the unknowns the noise has one
+    determinant for all parameters. Without the correction (`corrected`) the derivative is that of
+    weighted least squares. It is exact where the motion is, and otherwise makes inertias too small
+    by the share of noise in the accelerations' power.
+
+    Where recorded positions are missing or equal the filtered ones the motion counts as exact: this
+    is then weighted least squares.
+
+    Attributes:
+        corrected: whether regressors are those of the corrected motion.
+        tolerance: change of predictions, in standard deviations, at which to stop.
+        iterations: at most.
+    """
+
+    corrected: bool = True
+    tolerance: float = 1e-3
+    iterations: int = 50
+
+    name: ClassVar[str] = "ml"
+    about: ClassVar[str] = "maximum likelihood: noise of positions counts beside that of torques"
+    needs: ClassVar[str] = "nothing more"
+    cost: ClassVar[str] = "one regression, whitened anew a few times"
+    when: ClassVar[str] = "positions are noisy, so that accelerations are noise to a good part"
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.tolerance) and self.tolerance > 0.0):
+            raise ShapeError(f"tolerance is {self.tolerance:g}: give a positive number, e.g. 1e-3.")
+        if self.iterations < 1:
+            raise ShapeError(f"iterations is {self.iterations}: give a whole number from 1.")
+
+    def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
+        """Whiten rows by the covariance that the noise of their motion leads to, and solve."""
+        variances = motion_variances(problem)
+        if variances is None:
+            start = weighted(problem, prior, solve, tolerance=1e-3, most=20)
+            return replace(start, note=start.note or _EXACT_POSITIONS)
+        start = weighted(
+            problem, prior, lambda s: least_squares(problem, prior, s), tolerance=1e-3, most=20
+        )
+        if start.note:  # too few rows to tell any noise from another
+            return replace(start, solution=solve(start.stack))
+        parts = [
+            _Part(block, row_states(problem, block), variances[block.piece])
+            for block in problem.blocks()
+        ]
+        theta_base, levels = prior.to_base(start.solution.theta), start.sigma**2
+        rows, stack, change = problem, start.stack, np.inf
+        trace: list[Iteration] = []
+        for _ in range(self.iterations):
+            theta = prior.complete(theta_base)
+            slopes = [row_slopes(problem, theta, part.block) for part in parts]
+            levels = _torque_variances(problem, theta_base, parts, slopes, levels)
+            rows = GivenRows.by(
+                problem,
+                (
+                    self._whitened(problem, theta_base, part, G, levels[part.block.log])
+                    for part, G in zip(parts, slopes, strict=True)
+                ),
+            )
+            stack = rows.stack(np.ones_like(levels))
+            moved = prior.to_base(least_squares(problem, prior, stack).theta) - theta_base
+            theta_base = theta_base + moved
+            change = float(np.linalg.norm(stack.A @ moved) / np.sqrt(max(stack.rows, 1)))
+            trace.append(Iteration(stack.rest, change))
+            if change < self.tolerance:
+                break
+        if self.corrected and change > max(_ASTRAY, self.tolerance):
+            plain = replace(self, corrected=False).weigh(problem, prior, solve)
+            return replace(plain, note=_TOO_NOISY)
+        return Weighing(
+            np.ones_like(levels),
+            solve(stack),
+            stack,
+            trace=tuple(trace),
+            converged=change < self.tolerance,
+            rows=rows,
+        )
+
+    def _whitened(
+        self, problem: Regression, theta_base: Array, part: _Part, G: Array, level: Array
+    ) -> Block:
+        """The rows of one block, of the corrected motion, divided by the root of their noise.
+
+        Their right-hand side is such that residuals at theta_base are those of the data.
+        """
+        block, n = part.block, level.size
+        epsilon = (block.y - block.Y @ theta_base) * block.use
+        S = propagated(G, part.variance)
+        # A standing joint says nothing, nor do others by being correlated with it.
+        S *= block.use[:, :, None] * block.use[:, None, :]
+        S[:, range(n), range(n)] += np.where(block.use > 0.0, level, 1.0)
+        Y = block.Y
+        if self.corrected:
+            pull = np.linalg.solve(S, epsilon[:, :, None])[:, :, 0]
+            step = part.variance.ravel() * np.einsum("tij,ti->tj", G, pull)
+            Y = Y + _correction(problem, part, step)
+        both = np.concatenate([Y, (Y @ theta_base + epsilon)[:, :, None]], axis=2)
+        in_threads(whiten_batch, len(both), S, both)
+        return replace(
+            block,
+            Y=np.ascontiguousarray(both[:, :, :-1]),
+            y=np.ascontiguousarray(both[:, :, -1]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A block of rows with the motion at their times, and the variances (3, n) of its noise."""
+
+    block: Block
+    state: tuple[Array, Array, Array]
+    variance: Array
+
+
+def _correction(problem: Regression, part: _Part, step: Array) -> Array:
+    """(m, n, b) by how much regressors change when the motion does by steps (m, 3 n) of q, v, a."""
+    q, v, a = part.state
+    n = problem.n_joints
+    ahead = v + step[:, n : 2 * n]
+    ahead = np.where(ahead * v > 0.0, ahead, v)  # no jump of friction: the noise is small
+    Y, Y_ahead = (
+        problem.widened(
+            torque_regressor(problem.robot, *state, columns=problem.base.independent),
+            state[1],
+            part.block.log,
+        )
+        for state in ((q, v, a), (q + step[:, :n], ahead, a + step[:, 2 * n :]))
+    )
+    return Y_ahead - Y
+
+
+def _torque_variances(
+    problem: Regression,
+    theta_base: Array,
+    parts: Sequence[_Part],
+    slopes: Sequence[Array],
+    before: Array,
+) -> Array:
+    """(n_logs, n) variance of residuals beyond what the noise of the motion makes of them.
+
+        sigma² = Σ_k w_k (f epsilon_k² - P_k) / Σ_k w_k,      w_k = (P_k + sigma²)⁻²
+
+    with the propagated variance P and a factor f for what the fit has used up: a step towards the
+    largest likelihood of each joint's residuals, in which rows of much noise count little.
+    """
+    squares, made, weights, rows, mean = np.zeros((5, *before.shape))
+    for part, G in zip(parts, slopes, strict=True):
+        block, log = part.block, part.block.log
+        P = np.einsum("tij,j->ti", G**2, part.variance.ravel())
+        w = block.use / (P + before[log]) ** 2
+        squares[log] += (w * np.square(block.y - block.Y @ theta_base)).sum(axis=0)
+        made[log] += (w * P).sum(axis=0)
+        weights[log] += w.sum(axis=0)
+        rows[log] += block.use.sum(axis=0)
+        mean[log] += (block.use * P).sum(axis=0)
+    counts = np.maximum(rows, 1.0)
+    used = problem.size / max(float((rows > 0).sum()), 1.0)  # parameters a log and joint
+    factor = counts / np.maximum(counts - used, 0.1 * counts)
+    found = (factor * squares - made) / np.maximum(weights, 1e-300)
+    least = np.maximum(_FAINTEST * mean / counts, rounding_levels(problem) ** 2)
+    return np.where(rows > 0, np.maximum(found, least), 1.0)

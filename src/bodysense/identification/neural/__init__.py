@@ -1,0 +1,1 @@
+"""Least squares by networks of neurons: Adaline's and that of Hopfield and Tank."""

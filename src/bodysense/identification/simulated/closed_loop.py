@@ -1,0 +1,301 @@
+"""The recorded experiment, simulated: the same controller, the same reference, other parameters.
+
+Where the log holds what the controller was told to do, the simulated robot is told the same. Where
+it does not, the simulated robot follows the filtered measured motion instead, driven by the
+measured torque beside the controller:
+
+    tau_s = tau + K (Kp (q - q_s) + Kd (v - v_s)).
+
+With the true parameters q_s = q and tau_s = tau. Without the measured torque they would not: a
+controller that follows q itself gives no torque where it follows well, and a robot without mass
+would follow best.
+
+Long recordings are simulated in legs, each from the measured state at its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from bodysense.errors import MismatchError
+from bodysense.excitation.trajectory import SampledTrajectory
+from bodysense.identification.consistent.pc_wls import ConsistentWLS
+from bodysense.identification.preprocessing import Motion, standing
+from bodysense.identification.regression import Regression
+from bodysense.identification.simulated.controller_fit import fit_controller
+from bodysense.robot.controller import Controller
+from bodysense.robot.controller_design import suggested_controller
+from bodysense.robot.robot import Robot
+from bodysense.simulation.backend import Backend
+from bodysense.simulation.experiment import Experiment
+from bodysense.simulation.rollout import Integrator
+from bodysense.spatial.arrays import Array
+
+_LONGEST = 20.0
+"""Seconds that are simulated at a time: bounds the memory that derivatives take."""
+
+_SHORTEST = 8
+"""Samples of a leg at least."""
+
+_RATE = 5000.0
+"""Control rate where none is known [Hz]."""
+
+_ASTRAY = 1.0
+"""Share of a joint's own motion from which on a simulation does not follow it."""
+
+FOLLOWS_MEASURED = (
+    "The log does not hold what the controller was told (q_des): the simulation followed the "
+    "filtered measured motion, driven by the measured torques."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Leg:
+    """A piece of a motion that is simulated in one go.
+
+    Attributes:
+        motion: which motion of the problem.
+        span: its samples.
+        experiment: what is simulated.
+    """
+
+    motion: int
+    span: slice
+    experiment: Experiment
+
+    def every(self, stride: int) -> Experiment:
+        """The experiment with every so many samples recorded."""
+        return replace(self.experiment, sampling_rate=self.experiment.sampling_rate / stride)
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedLoop:
+    """All motions of a problem as experiments.
+
+    Build one with `ClosedLoop.of`.
+
+    Attributes:
+        problem: the recordings.
+        controller: that simulates the real one.
+        legs: in the order of the motions and of time.
+        place: where simulations run.
+        notes: what to say about controller and reference.
+        gains_known: whether the gains are those of the robot's file, not estimated or suggested.
+    """
+
+    problem: Regression
+    controller: Controller
+    legs: tuple[Leg, ...]
+    place: Backend
+    notes: tuple[str, ...]
+    gains_known: bool
+
+    @classmethod
+    def of(
+        cls, problem: Regression, place: Backend, *, integrator: Integrator, differentiate: bool
+    ) -> ClosedLoop:
+        """The experiments behind a problem's motions.
+
+        Args:
+            problem: the recordings.
+            place: where simulations run.
+            integrator: ``euler``, ``rk2`` or ``rk4``.
+            differentiate: whether the real controller takes velocities from differences of
+                positions.
+        """
+        told = all(motion.reference is not None for motion in problem.motions)
+        controller, notes = _controller(problem, told)
+        if not told:
+            notes = (FOLLOWS_MEASURED, *notes)
+        legs = tuple(
+            Leg(k, span, _experiment(problem, motion, span, controller, told, integrator))
+            for k, motion in enumerate(problem.motions)
+            for span in _spans(motion)
+        )
+        if told and differentiate:
+            legs = tuple(
+                replace(leg, experiment=replace(leg.experiment, differentiate=True)) for leg in legs
+            )
+        return cls(problem, controller, legs, place, notes, problem.robot.controller is not None)
+
+    def with_gains(self, factor: float) -> ClosedLoop:
+        """The same with all gains multiplied by a factor."""
+        other = replace(
+            self.controller,
+            kp=factor * self.controller.kp,
+            kd=factor * self.controller.kd,
+            ki=factor * self.controller.ki,
+        )
+        legs = tuple(
+            replace(
+                leg,
+                experiment=replace(
+                    leg.experiment,
+                    controller=replace(other, rate=leg.experiment.controller.rate),
+                ),
+            )
+            for leg in self.legs
+        )
+        return replace(self, controller=other, legs=legs)
+
+    def simulated(self, theta: Array) -> list[Regression | None]:
+        """The problem with simulated motions, for each row of theta (runs, p).
+
+        Torques are the recorded ones, unfiltered: simulated motions have not been filtered either.
+        `None` for runs that were lost or do not follow the recorded motion.
+        """
+        runs = theta.shape[0]
+        # Motions that are too short to be simulated stay as they were recorded.
+        made = [
+            [np.stack([motion.q, motion.v, motion.a]) for motion in self.problem.motions]
+            for _ in range(runs)
+        ]
+        lost = np.full(runs, not self.legs)
+        for leg in self.legs:
+            run = self.place.rollouts(leg.experiment, theta)
+            lost |= np.isfinite(run.lost_at)
+            for r in range(runs):
+                for x, values in zip(made[r][leg.motion], (run.q, run.v, run.a), strict=True):
+                    x[leg.span] = values[r]
+        return [
+            None
+            if lost[r] or self._astray([x[0] for x in made[r]])
+            else replace(self.problem, motions=self._motions(made[r]))
+            for r in range(runs)
+        ]
+
+    def misfit(self, simulated: Regression) -> float:
+        """How far a simulation is from the recorded motion, in shares of the joints' own motion."""
+        errors = [
+            np.square((s.q - m.q) / self._range).mean()
+            for s, m in zip(simulated.motions, self.problem.motions, strict=True)
+        ]
+        return float(np.sqrt(np.mean(errors)))
+
+    def runs(self, theta: Array, quantity: str, stride: Sequence[int]) -> list[list[Array] | None]:
+        """Simulated positions (``q``) or torques (``tau``) of each leg, for each row of theta.
+
+        Args:
+            theta: (runs, p) parameters.
+            quantity: ``q`` or ``tau``.
+            stride: of each motion: every so many samples.
+        """
+        made: list[list[Array]] = [[] for _ in theta]
+        lost = np.zeros(len(theta), dtype=bool)
+        for leg in self.legs:
+            run = self.place.rollouts(leg.every(stride[leg.motion]), theta)
+            lost |= np.isfinite(run.lost_at)
+            measured = self.problem.motions[leg.motion].q[leg.span][:: stride[leg.motion]]
+            for r in np.flatnonzero(~lost):
+                lost[r] = self._far(run.q[r], measured)
+                made[r].append((run.q if quantity == "q" else run.tau)[r])
+        return [None if gone else parts for gone, parts in zip(lost, made, strict=True)]
+
+    def tangent(
+        self, leg: Leg, theta: Array, quantity: str, stride: int
+    ) -> tuple[Array, Array] | None:
+        """Simulated positions or torques (m, n) of a leg, with derivatives (m, n, b).
+
+        `None` if the run was lost.
+        """
+        run = self.place.sensitivities(leg.every(stride), theta[None], self.problem.base)
+        if not run.ok:
+            return None
+        return (run.q[0], run.dq[0]) if quantity == "q" else (run.tau[0], run.dtau[0])
+
+    @cached_property
+    def _range(self) -> Array:
+        """(n,) how far each joint moves, at least a little [rad or m]."""
+        moved = np.max([motion.q.std(axis=0) for motion in self.problem.motions], axis=0)
+        least: Array = np.maximum(moved, max(1e-2, 0.05 * float(moved.max())))
+        return least
+
+    def _far(self, q: Array, measured: Array) -> bool:
+        return bool((np.sqrt(np.square(q - measured).mean(axis=0)) > _ASTRAY * self._range).any())
+
+    def _astray(self, q: list[Array]) -> bool:
+        return any(self._far(x, m.q) for x, m in zip(q, self.problem.motions, strict=True))
+
+    def _motions(self, made: list[Array]) -> tuple[Motion, ...]:
+        motions = []
+        for motion, still, (q, v, a) in zip(self.problem.motions, self._still, made, strict=True):
+            # A joint that stood throughout tells nothing by what its simulation does.
+            stood = ~motion.v.any(axis=0)
+            q[:, stood] = motion.q[:, stood]
+            v[:, stood] = a[:, stood] = 0.0
+            motions.append(replace(motion, q=q, v=v, a=a, tau=motion.tau_raw, still=still))
+        return tuple(motions)
+
+    @cached_property
+    def _still(self) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.bool_]] | None, ...]:
+        """Where joints stood in reality: a simulated one may stick at other times."""
+        speed = self.problem.settings.still_speed or 0.0
+        return tuple(
+            motion.still if motion.still is not None or speed == 0.0 else standing(motion.v, speed)
+            for motion in self.problem.motions
+        )
+
+
+def _controller(problem: Regression, told: bool) -> tuple[Controller, tuple[str, ...]]:
+    """The robot's own, or one whose gains the log tells, or one that holds the simulation."""
+    robot = problem.robot
+    if robot.controller is not None:
+        return robot.controller, ()
+    if told:
+        try:
+            fit = fit_controller(robot, problem.motions, problem.settings, rate=_RATE)
+        except MismatchError as reason:  # too little motion to see gains in
+            notes = (f"The controller is not known, and the log does not show it ({reason})",)
+        else:
+            return fit.controller, (fit.summary(),)
+    else:
+        notes = ("The robot's file has no controller.",)
+    chosen = "Gains were chosen that hold the simulation."
+    return suggested_controller(_as_found(problem), rate=_RATE), (*notes, chosen)
+
+
+def _as_found(problem: Regression) -> Robot:
+    """The robot as consistent least squares finds it: a file may lack drives, or masses."""
+    return problem.robot.with_parameters(ConsistentWLS().theta(problem))
+
+
+def _spans(motion: Motion) -> list[slice]:
+    n_t = motion.t.size
+    count = max(1, min(round(n_t / (_LONGEST * motion.rate)), n_t // _SHORTEST))
+    ends = [n_t * k // count for k in range(count + 1)]
+    return [slice(a, b) for a, b in pairwise(ends) if b - a >= _SHORTEST]
+
+
+def _experiment(
+    problem: Regression,
+    motion: Motion,
+    span: slice,
+    controller: Controller,
+    told: bool,
+    integrator: Integrator,
+) -> Experiment:
+    # Counted, not subtracted: times since 1970 are good to a tenth of a microsecond only.
+    t = np.arange(span.stop - span.start) / motion.rate
+    # A whole number of control periods a sample, so that samples lie on control steps.
+    rate = motion.rate * max(1, round(controller.rate / motion.rate))
+    reference = motion.reference if told and motion.reference is not None else motion.q
+    trajectory = SampledTrajectory(t, reference[span], at_rest=False)
+    feed_forward = None
+    if not told:
+        n_steps = trajectory.sample(rate)[0].size
+        at = np.arange(n_steps) / rate
+        feed_forward = np.stack([np.interp(at, t, x) for x in motion.tau[span].T], axis=1)
+    return Experiment(
+        problem.robot,
+        trajectory,
+        replace(controller, rate=rate),
+        motion.rate,
+        integrator,
+        start=(motion.q[span.start].copy(), motion.v[span.start].copy()),
+        feed_forward=feed_forward,
+    )

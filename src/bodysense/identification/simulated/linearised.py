@@ -1,0 +1,155 @@
+"""Residuals of a simulation as rows, and the same with derivatives: the rows of Gauss and Newton.
+
+    measured - simulated(theta_base) ≈ r - J δ      so      y = r + J theta_base,   Y = J
+
+filtered and decimated like all other rows (see `Plan`), so that everything that holds for linear
+regressions holds for these as well: weights, folds, covariances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from bodysense.identification.given_rows import GivenRows
+from bodysense.identification.plan import Plan
+from bodysense.identification.preprocessing import Motion, standing
+from bodysense.identification.prior import Prior
+from bodysense.identification.regression import Block, Regression
+from bodysense.identification.simulated.closed_loop import ClosedLoop
+from bodysense.signals.filtering import decimate
+from bodysense.spatial.arrays import Array
+
+Quantity = Literal["q", "tau"]
+
+_UNSEEN = 1e-9
+"""Directions of which the recorded motion shows this much less than of the strongest one."""
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedRows:
+    """The difference between measured and simulated positions or torques, as rows.
+
+    Attributes:
+        loop: the experiment.
+        quantity: ``q`` (output error) or ``tau`` (input error).
+    """
+
+    loop: ClosedLoop
+    quantity: Quantity
+
+    @property
+    def problem(self) -> Regression:
+        """The recordings."""
+        return self.loop.problem
+
+    @cached_property
+    def _stride(self) -> list[int]:
+        return [Plan.of(motion, self.problem.settings).stride for motion in self.problem.motions]
+
+    @cached_property
+    def frames(self) -> tuple[Block, ...]:
+        """One block a leg without columns: times, measured values, use and folds of its rows."""
+        return tuple(self._frames())
+
+    def residuals(self, theta: Array) -> list[list[Array] | None]:
+        """Rows (m, n) of each leg, for each row of theta (runs, p); `None` for lost runs."""
+        return [
+            None
+            if run is None
+            else [
+                frame.y - self._plan(k).filtered(simulated)
+                for k, (frame, simulated) in enumerate(zip(self.frames, run, strict=True))
+            ]
+            for run in self.loop.runs(theta, self.quantity, self._stride)
+        ]
+
+    def linearised(self, theta: Array, theta_base: Array) -> GivenRows | None:
+        """All rows with their derivatives, about theta (p,); `None` if the run was lost."""
+        blocks = []
+        for k, (leg, frame) in enumerate(zip(self.loop.legs, self.frames, strict=True)):
+            run = self.loop.tangent(leg, theta, self.quantity, self._stride[leg.motion])
+            if run is None:
+                return None
+            simulated, J = (self._plan(k).filtered(x) for x in run)
+            J = J @ self._seen
+            blocks.append(replace(frame, Y=J, y=frame.y - simulated + J @ theta_base))
+        return GivenRows.by(self.problem, blocks)
+
+    @cached_property
+    def _seen(self) -> Array:
+        """(b, b) projection onto parameters that the recorded motion shows at all.
+
+        A joint that stood throughout trembles a little in simulation, by which it would seem to
+        tell of its inertia and friction.
+        """
+        size = Prior.of(self.problem).size_base
+        A = self.problem.stack(np.ones((self.problem.n_logs, self.problem.n_joints))).A
+        s, Vt = np.linalg.svd(A * size)[1:]
+        V = Vt[s > _UNSEEN * s.max(initial=0.0)].T
+        projection: Array = size[:, None] * (V @ V.T) / size
+        return projection
+
+    def squares(self, residuals: Sequence[Array]) -> tuple[Array, Array]:
+        """Sums of squares and numbers of rows that count, both (n_logs, n)."""
+        squares, rows = np.zeros((2, self.problem.n_logs, self.problem.n_joints))
+        for frame, e in zip(self._counted, residuals, strict=True):
+            squares[frame.log] += np.square(frame.use * e).sum(axis=0)
+            rows[frame.log] += frame.use.sum(axis=0)
+        return squares, rows
+
+    @cached_property
+    def _counted(self) -> tuple[Block, ...]:
+        """The frames without the fold that is left out."""
+        return tuple(GivenRows.by(self.problem, self.frames).blocks())
+
+    def _plan(self, leg: int) -> Plan:
+        return self._plans[leg]
+
+    @cached_property
+    def _plans(self) -> list[Plan]:
+        return [
+            Plan.of(_cut(self.problem.motions[leg.motion], leg.span), self.problem.settings)
+            for leg in self.loop.legs
+        ]
+
+    def _frames(self) -> Iterator[Block]:
+        still_speed = self.problem.settings.still_speed or 0.0
+        n = self.problem.n_joints
+        for leg, plan in zip(self.loop.legs, self._plans, strict=True):
+            motion = self.problem.motions[leg.motion]
+            folds = self.problem.folds(motion)[leg.span][:: plan.stride]
+            measured = _measured(motion, self.quantity)[leg.span][:: plan.stride]
+            at = (plan.taps.size - 1) // 2 + plan.step * np.arange(plan.n_out)
+            use = np.ones((plan.n_out, n))
+            if still_speed > 0.0:
+                still = motion.still
+                still = standing(motion.v, still_speed) if still is None else still
+                spread = np.abs(plan.taps) / np.abs(plan.taps).sum()
+                stood = np.ascontiguousarray(still[leg.span][:: plan.stride], dtype=np.float64)
+                use = (decimate(stood, spread, plan.step)[: plan.n_out] < 0.005).astype(np.float64)
+            yield Block(
+                log=motion.log,
+                piece=leg.motion,
+                t=motion.t[leg.span][:: plan.stride][at],
+                Y=np.zeros((plan.n_out, n, 0)),
+                y=plan.filtered(np.ascontiguousarray(measured)),
+                use=use,
+                fold=folds[at],
+            )
+
+
+def _measured(motion: Motion, quantity: Quantity) -> Array:
+    """(n_t, n) as recorded: the simulation has not been filtered either."""
+    if quantity == "tau":
+        return motion.tau_raw
+    return motion.q if motion.q_raw is None else motion.q_raw
+
+
+def _cut(motion: Motion, span: slice) -> Motion:
+    """The motion with the times of a span alone, for its `Plan`."""
+    return replace(motion, t=motion.t[span])

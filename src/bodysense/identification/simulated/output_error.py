@@ -1,0 +1,212 @@
+"""What CLOE and CLIE share: fit the simulation to the recording by its own derivatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.errors import ShapeError, unknown_name
+from bodysense.identification.factors import Stack
+from bodysense.identification.identification import Iteration
+from bodysense.identification.linear.least_squares import (
+    Solution,
+    Solver,
+    Weighing,
+    unseen_names,
+)
+from bodysense.identification.prior import Prior
+from bodysense.identification.regression import Regression
+from bodysense.identification.simulated.linearised import Quantity, SimulatedRows
+from bodysense.identification.simulated.search import differential_evolution, nelder_mead
+from bodysense.identification.simulated.simulating import MORE_GAIN, Simulating
+from bodysense.spatial.arrays import Array
+
+_DAMPING = (0.0, 1e-6, 1e-4, 1e-2)
+"""Of Levenberg and Marquardt, in units of the strongest direction; all are tried together."""
+
+_SINGULAR = 1e-9
+"""Directions whose effect is this much smaller than the strongest one's keep their values."""
+
+_SEARCHES = ("lm", "nelder-mead", "differential-evolution")
+_LEAST_GAIN = 1e-4
+"""Relative decrease of the cost below which a step is not worth it."""
+
+
+@dataclass(frozen=True)
+class ClosedLoopFit(Simulating):
+    """Minimise Σ ((measured - simulated) / σ)² over base parameters, σ of each log and joint.
+
+    ``lm`` is the method of Levenberg and Marquardt on the derivatives of the simulation itself.
+    ``nelder-mead`` and ``differential-evolution`` need none and take hundreds of simulations: for
+    friction laws that jump, or starts from which the first goes astray.
+
+    Attributes:
+        search: ``lm``, ``nelder-mead`` or ``differential-evolution``.
+        evaluations: simulations at most, of the searches without derivatives.
+        spread: how far from the start they look, in parameter sizes.
+    """
+
+    search: Literal["lm", "nelder-mead", "differential-evolution"] = "lm"
+    evaluations: int = 1000
+    spread: float = 0.3
+
+    quantity: ClassVar[Quantity]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.search not in _SEARCHES:
+            raise unknown_name("search", self.search, _SEARCHES)
+        if self.evaluations < 1:
+            raise ShapeError(f"evaluations is {self.evaluations}: give a whole number from 1.")
+        if not 0.0 < self.spread < np.inf:
+            raise ShapeError(f"spread is {self.spread:g}: give a positive number.")
+
+    def estimate(
+        self, rows: Regression, prior: Prior, rng: np.random.Generator | None = None
+    ) -> Weighing:
+        """Search; then take the derivatives at the end for weights and covariance."""
+        chance = rng if rng is not None else np.random.default_rng(0)
+        return self._fitted(rows, prior, self.solver(rows, prior), chance)
+
+    def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
+        """The same with the same random numbers every time."""
+        return self._fitted(problem, prior, solve, np.random.default_rng(0))
+
+    def _fitted(
+        self, problem: Regression, prior: Prior, solve: Solver, rng: np.random.Generator
+    ) -> Weighing:
+        loop = self.loop(problem)
+        plain, theta, simulated = self.start(loop, prior, solve)
+        if simulated is None:
+            return self.astray(plain, [])
+        rows = SimulatedRows(loop, self.quantity)
+        trace: list[Iteration] = []
+        if self.search != "lm":
+            theta = self._searched(rows, prior, theta, rng)
+        found = self._descended(rows, prior, theta, trace)
+        if found is None:
+            return self.astray(plain, trace)
+        moved = None
+        if not loop.gains_known:
+            other = SimulatedRows(loop.with_gains(MORE_GAIN), self.quantity)
+            moved = self._moved(other, prior, found)
+        return replace(found, note=self.notes(loop, plain, moved))
+
+    def _descended(
+        self, rows: SimulatedRows, prior: Prior, theta: Array, trace: list[Iteration]
+    ) -> Weighing | None:
+        """Steps of Levenberg and Marquardt from theta (p,); `None` if no step can be simulated."""
+        cost, sigma = np.inf, np.ones(1)
+        settled = False
+        for _ in range(self.iterations):
+            start = rows.residuals(theta[None])[0] if not trace else None
+            if start is not None:
+                sigma = _levels(rows, start)
+                cost = _cost(rows, start, sigma)
+            linear = rows.linearised(theta, prior.to_base(theta))
+            if linear is None:
+                return None
+            stack = linear.stack(sigma)
+            directions = _Directions.of(stack, prior, theta)
+            unseen = directions.unseen
+            found = Weighing(sigma, Solution(theta, unseen), stack, rows=linear)
+            steps = [directions.step(damping) for damping in _DAMPING]
+            runs = rows.residuals(np.stack([theta + step for step in steps]))
+            costs = [np.inf if run is None else _cost(rows, run, sigma) for run in runs]
+            best = int(np.argmin(costs))
+            if not costs[best] < cost:
+                trace.append(Iteration(cost, 0.0))
+                settled = True
+                break
+            step, run = steps[best], runs[best]
+            change = float(
+                np.linalg.norm(stack.A @ prior.to_base(step)) / np.sqrt(max(stack.rows, 1))
+            )
+            trace.append(Iteration(costs[best], change))
+            settled = change < self.tolerance or costs[best] > (1.0 - _LEAST_GAIN) * cost
+            theta = theta + step
+            if run is not None:
+                sigma = _levels(rows, run)
+                cost = _cost(rows, run, sigma)
+            found = replace(
+                found, solution=Solution(theta, unseen), sigma=sigma, stack=linear.stack(sigma)
+            )
+            if settled:
+                break
+        return replace(found, trace=tuple(trace), converged=settled)
+
+    def _searched(
+        self, rows: SimulatedRows, prior: Prior, theta: Array, rng: np.random.Generator
+    ) -> Array:
+        """The best theta (p,) that a search without derivatives finds."""
+        start = rows.residuals(theta[None])[0]
+        if start is None:
+            return theta
+        sigma = _levels(rows, start)
+        centre, size = prior.to_base(theta), self.spread * prior.size_base
+
+        def costs(x: Array) -> Array:
+            thetas = np.stack([prior.complete(centre + size * row) for row in x])
+            runs = rows.residuals(thetas)
+            return np.array([np.inf if run is None else _cost(rows, run, sigma) for run in runs])
+
+        find = nelder_mead if self.search == "nelder-mead" else differential_evolution
+        x = find(costs, centre.size, evaluations=self.evaluations, rng=rng)
+        return prior.complete(centre + size * x)
+
+    def _moved(self, rows: SimulatedRows, prior: Prior, found: Weighing) -> float | None:
+        """How far predictions move with other gains; `None` if they cannot be simulated."""
+        theta = found.solution.theta
+        linear = rows.linearised(theta, prior.to_base(theta))
+        if linear is None:
+            return None
+        step = _Directions.of(linear.stack(found.sigma), prior, theta).step(0.0)
+        moved = np.linalg.norm(found.stack.A @ prior.to_base(step))
+        return float(moved / np.sqrt(max(found.stack.rows, 1)))
+
+
+def _levels(rows: SimulatedRows, residuals: list[Array]) -> Array:
+    """(n_logs, n) standard deviations of the residuals, above rounding."""
+    squares, count = rows.squares(residuals)
+    size = [np.square(frame.y).mean(axis=0) for frame in rows.frames]
+    floor = 1e-10 * np.sqrt(np.max(size, axis=0)) + 1e-300
+    return np.where(count > 0, np.maximum(np.sqrt(squares / np.maximum(count, 1.0)), floor), 1.0)
+
+
+def _cost(rows: SimulatedRows, residuals: list[Array], sigma: Array) -> float:
+    return float((rows.squares(residuals)[0] / sigma**2).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Directions:
+    """The problem turned so that each direction of the parameters stands alone."""
+
+    prior: Prior
+    s: Array
+    Vt: Array
+    rest: Array
+
+    @classmethod
+    def of(cls, stack: Stack, prior: Prior, theta: Array) -> _Directions:
+        U, s, Vt = np.linalg.svd(stack.A * prior.size_base)
+        return cls(prior, s, Vt, U.T @ (stack.z - stack.A @ prior.to_base(theta)))
+
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        strong: NDArray[np.bool_] = (self.s > _SINGULAR * self.s[0]) & (self.s > 0.0)
+        return strong
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        return unseen_names(self.prior, self.Vt[~self.seen])
+
+    def step(self, damping: float) -> Array:
+        """Change of theta (p,), the more careful the larger the damping."""
+        seen, weak = self.seen, damping * self.s[0]
+        s = self.s[seen]
+        x = self.Vt[seen].T @ (s / (s**2 + weak**2) * self.rest[seen])
+        moved = self.prior.theta_base + self.prior.size_base * x
+        return self.prior.complete(moved) - self.prior.theta

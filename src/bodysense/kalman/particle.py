@@ -1,0 +1,179 @@
+"""Bootstrap particle filter: a cloud of states, moved by the model and weighed by measurements.
+
+    x_i ← f(x_i) + noise,   w_i ← w_i exp(-½ Σ_j ((y_j - h_jᵀ x_i) / σ_j)²)
+
+It takes any shape of distribution, but the number of particles that it needs grows with every
+state: it is meant for a few, where the Kalman filters are in doubt. Process noise is drawn with
+the columns E at the cloud's mean. Where few particles carry the weight they are drawn anew, and
+the parameters, which no noise moves apart, are spread again (Liu and West).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import ShapeError
+from bodysense.kalman.belief import CovarianceBelief, checked_start
+from bodysense.kalman.filter_run import RUNAWAY, FilterRun, Restarts, checked_measurements
+from bodysense.kalman.model import StateModel, images, noise_columns, parameter_variances
+from bodysense.kalman.resampling import effective_size, moments, shrunk, systematic
+from bodysense.spatial.arrays import Array
+
+_FEW = 10.0
+"""Effective particles below which mean and covariance say nothing."""
+
+
+@dataclass(frozen=True)
+class ParticleFilter:
+    """Settings of a particle filter.
+
+    Attributes:
+        particles: how many.
+        resample_below: share of effective particles below which they are drawn anew.
+        shrinkage: a of Liu and West, by which parameters are drawn to their mean when that happens;
+            1 for not at all.
+    """
+
+    particles: int = 1000
+    resample_below: float = 0.5
+    shrinkage: float = 0.98
+
+    def __post_init__(self) -> None:
+        if self.particles < 2:
+            raise ShapeError(f"particles is {self.particles}: give 2 or more, e.g. 1000.")
+        for name in ("resample_below", "shrinkage"):
+            value = getattr(self, name)
+            if not 0.0 < value <= 1.0:
+                raise ShapeError(f"{name} is {value:g}: give a number above 0 and up to 1.")
+
+    def moved(
+        self, model: StateModel, k: int, X: Array, weights: Array, rng: np.random.Generator
+    ) -> Array:
+        """The particles at sample k + 1, with noise."""
+        p, n = model.n_parameters, X.shape[0]
+        E = noise_columns(model, k, weights @ X)
+        new = X.copy()
+        new[:, p:] = images(model, k, X)
+        new[:, p:] += rng.standard_normal((n, E.shape[1])) @ E.T
+        variances = parameter_variances(model, k)
+        if variances is not None:
+            new[:, :p] += np.sqrt(variances) * rng.standard_normal((n, p))
+        return new
+
+    def redrawn(self, X: Array, weights: Array, p: int, rng: np.random.Generator) -> Array:
+        """Particles of equal weight that stand for these, parameters spread again."""
+        mean, covariance = moments(X[:, :p], weights)
+        new = X[systematic(weights, rng)]
+        if p and self.shrinkage < 1.0:
+            new[:, :p] = shrunk(new[:, :p], mean, covariance, self.shrinkage, rng)
+        return new
+
+
+class _Weighing(NamedTuple):
+    weights: Array
+    innovation: Array
+    squared: float
+    log_likelihood: float
+
+
+def run_particles(
+    filter: ParticleFilter,
+    model: StateModel,
+    mean: ArrayLike,
+    factor: ArrayLike,
+    y: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    restarts: Restarts | None = None,
+) -> FilterRun:
+    """Carry a cloud through a recording; arguments as of `run_filter`, with a source of chance.
+
+    Returns:
+        Mean and covariance of the last cloud and how the measurements fitted. `ok` is false, with
+        advice, where no particle explains a measurement, or a handful explained most of them.
+    """
+    values, fresh = checked_measurements(model, mean, y, restarts)
+    x, S = checked_start(mean, factor)
+    n_t, n, p = values.shape[0], filter.particles, model.n_parameters
+    X = x + rng.standard_normal((n, x.size)) @ S.T
+    weights = np.full(n, 1.0 / n)
+    means, nis = np.full((n_t, x.size), np.nan), np.full(n_t, np.nan)
+    innovations, sizes = np.full(values.shape, np.nan), np.full(n_t, float(n))
+    log_likelihood, message, steps = 0.0, "", n_t
+    last_mean, last_covariance = x, S @ S.T
+    for k in range(n_t):
+        if k in fresh:
+            start, root = fresh[k]
+            X[:, p:] = start + rng.standard_normal((n, start.size)) @ root.T
+        elif k > 0:
+            X = filter.moved(model, k - 1, X, weights, rng)
+        weighing = _weigh(model, X, weights, values[k])
+        if weighing is None:
+            message, steps = _collapsed(k), k
+            break
+        weights = weighing.weights
+        innovations[k], nis[k] = weighing.innovation, weighing.squared
+        log_likelihood += weighing.log_likelihood
+        sizes[k] = effective_size(weights)
+        last_mean, last_covariance = moments(X, weights)
+        means[k] = last_mean
+        if sizes[k] < filter.resample_below * n:
+            X, weights = filter.redrawn(X, weights, p, rng), np.full(n, 1.0 / n)
+    if not message and np.median(sizes) < _FEW:
+        message = (
+            f"at most samples fewer than {_FEW:g} of {n} particles carry the weight, so mean and "
+            "covariance are theirs alone. Take more particles, a smaller prior or larger sigma, "
+            "or a Kalman filter such as srukf."
+        )
+    belief = CovarianceBelief(last_mean, last_covariance)
+    return FilterRun(belief, means, innovations, nis, log_likelihood, not message, message, steps)
+
+
+def _weigh(model: StateModel, X: Array, weights: Array, y: Array) -> _Weighing | None:
+    """Weights with the measurement y (n_y,), NaN where absent; none if no particle is left.
+
+    Particles that ran away are replaced, in place, by the mean of the others without weight.
+    """
+    p = model.n_parameters
+    lost = ~(np.isfinite(X).all(axis=1) & (np.abs(X[:, p:]) < RUNAWAY).all(axis=1))
+    if lost.any():
+        if lost.all():
+            return None
+        weights = np.where(lost, 0.0, weights)
+        if weights.sum() <= 0.0:
+            return None
+        weights = weights / weights.sum()
+        X[lost] = 0.0
+        X[lost] = weights @ X
+    present = ~np.isnan(y)
+    H, sigma = model.H, model.sigma
+    Y = X @ H.T
+    mean, covariance = moments(Y, weights)
+    innovation = y - mean
+    if not present.any():
+        return _Weighing(weights, innovation, math.nan, 0.0)
+    level = sigma[present]
+    with np.errstate(divide="ignore", over="ignore"):
+        log_w = np.log(weights) - 0.5 * (((y - Y)[:, present] / level) ** 2).sum(axis=1)
+    top = float(log_w.max())
+    if not math.isfinite(top):
+        return None
+    share = np.exp(log_w - top)
+    total = float(share.sum())
+    constant = -float(np.log(level).sum()) - 0.5 * level.size * math.log(2.0 * math.pi)
+    spread = covariance[np.ix_(present, present)] + np.diag(level**2)
+    rest = innovation[present]
+    squared = float(rest @ np.linalg.solve(spread, rest))
+    return _Weighing(share / total, innovation, squared, top + math.log(total) + constant)
+
+
+def _collapsed(k: int) -> str:
+    return (
+        f"stopped at sample {k}: no particle explains the measurement, all weights vanished. Take "
+        "more particles, a smaller prior or larger sigma, or a Kalman filter such as srukf."
+    )

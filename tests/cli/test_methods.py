@@ -1,0 +1,164 @@
+"""The list of methods: complete, readable in a pipe, and true to the classes behind it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import pytest
+
+from bodysense.cli.identify_options import _SETTINGS
+from bodysense.cli.main import EXIT_ERROR, main
+from bodysense.cli.methods import _documented, _plain, _settings
+from bodysense.identification.consistent.pc_irls import ConsistentIRLS
+from bodysense.identification.linear.ols import OLS
+from bodysense.identification.methods import DEFAULT, IDENTIFIERS
+
+
+@pytest.fixture
+def printed(capsys):
+    """Run the command, expect success, and return what it printed."""
+
+    def run(*words: str) -> str:
+        assert main(["methods", *words]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        return out
+
+    return run
+
+
+@pytest.mark.parametrize("name", IDENTIFIERS)
+def test_every_method_says_what_it_needs_costs_and_is_good_for(name):
+    method = IDENTIFIERS[name]
+    for text in (method.about, method.needs, method.cost, method.when):
+        assert text
+        assert "\n" not in text
+        assert not text.endswith(".")
+        assert text == text.strip()
+
+
+@pytest.mark.parametrize("name", IDENTIFIERS)
+def test_every_setting_of_every_method_is_documented(name):
+    for setting in _settings(IDENTIFIERS[name]):
+        assert setting.about, f"{name} does not say what {setting.name} is"
+
+
+def test_the_tables_hold_every_method_in_its_group(printed):
+    lines = printed().splitlines()
+    first = [line.split()[0] for line in lines if line.strip()]
+    positions = {name: first.index(name) for name in IDENTIFIERS}
+    assert positions["ols"] < first.index("Consistent:") < positions["pc-ols"]
+    (marked,) = [line for line in lines if line.startswith(f" {DEFAULT} *")]
+    assert marked.split()[2] == "yes"
+    assert "--method auto" in " ".join(lines)
+
+
+def test_piped_output_fits_in_100_columns_without_colours(printed):
+    for words in ((), (DEFAULT,), ("irls",)):
+        lines = printed(*words).splitlines()
+        assert lines[0]
+        assert all(len(line) <= 100 for line in lines)
+        assert not any("\x1b" in line or line != line.rstrip() for line in lines)
+
+
+def test_a_terminal_gets_colours(printed, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" in printed()
+
+
+@pytest.mark.parametrize("name", IDENTIFIERS)
+def test_one_method_in_full(name, printed):
+    method, text = IDENTIFIERS[name], " ".join(printed(name).split())
+    assert text.startswith(f"{name}: ")
+    assert f"--method {name}" in text
+    assert f"{method.__module__}.{method.__name__}" in text.replace(" ", "")
+    assert method.when in text
+    for field in fields(method):
+        assert field.name in text
+        if field.name in _SETTINGS:
+            assert "--" + _SETTINGS[field.name].replace("_", "-") in text
+
+
+def test_settings_come_with_defaults_options_and_meaning(printed):
+    table = {row["name"]: row for row in json.loads(printed("pc-irls", "--json"))["settings"]}
+    assert set(table) == {field.name for field in fields(ConsistentIRLS)}
+    assert table["weighting"]["default"] == "huber"
+    assert table["weighting"]["option"] == "--weighting"
+    assert table["relaxation_weight"]["option"] == "--relax-weight"
+    assert table["iterations"]["option"] is None
+    assert table["tolerance"]["default"] == ConsistentIRLS().tolerance
+    assert table["trusted"]["default"] is True
+    # Of `Physical` and of `IRLS`, from which it inherits.
+    assert table["relaxation"]["about"].startswith("distance to the prior")
+    assert table["weighting"]["about"] == "huber or window."
+
+
+def test_json_tells_the_same_of_all(printed):
+    listed = json.loads(printed("--json"))
+    assert [method["name"] for method in listed] == list(IDENTIFIERS)
+    assert [method["name"] for method in listed if method["default"]] == [DEFAULT]
+    for method in listed:
+        cls = IDENTIFIERS[method["name"]]
+        assert method["consistent"] is cls.consistent
+        assert (method["needs"], method["cost"], method["when"]) == (cls.needs, cls.cost, cls.when)
+        assert cls.__module__.startswith(f"bodysense.identification.{method['group']}.")
+        assert method["description"]
+    alone = json.loads(printed("ols", "--json"))
+    assert alone == listed[0]
+    assert alone["settings"] == []
+
+
+def test_an_unknown_method_is_refused_with_the_closest(capsys):
+    assert main(["methods", "pcwls"]) == EXIT_ERROR
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "unknown method 'pcwls': did you mean 'pc-wls'" in err
+
+
+def test_auto_is_explained(capsys):
+    assert main(["methods", "auto"]) == EXIT_ERROR
+    assert "`bodysense identify` chooses one" in capsys.readouterr().err
+
+
+@dataclass(frozen=True)
+class Elsewhere(OLS):
+    """Not among the groups.
+
+    Attributes:
+        first: told in
+            two lines.
+
+        second: after a gap.
+
+    Note:
+        third: none of them.
+    """
+
+    first: float = float("inf")
+    second: tuple[int, ...] = (1, 2)
+
+    name: ClassVar[str] = "elsewhere"
+
+
+def test_a_method_from_elsewhere_is_shown_as_well(printed, monkeypatch):
+    monkeypatch.setattr("bodysense.identification.methods.IDENTIFIERS", {"elsewhere": Elsewhere})
+    assert printed().startswith("Other\n")
+    (row,) = json.loads(printed("--json"))
+    assert row["group"] == "other"
+    assert [setting["default"] for setting in row["settings"]] == ["inf", "(1, 2)"]
+
+
+def test_docstrings_are_read_by_entries():
+    assert _documented(Elsewhere) == {"first": "told in two lines.", "second": "after a gap."}
+    assert _documented(OLS) == {}
+    assert _documented(object) == {}
+
+
+@pytest.mark.parametrize("value", [True, 3, 0.5, "huber", None])
+def test_plain_defaults_stay_what_they_are(value):
+    assert _plain(value) is value
