@@ -29,6 +29,7 @@ from benchmarks import (
     identification,
     least_squares,
     long_log,
+    methods,
     payload,
     poor_data,
     regressor,
@@ -67,6 +68,10 @@ TINY = {
     "identification": (partial(identification.run, rows=10_000), 4),
     "least-squares": (partial(least_squares.run, duration=0.2), 2),
     "consistency": (partial(consistency.run, duration=2.0), 2),
+    "methods": (
+        partial(methods.run, duration=2.0, names=("wls", "iv", "cloe"), noises=1, priors=1),
+        4,
+    ),
     "long-log": (partial(long_log.run, samples=2_000, tasks=("wls",)), 2),
     "square-root": (partial(square_root.run, noisy=2, forms=("wls",)), 3),
     "payload": (partial(payload.run, pairs=("01_31",)), 2),

@@ -55,6 +55,7 @@ def test_every_example_is_tested_and_listed():
         "04_simulate_and_identify.py",
         "05_identify_a_payload.py",
         "06_design_an_exciting_motion.py",
+        "07_compare_methods.py",
     ]
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\((\d\d_\w+\.py)\)", readme)) == SCRIPTS
@@ -213,3 +214,12 @@ def test_scara_quill_lifts_its_own_weight_and_nothing_else_falls():
     np.testing.assert_allclose(holding, np.tile([0.0, 0.0, weight, 0.0], (5, 1)), atol=1e-12)
     # Inertia that the quill feels: both links on it, and its rotor.
     np.testing.assert_allclose(mass_matrix(robot, q)[:, 2, 2], 0.9 + 0.35 + 3.0, rtol=1e-14)
+
+
+def test_methods_are_compared_with_the_truth(tmp_path):
+    printed = run_example("07_compare_methods.py", tmp_path)
+    errors = {name: float(x) for name, x in re.findall(r"│ ([\w-]+) +│ +([\d.]+) │", printed)}
+    assert list(errors) == ["drawings", "ols", "pc-wls", "iv", "didim", "cloe"]
+    assert errors["cloe"] < 0.5 < errors["pc-wls"] < errors["ols"]
+    files = ["drawings.actuators.yaml", "drawings.urdf", "log.parquet"]
+    assert written(tmp_path / "out" / "methods") == files

@@ -69,7 +69,13 @@ def test_what_is_known_of_the_controller_is_said(problem_of, small_arm):
 
     driven = replace(problem, robot=small_arm.with_controller(suggested_controller(small_arm)))
     assert "reference motion is not known" in choose_method(driven).reasons[0]
-    assert "could be simulated" in choose_method(driven, reference_known=True).reasons[0]
+    told = replace(driven, motions=tuple(replace(m, reference=m.q) for m in driven.motions))
+    assert "could be simulated" in choose_method(told).reasons[0]
+    assert choose_method(told).identifier.name != "pc-iv"
+    slow = replace(told, motions=tuple(replace(m, rate=20.0) for m in told.motions))
+    chosen = choose_method(slow)
+    assert chosen.identifier.name == "pc-iv"
+    assert "needs no differences" in chosen.reasons[-1]
 
 
 def test_a_low_rate_is_said(problem_of):

@@ -193,9 +193,8 @@ def _one_rendered(method: Method) -> str:
     for column in table.columns[:3]:
         column.no_wrap = True
     for setting in method.settings:
-        table.add_row(
-            setting.name, str(setting.default), setting.option or "Python only", setting.about
-        )
+        option = setting.option or f"--set {setting.name}=…"
+        table.add_row(setting.name, str(setting.default), option, setting.about)
     page.show(table)
     return page.text()
 

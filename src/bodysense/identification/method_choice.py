@@ -2,7 +2,7 @@
 
     Is the controller known, and what it was told?   then the closed loop could be simulated (IV,
                                                      DIDIM, output error); otherwise inverse models
-    Is the rate high enough for differences?         below 100 Hz accelerations need care
+    Is the rate high enough for differences?         if not, and the loop can be simulated: IV
     Is the noise of the joints alike?                ordinary or weighted least squares
     Are there outliers?                              robust weights
     Does the motion excite all parameters?           otherwise lean on the prior, as strongly as
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bodysense.identification.consistent.pc_irls import ConsistentIRLS
+from bodysense.identification.consistent.pc_iv import ConsistentIV
 from bodysense.identification.consistent.pc_ols import ConsistentOLS
 from bodysense.identification.consistent.pc_wls import ConsistentWLS
 from bodysense.identification.identifier import Identifier
@@ -56,14 +57,11 @@ class MethodChoice:
         return f"{self.identifier.name}: {' '.join(self.reasons)}"
 
 
-def choose_method(problem: Regression, *, reference_known: bool = False) -> MethodChoice:
-    """Choose a method for a problem.
-
-    Args:
-        problem: the recordings, filtered.
-        reference_known: whether the log holds what the controller was told to do.
-    """
-    reasons = [_controller(problem, reference_known), _rate(problem)]
+def choose_method(problem: Regression) -> MethodChoice:
+    """Choose a method for a problem, its recordings filtered."""
+    known, controller = _controller(problem)
+    unsure, rate = _rate(problem)
+    reasons = [controller, rate]
     prior = Prior.of(problem)
     first = WLS().estimate(problem, prior)
     weak = _weak_directions(problem, prior, first.sigma)
@@ -78,6 +76,11 @@ def choose_method(problem: Regression, *, reference_known: bool = False) -> Meth
         )
     else:
         reasons.append("The motion excites every direction: the prior is not needed.")
+    if known and unsure:
+        reasons.append("The simulated motion needs no differences: instrumental variables.")
+        return MethodChoice(
+            ConsistentIV(relaxation=relaxation, relaxation_weight=weight), tuple(reasons)
+        )
     if few_rows(problem):
         reasons.append("There are too few rows to tell the noise of the joints apart.")
         return MethodChoice(
@@ -105,19 +108,24 @@ def choose_method(problem: Regression, *, reference_known: bool = False) -> Meth
     )
 
 
-def _controller(problem: Regression, reference_known: bool) -> str:
-    if problem.robot.controller is None or not reference_known:
+def _controller(problem: Regression) -> tuple[bool, str]:
+    """Whether the loop can be simulated as it was, and that in words."""
+    told = all(motion.reference is not None for motion in problem.motions)
+    if problem.robot.controller is None or not told:
         missing = "its controller" if problem.robot.controller is None else "the reference motion"
-        return f"Inverse dynamics, as {missing} is not known and the loop cannot be simulated."
-    return "Inverse dynamics; with controller and reference known, the loop could be simulated too."
+        return False, f"{missing[0].upper()}{missing[1:]} is not known: inverse dynamics."
+    return True, (
+        "Controller and reference are known, so that the loop could be simulated (iv, didim, cloe)."
+    )
 
 
-def _rate(problem: Regression) -> str:
+def _rate(problem: Regression) -> tuple[bool, str]:
+    """Whether differences of positions are unsure, and that in words."""
     rate = min(motion.rate for motion in problem.motions)
     cutoff = problem.settings.cutoff or rate
     if rate >= _LOW_RATE or rate >= _SAMPLES_A_PERIOD * cutoff:
-        return f"{rate:.4g} Hz are enough for differences below {cutoff:.3g} Hz."
-    return (
+        return False, f"{rate:.4g} Hz are enough for differences below {cutoff:.3g} Hz."
+    return True, (
         f"At {rate:.4g} Hz differences are unsure up to the cut-off of {cutoff:.3g} Hz: record "
         "faster, or lower it."
     )

@@ -16,6 +16,13 @@ from bodysense.identification.consistent.pc_sqp_irls import ConsistentSQPIRLS
 from bodysense.identification.consistent.pc_sqp_ols import ConsistentSQPOLS
 from bodysense.identification.consistent.pc_sqp_wls import ConsistentSQPWLS
 from bodysense.identification.consistent.pc_wls import ConsistentWLS
+from bodysense.identification.filtering.cdkf import CDKF
+from bodysense.identification.filtering.ekf import EKF
+from bodysense.identification.filtering.pf import PF
+from bodysense.identification.filtering.srcdkf import SRCDKF
+from bodysense.identification.filtering.srekf import SREKF
+from bodysense.identification.filtering.srukf import SRUKF
+from bodysense.identification.filtering.ukf import UKF
 from bodysense.identification.identifier import Identifier
 from bodysense.identification.linear.energy import Energy
 from bodysense.identification.linear.irls import IRLS
@@ -58,6 +65,13 @@ IDENTIFIERS: Mapping[str, type[Identifier]] = MappingProxyType(
             DIDIM,
             CLOE,
             CLIE,
+            EKF,
+            SREKF,
+            UKF,
+            SRUKF,
+            CDKF,
+            SRCDKF,
+            PF,
             Adaline,
             Hopfield,
         )

@@ -266,7 +266,7 @@ def _as_found(problem: Regression) -> Robot:
 
 def _spans(motion: Motion) -> list[slice]:
     n_t = motion.t.size
-    count = max(1, min(round(n_t / (_LONGEST * motion.rate)), n_t // _SHORTEST))
+    count = max(1, min(int(np.ceil(n_t / (_LONGEST * motion.rate))), n_t // _SHORTEST))
     ends = [n_t * k // count for k in range(count + 1)]
     return [slice(a, b) for a, b in pairwise(ends) if b - a >= _SHORTEST]
 

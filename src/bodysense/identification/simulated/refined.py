@@ -60,8 +60,8 @@ class Refined(Simulating):
         settled, share = False, 1.0
         for _ in range(self.iterations):
             found = self.refit(problem, prior, simulated, theta, solve)
-            if found.solution.failure:
-                return replace(found, trace=tuple(trace))
+            if found.solution.failure:  # of rows that the simulation has made, not of the recording
+                return self.astray(plain, trace)
             step = found.solution.theta - last
             last = found.solution.theta
             change = _change(found, prior, step)
