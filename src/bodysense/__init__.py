@@ -27,12 +27,10 @@ if TYPE_CHECKING:
         examine,
         identify,
     )
-    from bodysense.identification.payload import (
-        DriveGains,
-        Payload,
-        identify_drive_gains,
-        identify_payload,
-    )
+    from bodysense.identification.payload.drive_gains import DriveGains
+    from bodysense.identification.payload.identify_drive_gains import identify_drive_gains
+    from bodysense.identification.payload.identify_payload import identify_payload
+    from bodysense.identification.payload.payload import Payload
     from bodysense.report import write_identification_page
     from bodysense.robot import (
         Actuators,

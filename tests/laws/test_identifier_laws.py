@@ -308,7 +308,9 @@ def test_noise_is_measured_and_its_scale_is_that_of_the_intervals(method):
         np.testing.assert_allclose(a.noise, 0.05 * more, rtol=0.15)
         np.testing.assert_allclose(b.noise, 0.2 * more, rtol=0.15)
     if method in FITS_POSITIONS | FILTERS:  # filters doubt positions and friction as well
-        assert (a.sigma_base < 4.0 * b.sigma_base).all()
+        ratio = b.sigma_base / a.sigma_base
+        assert ((ratio > 0.95) & (ratio < 4.4)).all()
+        assert np.median(ratio) > 2.0 or method in FITS_POSITIONS | ROUGH
         return
     # The prior's share, and constraints, are what keeps this from being exact.
     np.testing.assert_allclose(b.sigma_base / a.sigma_base, 4.0, rtol=0.1)
@@ -332,12 +334,22 @@ def test_the_same_seed_gives_the_same_bits_whatever_was_fitted_before(method):
 def test_nothing_that_goes_in_is_changed(method):
     rng = np.random.default_rng(0)
     samples = (*states(300, rng), rng.normal(size=(300, 6)))
+    if method in RECORDED:
+        (motion,) = noisy_problem(method).motions
+        samples = (motion.q, motion.v, motion.a, motion.tau.copy(), motion.reference)
     copies = [x.copy() for x in samples]
-    prior = off(tx40(), rng)
+    prior = off(smooth(tx40()) if method in RECORDED else tx40(), rng)
     theta = prior.theta.copy()
     for x in samples:
         x.flags.writeable = False
-    problem = Regression.from_samples(prior, *samples, rate=100.0, base=base_of(tx40()))
+    *states_and_torques, reference = samples if method in RECORDED else (*samples, None)
+    problem = Regression.from_samples(
+        prior,
+        *states_and_torques,
+        rate=500.0 if method in RECORDED else 100.0,
+        base=base_of(tx40()),
+        reference=reference,
+    )
     before = [(block.Y.copy(), block.y.copy(), block.use.copy()) for block in problem.blocks()]
     fitted(method, problem)
     for x, copy in zip(samples, copies, strict=True):

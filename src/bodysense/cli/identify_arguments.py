@@ -64,7 +64,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--weighting", choices=("huber", "window"), help="of irls, pc-irls and pc-sqp-irls"
     )
     method.add_argument(
-        "--spread", metavar="X", type=float, help="of the prior of ridge (0.3), rls and energy (1)"
+        "--spread",
+        metavar="X",
+        type=float,
+        help="of the prior of ridge (0.3), rls and energy (1), filters (0.3), or of a search",
     )
     method.add_argument(
         "--forgetting", metavar="X", type=float, help="of rls from row to row (1: none), e.g. 0.999"

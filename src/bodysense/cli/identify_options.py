@@ -299,10 +299,10 @@ def method_settings(method: type[Identifier], given: Mapping[str, str]) -> dict[
                 sorted(own),
                 f"See `bodysense methods {method.name}`.",
             )
-        if name in _SETTINGS:
+        if name in (*_SETTINGS, "seed"):
             raise MismatchError(
                 f"--set {name}={text}: there is an option for it, "
-                f"--{_SETTINGS[name].replace('_', '-')}."
+                f"--{_SETTINGS.get(name, name).replace('_', '-')}."
             )
         made[name] = _value(name, text, getattr(plain, name))
     return made
@@ -314,6 +314,8 @@ def _value(name: str, text: str, default: object) -> bool | int | float | str:
             return {"true": True, "yes": True, "false": False, "no": False}[text.lower()]
         if isinstance(default, int):
             return int(text)
+        if default is None:  # chosen by the method unless it is given, as a number
+            return int(text) if text.lstrip("-").isdigit() else float(text)
         return float(text) if isinstance(default, float) else text
     except (KeyError, ValueError):
         kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")

@@ -111,7 +111,7 @@ def _settings(method: type[Identifier]) -> tuple[Setting, ...]:
     chosen = method()
     listed = []
     for field in fields(method):  # type: ignore[arg-type]  # implementations are dataclasses
-        option = _SETTINGS.get(field.name)
+        option = "seed" if field.name == "seed" else _SETTINGS.get(field.name)
         listed.append(
             Setting(
                 name=field.name,

@@ -126,9 +126,9 @@ def run_particles(
             X, weights = filter.redrawn(X, weights, p, rng), np.full(n, 1.0 / n)
     if not message and np.median(sizes) < _FEW:
         message = (
-            f"at most samples fewer than {_FEW:g} of {n} particles carry the weight, so mean and "
-            "covariance are theirs alone. Take more particles, a smaller prior or larger sigma, "
-            "or a Kalman filter such as srukf."
+            f"at more than half of the samples fewer than {_FEW:g} of {n} particles carry the "
+            "weight, so mean and covariance are theirs alone. Take more particles, a smaller prior "
+            "or larger sigma, or a Kalman filter such as srukf."
         )
     belief = CovarianceBelief(last_mean, last_covariance)
     return FilterRun(belief, means, innovations, nis, log_likelihood, not message, message, steps)

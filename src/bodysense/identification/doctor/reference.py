@@ -10,7 +10,7 @@ from bodysense.identification.doctor.diagnosis import Finding
 from bodysense.identification.doctor.samples import Outcome, Samples, row_ranges, spread
 from bodysense.robot.robot import Robot
 
-_FAR = 0.5
+_FAR = 0.2
 """Share of a joint's range from which on it did not do what it was told."""
 
 _LEAST = 1e-3  # rad or m: below it no joint was told anything

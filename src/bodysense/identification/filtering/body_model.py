@@ -35,6 +35,7 @@ class Step(NamedTuple):
     rest: Array
     level: Array
     t: float
+    period: float
 
 
 @dataclass(eq=False)
@@ -120,7 +121,7 @@ class BodyModel:
                 rest = np.zeros_like(rest)
             for k in range(piece.tau.shape[0]):
                 drive = Drive(smooth[k], piece.q_d[k], piece.v_d[k])
-                steps.append(Step(by, drive, rest[k], level[k], t))
+                steps.append(Step(by, drive, rest[k], level[k], t, piece.period))
                 t += piece.period
             steps.append(steps[-1])  # of a piece's last sample, never taken
         return steps
@@ -150,7 +151,7 @@ class BodyModel:
         """(b,) variances of the random walk, every fifty samples."""
         if self.drift == 0.0 or k % _STEPS_A_DRIFT:
             return None
-        by, t = self._steps[k].by, self._steps[k].t
-        passed = _STEPS_A_DRIFT * self.pieces[0].period
-        variance = self.drift**2 * passed * np.exp(-2.0 * t / self.fading)
-        return np.full(by.n_parameters, variance)
+        step = self._steps[k]
+        passed = _STEPS_A_DRIFT * step.period
+        variance = self.drift**2 * passed * np.exp(-2.0 * step.t / self.fading)
+        return np.full(self.n_parameters, variance)

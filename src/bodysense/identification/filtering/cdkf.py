@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bodysense import kalman
 from bodysense.identification.filtering.kalman_identifier import KalmanIdentifier
+from bodysense.kalman import StateFilter, cdkf
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,6 @@ class CDKF(KalmanIdentifier):
         super().__post_init__()
         self.state_filter()  # which refuses settings that cannot be meant
 
-    def state_filter(self) -> kalman.StateFilter[Any]:
+    def state_filter(self) -> StateFilter[Any]:
         """The filter with these settings."""
-        return kalman.CDKF(h=self.h)
+        return cdkf.CDKF(h=self.h)

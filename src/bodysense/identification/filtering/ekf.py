@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bodysense import kalman
 from bodysense.identification.filtering.kalman_identifier import KalmanIdentifier
+from bodysense.kalman import StateFilter, ekf
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,6 @@ class EKF(KalmanIdentifier):
     cost: ClassVar[str] = "one tangent and one update a sample, about as long as a regression"
     when: ClassVar[str] = "a quick second opinion that computes no accelerations"
 
-    def state_filter(self) -> kalman.StateFilter[Any]:
+    def state_filter(self) -> StateFilter[Any]:
         """The filter with these settings."""
-        return kalman.EKF()
+        return ekf.EKF()

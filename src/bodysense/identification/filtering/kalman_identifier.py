@@ -10,7 +10,7 @@ import numpy as np
 
 from bodysense.identification.filtering.body_model import BodyModel
 from bodysense.identification.filtering.filter_identifier import FilterIdentifier
-from bodysense.identification.filtering.outcome import Outcome
+from bodysense.identification.filtering.outcome import Outcome, sentence
 from bodysense.identification.identification import Status
 from bodysense.kalman.run import run_filter
 from bodysense.kalman.smoother import smooth
@@ -50,7 +50,7 @@ class KalmanIdentifier(FilterIdentifier):
         )
         b = model.n_parameters
         p, root = run.belief.mean[:b], run.belief.factor[:b, :b]
-        status = Status(run.ok, _sentence(run.message))
+        status = Status(run.ok, sentence(run.message))
         if run.ok and run.history is not None:
             smoothed = smooth(run.history)
             if smoothed.ok:
@@ -74,7 +74,3 @@ def _root(covariance: Array, otherwise: Array) -> Array:
         return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     except np.linalg.LinAlgError:
         return otherwise
-
-
-def _sentence(message: str) -> str:
-    return f"The filter {message}" if message else ""

@@ -14,7 +14,7 @@ import numpy as np
 from bodysense.identification.filtering.pieces import Piece, filter_stride
 from bodysense.identification.linear.least_squares import noise_levels
 from bodysense.identification.plan import Plan
-from bodysense.identification.preprocessing import LEAST_RANGE
+from bodysense.identification.preprocessing import LEAST_RANGE, usable_cutoff
 from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -42,9 +42,9 @@ def position_levels(problem: Regression) -> Array:
     squares, reach, count = np.zeros(n), np.zeros(n), 0
     for motion in problem.motions:
         reach = np.maximum(reach, np.ptp(motion.q, axis=0))
-        count += motion.t.size
         if motion.q_raw is not None:
-            cutoff = problem.settings.cutoff or motion.rate
+            count += motion.t.size
+            cutoff = usable_cutoff(problem.settings.cutoff or motion.rate, motion.rate)
             removed = max(1.0 - 2.0 * cutoff / motion.rate, _LEAST_REMOVED)
             squares += np.square(motion.q_raw - motion.q).sum(axis=0) / removed
     sigma: Array = np.sqrt(squares / max(count, 1))

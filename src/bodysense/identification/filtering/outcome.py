@@ -94,3 +94,10 @@ def torque_error(problem: Regression, theta_base: Array) -> float:
     size = np.where(problem.torque_size > 0.0, problem.torque_size, 1.0)
     share = squares.sum(axis=0) / np.maximum(rows.sum(axis=0), 1.0) / size**2
     return float(np.sqrt(share.mean()))
+
+
+def sentence(message: str) -> str:
+    """What a filter says of its end, as a sentence."""
+    if message.startswith("stopped"):
+        return f"The filter {message}"
+    return message[:1].upper() + message[1:]

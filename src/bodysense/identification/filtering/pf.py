@@ -10,7 +10,7 @@ import numpy as np
 from bodysense.errors import ShapeError
 from bodysense.identification.filtering.body_model import BodyModel
 from bodysense.identification.filtering.filter_identifier import FilterIdentifier
-from bodysense.identification.filtering.outcome import SURPRISED, Outcome
+from bodysense.identification.filtering.outcome import SURPRISED, Outcome, sentence
 from bodysense.identification.identification import Status
 from bodysense.kalman.particle import ParticleFilter, run_particles
 from bodysense.spatial.arrays import Array
@@ -79,7 +79,7 @@ class PF(FilterIdentifier):
             path=run.means[:, :b],
             innovations=run.innovations,
             nis=run.nis,
-            status=Status(run.ok, f"The filter {run.message}" if run.message else ""),
+            status=Status(run.ok, sentence(run.message)),
         )
         if run.ok and outcome.surprise <= SURPRISED:
             return outcome

@@ -68,7 +68,7 @@ def pieces(problem: Regression, theta: Array, *, rate: float, torque: Torque) ->
         periods = 0
         if torque == "simulated":
             periods = max(1, round(stride / motion.rate * controller_of(problem).rate))
-            references = _references(motion, stride, periods)
+            told = _reference(motion)
         explained = inverse_dynamics(problem.robot, motion.q, motion.v, motion.a, theta=theta)
         recorded_area, explained_area = _area(motion.tau_raw), _area(explained)
         for first, last in _runs(problem, motion):
@@ -78,7 +78,8 @@ def pieces(problem: Regression, theta: Array, *, rate: float, torque: Torque) ->
             none = np.zeros((at.size - 1, 0, problem.n_joints))
             q_d, v_d = none, none
             if periods > 0:
-                q_d, v_d = (np.ascontiguousarray(x[at[:-1]]) for x in references)
+                t = motion.t[at[:-1], None] + np.arange(periods) * (stride / motion.rate / periods)
+                q_d, v_d = (np.ascontiguousarray(told(t, order)) for order in (0, 1))
             recorded = motion.q if motion.q_raw is None else motion.q_raw
             made.append(
                 Piece(
@@ -127,17 +128,14 @@ def controller_of(problem: Regression) -> Controller:
     return controller
 
 
-def _references(motion: Motion, stride: int, periods: int) -> tuple[Array, Array]:
-    """(n_t, periods, n) reference and its velocity in the interval that starts at each sample."""
+def _reference(motion: Motion) -> CubicSpline:
+    """What the controller was told, at any time."""
     if motion.reference is None:
         raise MismatchError(
             "the log does not tell what the controller was told, which simulated torques need: "
             'record the channels q_des.<joint> too, or use torque="measured".'
         )
-    spline = CubicSpline(motion.t, motion.reference)
-    inside = np.arange(periods) * (stride / motion.rate / periods)
-    t = motion.t[:, None] + inside
-    return spline(t), spline(t, 1)
+    return CubicSpline(motion.t, motion.reference)
 
 
 def _still(motion: Motion, still_speed: float) -> NDArray[np.bool_]:

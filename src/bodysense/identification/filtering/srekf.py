@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bodysense import kalman
 from bodysense.identification.filtering.kalman_identifier import KalmanIdentifier
+from bodysense.kalman import StateFilter, srekf
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,6 @@ class SREKF(KalmanIdentifier):
     cost: ClassVar[str] = "as ekf"
     when: ClassVar[str] = "as ekf, where that one loses its covariance"
 
-    def state_filter(self) -> kalman.StateFilter[Any]:
+    def state_filter(self) -> StateFilter[Any]:
         """The filter with these settings."""
-        return kalman.SREKF()
+        return srekf.SREKF()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bodysense import kalman
 from bodysense.identification.filtering.kalman_identifier import KalmanIdentifier
+from bodysense.kalman import StateFilter, srukf
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,6 @@ class SRUKF(KalmanIdentifier):
         super().__post_init__()
         self.state_filter()  # which refuses settings that cannot be meant
 
-    def state_filter(self) -> kalman.StateFilter[Any]:
+    def state_filter(self) -> StateFilter[Any]:
         """The filter with these settings."""
-        return kalman.SRUKF(alpha=self.alpha, beta=self.beta, kappa=self.kappa)
+        return srukf.SRUKF(alpha=self.alpha, beta=self.beta, kappa=self.kappa)

@@ -245,7 +245,9 @@ def _status(weighing: Weighing) -> Status:
             f"prior's value: {_some(solution.unseen)}. Move more joints, further and faster."
         )
     elif not weighing.converged:
-        said.append("The iteration had not settled when it ended; more data would help.")
+        said.append(
+            "The iteration had not settled when it ended; more iterations, or data, would help."
+        )
     if weighing.note:
         said.append(weighing.note)
     return Status(True, " ".join(said) if said else "Solved.")

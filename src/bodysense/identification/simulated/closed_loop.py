@@ -36,8 +36,8 @@ from bodysense.simulation.experiment import Experiment
 from bodysense.simulation.rollout import Integrator
 from bodysense.spatial.arrays import Array
 
-_LONGEST = 20.0
-"""Seconds that are simulated at a time: bounds the memory that derivatives take."""
+_LENGTH = 20.0
+"""Seconds that are simulated at a time, about: bounds the memory that derivatives take."""
 
 _SHORTEST = 8
 """Samples of a leg at least."""
@@ -49,8 +49,9 @@ _ASTRAY = 1.0
 """Share of a joint's own motion from which on a simulation does not follow it."""
 
 FOLLOWS_MEASURED = (
-    "The log does not hold what the controller was told (q_des): the simulation followed the "
-    "filtered measured motion, driven by the measured torques."
+    "The log does not hold what the controller was told (q_des), or not of all joints, or not "
+    "usably (see `bodysense doctor`): the simulation followed the filtered measured motion, driven "
+    "by the measured torques."
 )
 
 
@@ -266,7 +267,7 @@ def _as_found(problem: Regression) -> Robot:
 
 def _spans(motion: Motion) -> list[slice]:
     n_t = motion.t.size
-    count = max(1, min(int(np.ceil(n_t / (_LONGEST * motion.rate))), n_t // _SHORTEST))
+    count = max(1, min(round(n_t / (_LENGTH * motion.rate)), n_t // _SHORTEST))
     ends = [n_t * k // count for k in range(count + 1)]
     return [slice(a, b) for a, b in pairwise(ends) if b - a >= _SHORTEST]
 
@@ -290,6 +291,10 @@ def _experiment(
         n_steps = trajectory.sample(rate)[0].size
         at = np.arange(n_steps) / rate
         feed_forward = np.stack([np.interp(at, t, x) for x in motion.tau[span].T], axis=1)
+    elif controller.ki.any():
+        n_steps = trajectory.sample(rate)[0].size
+        held = _integrated(problem.robot, motion, span.start, controller, trajectory)
+        feed_forward = np.tile(held, (n_steps, 1))
     return Experiment(
         problem.robot,
         trajectory,
@@ -299,3 +304,19 @@ def _experiment(
         start=(motion.q[span.start].copy(), motion.v[span.start].copy()),
         feed_forward=feed_forward,
     )
+
+
+def _integrated(
+    robot: Robot, motion: Motion, first: int, controller: Controller, told: SampledTrajectory
+) -> Array:
+    """(n,) joint torques of the controller's integrals at a sample: what its errors do not explain.
+
+    A simulation's integrals start at zero, those of a robot in motion do not.
+    """
+    C, gain = robot.actuators.coupling, robot.actuators.drive_gain
+    q_d, v_d, _ = told([0.0])
+    e, de = C @ (q_d[0] - motion.q[first]), C @ (v_d[0] - motion.v[first])
+    motors = np.linalg.solve(C.T, motion.tau[first])
+    rest = motors - gain * (controller.kp * e + controller.kd * de)
+    torques: Array = C.T @ np.where(controller.ki != 0.0, rest, 0.0)
+    return torques

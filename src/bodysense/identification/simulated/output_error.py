@@ -40,8 +40,9 @@ class ClosedLoopFit(Simulating):
     """Minimise Σ ((measured - simulated) / σ)² over base parameters, σ of each log and joint.
 
     ``lm`` is the method of Levenberg and Marquardt on the derivatives of the simulation itself.
-    ``nelder-mead`` and ``differential-evolution`` need none and take hundreds of simulations: for
-    friction laws that jump, or starts from which the first goes astray.
+    ``nelder-mead`` and ``differential-evolution`` look around before, without derivatives and by
+    hundreds of simulations, and ``lm`` goes on from the best they find: for friction laws that
+    jump, or starts from which it goes astray.
 
     Attributes:
         search: ``lm``, ``nelder-mead`` or ``differential-evolution``.
@@ -99,13 +100,13 @@ class ClosedLoopFit(Simulating):
         self, rows: SimulatedRows, prior: Prior, theta: Array, trace: list[Iteration]
     ) -> Weighing | None:
         """Steps of Levenberg and Marquardt from theta (p,); `None` if no step can be simulated."""
-        cost, sigma = np.inf, np.ones(1)
         settled = False
+        start = rows.residuals(theta[None])[0]
+        if start is None:
+            return None
+        sigma = _levels(rows, start)
+        cost = _cost(rows, start, sigma)
         for _ in range(self.iterations):
-            start = rows.residuals(theta[None])[0] if not trace else None
-            if start is not None:
-                sigma = _levels(rows, start)
-                cost = _cost(rows, start, sigma)
             linear = rows.linearised(theta, prior.to_base(theta))
             if linear is None:
                 return None

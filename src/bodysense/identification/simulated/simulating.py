@@ -116,6 +116,6 @@ class Simulating(LinearIdentifier):
                 "With gains 10 % higher the simulation is lost: the result depends on them."
                 if moved is None
                 else f"With gains 10 % higher its predictions would change by {moved:.2g} standard "
-                "deviations of the residual."
+                "deviations of the residual, which its intervals do not count."
             )
         return " ".join(said)
