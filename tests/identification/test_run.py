@@ -249,6 +249,9 @@ def test_the_same_call_gives_the_same_bits():
 def test_every_method_goes_through(method):
     run = identify(prior(), [recorded(0)], method=method, preprocessing=GIVEN)
     assert run.identification.method == method
+    if method == "pf":  # too many parameters for particles, which it says, and keeps the prior
+        assert "particles" in run.identification.status.message
+        return
     assert run.identification.status.ok
     # One row a sample for all joints: ten seconds are little for energy.
     assert run.verdict.grade == ("fair" if method == "energy" else "good")
