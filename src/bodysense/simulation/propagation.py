@@ -150,14 +150,9 @@ class Propagation:
         """The drive of an interval under the controller, which has references (n_periods, n)."""
         return Drive(np.zeros(self.n_joints), q_d, v_d)
 
-    def advance(self, points: Array, drive: Drive) -> Array:
-        """(m, 2 n) positions and velocities of points (m, b + 2 n) one interval on.
-
-        They are not finite where the mass matrix of a point is singular.
-        """
-        m = points.shape[0]
-        out = np.empty((m, 2 * self.n_joints))
-        arguments = (
+    def _given(self, drive: Drive) -> tuple[Any, ...]:
+        """What both kernels are told beside the points."""
+        return (
             self._tree,
             self._columns,
             self._centre,
@@ -168,9 +163,16 @@ class Propagation:
             drive.v_d,
             self._no_reference,
             self._size,
-            points,
-            out,
         )
+
+    def advance(self, points: Array, drive: Drive) -> Array:
+        """(m, 2 n) positions and velocities of points (m, b + 2 n) one interval on.
+
+        They are not finite where the mass matrix of a point is singular.
+        """
+        m = points.shape[0]
+        out = np.empty((m, 2 * self.n_joints))
+        arguments = (*self._given(drive), points, out)
         # Threads that wait for each other cost more than a hundred points, on busy machines much.
         if m * max(drive.q_d.shape[0], 1) < _POINTS_FOR_THREADS:
             advance_points(0, m, *arguments)
@@ -185,19 +187,5 @@ class Propagation:
         """
         n, b = self.n_joints, self.n_parameters
         out, F = np.empty(2 * n), np.empty((2 * n, b + 3 * n))
-        advance_with_tangent(
-            self._tree,
-            self._columns,
-            self._centre,
-            self._scale,
-            self._loop,
-            drive.tau,
-            drive.q_d,
-            drive.v_d,
-            self._no_reference,
-            self._size,
-            point,
-            out,
-            F,
-        )
+        advance_with_tangent(*self._given(drive), point, out, F)
         return out, F[:, : b + 2 * n], F[:, b + 2 * n :]
