@@ -113,6 +113,7 @@ class ClosedLoopFit(Simulating):
             stack = linear.stack(sigma)
             directions = _Directions.of(stack, prior, theta)
             unseen = directions.unseen
+            theta = directions.with_unseen_of_prior(theta)
             found = Weighing(sigma, Solution(theta, unseen), stack, rows=linear)
             steps = [directions.step(damping) for damping in _DAMPING]
             runs = rows.residuals(np.stack([theta + step for step in steps]))
@@ -203,6 +204,13 @@ class _Directions:
     @property
     def unseen(self) -> tuple[str, ...]:
         return unseen_names(self.prior, self.Vt[~self.seen])
+
+    def with_unseen_of_prior(self, theta: Array) -> Array:
+        """(p,) theta, where nothing is seen as the prior has it: a start may have moved that."""
+        weak, prior = self.Vt[~self.seen], self.prior
+        away = (prior.to_base(theta) - prior.theta_base) / prior.size_base
+        back = prior.complete(prior.theta_base + prior.size_base * (weak.T @ (weak @ away)))
+        return theta - (back - prior.theta)
 
     def step(self, damping: float) -> Array:
         """Change of theta (p,), the more careful the larger the damping."""
