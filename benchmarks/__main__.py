@@ -10,6 +10,7 @@ from rich.console import Console
 
 from benchmarks import (
     consistency,
+    coverage,
     dynamics,
     excitation,
     identification,
@@ -48,6 +49,7 @@ BENCHMARKS: dict[str, Callable[[int], tuple[Result, ...]]] = {
     "consistency": consistency.run,
     "square-root": square_root.run,
     "methods": methods.run,
+    "coverage": coverage.run,
     "long-log": long_log.run,
     "payload": payload.run,
     "poor-data": poor_data.run,

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import benchmarks.__main__ as command
 from benchmarks import (
     consistency,
+    coverage,
     dynamics,
     excitation,
     identification,
@@ -71,6 +72,10 @@ TINY = {
     "methods": (
         partial(methods.run, duration=2.0, names=("wls", "iv", "cloe"), noises=1, priors=1),
         4,
+    ),
+    "coverage": (
+        partial(coverage.run, recorded=(0,), noises=2, few=1, names=("wls", "tls")),
+        2,
     ),
     "long-log": (partial(long_log.run, samples=2_000, tasks=("wls",)), 2),
     "square-root": (partial(square_root.run, noisy=2, forms=("wls",)), 3),

@@ -152,7 +152,7 @@ def test_a_load_without_unloaded_recordings_names_the_file_first(here, capsys):
 
 
 def test_gains_from_a_wrong_centre_are_not_printed_to_be_pasted(here, capsys):
-    words = ["--drive-gains", "--load", "1.5,0.2,0.2,-0.3", "--unloaded", "empty.csv"]
+    words = ["--drive-gains", "--load", "1.5,0.15,0.15,-0.2", "--unloaded", "empty.csv"]
     assert identified(*words) == 1
     out = capsys.readouterr().out
     assert "FAILED: Torques are predicted worse" in out

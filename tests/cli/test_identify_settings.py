@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bodysense.cli.identify_options import Options, method_settings
+from bodysense.cli.identify_options import Options, _pairs, method_settings
 from bodysense.cli.main import main
 from bodysense.errors import BodysenseError, MismatchError, UnknownNameError
 from bodysense.identification import IDENTIFIERS
@@ -53,3 +53,36 @@ def test_auto_chooses_its_settings_itself():
 def test_pairs_are_asked_for(text, capsys):
     assert main(["identify", "tx40", "log.csv", "--method", "iv", "--set", text]) == 2
     assert "NAME=VALUE" in capsys.readouterr().err
+
+
+def test_a_setting_that_is_given_twice_is_refused(capsys):
+    words = ["--method", "iv", "--set", "iterations=3", "--set", "iterations=5"]
+    assert main(["identify", "tx40", "log.csv", *words]) == 2
+    assert "--set iterations is given twice, as 3 and as 5: give it once" in capsys.readouterr().err
+    with pytest.raises(MismatchError, match="mass_spread is given twice"):
+        _pairs(["mass-spread=0.1", "mass_spread=0.1"])
+    assert _pairs(["rate=200", "drift=0.1"]) == {"rate": "200", "drift": "0.1"}
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--method", "magic"], "unknown method 'magic'"),
+        (["--method", "iv", "--set", "magic=1"], "unknown setting of iv 'magic'"),
+        (["--method", "iv", "--set", "iterations=many"], "give a whole number"),
+        (["--method", "iv", "--set", "iterations=0"], "iterations is 0"),
+        (["--method", "ols", "--weighting", "huber"], "--weighting is not for ols"),
+        (["--method", "auto", "--set", "iterations=1"], "does not go with --method auto"),
+        (["--cutoff", "-1"], "cutoff is -1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_any_file_is_read(words, part, capsys, monkeypatch):
+    """Neither robot nor recording nor folder is looked at."""
+
+    def busy(*args, **kwargs):
+        raise AssertionError("work was begun")
+
+    for work in ("signals.read.read_log", "robot.load_robot", "files.require_free"):
+        monkeypatch.setattr(f"bodysense.{work}", busy)
+    assert main(["identify", "nowhere.urdf", "nowhere.csv", "-o", "out", *words]) == 2
+    assert part in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -11,7 +12,7 @@ import pytest
 
 from bodysense.cli.identify_options import _SETTINGS
 from bodysense.cli.main import EXIT_ERROR, main
-from bodysense.cli.methods import _documented, _plain, _settings
+from bodysense.cli.methods import _described, _documented, _plain, _settings
 from bodysense.identification.consistent.pc_irls import ConsistentIRLS
 from bodysense.identification.linear.ols import OLS
 from bodysense.identification.methods import DEFAULT, IDENTIFIERS
@@ -44,6 +45,26 @@ def test_every_method_says_what_it_needs_costs_and_is_good_for(name):
 def test_every_setting_of_every_method_is_documented(name):
     for setting in _settings(IDENTIFIERS[name]):
         assert setting.about, f"{name} does not say what {setting.name} is"
+
+
+_CLASS = re.compile(r"\b[A-Z]+[a-z]+[A-Z]\w*")
+_PYTHON = re.compile(r"\b\w+_\w+\b|\bsee \w+|\bas in \w+")
+
+
+@pytest.mark.parametrize("name", IDENTIFIERS)
+def test_texts_stand_alone_and_speak_of_what_a_user_can_set(name):
+    """No class, function or attribute of Python, and nothing that leans on a line elsewhere."""
+    method = IDENTIFIERS[name]
+    about = _described(method, DEFAULT).description
+    assert not _CLASS.search(about), about
+    assert " as in " not in about
+    for setting in _settings(method):
+        words = setting.about
+        assert not _CLASS.search(words), f"{setting.name}: {words}"
+        found = set(_PYTHON.findall(words.replace("q_des", "")))
+        assert found <= {field.name for field in fields(method)}, f"{setting.name}: {found}"
+        assert len(words.split()) >= 4, f"{setting.name} says next to nothing: {words}"
+        assert not words.startswith(("at most", "of each link", "its ")), words
 
 
 def test_the_tables_hold_every_method_in_its_group(printed):
@@ -94,8 +115,9 @@ def test_settings_come_with_defaults_options_and_meaning(printed):
     assert table["tolerance"]["default"] == ConsistentIRLS().tolerance
     assert table["trusted"]["default"] is True
     # Of `Physical` and of `IRLS`, from which it inherits.
-    assert table["relaxation"]["about"].startswith("distance to the prior")
-    assert table["weighting"]["about"] == "huber or window."
+    assert table["relaxation"]["about"].startswith("distance to the robot file")
+    assert table["weighting"]["about"].startswith("huber (")
+    assert "auto" in table["relaxation_weight"]["about"]
 
 
 def test_json_tells_the_same_of_all(printed):

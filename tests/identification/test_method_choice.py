@@ -103,6 +103,8 @@ def test_in_one_call(small_arm, sines):
     assert run.identification.consistent
     with pytest.raises(MismatchError, match=r"ols cannot keep to .*1\.5 kg.*pc-wls"):
         identify(small_arm, log, method="ols", knowledge=Knowledge(total_mass=1.5))
+    with pytest.raises(MismatchError, match=r"iv cannot keep to .*1\.5 kg.*pc-iv"):
+        identify(small_arm, log, method="iv", knowledge=Knowledge(total_mass=1.5))
     total = sum(small_arm.pi(k)[0] for k in range(3))
     known = identify(small_arm, log, knowledge=Knowledge(total_mass=total))
     masses = [known.identification.theta[small_arm.layout.link(k)][0] for k in range(3)]

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,12 +15,14 @@ import numpy as np
 import pytest
 import yaml
 
+from bodysense.errors import InconsistentInertiaError
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import (
     Identification,
     IdentificationRun,
     Preprocessing,
     identify,
+    output,
     write_run,
 )
 from bodysense.identification.output import PARAMETER_COLUMNS, parameter_table
@@ -199,6 +202,21 @@ def test_what_is_not_physical_is_noted_instead_of_written(tmp_path):
     table = json.loads((tmp_path / "scores.json").read_text(), parse_constant=refuse_constant)
     assert table["consistent"] is False
     assert len((tmp_path / "parameters.csv").read_text().splitlines()) == 1 + 52 + 78
+
+
+@pytest.mark.parametrize(("method", "better"), [("iv", "pc-iv"), ("cloe", "pc-wls")])
+def test_the_remedy_is_a_method_of_the_same_kind(tmp_path, monkeypatch, method, better):
+    """Also in what a writer says, which knows the default alone."""
+
+    def refuse(robot, path):
+        raise InconsistentInertiaError("negative: identify it with a consistent method (pc-wls).")
+
+    monkeypatch.setattr(output, "write_urdf", refuse)
+    run = run_of("ols", sign=-1.0)
+    run = replace(run, identification=replace(run.identification, method=method))
+    note = next(n for n in write_run(tmp_path, run, {}) if n.startswith("identified.urdf"))
+    assert f"consistent method ({better})." in note
+    assert note.endswith(f"such as {better}, finds a robot that can exist.")
 
 
 def test_scores_that_are_no_numbers_become_null():

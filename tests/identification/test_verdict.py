@@ -157,10 +157,36 @@ def only(verdict: Verdict) -> str:
     return sentence
 
 
-def test_worse_than_the_file(found):
-    verdict = judge(found, [scores(kind, 0.09, before=0.07) for kind in ("training", "held-out")])
+@pytest.mark.parametrize(("error", "before"), [(0.09, 0.07), (0.2, 0.19), (0.24, 0.2), (0.9, 0.8)])
+def test_worse_than_the_file(found, error, before):
+    """However small the error, and however near to the file's."""
+    seen = [scores(kind, error, before=before) for kind in ("training", "held-out")]
+    verdict = judge(found, seen)
     assert verdict.grade == "poor"
-    assert only(verdict).startswith("It predicts unseen motion worse than the robot's file")
+    assert verdict.advice[0].startswith(
+        f"It predicts worse than the robot's file alone ({100 * error:.1f} % against "
+        f"{100 * before:.1f} % on blocks left out of the fit): keep the file for now"
+    )
+
+
+def test_worse_than_the_file_on_blocks_left_out_is_poor_whatever_another_recording_says(found):
+    verdict = judged(
+        found, scores("held-out", 0.2, before=0.15), scores("validation", 0.09, before=0.5), fit=0.2
+    )
+    assert verdict.grade == "poor"
+    assert "20.0 % against 15.0 % on blocks left out of the fit)" in only(verdict)
+
+
+def test_worse_than_the_file_on_validation_alone_says_why(found):
+    verdict = judged(found, scores(), scores("validation", 0.06, before=0.03))
+    assert verdict.grade == "poor"
+    assert "(6.0 % against 3.0 % on validation recordings)" in only(verdict)
+
+
+def test_worse_than_the_file_on_all_that_there_is(found):
+    verdict = judge(found, [scores("training", 0.2, before=0.1)])
+    assert verdict.grade == "poor"
+    assert "20.0 % against 10.0 % on the data of the fit, which are too short" in only(verdict)
 
 
 def test_a_file_that_was_right_already_is_no_fault(found):
@@ -221,6 +247,17 @@ def test_links_that_cannot_exist(found):
     link = found.prior.link_names[2]
     assert only(verdict).startswith(f"Not physical: link(s) {link} cannot exist as bodies.")
     assert "use a consistent method (pc-wls)" in only(verdict)
+
+
+@pytest.mark.parametrize(
+    ("method", "better"),
+    [("iv", "pc-iv"), ("didim", "pc-didim"), ("cloe", "pc-wls"), ("ols", "pc-wls")],
+)
+def test_the_consistent_method_that_is_advised_is_of_the_same_kind(found, method, better):
+    theta = found.theta.copy()
+    theta[found.prior.layout.link(2)] *= -1.0
+    verdict = judged(replace(found, method=method, theta=theta), scores())
+    assert only(verdict).endswith(f"use a consistent method ({better}).")
 
 
 def test_drives_that_cannot_exist(found):

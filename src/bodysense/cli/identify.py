@@ -29,9 +29,12 @@ def run(args: argparse.Namespace) -> int:
     from bodysense.files import require_free
 
     options = options_of(args)
+    # What cannot be meant is refused before any file is read.
+    method = None if options.of_a_load else options.identifier()
+    preprocessing = options.preprocessing()
     if args.output is not None:
         require_free(args.output, replace=args.force)  # before any work is done
-    if options.of_a_load:
+    if method is None:
         from bodysense.cli.identify_load import run_load
 
         return run_load(args, options)
@@ -48,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
         found = identify(
             robot,
             logs,
-            method=options.identifier(),
+            method=method,
             validate=validate,
-            preprocessing=options.preprocessing(),
+            preprocessing=preprocessing,
             friction=options.friction_choice(),
             knowledge=options.known(robot),
             seed=options.seed,

@@ -232,7 +232,7 @@ def options_of(args: argparse.Namespace) -> Options:
     if args.friction is not None:
         table["friction"], table["friction_shape"] = _friction(args.friction)
     if args.set is not None:
-        table["settings"] = dict(_pair(text) for text in args.set)
+        table["settings"] = _pairs(args.set)
     if not table.get("robot") or not table.get("logs"):
         raise BodysenseError(
             "give a robot and at least one recording: bodysense identify ROBOT LOG -o DIR; see "
@@ -320,6 +320,19 @@ def _value(name: str, text: str, default: object) -> bool | int | float | str:
     except (KeyError, ValueError):
         kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
         raise BodysenseError(f"--set {name}={text}: give {kind}.") from None
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Settings by name, each given once: of two values one would be ignored."""
+    made: dict[str, str] = {}
+    for text in texts:
+        name, value = _pair(text)
+        if name in made:
+            raise MismatchError(
+                f"--set {name} is given twice, as {made[name]} and as {value}: give it once."
+            )
+        made[name] = value
+    return made
 
 
 def _pair(text: str) -> tuple[str, str]:

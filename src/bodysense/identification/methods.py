@@ -82,6 +82,15 @@ IDENTIFIERS: Mapping[str, type[Identifier]] = MappingProxyType(
 DEFAULT = ConsistentWLS.name
 
 
+_ALTERNATIVES = {IV.name: ConsistentIV.name, DIDIM.name: ConsistentDIDIM.name}
+"""Methods whose own form over physical robots keeps what they were chosen for."""
+
+
+def consistent_alternative(name: str) -> str:
+    """The method to advise where that one found a robot that cannot exist."""
+    return _ALTERNATIVES.get(name, DEFAULT)
+
+
 def identifier(name: str = DEFAULT) -> Identifier:
     """The identifier of that name, with its default settings."""
     if name not in IDENTIFIERS:

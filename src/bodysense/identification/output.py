@@ -15,6 +15,7 @@ import yaml
 from bodysense.errors import BodysenseError
 from bodysense.files import write_atomically
 from bodysense.identification.identification import Identification
+from bodysense.identification.methods import DEFAULT, consistent_alternative
 from bodysense.identification.run import IdentificationRun
 from bodysense.robot.mjcf_writer import write_mjcf
 from bodysense.robot.sidecar_writer import write_actuators
@@ -32,9 +33,6 @@ PARAMETER_COLUMNS = (
     "resolution",
     "label",
 )
-
-_USE_CONSISTENT = " A consistent method, such as pc-wls, finds a robot that can exist."
-
 
 OUTPUT_FILES = (
     "config.yaml",
@@ -76,8 +74,7 @@ def write_run(
         try:
             write(robot, target / name)
         except BodysenseError as error:
-            remedy = "" if run.identification.consistent else _USE_CONSISTENT
-            notes.append(f"{name} is not written: {error}{remedy}")
+            notes.append(f"{name} is not written: {_with_remedy(error, run.identification)}")
     write_atomically(target / "parameters.csv", parameter_table(run.identification))
     write_atomically(target / "scores.json", json.dumps(scores(run), indent=2, allow_nan=False))
     if configuration is not None:
@@ -88,6 +85,16 @@ def write_run(
         )
     run.identification.save(target)
     return tuple(notes)
+
+
+def _with_remedy(error: BodysenseError, found: Identification) -> str:
+    """Why a robot cannot be written, with the method to take instead of the one that was."""
+    if found.consistent:
+        return str(error)
+    method = consistent_alternative(found.method)
+    # Writers do not know how the robot was found, and name the default.
+    said = str(error).replace(f"({DEFAULT})", f"({method})")
+    return f"{said} A consistent method, such as {method}, finds a robot that can exist."
 
 
 def scores(run: IdentificationRun) -> dict[str, Any]:

@@ -185,8 +185,8 @@ def require_fixed(robot: Robot) -> None:
     if robot.floating_base or robot.n_joints == 0:
         raise MismatchError(
             f"{robot.name!r} {'floats' if robot.floating_base else 'has no joints'}: joint logs "
-            "identify fixed-base robots with joints. Load it with floating_base=False (--fixed) "
-            "if its base stood still."
+            "identify fixed-base robots with joints. If its base stood still, load it "
+            "with a fixed one (--fixed; in Python floating_base=False)."
         )
 
 

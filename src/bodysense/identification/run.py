@@ -27,7 +27,7 @@ from bodysense.identification.identification import Identification
 from bodysense.identification.identifier import Identifier
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
-from bodysense.identification.methods import DEFAULT, identifier
+from bodysense.identification.methods import DEFAULT, consistent_alternative, identifier
 from bodysense.identification.plan import FOLDS
 from bodysense.identification.preprocessing import (
     Preprocessing,
@@ -236,7 +236,7 @@ def _require_knowing(method: Identifier, knowledge: Knowledge | None) -> None:
     if knowledge is not None and knowledge.any and not method.consistent:
         raise MismatchError(
             f"{method.name} cannot keep to what is known of the links ({knowledge.summary()}): use "
-            f"{DEFAULT}, or leave it out."
+            f"{consistent_alternative(method.name)}, or leave it out."
         )
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from bodysense.identification.identification import Identification
+from bodysense.identification.methods import consistent_alternative
 from bodysense.identification.scores import DataScores, Kind, Score
 
 Grade = Literal["good", "fair", "poor", "failed"]
@@ -16,8 +17,7 @@ Grade = Literal["good", "fair", "poor", "failed"]
 _GOOD, _FAIR = 0.1, 0.25
 """Mean relative torque error of moving joints on unseen data: good, or fair, up to these."""
 
-_NO_BETTER = 1.1  # times the prior's error: a prior that is right already is no fault
-_NEGLIGIBLE = 0.005
+_NEGLIGIBLE = 0.005  # differences that nobody minds: a prior that is right already is no fault
 _OVERFITTED = 1.5
 _WORSE_ELSEWHERE = 1.5
 _JOINT_POOR = 0.25
@@ -25,6 +25,10 @@ _SHORT = 5.0
 _SHORT_ADVICE = (
     "Blocks of a recording of {:.2g} s resemble each other too much to judge by: record for "
     "longer, or give another recording with --validate."
+)
+_WORSE_ADVICE = (
+    "It predicts worse than the robot's file alone ({}): keep the file for now, check joint order, "
+    "signs and units with `bodysense doctor`, and record for longer or take another method."
 )
 _MOST_WARNINGS = 3
 _MOSTLY_NOISE = 0.25  # relative noise from which a joint's torque cannot be judged
@@ -80,21 +84,21 @@ def judge(
     validation = [s for s in scores if s.kind == "validation"]
     judged = validation or unseen or [training]
     where = _WHERE[judged[0].kind]
-    errors = [(_mean_error(s, s.identified.moving), _mean_error(s, s.prior.moving)) for s in judged]
-    errors = [pair for pair in errors if np.isfinite(pair).all()]
+    error, before = _errors(judged)
+    worse = _worse_than_file([held_out], *([judged] if validation else []))
     short = not validation and duration < _SHORT
     advice = (
         *concerns,
         *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
         *([_SHORT_ADVICE.format(duration)] if short else []),
+        *([_WORSE_ADVICE.format("; ".join(worse))] if worse else []),
         *_advice(identification, training, held_out, validation),
     )
-    if not errors:
+    if not np.isfinite(error):
         return Verdict("poor", f"on {where} no joint moves, so that they tell nothing.", advice)
-    error, before = (float(x) for x in np.mean(errors, axis=0))
     grade: Grade = "good" if error <= _GOOD else "fair" if error <= _FAIR else "poor"
-    if _clearly_more(error, _NO_BETTER * before):
-        grade = "poor"
+    if worse:
+        grade = "poor"  # however small the error: the file alone would serve better
     if grade == "good" and (warnings or concerns or short):
         grade = "fair"
     summary = (
@@ -119,6 +123,26 @@ def _clearly_more(error: float, bound: float) -> bool:
     return error > bound and error - bound > _NEGLIGIBLE
 
 
+def _errors(judged: Sequence[DataScores]) -> tuple[float, float]:
+    """Errors of the model and of the robot's file alone, averaged over recordings that move."""
+    pairs = [(_mean_error(s, s.identified.moving), _mean_error(s, s.prior.moving)) for s in judged]
+    pairs = [pair for pair in pairs if np.isfinite(pair).all()]
+    if not pairs:
+        return np.nan, np.nan
+    error, before = np.mean(pairs, axis=0)
+    return float(error), float(before)
+
+
+def _worse_than_file(*judged: Sequence[DataScores]) -> list[str]:
+    """Where the robot's file alone predicts better, in words."""
+    return [
+        f"{_percent(error)} against {_percent(before)} on {_WHERE[scores[0].kind].rstrip(',')}"
+        for scores in judged
+        for error, before in [_errors(scores)]
+        if _clearly_more(error, before)
+    ]
+
+
 def _percent(value: float) -> str:
     return f"{100.0 * value:.1f} %"
 
@@ -132,12 +156,6 @@ def _advice(
     advice = []
     fit = _mean_error(training, training.identified.moving)
     unseen = _mean_error(held_out, held_out.identified.moving)
-    before = _mean_error(held_out, held_out.prior.moving)
-    if _clearly_more(unseen, _NO_BETTER * before):
-        advice.append(
-            "It predicts unseen motion worse than the robot's file: check joint order, signs and "
-            "units with `bodysense doctor`, and record for longer."
-        )
     if _clearly_more(unseen, _OVERFITTED * fit):
         advice.append(
             f"It is overfitted: {_percent(fit)} on the data of the fit, {_percent(unseen)} on "
@@ -210,7 +228,7 @@ def _physics(identification: Identification) -> list[str]:
             what.append(f"{', '.join(identification.impossible_drives)} negative")
         return [
             f"Not physical: {' and '.join(what)}. The torques may be right, but do not simulate "
-            "with it: use a consistent method (pc-wls)."
+            f"with it: use a consistent method ({consistent_alternative(identification.method)})."
         ]
     border = [link for link, c in zip(links, consistency, strict=True) if c.margin < _BORDER]
     if border:

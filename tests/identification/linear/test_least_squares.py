@@ -7,7 +7,7 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.identification import Regression
-from bodysense.identification.linear.least_squares import noise_levels
+from bodysense.identification.linear.least_squares import noise_levels, rounding_levels
 from bodysense.identification.linear.ols import OLS
 from bodysense.identification.linear.ridge import Ridge
 from bodysense.identification.linear.tls import TLS
@@ -172,3 +172,23 @@ def test_ridge_goes_from_the_prior_to_weighted_least_squares(uneven):
 def test_a_spread_without_meaning_is_refused(spread):
     with pytest.raises(ShapeError, match="spread is"):
         Ridge(spread=spread)
+
+
+@pytest.mark.parametrize("method", [OLS(), WLS(), Ridge()], ids=lambda method: method.name)
+def test_torques_that_are_exactly_zero(method, simulate):
+    """Nothing to divide by: no overflow (warnings are errors), and finite numbers all over."""
+    problem = simulate(0.0, disturb=lambda rng, tau: np.zeros_like(tau)).problem
+    found = method.fit(problem)
+    assert found.status.ok
+    for values in (found.theta, found.covariance, found.sigma, found.noise):
+        assert np.isfinite(values).all()
+    assert found.status.message == "Solved."
+    if method.name != "ridge":  # which keeps to the prior where it can
+        assert (np.abs(found.theta_base) < 1e-9 * Prior.of(problem).size_base).all()
+
+
+def test_levels_of_rounding_are_those_of_the_torques_if_there_are_any(simulate):
+    problem = simulate(0.0).problem
+    np.testing.assert_array_equal(rounding_levels(problem), problem.finest * problem.torque_size)
+    silent = simulate(0.0, disturb=lambda rng, tau: np.zeros_like(tau)).problem
+    np.testing.assert_array_equal(rounding_levels(silent), np.full(3, silent.finest))

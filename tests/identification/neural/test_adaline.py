@@ -106,7 +106,8 @@ def test_learning_that_ends_early_says_how_far_it_is(method, simulate):
     assert found.status.ok
     assert "standard errors (r.m.s.) from the least-squares estimate" in found.status.message
     assert "raise epochs" in found.status.message
-    assert ("batch" in found.status.message) == (method.learning == "stochastic")
+    advised = "or set learning to batch." in found.status.message
+    assert advised == (method.learning == "stochastic")
     prior, weighing = Prior.of(problem), WLS().estimate(problem, Prior.of(problem))
     off = found.theta_base - prior.to_base(weighing.solution.theta)
     distance = np.linalg.norm(weighing.stack.A @ off) / np.sqrt(problem.size)

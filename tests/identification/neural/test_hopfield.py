@@ -73,6 +73,24 @@ def test_parameters_at_their_bounds_are_named(simulate):
     assert (np.abs(found.theta_base - prior.theta_base) <= reach).all()
 
 
+def test_parameters_at_their_bounds_are_not_called_identified(simulate):
+    """The data push them there; it is the prior that holds them."""
+    problem = simulate(0.1).problem
+    method = Hopfield(bound=0.1)
+    found = method.fit(problem)
+    _, _, x = reduced(problem, method)
+    at = np.abs(x) > 0.999
+    free = WLS().fit(problem)
+    for held, label, before in zip(at, found.base_labels, free.base_labels, strict=True):
+        assert label == ("driven by the prior" if held else before)
+    held = problem.base.mapping[at].any(axis=0)
+    assert held.any()
+    for k in np.flatnonzero(held):
+        assert found.labels[k] != "identified"
+    for k in np.flatnonzero(~held):
+        assert found.labels[k] == free.labels[k]
+
+
 @pytest.mark.parametrize("bound", [0.05, 3.0, 100.0])
 def test_the_energy_never_rises(bound, simulate):
     found = Hopfield(bound=bound).fit(simulate(0.1).problem)

@@ -50,8 +50,8 @@ class PointMasses(WLS):
     prior's inertia, with `margin` times its sides.
 
     Attributes:
-        points: of each link, at most.
-        margin: of boxes that stand for shapes.
+        points: point masses of each link, at most.
+        margin: factor on the sides of the boxes that stand for links without a known shape.
     """
 
     points: int = 200

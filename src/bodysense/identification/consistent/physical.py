@@ -23,11 +23,15 @@ class Physical(LinearIdentifier):
     """Solves over links that can exist and drives that dissipate, thesis eqs (62)-(64).
 
     Attributes:
-        relaxation: distance to the prior that is added: ``euclidean``, ``pullback`` or
-            ``entropic``, see `Relaxation`.
-        relaxation_weight: its weight; `None` chooses it on blocks left out of the fit.
-        trusted: whether the weight says how sure the prior is, for intervals. One that was chosen
-            does not: a prior that helps to predict may still be off by its plausible size.
+        relaxation: distance to the robot file that is added to the squared error: ``euclidean``
+            (in plausible sizes of the parameters), ``pullback`` (of links, whatever their units
+            and frames) or ``entropic`` (the same, and no link becomes a plate, a rod or a point).
+        relaxation_weight: weight of the distance to the robot file: with 1 the file counts like
+            one measurement that is off by a plausible size; ``auto`` (`None` in Python) chooses it
+            on blocks left out of the fit.
+        trusted: whether intervals take the weight of the relaxation for how sure the robot file
+            is. With a weight that was chosen they never do: a file that helps to predict may still
+            be off by a plausible size.
     """
 
     relaxation: str = "euclidean"

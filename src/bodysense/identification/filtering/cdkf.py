@@ -17,7 +17,7 @@ class CDKF(KalmanIdentifier):
     Settings as in `KalmanIdentifier`.
 
     Attributes:
-        h: how far from the mean the points lie, √3 for normal distributions.
+        h: how far from the mean the points lie, in standard deviations: √3 for normal ones.
     """
 
     h: float = math.sqrt(3.0)

@@ -33,7 +33,7 @@ from bodysense.identification.filtering.calibration import (
 from bodysense.identification.filtering.outcome import Outcome, judged
 from bodysense.identification.filtering.pieces import Torque
 from bodysense.identification.filtering.setup import body_model
-from bodysense.identification.filtering.start import start_factor, start_mean
+from bodysense.identification.filtering.start import scaled_factor, start_factor, start_mean
 from bodysense.identification.identification import Identification, Status
 from bodysense.identification.identifier import Identifier
 from bodysense.identification.linear.least_squares import noise_levels
@@ -51,13 +51,18 @@ class FilterIdentifier(Identifier):
     Attributes:
         rate: samples that are looked at, at most so many a second [Hz]; torques in between count
             by their mean.
-        spread: standard deviation of the prior in units of the parameters' plausible sizes.
-        mass_spread: by what share the prior's mass matrix may be off, see `start_factor`.
-        drift: standard deviation that the parameters may gain in the first second, in sizes.
-        annealing: time constant with which that fades, in durations of all logs.
-        torque: ``measured``, or ``simulated`` by the robot's controller from what it was told.
-        integrator: ``euler``, ``rk2`` (midpoint) or ``rk4``.
-        substeps: integration steps a sample, or a control period if torques are simulated.
+        spread: how far the robot file may be off: standard deviation in plausible sizes of the
+            parameters.
+        mass_spread: by what share the file's mass matrix may be off, in any posture of the log.
+        drift: how far parameters may wander in the first second: standard deviation in their
+            plausible sizes.
+        annealing: time constant with which the drift, and doubts of the first samples, fade, in
+            durations of all logs together.
+        torque: ``measured``, or ``simulated`` by the controller of the actuator file from what it
+            was told (q_des).
+        integrator: of the dynamics between samples: ``euler``, ``rk2`` (midpoint) or ``rk4``.
+        substeps: integration steps from one sample to the next, or in a control period if torques
+            are simulated.
     """
 
     rate: float = 500.0
@@ -133,9 +138,12 @@ class FilterIdentifier(Identifier):
         shown = shown_by(problem, prior)
         theta = _theta(prior, outcome, shown)
         times = correlation_times(outcome, model, problem.n_logs)
+        believed = outcome
+        if not outcome.status.ok:  # a filter that failed has no covariance: as unsure as before
+            believed = replace(outcome, root=self.spread * scaled_factor(prior))
         uncertainty = filtered_uncertainty(
             prior,
-            outcome,
+            believed,
             shown,
             spread=self.spread,
             level=innovation_level(outcome, model),

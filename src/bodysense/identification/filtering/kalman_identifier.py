@@ -24,7 +24,7 @@ class KalmanIdentifier(FilterIdentifier):
 
     Attributes:
         smooth: whether a Rauch-Tung-Striebel pass follows. Parameters that stay put are known
-            best after the last sample anyway, so that it changes little; with a `drift` the result
+            best after the last sample anyway, so that it changes little; with a drift the result
             is the mean over time of what the parameters were, with the mean of their covariances.
     """
 

@@ -23,17 +23,18 @@ _LOST = (
 
 @dataclass(frozen=True)
 class PF(FilterIdentifier):
-    """Bootstrap particle filter, thesis section 2.2.8; other settings as in `FilterIdentifier`.
+    """Bootstrap particle filter, thesis section 2.2.8.
 
-    Some fifty parameters are far too many for any number of particles that a computer can hold, as
-    the thesis found too. Encoders are so exact that next to no particle would agree with one: so
-    their noise is taken to be `blur` times as large, and the cloud must be narrow. Take the result
-    for a rough one, and its intervals for too short.
+    Other settings are as in `FilterIdentifier`. Some fifty parameters are far too many for any
+    number of particles that a computer can hold, as the thesis found too. Encoders are so exact
+    that next to no particle would agree with one: so their noise is taken to be `blur` times as
+    large, and the cloud must be narrow. Take the result for a rough one, and its intervals for too
+    short.
 
     Attributes:
-        particles: how many.
-        blur: times the noise of the positions that particles are weighed with.
-        seed: of the random numbers, where the caller gives no generator.
+        particles: how many of them follow the motion.
+        blur: by how many times the noise of the positions is enlarged when particles are weighed.
+        seed: of the random numbers, unless a generator is given.
     """
 
     rate: float = 100.0
@@ -47,7 +48,7 @@ class PF(FilterIdentifier):
     needs: ClassVar[str] = "a robot file that is nearly right"
     cost: ClassVar[str] = "a simulation for each of a thousand particles"
     when: ClassVar[str] = (
-        "robots of one to three joints, or to see that particles do not do for more"
+        "one joint, or to see that particles do not do for more"
     )
 
     def __post_init__(self) -> None:

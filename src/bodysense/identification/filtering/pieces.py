@@ -118,12 +118,12 @@ def controller_of(problem: Regression) -> Controller:
     if controller is None:
         raise MismatchError(
             f"{problem.robot.name!r} comes without a controller, which simulated torques need: "
-            'give it one with robot.with_controller(…), or use torque="measured".'
+            "give it in the actuator file (controller: kp, kd, rate), or set torque to measured."
         )
     if controller.ki.any():
         raise MismatchError(
             f"the controller of {problem.robot.name!r} has an integral, of which the log does not "
-            'tell where it stands: use torque="measured".'
+            "tell where it stands: set torque to measured."
         )
     return controller
 
@@ -133,7 +133,7 @@ def _reference(motion: Motion) -> CubicSpline:
     if motion.reference is None:
         raise MismatchError(
             "the log does not tell what the controller was told, which simulated torques need: "
-            'record the channels q_des.<joint> too, or use torque="measured".'
+            "record the channels q_des.<joint> too, or set torque to measured."
         )
     return CubicSpline(motion.t, motion.reference)
 

@@ -16,9 +16,10 @@ class SRUKF(KalmanIdentifier):
     Settings as in `KalmanIdentifier`.
 
     Attributes:
-        alpha: how far from the mean the points lie; the thesis has 0.01.
-        beta: 2 for normal distributions.
-        kappa: 0.
+        alpha: how far from the mean the points lie: α √(n + κ) standard deviations for n unknowns;
+            the thesis has 0.01.
+        beta: what is known of the distribution: 2 for a normal one.
+        kappa: κ in the distance α √(n + κ) of the points from the mean; the thesis has 0.
     """
 
     alpha: float = 1e-2

@@ -50,9 +50,11 @@ class Energy(LinearIdentifier):
     them, again and again until they settle.
 
     Attributes:
-        spread: standard deviation of the prior in units of the parameters' sizes.
-        tolerance: change of predictions, in standard deviations, at which to stop.
-        iterations: at most.
+        spread: how far the robot file may be off: standard deviation in plausible sizes of the
+            parameters.
+        tolerance: change of predictions, in standard deviations of the residual, at
+            which to stop.
+        iterations: how often rows are weighed anew, at most.
     """
 
     spread: float = 1.0

@@ -40,9 +40,10 @@ class IRLS(LinearIdentifier):
     shrink, υ_i = min(υ_{i-1}, Λ(ε_i)), so that an outlier is never let in again.
 
     Attributes:
-        weighting: ``huber`` or ``window``.
-        tolerance: change of theta_base, in standard deviations of the residual, at which to stop.
-        iterations: at most.
+        weighting: ``huber`` (rows that do not fit pull with a constant force) or ``window``
+            (their weight falls to nothing, and never rises again).
+        tolerance: change of predictions, in standard deviations of the residual, at which to stop.
+        iterations: how often rows are weighed anew, at most.
     """
 
     weighting: Literal["huber", "window"] = "huber"

@@ -232,7 +232,10 @@ def noise_levels(problem: Regression, theta_base: Array) -> Array:
 
 def rounding_levels(problem: Regression) -> Array:
     """(n,) residuals that are rounding: noise-free data must not divide by zero."""
-    return np.maximum(problem.finest * problem.torque_size, 1e-300)
+    size = problem.torque_size
+    if not size.any():  # no torque to compare with: that of 1 N·m, or squares of rows overflow
+        size = np.ones_like(size)
+    return np.maximum(problem.finest * size, 1e-300)
 
 
 def _status(weighing: Weighing) -> Status:

@@ -79,9 +79,10 @@ class ML(LinearIdentifier):
     is then weighted least squares.
 
     Attributes:
-        corrected: whether regressors are those of the corrected motion.
-        tolerance: change of predictions, in standard deviations, at which to stop.
-        iterations: at most.
+        corrected: whether the motion is corrected by the noise that the residuals show in it;
+            without it inertias come out too small where accelerations are noisy.
+        tolerance: change of predictions, in standard deviations of the residual, at which to stop.
+        iterations: how often rows are whitened anew, at most.
     """
 
     corrected: bool = True

@@ -28,7 +28,8 @@ class Ridge(LinearIdentifier):
     plausible size.
 
     Attributes:
-        spread: standard deviation of the prior in units of the parameters' sizes.
+        spread: how far the robot file may be off: standard deviation in plausible sizes of the
+            parameters.
     """
 
     spread: float = 0.3

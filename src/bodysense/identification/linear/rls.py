@@ -23,14 +23,16 @@ from bodysense.spatial.arrays import Array
 
 @dataclass(frozen=True)
 class RLS(LinearIdentifier):
-    """`RecursiveLeastSquares` over the rows in the order of time, weighed as by `WLS`.
+    """Least squares row by row in the order of time, with rows weighed as by `WLS`.
 
-    Without forgetting it is `Ridge` of the same spread. With forgetting it tells what the robot is
+    The recursion is that of `RecursiveLeastSquares`. Without forgetting it is `Ridge` of the same
+    spread. With forgetting it tells what the robot is
     at the end of the recording.
 
     Attributes:
         forgetting: share of its weight that a row keeps from one instant to the next.
-        spread: standard deviation of the prior in units of the parameters' sizes.
+        spread: how far the robot file may be off: standard deviation in plausible sizes of the
+            parameters.
     """
 
     forgetting: float = 1.0

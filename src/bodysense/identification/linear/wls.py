@@ -21,7 +21,7 @@ class WLS(LinearIdentifier):
 
     Attributes:
         tolerance: relative change of the standard deviations at which they have settled.
-        iterations: at most.
+        iterations: how often the standard deviations are taken anew, at most.
     """
 
     tolerance: float = 1e-3

@@ -68,11 +68,12 @@ class Adaline(LinearIdentifier):
     more than a tenth of a standard error (r.m.s.) the status says so.
 
     Attributes:
-        learning: ``stochastic`` or ``batch``.
-        epochs: at most; by default as many as go through 200 000 instants, but 50 to 1000, and
-            20 000 of batch learning.
-        tolerance: change of predictions at full rate, in standard deviations, at which to stop.
-        seed: of the order of rows, where `fit` is given no generator.
+        learning: ``stochastic`` (row by row) or ``batch`` (by all rows together).
+        epochs: passes over all rows, at most; by default as many as go through 200 000 instants,
+            but 50 to 1000, and 20 000 of batch learning.
+        tolerance: change of predictions at full rate, in standard deviations of the residual, at
+            which to stop.
+        seed: of the order of rows, unless a generator is given.
     """
 
     learning: Literal["stochastic", "batch"] = "stochastic"
@@ -128,7 +129,7 @@ class Adaline(LinearIdentifier):
             note = (
                 f"Learning ended {distance:.2g} standard errors (r.m.s.) from the least-squares "
                 "estimate: raise epochs"
-                + ("." if self.learning == "batch" else ', or take learning "batch".')
+                + ("." if self.learning == "batch" else ", or set learning to batch.")
             )
         theta = prior.untouched(prior.complete(theta_base))
         return replace(

@@ -9,7 +9,7 @@ import numpy as np
 
 from bodysense.errors import ShapeError
 from bodysense.identification.factors import Stack
-from bodysense.identification.identification import Iteration
+from bodysense.identification.identification import Identification, Iteration
 from bodysense.identification.linear.least_squares import (
     LinearIdentifier,
     Solution,
@@ -20,12 +20,15 @@ from bodysense.identification.linear.least_squares import (
 )
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
-from bodysense.spatial.arrays import Array
+from bodysense.spatial.arrays import Array, read_only
 
 _LARGEST_STATE = 12.0
 """Where a neuron's output has come within 1e-10 of its bound: further there is only rounding."""
 
 _AT_BOUND = 0.999
+_HELD = 0.5
+"""Resolution of a base parameter at its bound, at most: that of one driven by the prior."""
+
 _SINGULAR = 1e-9
 """Directions whose effect is this much smaller than the strongest one's keep the prior's value: the
 time step ends where they would begin to move."""
@@ -62,10 +65,11 @@ class Hopfield(LinearIdentifier):
     grow tenfold from one to the next; one that would raise the energy is taken again, shorter.
 
     Attributes:
-        bound: range of each base parameter to both sides of the prior, in plausible sizes.
-        tolerance: change of predictions in a step, in standard deviations, at which the network
-            rests.
-        steps: at most.
+        bound: range of each base parameter to both sides of the robot file's value, in plausible
+            sizes.
+        tolerance: change of predictions in a step, in standard deviations of the residual, at
+            which the network rests.
+        steps: steps of the network until it rests, at most.
     """
 
     bound: float = 3.0
@@ -85,6 +89,18 @@ class Hopfield(LinearIdentifier):
                 raise ShapeError(f"{name} is {value:g}: give a positive number.")
         if self.steps < 1:
             raise ShapeError(f"steps is {self.steps}: give a whole number from 1.")
+
+    def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
+        """Identify; the data push a parameter to its bound, but it is the prior that holds it."""
+        found, prior = super().fit(problem, rng=rng), Prior.of(problem)
+        x = (found.theta_base - prior.theta_base) / (self.bound * prior.size_base)
+        stuck = np.abs(x) > _AT_BOUND
+        if not stuck.any():
+            return found
+        part = prior.mapping[stuck].any(axis=0)
+        held = np.where(stuck, np.minimum(found.base_resolution, _HELD), found.base_resolution)
+        parts = np.where(part, np.minimum(found.resolution, _HELD), found.resolution)
+        return replace(found, base_resolution=read_only(held), resolution=read_only(parts))
 
     def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
         """Weigh as weighted least squares; then let the network come to rest."""

@@ -1,16 +1,26 @@
-"""What CLOE and CLIE share: fit the simulation to the recording by its own derivatives."""
+"""What CLOE and CLIE share: fit the simulation to the recording by its own derivatives.
+
+Where gains of the controller come from the log, the estimate follows their errors:
+
+    Cov += Σ_k σ_k² d_k d_kᵀ,     d_k = J⁺ (r(theta, gain_k + h) - r(theta, gain_k)) / h
+
+over all gains k with standard deviations σ_k, r = measured - simulated and J the derivatives of the
+simulation, both in standard deviations of the residual.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
-from bodysense.errors import ShapeError, unknown_name
+from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.identification.factors import Stack
-from bodysense.identification.identification import Iteration
+from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.linear.least_squares import (
     Solution,
     Solver,
@@ -19,10 +29,14 @@ from bodysense.identification.linear.least_squares import (
 )
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
+from bodysense.identification.simulated.closed_loop import ClosedLoop
+from bodysense.identification.simulated.controller_fit import ControllerFit, fit_controller
 from bodysense.identification.simulated.linearised import Quantity, SimulatedRows
 from bodysense.identification.simulated.search import differential_evolution, nelder_mead
 from bodysense.identification.simulated.simulating import MORE_GAIN, Simulating
-from bodysense.spatial.arrays import Array
+from bodysense.identification.uncertainty import base_uncertainty, full_uncertainty
+from bodysense.robot.controller import Controller
+from bodysense.spatial.arrays import Array, read_only
 
 _DAMPING = (0.0, 1e-6, 1e-4, 1e-2)
 """Of Levenberg and Marquardt, in units of the strongest direction; all are tried together."""
@@ -33,6 +47,14 @@ _SINGULAR = 1e-9
 _SEARCHES = ("lm", "nelder-mead", "differential-evolution")
 _LEAST_GAIN = 1e-4
 """Relative decrease of the cost below which a step is not worth it."""
+
+_COUNTED = "Its intervals count how well the log tells the gains."
+_NOT_COUNTED = (
+    "Its intervals do not count how well the log tells the gains: with other gains the simulation "
+    "is lost. Give the controller in an actuator file."
+)
+_GAIN_STEP = 0.1
+"""Share of a gain by which it is moved at most, to see what follows it."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +86,30 @@ class ClosedLoopFit(Simulating):
             raise ShapeError(f"evaluations is {self.evaluations}: give a whole number from 1.")
         if not 0.0 < self.spread < np.inf:
             raise ShapeError(f"spread is {self.spread:g}: give a positive number.")
+
+    def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
+        """Identify; intervals count how well the log tells the gains, where they come from it."""
+        found = super().fit(problem, rng=rng)
+        if problem.robot.controller is not None or not found.status.ok:
+            return found
+        loop = self.loop(problem)
+        gains = _gains_of_log(loop)
+        if gains is None:
+            return found
+        counted = self._with_doubt_of(gains, loop, found)
+        said = _COUNTED if counted is not None else _NOT_COUNTED
+        status = Status(True, f"{found.status.message} {said}")
+        return replace(found if counted is None else counted, status=status)
+
+    def notes(self, loop: ClosedLoop, plain: Weighing, moved: float | None) -> str:
+        """As the others say it; whether intervals count gains of the log is for `fit` to say."""
+        if moved is None or _gains_of_log(loop) is None:
+            return super().notes(loop, plain, moved)
+        said = super().notes(replace(loop, gains_known=True), plain, None)
+        return (
+            f"{said} With gains 10 % higher its predictions would change by {moved:.2g} standard "
+            "deviations of the residual."
+        )
 
     def estimate(
         self, rows: Regression, prior: Prior, rng: np.random.Generator | None = None
@@ -159,6 +205,42 @@ class ClosedLoopFit(Simulating):
         x = find(costs, centre.size, evaluations=self.evaluations, rng=rng)
         return prior.complete(centre + size * x)
 
+    def _with_doubt_of(
+        self, gains: ControllerFit, loop: ClosedLoop, found: Identification
+    ) -> Identification | None:
+        """The result with wider intervals; `None` if runs with other gains are lost."""
+        prior, rows = Prior.of(loop.problem), SimulatedRows(loop, self.quantity)
+        here = rows.residuals(found.theta[None])[0]
+        linear = rows.linearised(found.theta, found.theta_base)
+        if here is None or linear is None:
+            return None
+        sigma = _levels(rows, here)
+        stack = linear.stack(sigma)
+        directions = _Directions.of(stack, prior, found.theta)
+        moves = []
+        for other, step, doubt in _other_gains(loop, gains):
+            there = SimulatedRows(other, self.quantity).residuals(found.theta[None])[0]
+            if there is None:
+                return None
+            slopes = [(b - a) / step for a, b in zip(here, there, strict=True)]
+            moves.append(doubt * directions.along(linear, sigma, slopes))
+        D = np.reshape(moves, (len(moves), found.base.size))
+        plain = base_uncertainty(
+            linear, prior, found.theta_base, sigma, None, stack, spread=self.prior_spread
+        )
+        unit = solve_triangular(prior.base_factor, D.T, lower=True)
+        counted = replace(
+            plain, covariance=plain.covariance + D.T @ D, by_data=plain.by_data + unit @ unit.T
+        )
+        spread, resolution, base_resolution = full_uncertainty(prior, counted)
+        return replace(
+            found,
+            covariance=read_only(counted.covariance),
+            sigma=read_only(spread),
+            resolution=read_only(resolution),
+            base_resolution=read_only(base_resolution),
+        )
+
     def _moved(self, rows: SimulatedRows, prior: Prior, found: Weighing) -> float | None:
         """How far predictions move with other gains; `None` if they cannot be simulated."""
         theta = found.solution.theta
@@ -180,6 +262,46 @@ def _levels(rows: SimulatedRows, residuals: list[Array]) -> Array:
 
 def _cost(rows: SimulatedRows, residuals: list[Array], sigma: Array) -> float:
     return float((rows.squares(residuals)[0] / sigma**2).sum())
+
+
+def _gains_of_log(loop: ClosedLoop) -> ControllerFit | None:
+    """The fit behind the controller's gains; `None` if they are known, or chosen."""
+    problem = loop.problem
+    if loop.gains_known or any(motion.reference is None for motion in problem.motions):
+        return None
+    try:
+        return fit_controller(
+            problem.robot, problem.motions, problem.settings, rate=loop.controller.rate
+        )
+    except MismatchError:  # too little motion to see gains in
+        return None
+
+
+def _other_gains(
+    loop: ClosedLoop, gains: ControllerFit
+) -> Iterator[tuple[ClosedLoop, float, float]]:
+    """The experiment with each gain moved alone, by how much, and the gain's standard deviation.
+
+    A gain that is only suggested may be off by all of itself.
+    """
+    for name in ("kp", "kd", "ki"):
+        values = getattr(loop.controller, name)
+        doubts = np.minimum(getattr(gains, f"sigma_{name}"), np.abs(values))
+        for j in np.flatnonzero(doubts > 0.0):
+            step = min(float(doubts[j]), _GAIN_STEP * abs(float(values[j])))
+            moved = values.copy()
+            moved[j] += step
+            other = replace(loop.controller, **{name: moved})
+            yield _under(loop, other), step, float(doubts[j])
+
+
+def _under(loop: ClosedLoop, controller: Controller) -> ClosedLoop:
+    """The experiment under another controller, at the rates that its legs have."""
+    legs = []
+    for leg in loop.legs:
+        same_rate = replace(controller, rate=leg.experiment.controller.rate)
+        legs.append(replace(leg, experiment=replace(leg.experiment, controller=same_rate)))
+    return replace(loop, controller=controller, legs=tuple(legs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,3 +341,12 @@ class _Directions:
         x = self.Vt[seen].T @ (s / (s**2 + weak**2) * self.rest[seen])
         moved = self.prior.theta_base + self.prior.size_base * x
         return self.prior.complete(moved) - self.prior.theta
+
+    def along(self, rows: Regression, sigma: Array, residuals: list[Array]) -> Array:
+        """(b,) base parameters that would explain residuals (m, n) of each block of the rows."""
+        pull = np.zeros(self.prior.size_base.size)
+        for block, e in zip(rows.blocks(), residuals, strict=True):
+            pull += np.einsum("tj,tjb->b", (block.use / sigma[block.log]) ** 2 * e, block.Y)
+        V, size = self.Vt[self.seen], self.prior.size_base
+        moved: Array = size * (V.T @ ((V @ (size * pull)) / self.s[self.seen] ** 2))
+        return moved

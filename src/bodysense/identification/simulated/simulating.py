@@ -39,13 +39,14 @@ class Simulating(LinearIdentifier):
     follows the recorded motion better when it is simulated.
 
     Attributes:
-        iterations: at most.
+        iterations: how often it is simulated and estimated anew, at most.
         tolerance: change of what is predicted, in standard deviations of the residual, at which to
             stop.
-        integrator: of the simulation: ``euler``, ``rk2`` or ``rk4``, a step a control period.
+        integrator: of the simulation: ``euler``, ``rk2`` (midpoint) or ``rk4``, a step a control
+            period.
         differentiate: whether the controller takes velocities from differences of positions, as
-            drives do; it matters only where its reference is known.
-        backend: where simulations run.
+            drives do; it matters only where the log holds what the controller was told (q_des).
+        backend: where simulations run: ``threads``, those of this process.
     """
 
     iterations: int = 10
