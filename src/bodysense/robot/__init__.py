@@ -24,6 +24,7 @@ from bodysense.robot.mjcf_writer import mjcf_notes, write_mjcf
 from bodysense.robot.payload import with_payload
 from bodysense.robot.regressors import contact_map, gravity_regressor, torque_regressor
 from bodysense.robot.robot import Robot
+from bodysense.robot.sensors import Mount, Sensor, load_sensors, parse_sensors, urdf_sensors
 from bodysense.robot.shapes import LinkHulls, link_hulls
 from bodysense.robot.sidecar_writer import actuator_text, write_actuators
 from bodysense.robot.source import Source
@@ -42,9 +43,11 @@ __all__ = [
     "Hull",
     "Inspection",
     "LinkHulls",
+    "Mount",
     "NearPairs",
     "ParameterLayout",
     "Robot",
+    "Sensor",
     "Source",
     "Workspace",
     "WorkspaceMargins",
@@ -62,13 +65,16 @@ __all__ = [
     "inverse_dynamics",
     "link_hulls",
     "load_robot",
+    "load_sensors",
     "mass_matrix",
     "mjcf_notes",
+    "parse_sensors",
     "power_regressor",
     "register_friction_model",
     "suggested_controller",
     "torque_regressor",
     "urdf_notes",
+    "urdf_sensors",
     "with_payload",
     "work",
     "work_regressor",

@@ -1,21 +1,22 @@
 """`Robot`: a body with links, joints, drives and friction, and all of its parameters.
 
 A robot is immutable. What changes it returns a new one: `with_parameters`, `with_friction`,
-`with_actuators`. It owns its Pinocchio model; `robot.model` is shared by everything that computes
-with the robot, so copy it (``robot.model.copy()``) before you change it.
+`with_actuators`, `with_sensors`. It owns its Pinocchio model; `robot.model` is shared by everything
+that computes with the robot, so copy it (``robot.model.copy()``) before you change it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from bodysense.errors import InconsistentInertiaError, ShapeError
+from bodysense.errors import ShapeError
 from bodysense.robot._kernels.tree import Tree
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.controller import Controller
@@ -31,6 +32,7 @@ from bodysense.robot.model import (
     positive_limit,
     require_distinct,
 )
+from bodysense.robot.possible_links import require_possible_links
 from bodysense.robot.source import Source
 from bodysense.robot.tree import tree_of
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
@@ -40,6 +42,9 @@ from bodysense.spatial.pseudo_inertia import (
     physical_consistency,
     pi_from_mass_com_inertia,
 )
+
+if TYPE_CHECKING:
+    from bodysense.robot.sensors.sensor import Sensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +62,7 @@ class Robot:
         acceleration_limit: (n_joints,) rad/s² or m/s², infinite where unknown.
         source: the file behind it, if any.
         notes: what the loader had to decide, in words.
+        sensors: mounted on it.
     """
 
     name: str
@@ -69,6 +75,7 @@ class Robot:
     controller: Controller | None = None
     source: Source | None = None
     notes: tuple[str, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
 
     @classmethod
     def from_pinocchio(
@@ -354,6 +361,12 @@ class Robot:
         """Return the same robot with another joint controller."""
         return replace(self, controller=controller)
 
+    def with_sensors(self, sensors: Iterable[Sensor]) -> Robot:
+        """Return the same robot with these sensors on it, in place of those it has."""
+        from bodysense.robot.sensors.mounting import mounted_sensors  # they know this class
+
+        return replace(self, sensors=mounted_sensors(self, sensors))
+
     def _rebuilt(
         self, friction: Friction, actuators: Actuators, coefficients: Mapping[str, ArrayLike]
     ) -> Robot:
@@ -375,6 +388,7 @@ class Robot:
             notes=self.notes,
             allow_inconsistent=True,
         )
+        robot = replace(robot, sensors=self.sensors)
         # Once more, for Pinocchio's centre of mass and back rounds, without limit for small masses.
         inertial = self.theta[self.layout.inertial]
         return robot.with_parameters(np.concatenate([inertial, robot.theta[inertial.size :]]))
@@ -391,16 +405,5 @@ class Robot:
         return tuple(not self.pi(k).any() and k + 1 in carries for k in range(self.layout.n_links))
 
     def require_possible(self, where: str, remedy: str) -> None:
-        """Raise `InconsistentInertiaError` that names the links which cannot be bodies.
-
-        Links without volume pass, and massless ones that carry others (`structural`).
-        """
-        checks = zip(self.link_names, self.consistency(), self.structural(), strict=True)
-        bad = [
-            f"link {name!r}: {check.reason}"
-            for name, check, structural in checks
-            if not (check.possible or structural)
-        ]
-        if bad:
-            shown = "; ".join(bad[:5]) + (f"; and {len(bad) - 5} more" if len(bad) > 5 else "")
-            raise InconsistentInertiaError(f"{where}: {shown}. {remedy}")
+        """Raise `InconsistentInertiaError` that names the links which cannot be bodies."""
+        require_possible_links(self, where, remedy)

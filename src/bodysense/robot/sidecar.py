@@ -23,7 +23,7 @@ ratios and gains 1, rotor inertia and friction 0, no acceleration limit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 
 import numpy as np
@@ -106,6 +106,7 @@ def with_actuator_file(
         notes=robot.notes,
         allow_inconsistent=True,
     )
+    new = replace(new, sensors=robot.sensors)
     # The inertial parameters as they were, without a detour over the centre of mass.
     return new.with_parameters(
         np.concatenate([robot.theta[layout.inertial], new.theta[layout.n_inertial :]])

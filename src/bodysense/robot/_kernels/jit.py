@@ -73,6 +73,23 @@ def inlined(function: Kernel) -> Kernel:
     return _compile(function, forceinline=True, _nrt=False, **_FAST)
 
 
+def called(function: Kernel) -> Kernel:
+    """Compile a step function that is called, not inlined: for what stands in many places.
+
+    It must not allocate either. Pass it the arrays it needs and no tuples of many.
+    """
+    return _compile(function, _nrt=False, **_FAST)
+
+
+def merged(function: Kernel) -> Kernel:
+    """Compile a function as a part of its only caller.
+
+    Every compiled function is optimised anew, with all that it calls, in each of its callers: a
+    step that is there to be read, not to be shared, should not be one.
+    """
+    return _compile(function, inline="always", _nrt=False, **_FAST)
+
+
 def allocating(function: Kernel) -> Kernel:
     """Compile a function that makes the working memory of one thread."""
     return _compile(function)

@@ -1,0 +1,1 @@
+"""What the robot feels: accelerations, torques and wrenches from whatever sensors it has."""

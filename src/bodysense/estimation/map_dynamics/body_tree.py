@@ -1,0 +1,184 @@
+"""`BodyTree`: the robot's links as a tree that hangs on any of them.
+
+Links and joints are the robot's; what changes with the root is which side of a joint is above. A
+body's unknowns are named after its link, and those of its joint after the joint:
+
+    a_i = X_i a_p + S_i q̈_i + v_i × S_i q̇_i        (13a of paper 000)
+
+where S_i is the joint's axis in the frame of body i. Where a joint is passed from its child to its
+parent, S_i = -X_parent_child S, which does not depend on the position of the joint: the axis is
+fixed to both links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bodysense.errors import MismatchError, unknown_name
+from bodysense.estimation._kernels.problem import Bodies
+from bodysense.robot import Robot
+from bodysense.robot.sensors.force_torque import spatial_inertia
+from bodysense.spatial.arrays import Array
+from bodysense.spatial.se3 import skew
+
+WORLD = "world"
+"""The root of a robot with a fixed base: what it is bolted to."""
+
+
+@dataclass(frozen=True, eq=False)
+class BodyTree:
+    """The bodies of a robot, from the root on, parents first. Build it with `BodyTree.of`.
+
+    Attributes:
+        robot: the robot.
+        floating: whether the root moves freely; otherwise its acceleration is known, and it has
+            no unknowns.
+        names: (n,) names of the bodies: links, or `WORLD` for the root of a fixed robot.
+        parent: (n,) -1 for the root.
+        joint: (n,) index of the joint above each body, -1 for the root.
+        against: (n,) whether that joint is passed from its child to its parent.
+    """
+
+    robot: Robot
+    floating: bool
+    names: tuple[str, ...]
+    parent: tuple[int, ...]
+    joint: tuple[int, ...]
+    against: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, robot: Robot, *, base: str | None = None, fixed: bool | None = None) -> BodyTree:
+        """Hang the robot on a link.
+
+        Args:
+            robot: with a fixed or a floating base.
+            base: the link at the root; by default the robot's own base.
+            fixed: whether the root is held still, e.g. the foot that a humanoid stands on; by
+                default as the robot's own base is.
+
+        Raises:
+            MismatchError: another root for a robot that is bolted to the world, or a robot of
+                that kind that should float.
+        """
+        if not robot.floating_base:
+            if base not in (None, WORLD) or fixed is False:
+                raise MismatchError(
+                    f"{robot.name} is bolted to the world, so that its root is the world: load it "
+                    "with a floating base to choose another."
+                )
+            names, parents = (WORLD, *robot.link_names), robot.tree.parent + 1
+            n = len(names)
+            return cls(
+                robot=robot,
+                floating=False,
+                names=names,
+                parent=(-1, *(int(p) for p in parents)),
+                joint=tuple(range(-1, n - 1)),
+                against=(False,) * n,
+            )
+        links = robot.link_names
+        if base is not None and base not in links:
+            raise unknown_name("base link", base, links)
+        # link k > 0 hangs on joint k - 1, whose parent is link tree.parent + 1
+        above = [-1, *(int(p) + 1 for p in robot.tree.parent)]
+        below: list[list[int]] = [[] for _ in links]
+        for k, p in enumerate(above[1:], start=1):
+            below[p].append(k)
+        root = 0 if base is None else links.index(base)
+        order, parent, joint, against = [root], [-1], [-1], [False]
+        at = 0
+        while at < len(order):
+            k = order[at]
+            ways = [(c, c - 1, False) for c in below[k]]
+            if k > 0:
+                ways.append((above[k], k - 1, True))
+            for other, through, backwards in ways:
+                if through == joint[at]:  # the way here
+                    continue
+                order.append(other)
+                parent.append(at)
+                joint.append(through)
+                against.append(backwards)
+            at += 1
+        return cls(
+            robot=robot,
+            floating=not fixed,
+            names=tuple(links[k] for k in order),
+            parent=tuple(parent),
+            joint=tuple(joint),
+            against=tuple(against),
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of bodies, the root included."""
+        return len(self.names)
+
+    @property
+    def with_unknowns(self) -> range:
+        """Bodies that have unknowns: all, without a root that is held."""
+        return range(0 if self.floating else 1, self.n)
+
+    def body(self, link: str) -> int:
+        """Index of a link."""
+        if link not in self.names:
+            raise unknown_name("link", link, self.names)
+        return self.names.index(link)
+
+    def below(self, joint: str) -> int:
+        """Index of the body that hangs on this joint."""
+        names = self.robot.joint_names
+        if joint not in names:
+            raise unknown_name("joint", joint, names)
+        return self.joint.index(names.index(joint))
+
+    def joint_name(self, body: int) -> str:
+        """Name of the joint above a body."""
+        return self.robot.joint_names[self.joint[body]]
+
+    @cached_property
+    def arrays(self) -> Bodies:
+        """The tree as plain arrays for the kernels."""
+        tree, n = self.robot.tree, self.n
+        rotation, position, axis = np.zeros((n, 3, 9)), np.zeros((n, 3)), np.zeros((n, 3))
+        S, prismatic = np.zeros((n, 6)), np.zeros(n, dtype=np.int64)
+        for i in range(1, n):
+            j = self.joint[i]
+            rotation[i], position[i], axis[i] = tree.rotation[j], tree.position[j], tree.axis[j]
+            prismatic[i] = tree.prismatic[j]
+            S[i] = _unit_twist(tree.axis[j], bool(prismatic[i]))
+            if self.against[i]:
+                R = (tree.rotation[j, 0] + tree.rotation[j, 1]).reshape(3, 3)  # at position zero
+                S[i] = -_seen_from_parent(R, tree.position[j]) @ S[i]
+        return Bodies(
+            floating=int(self.floating),
+            parent=np.array(self.parent, dtype=np.int64),
+            joint=np.array(self.joint, dtype=np.int64),
+            against=np.array(self.against, dtype=np.int64),
+            prismatic=prismatic,
+            rotation=rotation,
+            position=position,
+            axis=axis,
+            S=S,
+            inertia=np.stack([self._inertia(name) for name in self.names]),
+        )
+
+    def _inertia(self, name: str) -> Array:
+        return np.zeros((6, 6)) if name == WORLD else spatial_inertia(self.robot.pi(name))
+
+
+def _unit_twist(axis: Array, prismatic: bool) -> Array:
+    twist = np.zeros(6)
+    twist[slice(0, 3) if prismatic else slice(3, 6)] = axis
+    return twist
+
+
+def _seen_from_parent(R: Array, p: Array) -> Array:
+    """(6, 6) motion vectors of the child's frame, in the parent's."""
+    X = np.zeros((6, 6))
+    X[:3, :3] = X[3:, 3:] = R
+    X[:3, 3:] = skew(p) @ R
+    return X

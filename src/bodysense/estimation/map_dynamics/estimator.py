@@ -1,0 +1,259 @@
+"""`MapDynamics`: maximum-a-posteriori dynamics of a robot with the sensors it has.
+
+Accelerations, transmitted and external wrenches, torques and joint accelerations d of every link
+from readings y, given positions and velocities (paper 000, problem 5):
+
+    p(d | y) ∝ N(y; Y d + b_Y, Sigma_y) · N(D d + b_D; 0, Sigma_D) · p(independent unknowns)
+
+solved by elimination along the tree (see `_kernels.elimination`), many moments at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import MismatchError, ShapeError
+from bodysense.estimation._kernels.covariance import Spread, make_spread
+from bodysense.estimation._kernels.problem import Memory, make_memory
+from bodysense.estimation._kernels.solve import Found, solve_moments
+from bodysense.estimation.map_dynamics.assumptions import Assumptions
+from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
+from bodysense.estimation.map_dynamics.equations_names import Variables
+from bodysense.estimation.map_dynamics.found import Moments, posterior_of
+from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
+from bodysense.estimation.posterior import Posterior
+from bodysense.robot import Robot
+from bodysense.robot.sensors.sensor import Sensor
+from bodysense.spatial.arrays import Array, as_array
+
+Detail = Literal["means", "variances", "blocks", "slacks"]
+"""How much to compute: each includes those before."""
+
+DETAILS: tuple[Detail, ...] = ("means", "variances", "blocks", "slacks")
+
+
+class _Workspace(NamedTuple):
+    memory: Memory
+    spread: Spread
+
+
+class MapDynamics:
+    """The estimator of one robot with its sensors and assumptions.
+
+    Attributes:
+        robot: the robot.
+        tree: its bodies from the root on.
+        sensors: in the order of the readings.
+        assumptions: what is believed before any reading.
+        layout: rows of the readings.
+        variables: names ↔ slices of what is estimated.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        sensors: Sequence[Sensor] | None = None,
+        assumptions: Assumptions | None = None,
+        *,
+        base: str | None = None,
+        fixed: bool | None = None,
+    ) -> None:
+        """Lay the problem out.
+
+        Args:
+            robot: the robot.
+            sensors: what is measured; by default the sensors mounted on the robot.
+            assumptions: by default no external wrenches and exact equations.
+            base: link at the root of the tree; by default the robot's base.
+            fixed: whether the root is held still; by default as the robot's base is.
+        """
+        self.robot = robot
+        self.tree = BodyTree.of(robot, base=base, fixed=fixed)
+        self.sensors = tuple(robot.sensors if sensors is None else sensors)
+        self.assumptions = Assumptions() if assumptions is None else assumptions
+        self.layout = ReadingLayout.of(self.tree, self.sensors, self.assumptions)
+        self.variables = Variables.of_tree(self.tree)
+        self._beliefs = self.assumptions.arrays(self.tree)
+
+    def with_sensors(self, sensors: Sequence[Sensor]) -> MapDynamics:
+        """The same problem with other sensors."""
+        return self._with(sensors, self.assumptions)
+
+    def with_assumptions(self, assumptions: Assumptions) -> MapDynamics:
+        """The same problem with other beliefs."""
+        return self._with(self.sensors, assumptions)
+
+    def _with(self, sensors: Sequence[Sensor], assumptions: Assumptions) -> MapDynamics:
+        root = self.tree.names[0]
+        if root == WORLD:
+            return MapDynamics(self.robot, sensors, assumptions)
+        return MapDynamics(
+            self.robot, sensors, assumptions, base=root, fixed=not self.tree.floating
+        )
+
+    def estimate(
+        self,
+        q: ArrayLike,
+        dq: ArrayLike,
+        readings: ArrayLike,
+        *,
+        base_twist: ArrayLike | None = None,
+        gravity: ArrayLike | None = None,
+        detail: Detail = "variances",
+    ) -> Posterior:
+        """Posterior at one moment, or at T moments in one call.
+
+        Args:
+            q: (n_joints,) or (T, n_joints) positions of the joints.
+            dq: their velocities.
+            readings: (m,) or (T, m) in the order of `layout.slices`; NaN where there is none.
+            base_twist: (6,) or (T, 6) twist of a floating root in its own frame; by default at
+                rest. Its linear part changes spatial accelerations alone, nothing that is felt.
+            gravity: (3,) or (T, 3) in the frame of a root that is held; by default the robot's
+                own for a robot bolted to the world.
+            detail: how much to compute.
+        """
+        moments = self.moments(q, dq, readings, base_twist=base_twist, gravity=gravity)
+        found = self.solve(moments, detail)
+        return posterior_of(self.tree, self.layout, self.variables, found, moments.single)
+
+    def moments(
+        self,
+        q: ArrayLike,
+        dq: ArrayLike,
+        readings: ArrayLike,
+        *,
+        base_twist: ArrayLike | None = None,
+        gravity: ArrayLike | None = None,
+    ) -> Moments:
+        """Check what `estimate` takes, and lay it out for the kernels."""
+        n = self.robot.n_joints
+        single = np.ndim(q) == 1
+        q, dq = _rows(q, n, "q", single), _rows(dq, n, "dq", single)
+        T = q.shape[0]
+        y = np.array(readings, dtype=np.float64, ndmin=2)
+        if y.shape != (T, self.layout.size) or dq.shape[0] != T:
+            raise ShapeError(
+                f"{T} positions, {dq.shape[0]} velocities and readings of shape {y.shape}: give as "
+                f"many of each, and {self.layout.size} readings a moment."
+            )
+        twist = np.zeros((1, 6)) if base_twist is None else _rows(base_twist, 6, "base_twist", None)
+        return Moments(
+            q,
+            dq,
+            np.array(np.broadcast_to(twist, (T, 6))),
+            np.array(np.broadcast_to(self._root_acceleration(gravity), (T, 6))),
+            self.layout.sorted_rows(y),
+            single,
+        )
+
+    def _root_acceleration(self, gravity: ArrayLike | None) -> Array:
+        if self.tree.floating:
+            if gravity is not None:
+                raise MismatchError(
+                    "the root floats, and its proper acceleration is estimated: leave gravity out, "
+                    "or say what is believed in Assumptions.base_acceleration."
+                )
+            return self.assumptions.base_acceleration.mean[None]
+        if gravity is None and self.tree.names[0] != WORLD:
+            raise MismatchError(
+                f"{self.tree.names[0]} is held, in an unknown direction: give gravity (3,) in its "
+                "frame."
+            )
+        g = self.robot.tree.gravity[None] if gravity is None else _rows(gravity, 3, "gravity", None)
+        return np.concatenate([-g, np.zeros_like(g)], axis=1)
+
+    def solve(self, moments: Moments, detail: Detail = "variances") -> Found:
+        """Solve in arrays: what `estimate` does before naming things."""
+        if detail not in DETAILS:
+            raise ShapeError(f"detail is {detail!r}: give one of {', '.join(DETAILS)}.")
+        T = moments.q.shape[0]
+        found = self._empty(T, DETAILS.index(detail))
+        if T == 1:
+            self._run(0, 1, moments, found, self._workspace)
+            return found
+        shares = min(T, numba.get_num_threads())
+        ends = [T * k // shares for k in range(shares + 1)]
+        with ThreadPoolExecutor(shares) as pool:
+            jobs = [
+                pool.submit(self._run, a, b, moments, found, self._new_workspace())
+                for a, b in pairwise(ends)
+            ]
+            for job in jobs:
+                job.result()
+        return found
+
+    def _run(self, first: int, last: int, m: Moments, found: Found, work: _Workspace) -> None:
+        solve_moments(
+            first,
+            last,
+            self.tree.arrays,
+            self.robot.tree,
+            self.drive,
+            self.layout.arrays,
+            self._beliefs,
+            work.memory,
+            work.spread,
+            m.q,
+            m.dq,
+            m.twist,
+            m.a0,
+            m.y,
+            found,
+        )
+
+    @cached_property
+    def drive(self) -> Array:
+        """(n_joints, n_terms) friction coefficients."""
+        layout = self.robot.layout
+        terms = [self.robot.theta[layout.friction(term)] for term in layout.friction_terms]
+        return np.ascontiguousarray(
+            np.stack(terms, axis=1) if terms else np.zeros((self.robot.n_joints, 0))
+        )
+
+    @cached_property
+    def _workspace(self) -> _Workspace:
+        return self._new_workspace()
+
+    def _new_workspace(self) -> _Workspace:
+        rows = self.layout.arrays
+        m, blocks = int(rows.first[-1]), rows.first.size - 1
+        memory = make_memory(self.tree.n, m, blocks, rows.covariance.shape[1], 1, 1)
+        return _Workspace(memory, make_spread(self.tree.n))
+
+    def _empty(self, T: int, level: int) -> Found:
+        n, rows = self.tree.n, self.layout.arrays
+        m, blocks = int(rows.first[-1]), rows.first.size - 1
+
+        def held(needed: int, *shape: int) -> Array:
+            return np.empty((T if level >= needed else 0, n, *shape))
+
+        return Found(
+            d=np.empty((T, n, 20)),
+            variance=held(1, 20),
+            residual=np.empty((T, m)),
+            score=np.empty((T, 2)),
+            present=np.empty((T, blocks), dtype=np.int64),
+            joint=held(2, 13, 13),
+            between=held(2, 12, 12),
+            external=held(2, 6, 6),
+            slack=held(3, 12),
+            slack_acceleration=held(3, 6, 6),
+            slack_wrench=held(3, 6, 6),
+            slack_torque=held(3, 2),
+        )
+
+
+def _rows(value: ArrayLike, width: int, name: str, single: bool | None) -> Array:
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim == 1 and single is not False:
+        array = array[None]
+    return as_array(array, (None, width), name)

@@ -1,0 +1,68 @@
+"""From the arrays of the kernels to names."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bodysense.estimation._kernels.solve import Found
+from bodysense.estimation.map_dynamics.body_tree import BodyTree
+from bodysense.estimation.map_dynamics.equations_names import Variables
+from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
+from bodysense.estimation.posterior import Posterior
+from bodysense.spatial.arrays import Array
+
+
+class Moments(NamedTuple):
+    """What the kernels take of T moments."""
+
+    q: Array  # (T, n_joints)
+    dq: Array
+    twist: Array  # (T, 6) of the root
+    a0: Array  # (T, 6) acceleration of the root, known or believed
+    y: Array  # (T, m) rows of the kernels
+    single: bool
+
+
+def posterior_of(
+    tree: BodyTree, layout: ReadingLayout, variables: Variables, found: Found, single: bool
+) -> Posterior:
+    """Name what was found."""
+    variance = flat(tree, found.variance) if found.variance.shape[0] else None
+    blocks: dict[str, Array] = {}
+    if found.joint.shape[0]:
+        for i in tree.with_unknowns:
+            blocks[f"a.{tree.names[i]}"] = found.joint[:, i, :6, :6]
+            blocks[f"fx.{tree.names[i]}"] = found.external[:, i]
+            if i > 0:
+                joint = tree.joint_name(i)
+                blocks[f"f.{joint}"] = found.joint[:, i, 7:, 7:]
+                blocks[f"ddq.{joint}"] = found.joint[:, i, 6:7, 6:7]
+                blocks[f"tau.{joint}"] = found.variance[:, i, 12, None, None]
+    rows = np.empty_like(found.residual)
+    rows[:, layout.order] = found.residual
+    residual = {name: rows[:, where] for name, where in layout.slices.items()}
+    absent = {
+        name: int(np.isnan(value).any(axis=1).sum()) if value.size else 0
+        for name, value in residual.items()
+    }
+    mean = flat(tree, found.d)
+    if single:
+        return Posterior(
+            variables,
+            mean[0],
+            None if variance is None else variance[0],
+            {name: block[0] for name, block in blocks.items()},
+            {name: value[0] for name, value in residual.items()},
+            absent,
+        )
+    return Posterior(variables, mean, variance, blocks, residual, absent)
+
+
+def flat(tree: BodyTree, d: Array) -> Array:
+    """(T, size) in the order of the variables, from (T, n, 20)."""
+    below = d[:, 1:].reshape(d.shape[0], -1)
+    if not tree.floating:
+        return below
+    return np.concatenate([d[:, 0, :6], d[:, 0, 13:19], below], axis=1)

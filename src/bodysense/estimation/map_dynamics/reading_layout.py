@@ -1,0 +1,247 @@
+"""`ReadingLayout`: the sensors of a robot as blocks of rows, sorted along the tree.
+
+Rows of the kernels are sorted by body and by what they depend on; those of the user are in the
+order of the sensors. Beliefs beyond the independent ones are rows too, behind the sensors'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.errors import MismatchError, unknown_name
+from bodysense.estimation._kernels.problem import (
+    EXTERNAL,
+    GROUPS,
+    OWN_MOTION,
+    OWN_WRENCH,
+    PARENT_SIDE,
+    Readings,
+)
+from bodysense.estimation.map_dynamics.assumptions import Assumptions
+from bodysense.estimation.map_dynamics.body_tree import BodyTree
+from bodysense.robot.sensors.measurement import Measurement
+from bodysense.robot.sensors.sensor import Sensor
+from bodysense.spatial.arrays import Array
+
+_EXACT = 1e-9
+"""Standard deviation of a reading of motion that is given none: of an exact one."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Readings that share a covariance: those of a sensor, a belief, or all of one torque."""
+
+    name: str
+    measurement: Measurement
+    covariance: Array
+    body: int
+    group: int
+    mover: int
+    rows: tuple[int, ...]  # among all rows, in the order of the sensors
+
+
+@dataclass(frozen=True, eq=False)
+class ReadingLayout:
+    """The rows of all sensors and beliefs.
+
+    Attributes:
+        sensors: in the order of the user's readings.
+        slices: of a sensor's rows among the user's, by its name.
+        constants: (m,) values of rows that are beliefs, NaN for those of sensors.
+        order: (m,) user's row of each row of the kernels.
+        block_of: block of each sensor, by its name.
+        arrays: for the kernels.
+    """
+
+    sensors: tuple[Sensor, ...]
+    slices: dict[str, slice]
+    constants: Array
+    order: NDArray[np.int64]
+    block_of: dict[str, int]
+    arrays: Readings
+
+    @classmethod
+    def of(
+        cls, tree: BodyTree, sensors: Sequence[Sensor], assumptions: Assumptions
+    ) -> ReadingLayout:
+        """Sort the readings of the sensors and the further beliefs along the tree."""
+        blocks: list[_Block] = []
+        slices: dict[str, slice] = {}
+        at = 0
+        for sensor in sensors:
+            if sensor.name in slices:
+                raise MismatchError(f"two sensors are called {sensor.name!r}: rename one of them.")
+            measurement = sensor.measurement(tree.robot)
+            slices[sensor.name] = slice(at, at + measurement.size)
+            rows = tuple(range(at, at + measurement.size))
+            blocks.append(_placed(tree, sensor.name, measurement, sensor.covariance, rows))
+            at += measurement.size
+        constants = [np.full(at, np.nan)]
+        for name, belief in assumptions.others.items():
+            measurement = _direct(tree, name, belief.mean.size)
+            rows = tuple(range(at, at + belief.mean.size))
+            blocks.append(_placed(tree, name, measurement, belief.covariance, rows))
+            constants.append(np.asarray(belief.mean))
+            at += belief.mean.size
+        slack = float(assumptions.torque_slack.covariance[0, 0])
+        if slack > 0.0:
+            blocks = _with_common_slack(blocks, slack)
+        blocks.sort(key=lambda block: (block.body, block.group))
+        order = np.array([row for block in blocks for row in block.rows], dtype=np.int64)
+        block_of = {
+            name: next(k for k, block in enumerate(blocks) if where.start in block.rows)
+            for name, where in slices.items()
+        }
+        return cls(
+            sensors=tuple(sensors),
+            slices=slices,
+            constants=np.concatenate(constants),
+            order=order,
+            block_of=block_of,
+            arrays=_arrays(tree, blocks),
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of the user's rows: those of the sensors."""
+        return sum(where.stop - where.start for where in self.slices.values())
+
+    def sorted_rows(self, y: Array) -> Array:
+        """(T, m) rows of the kernels from readings (T, size) of the sensors."""
+        full = np.empty((y.shape[0], self.constants.size))
+        full[:] = self.constants
+        full[:, : y.shape[1]] = y
+        return np.ascontiguousarray(full[:, self.order])
+
+
+def _placed(
+    tree: BodyTree, name: str, measurement: Measurement, covariance: Array, rows: tuple[int, ...]
+) -> _Block:
+    """Find the body that a block belongs to."""
+    link, joint = measurement.link, measurement.joint
+    mover = tree.body(link) if link is not None else 0
+    if measurement.external.any():
+        body, group = mover, EXTERNAL
+    elif measurement.transmitted.any():
+        assert joint is not None
+        body = tree.below(joint)
+        group = OWN_WRENCH if mover == body else PARENT_SIDE
+        if group == PARENT_SIDE and mover != tree.parent[body]:
+            raise MismatchError(f"{name}: joint {joint!r} does not move or carry link {link!r}.")
+    elif joint is not None:
+        body = tree.below(joint)
+        mover, group = body, OWN_WRENCH if measurement.torque.any() else OWN_MOTION
+    else:
+        body, group = mover, OWN_MOTION
+    if body not in tree.with_unknowns and group != PARENT_SIDE:
+        raise MismatchError(
+            f"{name} is on {tree.names[body]!r}, which is held still: it tells nothing. Remove it, "
+            "or let the base float."
+        )
+    return _Block(name, measurement, np.asarray(covariance), body, group, mover, rows)
+
+
+def _direct(tree: BodyTree, name: str, size: int) -> Measurement:
+    """A quantity itself as a reading."""
+    quantity, _, owner = name.partition(".")
+    one, unit = np.ones(1), np.eye(6)
+    if quantity == "a":
+        return Measurement(6, link=owner, acceleration=unit)
+    if owner not in tree.robot.joint_names:
+        raise unknown_name("joint", owner, tree.robot.joint_names)
+    if quantity == "f":
+        link = tree.names[tree.below(owner)]
+        return Measurement(6, link=link, joint=owner, transmitted=unit)
+    if quantity == "tau":
+        return Measurement(1, joint=owner, torque=one)
+    return Measurement(1, joint=owner, joint_acceleration=one)
+
+
+def _with_common_slack(blocks: list[_Block], slack: float) -> list[_Block]:
+    """Readings of one torque share the slack of its equation: one block with a full covariance."""
+    kept = [block for block in blocks if not block.measurement.torque.any()]
+    torques: dict[int, list[_Block]] = {}
+    for block in blocks:
+        if block.measurement.torque.any():
+            torques.setdefault(block.body, []).append(block)
+    for body, parts in torques.items():
+        torque = np.concatenate([part.measurement.torque for part in parts])
+        size = torque.size
+        covariance = slack * np.outer(torque, torque)
+        at = 0
+        for part in parts:
+            here = slice(at, at + part.measurement.size)
+            covariance[here, here] += part.covariance
+            at = here.stop
+        whole = Measurement(
+            size,
+            joint=parts[0].measurement.joint,
+            torque=torque,
+            joint_acceleration=np.concatenate([p.measurement.joint_acceleration for p in parts]),
+            position=np.concatenate([p.measurement.position for p in parts]),
+            velocity=np.concatenate([p.measurement.velocity for p in parts]),
+            friction=parts[0].measurement.friction,
+        )
+        rows = tuple(row for part in parts for row in part.rows)
+        kept.append(_Block(parts[0].name, whole, covariance, body, OWN_WRENCH, body, rows))
+    return kept
+
+
+def _arrays(tree: BodyTree, blocks: list[_Block]) -> Readings:
+    sizes = [block.measurement.size for block in blocks]
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    m, largest = int(first[-1]), max([1, *sizes])
+    S = tree.arrays.S
+    joint_names = tree.robot.joint_names
+    on_alpha, on_wrench = np.zeros((m, 7)), np.zeros((m, 6))
+    covariance, white = np.zeros((m, largest)), np.zeros((m, largest))
+    friction, joint = np.full(m, -1, dtype=np.int64), np.full(m, -1, dtype=np.int64)
+    log_scale = np.zeros(len(blocks))
+    begin = np.zeros((tree.n, GROUPS + 1), dtype=np.int64)
+    for i in range(tree.n):
+        for group in range(GROUPS + 1):
+            begin[i, group] = sum((b.body, b.group) < (i, group) for b in blocks)
+    for k, block in enumerate(blocks):
+        where, e = slice(first[k], first[k + 1]), block.measurement
+        on_alpha[where, :6], on_alpha[where, 6] = e.acceleration, e.joint_acceleration
+        on_wrench[where] = e.transmitted + np.outer(e.torque, S[block.body])
+        covariance[where, : e.size] = block.covariance
+        W, log_scale[k] = _whitener(block.covariance)
+        white[where, : e.size] = W
+        if e.joint is not None:
+            joint[where] = joint_names.index(e.joint)
+            friction[where] = joint_names.index(e.joint) if e.friction else -1
+
+    def stacked(name: str, width: tuple[int, ...]) -> Array:
+        parts = [getattr(block.measurement, name) for block in blocks]
+        return np.concatenate([np.zeros((0, *width)), *parts])
+
+    return Readings(
+        begin=begin,
+        first=first,
+        mover=np.array([block.mover for block in blocks], dtype=np.int64),
+        on_alpha=on_alpha,
+        on_wrench=on_wrench,
+        on_external=stacked("external", (6,)),
+        on_torque=stacked("torque", ()),
+        quadratic=stacked("quadratic", (6, 6)),
+        linear=stacked("linear", (6,)),
+        position=stacked("position", ()),
+        velocity=stacked("velocity", ()),
+        friction=friction,
+        joint=joint,
+        covariance=covariance,
+        white=white,
+        log_scale=log_scale,
+    )
+
+
+def _whitener(covariance: Array) -> tuple[Array, float]:
+    """W with W covariance Wᵀ = 1, and log |det W|; exact readings are given a tiny variance."""
+    values, vectors = np.linalg.eigh(covariance)
+    scale = 1.0 / np.sqrt(np.maximum(values, _EXACT**2))
+    return scale[:, None] * vectors.T, float(np.log(scale).sum())

@@ -1,0 +1,59 @@
+"""`NamedSlices`: names of parts of a vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from bodysense.errors import unknown_name
+
+
+@dataclass(frozen=True, eq=False)
+class NamedSlices:
+    """Names ↔ slices of a vector, without gaps.
+
+    Attributes:
+        kind: what is named, for messages.
+        slices: in the order of the vector.
+    """
+
+    kind: str
+    slices: Mapping[str, slice]
+
+    @classmethod
+    def of(cls, kind: str, sizes: Iterable[tuple[str, int]]) -> Self:
+        """Lay out names with their sizes one after the other."""
+        slices, at = {}, 0
+        for name, size in sizes:
+            slices[name] = slice(at, at + size)
+            at += size
+        return cls(kind, slices)
+
+    def __getitem__(self, name: str) -> slice:
+        if name not in self.slices:
+            raise unknown_name(self.kind, name, self.slices)
+        return self.slices[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.slices
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.slices)
+
+    def __len__(self) -> int:
+        return len(self.slices)
+
+    @property
+    def size(self) -> int:
+        """Length of the vector."""
+        return max((where.stop for where in self.slices.values()), default=0)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for every number: ``f.knee[2]``, or the bare name where it has one alone."""
+        return tuple(
+            name if where.stop - where.start == 1 else f"{name}[{k}]"
+            for name, where in self.slices.items()
+            for k in range(where.stop - where.start)
+        )
