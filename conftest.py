@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 from pathlib import Path
 
 # Two processes that compile the same function for different arguments can mix up numba's cache
@@ -10,6 +11,7 @@ from pathlib import Path
 _worker = os.environ.get("PYTEST_XDIST_WORKER", "single")
 os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parent / ".cache" / "numba" / _worker)
 
+import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 # The first call of a kernel compiles it, which takes longer than any deadline. Examples are the
@@ -18,3 +20,13 @@ from hypothesis import settings  # noqa: E402
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the workers start: compile what most of them need, once for all."""
+    workers = config.getoption("numprocesses", None)
+    if workers and not hasattr(config, "workerinput"):
+        here = Path(__file__).parent
+        compiling = runpy.run_path(str(here / "tests" / "warm_kernels.py"))
+        compiling["warm_caches"](here / ".cache" / "numba", int(workers))

@@ -55,7 +55,8 @@ class BodyTree:
 
         Args:
             robot: with a fixed or a floating base.
-            base: the link at the root; by default the robot's own base.
+            base: the link at the root, or a frame fixed to it, such as a sole; by default the
+                robot's own base.
             fixed: whether the root is held still, e.g. the foot that a humanoid stands on; by
                 default as the robot's own base is.
 
@@ -80,14 +81,12 @@ class BodyTree:
                 against=(False,) * n,
             )
         links = robot.link_names
-        if base is not None and base not in links:
-            raise unknown_name("base link", base, links)
+        root = 0 if base is None else links.index(_link_of(robot, base))
         # link k > 0 hangs on joint k - 1, whose parent is link tree.parent + 1
         above = [-1, *(int(p) + 1 for p in robot.tree.parent)]
         below: list[list[int]] = [[] for _ in links]
         for k, p in enumerate(above[1:], start=1):
             below[p].append(k)
-        root = 0 if base is None else links.index(base)
         order, parent, joint, against = [root], [-1], [-1], [False]
         at = 0
         while at < len(order):
@@ -168,6 +167,17 @@ class BodyTree:
 
     def _inertia(self, name: str) -> Array:
         return np.zeros((6, 6)) if name == WORLD else spatial_inertia(self.robot.pi(name))
+
+
+def _link_of(robot: Robot, name: str) -> str:
+    """The link of this name, or the one that a frame of this name is fixed to."""
+    if name in robot.link_names:
+        return name
+    for frame in robot.model.frames:
+        if frame.name == name and frame.parentJoint > 0:
+            link: str = robot.link_names[frame.parentJoint - 1]
+            return link
+    raise unknown_name("base link", name, robot.link_names)
 
 
 def _unit_twist(axis: Array, prismatic: bool) -> Array:

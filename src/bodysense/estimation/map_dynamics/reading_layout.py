@@ -42,6 +42,7 @@ class _Block:
     group: int
     mover: int
     rows: tuple[int, ...]  # among all rows, in the order of the sensors
+    friction: tuple[bool, ...]  # of each row
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,8 @@ class ReadingLayout:
         constants: (m,) values of rows that are beliefs, NaN for those of sensors.
         order: (m,) user's row of each row of the kernels.
         block_of: block of each sensor, by its name.
+        orientations: rows of orientation sensors, which tell about the state alone: where the
+            state is given they are left out.
         arrays: for the kernels.
     """
 
@@ -62,6 +65,7 @@ class ReadingLayout:
     constants: Array
     order: NDArray[np.int64]
     block_of: dict[str, int]
+    orientations: NDArray[np.int64]
     arrays: Readings
 
     @classmethod
@@ -102,6 +106,10 @@ class ReadingLayout:
             constants=np.concatenate(constants),
             order=order,
             block_of=block_of,
+            orientations=np.array(
+                [row for b in blocks if b.measurement.rotation is not None for row in b.rows],
+                dtype=np.int64,
+            ),
             arrays=_arrays(tree, blocks),
         )
 
@@ -115,6 +123,7 @@ class ReadingLayout:
         full = np.empty((y.shape[0], self.constants.size))
         full[:] = self.constants
         full[:, : y.shape[1]] = y
+        full[:, self.orientations] = np.nan
         return np.ascontiguousarray(full[:, self.order])
 
 
@@ -127,7 +136,8 @@ def _placed(
     if measurement.external.any():
         body, group = mover, EXTERNAL
     elif measurement.transmitted.any():
-        assert joint is not None
+        if joint is None:
+            raise MismatchError(f"{name} reads a transmitted wrench: say through which joint.")
         body = tree.below(joint)
         group = OWN_WRENCH if mover == body else PARENT_SIDE
         if group == PARENT_SIDE and mover != tree.parent[body]:
@@ -142,7 +152,8 @@ def _placed(
             f"{name} is on {tree.names[body]!r}, which is held still: it tells nothing. Remove it, "
             "or let the base float."
         )
-    return _Block(name, measurement, np.asarray(covariance), body, group, mover, rows)
+    friction = (measurement.friction,) * measurement.size
+    return _Block(name, measurement, np.asarray(covariance), body, group, mover, rows, friction)
 
 
 def _direct(tree: BodyTree, name: str, size: int) -> Measurement:
@@ -162,7 +173,10 @@ def _direct(tree: BodyTree, name: str, size: int) -> Measurement:
 
 
 def _with_common_slack(blocks: list[_Block], slack: float) -> list[_Block]:
-    """Readings of one torque share the slack of its equation: one block with a full covariance."""
+    """Readings of one torque share the slack of its equation: one block with a full covariance.
+
+    Where one of them is missing, the others of the same joint are left out with it.
+    """
     kept = [block for block in blocks if not block.measurement.torque.any()]
     torques: dict[int, list[_Block]] = {}
     for block in blocks:
@@ -184,10 +198,11 @@ def _with_common_slack(blocks: list[_Block], slack: float) -> list[_Block]:
             joint_acceleration=np.concatenate([p.measurement.joint_acceleration for p in parts]),
             position=np.concatenate([p.measurement.position for p in parts]),
             velocity=np.concatenate([p.measurement.velocity for p in parts]),
-            friction=parts[0].measurement.friction,
         )
         rows = tuple(row for part in parts for row in part.rows)
-        kept.append(_Block(parts[0].name, whole, covariance, body, OWN_WRENCH, body, rows))
+        friction = tuple(flag for part in parts for flag in part.friction)
+        name = " and ".join(part.name for part in parts)
+        kept.append(_Block(name, whole, covariance, body, OWN_WRENCH, body, rows, friction))
     return kept
 
 
@@ -214,7 +229,7 @@ def _arrays(tree: BodyTree, blocks: list[_Block]) -> Readings:
         white[where, : e.size] = W
         if e.joint is not None:
             joint[where] = joint_names.index(e.joint)
-            friction[where] = joint_names.index(e.joint) if e.friction else -1
+            friction[where] = np.where(block.friction, joint_names.index(e.joint), -1)
 
     def stacked(name: str, width: tuple[int, ...]) -> Array:
         parts = [getattr(block.measurement, name) for block in blocks]
