@@ -47,9 +47,7 @@ class PF(FilterIdentifier):
     about: ClassVar[str] = "joint state and parameter filter by particles; rough"
     needs: ClassVar[str] = "a robot file that is nearly right"
     cost: ClassVar[str] = "a simulation for each of a thousand particles"
-    when: ClassVar[str] = (
-        "one joint, or to see that particles do not do for more"
-    )
+    when: ClassVar[str] = "one joint, or to see that particles do not do for more"
 
     def __post_init__(self) -> None:
         super().__post_init__()
