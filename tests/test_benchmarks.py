@@ -30,6 +30,7 @@ from benchmarks import (
     identification,
     least_squares,
     long_log,
+    map_dynamics,
     methods,
     payload,
     poor_data,
@@ -82,6 +83,7 @@ TINY = {
     "payload": (partial(payload.run, pairs=("01_31",)), 2),
     "poor-data": (partial(poor_data.run, starts=(10.0,)), 3),
     "excitation": (partial(excitation.run, seconds=2.0, starts=1, duration=4.0), 2),
+    "map-dynamics": (partial(map_dynamics.run, steps=2, batch=4, links=(5, 10)), 13),
 }
 RESULT = Result.judged(
     "rollout", "one run", unit="µs/step", ours=2.0, peer=24.0, ratio_at_least=10.0, notes="a note"

@@ -56,6 +56,7 @@ def test_every_example_is_tested_and_listed():
         "05_identify_a_payload.py",
         "06_design_an_exciting_motion.py",
         "07_compare_methods.py",
+        "08_feel_a_push.py",
     ]
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\((\d\d_\w+\.py)\)", readme)) == SCRIPTS
@@ -223,3 +224,18 @@ def test_methods_are_compared_with_the_truth(tmp_path):
     assert errors["cloe"] < 0.5 < errors["pc-wls"] < errors["ols"]
     files = ["drawings.actuators.yaml", "drawings.urdf", "log.parquet"]
     assert written(tmp_path / "out" / "methods") == files
+
+
+@pytest.mark.skipif(not INSTALLED_ROBOTS, reason="example-robot-data is not installed")
+def test_pushes_are_felt_where_they_are(tmp_path):
+    printed = run_example("08_feel_a_push.py", tmp_path)
+    assert "52 sensors with 110 readings for 652 unknowns" in printed
+    row = r"│ (\w+) +│ +[\d.]+ │ +([\d.]+) │ +([\d.]+) │ +± ([\d.]+) │ +([\d.]+) % │"
+    felt = {link: map(float, numbers) for link, *numbers in re.findall(row, printed)}
+    assert list(felt) == ["l_forearm", "chest", "r_upper_leg"]
+    for true, estimated, band, inside in felt.values():
+        assert abs(estimated - true) < 2.0 * band < 0.3 * true
+        assert 92.0 < inside < 98.0
+    chart = (tmp_path / "out" / "push" / "push.svg").read_text(encoding="utf-8")
+    assert chart.count("<polygon") == chart.count("<polyline") == 9
+    assert "nan" not in chart

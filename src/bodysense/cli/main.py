@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, Command] = {
     "simulate": Command("bodysense.cli.simulate", "record a simulated experiment"),
     "doctor": Command("bodysense.cli.doctor", "check a recording before it is used"),
     "identify": Command("bodysense.cli.identify", "find a robot's parameters from recordings"),
+    "estimate": Command("bodysense.cli.estimate", "find what a robot felt during a recording"),
     "methods": Command("bodysense.cli.methods", "list the methods of identify and what they need"),
 }
 

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from bodysense.errors import ShapeError, unknown_name
+from bodysense.errors import FileReadError, ShapeError, unknown_name
 from bodysense.estimation.named_slices import NamedSlices
+from bodysense.files import read_arrays, read_json, write_result
 from bodysense.spatial.arrays import Array
 
+_KEYS = ("kind", "variables", "blocks", "sensors", "absent", "has", "notes")
+_OPTIONAL = ("variance", "log_likelihood")
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """Means and covariances of T moments; a single moment has no first axis.
 
     Attributes:
         variables: names ↔ slices of the numbers.
         mean: (T, size) or (size,).
-        variance: alike; `None` if it was not asked for.
-        blocks: (T, k, k) covariances by variable; empty if they were not asked for.
+        variance: alike, marginal; `None` if it was not asked for.
+        blocks: (T, k, k) marginal covariances by variable; empty if they were not asked for.
         residual: by sensor, (T, m): reading minus prediction, NaN where there was no reading.
-        absent: by sensor, how many of its readings were missing.
-        score: (T, 2) log-determinants and squares, for `log_likelihood`.
+        absent: by sensor, at how many moments it gave no reading that could be used.
+        log_likelihood: (T,) log density of the sensors' readings; `None` if it was not asked for.
         notes: what the user should know.
     """
 
@@ -33,19 +40,25 @@ class Posterior:
     blocks: Mapping[str, Array] = field(default_factory=dict)
     residual: Mapping[str, Array] = field(default_factory=dict)
     absent: Mapping[str, int] = field(default_factory=dict)
-    chi_square: Mapping[str, Array] = field(default_factory=dict)
     log_likelihood: Array | None = None
     notes: tuple[str, ...] = ()
-    _dense: Callable[[], Array] | None = None
 
     def __getitem__(self, name: str) -> Array:
         """Mean of a variable."""
         return self.mean[..., self.variables[name]]
 
+    def __repr__(self) -> str:
+        return f"<Posterior: {self.summary()}>"
+
+    @property
+    def single(self) -> bool:
+        """Whether it is of one moment, without a first axis."""
+        return self.mean.ndim == 1
+
     def sigma(self, name: str) -> Array:
         """Standard deviation of a variable."""
         if self.variance is None:
-            raise ShapeError("no variances were computed: ask for them (covariance='variances').")
+            raise ShapeError("no variances were computed: ask for them (detail='variances').")
         deviation: Array = np.sqrt(self.variance[..., self.variables[name]])
         return deviation
 
@@ -54,5 +67,102 @@ class Posterior:
         if name not in self.variables:
             raise unknown_name("variable", name, self.variables)
         if name not in self.blocks:
-            raise ShapeError("no covariances were computed: ask for them (covariance='blocks').")
+            raise ShapeError("no covariances were computed: ask for them (detail='blocks').")
         return self.blocks[name]
+
+    def at(self, t: int) -> Posterior:
+        """The t-th moment alone.
+
+        Raises:
+            ShapeError: there is no such moment, or there is one alone.
+        """
+        if self.single:
+            raise ShapeError("this posterior is of a single moment already: take it as it is.")
+        T = self.mean.shape[0]
+        if not -T <= t < T:
+            raise ShapeError(f"moment {t} is asked for, and there are {T}, from 0 on.")
+        residual = {name: value[t] for name, value in self.residual.items()}
+        return Posterior(
+            variables=self.variables,
+            mean=self.mean[t],
+            variance=None if self.variance is None else self.variance[t],
+            blocks={name: block[t] for name, block in self.blocks.items()},
+            residual=residual,
+            absent={name: int(np.isnan(value).any()) for name, value in residual.items()},
+            log_likelihood=None if self.log_likelihood is None else self.log_likelihood[t],
+            notes=self.notes,
+        )
+
+    def summary(self) -> str:
+        """What it holds, in a line."""
+        T = 1 if self.single else self.mean.shape[0]
+        known = "means" if self.variance is None else "means and standard deviations"
+        known = known if not self.blocks else "means and covariances"
+        text = f"{known} of {len(self.variables)} quantities at {T} moment{'s'[: T != 1]}"
+        if self.residual:
+            text += f", from {len(self.residual)} sensors"
+        gone = {name: count for name, count in self.absent.items() if count}
+        if gone:
+            named = ", ".join(f"{name} ({count})" for name, count in list(gone.items())[:5])
+            text += f"; without readings of {named}{', …' if len(gone) > 5 else ''}"
+        if self.log_likelihood is not None and T:
+            text += f"; log-likelihood {float(np.mean(self.log_likelihood)):.4g} a moment"
+        return ". ".join((text, *self.notes))
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write ``posterior.npz`` and ``posterior.json`` into a folder."""
+        has = [name for name in _OPTIONAL if getattr(self, name) is not None]
+        arrays = {name: np.asarray(getattr(self, name)) for name in ("mean", *has)}
+        arrays |= {f"block_{k}": block for k, block in enumerate(self.blocks.values())}
+        arrays |= {f"residual_{k}": value for k, value in enumerate(self.residual.values())}
+        about = {
+            "kind": self.variables.kind,
+            "variables": [[name, s.stop - s.start] for name, s in self.variables.slices.items()],
+            "blocks": list(self.blocks),
+            "sensors": list(self.residual),
+            "absent": dict(self.absent),
+            "has": has,
+            "notes": list(self.notes),
+            "summary": self.summary(),
+        }
+        write_result(folder, "posterior", arrays, about)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Posterior:
+        """Read what `save` wrote.
+
+        Raises:
+            FileReadError: the files are missing, damaged, or do not belong together.
+        """
+        about = read_json(Path(folder) / "posterior.json", _KEYS)
+        try:
+            return cls._of(Path(folder) / "posterior.npz", about)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileReadError(
+                f"posterior.npz and posterior.json in {folder} do not belong together ({error}): "
+                "save the result again."
+            ) from error
+
+    @classmethod
+    def _of(cls, path: Path, about: dict[str, Any]) -> Posterior:
+        has = [name for name in _OPTIONAL if name in about["has"]]
+        blocks = {str(name): f"block_{k}" for k, name in enumerate(about["blocks"])}
+        residual = {str(name): f"residual_{k}" for k, name in enumerate(about["sensors"])}
+        arrays = read_arrays(path, ("mean", *has, *blocks.values(), *residual.values()))
+        sizes = [(str(name), int(size)) for name, size in about["variables"]]
+        variables = NamedSlices.of(str(about["kind"]), sizes)
+        shape = arrays["mean"].shape
+        if shape[-1:] != (variables.size,) or any(
+            arrays[name].shape != (shape if name == "variance" else shape[:-1]) for name in has
+        ):
+            raise ValueError(f"mean has shape {shape} for {variables.size} numbers")
+        return cls(
+            variables=variables,
+            mean=arrays["mean"],
+            variance=arrays.get("variance"),
+            blocks={name: arrays[key] for name, key in blocks.items()},
+            residual={name: arrays[key] for name, key in residual.items()},
+            absent={str(name): int(count) for name, count in about["absent"].items()},
+            log_likelihood=arrays.get("log_likelihood"),
+            notes=tuple(str(note) for note in about["notes"]),
+        )

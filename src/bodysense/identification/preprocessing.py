@@ -20,7 +20,12 @@ from numpy.typing import NDArray
 
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.robot.robot import Robot
-from bodysense.signals.filtering import differentiate, lowpass
+from bodysense.signals.filtering import lowpass
+from bodysense.signals.joint_motion import LEAST_RANGE as LEAST_RANGE
+from bodysense.signals.joint_motion import STILL_SPEED as STILL_SPEED
+from bodysense.signals.joint_motion import smooth_motion
+from bodysense.signals.joint_motion import standing as standing
+from bodysense.signals.joint_motion import usable_cutoff as usable_cutoff
 from bodysense.signals.log import Log
 from bodysense.signals.resampling import resample
 from bodysense.spatial.arrays import Array
@@ -28,17 +33,6 @@ from bodysense.spatial.arrays import Array
 BAND_BELOW = 1.25
 """The parallel filter's cut-off is this many times below that of the positions: what the first
 filter lets through in part, the second takes out."""
-
-STILL_SPEED = 0.02
-"""rad/s (or m/s): below it a joint counts as standing, …"""
-
-_STILL_SHARE = 0.05
-"""… or below this share of its r.m.s. speed: slow joints, such as fingers, move slowly."""
-
-_NEVER = 1e-3  # rad/s or m/s: joints that are slower throughout do not move at all
-LEAST_RANGE = 5e-3
-"""rad or m: a joint that stays within this range stands. Its velocity is noise, which must not be
-taken for motion: the less of it there is, the larger a friction it would stand for."""
 
 
 @dataclass(frozen=True)
@@ -129,19 +123,6 @@ class Motion:
     still: NDArray[np.bool_] | None = None
 
 
-def usable_cutoff(cutoff: float, rate: float) -> float:
-    """The cut-off [Hz], or for a log of a low rate the highest that a filter can have there."""
-    return min(cutoff, 0.45 * rate)
-
-
-def standing(v: Array, still_speed: float) -> NDArray[np.bool_]:
-    """(n_t, n) where joints with velocities v (n_t, n) stand."""
-    rms = np.sqrt(np.mean(v**2, axis=0))
-    slowest = np.where(rms > _NEVER, np.minimum(still_speed, _STILL_SHARE * rms), still_speed)
-    still: NDArray[np.bool_] = np.abs(v) < slowest
-    return still
-
-
 def motions(
     robot: Robot, pieces: Sequence[Sequence[Log]], settings: Preprocessing
 ) -> tuple[Motion, ...]:
@@ -202,12 +183,8 @@ def _motion(robot: Robot, piece: Log, number: int, settings: Preprocessing) -> M
     told = all(f"q_des.{name}" in log.channels for name in names)
     reference = log.joints("q_des", names) if told else None
     limit = usable_cutoff(cutoff, rate)
-    q = lowpass(q_raw, rate, limit, order=settings.order)
+    q, v, a = smooth_motion(q_raw, rate, limit, order=settings.order, accuracy=settings.accuracy)
     tau = lowpass(tau_raw, rate, limit, order=settings.order)
-    v = differentiate(q, rate, accuracy=settings.accuracy)
-    a = differentiate(v, rate, accuracy=settings.accuracy)
-    still = (np.ptp(q, axis=0) < LEAST_RANGE) | standing(v, STILL_SPEED).all(axis=0)
-    v[:, still] = a[:, still] = 0.0
     cut = int(np.ceil(border * rate))
     kept = slice(cut, q.shape[0] - cut)
     if q.shape[0] - 2 * cut < 8:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bodysense.report.estimation_page import write_estimation_page
 from bodysense.report.excitation_page import write_excitation_page
 from bodysense.report.gains_page import write_gains_page
 from bodysense.report.identification_page import write_identification_page
@@ -10,6 +11,7 @@ from bodysense.report.payload_page import write_payload_page
 from bodysense.report.rollout_page import write_rollout_page
 
 __all__ = [
+    "write_estimation_page",
     "write_excitation_page",
     "write_gains_page",
     "write_identification_page",

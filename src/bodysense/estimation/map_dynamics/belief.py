@@ -10,8 +10,12 @@ from numpy.typing import ArrayLike
 from bodysense.robot.sensors.covariance import checked_covariance
 from bodysense.spatial.arrays import Array, as_array, read_only
 
-UNKNOWN = 1e4
-"""Standard deviation of what is not known at all, in SI units."""
+UNKNOWN = 1e3
+"""Standard deviation of what is not known at all, in SI units.
+
+Not more: beside variances that are wider than those of readings by 1e14 or so, covariances lose
+their digits.
+"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -20,14 +21,17 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.errors import MismatchError, ShapeError
+from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.estimation._kernels.covariance import Spread, make_spread
 from bodysense.estimation._kernels.problem import Memory, make_memory
 from bodysense.estimation._kernels.solve import Found, solve_moments
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
+from bodysense.estimation.map_dynamics.dense_roots import DenseRoots
+from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.estimation.map_dynamics.equations_names import Variables
 from bodysense.estimation.map_dynamics.found import Moments, posterior_of
+from bodysense.estimation.map_dynamics.likelihood import log_likelihood
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.posterior import Posterior
 from bodysense.robot import Robot
@@ -85,13 +89,19 @@ class MapDynamics:
 
     def with_sensors(self, sensors: Sequence[Sensor]) -> MapDynamics:
         """The same problem with other sensors."""
-        return self._with(sensors, self.assumptions)
+        return self.changed(sensors, self.assumptions)
 
     def with_assumptions(self, assumptions: Assumptions) -> MapDynamics:
         """The same problem with other beliefs."""
-        return self._with(self.sensors, assumptions)
+        return self.changed(self.sensors, assumptions)
 
-    def _with(self, sensors: Sequence[Sensor], assumptions: Assumptions) -> MapDynamics:
+    @cached_property
+    def blind(self) -> MapDynamics:
+        """The same problem without any sensor: what is believed."""
+        return self.with_sensors(())
+
+    def changed(self, sensors: Sequence[Sensor], assumptions: Assumptions) -> MapDynamics:
+        """The same robot on the same root with other sensors and beliefs."""
         root = self.tree.names[0]
         if root == WORLD:
             return MapDynamics(self.robot, sensors, assumptions)
@@ -108,6 +118,7 @@ class MapDynamics:
         base_twist: ArrayLike | None = None,
         gravity: ArrayLike | None = None,
         detail: Detail = "variances",
+        likelihood: bool = False,
     ) -> Posterior:
         """Posterior at one moment, or at T moments in one call.
 
@@ -120,10 +131,47 @@ class MapDynamics:
             gravity: (3,) or (T, 3) in the frame of a root that is held; by default the robot's
                 own for a robot bolted to the world.
             detail: how much to compute.
+            likelihood: whether to compute the log-likelihood of the readings too.
         """
         moments = self.moments(q, dq, readings, base_twist=base_twist, gravity=gravity)
         found = self.solve(moments, detail)
-        return posterior_of(self.tree, self.layout, self.variables, found, moments.single)
+        posterior = posterior_of(self.tree, self.layout, self.variables, found, moments.single)
+        if not likelihood:
+            return posterior
+        values = log_likelihood(self, moments, found)
+        return replace(posterior, log_likelihood=values[0] if moments.single else values)
+
+    def covariance_of(
+        self,
+        names: Sequence[str],
+        q: ArrayLike,
+        dq: ArrayLike,
+        *,
+        absent: Sequence[str] = (),
+        base_twist: ArrayLike | None = None,
+        gravity: ArrayLike | None = None,
+    ) -> Array:
+        """Marginal covariance of any quantities together at one moment, across links.
+
+        It does not depend on what the sensors read. It takes a dense factorisation: for a control
+        loop `estimate` gives the covariance of each quantity alone.
+
+        Args:
+            names: of `variables`, e.g. ``("fx.hand", "tau.elbow")``; rows in this order.
+            q: (n_joints,) positions of the joints.
+            dq: their velocities.
+            absent: names of sensors that give no reading.
+            base_twist: as in `estimate`.
+            gravity: as in `estimate`.
+        """
+        for name in absent:
+            if name not in self.layout.slices:
+                raise unknown_name("sensor", name, self.layout.slices)
+        present = [sensor for sensor in self.sensors if sensor.name not in absent]
+        equations = Equations.at(self.tree, present, q, dq, base_twist=base_twist, gravity=gravity)
+        every = np.arange(self.variables.size)
+        rows = np.concatenate([every[:0], *(every[self.variables[name]] for name in names)])
+        return DenseRoots.of(equations, present, self.assumptions).covariance(rows)
 
     def moments(
         self,
@@ -180,7 +228,7 @@ class MapDynamics:
         if T == 1:
             self._run(0, 1, moments, found, self._workspace)
             return found
-        shares = min(T, numba.get_num_threads())
+        shares = max(1, min(T, numba.get_num_threads()))
         ends = [T * k // shares for k in range(shares + 1)]
         with ThreadPoolExecutor(shares) as pool:
             jobs = [

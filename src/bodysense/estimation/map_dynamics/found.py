@@ -15,31 +15,39 @@ from bodysense.spatial.arrays import Array
 
 
 class Moments(NamedTuple):
-    """What the kernels take of T moments."""
+    """What the kernels take of T moments.
 
-    q: Array  # (T, n_joints)
+    Attributes:
+        q: (T, n_joints) positions.
+        dq: (T, n_joints) velocities.
+        twist: (T, 6) of the root.
+        a0: (T, 6) acceleration of the root, known or believed.
+        y: (T, m) readings and further beliefs, rows of the kernels; NaN where there is none.
+        single: whether the user gave one moment without a first axis.
+    """
+
+    q: Array
     dq: Array
-    twist: Array  # (T, 6) of the root
-    a0: Array  # (T, 6) acceleration of the root, known or believed
-    y: Array  # (T, m) rows of the kernels
+    twist: Array
+    a0: Array
+    y: Array
     single: bool
+
+    @property
+    def size(self) -> int:
+        """T."""
+        return len(self.q)
+
+    def part(self, which: slice) -> Moments:
+        """Some of the moments."""
+        q, dq, twist, a0, y = (np.ascontiguousarray(array[which]) for array in self[:5])
+        return Moments(q, dq, twist, a0, y, False)
 
 
 def posterior_of(
     tree: BodyTree, layout: ReadingLayout, variables: Variables, found: Found, single: bool
 ) -> Posterior:
     """Name what was found."""
-    variance = flat(tree, found.variance) if found.variance.shape[0] else None
-    blocks: dict[str, Array] = {}
-    if found.joint.shape[0]:
-        for i in tree.with_unknowns:
-            blocks[f"a.{tree.names[i]}"] = found.joint[:, i, :6, :6]
-            blocks[f"fx.{tree.names[i]}"] = found.external[:, i]
-            if i > 0:
-                joint = tree.joint_name(i)
-                blocks[f"f.{joint}"] = found.joint[:, i, 7:, 7:]
-                blocks[f"ddq.{joint}"] = found.joint[:, i, 6:7, 6:7]
-                blocks[f"tau.{joint}"] = found.variance[:, i, 12, None, None]
     rows = np.empty_like(found.residual)
     rows[:, layout.order] = found.residual
     residual = {name: rows[:, where] for name, where in layout.slices.items()}
@@ -48,6 +56,8 @@ def posterior_of(
         for name, value in residual.items()
     }
     mean = flat(tree, found.d)
+    variance = flat(tree, found.variance) if found.variance.shape[0] else None
+    blocks = _blocks(tree, found) if found.joint.shape[0] else {}
     if single:
         return Posterior(
             variables,
@@ -66,3 +76,17 @@ def flat(tree: BodyTree, d: Array) -> Array:
     if not tree.floating:
         return below
     return np.concatenate([d[:, 0, :6], d[:, 0, 13:19], below], axis=1)
+
+
+def _blocks(tree: BodyTree, found: Found) -> dict[str, Array]:
+    """Covariances by variable."""
+    blocks: dict[str, Array] = {}
+    for i in tree.with_unknowns:
+        blocks[f"a.{tree.names[i]}"] = found.joint[:, i, :6, :6]
+        blocks[f"fx.{tree.names[i]}"] = found.external[:, i]
+        if i > 0:
+            joint = tree.joint_name(i)
+            blocks[f"f.{joint}"] = found.joint[:, i, 7:, 7:]
+            blocks[f"ddq.{joint}"] = found.joint[:, i, 6:7, 6:7]
+            blocks[f"tau.{joint}"] = found.variance[:, i, 12, None, None]
+    return blocks

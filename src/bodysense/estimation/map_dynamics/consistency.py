@@ -1,0 +1,207 @@
+"""`consistency`: does each sensor agree with all others, as well as its covariance claims?
+
+What is left of a sensor's readings after the estimate, r = y - ŷ, has a covariance that is smaller
+than that of its noise, because the estimate follows the reading as far as nothing contradicts it:
+
+    r ~ N(0, Sigma - H C Hᵀ),     chi² = rᵀ (Sigma - H C Hᵀ)⁺ r,     degrees of freedom: its rank
+
+A sensor that nothing can contradict has none, and cannot be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import chdtrc
+
+from bodysense.errors import FileReadError, ShapeError, unknown_name
+from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
+from bodysense.files import read_arrays, read_json, write_result
+from bodysense.spatial.arrays import Array
+
+if TYPE_CHECKING:
+    from bodysense.estimation.map_dynamics.estimator import MapDynamics
+
+_SEEN = 1e-3
+"""Least share of a sensor's variance that other sensors must be able to contradict."""
+
+
+class Doubt(NamedTuple):
+    """One reading of a sensor that is hard to believe.
+
+    Attributes:
+        sensor: its name.
+        moment: index of the moment.
+        chi_square: its square, normalised.
+        freedom: what it should be on average.
+        p_value: how often a square as large comes by chance.
+    """
+
+    sensor: str
+    moment: int
+    chi_square: float
+    freedom: int
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Consistency:
+    """Residuals of all sensors at T moments. Build it with `consistency`.
+
+    Attributes:
+        normalised: by sensor, (T, m) residuals divided by their standard deviations; NaN where
+            there is no reading, or nothing that could contradict it.
+        chi_square: by sensor, (T,); NaN where there is no reading.
+        freedom: by sensor, (T,) degrees of freedom.
+    """
+
+    normalised: Mapping[str, Array]
+    chi_square: Mapping[str, Array]
+    freedom: Mapping[str, Array]
+
+    def __repr__(self) -> str:
+        return f"<Consistency: {self.summary()}>"
+
+    def p_value(self, sensor: str) -> Array:
+        """(T,) how often a chi² as large comes by chance; NaN where nothing can be said."""
+        if sensor not in self.chi_square:
+            raise unknown_name("sensor", sensor, self.chi_square)
+        square, freedom = self.chi_square[sensor], self.freedom[sensor]
+        p = np.full(square.shape, np.nan)
+        known = (freedom > 0) & ~np.isnan(square)
+        p[known] = chdtrc(freedom[known], square[known])
+        return p
+
+    def beyond(self, level: float = 0.95) -> dict[str, float]:
+        """By sensor, the share of moments whose chi² is beyond this level.
+
+        It is 1 - level of a sensor whose covariance is right; NaN where it cannot be judged.
+        """
+        if not 0.0 < level < 1.0:
+            raise ShapeError(f"level is {level:g}: give a share between 0 and 1, e.g. 0.95.")
+        shares = {}
+        for sensor in self.chi_square:
+            p = self.p_value(sensor)
+            judged = p[~np.isnan(p)]
+            shares[sensor] = float((judged < 1.0 - level).mean()) if judged.size else float("nan")
+        return shares
+
+    @property
+    def ratio(self) -> dict[str, float]:
+        """By sensor, root mean square of its residuals over what it should be; 1 is right."""
+        ratios = {}
+        for sensor, square in self.chi_square.items():
+            known = ~np.isnan(square)
+            freedom = float(self.freedom[sensor][known].sum())
+            total = float(square[known].sum())
+            ratios[sensor] = float(np.sqrt(total / freedom)) if freedom > 0.0 else float("nan")
+        return ratios
+
+    def worst(self, count: int = 5) -> tuple[Doubt, ...]:
+        """The readings that are hardest to believe, the worst first."""
+        doubts = []
+        for sensor, square in self.chi_square.items():
+            freedom, p = self.freedom[sensor], self.p_value(sensor)
+            # beyond what p can express, the square itself tells which is worse
+            excess = np.where(np.isnan(p), -np.inf, square - freedom)
+            for t in np.lexsort((-excess, p))[:count]:
+                if not np.isnan(p[t]):
+                    at = int(t)
+                    doubts.append(
+                        Doubt(sensor, at, float(square[at]), int(freedom[at]), float(p[at]))
+                    )
+        doubts.sort(key=lambda doubt: (doubt.p_value, doubt.freedom - doubt.chi_square))
+        return tuple(doubts[:count])
+
+    def summary(self) -> str:
+        """Which sensors disagree, in a line."""
+        ratios, shares = self.ratio, self.beyond(0.99)
+        loud = sorted((r, s) for s, r in ratios.items() if shares[s] > 0.05)[::-1]
+        quiet = [s for s, r in ratios.items() if r < 0.3]
+        unjudged = [s for s, r in ratios.items() if np.isnan(r)]
+        parts = [f"{len(ratios)} sensors"]
+        if loud:
+            named = ", ".join(f"{s} ({r:.3g} times)" for r, s in loud[:5])
+            parts.append(
+                f"residuals larger than stated: {named}; raise their covariances, or look for a "
+                "wrong mount, sign or unit"
+            )
+        if quiet:
+            parts.append(f"residuals far smaller than stated: {', '.join(quiet[:5])}")
+        if unjudged:
+            parts.append(f"nothing can contradict {', '.join(unjudged[:5])}")
+        if len(parts) == 1:
+            parts.append("all agree as well as their covariances claim")
+        return "; ".join(parts) + "."
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write ``consistency.npz`` and ``consistency.json`` into a folder."""
+        arrays = {}
+        for k, sensor in enumerate(self.chi_square):
+            arrays[f"normalised_{k}"] = self.normalised[sensor]
+            arrays[f"chi_square_{k}"] = self.chi_square[sensor]
+            arrays[f"freedom_{k}"] = self.freedom[sensor]
+        about = {"sensors": list(self.chi_square), "summary": self.summary()}
+        write_result(folder, "consistency", arrays, about)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Consistency:
+        """Read what `save` wrote.
+
+        Raises:
+            FileReadError: the files are missing or damaged.
+        """
+        about = read_json(Path(folder) / "consistency.json", ("sensors",))
+        if not isinstance(about["sensors"], list):
+            raise FileReadError(f"consistency.json in {folder} is damaged: save the result again.")
+        sensors = [str(sensor) for sensor in about["sensors"]]
+        parts = ("normalised", "chi_square", "freedom")
+        names = [f"{part}_{k}" for part in parts for k in range(len(sensors))]
+        arrays = read_arrays(Path(folder) / "consistency.npz", names)
+        return cls(*({s: arrays[f"{p}_{k}"] for k, s in enumerate(sensors)} for p in parts))
+
+
+def consistency(problem: MapDynamics, moments: Moments) -> Consistency:
+    """Hold every sensor against all others.
+
+    Args:
+        problem: the estimator.
+        moments: of `problem.moments`.
+    """
+    if moments.size == 0:
+        raise ShapeError("there are no moments to hold the sensors against: give at least one.")
+    found: dict[str, list[tuple[Array, Array, Array]]] = {s.name: [] for s in problem.sensors}
+    for which in chunks(problem, moments.size):
+        part = moments.part(which)
+        for name, noise in noises(problem, part, problem.solve(part, "blocks")).items():
+            Sigma = problem.sensors[list(found).index(name)].covariance
+            found[name].append(_judged(Sigma, noise))
+    normalised, square, freedom = (
+        {name: np.concatenate([part[k] for part in parts]) for name, parts in found.items()}
+        for k in range(3)
+    )
+    return Consistency(normalised, square, freedom)
+
+
+def _judged(Sigma: Array, noise: Noise) -> tuple[Array, Array, Array]:
+    """Normalised residuals, chi² and degrees of freedom."""
+    left: Array = np.diag(Sigma) - np.einsum("tii->ti", noise.covariance)
+    judged = left > _SEEN * np.diag(Sigma)
+    normalised = np.where(judged, noise.mean / np.sqrt(np.where(judged, left, 1.0)), np.nan)
+    values, vectors = np.linalg.eigh(Sigma)
+    some = values > 1e-14 * values.max(initial=0.0)
+    W = (vectors[:, some] / np.sqrt(values[some])).T
+    present = np.isfinite(noise.mean.sum(axis=1))
+    r = np.where(present[:, None], noise.mean, 0.0) @ W.T
+    shares, axes = np.linalg.eigh(np.eye(W.shape[0]) - W @ noise.covariance @ W.T)
+    seen = shares > _SEEN
+    squares = np.einsum("tij,ti->tj", axes, r) ** 2 / np.where(seen, shares, 1.0)
+    square = (squares * seen).sum(axis=1)
+    freedom = seen.sum(axis=1) * present
+    return normalised, np.where(present, square, np.nan), freedom.astype(np.float64)

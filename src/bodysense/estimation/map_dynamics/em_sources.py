@@ -1,0 +1,164 @@
+"""Covariances to estimate, how each is structured, and the step that maximises.
+
+Given the sum A = Σ E[n nᵀ] over N moments of everything that a covariance Sigma has produced, and
+a prior worth w moments whose mode is Sigma_p, the best Sigma is, by its structure,
+
+    full    (A + w Sigma_p) / (N + w)                            every entry
+    axis    the diagonal of that                                 components independent
+    type    c_g Sigma_0 for each group g of components with a unit, one factor c_g for all
+            sensors of a kind: the mean of tr(Sigma_0⁻¹ (A + w Sigma_p)) / ((N + w) size)
+
+The prior is the inverse-Wishart density with scale w Sigma_p and w - size - 1 degrees of freedom:
+log p = -w/2 (log det Sigma + tr(Sigma⁻¹ Sigma_p)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bodysense.errors import ShapeError
+from bodysense.robot.sensors.covariance import checked_covariance
+from bodysense.spatial.arrays import Array
+
+Structure = Literal["type", "axis", "full"]
+STRUCTURES: tuple[Structure, ...] = ("type", "axis", "full")
+
+
+@dataclass(frozen=True, eq=False)
+class InverseWishart:
+    """A prior of a covariance.
+
+    Attributes:
+        weight: how many moments it counts for; zero says nothing.
+        covariance: (m, m) its mode; by default the covariance at the start.
+    """
+
+    weight: float = 1.0
+    covariance: Array | None = None
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.weight) and self.weight >= 0.0):
+            raise ShapeError(f"the weight of a prior is {self.weight}: give a number of moments.")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Something random whose covariance is estimated.
+
+    Attributes:
+        name: of the sensor; ``belief.fx.<link>`` of the belief about an external wrench;
+            ``slack.acceleration``, ``slack.wrench`` or ``slack.torque`` of the equations.
+        kind: of the sensor; ``fx`` or the name of the slack.
+        covariance: (m, m) at the start, structured.
+        groups: components that have one unit.
+        structure: what may change.
+        weight: of the prior.
+        mode: (m, m) of the prior.
+    """
+
+    name: str
+    kind: str
+    covariance: Array
+    groups: tuple[tuple[int, ...], ...]
+    structure: Structure
+    weight: float
+    mode: Array
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        kind: str,
+        covariance: Array,
+        units: Sequence[str],
+        structure: Structure,
+        prior: InverseWishart,
+    ) -> Source:
+        """Give a covariance its structure.
+
+        Args:
+            name: of the source.
+            kind: those of one kind and structure "type" share their factors.
+            covariance: (m, m) to start from; what does not fit the structure is left out.
+            units: of the components.
+            structure: what may change.
+            prior: of the covariance.
+        """
+        groups = tuple(
+            tuple(k for k, unit in enumerate(units) if unit == wanted)
+            for wanted in dict.fromkeys(units)
+        )
+        mode = covariance if prior.covariance is None else prior.covariance
+        mode = checked_covariance(mode, len(units), f"the prior covariance of {name}")
+        start = np.array(covariance)
+        if structure == "axis":
+            start = np.diag(np.diag(start))
+        elif structure == "type":
+            same = np.array([[unit == other for other in units] for unit in units])
+            start = np.where(same, start, 0.0)
+        return cls(name, kind, start, groups, structure, prior.weight, np.asarray(mode))
+
+    def log_prior(self, Sigma: Array) -> float:
+        """Of the covariance, up to a constant."""
+        if self.weight == 0.0:
+            return 0.0
+        values, vectors = np.linalg.eigh(Sigma)
+        some = values > 1e-14 * values.max(initial=0.0)
+        values, vectors = values[some], vectors[:, some]
+        spread = np.einsum("ik,ij,jk->k", vectors, self.mode, vectors)
+        return float(-0.5 * self.weight * (np.log(values) + spread / values).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Moment2:
+    """A = Σ E[n nᵀ] (m, m) and how many terms it has."""
+
+    sum: Array
+    count: int
+
+
+def maximised(
+    sources: Sequence[Source], expected: Mapping[str, Moment2], last: Mapping[str, Array]
+) -> dict[str, Array]:
+    """New covariances by name; those of sources that never occurred stay as they were."""
+    factors = _factors(sources, expected)
+    covariances = {}
+    for source in sources:
+        seen = expected[source.name]
+        count = seen.count + source.weight
+        total = seen.sum + source.weight * source.mode
+        if source.structure == "type":
+            Sigma = source.covariance.copy()
+            for g, group in enumerate(source.groups):
+                Sigma[np.ix_(group, group)] *= factors.get((source.kind, g), 1.0)
+        elif count == 0.0:
+            Sigma = last[source.name]
+        else:
+            Sigma = (total + total.T) / (2.0 * count)
+            Sigma = np.diag(np.diag(Sigma)) if source.structure == "axis" else Sigma
+        covariances[source.name] = Sigma
+    return covariances
+
+
+def _factors(
+    sources: Sequence[Source], expected: Mapping[str, Moment2]
+) -> dict[tuple[str, int], float]:
+    """Factor of each kind and group of components."""
+    above: dict[tuple[str, int], float] = {}
+    below: dict[tuple[str, int], float] = {}
+    for source in sources:
+        if source.structure != "type":
+            continue
+        seen = expected[source.name]
+        total = seen.sum + source.weight * source.mode
+        for g, group in enumerate(source.groups):
+            at, key = np.ix_(group, group), (source.kind, g)
+            inverse = np.linalg.pinv(source.covariance[at], hermitian=True)
+            rank = float(np.trace(inverse @ source.covariance[at]))
+            above[key] = above.get(key, 0.0) + float(np.trace(inverse @ total[at]))
+            below[key] = below.get(key, 0.0) + (seen.count + source.weight) * rank
+    return {key: above[key] / below[key] for key in above if below[key] > 0.0}

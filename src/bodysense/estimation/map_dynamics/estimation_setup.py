@@ -1,0 +1,74 @@
+"""`EstimationSetup`: everything that an estimator needs besides the robot.
+
+What a sensor may be wrong about for long, its bias b ~ N(0, bias_sigma²), is at a single moment not
+to be told from its noise: there the reading has the covariance of both,
+
+    Cov(y) = covariance + diag(bias_sigma²).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bodysense.estimation.map_dynamics.assumptions import Assumptions
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.robot.robot import Robot
+from bodysense.robot.sensors.orientation import Orientation
+from bodysense.robot.sensors.sensor import Sensor
+from bodysense.spatial.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class EstimationSetup:
+    """Sensors, beliefs and the root of the tree.
+
+    Attributes:
+        sensors: that the robot carries.
+        assumptions: what is believed before any reading.
+        base: link at the root of the tree; `None`: the robot's base.
+        fixed: whether the root is held still; `None`: as the robot's base is.
+        gravity: (3,) in the frame of a root that is held [m/s²]; `None`: the robot's own.
+        notes: what the user should know, e.g. which sensors of a URDF were left out.
+    """
+
+    sensors: tuple[Sensor, ...] = ()
+    assumptions: Assumptions = field(default_factory=Assumptions)
+    base: str | None = None
+    fixed: bool | None = None
+    gravity: Array | None = None
+    notes: tuple[str, ...] = ()
+
+    def problem(self, robot: Robot) -> MapDynamics:
+        """The estimator of this robot.
+
+        Raises:
+            UnknownNameError: a joint, link or frame that the robot does not have.
+            MismatchError: a sensor that cannot sit where it is, or a root that cannot be one.
+        """
+        return MapDynamics(
+            robot,
+            tuple(_at_a_moment(sensor) for sensor in self.used),
+            self.assumptions,
+            base=self.base,
+            fixed=self.fixed,
+        )
+
+    @property
+    def used(self) -> tuple[Sensor, ...]:
+        """Sensors that say something of the dynamics once positions are known: not orientations."""
+        return tuple(s for s in self.sensors if not isinstance(s, Orientation))
+
+    @property
+    def unused(self) -> tuple[Sensor, ...]:
+        """The others."""
+        return tuple(s for s in self.sensors if isinstance(s, Orientation))
+
+
+def _at_a_moment(sensor: Sensor) -> Sensor:
+    """The sensor with its bias among its noise."""
+    if sensor.bias_sigma is None:
+        return sensor
+    covariance = sensor.covariance + np.diag(sensor.bias_sigma**2)
+    return replace(sensor, covariance=covariance, bias_sigma=None)

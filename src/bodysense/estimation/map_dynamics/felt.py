@@ -1,0 +1,89 @@
+"""When was a link touched? Moments whose external wrench is told apart from zero.
+
+A wrench with the belief N(0, P) has the posterior N(m, C). Along the axes of P^(-1/2) C P^(-1/2),
+whose eigenvalues s are what is left of the prior's variance, only those with s < 1/2 tell anything;
+over these
+
+    chi² = Σ z² / s,   z: P^(-1/2) m along the axis,
+
+is compared with the quantile of as many degrees of freedom. Without contact z² is on average
+s (1 - s): fewer moments than stated are called touched, not more.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri
+
+from bodysense.estimation.map_dynamics.belief import Belief
+from bodysense.spatial.arrays import Array
+
+_TOLD = 0.5  # share of the prior's variance below which an axis tells something
+_APART = 0.3  # s: touches that are closer together are one
+_LEAST = 2  # moments of a touch: one alone is noise
+LEVEL = 0.999
+"""Of a moment that counts as touched: of 1000 without a touch, at most one is taken for it."""
+
+
+class Touch(NamedTuple):
+    """A stretch of time in which a link was touched.
+
+    Attributes:
+        link: its name.
+        start: first moment [s].
+        end: last moment [s].
+        force: largest force in it [N].
+        at: when [s].
+    """
+
+    link: str
+    start: float
+    end: float
+    force: float
+    at: float
+
+
+def felt(belief: Belief, mean: Array, covariance: Array, level: float = LEVEL) -> NDArray[np.bool_]:
+    """(T,) whether wrenches (T, 6) with covariances (T, 6, 6) differ from the belief's mean."""
+    open_ = np.diag(belief.covariance) > 0.0
+    T = mean.shape[0]
+    if not open_.any() or not T:
+        return np.zeros(T, dtype=bool)
+    values, vectors = np.linalg.eigh(belief.covariance[np.ix_(open_, open_)])
+    some = values > 1e-12 * values.max()
+    W = (vectors[:, some] / np.sqrt(values[some])).T
+    share, axes = np.linalg.eigh(W @ covariance[:, open_][:, :, open_] @ W.T)
+    z = np.einsum("tij,ti->tj", axes, (mean - belief.mean)[:, open_] @ W.T)
+    told = share < _TOLD
+    square = np.where(told, z**2 / np.maximum(share, 1e-300), 0.0).sum(axis=1)
+    freedom = told.sum(axis=1)
+    beyond: NDArray[np.bool_] = (freedom > 0) & (
+        square > chdtri(np.maximum(freedom, 1), 1.0 - level)
+    )
+    return beyond
+
+
+def touches(link: str, t: Array, mask: NDArray[np.bool_], force: Array) -> tuple[Touch, ...]:
+    """Stretches of moments t (T,) that are felt, with the largest force (T,) of each."""
+    places = np.flatnonzero(mask)
+    if not places.size:
+        return ()
+    cuts = np.flatnonzero(np.diff(t[places]) > _APART) + 1
+    found = []
+    for part in np.split(places, cuts):
+        if part.size < _LEAST:
+            continue
+        peak = int(part[np.argmax(force[part])])
+        found.append(
+            Touch(
+                link,
+                float(t[part[0]]),
+                float(t[part[-1]]),
+                float(force[peak]),
+                float(t[peak]),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,49 @@
+"""How likely the readings are.
+
+Elimination factors the density of all rows, those of the sensors, of further beliefs and of the
+balance of a floating root, a row of zero, into whitened residuals e and factors with diagonals l:
+
+    log p(rows) = -m/2 log 2π - Σ log l - Σ e²/2
+
+Of the sensors' readings alone it is that, less what beliefs and balance are without any sensor:
+
+    log p(y | beliefs, balance) = log p(y, beliefs, balance) - log p(beliefs, balance)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bodysense.estimation._kernels.solve import Found
+from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.spatial.arrays import Array
+
+if TYPE_CHECKING:
+    from bodysense.estimation.map_dynamics.estimator import MapDynamics
+
+
+def log_density(problem: MapDynamics, found: Found) -> Array:
+    """(T,) log density of all rows together, up to the constant of a floating root's balance."""
+    sizes = np.diff(problem.layout.arrays.first)
+    constants = -0.5 * math.log(2.0 * math.pi) * (found.present @ sizes)
+    density: Array = constants + found.score[:, 0] - 0.5 * found.score[:, 1]
+    return density
+
+
+def log_likelihood(problem: MapDynamics, moments: Moments, found: Found | None = None) -> Array:
+    """(T,) log density of the sensors' readings; absent ones are left out of it.
+
+    Args:
+        problem: the estimator.
+        moments: of `problem.moments`.
+        found: what `problem.solve` made of them, if it is known already.
+    """
+    density = log_density(problem, problem.solve(moments, "means") if found is None else found)
+    if not (problem.tree.floating or problem.assumptions.others):
+        return density
+    blind = problem.blind
+    rows = blind.layout.sorted_rows(np.zeros((moments.size, 0)))
+    return density - log_density(blind, blind.solve(moments._replace(y=rows), "means"))

@@ -1,0 +1,223 @@
+"""`StateSmoother`: state and dynamics over a window of moments, all readings for every moment.
+
+    min  Σ_t |r_t(x_t, c)|²  +  Σ_t |x_t+1 - F x_t|²_Q  +  |x_0 - prior|²  +  |c|²
+
+with r_t what the best d of the moment leaves unexplained (see `linearisation`), x = (q, q̇, q̈)
+driven by white jerk, c biases and parameters, the same at all moments. Gauss-Newton over the whole
+window, from what tracking it says. A gyroscope and an accelerometer above and below a joint stand
+in for its encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import ShapeError
+from bodysense.estimation._kernels.solve import Found
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.gauss_newton import Ending, descend
+from bodysense.estimation.map_dynamics.linearisation import Linearisation, Moment
+from bodysense.estimation.map_dynamics.moment_problem import Gaussian, qr_r
+from bodysense.estimation.map_dynamics.motion_prior import steps, transition, whitener
+from bodysense.estimation.map_dynamics.square_root_window import Link, WindowLinear
+from bodysense.estimation.map_dynamics.state_belief import StateBelief
+from bodysense.estimation.map_dynamics.state_estimator import moment_of
+from bodysense.estimation.map_dynamics.state_posterior import StatePosterior, assembled, widened
+from bodysense.estimation.map_dynamics.state_tracker import JERK, StateTracker
+from bodysense.spatial.arrays import Array, as_array
+
+ITERATIONS = 20
+"""Most steps, of which a handful are usual."""
+
+_EXACT = 1e-9  # standard deviation of a state that is believed without doubt
+_Out = TypeVar("_Out")
+
+
+class StateSmoother:
+    """The estimator of a window.
+
+    Attributes:
+        problem: the robot with its sensors and assumptions.
+        state: belief at the first moment, with accelerations.
+        jerk: (n,) spectral density of each joint's jerk.
+    """
+
+    def __init__(
+        self,
+        problem: MapDynamics,
+        state: StateBelief,
+        *,
+        jerk: ArrayLike = JERK,
+        parameter_covariance: ArrayLike | None = None,
+    ) -> None:
+        """Lay the problem out; for the arguments see `StateTracker`."""
+        self._tracker = StateTracker(
+            problem, state, jerk=jerk, parameter_covariance=parameter_covariance
+        )
+        self.problem, self.jerk = problem, self._tracker.jerk
+        self.state = self._tracker.state
+        self._linearisation = self._tracker.linearisation
+
+    def estimate(
+        self,
+        times: ArrayLike,
+        readings: ArrayLike,
+        *,
+        gravity: ArrayLike | None = None,
+        iterations: int = ITERATIONS,
+    ) -> StatePosterior:
+        """Posterior of all moments.
+
+        Args:
+            times: (T,) [s], growing.
+            readings: (T, m), NaN where there is none.
+            gravity: (3,) or (T, 3) in the frame of a root that is held.
+            iterations: most steps of Gauss-Newton.
+        """
+        t = as_array(times, (None,), "times")
+        y = np.array(readings, dtype=np.float64)
+        if t.size == 0 or y.shape != (t.size, self.problem.layout.size):
+            raise ShapeError(
+                f"{t.size} times and readings of shape {y.shape}: give at least one moment, and "
+                f"{self.problem.layout.size} readings of each."
+            )
+        g = None if gravity is None else np.broadcast_to(gravity, (t.size, 3))
+        h = steps(t)
+        start, moments = self._tracked(t, y, g)
+        window = _Window(self._linearisation, self.state, self.jerk, moments, h)
+        found = descend(start, window.linear, max(1, iterations))
+        return window.posterior(found.point, found.linear, found.ending)
+
+    def _tracked(self, t: Array, y: Array, gravity: Array | None) -> tuple[Array, list[Moment]]:
+        """Where to start, and the moments."""
+        tracker, layout = self._tracker, self._linearisation.layout
+        tracker.reset()
+        moments, local, common = [], [], np.zeros(layout.constants)
+        for k in range(t.size):
+            here = None if gravity is None else gravity[k]
+            q = np.ascontiguousarray(layout.q(tracker.predicted(t[k]).mean))
+            moments.append(moment_of(self._linearisation, q, y[k], here))
+            x = tracker.advance(t[k], moments[-1])
+            local.append(x[: layout.local])
+            common = layout.constant(x)
+        sigma = self._linearisation.nuisances.sigma
+        scaled = np.divide(common, sigma, out=np.zeros_like(common), where=sigma > 0.0)
+        return np.concatenate([*local, scaled]), moments
+
+
+class _Window:
+    """The problem of one window; unknowns are all x_t, then c in units of its prior."""
+
+    def __init__(
+        self,
+        linearisation: Linearisation,
+        state: StateBelief,
+        jerk: Array,
+        moments: Sequence[Moment],
+        h: Array,
+    ) -> None:
+        self.linearisation, self.layout = linearisation, linearisation.layout
+        self.moments, self.sigma = moments, linearisation.nuisances.sigma
+        prior = Gaussian.prior(linearisation, state)
+        k, local = self.layout.joints, self.layout.local
+        self.mean = prior.mean[:local]
+        self.first = _information(prior.covariance[:local, :local])
+        self.others = np.zeros_like(self.first)  # of what has no past: root's turn and velocity
+        self.others[k:, k:] = _information(prior.covariance[k:local, k:local])
+        self.blocks = [_between(self.layout.order, step, jerk, local) for step in h]
+        shares = min(len(moments), numba.get_num_threads())
+        self.workers = [linearisation, *(linearisation.another() for _ in range(shares - 1))]
+
+    def linear(self, unknown: Array) -> WindowLinear:
+        """Linearise everywhere."""
+        x, c = self._split(unknown)
+        local, T = self.layout.local, len(self.moments)
+        full = [np.concatenate([x[t], self.sigma * c]) for t in range(T)]
+
+        def rows(worker: Linearisation, t: int) -> tuple[Array, float]:
+            at = worker.at(full[t], self.moments[t])
+            jacobian = at.jacobian
+            jacobian[:, local:] *= self.sigma
+            W = self.first if t == 0 else self.others
+            residual = W @ (x[t] - self.mean)
+            beliefs = np.hstack([W, np.zeros((W.shape[0], c.size)), -residual[:, None]])
+            read = np.hstack([jacobian, -at.residual[:, None]])
+            cost = at.residual @ at.residual + residual @ residual
+            return qr_r(np.vstack([read, beliefs])), float(cost)
+
+        found = self._everywhere(rows)
+        links = [
+            Link(before, after, -(before @ x[t] + after @ x[t + 1]))
+            for t, (before, after) in enumerate(self.blocks)
+        ]
+        cost = sum(cost for _, cost in found) + float(c @ c)
+        cost += sum(float(link.right @ link.right) for link in links)
+        border = np.hstack([np.eye(c.size), -c[:, None]])
+        return WindowLinear(local, [block for block, _ in found], links, border, cost)
+
+    def posterior(self, unknown: Array, linear: WindowLinear, ending: Ending) -> StatePosterior:
+        """Name what was found."""
+        x, c = self._split(unknown)
+        local = self.layout.local
+        scale = np.concatenate([np.ones(local), self.sigma])
+        spreads = [scale[:, None] * P * scale for P in linear.covariances()]
+        states = [
+            Gaussian(np.concatenate([x[t], self.sigma * c]), P) for t, P in enumerate(spreads)
+        ]
+
+        def dynamics(worker: Linearisation, t: int) -> Found:
+            slope = worker.at(states[t].mean, self.moments[t]).slope
+            given = worker.solved(states[t].mean, self.moments[t], spread=True)
+            return widened(given, slope, states[t].factor)
+
+        return assembled(
+            self.linearisation,
+            self.moments,
+            states,
+            self._everywhere(dynamics),
+            cost=linear.cost,
+            ending=ending,
+            single=False,
+        )
+
+    def _split(self, unknown: Array) -> tuple[Array, Array]:
+        T, local = len(self.moments), self.layout.local
+        return unknown[: T * local].reshape(T, local), unknown[T * local :]
+
+    def _everywhere(self, work: Callable[[Linearisation, int], _Out]) -> list[_Out]:
+        """Do something at all moments, shared among threads with their own memory."""
+        T, shares = len(self.moments), len(self.workers)
+        if shares == 1:
+            return [work(self.workers[0], t) for t in range(T)]
+
+        def share(k: int) -> list[_Out]:
+            return [work(self.workers[k], t) for t in range(T * k // shares, T * (k + 1) // shares)]
+
+        with ThreadPoolExecutor(shares) as pool:
+            return [found for part in pool.map(share, range(shares)) for found in part]
+
+
+def _between(order: int, h: float, jerk: Array, local: int) -> tuple[Array, Array]:
+    """Whitened rows of x_t+1 - F x_t, of x_t and of x_t+1."""
+    scale = np.diag(1.0 / np.sqrt(jerk))
+    W = whitener(order, h)
+    after, before = np.kron(W, scale), -np.kron(W @ transition(order, h), scale)
+    k = after.shape[0]
+    wide = np.zeros((2, k, local))
+    wide[0, :, :k], wide[1, :, :k] = before, after
+    return wide[0], wide[1]
+
+
+def _information(covariance: Array) -> Array:
+    """W with Wᵀ W the inverse of a covariance; what is certain has a tiny variance."""
+    sigma = np.sqrt(np.diag(covariance))
+    scale = np.maximum(sigma, _EXACT)
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    W: Array = vectors.T / np.sqrt(np.maximum(values, 1e-12))[:, None] / scale
+    return W

@@ -1,0 +1,83 @@
+"""Curves of estimates with their bands, thinned while a log is solved chunk by chunk."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from bodysense.estimation.map_dynamics.log_estimate import LogChunk, LogEstimate
+from bodysense.report.traces import Stretches, TracePool, float_bytes
+from bodysense.report.wording import effort_unit
+from bodysense.spatial.arrays import Array
+
+_POINTS = 2000  # of a curve
+_POINTS_IN_ALL = 1_000_000
+_BAND = 1.96
+"""Standard deviations of a band that holds the truth 95 times out of 100."""
+_LINKS = 40  # with curves of their wrenches: a page is to be opened
+
+
+class EstimatedCurves:
+    """External wrenches of some links and torques of all joints; `add` chunks in their order."""
+
+    def __init__(self, estimate: LogEstimate, links: tuple[str, ...]) -> None:
+        """Start empty; `links` are those whose wrenches are not known beforehand."""
+        problem = estimate.problem
+        self.links = links[:_LINKS]
+        tree = problem.tree
+        self.joints = tuple(tree.joint_name(i) for i in range(1, tree.n))
+        kinds = dict(zip(problem.robot.joint_names, problem.robot.joint_types, strict=True))
+        self._units = [effort_unit(kinds[joint]) for joint in self.joints]
+        names = [f"fx.{link}" for link in self.links] + [f"tau.{joint}" for joint in self.joints]
+        every = np.arange(problem.variables.size)
+        self._columns = np.concatenate([every[:0], *(every[problem.variables[n]] for n in names)])
+        self._start = float(estimate.t[0])
+        self._gaps = set(estimate.recording.starts)
+        most = max(100, min(_POINTS, _POINTS_IN_ALL // max(1, 3 * self._columns.size)))
+        self._width = Stretches.of([estimate.t.size], most).width
+        self._t: list[Array] = []
+        self._parts: list[Array] = []
+        self._starts: list[int] = []
+        self._points = 0
+
+    def add(self, chunk: LogChunk) -> None:
+        """Thin the curves of a chunk, piece by piece."""
+        found = chunk.posterior
+        cuts = sorted(k - chunk.first for k in self._gaps if 0 < k - chunk.first < chunk.t.size)
+        edges = [0, *cuts, chunk.t.size]
+        mean = found.mean[:, self._columns]
+        reach = np.zeros_like(mean)
+        if found.variance is not None:
+            reach = _BAND * np.sqrt(np.maximum(found.variance[:, self._columns], 0.0))
+        curves = np.stack([mean, mean - reach, mean + reach], axis=2).reshape(chunk.t.size, -1)
+        for begin, end in pairwise(edges):
+            stretches = Stretches((end - begin,), self._width)
+            if begin > 0 or chunk.first in self._gaps:
+                self._starts.append(self._points)
+            times = stretches.times([chunk.t[begin:end] - self._start])
+            self._t.append(times)
+            self._parts.append(stretches.values([curves[begin:end]]))
+            self._points += times.size
+
+    def data(self, touches: dict[str, list[list[float]]]) -> dict[str, object]:
+        """For the page's script; `touches` are stretches of time by link."""
+        points = np.concatenate(self._parts).reshape(self._points, -1, 3)
+        pool = TracePool()
+        traces = [[pool.add(points[:, k, j]) for j in range(3)] for k in range(points.shape[1])]
+        n = 6 * len(self.links)
+        return {
+            "start": self._start,
+            "time": float_bytes(np.concatenate(self._t)),
+            "pieces": self._starts,
+            "links": list(self.links),
+            "wrenches": [traces[6 * k : 6 * k + 6] for k in range(len(self.links))],
+            "touches": [
+                [[a - self._start, b - self._start] for a, b in touches.get(link, [])]
+                for link in self.links
+            ],
+            "joints": list(self.joints),
+            "units": self._units,
+            "torques": traces[n:],
+            "traces": pool.traces,
+        }

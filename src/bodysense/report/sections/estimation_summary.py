@@ -1,0 +1,130 @@
+"""What a robot felt during a recording, in a sentence and a few numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bodysense.estimation.map_dynamics.log_estimate import LogEstimate
+from bodysense.estimation.map_dynamics.log_totals import LogTotals, SensorScore
+from bodysense.estimation.map_dynamics.observability import Observability
+from bodysense.report.sections.verdict import Tile
+from bodysense.report.wording import count, number, percent
+
+LOUD = 0.15
+"""Share of moments beyond 95 % from which a sensor contradicts the others: 0.05 is right."""
+
+
+@dataclass(frozen=True)
+class EstimationSummary:
+    """Grade, sentence, advice, key numbers, and what went in.
+
+    Attributes:
+        grade: ``good`` where sensors agree, ``fair`` where some contradict the others, ``poor``
+            where most do.
+        sentence: in words.
+        advice: what to do about it.
+        notes: what was seen or decided on the way.
+        tiles: key numbers.
+        facts: what went in, by name.
+    """
+
+    grade: str
+    sentence: str
+    advice: tuple[str, ...]
+    notes: tuple[str, ...]
+    tiles: tuple[Tile, ...]
+    facts: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(
+        cls, estimate: LogEstimate, totals: LogTotals, seen: Observability, source: str
+    ) -> EstimationSummary:
+        """The summary of a log."""
+        scores, touches, r = totals.scores(), totals.touches(), estimate.recording
+        loud = [score for score in scores if score.beyond > LOUD]
+        judged = [score for score in scores if math.isfinite(score.ratio)]
+        grade = "good" if not loud else "fair" if 2 * len(loud) <= len(judged) else "poor"
+        absent = sum(score.absent for score in scores)
+        labels = [label for label in seen.labels if label != "assumed"]
+        seen_share = labels.count("seen") / len(labels) if labels else 1.0
+        span = float(r.t[-1] - r.t[0])
+        return cls(
+            grade=grade,
+            sentence=_sentence(totals, loud, judged),
+            advice=_advice(loud, seen),
+            notes=estimate.notes,
+            tiles=(
+                Tile("touches", str(len(touches)), _strongest(totals)),
+                Tile(
+                    "sensors that disagree",
+                    f"{len(loud)} of {len(judged)}",
+                    f"{count(len(scores) - len(judged), 'sensor')} that nothing can contradict",
+                ),
+                Tile("seen", percent(seen_share), "of what is estimated, by readings alone"),
+                Tile(
+                    "absent readings",
+                    f"{absent:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
+                    r.left_out or "no row of the recording left out",
+                ),
+            ),
+            facts=(
+                ("robot", estimate.problem.robot.summary()),
+                ("recording", f"{source}: {count(r.t.size, 'moment')} over {number(span, 4)} s"),
+                (
+                    "sensors",
+                    f"{len(scores)} with {count(estimate.problem.layout.size, 'reading')}",
+                ),
+                (
+                    "robot's parameters",
+                    "taken as exact"
+                    if estimate.parameters is None
+                    else "with the covariance of their identification",
+                ),
+            ),
+        )
+
+
+def _sentence(totals: LogTotals, loud: list[SensorScore], judged: list[SensorScore]) -> str:
+    touches = totals.touches()
+    if not totals.links:
+        felt = "No link was allowed to be touched (external_wrenches of the sensors file)"
+    elif not touches:
+        felt = f"Nothing touched {_names(totals.links)}"
+    else:
+        links = dict.fromkeys(touch.link for touch in touches)
+        felt = f"{count(len(touches), 'touch').replace('touchs', 'touches')} on {_names(links)}"
+    if not judged:
+        return f"{felt}; no sensor can be held against others."
+    if not loud:
+        return f"{felt}; all sensors agree as well as they were said to."
+    named = _names(score.name for score in loud)
+    return f"{felt}; {named} {'contradicts' if len(loud) == 1 else 'contradict'} the others."
+
+
+def _advice(loud: list[SensorScore], seen: Observability) -> tuple[str, ...]:
+    advice = [
+        f"{score.name}: residuals are {number(score.ratio, 3)} times what its std says; raise it, "
+        "or look for a wrong mount, sign or unit, or for a contact that is not allowed for."
+        for score in loud[:5]
+    ]
+    if not seen.complete and seen.help:
+        advice.append(f"To see more: {seen.help[0]}.")
+    return tuple(advice)
+
+
+def _strongest(totals: LogTotals) -> str:
+    touches = totals.touches()
+    if not touches:
+        return "no external wrench differs from zero"
+    start = float(totals.estimate.t[0])
+    most = max(touches, key=lambda touch: touch.force)
+    return (
+        f"the strongest {number(most.force, 3)} N on {most.link}, {most.at - start:.2f} s into it"
+    )
+
+
+def _names(names: object, most: int = 3) -> str:
+    listed = [str(name) for name in names]  # type: ignore[attr-defined]
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

@@ -1,0 +1,134 @@
+"""How sensors agree with each other, touches, worst readings, and what is seen: tables."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bodysense.estimation.map_dynamics.log_totals import LogTotals
+from bodysense.estimation.map_dynamics.observability import Observability
+from bodysense.report.sections.estimation_summary import LOUD
+from bodysense.report.wording import number, percent, place
+
+_FULL = 3.0  # ratio at which a bar is full
+_ROWS = 200
+_DOUBTFUL = 0.05
+"""Readings that come more often by chance than this are not worth a look."""
+
+
+@dataclass(frozen=True)
+class SensorRow:
+    """A sensor's row; the pairs are a text and the number by which it sorts."""
+
+    name: str
+    kind: str
+    where: str
+    unit: str
+    rms: str
+    stated: str
+    ratio: tuple[str, float | None]
+    bar: float
+    beyond: tuple[str, float | None]
+    loud: bool
+    moments: int
+    absent: int
+
+
+@dataclass(frozen=True)
+class SeenRow:
+    """A quantity that readings do not tell alone."""
+
+    name: str
+    components: str
+    label: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class ConsistencySection:
+    """All tables.
+
+    Attributes:
+        sensors: one row each.
+        worst: sensor, time, chi², degrees of freedom, p-value of readings hard to believe.
+        touches: link, start, end, largest force and its time.
+        seen: what is not seen.
+        seen_summary: the same in a line.
+        start: of the recording, from which times count; empty where that is zero.
+        help: sensors that would show more.
+    """
+
+    sensors: tuple[SensorRow, ...]
+    worst: tuple[tuple[str, str, str, int, str], ...]
+    touches: tuple[tuple[str, str, str, str, str], ...]
+    seen: tuple[SeenRow, ...]
+    seen_summary: str
+    help: tuple[str, ...]
+    start: str
+
+    @classmethod
+    def of(cls, totals: LogTotals, seen: Observability) -> ConsistencySection:
+        """The tables of a log."""
+        start = float(totals.estimate.t[0])
+        rows = [
+            SeenRow(
+                name,
+                ", ".join(part for part in parts if part),
+                label,
+                number(float(seen.before[seen.variables[name]].max()), 3),
+                number(float(seen.after[seen.variables[name]].max()), 3),
+            )
+            for label in ("not seen", "partly")
+            for name, parts in seen.named(label).items()
+        ]
+        return cls(
+            sensors=tuple(
+                SensorRow(
+                    name=s.name,
+                    kind=s.kind.replace("_", " "),
+                    where=s.place,
+                    unit=s.unit,
+                    rms=number(s.rms, 3),
+                    stated=number(s.stated, 3),
+                    ratio=(number(s.ratio, 3), place(s.ratio)),
+                    bar=round(100.0 * min(1.0, s.ratio / _FULL), 1)
+                    if math.isfinite(s.ratio)
+                    else 0.0,
+                    beyond=(percent(s.beyond), place(s.beyond)),
+                    loud=s.beyond > LOUD,
+                    moments=s.moments,
+                    absent=s.absent,
+                )
+                for s in totals.scores()
+            ),
+            worst=tuple(
+                (
+                    w.sensor,
+                    f"{w.t - start:.2f}",
+                    number(w.chi_square, 3),
+                    w.freedom,
+                    _p(w.p_value),
+                )
+                for w in totals.worst
+                if w.p_value < _DOUBTFUL
+            ),
+            touches=tuple(
+                (
+                    touch.link,
+                    f"{touch.start - start:.2f}",
+                    f"{touch.end - start:.2f}",
+                    number(touch.force, 3),
+                    f"{touch.at - start:.2f}",
+                )
+                for touch in totals.touches()[:_ROWS]
+            ),
+            seen=tuple(rows[:_ROWS]),
+            seen_summary=seen.summary(),
+            help=tuple(str(item) for item in seen.help),
+            start=f"{start:.10g}" if start else "",
+        )
+
+
+def _p(value: float) -> str:
+    return number(value, 2) if value >= 1e-12 else "< 1e\N{MINUS SIGN}12"

@@ -1,0 +1,213 @@
+"""`bodysense estimate`: from a robot, a recording and a sensors file to what was felt."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
+from bodysense.signals import Log, write_log
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
+
+from pushed_arm import ARM, PUSH, SENSORS, pushed_arm
+
+FILES = ["config.yaml", "estimates.parquet", "report.html", "sensors.parquet", "summary.json"]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    """Every test in a folder of its own, with a recording and its sensors."""
+    monkeypatch.chdir(tmp_path)
+    write_log("push.csv", pushed_arm(np.random.default_rng(4)).log)
+    Path("sensors.yaml").write_text(SENSORS)
+
+
+@pytest.fixture
+def refused(capsys):
+    """Run the command, expect it to refuse and to write nothing, and return its message."""
+
+    def run(*words: str) -> str:
+        before = sorted(path.name for path in Path().iterdir())
+        assert main(["estimate", *words]) == EXIT_ERROR
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert before == sorted(path.name for path in Path().iterdir())
+        return " ".join(err.split())
+
+    return run
+
+
+def words(*more: str) -> list[str]:
+    return ["estimate", str(ARM), "push.csv", "--sensors", "sensors.yaml", *more]
+
+
+def test_everything_is_written(capsys):
+    assert main(words("-o", "out")) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert sorted(path.name for path in Path("out").iterdir()) == FILES
+    assert "forearm" in out
+    assert "written to out: config.yaml" in out
+    table = pq.read_table("out/estimates.parquet")
+    t = np.asarray(table["t"])
+    inside = (t > PUSH[0]) & (t < PUSH[1])
+    force = np.asarray(table["fx.forearm.force_y"])
+    sigma = np.asarray(table["fx.forearm.force_y.std"])
+    assert force[inside].mean() == pytest.approx(-20.0, abs=0.5)
+    assert abs(force[~inside].mean()) < 0.1
+    assert (sigma > 0.0).all()
+    summary = json.loads(Path("out/summary.json").read_text())
+    assert summary["touches"][0]["start"] == pytest.approx(PUSH[0], abs=0.05)
+    assert summary["moments"] == table.num_rows == 381
+    assert len(summary["sensors"]) == 9
+    assert pq.read_table("out/sensors.parquet").num_rows == 381
+
+
+def test_json_is_the_summary(capsys):
+    assert main(words("--json", "-o", "out")) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads(Path("out/summary.json").read_text())
+
+
+def test_without_a_folder_nothing_is_written(capsys):
+    assert main(words()) == 0
+    assert "Touches" in capsys.readouterr().out
+    assert sorted(path.name for path in Path().iterdir()) == ["push.csv", "sensors.yaml"]
+
+
+def test_it_can_be_done_again(capsys):
+    assert main(words("-o", "out", "--cutoff", "8")) == 0
+    assert main(["estimate", "--config", "out/config.yaml", "-o", "again"]) == 0
+    first, second = (pq.read_table(f"{name}/estimates.parquet") for name in ("out", "again"))
+    assert first.equals(second)
+    assert yaml.safe_load(Path("again/config.yaml").read_text())["cutoff"] == 8.0
+    Path("sensors.yaml").write_text(SENSORS.replace("0.3", "0.4"))
+    capsys.readouterr()
+    assert main(["estimate", "--config", "out/config.yaml"]) == EXIT_ERROR
+    assert "sensors.yaml is not the file" in capsys.readouterr().err
+
+
+def test_notes_go_to_stderr(capsys):
+    log = pushed_arm(np.random.default_rng(4)).log
+    channels = {**log.channels, **{f"acc.{k}": log.channels[f"acc.{k}"] / 9.81 for k in "xyz"}}
+    write_log("push.csv", Log.of(log.t, channels))
+    assert main(words("--json")) == 0
+    out, err = capsys.readouterr()
+    assert "note: sensor 'acc' (accelerometer) looks as if it were in g" in err
+    assert any("'acc'" in note for note in json.loads(out)["notes"])
+
+
+def test_an_interruption_leaves_nothing(monkeypatch, capsys):
+    from bodysense.estimation.map_dynamics.log_totals import LogTotals
+
+    def interrupted(self, chunk):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LogTotals, "add", interrupted)
+    assert main(words("-o", "out")) == EXIT_INTERRUPTED
+    assert not Path("out").exists()
+    assert sorted(path.name for path in Path().iterdir()) == ["push.csv", "sensors.yaml"]
+
+
+# -- an identified robot -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def identified() -> str:
+    """A folder as identify writes it, without the run."""
+    from bodysense.files import write_arrays
+    from bodysense.robot import load_robot, write_actuators, write_urdf
+    from bodysense.robot.base_parameters import base_parameters
+
+    robot = load_robot(ARM)
+    Path("found").mkdir()
+    write_urdf(robot, "found/identified.urdf")
+    write_actuators(robot, "found/identified.actuators.yaml")
+    b = base_parameters(robot).size
+    arrays = {"theta": robot.theta, "covariance": 0.02**2 * np.eye(b)}
+    write_arrays("found/identification.npz", arrays)
+    return "found"
+
+
+def test_an_identified_robot_goes_in_as_it_came_out(identified, capsys):
+    command = ["estimate", identified, "push.csv", "--sensors", "sensors.yaml"]
+    assert main([*command, "-o", "out"]) == 0
+    assert main([*command, "-o", "wide", "--parameter-covariance"]) == 0
+    narrow, wide = (
+        np.asarray(pq.read_table(f"{name}/estimates.parquet")["fx.forearm.force_x.std"])
+        for name in ("out", "wide")
+    )
+    assert (wide > narrow).all()
+    assert (wide < 20.0 * narrow).all()
+    summary = json.loads(Path("wide/summary.json").read_text())
+    assert summary["parameters_considered"]
+
+
+def test_a_covariance_needs_an_identification(refused, identified):
+    told = refused(*words("--parameter-covariance")[1:])
+    assert "folder" in told
+    from bodysense.files import write_arrays
+
+    write_arrays("found/identification.npz", {"theta": np.ones(3), "covariance": np.eye(3)})
+    told = refused(identified, "push.csv", "--sensors", "sensors.yaml", "--parameter-covariance")
+    assert "another robot" in told
+    Path("found/identified.urdf").unlink()
+    assert "holds no identified.urdf" in refused(
+        identified, "push.csv", "--sensors", "sensors.yaml"
+    )
+
+
+# -- what is refused ---------------------------------------------------------------------------
+
+
+def test_what_is_missing_is_named(refused):
+    assert "give a robot" in refused()
+    assert "give a recording" in refused(str(ARM))
+    assert "--sensors FILE" in refused(str(ARM), "push.csv")
+    assert "nowhere.csv" in refused(str(ARM), "nowhere.csv", "--sensors", "sensors.yaml")
+    assert "nothing.yaml" in refused(str(ARM), "push.csv", "--sensors", "nothing.yaml")
+
+
+def test_a_log_of_another_robot_is_refused(refused):
+    told = refused("tx40", "push.csv", "--sensors", "sensors.yaml")
+    assert "elbow" in told
+    Path("tx40").mkdir()  # a folder of the same name is not meant
+    Path("few.yaml").write_text("sensors: {m: {kind: joint_torque, joint: all, std: 1}}")
+    told = refused("tx40", "push.csv", "--sensors", "few.yaml")
+    assert "no positions of joint1" in told
+
+
+def test_a_sensor_on_an_unknown_frame_is_refused(refused):
+    Path("sensors.yaml").write_text("sensors: {a: {kind: gyroscope, link: hand, std: 1}}")
+    told = refused(*words()[1:])
+    assert "unknown" in told
+    assert "'hand'" in told
+
+
+def test_a_full_folder_is_not_touched(refused):
+    Path("out").mkdir()
+    Path("out/mine.txt").write_text("x")
+    assert "--force" in refused(*words("-o", "out")[1:])
+    assert main(words("-o", "out", "--force")) == 0
+    assert sorted(path.name for path in Path("out").iterdir()) == sorted([*FILES, "mine.txt"])
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("robt: x", "unknown key"),
+        ("cutoff: yes", "cutoff"),
+        ("floating: 3", "floating"),
+        ("[1]", "config.yaml"),
+    ],
+)
+def test_a_broken_configuration_is_named(refused, text, word):
+    Path("config.yaml").write_text(text)
+    assert word in refused("--config", "config.yaml")

@@ -1,0 +1,111 @@
+"""The report of estimates: everything in it, nothing that runs or is fetched but its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from bodysense.estimation import LogEstimate, estimate_log, observability, parse_estimation
+from bodysense.estimation.map_dynamics.log_totals import LogTotals
+from bodysense.report.estimation_page import write_estimation_page
+from bodysense.report.sections.estimated_curves import EstimatedCurves
+from bodysense.signals.raw_log import RawLog
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
+
+from pushed_arm import SENSORS, Pushed, pushed_arm
+
+
+@pytest.fixture(scope="module")
+def pushed() -> Pushed:
+    return pushed_arm(np.random.default_rng(6))
+
+
+def estimate_of(pushed: Pushed, text: str = SENSORS, **changes) -> LogEstimate:
+    log = RawLog.of(pushed.log)
+    log = replace(log, channels={**log.channels, **changes})
+    setup = parse_estimation(yaml.safe_load(text), pushed.robot, "s.yaml")
+    return estimate_log(setup, pushed.robot, log)
+
+
+def page_of(estimate: LogEstimate, path: Path, chunk: int = 100, **words) -> str:
+    totals = LogTotals(estimate)
+    curves = EstimatedCurves(estimate, totals.links)
+    for part in estimate.chunks(chunk, detail="blocks", judge=True):
+        totals.add(part)
+        curves.add(part)
+    r = estimate.recording
+    seen = observability(estimate.problem, r.q[:1], r.dq[:1], gravity=estimate.setup.gravity)
+    write_estimation_page(path, estimate, totals, curves, seen, **words)
+    return path.read_text(encoding="utf-8")
+
+
+def data_of(page: str) -> dict:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found.group(1))["estimates"]
+
+
+def test_all_sections_and_numbers_are_there(pushed, tmp_path):
+    page = page_of(estimate_of(pushed), tmp_path / "r.html", command="bodysense estimate …")
+    for section in ("summary", "wrenches", "torques", "sensors", "seen", "provenance"):
+        assert f'<section id="{section}"' in page
+    assert "1 touch on forearm" in page
+    assert "What small-arm felt" in page
+    assert "bodysense estimate …" in page
+    assert "torque.elbow" in page
+    data = data_of(page)
+    assert data["links"] == ["forearm"]
+    assert len(data["wrenches"][0]) == 6
+    assert len(data["torques"]) == 3
+    assert data["touches"][0][0] == pytest.approx([1.4, 2.39], abs=0.05)  # after the first moment
+
+
+def test_nothing_else_can_run(pushed, tmp_path):
+    page = page_of(estimate_of(pushed), tmp_path / "r.html")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert "default-src 'none'" in policy.group(1)
+    assert "unsafe" not in policy.group(1)
+    assert re.search(r'(src|href)="(https?:)?//', page) is None
+
+
+def test_names_are_escaped(pushed, tmp_path):
+    evil = "<img src=x onerror=alert(1)>"
+    text = SENSORS.replace("  gyro:", f"  '{evil}':").replace(
+        "link: forearm, std: 0.01", "link: forearm, std: 0.01, channels: [gyro.x, gyro.y, gyro.z]"
+    )
+    page = page_of(estimate_of(pushed, text), tmp_path / "r.html", source=evil, title=evil)
+    assert evil not in page
+    assert "&lt;img src=x" in page
+
+
+def test_a_sensor_that_disagrees_is_named_first(pushed, tmp_path):
+    wrong = {"tau.elbow": pushed.log.channels["tau.elbow"] + 1.0}
+    page = page_of(estimate_of(pushed, **wrong), tmp_path / "r.html")
+    assert "contradict" in page
+    assert "torque.elbow: residuals are" in page
+    assert 'class="loud"' in page
+
+
+def test_a_file_without_contacts_says_so(pushed, tmp_path):
+    text = SENSORS.partition("external_wrenches")[0]
+    page = page_of(estimate_of(pushed, text), tmp_path / "r.html")
+    assert "No link was allowed to be touched" in page
+    assert data_of(page)["links"] == []
+
+
+def test_gaps_and_thinning(pushed, tmp_path):
+    q = np.array(pushed.log.channels["q.pan"])
+    q[200:240] = np.nan
+    estimate = estimate_of(pushed, **{"q.pan": q})
+    data = data_of(page_of(estimate, tmp_path / "r.html", chunk=77))
+    assert data["pieces"] == [0, 180]
+    assert len(estimate.recording.starts) == 2
