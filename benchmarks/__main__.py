@@ -16,6 +16,7 @@ from benchmarks import (
     identification,
     least_squares,
     long_log,
+    map_dynamics,
     methods,
     payload,
     poor_data,
@@ -54,6 +55,7 @@ BENCHMARKS: dict[str, Callable[[int], tuple[Result, ...]]] = {
     "payload": payload.run,
     "poor-data": poor_data.run,
     "excitation": excitation.run,
+    "map-dynamics": map_dynamics.run,
 }
 
 

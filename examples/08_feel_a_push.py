@@ -3,7 +3,7 @@
 The humanoid squats on both feet and swings its arms, simulated by Pinocchio's dynamics under a
 whole-body controller. Somebody pushes its left forearm, then its chest, then its right thigh. It
 has the six force/torque sensors of its URDF file, seven IMUs, and joint accelerations from its
-encoders, all of them noisy; none of them sits where it is pushed.
+encoders, all of them noisy; no force sensor sits where it is pushed.
 """
 
 from __future__ import annotations

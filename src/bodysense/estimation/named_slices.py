@@ -1,4 +1,4 @@
-"""`NamedSlices`: names of parts of a vector."""
+"""`NamedSlices`: names of parts of a vector; `NamedRows`: its parts by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from bodysense.errors import unknown_name
+from bodysense.spatial.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +58,25 @@ class NamedSlices:
             for name, where in self.slices.items()
             for k in range(where.stop - where.start)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class NamedRows(Mapping[str, Array]):
+    """Parts of an array (…, size) by name, cut out when they are asked for.
+
+    Attributes:
+        slices: by name.
+        rows: (…, size).
+    """
+
+    slices: Mapping[str, slice]
+    rows: Array
+
+    def __getitem__(self, name: str) -> Array:
+        return self.rows[..., self.slices[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.slices)
+
+    def __len__(self) -> int:
+        return len(self.slices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from pinocchio_truth import truth_of
-from sensor_sets import random_mount
+from sensor_sets import pinocchio_reading, random_mount
 
 from benchmarks.state_subjects import recorded
 from bodysense.errors import ShapeError
@@ -15,8 +15,10 @@ from bodysense.estimation.map_dynamics.smoothing import StateSmoother
 from bodysense.estimation.map_dynamics.square_root_window import Link, WindowLinear
 from bodysense.estimation.map_dynamics.state_belief import StateBelief
 from bodysense.estimation.map_dynamics.state_estimator import StateAndDynamics
+from bodysense.estimation.map_dynamics.state_posterior import StatePosterior
 from bodysense.robot import Robot
-from bodysense.robot.sensors import Accelerometer, Gyroscope, variances
+from bodysense.robot.sensors import Accelerometer, Gyroscope, Orientation, variances
+from bodysense.spatial import exp_so3, log_so3
 
 JERK = 50.0
 
@@ -150,6 +152,34 @@ def test_intervals_hold_the_truth_and_later_readings_help(arm):
     assert first < alone.variance[0, found.variables["q.joint2"]]
 
 
+def test_a_floating_root_turns(tree_named, tmp_path):
+    rng = np.random.default_rng(7)
+    tree = tree_named("floating tree")
+    truth = truth_of(tree, rng, speed=0.5, push=0.0)
+    root = tree.names[0]
+    sensors = [
+        Gyroscope(name="gyro", mount=random_mount(root, rng), covariance=variances(1e-3, 3)),
+        Orientation(name="turn", mount=random_mount(root, rng), covariance=variances(1e-3, 3)),
+    ]
+    times = [0.0, 0.01, 0.02]
+    frame = truth.data.oMi[1].rotation
+    turns = [frame @ exp_so3(h * truth.base_twist[3:]) @ sensors[1].mount.R for h in times]
+    y = np.stack(
+        [np.concatenate([pinocchio_reading(sensors[0], truth), log_so3(R)]) for R in turns]
+    )
+    belief = StateBelief.of(truth.q, truth.dq, q_std=1e-2, dq_std=1e-2)
+    found = StateSmoother(MapDynamics(tree.robot, sensors), belief).estimate(times, y)
+    assert found.converged
+    np.testing.assert_allclose(found[f"omega.{root}"][1], truth.base_twist[3:], atol=1e-6)
+    np.testing.assert_allclose(found.sigma(f"omega.{root}"), 1e-3, rtol=1e-3)
+    R = exp_so3(found[f"rotation.{root}"][2]) @ sensors[1].mount.R
+    np.testing.assert_allclose(R, turns[2], atol=1e-6)
+    np.testing.assert_allclose(found.sigma(f"rotation.{root}"), 1e-3, rtol=1e-3)
+    assert np.abs(found.residual["turn"]).max() < 1e-6
+    found.save(tmp_path)
+    np.testing.assert_array_equal(StatePosterior.load(tmp_path).mean, found.mean)
+
+
 def test_gaps_are_bridged(arm):
     rng = np.random.default_rng(3)
     sensors = imus(arm, rng)
@@ -171,6 +201,19 @@ def test_gaps_are_bridged(arm):
         [ahead.mean[0, 0], np.sqrt(ahead.covariance[0, 0])],
         rtol=1e-6,
     )
+
+
+@pytest.mark.parametrize("size", [1e4, 1e12, np.inf])
+def test_nonsense_is_reported_and_never_nan(arm, size):
+    rng = np.random.default_rng(4)
+    problem = MapDynamics(arm, imus(arm, rng))
+    belief = StateBelief.of(np.zeros(2), np.zeros(2), q_std=0.3, dq_std=0.3)
+    y = rng.normal(size=(4, problem.layout.size))
+    y[1, 3:6] *= size
+    found = StateSmoother(problem, belief).estimate([0.0, 0.1, 0.2, 0.3], y)
+    assert np.isfinite(found.mean).all()
+    assert np.isfinite(found.variance).all()
+    assert found.notes or found.absent["acc.link1"] == 1
 
 
 def test_bad_input_is_named(arm):

@@ -243,7 +243,7 @@ def test_what_is_not_read_is_believed(arm):
     assert found.absent["acc.link2"] == 1
 
 
-@pytest.mark.parametrize("size", [1e3, 1e9])
+@pytest.mark.parametrize("size", [1e3, 1e9, 1e15, 1e300])
 def test_nonsense_is_reported_and_never_nan(arm, size):
     rng = np.random.default_rng(4)
     sensors = imus(arm, rng)
@@ -254,7 +254,7 @@ def test_nonsense_is_reported_and_never_nan(arm, size):
         found = StateAndDynamics(problem, belief).estimate(y, iterations=iterations)
         assert np.isfinite(found.mean).all()
         assert np.isfinite(found.variance).all()
-        assert found.notes
+        assert found.notes or sum(found.absent.values()) == len(sensors)
 
 
 def test_tells_how_it_ended(arm):

@@ -11,6 +11,8 @@ single linearisation of paper 000.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from bodysense.estimation.map_dynamics.gauss_newton import Ending, descend
@@ -22,11 +24,14 @@ STEPS = 5
 
 _OF_STATE = 3  # steps towards what readings of the state alone say
 _REACH = np.pi / 4  # rad, of a joint in one step
+_OTHER_WAYS = (0.3, 0.5)  # rad: other reaches, where the first way led to a dead end
 _NEAR = 0.05  # rad: standard deviation of positions at which no approach is needed
 _SETTLED = 0.02  # rad: a step after which none is needed
 
 
-def approach(problem: MomentProblem, steps: int, d: Array | None = None) -> Array:
+def approach(
+    problem: MomentProblem, steps: int, d: Array | None = None, reach: float = _REACH
+) -> Array:
     """Coordinates e of a point near the solution.
 
     Args:
@@ -34,9 +39,10 @@ def approach(problem: MomentProblem, steps: int, d: Array | None = None) -> Arra
         steps: most steps; one of several is left out where the state is known well.
         d: (n, 20) at which products are linearised in the first step; by default a d that knows
             how far the state is known.
+        reach: [rad] of a joint in one step.
     """
     positions = slice(0, problem.linearisation.layout.n)
-    if steps > 1 and _widest(problem.L[positions]) < _NEAR:
+    if steps > 1 and is_near(problem):
         return np.zeros(problem.L.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         e, linear = _from_state_readings(problem)
@@ -45,7 +51,7 @@ def approach(problem: MomentProblem, steps: int, d: Array | None = None) -> Arra
             if steps > 1 and _widest(S[positions]) < _NEAR:
                 break
             try:
-                after, linear = _step(problem, e, S, d if k == 0 else None)
+                after, linear = _step(problem, e, S, d if k == 0 else None, reach)
             except np.linalg.LinAlgError:  # readings so absurd that numbers overflow
                 break
             if not (np.isfinite(after).all() and np.isfinite(linear.cost)):
@@ -55,6 +61,18 @@ def approach(problem: MomentProblem, steps: int, d: Array | None = None) -> Arra
             if moved < _SETTLED:
                 break
     return e if np.isfinite(problem.linear(e).cost) else np.zeros(problem.L.shape[1])
+
+
+def is_near(problem: MomentProblem) -> bool:
+    """Whether positions are known so well that no approach is needed."""
+    return _widest(problem.L[: problem.linearisation.layout.n]) < _NEAR
+
+
+def other_ways(problem: MomentProblem) -> Iterator[Array]:
+    """Other points to start from, where the first one led to a minimum that explains little."""
+    yield _from_state_readings(problem)[0]
+    for reach in _OTHER_WAYS:
+        yield approach(problem, STEPS, reach=reach)
 
 
 def single(problem: MomentProblem, d: Array | None) -> tuple[Array, MomentLinear, Ending]:
@@ -68,14 +86,14 @@ def single(problem: MomentProblem, d: Array | None) -> tuple[Array, MomentLinear
 
 
 def _step(
-    problem: MomentProblem, e: Array, S: Array, d: Array | None
+    problem: MomentProblem, e: Array, S: Array, d: Array | None, reach: float
 ) -> tuple[Array, MomentLinear]:
     """One linearisation at e, where the state is known as far as S says: the next e."""
     problem.linear(e)  # leaves derivatives of equations in the memory
     if d is None:
         d = problem.linearisation.solved(problem.x(e), problem.moment, factor=S).d[0]
     linear = problem.linear(e, d=d, factor=S)
-    return e + _within_reach(problem, linear), linear
+    return e + _within_reach(problem, linear, reach), linear
 
 
 def _widest(S: Array) -> float:
@@ -90,7 +108,7 @@ def _from_state_readings(problem: MomentProblem) -> tuple[Array, MomentLinear]:
     return found.point, found.linear
 
 
-def _within_reach(problem: MomentProblem, linear: MomentLinear) -> Array:
+def _within_reach(problem: MomentProblem, linear: MomentLinear, reach: float) -> Array:
     """The step, held back by the prior in directions that are seen least until it is short."""
     layout = problem.linearisation.layout
     U, s, Vt = np.linalg.svd(linear.R)
@@ -99,7 +117,7 @@ def _within_reach(problem: MomentProblem, linear: MomentLinear) -> Array:
     turning = ~problem.linearisation.sliding
     for _ in range(60):
         part = s / (s**2 + damping) * along
-        if np.abs((positions @ part)[turning]).max(initial=0.0) <= _REACH:
+        if np.abs((positions @ part)[turning]).max(initial=0.0) <= reach:
             break
         damping = max(0.1, 2.0 * damping)
     delta: Array = Vt.T @ part

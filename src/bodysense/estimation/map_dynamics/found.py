@@ -10,6 +10,7 @@ from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations_names import Variables
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
+from bodysense.estimation.named_slices import NamedRows
 from bodysense.estimation.posterior import Posterior
 from bodysense.spatial.arrays import Array
 
@@ -50,24 +51,28 @@ def posterior_of(
     """Name what was found."""
     rows = np.empty_like(found.residual)
     rows[:, layout.order] = found.residual
-    residual = {name: rows[:, where] for name, where in layout.slices.items()}
-    absent = {
-        name: int(np.isnan(value).any(axis=1).sum()) if value.size else 0
-        for name, value in residual.items()
-    }
     mean = flat(tree, found.d)
     variance = flat(tree, found.variance) if found.variance.shape[0] else None
     blocks = _blocks(tree, found) if found.joint.shape[0] else {}
+    absent = _absent(layout, rows)
     if single:
         return Posterior(
             variables,
             mean[0],
             None if variance is None else variance[0],
             {name: block[0] for name, block in blocks.items()},
-            {name: value[0] for name, value in residual.items()},
+            NamedRows(layout.slices, rows[0]),
             absent,
         )
-    return Posterior(variables, mean, variance, blocks, residual, absent)
+    return Posterior(variables, mean, variance, blocks, NamedRows(layout.slices, rows), absent)
+
+
+def _absent(layout: ReadingLayout, rows: Array) -> dict[str, int]:
+    """At how many moments each sensor gave nothing."""
+    gone = np.isnan(rows)
+    if not gone.any():
+        return dict.fromkeys(layout.slices, 0)
+    return {name: int(gone[:, at].any(axis=1).sum()) for name, at in layout.slices.items()}
 
 
 def flat(tree: BodyTree, d: Array) -> Array:

@@ -22,6 +22,12 @@ CONVERGED = 1e-4
 _ROUNDING = 1e-11  # relative decrease that rounding hides
 _FIRST, _LEAST, _LARGEST = 1e-4, 1e-12, 1e12  # damping
 _TRIES = 30  # dampings of one step
+_STRANGE = 6.0  # standard deviations
+
+
+def strange(cost: float, m: int) -> bool:
+    """Whether a chi-square is too large for m readings to be an accident."""
+    return not cost <= m + _STRANGE * np.sqrt(2.0 * m + 1.0)
 
 
 class Step(NamedTuple):
@@ -78,6 +84,9 @@ def descend(start: Array, linearise: Callable[[Array], L], iterations: int) -> D
         iterations: most steps.
     """
     point, linear, damping = start, linearise(start), _FIRST
+    if not np.isfinite(linear.cost):
+        message = "numbers overflow at the start: look for absurd readings or covariances."
+        return Descent(point, linear, Ending(False, 0, message))
     for k in range(iterations):
         whole = linear.step(0.0)
         if not whole.decrease > CONVERGED + _ROUNDING * linear.cost:

@@ -200,6 +200,11 @@ class Linearisation:
         found[bodies.joint[1:]] = bodies.prismatic[1:] == 1
         return found
 
+    def count(self, moment: Moment) -> int:
+        """How many readings and beliefs there are."""
+        rows = int(np.isfinite(moment.rows).sum())
+        return rows + int(np.isfinite(moment.y[self.problem.layout.orientations]).sum())
+
     def without_dynamics(self, moment: Moment) -> Moment:
         """The moment with readings of the state alone."""
         return replace(moment, rows=np.where(self._of_state, moment.rows, np.nan))

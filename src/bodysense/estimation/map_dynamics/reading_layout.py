@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +114,7 @@ class ReadingLayout:
             arrays=_arrays(tree, blocks),
         )
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of the user's rows: those of the sensors."""
         return sum(where.stop - where.start for where in self.slices.values())

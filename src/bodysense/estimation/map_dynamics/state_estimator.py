@@ -2,8 +2,10 @@
 
 Paper 000, problem 6: x = (q, q̇) is unknown too, known a priori as a Gaussian, and the equations
 D(x) d + b_D(x) = 0, y = Y(x) d + b_Y(x) are linearised about x and the best d there, eqs (10)-(12).
-One linearisation is the paper's; iterated with damping it is Gauss-Newton for the most probable
-(x, d). Biases of sensors and errors of the parameters are estimated with them.
+One linearisation is the paper's, with what it leaves out counted as slack (see `approach`);
+iterated with damping it is Gauss-Newton for the most probable (x, d). Biases of sensors and errors
+of the parameters are estimated with them. Intervals are those of a Gaussian at the most probable
+point: where several states fit, they are about the one that was found.
 """
 
 from __future__ import annotations
@@ -12,9 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.estimation.map_dynamics.approach import STEPS, approach, single
+from bodysense.estimation.map_dynamics.approach import (
+    STEPS,
+    approach,
+    is_near,
+    other_ways,
+    single,
+)
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.gauss_newton import Ending, descend
+from bodysense.estimation.map_dynamics.gauss_newton import Ending, descend, strange
 from bodysense.estimation.map_dynamics.linearisation import Linearisation, Moment
 from bodysense.estimation.map_dynamics.moment_problem import (
     Gaussian,
@@ -28,6 +36,9 @@ from bodysense.spatial.arrays import Array, as_array
 
 ITERATIONS = 50
 """Most steps, of which a handful are usual."""
+
+
+_ABSURD = 1e20  # a reading that cannot be one is absent, as NaN is
 
 
 class StateAndDynamics:
@@ -96,8 +107,15 @@ def solved(
     if iterations == 1:
         return single(problem, d)
     start = approach(problem, min(STEPS, iterations), d)
-    descent = descend(start, problem.linear, iterations)
-    return descent.point, descent.linear, descent.ending
+    best = descend(start, problem.linear, iterations)
+    m = problem.linearisation.count(problem.moment)
+    if strange(best.linear.cost, m) and not is_near(problem):
+        for other in other_ways(problem):
+            found = descend(other, problem.linear, iterations)
+            best = found if found.linear.cost < best.linear.cost else best
+            if not strange(best.linear.cost, m):
+                break
+    return best.point, best.linear, best.ending
 
 
 def most_probable(
@@ -129,14 +147,15 @@ def moment_of(
 ) -> Moment:
     """Check the readings of one moment and lay them out."""
     problem = linearisation.problem
-    y = np.asarray(readings, dtype=np.float64)
+    y = np.array(readings, dtype=np.float64)
     if y.ndim != 1:
         raise ShapeError(
             f"readings have shape {y.shape}: give those of one moment, ({problem.layout.size},)."
         )
+    y[~(np.abs(y) < _ABSURD)] = np.nan
     laid = problem.moments(q, np.zeros_like(q), y, gravity=gravity)
     reference = linearisation.orientations.reference(q, y)
-    return Moment(np.array(y), laid.y[0], laid.a0[0], reference)
+    return Moment(y, laid.y[0], laid.a0[0], reference)
 
 
 def by_body(problem: MapDynamics, d: ArrayLike) -> Array:

@@ -16,7 +16,7 @@ from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations_names import Variables
 from bodysense.estimation.map_dynamics.found import posterior_of
-from bodysense.estimation.map_dynamics.gauss_newton import Ending
+from bodysense.estimation.map_dynamics.gauss_newton import Ending, strange
 from bodysense.estimation.map_dynamics.linearisation import Linearisation, Moment
 from bodysense.estimation.map_dynamics.moment_problem import Gaussian
 from bodysense.estimation.map_dynamics.state_belief import StateBelief
@@ -27,7 +27,6 @@ from bodysense.spatial.se3 import exp_so3, log_so3, right_jacobian
 
 # Columns of (a, joint acceleration, f) among the 20 numbers of a body.
 _JOINT = np.array([*range(6), 19, *range(6, 12)])
-_STRANGE = 6.0  # standard deviations of chi-square that are no accident
 _NOWHERE = Ending(False, 0, "")
 
 
@@ -145,7 +144,7 @@ def _notes(
     sizes = np.diff(linearisation.problem.layout.arrays.first)
     m = int((found.present * sizes).sum())
     m += sum(int(np.isfinite(residual[s.name]).sum()) for s in linearisation.orientations.sensors)
-    if cost <= m + _STRANGE * np.sqrt(2.0 * m + 1.0):
+    if not strange(cost, m):
         return ()
     return (
         f"chi-square is {cost:.4g} for {m} readings and beliefs: a sensor, a covariance or the "
