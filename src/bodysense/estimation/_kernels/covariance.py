@@ -5,6 +5,7 @@ adds up, given the parent's acceleration and the wrench f_i. Here the covariance
 down the tree, and each step adds terms that are positive: nothing is subtracted, so that small
 variances beside large ones keep their digits.
 
+    alpha_i = A alpha_p + c + noise(Q),   f_i = F alpha_i + phi + noise(P)
     s_i = f_i - F alpha_i - phi = Σ parts,   part | s ~ N(P_part J s, P_part - P_part J P_part)
 
 with J the generalised inverse of the parts' covariance; parts are the children's wrenches, the
@@ -16,6 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.estimation._kernels.problem import (
     COV,
@@ -32,15 +34,30 @@ from bodysense.estimation._kernels.problem import (
     TRANSFORM,
 )
 from bodysense.estimation._kernels.small import (
-    add_product_transposed,
+    add,
+    add_congruence,
+    add_product,
+    backward,
     clear,
-    congruence,
     copy,
+    factorise,
+    forward,
+    identity_minus,
     product,
     semidefinite_inverse,
+    symmetric,
 )
-from bodysense.robot._kernels.jit import allocating, called
+from bodysense.robot._kernels.jit import allocating, called, merged
 from bodysense.spatial.arrays import Array
+
+# Matrices (6, 6) in `Spread.work6`.
+ADJUSTED = 0  # covariance of the sum of parts
+GAIN = 1
+ONE = 2  # 1 - GAIN
+REST = 3  # covariance of the other parts
+NOISE = 4
+SCRATCH = 5
+SLACK = 6
 
 
 class Spread(NamedTuple):
@@ -53,17 +70,20 @@ class Spread(NamedTuple):
     slack_acceleration: Array  # (n, 6, 6) of the slack of the acceleration equation
     slack_wrench: Array  # (n, 6, 6)
     slack_torque: Array  # (n,)
+    sum: Array  # (n, 6, 6) of s_i
     J: Array  # (n, 6, 6)
-    work6: Array  # (4, 6, 6)
+    child: NDArray[np.int64]  # (n,) last child of each body, or -1
+    sibling: NDArray[np.int64]  # (n,) the child before, or -1
+    work6: Array  # (7, 6, 6)
     G: Array  # (7, 6)
     M: Array  # (7, 12)
-    work7_12: Array
-    work7: Array  # (2, 7, 7)
-    work6_7: Array
-    work6_13: Array
-    map6_13: Array
-    work7_6: Array
-    slack_map: Array  # (6, 12)
+    work7: Array  # (3, 7, 7)
+    work67: Array  # (2, 6, 7)
+    work76: Array  # (7, 6)
+    work712: Array  # (7, 12)
+    work612: Array  # (2, 6, 12)
+    work613: Array  # (2, 6, 13)
+    h: Array  # (3, 1, 13)
 
 
 @allocating
@@ -78,308 +98,274 @@ def make_spread(n):
         np.zeros((n, 6, 6)),
         np.zeros(n),
         np.zeros((n, 6, 6)),
-        np.zeros((4, 6, 6)),
+        np.zeros((n, 6, 6)),
+        np.zeros(n, np.int64),
+        np.zeros(n, np.int64),
+        np.zeros((7, 6, 6)),
         np.zeros((7, 6)),
         np.zeros((7, 12)),
-        np.zeros((7, 12)),
-        np.zeros((2, 7, 7)),
-        np.zeros((6, 7)),
-        np.zeros((6, 13)),
-        np.zeros((6, 13)),
+        np.zeros((3, 7, 7)),
+        np.zeros((2, 6, 7)),
         np.zeros((7, 6)),
-        np.zeros((6, 12)),
+        np.zeros((7, 12)),
+        np.zeros((2, 6, 12)),
+        np.zeros((2, 6, 13)),
+        np.zeros((3, 1, 13)),
     )
 
 
 @called
-def symmetric(A):
-    """Remove what rounding made of the difference between A and Aᵀ."""
-    for i in range(A.shape[0]):
-        for j in range(i):
-            x = 0.5 * (A[i, j] + A[j, i])
-            A[i, j] = x
-            A[j, i] = x
+def put(block, at, out):
+    """Write a block onto the diagonal of out."""
+    for j in range(block.shape[0]):
+        for k in range(block.shape[1]):
+            out[at + j, at + k] = block[j, k]
 
 
 @called
-def alpha_given_neighbours(
-    F, F1, P, P1, Q, A, between, s_G, s_M, J, L, left, right, work67, work712, joint
-):
-    """(13, 13) covariance of (alpha_i, f_i) from that of (a_p, f_i); leaves the map in s_M, s_G.
+def list_children(parent, child, sibling):
+    """Chains of the children of each body: `child`, then `sibling` of that, until -1."""
+    for i in range(parent.size):
+        child[i] = -1
+        if i > 0:
+            sibling[i] = child[parent[i]]
+            child[parent[i]] = i
 
-    alpha = A a_p + G (f - F1 a_p) + noise,  G = Q Fᵀ P1⁻¹; the noise has the covariance
-    (1 - G F) Q (1 - G F)ᵀ + G P Gᵀ.
+
+@merged
+def alpha_given_neighbours(M, G, Q, A, between, gain, map, J, work7, FQ, work76, work712, joint):
+    """(13, 13) covariance of (alpha_i, f_i) from that of (a_p, f_i).
+
+    alpha = A a_p + K (f - F1 a_p) + noise,  K = Q Fᵀ P1⁻¹; the noise has the covariance
+    (1 - K F) Q (1 - K F)ᵀ + K P Kᵀ. Leaves K in gain, (A - K F1, K) in map, 1 - K F in work7[0].
     """
-    semidefinite_inverse(P1, 6, L, J)
-    product(F, Q, work67)  # F Q
+    semidefinite_inverse(M[COV_ABOVE], joint, J)
+    product(G[SLOPE], Q, FQ)
+    product(FQ.T, J, gain)
+    left, C = work7[0], work7[1]
+    product(gain, G[SLOPE_ABOVE], left)
     for j in range(7):
         for k in range(6):
-            x = 0.0
-            for l in range(6):
-                x += work67[l, j] * J[l, k]
-            s_G[j, k] = x
+            map[j, k] = A[j, k] - left[j, k]
+            map[j, 6 + k] = gain[j, k]
+    identity_minus(gain, G[SLOPE], left)
+    product(map, between, work712)
+    product(work712, map.T, C)
+    add_congruence(left, Q, work7[2], C)
+    add_congruence(gain, M[COV], work76, C)
+    symmetric(C)
+    put(C, 0, joint)
     for j in range(7):
         for k in range(6):
-            x = A[j, k]
-            for l in range(6):
-                x -= s_G[j, l] * F1[l, k]
-            s_M[j, k] = x
-            s_M[j, 6 + k] = s_G[j, k]
+            joint[j, 7 + k] = joint[7 + k, j] = work712[j, 6 + k]
+    for j in range(6):
+        for k in range(6):
+            joint[7 + j, 7 + k] = between[6 + j, 6 + k]
+
+
+@merged
+def sum_of_parts(M, G, joint, J, of_sum, work, work7):
+    """Covariance of s = f - F alpha, and the generalised inverse of the parts' covariance."""
+    semidefinite_inverse(M[COV_BEFORE], work7, J)
+    map = work[0]
+    clear(map)
+    for j in range(6):
         for k in range(7):
-            x = 1.0 if j == k else 0.0
-            for l in range(6):
-                x -= s_G[j, l] * F[l, k]
-            left[j, k] = x
-    product(s_M, between, work712)
-    clear(joint)
-    add_product_transposed(1.0, work712, s_M, joint[:7, :7])
-    congruence(left, Q, right, joint[:7, :7])
-    for j in range(7):
-        for k in range(6):
-            x = 0.0
-            for l in range(6):
-                x += s_G[j, l] * P[l, k]
-            work712[j, k] = x
-    for j in range(7):
-        for k in range(7):
-            x = 0.0
-            for l in range(6):
-                x += work712[j, l] * s_G[k, l]
-            joint[j, k] += x
-        for k in range(6):
-            x = 0.0
-            for l in range(12):
-                x += s_M[j, l] * between[l, 6 + k]
-            joint[j, 7 + k] = x
-            joint[7 + k, j] = x
-    copy(between[6:, 6:], joint[7:, 7:])
-    symmetric(joint)
+            map[j, k] = -G[SLOPE_BEFORE, j, k]
+        map[j, 7 + j] = 1.0
+    clear(of_sum)
+    add_congruence(map, joint, work[1], of_sum)
 
 
-@called
-def part_given_sum(P, Pu, rest, J, of_sum, gain, one, work, out):
-    """Covariance of a part that has the covariance P, from that of the sum of all parts.
+@merged
+def part_given_sum(P, J, of_sum, work, out):
+    """Covariance of a part with the covariance P, from that of the sum of all parts.
 
-    gain = Pu J maps the sum to the part, one = 1 - gain (as it acts on the part), rest is the
-    covariance of the other parts: out = gain of_sum gainᵀ + one P oneᵀ + gain rest gainᵀ.
+    K = P J maps the sum to the part: K (of_sum + rest) Kᵀ + (1 - K) P (1 - K)ᵀ, where work[REST]
+    holds the covariance of the other parts.
     """
+    copy(of_sum, work[ADJUSTED])
+    add(1.0, work[REST], work[ADJUSTED])
+    product(P, J, work[GAIN])
+    identity_minus(P, J, work[ONE])
     clear(out)
-    congruence(gain, of_sum, work, out)
-    congruence(one, P, work, out)
-    congruence(gain, rest, work, out)
+    add_congruence(work[GAIN], work[ADJUSTED], work[SCRATCH], out)
+    add_congruence(work[ONE], P, work[SCRATCH], out)
     symmetric(out)
 
 
-@called
-def balance_parts(i, bodies, beliefs, w, s):
-    """External wrench and slack of body i, and (a_i, f_j) of its children."""
-    Fm, J = w.G[i, SLOPE_BEFORE], s.J[i]
-    joint = s.joint[i]
-    semidefinite_inverse(w.M[i, COV_BEFORE], 6, s.work6[0], J)
-    # covariance of s = f - Fm alpha
+@merged
+def child_wrench(M, G, G_above, J, joint, work, work613, out):
+    """(12, 12) covariance of (a_i, f_c) for a child c of body i: M, G are the child's.
+
+    f_c = F2 a_i + K (f_i - F alpha_i) + noise, K = P2 X J; work[REST] holds the covariance of the
+    other parts of the balance of body i.
+    """
+    X, P2 = M[TRANSFORM], M[COV_AFTER]
+    map, row = work613[0], work613[1]
+    product(P2, X, work[ONE])
+    product(work[ONE], J, work[GAIN])
+    identity_minus(work[GAIN], X.T, work[ONE])
     for j in range(6):
         for k in range(7):
-            s.map6_13[j, k] = -Fm[j, k]
+            map[j, k] = G[SLOPE_AFTER, j, k]
         for k in range(6):
-            s.map6_13[j, 7 + k] = 1.0 if j == k else 0.0
-    of_sum = s.work6[0]
-    clear(of_sum)
-    congruence(s.map6_13, joint, s.work6_13, of_sum)
-    gain, one, rest = s.work6[1], s.work6[2], s.work6[3]
-    # the external wrench enters with a minus, which a covariance does not see
-    product(w.M[i, EXTERNAL_COV], J, gain)
-    for j in range(6):
-        for k in range(6):
-            one[j, k] = (1.0 if j == k else 0.0) - gain[j, k]
-            rest[j, k] = beliefs.slack_wrench[i, j, k]
-    for c in range(i + 1, bodies.parent.size):
-        if bodies.parent[c] == i:
-            for j in range(6):
-                for k in range(6):
-                    rest[j, k] += w.M[c, COV_ON_PARENT, j, k]
-    P = w.M[i, EXTERNAL_COV]
-    part_given_sum(P, P, rest, J, of_sum, gain, one, w.work6[0], s.external[i])
-    # the slack of the balance
-    for j in range(6):
-        for k in range(6):
-            rest[j, k] += w.M[i, EXTERNAL_COV, j, k] - beliefs.slack_wrench[i, j, k]
-    product(beliefs.slack_wrench[i], J, gain)
-    for j in range(6):
-        for k in range(6):
-            one[j, k] = (1.0 if j == k else 0.0) - gain[j, k]
-    P = beliefs.slack_wrench[i]
-    part_given_sum(P, P, rest, J, of_sum, gain, one, w.work6[0], s.slack_wrench[i])
-
-
-@called
-def child_wrench(c, i, bodies, beliefs, w, s):
-    """(12, 12) covariance of (a_i, f_c) for a child c of body i."""
-    gain, one, rest = s.work6[1], s.work6[2], s.work6[3]
-    X, P2 = w.M[c, TRANSFORM], w.M[c, COV_AFTER]
-    joint, out = s.joint[i], s.between[c]
-    for j in range(6):
-        for k in range(6):
-            rest[j, k] = beliefs.slack_wrench[i, j, k] + w.M[i, EXTERNAL_COV, j, k]
-    for other in range(i + 1, bodies.parent.size):
-        if bodies.parent[other] == i and other != c:
-            for j in range(6):
-                for k in range(6):
-                    rest[j, k] += w.M[other, COV_ON_PARENT, j, k]
-    product(P2, X, one)
-    product(one, s.J[i], gain)  # maps the sum to f_c
-    for j in range(6):
-        for k in range(6):
-            x = 1.0 if j == k else 0.0
-            for l in range(6):
-                x -= gain[j, l] * X[k, l]
-            one[j, k] = x
-    # f_c = F2 a_i + gain (f_i - Fm alpha_i) + noise
-    for j in range(6):
-        for k in range(7):
-            x = w.M[c, SLOPE_AFTER, j, k] if k < 6 else 0.0
-            for l in range(6):
-                x -= gain[j, l] * w.G[i, SLOPE_BEFORE, l, k]
-            s.map6_13[j, k] = x
-        for k in range(6):
-            s.map6_13[j, 7 + k] = gain[j, k]
-    product(s.map6_13, joint, s.work6_13)
+            map[j, 7 + k] = work[GAIN, j, k]
+    add_product(-1.0, work[GAIN], G_above[SLOPE_BEFORE], map)
+    product(map, joint, row)
+    product(row, map.T, work[NOISE])
+    add_congruence(work[ONE], P2, work[SCRATCH], work[NOISE])
+    add_congruence(work[GAIN], work[REST], work[SCRATCH], work[NOISE])
+    symmetric(work[NOISE])
     for j in range(6):
         for k in range(6):
             out[j, k] = joint[j, k]
-            x = s.work6_13[j, k]
-            out[6 + j, k] = x
-            out[k, 6 + j] = x
-    ff = s.work6[0]
-    clear(ff)
-    add_product_transposed(1.0, s.work6_13, s.map6_13, ff)
-    congruence(one, P2, w.work6[0], ff)
-    congruence(gain, rest, w.work6[0], ff)
-    symmetric(ff)
-    copy(ff, out[6:, 6:])
+            out[6 + j, k] = out[k, 6 + j] = row[j, k]
+            out[6 + j, 6 + k] = work[NOISE, j, k]
 
 
 @called
-def torque_variance(i, bodies, readings, beliefs, w, s):
-    """Variance of tau_i = Sᵀ f_i + slack, and that of the slack itself.
+def slack_told(first, last, slack, readings, factors, gains, slack_map):
+    """What a block of readings of the torque says about the slack of tau = Sᵀ f.
 
-    The readings of the torque tell about the slack: given f and alpha it is g (y - H f - G alpha)
-    with g = slack tᵀ R⁻¹, up to a variance slack (1 - g t).
+    Given f and alpha it is g (y - H f - G alpha) with g = slack tᵀ R⁻¹, up to a variance
+    slack (1 - g t), of which slack · g t is returned. Adds -g (G, H) to slack_map.
     """
-    h = w.work7[0, :2]
-    for k in range(7):
-        h[0, k] = 0.0
-        h[1, k] = bodies.S[i, k] if k < 6 else 0.0
-        w.work7[2, 0, k] = 0.0
-        w.work7[2, 1, k] = 0.0
-    slack = beliefs.slack_torque[i]
-    left = slack
-    if slack > 0.0:
-        for block in range(readings.begin[i, OWN_WRENCH], readings.begin[i, OWN_WRENCH + 1]):
-            first, last = readings.first[block], readings.first[block + 1]
-            if w.present[block] == 0 or readings.on_torque[first] == 0.0:
-                continue
-            m = last - first
-            g = w.wm[:m, :1]
-            for a in range(m):
-                g[a, 0] = slack * readings.on_torque[first + a]
-            L = w.L[first:last]  # spent: the factor of R takes its place
-            for a in range(m):
-                for b in range(a + 1):
-                    x = readings.covariance[first + a, b]
-                    for c in range(b):
-                        x -= L[a, c] * L[b, c]
-                    L[a, b] = np.sqrt(max(x, 1e-300)) if a == b else x / L[b, b]
-            for a in range(m):
-                x = g[a, 0]
-                for b in range(a):
-                    x -= L[a, b] * g[b, 0]
-                g[a, 0] = x / L[a, a]
-            for a in range(m - 1, -1, -1):
-                x = g[a, 0]
-                for b in range(a + 1, m):
-                    x -= L[b, a] * g[b, 0]
-                g[a, 0] = x / L[a, a]
-            for a in range(m):
-                left -= slack * g[a, 0] * readings.on_torque[first + a]
-                for k in range(7):
-                    h[0, k] -= g[a, 0] * readings.on_alpha[first + a, k]
-                    if k < 6:
-                        x = g[a, 0] * readings.on_wrench[first + a, k]
-                        h[1, k] -= x
-                        w.work7[2, 1, k] -= x
-                    w.work7[2, 0, k] = h[0, k]
-    total = part = max(left, 0.0)
-    for j in range(13):
-        hj = h[0, j] if j < 7 else h[1, j - 7]
-        pj = w.work7[2, 0, j] if j < 7 else w.work7[2, 1, j - 7]
-        for k in range(13):
-            hk = h[0, k] if k < 7 else h[1, k - 7]
-            pk = w.work7[2, 0, k] if k < 7 else w.work7[2, 1, k - 7]
-            total += hj * s.joint[i, j, k] * hk
-            part += pj * s.joint[i, j, k] * pk
-    s.torque[i] = total
-    s.slack_torque[i] = part
+    t, L, g = readings.on_torque[first:last], factors[first:last], gains[first:last]
+    on_alpha, on_wrench = readings.on_alpha[first:last], readings.on_wrench[first:last]
+    copy(readings.covariance[first:last], L)  # the factor there is spent
+    for a in range(t.size):
+        g[a, 0] = slack * t[a]
+    factorise(L, 0.0)
+    forward(L, g)
+    backward(L, g)
+    told = 0.0
+    for a in range(t.size):
+        told += slack * g[a, 0] * t[a]
+        for k in range(7):
+            slack_map[0, k] -= g[a, 0] * on_alpha[a, k]
+        for k in range(6):
+            slack_map[0, 7 + k] -= g[a, 0] * on_wrench[a, k]
+    return told
 
 
 @called
-def acceleration_slack(i, bodies, w, s):
-    """Covariance of a_i - X a_p - S joint acceleration; needs the map of this body in s.M, s.G.
+def torque_variances(S, joint, left, h, torque, slack):
+    """Variances of tau = Sᵀ f + slack and of the slack: h[0] (alpha, f) up to a variance left."""
+    for k in range(13):
+        h[1, 0, k] = h[0, 0, k] + (S[k - 7] if k >= 7 else 0.0)
+    product(h[0], joint, h[2])
+    x = y = max(left, 0.0)
+    for k in range(13):
+        x += h[2, 0, k] * h[0, 0, k]
+    product(h[1], joint, h[2])
+    for k in range(13):
+        y += h[2, 0, k] * h[1, 0, k]
+    slack[0] = x
+    torque[0] = y
 
-    With alpha = M (a_p, f) + noise, it is T M - (X, 0) of (a_p, f), and T noise, T = (1, -S).
+
+@merged
+def acceleration_slack(M, Q, S, map, gain, left, between, work612, work67, work, out):
+    """Covariance of a_i - X a_p - S joint acceleration, from what `alpha_given_neighbours` left.
+
+    With alpha = map (a_p, f) + noise, it is (T map - (X, 0)) (a_p, f) + T noise, T = (1, -S).
     """
     for j in range(6):
         for k in range(12):
-            x = s.M[j, k] - bodies.S[i, j] * s.M[6, k]
-            if k < 6:
-                x -= w.M[i, TRANSFORM, j, k]
-            s.slack_map[j, k] = x
-    out = s.slack_acceleration[i]
-    clear(out)
-    congruence(s.slack_map, s.between[i], s.work7_12[:6], out)
-    # noise of alpha: left Q leftᵀ + G P Gᵀ, with left in s.work7[0]
-    for j in range(6):
-        for k in range(7):
-            s.work6_7[j, k] = s.work7[0, j, k] - bodies.S[i, j] * s.work7[0, 6, k]
+            work612[0, j, k] = map[j, k] - S[j] * map[6, k]
         for k in range(6):
-            s.work6[0, j, k] = s.G[j, k] - bodies.S[i, j] * s.G[6, k]
-    congruence(s.work6_7, w.Q[i], s.work6_13[:, :7], out)
-    congruence(s.work6[0], w.M[i, COV], s.work6[1], out)
+            work612[0, j, k] -= M[TRANSFORM, j, k]
+            work[GAIN, j, k] = gain[j, k] - S[j] * gain[6, k]
+        for k in range(7):
+            work67[0, j, k] = left[j, k] - S[j] * left[6, k]
+    clear(out)
+    add_congruence(work612[0], between, work612[1], out)
+    add_congruence(work67[0], Q, work67[1], out)
+    add_congruence(work[GAIN], M[COV], work[SCRATCH], out)
     symmetric(out)
 
 
 @called
-def spread(bodies, readings, beliefs, w, s):
+def other_parts(one, children, M, slack, rest):
+    """Covariance of the slack of a balance and of all wrenches of children, but for one."""
+    copy(slack, rest)
+    c, sibling = children
+    while c >= 0:
+        if c != one:
+            add(1.0, M[c, COV_ON_PARENT], rest)
+        c = sibling[c]
+
+
+@merged
+def spread(bodies, readings, beliefs, w, s, slacks):
     """All marginal covariances; after `eliminate` and `substitute`."""
-    n = bodies.parent.size
-    clear(s.joint[0])
-    if bodies.floating == 1:
-        copy(w.Q[0], s.joint[0, :7, :7])
-        balance_parts(0, bodies, beliefs, w, s)
-    for i in range(1, n):
-        parent = bodies.parent[i]
-        if parent == 0 and bodies.floating == 0:
-            clear(s.between[i])
-            copy(w.M[i, COV_AFTER], s.between[i, 6:, 6:])
+    begin, block_first, on_torque = readings.begin, readings.first, readings.on_torque
+    parent, slack_wrench = bodies.parent, beliefs.slack_wrench
+    M, G, Q, L = w.M, w.G, w.Q, w.L
+    joint, between, J, of_sum = s.joint, s.between, s.J, s.sum
+    child, sibling = s.child, s.sibling
+    work6, work613, h = s.work6, s.work613, s.h
+    list_children(parent, child, sibling)
+    clear(joint[0])
+    for i in range(parent.size):
+        p, S = parent[i], bodies.S[i]
+        if i == 0 and bodies.floating == 0:
+            continue
+        if i == 0:
+            put(Q[0], 0, joint[0])
         else:
-            child_wrench(i, parent, bodies, beliefs, w, s)
-        alpha_given_neighbours(
-            w.G[i, SLOPE],
-            w.M[i, SLOPE_ABOVE],
-            w.M[i, COV],
-            w.M[i, COV_ABOVE],
-            w.Q[i],
-            w.A[i],
-            s.between[i],
-            s.G,
-            s.M,
-            s.J[i],
-            s.work6[0],
-            s.work7[0],
-            s.work7[1],
-            s.work6_7,
-            s.work7_12,
-            s.joint[i],
-        )
-        acceleration_slack(i, bodies, w, s)
-        balance_parts(i, bodies, beliefs, w, s)
-        torque_variance(i, bodies, readings, beliefs, w, s)
+            if p == 0 and bodies.floating == 0:
+                clear(between[i])
+                put(M[i, COV_AFTER], 6, between[i])
+            else:
+                other_parts(i, (child[p], sibling), M, slack_wrench[p], work6[REST])
+                add(1.0, M[p, EXTERNAL_COV], work6[REST])
+                child_wrench(M[i], G[i], G[p], J[p], joint[p], work6, work613, between[i])
+            FQ = s.work67[0]
+            alpha_given_neighbours(
+                M[i],
+                G[i],
+                Q[i],
+                w.A[i],
+                between[i],
+                s.G,
+                s.M,
+                J[i],
+                s.work7,
+                FQ,
+                s.work76,
+                s.work712,
+                joint[i],
+            )
+            if slacks:
+                acceleration_slack(
+                    M[i],
+                    Q[i],
+                    S,
+                    s.M,
+                    s.G,
+                    s.work7[0],
+                    between[i],
+                    s.work612,
+                    s.work67,
+                    work6,
+                    s.slack_acceleration[i],
+                )
+            clear(h[0])
+            left = beliefs.slack_torque[i]
+            if left > 0.0:
+                for block in range(begin[i, OWN_WRENCH], begin[i, OWN_WRENCH + 1]):
+                    a, b = block_first[block], block_first[block + 1]
+                    if w.present[block] == 1 and on_torque[a] != 0.0:
+                        left -= slack_told(a, b, beliefs.slack_torque[i], readings, L, w.gain, h[0])
+            torque_variances(S, joint[i], left, h, s.torque[i:], s.slack_torque[i:])
+        sum_of_parts(M[i], G[i], joint[i], J[i], of_sum[i], work613, s.work7[0])
+        other_parts(-1, (child[i], sibling), M, slack_wrench[i], work6[REST])
+        # the external wrench enters with a minus, which a covariance does not see
+        part_given_sum(M[i, EXTERNAL_COV], J[i], of_sum[i], work6, s.external[i])
+        if slacks:
+            copy(slack_wrench[i], work6[SLACK])
+            add(1.0, M[i, EXTERNAL_COV], work6[REST])
+            add(-1.0, work6[SLACK], work6[REST])
+            part_given_sum(work6[SLACK], J[i], of_sum[i], work6, s.slack_wrench[i])

@@ -14,15 +14,16 @@ of a floating root.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import NamedTuple
+
 import numpy as np
 
-from bodysense.estimation._kernels.elimination import eliminate, substitute
+from bodysense.estimation._kernels.covariance import Spread, make_spread
 from bodysense.estimation._kernels.motion import (
     cross,
     cross_force,
     move,
-    offsets,
-    readings_without_motion,
 )
 from bodysense.estimation._kernels.problem import (
     ALPHA_FOUND,
@@ -32,13 +33,19 @@ from bodysense.estimation._kernels.problem import (
     PARENT_SIDE,
     TRANSFORM,
     WRENCH_FOUND,
+    Beliefs,
+    Bodies,
+    Memory,
+    Readings,
 )
+from bodysense.estimation._kernels.solve import Found, solve_moments
 from bodysense.robot._kernels.friction import friction_basis
 from bodysense.robot._kernels.jit import called, threaded
+from bodysense.spatial.arrays import Array
 
 
 @called
-def twist_columns(bodies, dq, velocities, X, S, twist, dv, work):
+def twist_columns(bodies, velocities, M, twist, dv, work):
     """∂v_i/∂x_h (n, columns, 6): positions first, velocities from column `velocities` on."""
     for i in range(1, bodies.parent.size):
         parent, joint = bodies.parent[i], bodies.joint[i]
@@ -46,22 +53,22 @@ def twist_columns(bodies, dq, velocities, X, S, twist, dv, work):
             for j in range(6):
                 x = 0.0
                 for k in range(6):
-                    x += X[i, TRANSFORM, j, k] * dv[parent, h, k]
+                    x += M[i, TRANSFORM, j, k] * dv[parent, h, k]
                 dv[i, h, j] = x
         # -(S ×) X v_p = -(S ×)(v_i - S q̇) = v_i × S
-        cross(twist[i], S[i], work)
+        cross(twist[i], bodies.S[i], work)
         for j in range(6):
             dv[i, joint, j] += work[j]
-            dv[i, velocities + joint, j] += S[i, j]
+            dv[i, velocities + joint, j] += bodies.S[i, j]
 
 
 @called
-def equation_columns(bodies, dq, w, d, dv, velocities, accelerations):
+def equation_columns(bodies, dq, d, dv, velocities, accelerations, M, twist, V, Z, work):
     """Right-hand sides 1 … of the equations, from the solution d (n, 20)."""
     n, columns = bodies.parent.size, dv.shape[1]
-    momentum, push, moved, along = w.work7[0, 0], w.work7[0, 1], w.work7[0, 2], w.work7[0, 3]
+    momentum, push, moved, along = work[0], work[1], work[2], work[3]
     for i in range(n):
-        v, I = w.twist[i], bodies.inertia[i]
+        v, I = twist[i], bodies.inertia[i]
         for j in range(6):
             x = 0.0
             for k in range(6):
@@ -77,7 +84,7 @@ def equation_columns(bodies, dq, w, d, dv, velocities, accelerations):
                 along[j] = x
             cross_force(v, along, moved)
             for j in range(6):
-                w.V[i, BALANCE, j, 1 + h] = push[j] + moved[j]
+                V[i, BALANCE, j, 1 + h] = push[j] + moved[j]
         if i == 0:
             continue
         joint = bodies.joint[i]
@@ -85,22 +92,22 @@ def equation_columns(bodies, dq, w, d, dv, velocities, accelerations):
         for h in range(columns):
             cross(dv[i, h], bodies.S[i], push)
             for j in range(6):
-                w.Z[i, ALPHA_OFFSET, j, 1 + h] = push[j] * speed
-            w.Z[i, ALPHA_OFFSET, 6, 1 + h] = 0.0
+                Z[i, ALPHA_OFFSET, j, 1 + h] = push[j] * speed
+            Z[i, ALPHA_OFFSET, 6, 1 + h] = 0.0
         cross(v, bodies.S[i], push)
         for j in range(6):
-            w.Z[i, ALPHA_OFFSET, j, 1 + velocities + joint] += push[j]
+            Z[i, ALPHA_OFFSET, j, 1 + velocities + joint] += push[j]
             x = 0.0
             for k in range(6):
-                x += w.M[i, TRANSFORM, j, k] * d[parent, k]
+                x += M[i, TRANSFORM, j, k] * d[parent, k]
             along[j] = x
         cross(along, bodies.S[i], push)  # -(S ×) X a_p
         for j in range(6):
-            w.Z[i, ALPHA_OFFSET, j, 1 + joint] += push[j]
+            Z[i, ALPHA_OFFSET, j, 1 + joint] += push[j]
         if accelerations >= 0:
             for j in range(6):
-                w.Z[i, ALPHA_OFFSET, j, 1 + accelerations + joint] += bodies.S[i, j]
-            w.Z[i, ALPHA_OFFSET, 6, 1 + accelerations + joint] += 1.0
+                Z[i, ALPHA_OFFSET, j, 1 + accelerations + joint] += bodies.S[i, j]
+            Z[i, ALPHA_OFFSET, 6, 1 + accelerations + joint] += 1.0
     # ∂(Xᵀ f)/∂q = Xᵀ (S ×* f), on the parent
     for i in range(1, n):
         parent, joint = bodies.parent[i], bodies.joint[i]
@@ -108,19 +115,21 @@ def equation_columns(bodies, dq, w, d, dv, velocities, accelerations):
         for j in range(6):
             x = 0.0
             for k in range(6):
-                x += w.M[i, TRANSFORM, k, j] * push[k]
-            w.V[parent, BALANCE, j, 1 + joint] += x
+                x += M[i, TRANSFORM, k, j] * push[k]
+            V[parent, BALANCE, j, 1 + joint] += x
 
 
 @called
-def reading_columns(bodies, tree, drive, readings, dq, w, d, dv, velocities, phi, dphi):
+def reading_columns(
+    bodies, tree, drive, readings, dq, d, dv, velocities, phi, dphi, M, twist, Y, work
+):
     """Right-hand sides 1 … of the readings."""
     columns = dv.shape[1]
-    push, slope = w.work7[0, 0], w.work7[0, 1]
+    push, slope = work[0], work[1]
     for i in range(bodies.parent.size):
         for block in range(readings.begin[i, 0], readings.begin[i, PARENT_SIDE + 1]):
             mover = readings.mover[block]
-            v = w.twist[mover]
+            v = twist[mover]
             for a in range(readings.first[block], readings.first[block + 1]):
                 for j in range(6):
                     x = readings.linear[a, j]
@@ -131,55 +140,130 @@ def reading_columns(bodies, tree, drive, readings, dq, w, d, dv, velocities, phi
                     x = 0.0
                     for j in range(6):
                         x -= slope[j] * dv[mover, h, j]
-                    w.Y[a, 1 + h] = x
+                    Y[a, 1 + h] = x
                 joint = readings.joint[a]
                 if joint >= 0:
-                    w.Y[a, 1 + joint] -= readings.position[a]
-                    w.Y[a, 1 + velocities + joint] -= readings.velocity[a]
+                    Y[a, 1 + joint] -= readings.position[a]
+                    Y[a, 1 + velocities + joint] -= readings.velocity[a]
                 joint = readings.friction[a]
                 if joint >= 0:
                     friction_basis(tree, joint, dq[joint], phi, dphi)
                     x = 0.0
                     for k in range(drive.shape[1]):
                         x += drive[joint, k] * dphi[k]
-                    w.Y[a, 1 + velocities + joint] -= x
+                    Y[a, 1 + velocities + joint] -= x
                 if readings.begin[i, PARENT_SIDE] <= block:
                     # the wrench on the parent is -Xᵀ f: its change by q is -Xᵀ (S ×* f)
                     cross_force(bodies.S[i], d[i, 6:12], push)
                     x = 0.0
                     for j in range(6):
                         for k in range(6):
-                            x += readings.on_wrench[a, j] * w.M[i, TRANSFORM, k, j] * push[k]
-                    w.Y[a, 1 + bodies.joint[i]] += x
+                            x += readings.on_wrench[a, j] * M[i, TRANSFORM, k, j] * push[k]
+                    Y[a, 1 + bodies.joint[i]] += x
 
 
 @threaded
-def linearise(
-    bodies, tree, drive, readings, beliefs, w, dv, q, dq, twist, a0, y, at, accelerations, out
+def differentiate(
+    bodies, tree, drive, readings, q, dq, twist, at, accelerations, dv, w_M, w_twist, V, Z, Y, work
 ):
-    """Solve one moment with the derivatives by its state as further right-hand sides.
-
-    w is for 1 + columns + more right-hand sides, of which those behind the columns of the state are
-    the caller's, set before. dv (n, columns, 6) takes the derivatives of twists, zero but for those
-    of the root. `at` (n, 20) is the solution at which products of state and solution are
-    differentiated; `accelerations` the first column of joint accelerations, or -1. The solution and
-    its derivatives go to out (n, 20, r), whitened residuals alike to w.left.
-    """
+    """Right-hand sides 1 … of the equations and readings of one moment: see `linearise`."""
     phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
     velocities = dq.size
-    move(bodies, q, dq, twist, w)
-    offsets(bodies, beliefs, dq, a0, w)
-    readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, w)
-    twist_columns(bodies, dq, velocities, w.M, bodies.S, w.twist, dv, w.work7[0, 0])
-    equation_columns(bodies, dq, w, at, dv, velocities, accelerations)
-    reading_columns(bodies, tree, drive, readings, dq, w, at, dv, velocities, phi, dphi)
-    eliminate(bodies, readings, beliefs, w)
-    substitute(bodies, readings, beliefs, w)
-    for i in range(bodies.parent.size):
-        for c in range(out.shape[2]):
-            for j in range(6):
-                out[i, j, c] = w.Z[i, ALPHA_FOUND, j, c]
-                out[i, 6 + j, c] = w.V[i, WRENCH_FOUND, j, c]
-                out[i, 13 + j, c] = w.V[i, EXTERNAL_FOUND, j, c]
-            out[i, 12, c] = w.d_tau[i, c]
-            out[i, 19, c] = w.Z[i, ALPHA_FOUND, 6, c]
+    move(bodies, q, dq, twist, w_M, w_twist)
+    twist_columns(bodies, velocities, w_M, w_twist, dv, work[0])
+    equation_columns(bodies, dq, at, dv, velocities, accelerations, w_M, w_twist, V, Z, work)
+    reading_columns(
+        bodies, tree, drive, readings, dq, at, dv, velocities, phi, dphi, w_M, w_twist, Y, work
+    )
+
+
+def linearise(
+    bodies: Bodies,
+    tree: NamedTuple,
+    drive: Array,
+    readings: Readings,
+    beliefs: Beliefs,
+    w: Memory,
+    dv: Array,
+    q: Array,
+    dq: Array,
+    twist: Array,
+    a0: Array,
+    y: Array,
+    at: Array,
+    accelerations: int,
+    out: Array,
+) -> None:
+    """Solve one moment with the derivatives by its state as further right-hand sides.
+
+    The first right-hand side is the entry's own, so what is compiled for single moments serves.
+
+    Args:
+        bodies: the tree from its root.
+        tree: the robot, for the friction in torques.
+        drive: (n_joints, n_terms) friction coefficients.
+        readings: of the sensors.
+        beliefs: before any reading.
+        w: for 1 + columns + more right-hand sides, of which those behind the columns of the state
+            are the caller's, set before. Takes the whitened residuals, w.left[: w.kept[0]].
+        dv: (n, columns, 6) takes the derivatives of twists, zero but for those of the root.
+        q: (n_joints,) positions.
+        dq: (n_joints,) velocities.
+        twist: (6,) of the root.
+        a0: (6,) acceleration of the root, known or believed.
+        y: (m,) readings.
+        at: (n, 20) solution at which products of state and solution are differentiated.
+        accelerations: the first column of joint accelerations, or -1.
+        out: (n, 20, r) takes the solution and its derivatives.
+    """
+    differentiate(
+        bodies,
+        tree,
+        drive,
+        readings,
+        q,
+        dq,
+        twist,
+        at,
+        accelerations,
+        dv,
+        w.M,
+        w.twist,
+        w.V,
+        w.Z,
+        w.Y,
+        w.work7[0],
+    )
+    n, m = out.shape[0], w.Y.shape[0]
+    found = _means_only(n, m, w.present.size)
+    moment = (q[None], dq[None], twist[None], a0[None], y[None])
+    solve_moments(0, 1, bodies, tree, drive, readings, beliefs, w, _no_spread(), *moment, found)
+    out[:, :6], out[:, 19] = w.Z[:, ALPHA_FOUND, :6], w.Z[:, ALPHA_FOUND, 6]
+    out[:, 6:12], out[:, 13:19] = w.V[:, WRENCH_FOUND], w.V[:, EXTERNAL_FOUND]
+    out[:, 12] = w.d_tau
+
+
+@cache
+def _no_spread() -> Spread:
+    """Memory for covariances that nobody asks for."""
+    spread: Spread = make_spread(0)
+    return spread
+
+
+def _means_only(n: int, m: int, blocks: int) -> Found:
+    """What the entry writes of one moment, without covariances."""
+    none = np.empty((0, n, 1, 1))
+    return Found(
+        d=np.empty((1, n, 20)),
+        variance=none[..., 0],
+        residual=np.empty((1, m)),
+        score=np.empty((1, 2)),
+        present=np.empty((1, blocks), dtype=np.int64),
+        joint=none,
+        between=none,
+        external=none,
+        slack=none[..., 0],
+        slack_acceleration=none,
+        slack_wrench=none,
+        slack_torque=none[..., 0],
+    )

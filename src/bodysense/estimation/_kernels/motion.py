@@ -73,30 +73,30 @@ def cross_force(v, f, out):
 
 
 @called
-def move(bodies, q, dq, base_twist, w):
+def move(bodies, q, dq, base_twist, M, twist):
     """Transforms and twists of all bodies."""
     for j in range(6):
-        w.twist[0, j] = base_twist[j]
+        twist[0, j] = base_twist[j]
     for i in range(1, bodies.parent.size):
         parent, joint = bodies.parent[i], bodies.joint[i]
-        transform(bodies, i, q[joint], w.M[i, TRANSFORM])
+        transform(bodies, i, q[joint], M[i, TRANSFORM])
         for j in range(6):
             x = bodies.S[i, j] * dq[joint]
             for k in range(6):
-                x += w.M[i, TRANSFORM, j, k] * w.twist[parent, k]
-            w.twist[i, j] = x
+                x += M[i, TRANSFORM, j, k] * twist[parent, k]
+            twist[i, j] = x
 
 
 @called
-def offsets(bodies, beliefs, dq, a0, w):
-    """First right-hand sides of the equations: C, N, A0, MX."""
+def offsets(bodies, beliefs, dq, a0, twist, V, Z, A0, work):
+    """First right-hand sides of the equations."""
     for j in range(6):
-        w.A0[j, 0] = a0[j]
+        A0[j, 0] = a0[j]
+    momentum, push = work[0], work[1]
     for i in range(bodies.parent.size):
-        v = w.twist[i]
+        v = twist[i]
         for j in range(6):
-            w.V[i, EXTERNAL_MEAN, j, 0] = beliefs.wrench_mean[i, j]
-        momentum, push = w.work6[0, 0], w.work6[0, 1]
+            V[i, EXTERNAL_MEAN, j, 0] = beliefs.wrench_mean[i, j]
         for j in range(6):
             x = 0.0
             for k in range(6):
@@ -104,26 +104,26 @@ def offsets(bodies, beliefs, dq, a0, w):
             momentum[j] = x
         cross_force(v, momentum, push)
         for j in range(6):
-            w.V[i, BALANCE, j, 0] = push[j]
+            V[i, BALANCE, j, 0] = push[j]
         if i == 0:
             continue
         cross(v, bodies.S[i], push)
         speed, mean = dq[bodies.joint[i]], beliefs.joint_mean[i]
         for j in range(6):
-            w.Z[i, ALPHA_OFFSET, j, 0] = push[j] * speed + bodies.S[i, j] * mean
-        w.Z[i, ALPHA_OFFSET, 6, 0] = mean
+            Z[i, ALPHA_OFFSET, j, 0] = push[j] * speed + bodies.S[i, j] * mean
+        Z[i, ALPHA_OFFSET, 6, 0] = mean
 
 
 @called
-def readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, w):
+def readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, twist, present, Y):
     """First right-hand side of the readings, and which blocks are present: no NaN in them."""
     for block in range(readings.first.size - 1):
-        w.present[block] = 1
-        v = w.twist[readings.mover[block]]
+        present[block] = 1
+        v = twist[readings.mover[block]]
         for a in range(readings.first[block], readings.first[block + 1]):
             x = y[a]
             if not math.isfinite(x):
-                w.present[block] = 0
+                present[block] = 0
                 x = 0.0
             for j in range(6):
                 if v[j] != 0.0:
@@ -139,4 +139,4 @@ def readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, w):
                 friction_basis(tree, joint, dq[joint], phi, dphi)
                 for k in range(drive.shape[1]):
                     x -= drive[joint, k] * phi[k]
-            w.Y[a, 0] = x
+            Y[a, 0] = x

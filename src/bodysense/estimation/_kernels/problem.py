@@ -121,8 +121,8 @@ class Beliefs(NamedTuple):
 
 
 # Matrices (6, 6) of a body in `Memory.M`. f = SLOPE alpha + OFFSET + noise(COV), where BEFORE means
-# before the readings of f, ABOVE given the parent's acceleration instead of alpha, and AFTER that
-# and after the readings on the parent's side.
+# before the readings of f, ABOVE given alpha of the parent instead, and AFTER that and after the
+# readings on the parent's side.
 TRANSFORM = 0  # motion vectors of the parent's frame in the body's
 EXTERNAL_COV = 1  # of the external wrench after its own readings
 COV_BEFORE = 2
@@ -130,12 +130,13 @@ COV = 3
 COV_ABOVE = 4
 COV_AFTER = 5
 COV_ON_PARENT = 6  # COV_AFTER as that of a wrench on the parent
-SLOPE_ABOVE = 7
-SLOPE_AFTER = 8
-MATRICES = 9
+MATRICES = 7
 # Matrices (6, 7) in `Memory.G`.
 SLOPE_BEFORE = 0
 SLOPE = 1
+SLOPE_ABOVE = 2
+SLOPE_AFTER = 3
+SLOPES = 4
 # Wrenches (6, r) in `Memory.V`.
 BALANCE = 0  # what the wrench balance owes to the motion
 EXTERNAL_MEAN = 1  # believed external wrench
@@ -150,23 +151,23 @@ EXTERNAL_FOUND = 9
 WRENCHES = 10
 # Accelerations (7, r) in `Memory.Z`.
 ALPHA_OFFSET = 0  # given the parent's acceleration
-ALPHA_MEAN = 1  # alpha = A a_parent + ALPHA_MEAN + noise(Q)
+ALPHA_MEAN = 1  # alpha = A alpha_parent + ALPHA_MEAN + noise(Q)
 ALPHA_FOUND = 2
 
 
 class Memory(NamedTuple):
-    """Working memory of one thread for r right-hand sides; few arrays, which compile faster."""
+    """Working memory of one thread for r right-hand sides."""
 
     M: Array  # (n, MATRICES, 6, 6)
-    G: Array  # (n, 2, 6, 7)
+    G: Array  # (n, SLOPES, 6, 7)
     V: Array  # (n, WRENCHES, 6, r)
     Z: Array  # (n, 3, 7, r)
     T: Array  # (n, 7, 7 + r) what is known of alpha: triangle and right-hand sides
-    A: Array  # (n, 7, 6)
+    A: Array  # (n, 7, 7)
     Q: Array  # (n, 7, 7)
     twist: Array  # (n, 6)
     d_tau: Array  # (n, r)
-    A0: Array  # (6, r) acceleration of the root: known, or believed
+    A0: Array  # (7, r) alpha of the root: known, or believed
     present: NDArray[np.int64]  # (n_blocks,)
     Y: Array  # (m, r) readings minus what they owe to the motion
     H: Array  # (m, 6) coefficients of f
@@ -175,13 +176,17 @@ class Memory(NamedTuple):
     E: Array  # (m, 7) innovations: coefficients of alpha, whitened
     e: Array  # (m, r) their right-hand sides
     eta: Array  # (m, r) multipliers of readings
-    new: Array  # rows on their way into a triangle
-    root_L: Array  # (6, 6) of the wrench balance of a floating root
-    root_e: Array  # (6, 7 + r)
-    work6: Array  # (2, 6, 6)
-    w67: Array
-    work7: Array  # (3, 7, 7)
-    wm: Array
+    gain: Array  # (m, 1) of the slack of a torque
+    new: Array  # (., 7 + r) rows on their way into a triangle
+    root_L: Array  # (6, 6) factor of the wrench balance of a floating root
+    root_E: Array  # (6, 7) that balance, whitened
+    root_e: Array  # (6, r)
+    nothing: Array  # (6, 7) zeros
+    z: Array  # (7, r)
+    work6: Array  # (3, 6, 6)
+    work67: Array  # (6, 7)
+    work7: Array  # (5, 7, 7)
+    work_m: Array  # (., 6)
     left: Array  # (rows, r) whitened residuals that depend on nothing more
     kept: NDArray[np.int64]  # (1,) of them
     score: Array  # (2,) log determinant, squares
@@ -193,15 +198,15 @@ def make_memory(n, m, blocks, largest, r, rows):
     k = max(7, largest)
     return Memory(
         np.zeros((n, MATRICES, 6, 6)),
-        np.zeros((n, 2, 6, 7)),
+        np.zeros((n, SLOPES, 6, 7)),
         np.zeros((n, WRENCHES, 6, r)),
         np.zeros((n, 3, 7, r)),
         np.zeros((n, 7, 7 + r)),
-        np.zeros((n, 7, 6)),
+        np.zeros((n, 7, 7)),
         np.zeros((n, 7, 7)),
         np.zeros((n, 6)),
         np.zeros((n, r)),
-        np.zeros((6, r)),
+        np.zeros((7, r)),
         np.zeros(blocks, np.int64),
         np.zeros((m, r)),
         np.zeros((m, 6)),
@@ -210,13 +215,17 @@ def make_memory(n, m, blocks, largest, r, rows):
         np.zeros((m, 7)),
         np.zeros((m, r)),
         np.zeros((m, r)),
+        np.zeros((m, 1)),
         np.zeros((k, 7 + r)),
         np.zeros((6, 6)),
-        np.zeros((6, 7 + r)),
-        np.zeros((2, 6, 6)),
         np.zeros((6, 7)),
-        np.zeros((3, 7, 7)),
-        np.zeros((k, 7)),
+        np.zeros((6, r)),
+        np.zeros((6, 7)),
+        np.zeros((7, r)),
+        np.zeros((3, 6, 6)),
+        np.zeros((6, 7)),
+        np.zeros((5, 7, 7)),
+        np.zeros((k, 6)),
         np.zeros((rows, r)),
         np.zeros(1, np.int64),
         np.zeros(2),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.estimation._kernels.covariance import spread
-from bodysense.estimation._kernels.elimination import eliminate, substitute
+from bodysense.estimation._kernels.elimination import eliminate
 from bodysense.estimation._kernels.motion import move, offsets, readings_without_motion
 from bodysense.estimation._kernels.problem import (
     ALPHA_FOUND,
@@ -19,7 +19,8 @@ from bodysense.estimation._kernels.problem import (
     TRANSFORM,
     WRENCH_FOUND,
 )
-from bodysense.estimation._kernels.small import copy
+from bodysense.estimation._kernels.small import add_product, clear, copy
+from bodysense.estimation._kernels.substitution import substitute
 from bodysense.robot._kernels.jit import called, threaded
 from bodysense.spatial.arrays import Array
 
@@ -57,107 +58,132 @@ class Found(NamedTuple):
 
 
 @called
-def write_means(t, bodies, w, out):
-    """Means of all unknowns."""
-    for i in range(bodies.parent.size):
+def write_means(Z, V, tau, d):
+    """Means of all unknowns, (n, 20)."""
+    for i in range(d.shape[0]):
         for j in range(6):
-            out.d[t, i, j] = w.Z[i, ALPHA_FOUND, j, 0]
-            out.d[t, i, 6 + j] = w.V[i, WRENCH_FOUND, j, 0]
-            out.d[t, i, 13 + j] = w.V[i, EXTERNAL_FOUND, j, 0]
-        out.d[t, i, 12] = w.d_tau[i, 0]
-        out.d[t, i, 19] = w.Z[i, ALPHA_FOUND, 6, 0]
+            d[i, j] = Z[i, ALPHA_FOUND, j, 0]
+            d[i, 6 + j] = V[i, WRENCH_FOUND, j, 0]
+            d[i, 13 + j] = V[i, EXTERNAL_FOUND, j, 0]
+        d[i, 12] = tau[i, 0]
+        d[i, 19] = Z[i, ALPHA_FOUND, 6, 0]
 
 
 @called
-def write_residuals(t, bodies, readings, w, out):
+def write_residuals(parent, S, readings, M, V, Z, tau, Y, present, f, residual):
     """Readings minus predictions, NaN where there is no reading."""
-    for b in range(w.present.size):
-        out.present[t, b] = w.present[b]
-    for i in range(bodies.parent.size):
+    for i in range(parent.size):
+        slack = tau[i, 0]
+        for k in range(6):
+            slack -= S[i, k] * V[i, WRENCH_FOUND, k, 0]
         for block in range(readings.begin[i, 0], readings.begin[i, PARENT_SIDE + 1]):
             beside = block >= readings.begin[i, PARENT_SIDE]
-            mover = bodies.parent[i] if beside else i
+            alpha = Z[parent[i] if beside else i, ALPHA_FOUND]
+            if beside:  # the wrench on the parent is -Xᵀ f
+                clear(f)
+                add_product(-1.0, M[i, TRANSFORM].T, V[i, WRENCH_FOUND], f)
+            else:
+                copy(V[i, WRENCH_FOUND], f)
             for a in range(readings.first[block], readings.first[block + 1]):
-                x = w.Y[a, 0]
+                x = Y[a, 0] - readings.on_torque[a] * slack - readings.on_alpha[a, 6] * alpha[6, 0]
                 for k in range(6):
-                    x -= readings.on_alpha[a, k] * w.Z[mover, ALPHA_FOUND, k, 0]
-                    x -= readings.on_external[a, k] * w.V[i, EXTERNAL_FOUND, k, 0]
-                    if beside:
-                        for j in range(6):
-                            f = w.M[i, TRANSFORM, j, k] * w.V[i, WRENCH_FOUND, j, 0]
-                            x += readings.on_wrench[a, k] * f
-                    else:
-                        x -= readings.on_wrench[a, k] * w.V[i, WRENCH_FOUND, k, 0]
-                if not beside:
-                    x -= readings.on_alpha[a, 6] * w.Z[i, ALPHA_FOUND, 6, 0]
-                slack = w.d_tau[i, 0]
-                for k in range(6):
-                    slack -= bodies.S[i, k] * w.V[i, WRENCH_FOUND, k, 0]
-                x -= readings.on_torque[a] * slack
-                out.residual[t, a] = x if w.present[block] == 1 else np.nan
+                    x -= readings.on_alpha[a, k] * alpha[k, 0] + readings.on_wrench[a, k] * f[k, 0]
+                    x -= readings.on_external[a, k] * V[i, EXTERNAL_FOUND, k, 0]
+                residual[a] = x if present[block] == 1 else np.nan
 
 
 @called
-def write_spread(t, bodies, s, out):
-    """Variances, and covariances as far as they are asked for."""
-    for i in range(bodies.parent.size):
+def write_variances(joint, external, torque, variance):
+    """Variances of all unknowns, (n, 20); rounding may leave those that vanish below zero."""
+    for i in range(variance.shape[0]):
         for j in range(6):
-            out.variance[t, i, j] = s.joint[i, j, j]
-            out.variance[t, i, 6 + j] = s.joint[i, 7 + j, 7 + j]
-            out.variance[t, i, 13 + j] = s.external[i, j, j]
-        out.variance[t, i, 12] = s.torque[i]
-        out.variance[t, i, 19] = s.joint[i, 6, 6]
-    if out.joint.shape[0] == 0:
-        return
-    for i in range(bodies.parent.size):
-        copy(s.joint[i], out.joint[t, i])
-        copy(s.between[i], out.between[t, i])
-        copy(s.external[i], out.external[t, i])
+            variance[i, j] = max(joint[i, j, j], 0.0)
+            variance[i, 6 + j] = max(joint[i, 7 + j, 7 + j], 0.0)
+            variance[i, 13 + j] = max(external[i, j, j], 0.0)
+        variance[i, 12] = max(torque[i], 0.0)
+        variance[i, 19] = max(joint[i, 6, 6], 0.0)
 
 
 @called
-def write_slacks(t, bodies, beliefs, dq, w, s, out):
-    """Means and covariances of the slacks of the equations."""
-    for i in range(bodies.parent.size):
-        copy(s.slack_acceleration[i], out.slack_acceleration[t, i])
-        copy(s.slack_wrench[i], out.slack_wrench[t, i])
+def write_slacks(parent, S, slack_wrench, M, V, Z, tau, variance, means, torque):
+    """Means of the slacks of the equations, (n, 12), and mean and variance of the torque's."""
+    for i in range(parent.size):
+        alpha, offset = Z[i, ALPHA_FOUND], Z[i, ALPHA_OFFSET]
+        torque[i, 0], torque[i, 1] = tau[i, 0], variance[i]
         for j in range(6):
-            x = 0.0
+            torque[i, 0] -= S[i, j] * V[i, WRENCH_FOUND, j, 0]
+            x = y = 0.0
             for k in range(6):
-                x += beliefs.slack_wrench[i, j, k] * w.V[i, MULTIPLIER, k, 0]
-            out.slack[t, i, 6 + j] = x
-            if i == 0:
-                out.slack[t, i, j] = 0.0
-                continue
-            x = w.Z[i, ALPHA_FOUND, j, 0] - w.Z[i, ALPHA_OFFSET, j, 0]
-            x -= bodies.S[i, j] * (w.Z[i, ALPHA_FOUND, 6, 0] - w.Z[i, ALPHA_OFFSET, 6, 0])
-            for k in range(6):
-                x -= w.M[i, TRANSFORM, j, k] * w.Z[bodies.parent[i], ALPHA_FOUND, k, 0]
-            out.slack[t, i, j] = x
-        x = w.d_tau[i, 0]
-        for k in range(6):
-            x -= bodies.S[i, k] * w.V[i, WRENCH_FOUND, k, 0]
-        out.slack_torque[t, i, 0] = x
-        out.slack_torque[t, i, 1] = s.slack_torque[i]
+                x += slack_wrench[i, j, k] * V[i, MULTIPLIER, k, 0]
+                if i > 0:
+                    y -= M[i, TRANSFORM, j, k] * Z[parent[i], ALPHA_FOUND, k, 0]
+            if i > 0:
+                y += alpha[j, 0] - offset[j, 0] - S[i, j] * (alpha[6, 0] - offset[6, 0])
+            means[i, j], means[i, 6 + j] = y, x
+
+
+@called
+def copy_blocks(A, out):
+    """Write n matrices."""
+    for i in range(A.shape[0]):
+        copy(A[i], out[i])
 
 
 @threaded
 def solve_moments(
     first, last, bodies, tree, drive, readings, beliefs, w, s, q, dq, twist, a0, y, out
 ):
-    """Posterior of the moments first … last, into `Found`."""
+    """Posterior of the moments first … last, into `Found`.
+
+    Right-hand sides behind the first are the caller's, set before, and the same at all moments.
+    """
     phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
+    f = np.zeros((6, w.e.shape[1]))
     for t in range(first, last):
-        move(bodies, q[t], dq[t], twist[t], w)
-        offsets(bodies, beliefs, dq[t], a0[t], w)
-        readings_without_motion(tree, drive, readings, q[t], dq[t], y[t], phi, dphi, w)
+        move(bodies, q[t], dq[t], twist[t], w.M, w.twist)
+        offsets(bodies, beliefs, dq[t], a0[t], w.twist, w.V, w.Z, w.A0, w.work6[0])
+        readings_without_motion(
+            tree, drive, readings, q[t], dq[t], y[t], phi, dphi, w.twist, w.present, w.Y
+        )
         eliminate(bodies, readings, beliefs, w)
         substitute(bodies, readings, beliefs, w)
-        write_means(t, bodies, w, out)
-        write_residuals(t, bodies, readings, w, out)
+        write_means(w.Z, w.V, w.d_tau, out.d[t])
+        write_residuals(
+            bodies.parent,
+            bodies.S,
+            readings,
+            w.M,
+            w.V,
+            w.Z,
+            w.d_tau,
+            w.Y,
+            w.present,
+            f,
+            out.residual[t],
+        )
         out.score[t, 0], out.score[t, 1] = w.score[0], w.score[1]
-        if out.variance.shape[0] > 0:
-            spread(bodies, readings, beliefs, w, s)
-            write_spread(t, bodies, s, out)
-            if out.slack.shape[0] > 0:
-                write_slacks(t, bodies, beliefs, dq[t], w, s, out)
+        for b in range(w.present.size):
+            out.present[t, b] = w.present[b]
+        if out.variance.shape[0] == 0:
+            continue
+        spread(bodies, readings, beliefs, w, s, out.slack.shape[0] > 0)
+        write_variances(s.joint, s.external, s.torque, out.variance[t])
+        if out.joint.shape[0] > 0:
+            copy_blocks(s.joint, out.joint[t])
+            copy_blocks(s.between, out.between[t])
+            copy_blocks(s.external, out.external[t])
+        if out.slack.shape[0] > 0:
+            copy_blocks(s.slack_acceleration, out.slack_acceleration[t])
+            copy_blocks(s.slack_wrench, out.slack_wrench[t])
+            write_slacks(
+                bodies.parent,
+                bodies.S,
+                beliefs.slack_wrench,
+                w.M,
+                w.V,
+                w.Z,
+                w.d_tau,
+                s.slack_torque,
+                out.slack[t],
+                out.slack_torque[t],
+            )

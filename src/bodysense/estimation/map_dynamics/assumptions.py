@@ -93,4 +93,4 @@ def _require_size(belief: Belief, size: int, name: str) -> None:
 
 
 def _repeated(block: Array, n: int) -> Array:
-    return np.array(np.broadcast_to(block, (n, *block.shape)))
+    return np.array(np.broadcast_to(block, (n, *block.shape)), order="C")

@@ -136,6 +136,8 @@ class MapDynamics:
         moments = self.moments(q, dq, readings, base_twist=base_twist, gravity=gravity)
         found = self.solve(moments, detail)
         posterior = posterior_of(self.tree, self.layout, self.variables, found, moments.single)
+        if detail != "means" and self._without_doubt:
+            posterior = replace(posterior, notes=(*posterior.notes, self._without_doubt))
         if not likelihood:
             return posterior
         values = log_likelihood(self, moments, found)
@@ -265,6 +267,26 @@ class MapDynamics:
         terms = [self.robot.theta[layout.friction(term)] for term in layout.friction_terms]
         return np.ascontiguousarray(
             np.stack(terms, axis=1) if terms else np.zeros((self.robot.n_joints, 0))
+        )
+
+    @cached_property
+    def _without_doubt(self) -> str:
+        """What to say where wrenches of whole branches are believed exactly; else nothing.
+
+        There a wrench is an exact function of accelerations, from which the covariance sweep would
+        have to read accelerations back: of light links that loses all digits.
+        """
+        sources = np.abs(self._beliefs.wrench) + np.abs(self._beliefs.slack_wrench)
+        doubt = list(sources.sum(axis=(1, 2)) > 0.0)
+        for i in range(self.tree.n - 1, 0, -1):
+            doubt[self.tree.parent[i]] |= doubt[i]
+        certain = [self.tree.names[i] for i in self.tree.with_unknowns if not doubt[i]]
+        if not certain:
+            return ""
+        return (
+            f"nothing is believed to touch {', '.join(certain[:3])}{', …' if certain[3:] else ''}, "
+            "without any doubt: their variances may be wrong. Believe it up to 0.01 N: "
+            "Assumptions(wrench=Belief.zero(6, 0.01))."
         )
 
     @cached_property

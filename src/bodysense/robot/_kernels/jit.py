@@ -76,16 +76,19 @@ def inlined(function: Kernel) -> Kernel:
 def called(function: Kernel) -> Kernel:
     """Compile a step function that is called, not inlined: for what stands in many places.
 
-    It must not allocate either. Pass it the arrays it needs and no tuples of many.
+    It must not allocate either. Pass it the arrays it needs and no tuples of many. Python cannot
+    call it: what would unpack Python's arrays takes longer to compile than a small function.
     """
-    return _compile(function, _nrt=False, **_FAST)
+    return _compile(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_FAST)
 
 
 def merged(function: Kernel) -> Kernel:
-    """Compile a function as a part of its only caller.
+    """Compile a function as a part of its caller, for steps that call others.
 
-    Every compiled function is optimised anew, with all that it calls, in each of its callers: a
-    step that is there to be read, not to be shared, should not be one.
+    Every compiled function is optimised anew, with all that it calls, in each of its callers, and
+    a tuple of many arrays is taken apart at each call. So what has loops is `called`, with a few
+    arrays, and what puts such steps in order is merged; it takes arrays out of tuples once, before
+    its loops.
     """
     return _compile(function, inline="always", _nrt=False, **_FAST)
 
