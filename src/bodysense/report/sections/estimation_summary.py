@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bodysense.estimation.map_dynamics.log_estimate import LogEstimate
@@ -124,7 +125,7 @@ def _strongest(totals: LogTotals) -> str:
     )
 
 
-def _names(names: object, most: int = 3) -> str:
-    listed = [str(name) for name in names]  # type: ignore[attr-defined]
+def _names(names: Iterable[object], most: int = 3) -> str:
+    listed = [str(name) for name in names]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more
