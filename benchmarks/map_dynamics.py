@@ -18,10 +18,16 @@ from benchmarks.idyntree_map import IdyntreeMap
 from benchmarks.result import Result
 from benchmarks.timing import all_threads, interleaved
 from bodysense import Robot, load_robot
-from bodysense.estimation import Assumptions, Belief, EstimatorStream, MapDynamics, Sample
+from bodysense.estimation import (
+    Assumptions,
+    Belief,
+    EstimatorStream,
+    MapDynamics,
+    Posterior,
+    Sample,
+)
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.estimator import Detail
-from bodysense.estimation.posterior import Posterior
 from bodysense.robot.sensors import (
     Accelerometer,
     ExternalWrench,

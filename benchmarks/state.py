@@ -24,12 +24,17 @@ from benchmarks.state_subjects import (
     recorded,
     repetitive,
 )
-from bodysense.estimation.map_dynamics import Assumptions, Belief, BodyTree, MapDynamics
-from bodysense.estimation.map_dynamics.smoothing import StateSmoother
-from bodysense.estimation.map_dynamics.state_belief import StateBelief
-from bodysense.estimation.map_dynamics.state_estimator import StateAndDynamics
-from bodysense.estimation.map_dynamics.state_posterior import StatePosterior
-from bodysense.estimation.map_dynamics.state_tracker import StateTracker
+from bodysense.estimation import (
+    Assumptions,
+    Belief,
+    MapDynamics,
+    StateAndDynamics,
+    StateBelief,
+    StatePosterior,
+    StateSmoother,
+    StateTracker,
+)
+from bodysense.estimation.map_dynamics import BodyTree
 from bodysense.spatial import Array
 
 QUANTITIES = ("q", "dq", "d")

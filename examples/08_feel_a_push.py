@@ -18,8 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import bodysense
-from bodysense.estimation.map_dynamics import Assumptions, Belief, MapDynamics
-from bodysense.estimation.posterior import Posterior
+from bodysense.estimation import Assumptions, Belief, MapDynamics, Posterior
 from bodysense.robot.sensors import (
     Accelerometer,
     ForceTorque,

@@ -35,7 +35,7 @@ def _simulation() -> None:
 
 def _models() -> None:
     """Dynamics, regressors, linear methods, and the estimators."""
-    from bodysense.estimation.map_dynamics import MapDynamics
+    from bodysense.estimation import MapDynamics
     from bodysense.excitation import FourierTrajectory
     from bodysense.identification import Preprocessing, Regression, identifier, motions
     from bodysense.robot import (

@@ -105,7 +105,7 @@ def test_notes_go_to_stderr(capsys):
 
 
 def test_an_interruption_leaves_nothing(monkeypatch, capsys):
-    from bodysense.estimation.map_dynamics.log_totals import LogTotals
+    from bodysense.estimation import LogTotals
 
     def interrupted(self, chunk):
         raise KeyboardInterrupt

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bodysense.estimation.map_dynamics.assumptions import Assumptions
-from bodysense.estimation.map_dynamics.equations import Equations
-from bodysense.estimation.map_dynamics.equations_names import Variables
+from bodysense.estimation import Assumptions
+from bodysense.estimation.map_dynamics.equations.equations import Equations
+from bodysense.estimation.map_dynamics.equations.names import Variables
 from bodysense.spatial.arrays import Array
 
 

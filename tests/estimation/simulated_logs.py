@@ -9,9 +9,8 @@ import pinocchio as pin
 from pinocchio_truth import Truth, joint_index
 from sensor_sets import pinocchio_reading
 
-from bodysense.estimation.map_dynamics.assumptions import Assumptions
+from bodysense.estimation import Assumptions, MapDynamics
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.robot.sensors import Sensor
 from bodysense.spatial.arrays import Array
 

@@ -9,10 +9,9 @@ from pinocchio_truth import truth_of
 from scipy.stats import multivariate_normal
 from sensor_sets import all_sensors, pinocchio_reading
 
-from bodysense.estimation.map_dynamics.assumptions import Assumptions
-from bodysense.estimation.map_dynamics.belief import Belief
+from bodysense.estimation import Assumptions, Belief
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations import Equations
+from bodysense.estimation.map_dynamics.equations.equations import Equations
 from bodysense.robot import Robot
 from bodysense.robot.sensors import Accelerometer, ExternalWrench, JointTorque, Mount, variances
 

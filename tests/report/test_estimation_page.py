@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 import yaml
 
-from bodysense.estimation import LogEstimate, estimate_log, observability, parse_estimation
-from bodysense.estimation.map_dynamics.log_totals import LogTotals
+from bodysense.estimation import (
+    LogEstimate,
+    LogTotals,
+    estimate_log,
+    observability,
+    parse_estimation,
+)
 from bodysense.report.estimation_page import write_estimation_page
 from bodysense.report.sections.estimated_curves import EstimatedCurves
 from bodysense.signals.raw_log import RawLog

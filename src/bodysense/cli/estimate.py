@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bodysense.cli.estimate_options import EstimateOptions, add_arguments, options_of
 
 if TYPE_CHECKING:
-    from bodysense.estimation.map_dynamics.log_estimate import LogEstimate
-    from bodysense.estimation.map_dynamics.log_totals import LogTotals
-    from bodysense.estimation.map_dynamics.observability import Observability
+    from bodysense.estimation import LogEstimate, LogTotals, Observability
     from bodysense.report.sections.estimated_curves import EstimatedCurves
     from bodysense.signals.raw_log import RawLog
 
@@ -35,9 +33,8 @@ def run(args: argparse.Namespace) -> int:
     """Read, estimate, write what came out, print what was felt."""
     from rich.console import Console
 
-    from bodysense.estimation.map_dynamics.estimation_file import load_estimation
-    from bodysense.estimation.map_dynamics.log_estimate import estimate_log
-    from bodysense.estimation.map_dynamics.recording import CUTOFF
+    from bodysense.estimation import estimate_log, load_estimation
+    from bodysense.estimation.map_dynamics.log.recording import CUTOFF
     from bodysense.files import require_free
     from bodysense.signals.read import read_log
 
@@ -77,8 +74,7 @@ def _written(
     """Solve the log, into the folder if there is one; returns the summary and names of files."""
     from rich.console import Console
 
-    from bodysense.estimation.map_dynamics.log_files import LogFiles
-    from bodysense.estimation.map_dynamics.log_totals import LogTotals
+    from bodysense.estimation import LogFiles, LogTotals
     from bodysense.files import filled_together
     from bodysense.report.sections.estimated_curves import EstimatedCurves
 
@@ -111,7 +107,7 @@ def _seen(estimate: LogEstimate) -> Observability:
     """What the sensors can see at some moments of the log."""
     import numpy as np
 
-    from bodysense.estimation.map_dynamics.observability import observability
+    from bodysense.estimation import observability
 
     r = estimate.recording
     some = np.unique(np.linspace(0, r.t.size - 1, 3).astype(int))

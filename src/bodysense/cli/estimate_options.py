@@ -108,7 +108,7 @@ class EstimateOptions:
             return None
         import numpy as np
 
-        from bodysense.estimation.map_dynamics.considered_parameters import directions_of
+        from bodysense.estimation.map_dynamics.log.considered_parameters import directions_of
         from bodysense.files import read_arrays
         from bodysense.robot.base_parameters import base_parameters
 

@@ -3,11 +3,30 @@
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.belief import Belief
 from bodysense.estimation.map_dynamics.consistency import Consistency, consistency
+from bodysense.estimation.map_dynamics.em import (
+    CovarianceFit,
+    InverseWishart,
+    estimate_covariances,
+)
 from bodysense.estimation.map_dynamics.estimation_file import load_estimation, parse_estimation
 from bodysense.estimation.map_dynamics.estimation_setup import EstimationSetup
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.log_estimate import LogChunk, LogEstimate, estimate_log
+from bodysense.estimation.map_dynamics.log import (
+    LogChunk,
+    LogEstimate,
+    LogFiles,
+    LogTotals,
+    estimate_log,
+)
 from bodysense.estimation.map_dynamics.observability import Observability, observability
+from bodysense.estimation.map_dynamics.state import (
+    StateAndDynamics,
+    StateBelief,
+    StatePosterior,
+    StateSmoother,
+    StateTracker,
+    theta_covariance,
+)
 from bodysense.estimation.map_dynamics.stream import EstimatorStream, Sample
 from bodysense.estimation.posterior import Posterior
 
@@ -15,17 +34,28 @@ __all__ = [
     "Assumptions",
     "Belief",
     "Consistency",
+    "CovarianceFit",
     "EstimationSetup",
     "EstimatorStream",
+    "InverseWishart",
     "LogChunk",
     "LogEstimate",
+    "LogFiles",
+    "LogTotals",
     "MapDynamics",
     "Observability",
     "Posterior",
     "Sample",
+    "StateAndDynamics",
+    "StateBelief",
+    "StatePosterior",
+    "StateSmoother",
+    "StateTracker",
     "consistency",
+    "estimate_covariances",
     "estimate_log",
     "load_estimation",
     "observability",
     "parse_estimation",
+    "theta_covariance",
 ]

@@ -13,9 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bodysense.estimation.map_dynamics.log_estimate import LogEstimate
-from bodysense.estimation.map_dynamics.log_totals import LogTotals
-from bodysense.estimation.map_dynamics.observability import Observability
+from bodysense.estimation import LogEstimate, LogTotals, Observability
 from bodysense.files import write_atomically
 from bodysense.identification.provenance import robot_origin, versions
 from bodysense.report.rendering import environment, ready_for_json, source_digest, template_text

@@ -11,7 +11,8 @@ from dense_oracle import dense_posterior, sensor_noise
 from pinocchio_truth import truth_of
 from sensor_sets import all_sensors, pinocchio_reading
 
-from bodysense.estimation.map_dynamics import Assumptions, Belief, Equations, MapDynamics
+from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation.map_dynamics import Equations
 from bodysense.robot import Robot
 from bodysense.robot.sensors import Accelerometer, ForceTorque, JointAcceleration, JointTorque
 from bodysense.spatial import random_pi

@@ -9,9 +9,10 @@ import pytest
 from pinocchio_truth import truth_of
 from sensor_sets import all_sensors
 
+from bodysense.estimation import Assumptions, Belief, MapDynamics
 from bodysense.estimation._kernels.derivatives import linearise
 from bodysense.estimation._kernels.problem import ALPHA_OFFSET, BALANCE, make_memory
-from bodysense.estimation.map_dynamics import Assumptions, Belief, Equations, MapDynamics
+from bodysense.estimation.map_dynamics import Equations
 from bodysense.estimation.map_dynamics.found import flat
 from bodysense.robot.sensors import JointTorque
 

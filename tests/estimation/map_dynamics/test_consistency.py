@@ -12,8 +12,8 @@ from sensor_sets import all_sensors, random_mount
 from simulated_logs import simulated
 
 from bodysense.errors import FileReadError, ShapeError, UnknownNameError
-from bodysense.estimation.map_dynamics import Assumptions, Belief, Equations, MapDynamics
-from bodysense.estimation.map_dynamics.consistency import Consistency, consistency
+from bodysense.estimation import Assumptions, Belief, Consistency, MapDynamics, consistency
+from bodysense.estimation.map_dynamics import Equations
 from bodysense.robot.sensors import Accelerometer, JointTorque, variances
 
 BELIEFS = dict(wrench=Belief.zero(6, 5.0), joint_acceleration=Belief.zero(1, 10.0))

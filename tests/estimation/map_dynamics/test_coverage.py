@@ -7,7 +7,8 @@ import pytest
 from sensor_sets import all_sensors
 from simulated_logs import drawn_truth, noisy_readings
 
-from bodysense.estimation.map_dynamics import Assumptions, Belief, BodyTree, MapDynamics
+from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation.map_dynamics import BodyTree
 from bodysense.robot import Robot
 
 PROBLEMS = 500

@@ -10,7 +10,8 @@ from dense_oracle import dense_posterior, sensor_noise
 from pinocchio_truth import truth_of
 from sensor_sets import all_sensors
 
-from bodysense.estimation.map_dynamics import Assumptions, Belief, Equations, MapDynamics
+from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation.map_dynamics import Equations
 
 SOFT = Assumptions(
     wrench=Belief.zero(6, 5.0),

@@ -12,7 +12,8 @@ from sensor_sets import all_sensors
 from simulated_logs import simulated
 
 from bodysense.errors import UnknownNameError
-from bodysense.estimation.map_dynamics import Assumptions, Belief, Equations, MapDynamics
+from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation.map_dynamics import Equations
 
 KNOWN = dict(
     wrench=Belief.zero(6, 5.0),

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import FileReadError, ShapeError, UnknownNameError
-from bodysense.estimation.map_dynamics import Assumptions, Belief, MapDynamics
-from bodysense.estimation.posterior import Posterior
+from bodysense.estimation import Assumptions, Belief, MapDynamics, Posterior
 from bodysense.robot.sensors import ForceTorque, JointTorque, variances
 
 

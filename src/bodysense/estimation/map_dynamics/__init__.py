@@ -3,8 +3,7 @@
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.belief import Belief
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations import Equations
-from bodysense.estimation.map_dynamics.equations_names import Variables
+from bodysense.estimation.map_dynamics.equations import Equations, Variables
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
 __all__ = [

@@ -27,9 +27,9 @@ from bodysense.estimation._kernels.problem import Memory, make_memory
 from bodysense.estimation._kernels.solve import Found, solve_moments
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
-from bodysense.estimation.map_dynamics.dense_roots import DenseRoots
-from bodysense.estimation.map_dynamics.equations import Equations
-from bodysense.estimation.map_dynamics.equations_names import Variables
+from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
+from bodysense.estimation.map_dynamics.equations.equations import Equations
+from bodysense.estimation.map_dynamics.equations.names import Variables
 from bodysense.estimation.map_dynamics.found import Moments, posterior_of
 from bodysense.estimation.map_dynamics.likelihood import log_likelihood
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout

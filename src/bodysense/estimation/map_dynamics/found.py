@@ -8,7 +8,7 @@ import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations_names import Variables
+from bodysense.estimation.map_dynamics.equations.names import Variables
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.named_slices import NamedRows
 from bodysense.estimation.posterior import Posterior

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bodysense.estimation.map_dynamics.log_estimate import LogChunk, LogEstimate
+from bodysense.estimation import LogChunk, LogEstimate
 from bodysense.report.traces import Stretches, TracePool, float_bytes
 from bodysense.report.wording import effort_unit
 from bodysense.spatial.arrays import Array

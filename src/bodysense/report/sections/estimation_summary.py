@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bodysense.estimation.map_dynamics.log_estimate import LogEstimate
-from bodysense.estimation.map_dynamics.log_totals import LogTotals, SensorScore
-from bodysense.estimation.map_dynamics.observability import Observability
+from bodysense.estimation import LogEstimate, LogTotals, Observability
+from bodysense.estimation.map_dynamics.log.totals import SensorScore
 from bodysense.report.sections.verdict import Tile
 from bodysense.report.wording import count, number, percent
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bodysense.estimation.map_dynamics.log_totals import LogTotals
-from bodysense.estimation.map_dynamics.observability import Observability
+from bodysense.estimation import LogTotals, Observability
 from bodysense.report.sections.estimation_summary import LOUD
 from bodysense.report.wording import number, percent, place
 

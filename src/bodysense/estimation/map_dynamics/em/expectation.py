@@ -1,0 +1,99 @@
+"""The step of EM that expects: second moments of all noises, given the readings.
+
+For the noise n of a sensor, an external wrench less its believed mean, or the slack of an equation
+
+    E[n nᵀ | y] = n̂ n̂ᵀ + Cov[n | y]
+
+from the marginal posterior of each alone, summed over moments, and over bodies where they share a
+covariance. The same sweep gives the log density of all rows at the present covariances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bodysense.estimation._kernels.solve import Found
+from bodysense.estimation.map_dynamics.belief import Belief
+from bodysense.estimation.map_dynamics.em.sources import Moment2, Source
+from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.likelihood import log_density
+from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
+from bodysense.spatial.arrays import Array
+
+if TYPE_CHECKING:
+    from bodysense.estimation.map_dynamics.estimator import MapDynamics
+
+SLACKS = ("acceleration", "wrench", "torque")
+
+
+def expected(
+    problem: MapDynamics, moments: Moments, sources: Sequence[Source]
+) -> tuple[dict[str, Moment2], float]:
+    """Second moments by source, and the log density of all rows at all moments."""
+    sums = {source.name: np.zeros_like(source.covariance) for source in sources}
+    counts = dict.fromkeys(sums, 0)
+    density = 0.0
+    slacks = any(source.kind.startswith("slack.") for source in sources)
+    for which in chunks(problem, moments.size):
+        part = moments.part(which)
+        found = problem.solve(part, "slacks" if slacks else "blocks")
+        density += float(log_density(problem, found).sum())
+        of_sensors = noises(problem, part, found)
+        for source in sources:
+            noise = of_sensors.get(source.name) or _believed(problem, found, source)
+            total, count = _second_moment(noise)
+            sums[source.name] += total
+            counts[source.name] += count
+    return {name: Moment2(sums[name], counts[name]) for name in sums}, density
+
+
+def with_covariances(problem: MapDynamics, covariances: Mapping[str, Array]) -> MapDynamics:
+    """The problem with other covariances, by the names of their sources."""
+    sensors = [
+        replace(sensor, covariance=covariances[sensor.name])
+        if sensor.name in covariances
+        else sensor
+        for sensor in problem.sensors
+    ]
+    beliefs = problem.assumptions
+    wrenches = dict(beliefs.wrenches)
+    for link in problem.tree.names:
+        if f"belief.fx.{link}" in covariances:
+            mean = wrenches.get(link, beliefs.wrench).mean
+            wrenches[link] = Belief(mean, covariances[f"belief.fx.{link}"])
+    fields: dict[str, Any] = {"wrenches": wrenches}
+    for slack in SLACKS:
+        if f"slack.{slack}" in covariances:
+            Sigma = covariances[f"slack.{slack}"]
+            fields[f"{slack}_slack"] = Belief(np.zeros(len(Sigma)), Sigma)
+    return problem.changed(sensors, replace(beliefs, **fields))
+
+
+def _second_moment(noise: Noise) -> tuple[Array, int]:
+    present = ~np.isnan(noise.mean).any(axis=1)
+    mean = noise.mean[present]
+    total: Array = mean.T @ mean + noise.covariance[present].sum(axis=0)
+    return total, int(present.sum())
+
+
+def _believed(problem: MapDynamics, found: Found, source: Source) -> Noise:
+    """An external wrench less its mean, or the slacks of all bodies one after the other."""
+    tree, beliefs = problem.tree, problem.assumptions
+    if source.kind == "fx":
+        link = source.name.removeprefix("belief.fx.")
+        i, belief = tree.body(link), beliefs.wrenches.get(link, beliefs.wrench)
+        return Noise(found.d[:, i, 13:19] - belief.mean, found.external[:, i])
+    below = slice(1, tree.n)
+    if source.kind == "slack.torque":
+        slack = found.slack_torque[:, below].reshape(-1, 2)
+        return Noise(slack[:, :1], slack[:, 1:, None])
+    if source.kind == "slack.wrench":
+        bodies = slice(tree.with_unknowns.start, tree.n)
+        mean, covariance = found.slack[:, bodies, 6:], found.slack_wrench[:, bodies]
+    else:
+        mean, covariance = found.slack[:, below, :6], found.slack_acceleration[:, below]
+    return Noise(mean.reshape(-1, 6), covariance.reshape(-1, 6, 6))

@@ -1,0 +1,149 @@
+"""`DenseRoots`: the whole problem of one moment as square roots of covariances, densely.
+
+Independent a priori are external wrenches, joint accelerations, the acceleration of a floating
+root and the slacks of the equations; the unknowns follow from them, the readings from these:
+
+    d = d0 + M s,   y = H d + c + N w,   s, w ~ N(0, 1)
+
+The readings are those of the sensors, further beliefs, and the balance of a floating root. One
+orthogonal triangularisation gives the covariance of anything, without squaring or inverting:
+
+    [N  H M]         [L  0]
+    [0  E M] Theta = [G  C],    covariance of E d given the readings = C Cᵀ
+
+It takes the time of a dense factorisation, and answers what elimination along the tree does not:
+how quantities of different links, and noises of different sensors, depend on one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.sparse import csc_array, csr_array, eye_array, vstack
+from scipy.sparse.linalg import splu
+
+from bodysense.estimation.map_dynamics.assumptions import Assumptions
+from bodysense.estimation.map_dynamics.equations.equations import Equations
+from bodysense.estimation.named_slices import NamedSlices
+from bodysense.robot.sensors.sensor import Sensor
+from bodysense.spatial.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRoots:
+    """Roots of all covariances. Build it with `DenseRoots.of`.
+
+    Attributes:
+        M: (n, k) d - d0 by independent numbers of unit variance.
+        readings: (m, l + k) [N  H M], columns as in `sources`.
+        sources: names ↔ slices of the columns: ``sensor.<name>``, further beliefs
+            ``belief.<quantity>``, then ``fx.<link>``, ``ddq.<joint>``, ``a.<root>``, and the
+            slacks ``acceleration.<link>``, ``wrench.<link>``, ``torque.<joint>``.
+    """
+
+    M: Array
+    readings: Array
+    sources: NamedSlices
+
+    @classmethod
+    def of(
+        cls, equations: Equations, sensors: Sequence[Sensor], assumptions: Assumptions
+    ) -> DenseRoots:
+        """Take square roots at one moment.
+
+        Args:
+            equations: of the moment, with at least these sensors.
+            sensors: those that are present.
+            assumptions: beliefs.
+        """
+        M, columns = _prior(equations, assumptions)
+        H, N, names = [], [], []
+        for sensor in sensors:
+            H.append(equations.Y[equations.readings[sensor.name]] @ M)
+            N.append(_root(sensor.covariance))
+            names.append((f"sensor.{sensor.name}", sensor.size))
+        for name, belief in assumptions.others.items():
+            H.append(M[equations.variables[name]])
+            N.append(_root(belief.covariance))
+            names.append((f"belief.{name}", belief.mean.size))
+        tree = equations.moment.tree
+        if tree.floating:
+            row = f"wrench.{tree.names[0]}"
+            H.append(equations.D[equations.rows[row]] @ M)
+            N.append(_root(assumptions.wrench_slack.covariance))
+            names.append((row, 6))
+        HM = np.concatenate([np.zeros((0, M.shape[1])), *H])
+        noise = block_diag(*N) if N else np.zeros((0, 0))
+        sources = NamedSlices.of("source of noise", [*names, *columns])
+        return cls(M, np.concatenate([noise, HM], axis=1), sources)
+
+    def covariance(self, rows: Array) -> Array:
+        """(r, r) covariance of the unknowns `rows` (indices) after all readings."""
+        m, r = self.readings.shape[0], rows.size
+        below = np.zeros((r, self.readings.shape[1]))
+        below[:, self.readings.shape[1] - self.M.shape[1] :] = self.M[rows]
+        array = np.concatenate([self.readings, below])
+        # Large columns first: reflections then keep small deviations beside large ones.
+        array = array[:, np.argsort(-np.abs(array).max(axis=0, initial=0.0), kind="stable")]
+        triangle = np.asarray(np.linalg.qr(array.T, mode="r"))
+        C = triangle[m:, m:]
+        covariance: Array = C.T @ C
+        return covariance
+
+    def shares(self) -> Array:
+        """(columns, columns) projector on what the readings say about each source of noise.
+
+        With S the covariance of the readings and B = [N  H M] it is Bᵀ S⁻¹ B: one where a source
+        is known from the readings, zero where they say nothing about it.
+        """
+        Q, R = np.linalg.qr(self.readings.T)
+        size = np.abs(np.diag(R))
+        Q = Q[:, size > 1e-12 * size.max(initial=0.0)]  # without exact readings of known things
+        projector: Array = Q @ Q.T
+        return projector
+
+
+def _prior(equations: Equations, beliefs: Assumptions) -> tuple[Array, list[tuple[str, int]]]:
+    """M and the names of its columns."""
+    tree, variables = equations.moment.tree, equations.variables
+    unit = eye_array(variables.size, format="csr")
+    rows: list[csr_array] = []
+    roots: list[Array] = []
+    names: list[tuple[str, int]] = []
+
+    def put(name: str, row: csr_array, covariance: Array) -> None:
+        rows.append(row)
+        roots.append(_root(covariance))
+        names.append((name, len(covariance)))
+
+    for i in tree.with_unknowns:
+        link = tree.names[i]
+        wrench = beliefs.wrenches.get(link, beliefs.wrench).covariance
+        put(f"fx.{link}", unit[variables[f"fx.{link}"]], wrench)
+        if i == 0:
+            base = beliefs.base_acceleration.covariance
+            put(f"a.{link}", unit[variables[f"a.{link}"]], base)
+            continue
+        joint = tree.joint_name(i)
+        spread = beliefs.joint_acceleration.covariance
+        put(f"ddq.{joint}", unit[variables[f"ddq.{joint}"]], spread)
+        for name, slack in (
+            (f"acceleration.{link}", beliefs.acceleration_slack),
+            (f"wrench.{link}", beliefs.wrench_slack),
+            (f"torque.{joint}", beliefs.torque_slack),
+        ):
+            put(name, equations.D[equations.rows[name]], slack.covariance)
+    M: Array = splu(csc_array(vstack(rows))).solve(block_diag(*roots))
+    return M, names
+
+
+def _root(covariance: Array) -> Array:
+    """C with C Cᵀ = covariance, which may be singular; diagonal if the covariance is."""
+    if not (covariance - np.diag(np.diag(covariance))).any():
+        return np.diag(np.sqrt(np.diag(covariance)))
+    values, vectors = np.linalg.eigh(covariance)
+    root: Array = vectors * np.sqrt(np.maximum(values, 0.0))
+    return root

@@ -1,0 +1,169 @@
+"""`Equations`: the linear equations of one moment, D d + b_D = 0 and y = Y d + b_Y, to look at.
+
+For every body i with parent p and children j (paper 000, (13)-(22), the first row of (18) with
+S_i in place of its transpose):
+
+    acceleration.<link>   X_i a_p - a_i + S_i q̈_i + v_i × S_i q̇_i = 0
+    wrench.<link>         I_i a_i - f_i - fx_i + Σ X_jᵀ f_j + v_i ×* I_i v_i = 0
+    torque.<joint>        S_iᵀ f_i - tau_i = 0
+
+and one row a reading of every sensor. Estimators eliminate the same equations along the tree
+without ever writing them down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+
+from bodysense.errors import unknown_name
+from bodysense.estimation.map_dynamics.body_tree import BodyTree
+from bodysense.estimation.map_dynamics.equations.blocks import Blocks
+from bodysense.estimation.map_dynamics.equations.moment import Moment, motion_cross
+from bodysense.estimation.map_dynamics.equations.names import Variables, equation_rows
+from bodysense.estimation.map_dynamics.equations.readings import fill_readings, reading_rows
+from bodysense.estimation.named_slices import NamedSlices
+from bodysense.robot.sensors.sensor import Sensor
+from bodysense.spatial.arrays import Array
+
+ACCELERATIONS = ("spatial", "classical")
+
+
+class Dense(NamedTuple):
+    """D (m, n), b_D (m,), Y (r, n), b_Y (r,) as ordinary arrays."""
+
+    D: Array
+    b_D: Array
+    Y: Array
+    b_Y: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """D d + b_D = 0 and y = Y d + b_Y at one moment. Build them with `Equations.at`.
+
+    Attributes:
+        moment: transforms and twists of the bodies.
+        variables: names ↔ slices of d, the columns of D and Y.
+        rows: names ↔ slices of the rows of D.
+        readings: names ↔ slices of the rows of Y, one name a sensor.
+        D: (m, n) sparse.
+        b_D: (m,).
+        Y: (r, n) sparse.
+        b_Y: (r,).
+    """
+
+    moment: Moment
+    variables: Variables
+    rows: NamedSlices
+    readings: NamedSlices
+    D: csr_array
+    b_D: Array
+    Y: csr_array
+    b_Y: Array
+
+    @classmethod
+    def at(
+        cls,
+        tree: BodyTree,
+        sensors: Sequence[Sensor],
+        q: ArrayLike,
+        dq: ArrayLike,
+        *,
+        base_twist: ArrayLike | None = None,
+        gravity: ArrayLike | None = None,
+        acceleration: Literal["spatial", "classical"] = "spatial",
+    ) -> Equations:
+        """Write down the equations of one moment.
+
+        Args:
+            tree: the bodies.
+            sensors: on the tree's robot. An orientation reads nothing of d: rows of zeros.
+            q: (n_joints,) positions of the joints.
+            dq: (n_joints,) their velocities.
+            base_twist: (6,) of a floating root, in its frame; at rest by default.
+            gravity: (3,) [m/s²] in the frame of a root that is held; by default the robot's
+                where it is bolted to the world.
+            acceleration: what a.<link> stands for: the spatial acceleration, or the classical one
+                a + (omega × v, 0). It changes b_D and b_Y alone.
+
+        Raises:
+            ShapeError: an array of another length, or not finite.
+            MismatchError: motion of a root that is held, gravity that is missing or has no
+                meaning, sensors of one name or where nothing is unknown.
+            UnknownNameError: another kind of acceleration, a sensor elsewhere.
+        """
+        if acceleration not in ACCELERATIONS:
+            raise unknown_name("acceleration", acceleration, ACCELERATIONS)
+        moment = Moment.of(tree, q, dq, base_twist, gravity)
+        variables, rows = Variables.of_tree(tree), equation_rows(tree)
+        readings = reading_rows(tree, sensors)
+        D, Y = Blocks(rows, variables), Blocks(readings, variables)
+        for i in tree.with_unknowns:
+            if i > 0:
+                _fill_acceleration(D, moment, i)
+                _fill_torque(D, moment, i)
+            _fill_wrench(D, moment, i)
+        for sensor in sensors:
+            fill_readings(Y, moment, sensor)
+        if acceleration == "classical":
+            for i in tree.with_unknowns:
+                D.shift(f"a.{tree.names[i]}", -moment.classical[i])
+                Y.shift(f"a.{tree.names[i]}", -moment.classical[i])
+        (D_matrix, b_D), (Y_matrix, b_Y) = D.built(), Y.built()
+        return cls(moment, variables, rows, readings, D_matrix, b_D, Y_matrix, b_Y)
+
+    def dense(self) -> Dense:
+        """Everything as ordinary arrays."""
+        return Dense(self.D.toarray(), np.array(self.b_D), self.Y.toarray(), np.array(self.b_Y))
+
+    def block(self, row: str, variable: str) -> Array:
+        """What multiplies an unknown in an equation or a reading, by their names."""
+        where = self.variables[variable]
+        if row in self.rows:
+            block: Array = self.D[self.rows[row], where].toarray()
+        else:
+            block = self.Y[self.readings[row], where].toarray()
+        return block
+
+
+def _fill_acceleration(D: Blocks, moment: Moment, i: int) -> None:
+    """X_i a_p - a_i + S_i q̈_i + v_i × S_i q̇_i = 0."""
+    tree, S = moment.tree, moment.tree.arrays.S[i]
+    link, joint, parent = tree.names[i], tree.joint_name(i), tree.parent[i]
+    row = f"acceleration.{link}"
+    D.put(row, f"a.{link}", -np.eye(6))
+    D.put(row, f"ddq.{joint}", S[:, np.newaxis])
+    D.add(row, motion_cross(moment.twist[i]) @ S * moment.dq[tree.joint[i]])
+    if parent in tree.with_unknowns:
+        D.put(row, f"a.{tree.names[parent]}", moment.X[i])
+    else:
+        D.add(row, moment.X[i] @ moment.root_acceleration)
+
+
+def _fill_wrench(D: Blocks, moment: Moment, i: int) -> None:
+    """I_i a_i - f_i - fx_i + Σ X_jᵀ f_j + v_i ×* I_i v_i = 0."""
+    tree, I, v = moment.tree, moment.tree.arrays.inertia[i], moment.twist[i]
+    link = tree.names[i]
+    row = f"wrench.{link}"
+    D.put(row, f"a.{link}", I)
+    D.put(row, f"fx.{link}", -np.eye(6))
+    if i > 0:
+        D.put(row, f"f.{tree.joint_name(i)}", -np.eye(6))
+    for j, parent in enumerate(tree.parent):
+        if parent == i:
+            D.put(row, f"f.{tree.joint_name(j)}", moment.X[j].T)
+    D.add(row, -motion_cross(v).T @ I @ v)
+
+
+def _fill_torque(D: Blocks, moment: Moment, i: int) -> None:
+    """S_iᵀ f_i - tau_i = 0."""
+    tree = moment.tree
+    joint = tree.joint_name(i)
+    D.put(f"torque.{joint}", f"f.{joint}", tree.arrays.S[i][np.newaxis])
+    D.put(f"torque.{joint}", f"tau.{joint}", -np.eye(1))

@@ -1,0 +1,175 @@
+"""`estimate_log`: what a robot felt during a recording, moment by moment, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from bodysense.estimation.map_dynamics.consistency import Consistency, consistency
+from bodysense.estimation.map_dynamics.estimation_setup import EstimationSetup
+from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
+from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.log.considered_parameters import ConsideredParameters
+from bodysense.estimation.map_dynamics.log.recording import CUTOFF, Recording
+from bodysense.estimation.posterior import Posterior
+from bodysense.robot.robot import Robot
+from bodysense.signals.log import Log
+from bodysense.signals.raw_log import RawLog
+from bodysense.spatial.arrays import Array
+
+CHUNK = 1000
+"""Moments that are solved together: with all covariances of a humanoid some 200 MB."""
+
+
+class LogChunk(NamedTuple):
+    """Moments in a row.
+
+    Attributes:
+        first: place of the first of them in the recording.
+        t: (T,) times [s].
+        posterior: of these moments.
+        consistency: of the sensors, if it was asked for.
+    """
+
+    first: int
+    t: Array
+    posterior: Posterior
+    consistency: Consistency | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogEstimate:
+    """The estimates of a log, computed as they are asked for.
+
+    Attributes:
+        setup: sensors and beliefs.
+        problem: the estimator.
+        recording: its moments.
+        parameters: what errors of the robot's parameters do, if that is to be considered.
+    """
+
+    setup: EstimationSetup
+    problem: MapDynamics
+    recording: Recording
+    parameters: ConsideredParameters | None = None
+
+    def __repr__(self) -> str:
+        return f"<LogEstimate: {self.summary()}>"
+
+    @property
+    def t(self) -> Array:
+        """(T,) times [s]."""
+        return self.recording.t
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know."""
+        unused = [
+            f"{sensor.who} is not used: it tells about positions, which the log has"
+            for sensor in self.setup.unused
+        ]
+        return (*self.setup.notes, *unused, *self.recording.notes)
+
+    def summary(self) -> str:
+        """The recording and the problem in a line."""
+        t, r = self.recording.t, self.recording
+        left = f"; left out: {r.left_out}" if r.left_out else ""
+        return (
+            f"{t.size} moments over {t[-1] - t[0]:.4g} s, {len(self.problem.sensors)} sensors with "
+            f"{self.problem.layout.size} readings, {self.problem.variables.size} unknowns{left}"
+        )
+
+    def chunks(
+        self, moments: int = CHUNK, *, detail: Detail = "variances", judge: bool = False
+    ) -> Iterator[LogChunk]:
+        """Solve the log, so many moments at a time.
+
+        Args:
+            moments: in a chunk.
+            detail: how much to compute.
+            judge: whether to hold sensors against each other as well.
+        """
+        for first in range(0, self.t.size, moments):
+            where = slice(first, min(first + moments, self.t.size))
+            posterior = self._solved(where, detail)
+            judged = consistency(self.problem, self._moments(where)) if judge else None
+            yield LogChunk(first, self.t[where], posterior, judged)
+
+    def posterior(self, *, detail: Detail = "variances") -> Posterior:
+        """All moments at once: for logs that fit into memory."""
+        return self._solved(slice(0, self.t.size), detail)
+
+    def _solved(self, where: slice, detail: Detail) -> Posterior:
+        found = self._with(self.problem, where, detail)
+        if self.parameters is None or found.variance is None:
+            return found
+        added = self.parameters.variance(
+            found.mean, lambda other: self._with(other, where, "means").mean
+        )
+        blocks = {
+            name: block + _diagonal(added[:, found.variables[name]])
+            for name, block in found.blocks.items()
+        }
+        return replace(found, variance=found.variance + added, blocks=blocks)
+
+    def _with(self, problem: MapDynamics, where: slice, detail: Detail) -> Posterior:
+        r = self.recording
+        return problem.estimate(
+            r.q[where],
+            r.dq[where],
+            r.readings[where],
+            base_twist=self._twist(where),
+            gravity=self.setup.gravity,
+            detail=detail,
+        )
+
+    def _moments(self, where: slice) -> Moments:
+        r = self.recording
+        return self.problem.moments(
+            r.q[where],
+            r.dq[where],
+            r.readings[where],
+            base_twist=self._twist(where),
+            gravity=self.setup.gravity,
+        )
+
+    def _twist(self, where: slice) -> Array | None:
+        twist = self.recording.base_twist
+        return None if twist is None else twist[where]
+
+
+def estimate_log(
+    setup: EstimationSetup,
+    robot: Robot,
+    log: Log | RawLog,
+    *,
+    cutoff: float = CUTOFF,
+    parameter_directions: Array | None = None,
+) -> LogEstimate:
+    """Prepare the estimates of a log; `LogEstimate.chunks` computes them.
+
+    Args:
+        setup: sensors and beliefs, e.g. of `load_estimation`.
+        robot: as far as it is known, best as it comes out of an identification.
+        log: the recording.
+        cutoff: of the low-pass on positions [Hz].
+        parameter_directions: (r, n_parameters) standard deviations of the robot's parameters; see
+            `ConsideredParameters`.
+
+    Raises:
+        MismatchError: the log is of another robot, or lacks channels.
+        UnusableLogError: nothing is left of it.
+    """
+    problem = setup.problem(robot)
+    parameters = None
+    if parameter_directions is not None:
+        parameters = ConsideredParameters.of(setup, robot, parameter_directions)
+    return LogEstimate(setup, problem, Recording.of(problem, log, cutoff=cutoff), parameters)
+
+
+def _diagonal(values: Array) -> Array:
+    """(T, k, k) from (T, k)."""
+    return values[:, :, None] * np.eye(values.shape[1])

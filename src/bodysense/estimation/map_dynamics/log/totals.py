@@ -1,0 +1,173 @@
+"""`LogTotals`: what is to be said of a whole log, gathered chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
+from bodysense.estimation.map_dynamics.log.felt import Touch, felt, touches
+from bodysense.robot.sensors.sensor import Sensor
+from bodysense.spatial.arrays import Array
+
+_WORST = 10
+_APART = 0.5  # s: of doubts of one sensor in a row, the worst stands for all
+
+
+@dataclass(frozen=True)
+class SensorScore:
+    """How a sensor agrees with all others over a log.
+
+    Attributes:
+        name: of the sensor.
+        kind: what it is.
+        place: where it is.
+        unit: of its readings.
+        moments: with a reading.
+        absent: without one.
+        rms: of its residuals, over all components.
+        stated: standard deviation that it was given, likewise.
+        ratio: rms of its residuals over what they should be if that is right; NaN if nothing can
+            contradict it.
+        beyond: share of moments whose chi² is beyond its 95 % quantile; 0.05 is right.
+    """
+
+    name: str
+    kind: str
+    place: str
+    unit: str
+    moments: int
+    absent: int
+    rms: float
+    stated: float
+    ratio: float
+    beyond: float
+
+
+@dataclass(frozen=True)
+class WorstReading:
+    """A reading that is hard to believe: chi² of a sensor at a moment, with its expectation."""
+
+    sensor: str
+    t: float
+    chi_square: float
+    freedom: int
+    p_value: float
+
+
+class LogTotals:
+    """Sums over the chunks of a log; `add` them in their order."""
+
+    def __init__(self, estimate: LogEstimate) -> None:
+        """Start empty."""
+        problem = estimate.problem
+        self.estimate = estimate
+        self.worst: tuple[WorstReading, ...] = ()
+        self._sums = {s.name: np.zeros(6) for s in problem.sensors}
+        tree, beliefs = problem.tree, problem.assumptions
+        self._beliefs = {
+            tree.names[i]: beliefs.wrenches.get(tree.names[i], beliefs.wrench)
+            for i in tree.with_unknowns
+        }
+        self._beliefs = {n: b for n, b in self._beliefs.items() if b.covariance.any()}
+        self._felt: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in self._beliefs}
+        self._force: dict[str, list[Array]] = {name: [] for name in self._beliefs}
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Links that may be touched."""
+        return tuple(self._beliefs)
+
+    def add(self, chunk: LogChunk) -> None:
+        """Count the moments of a chunk, which must hold blocks and the sensors' consistency."""
+        found, judged = chunk.posterior, chunk.consistency
+        for name, residual in found.residual.items():
+            here = residual[np.isfinite(residual).all(axis=1)]
+            sums = self._sums[name]
+            sums[:3] += len(here), len(residual) - len(here), float((here**2).sum())
+            if judged is None:
+                continue
+            p, freedom = judged.p_value(name), judged.freedom[name]
+            known = np.isfinite(p)
+            square = float(judged.chi_square[name][known].sum())
+            sums[3:] += square, float(freedom[known].sum()), float((p[known] < 0.05).sum())
+        if judged is not None:
+            doubts = [
+                WorstReading(d.sensor, float(chunk.t[d.moment]), d.chi_square, d.freedom, d.p_value)
+                for d in judged.worst(20 * _WORST)
+            ]
+            self.worst = _apart([*self.worst, *doubts])
+        for link, belief in self._beliefs.items():
+            mean = found[f"fx.{link}"]
+            self._felt[link].append(felt(belief, mean, found.covariance(f"fx.{link}")))
+            self._force[link].append(np.linalg.norm(mean[:, :3] - belief.mean[:3], axis=1))
+
+    def scores(self) -> tuple[SensorScore, ...]:
+        """All sensors, in their order."""
+        return tuple(self._score(sensor) for sensor in self.estimate.problem.sensors)
+
+    def _score(self, sensor: Sensor) -> SensorScore:
+        moments, absent, residual, square, freedom, beyond = self._sums[sensor.name]
+        units = dict.fromkeys(sensor.channel_units(self.estimate.problem.robot) or sensor.units)
+        with np.errstate(all="ignore"):
+            judged = moments if freedom > 0.0 else np.nan
+            return SensorScore(
+                name=sensor.name,
+                kind=sensor.kind,
+                place=sensor.place,
+                unit=", ".join(units),
+                moments=int(moments),
+                absent=int(absent),
+                rms=float(np.sqrt(residual / np.float64(moments * sensor.size))),
+                stated=float(np.sqrt(np.trace(sensor.covariance) / sensor.size)),
+                ratio=float(np.sqrt(np.float64(square) / freedom)),
+                beyond=float(np.float64(beyond) / judged),
+            )
+
+    def touched(self) -> dict[str, float]:
+        """By link that may be touched, the share of moments at which it is."""
+        return {
+            link: float(np.concatenate(parts).mean()) if parts else 0.0
+            for link, parts in self._felt.items()
+        }
+
+    def touches(self) -> tuple[Touch, ...]:
+        """When which link was touched, in order."""
+        t = self.estimate.t
+        found = [
+            touch
+            for link, parts in self._felt.items()
+            if parts
+            for touch in touches(link, t, np.concatenate(parts), np.concatenate(self._force[link]))
+        ]
+        return tuple(sorted(found, key=lambda touch: touch.start))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON (NaN as null)."""
+        return {
+            "sensors": [_plain(vars(score)) for score in self.scores()],
+            "worst": [_plain(vars(reading)) for reading in self.worst],
+            "touched": self.touched(),
+            "touches": [touch._asdict() for touch in self.touches()],
+        }
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in values.items()
+    }
+
+
+def _apart(readings: list[WorstReading]) -> tuple[WorstReading, ...]:
+    """The worst, without those of the same sensor at nearly the same time."""
+    kept: list[WorstReading] = []
+    for reading in sorted(readings, key=lambda r: (r.p_value, r.freedom - r.chi_square)):
+        if all(r.sensor != reading.sensor or abs(r.t - reading.t) > _APART for r in kept):
+            kept.append(reading)
+        if len(kept) == _WORST:
+            break
+    return tuple(kept)

@@ -1,0 +1,278 @@
+"""One moment, linearised in everything that is estimated beside d.
+
+At x (see `StateLayout`), with d(x) the best d given x, the elimination along the tree leaves
+whitened residuals that no d can explain, and their derivatives:
+
+    min over d of chi-square(x + delta, d) = |r + J delta|²,     d = d(x) + C delta
+
+J is that of variable projection: d is eliminated before the derivative is taken, and r and J give
+the exact gradient of the projected problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.estimation._kernels.covariance import make_spread
+from bodysense.estimation._kernels.derivatives import linearise
+from bodysense.estimation._kernels.problem import BALANCE, Beliefs, Memory, make_memory
+from bodysense.estimation._kernels.solve import Found, solve_moments
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.state.first_guess import of_state, softened
+from bodysense.estimation.map_dynamics.state.layout import StateLayout
+from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
+from bodysense.estimation.map_dynamics.state.orientation_rows import OrientationRows
+from bodysense.estimation.map_dynamics.state.second_order import with_second_order
+from bodysense.spatial.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What is given at one moment.
+
+    Attributes:
+        y: (m,) readings in the user's order, NaN where there is none.
+        rows: (m',) the same as rows of the kernels, with those of further beliefs.
+        a0: (6,) acceleration of the root, known or believed.
+        R_reference: (3, 3) orientation of the root at which its turn is zero.
+    """
+
+    y: Array
+    rows: Array
+    a0: Array
+    R_reference: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Linearised:
+    """The problem at one x.
+
+    Attributes:
+        residual: (k,) r.
+        jacobian: (k, size) J.
+        d: (n, 20) best d.
+        slope: (n, 20, size) C.
+    """
+
+    residual: Array
+    jacobian: Array
+    d: Array
+    slope: Array
+
+
+class Linearisation:
+    """Linearises moments of one problem; it owns working memory, so that a thread needs its own.
+
+    Attributes:
+        problem: the robot with its sensors and assumptions.
+        nuisances: biases and parameters.
+        layout: of x.
+    """
+
+    def __init__(self, problem: MapDynamics, nuisances: Nuisances, order: int) -> None:
+        """Allocate; order 3 has joint accelerations in x."""
+        self.problem, self.nuisances = problem, nuisances
+        self.orientations = OrientationRows(problem)
+        self.layout = StateLayout(
+            problem.robot.n_joints,
+            order,
+            problem.tree.floating,
+            self.orientations.turned,
+            nuisances.size,
+        )
+        self._beliefs = problem.assumptions.arrays(problem.tree)
+        rows = problem.layout.arrays
+        m, blocks, n = int(rows.first[-1]), rows.first.size - 1, problem.tree.n
+        largest, r = rows.covariance.shape[1], 1 + self.layout.columns + nuisances.size
+        self._narrow: Memory = make_memory(n, m, blocks, largest, 1, 1)
+        self._wide: Memory = make_memory(n, m, blocks, largest, r, m + 7 * n + 20)
+        self._spread = make_spread(n)
+        self._of_state = of_state(problem)
+        self._twists = np.zeros((n, self.layout.columns, 6))
+        for k in range(3 * problem.tree.floating):
+            self._twists[0, self.layout.joints + k, 3 + k] = 1.0
+        self._out = np.zeros((n, 20, r))
+
+    def another(self) -> Linearisation:
+        """One more, for another thread."""
+        return Linearisation(self.problem, self.nuisances, self.layout.order)
+
+    def solved(
+        self, x: Array, moment: Moment, *, spread: bool = False, factor: Array | None = None
+    ) -> Found:
+        """The posterior of d given x, with covariances on request.
+
+        With a factor (size, k) of Cov(x), equations and readings are believed only as far as x
+        is; x must have been linearised just before.
+        """
+        layout, bodies, readings, drive = self.layout, *self.nuisances.moved(self._constant(x))
+        found = _empty(self.problem, spread)
+        beliefs = self._believed(x)
+        if factor is not None:
+            columns = self.layout.columns
+            beliefs, readings = softened(beliefs, readings, self._wide, factor[:columns])
+        solve_moments(
+            0,
+            1,
+            bodies,
+            self.problem.robot.tree,
+            drive,
+            readings,
+            beliefs,
+            self._narrow,
+            self._spread,
+            np.ascontiguousarray(layout.q(x))[None],
+            np.ascontiguousarray(layout.dq(x))[None],
+            self._twist(x)[None],
+            moment.a0[None],
+            self._unbiased(x, moment)[None],
+            found,
+        )
+        return found
+
+    def at(
+        self,
+        x: Array,
+        moment: Moment,
+        d: Array | None = None,
+        factor: Array | None = None,
+    ) -> Linearised:
+        """Linearise at x.
+
+        Args:
+            x: (size,).
+            moment: what is given.
+            d: (n, 20) at which products of x and d are differentiated; by default the best.
+            factor: (size, k) of Cov(x), to count what the linearisation leaves out as slack; x
+                must have been linearised just before.
+        """
+        layout, nuisances, w = self.layout, self.nuisances, self._wide
+        best = self.solved(x, moment).d[0]
+        if d is None:
+            d = best
+        bodies, readings, drive = nuisances.moved(self._constant(x))
+        beliefs = self._believed(x)
+        if factor is not None:
+            part = factor[: layout.columns]
+            beliefs, readings = with_second_order(
+                beliefs, readings, bodies, w, self._twists, d, part
+            )
+        behind = 1 + layout.columns
+        dq = np.ascontiguousarray(layout.dq(x))
+        if nuisances.size:
+            w.Y[:, behind:] = nuisances.reading_columns(d, dq)
+        if nuisances.factor.shape[1]:
+            balance = nuisances.balance_columns(d, self._narrow.twist)
+            w.V[:, BALANCE, :, behind + nuisances.rows.size :] = balance
+        linearise(
+            bodies,
+            self.problem.robot.tree,
+            drive,
+            readings,
+            beliefs,
+            w,
+            self._twists,
+            np.ascontiguousarray(layout.q(x)),
+            dq,
+            self._twist(x),
+            moment.a0,
+            self._unbiased(x, moment),
+            d,
+            2 * layout.n if layout.order == 3 else -1,
+            self._out,
+        )
+        left = w.left[: w.kept[0]]
+        residual, jacobian = left[:, 0].copy(), self._spaced(left[:, 1:])
+        if self.orientations.sensors:
+            residual, jacobian = self._with_orientations(x, moment, residual, jacobian)
+        n = self.problem.tree.n
+        slope = self._spaced(self._out[:, :, 1:].reshape(20 * n, -1)).reshape(n, 20, -1)
+        return Linearised(residual, jacobian, self._out[:, :, 0].copy(), slope)
+
+    @property
+    def sliding(self) -> NDArray[np.bool_]:
+        """(n_joints,) which joints slide."""
+        bodies = self.problem.tree.arrays
+        found = np.zeros(self.layout.n, dtype=bool)
+        found[bodies.joint[1:]] = bodies.prismatic[1:] == 1
+        return found
+
+    def count(self, moment: Moment) -> int:
+        """How many readings and beliefs there are."""
+        rows = int(np.isfinite(moment.rows).sum())
+        return rows + int(np.isfinite(moment.y[self.problem.layout.orientations]).sum())
+
+    def without_dynamics(self, moment: Moment) -> Moment:
+        """The moment with readings of the state alone."""
+        return replace(moment, rows=np.where(self._of_state, moment.rows, np.nan))
+
+    def _constant(self, x: Array) -> Array:
+        return self.layout.constant(x)
+
+    def _spaced(self, columns: Array) -> Array:
+        """Columns of the kernel among those of x, of which it does not know the root's turn."""
+        layout = self.layout
+        wide = np.zeros((columns.shape[0], layout.size))
+        wide[:, : layout.columns] = columns[:, : layout.columns]
+        wide[:, layout.local :] = columns[:, layout.columns :]
+        return wide
+
+    def _with_orientations(
+        self, x: Array, moment: Moment, residual: Array, jacobian: Array
+    ) -> tuple[Array, Array]:
+        layout = self.layout
+        bias = np.zeros(self.problem.layout.size)
+        bias[self.nuisances.rows] = self.nuisances.bias(self._constant(x))
+        phi = layout.phi(x)
+        rows = self.orientations.at(layout.q(x), moment.R_reference, phi, moment.y, bias)
+        more = np.zeros((rows.residual.size, layout.size))
+        more[:, : layout.n] = rows.by_q
+        more[:, layout.columns : layout.local] = rows.by_phi
+        b = self.nuisances.rows.size
+        more[:, layout.local : layout.local + b] = rows.by_bias[:, self.nuisances.rows]
+        return np.concatenate([residual, rows.residual]), np.concatenate([jacobian, more])
+
+    def _twist(self, x: Array) -> Array:
+        """Of the root: what its linear part is, nothing feels."""
+        twist = np.zeros(6)
+        if self.layout.floating:
+            twist[3:] = self.layout.omega(x)
+        return twist
+
+    def _unbiased(self, x: Array, moment: Moment) -> Array:
+        rows = moment.rows.copy()
+        rows[self.nuisances.kernel_rows] -= self.nuisances.bias(self._constant(x))
+        return rows
+
+    def _believed(self, x: Array) -> Beliefs:
+        """Accelerations that are in x are known to the elimination."""
+        if self.layout.order == 2:
+            return self._beliefs
+        mean, ddq = np.zeros(self.problem.tree.n), self.layout.ddq(x)
+        for i, joint in enumerate(self.problem.tree.joint):
+            if joint >= 0:
+                mean[i] = ddq[joint]
+        return self._beliefs._replace(joint_mean=mean, joint=np.zeros_like(mean))
+
+
+def _empty(problem: MapDynamics, spread: bool) -> Found:
+    """Room for one moment: means, and covariances on request."""
+    n, rows = problem.tree.n, problem.layout.arrays
+    m, blocks, T = int(rows.first[-1]), rows.first.size - 1, int(spread)
+    return Found(
+        d=np.empty((1, n, 20)),
+        variance=np.empty((T, n, 20)),
+        residual=np.empty((1, m)),
+        score=np.empty((1, 2)),
+        present=np.empty((1, blocks), dtype=np.int64),
+        joint=np.empty((T, n, 13, 13)),
+        between=np.empty((T, n, 12, 12)),
+        external=np.empty((T, n, 6, 6)),
+        slack=np.empty((0, n, 12)),
+        slack_acceleration=np.empty((0, n, 6, 6)),
+        slack_wrench=np.empty((0, n, 6, 6)),
+        slack_torque=np.empty((0, n, 2)),
+    )

@@ -1,0 +1,188 @@
+"""`StatePosterior`: estimates of the state, of nuisances and of d together, with uncertainty.
+
+    Cov(d) = Cov(d | x) + C Cov(x) Cᵀ,   C = ∂d/∂x
+
+Marginal: what is said of d knows that the state is not certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from bodysense.estimation._kernels.solve import Found
+from bodysense.estimation.map_dynamics.body_tree import BodyTree
+from bodysense.estimation.map_dynamics.equations.names import Variables
+from bodysense.estimation.map_dynamics.found import posterior_of
+from bodysense.estimation.map_dynamics.state.belief import StateBelief
+from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, strange
+from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
+from bodysense.estimation.map_dynamics.state.moment_problem import Gaussian
+from bodysense.estimation.named_slices import NamedSlices
+from bodysense.estimation.posterior import Posterior
+from bodysense.spatial.arrays import Array
+from bodysense.spatial.se3 import exp_so3, log_so3, right_jacobian
+
+# Columns of (a, joint acceleration, f) among the 20 numbers of a body.
+_JOINT = np.array([*range(6), 19, *range(6, 12)])
+_NOWHERE = Ending(False, 0, "")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StatePosterior(Posterior):
+    """A posterior with ``q.<joint>``, ``dq.<joint>``, ``bias.<sensor>`` among its variables.
+
+    A floating root has ``omega.<link>``, its angular velocity in its own frame, and
+    ``rotation.<link>`` where orientations are read: the rotation vector of R_world_link, whose
+    covariance is that of a small turn in the frame of the link.
+
+    Attributes:
+        cost: chi-square at the estimate: of readings, beliefs and prior.
+        ending: how the iterations ended, with advice.
+        state: the posterior of the joints as a belief for what follows; of the last moment.
+    """
+
+    cost: float = 0.0
+    ending: Ending = _NOWHERE
+    state: StateBelief | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether nothing would be gained by more iterations."""
+        return self.ending.converged
+
+    @property
+    def status(self) -> str:
+        """How the iterations ended, with advice."""
+        return self.ending.message
+
+    def summary(self) -> str:
+        """What it holds, in a line."""
+        ended = f"{self.ending.iterations} iterations, chi-square {self.cost:.4g}"
+        return f"{super().summary()} ({ended})"
+
+
+def widened(found: Found, slope: Array, factor: Array) -> Found:
+    """The posterior of d of one moment, from that given x.
+
+    Args:
+        found: given x.
+        slope: (n, 20, p) C.
+        factor: (p, k) S, Cov(x) = S Sᵀ.
+    """
+    C = slope @ factor
+    joint, external = C[:, _JOINT], C[:, 13:19]
+    return found._replace(
+        variance=found.variance + (C**2).sum(axis=2)[None],
+        joint=found.joint + (joint @ joint.swapaxes(1, 2))[None],
+        external=found.external + (external @ external.swapaxes(1, 2))[None],
+    )
+
+
+def assembled(
+    linearisation: Linearisation,
+    moments: Sequence[Moment],
+    states: Sequence[Gaussian],
+    founds: Sequence[Found],
+    *,
+    cost: float,
+    ending: Ending,
+    single: bool,
+) -> StatePosterior:
+    """Name what was found at T moments."""
+    problem, layout = linearisation.problem, linearisation.layout
+    whole = Found(*(np.concatenate(parts) for parts in zip(*founds, strict=True)))
+    plain = posterior_of(problem.tree, problem.layout, problem.variables, whole, single)
+    extra, places = layout.named(problem.tree, linearisation.nuisances.biased)
+    turned = [_turned(linearisation, m, s) for m, s in zip(moments, states, strict=True)]
+    mean = np.stack([state.mean[places] for state in turned])
+    covariance = np.stack([state.covariance[np.ix_(places, places)] for state in turned])
+    blocks = {name: covariance[:, where, where] for name, where in extra.slices.items()}
+    residual = dict(plain.residual)
+    absent = dict(plain.absent)
+    for sensor in linearisation.orientations.sensors:
+        rows = np.stack(
+            [
+                _orientation(linearisation, m, s, sensor.name)
+                for m, s in zip(moments, states, strict=True)
+            ]
+        )
+        absent[sensor.name] = int(np.isnan(rows).any(axis=1).sum())
+        residual[sensor.name] = rows[0] if single else rows
+    variance = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0)
+    if single:
+        mean, variance = mean[0], variance[0]
+        blocks = {name: block[0] for name, block in blocks.items()}
+    kept = {f.name: getattr(plain, f.name) for f in fields(Posterior)}
+    kept |= {
+        "variables": _joined(problem.tree, extra),
+        "mean": np.concatenate([plain.mean, mean], axis=-1),
+        "variance": np.concatenate([plain.variance, variance], axis=-1),
+        "blocks": {**plain.blocks, **blocks},
+        "residual": residual,
+        "absent": absent,
+        "log_likelihood": None,  # that of d alone would not count the state
+        "notes": (*plain.notes, *_notes(linearisation, whole, residual, cost, ending)),
+    }
+    return StatePosterior(
+        **kept, cost=cost, ending=ending, state=_belief(linearisation, states[-1])
+    )
+
+
+def _notes(
+    linearisation: Linearisation,
+    found: Found,
+    residual: Mapping[str, Array],
+    cost: float,
+    ending: Ending,
+) -> tuple[str, ...]:
+    """What the user should know: chi-square is about as large as the number of readings."""
+    if not ending.converged:
+        return (ending.message,)
+    sizes = np.diff(linearisation.problem.layout.arrays.first)
+    m = int((found.present * sizes).sum())
+    m += sum(int(np.isfinite(residual[s.name]).sum()) for s in linearisation.orientations.sensors)
+    if not strange(cost, m):
+        return ()
+    return (
+        f"chi-square is {cost:.4g} for {m} readings and beliefs: a sensor, a covariance or the "
+        "model is wrong, or the belief about the state too far off to find the way. Look at the "
+        "residuals, or start closer.",
+    )
+
+
+def _turned(linearisation: Linearisation, moment: Moment, state: Gaussian) -> Gaussian:
+    """The root's turn as its orientation, with the covariance of a small turn in its frame."""
+    layout = linearisation.layout
+    if not layout.turned:
+        return state
+    here = slice(layout.columns, layout.local)
+    phi = state.mean[here]
+    mean, small = state.mean.copy(), np.eye(state.mean.size)
+    mean[here] = log_so3(moment.R_reference @ exp_so3(phi))
+    small[here, here] = right_jacobian(phi)
+    return Gaussian(mean, small @ state.covariance @ small.T)
+
+
+def _orientation(linearisation: Linearisation, moment: Moment, state: Gaussian, name: str) -> Array:
+    problem, layout = linearisation.problem, linearisation.layout
+    bias = np.zeros(problem.layout.size)
+    bias[linearisation.nuisances.rows] = linearisation.nuisances.bias(layout.constant(state.mean))
+    rows = linearisation.orientations.at(
+        layout.q(state.mean), moment.R_reference, layout.phi(state.mean), moment.y, bias
+    )
+    return rows.raw[problem.layout.slices[name]]
+
+
+def _joined(tree: BodyTree, extra: NamedSlices) -> NamedSlices:
+    parts = [*Variables.of_tree(tree).slices.items(), *extra.slices.items()]
+    return NamedSlices.of("unknown", [(name, w.stop - w.start) for name, w in parts])
+
+
+def _belief(linearisation: Linearisation, state: Gaussian) -> StateBelief:
+    layout = linearisation.layout
+    k = layout.joints
+    spread = state.covariance[:k, :k]
+    return StateBelief(state.mean[:k].reshape(layout.order, -1), 0.5 * (spread + spread.T))

@@ -1,0 +1,101 @@
+"""`StateSmoother`: state and dynamics over a window of moments, all readings for every moment.
+
+    min  Σ_t |r_t(x_t, c)|²  +  Σ_t |x_t+1 - F x_t|²_Q  +  |x_0 - prior|²  +  |c|²
+
+with r_t what the best d of the moment leaves unexplained (see `linearisation`), x = (q, q̇, q̈)
+driven by white jerk, c biases and parameters, the same at all moments. Gauss-Newton over the whole
+window, from what tracking it says. A gyroscope and an accelerometer above and below a joint stand
+in for its encoder.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import ShapeError
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.state.belief import StateBelief
+from bodysense.estimation.map_dynamics.state.estimator import moment_of
+from bodysense.estimation.map_dynamics.state.gauss_newton import descend
+from bodysense.estimation.map_dynamics.state.linearisation import Moment
+from bodysense.estimation.map_dynamics.state.motion_prior import steps
+from bodysense.estimation.map_dynamics.state.posterior import StatePosterior
+from bodysense.estimation.map_dynamics.state.tracker import JERK, StateTracker
+from bodysense.estimation.map_dynamics.state.window_problem import WindowProblem
+from bodysense.spatial.arrays import Array, as_array
+
+ITERATIONS = 20
+"""Most steps, of which a handful are usual."""
+
+
+class StateSmoother:
+    """The estimator of a window.
+
+    Attributes:
+        problem: the robot with its sensors and assumptions.
+        state: belief at the first moment, with accelerations.
+        jerk: (n,) spectral density of each joint's jerk.
+    """
+
+    def __init__(
+        self,
+        problem: MapDynamics,
+        state: StateBelief,
+        *,
+        jerk: ArrayLike = JERK,
+        parameter_covariance: ArrayLike | None = None,
+    ) -> None:
+        """Lay the problem out; for the arguments see `StateTracker`."""
+        self._tracker = StateTracker(
+            problem, state, jerk=jerk, parameter_covariance=parameter_covariance
+        )
+        self.problem, self.jerk = problem, self._tracker.jerk
+        self.state = self._tracker.state
+        self._linearisation = self._tracker.linearisation
+
+    def estimate(
+        self,
+        times: ArrayLike,
+        readings: ArrayLike,
+        *,
+        gravity: ArrayLike | None = None,
+        iterations: int = ITERATIONS,
+    ) -> StatePosterior:
+        """Posterior of all moments.
+
+        Args:
+            times: (T,) [s], growing.
+            readings: (T, m), NaN where there is none.
+            gravity: (3,) or (T, 3) in the frame of a root that is held.
+            iterations: most steps of Gauss-Newton.
+        """
+        t = as_array(times, (None,), "times")
+        y = np.array(readings, dtype=np.float64)
+        if t.size == 0 or y.shape != (t.size, self.problem.layout.size):
+            raise ShapeError(
+                f"{t.size} times and readings of shape {y.shape}: give at least one moment, and "
+                f"{self.problem.layout.size} readings of each."
+            )
+        g = None if gravity is None else np.broadcast_to(gravity, (t.size, 3))
+        h = steps(t)
+        start, moments = self._tracked(t, y, g)
+        window = WindowProblem(self._linearisation, self.state, self.jerk, moments, h)
+        found = descend(start, window.linear, max(1, iterations))
+        return window.posterior(found.point, found.linear, found.ending)
+
+    def _tracked(self, t: Array, y: Array, gravity: Array | None) -> tuple[Array, list[Moment]]:
+        """Where to start, and the moments."""
+        tracker, layout = self._tracker, self._linearisation.layout
+        tracker.reset()
+        moments, local, common = [], [], np.zeros(layout.constants)
+        for k in range(t.size):
+            here = None if gravity is None else gravity[k]
+            q = np.ascontiguousarray(layout.q(tracker.predicted(t[k]).mean))
+            moments.append(moment_of(self._linearisation, q, y[k], here))
+            x = tracker.advance(t[k], moments[-1])
+            local.append(x[: layout.local])
+            common = layout.constant(x)
+        sigma = self._linearisation.nuisances.sigma
+        scaled = np.divide(common, sigma, out=np.zeros_like(common), where=sigma > 0.0)
+        return np.concatenate([*local, scaled]), moments

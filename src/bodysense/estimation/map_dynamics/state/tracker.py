@@ -1,0 +1,145 @@
+"""`StateTracker`: state and dynamics moment after moment, each the prior of the next.
+
+    x(t + h) = F(h) x(t) + w,    x = (q, q̇, q̈), driven by white jerk (see `motion_prior`)
+
+The iterated extended Kalman filter of the joint problem: biases and parameters are carried along
+with all their correlations to the state. What comes later does not change what was said; see
+`StateSmoother` for that.
+
+A single moment can fit several states: an accelerometer feels the square of a velocity and not its
+sign, and an elbow bent either way. Begin at rest, or with an honest belief about velocities and
+accelerations; a wrong beginning shows as a chi-square that is far too large (see `notes`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import ShapeError
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.state.belief import StateBelief
+from bodysense.estimation.map_dynamics.state.estimator import (
+    moment_of,
+    most_probable,
+    require_joints,
+    solved,
+)
+from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
+from bodysense.estimation.map_dynamics.state.moment_problem import Gaussian, MomentProblem
+from bodysense.estimation.map_dynamics.state.motion_prior import noise, transition
+from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
+from bodysense.estimation.map_dynamics.state.posterior import StatePosterior
+from bodysense.spatial.arrays import Array, one_each
+
+JERK = 100.0
+"""Spectral density of the jerk [(rad/s³)² s]: accelerations wander by 3 rad/s² in 0.1 s."""
+
+ITERATIONS = 10
+"""Most steps of one moment; the prior is close, and one or two are usual."""
+
+
+class StateTracker:
+    """The estimator of a stream.
+
+    Attributes:
+        problem: the robot with its sensors and assumptions.
+        state: belief at the first moment, with accelerations.
+        jerk: (n,) spectral density of each joint's jerk.
+        time: of the last readings [s]; `None` before the first.
+    """
+
+    def __init__(
+        self,
+        problem: MapDynamics,
+        state: StateBelief,
+        *,
+        jerk: ArrayLike = JERK,
+        parameter_covariance: ArrayLike | None = None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            problem: the robot with its sensors and assumptions; its belief about joint
+                accelerations is that of the first moment, unless the state has one.
+            state: belief at the first moment.
+            jerk: spectral density [(rad/s³)² s], one or (n,).
+            parameter_covariance: see `StateAndDynamics`.
+        """
+        require_joints(problem, state)
+        self.problem = problem
+        self.state = state.with_accelerations(problem.assumptions.joint_acceleration)
+        self.jerk = checked_jerk(jerk, problem)
+        nuisances = Nuisances.of(problem, parameter_covariance)
+        self.linearisation = Linearisation(problem, nuisances, self.state.order)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all readings."""
+        self.time: float | None = None
+        self._believed = Gaussian.prior(self.linearisation, self.state)
+
+    def step(
+        self,
+        time: float,
+        readings: ArrayLike,
+        *,
+        gravity: ArrayLike | None = None,
+        iterations: int = ITERATIONS,
+    ) -> StatePosterior:
+        """The posterior at a time, given all readings up to it.
+
+        Args:
+            time: [s], after the last one.
+            readings: (m,), NaN where there is none.
+            gravity: (3,) in the frame of a root that is held.
+            iterations: most steps of Gauss-Newton.
+        """
+        prior = self.predicted(time)
+        q = self.linearisation.layout.q(prior.mean)
+        moment = moment_of(self.linearisation, np.ascontiguousarray(q), readings, gravity)
+        problem = MomentProblem(self.linearisation, prior, moment)
+        posterior, self._believed = most_probable(problem, iterations)
+        self.time = float(time)
+        return posterior
+
+    def advance(self, time: float, moment: Moment) -> Array:
+        """The mean of all of x at a time, without naming anything."""
+        problem = MomentProblem(self.linearisation, self.predicted(time), moment)
+        e, linear, _ = solved(problem, ITERATIONS)
+        S = problem.factor(linear)
+        self._believed = Gaussian(problem.x(e), S @ S.T)
+        self.time = float(time)
+        return self._believed.mean
+
+    def predicted(self, time: float) -> Gaussian:
+        """What is believed of a time after the last readings."""
+        if not np.isfinite(time) or (self.time is not None and time <= self.time):
+            raise ShapeError(
+                f"readings of {time} s come after those of {self.time} s: give them in order, or "
+                "leave late ones out."
+            )
+        if self.time is None:
+            return self._believed
+        return self._after(float(time) - self.time)
+
+    def _after(self, h: float) -> Gaussian:
+        layout, now = self.linearisation.layout, self._believed
+        prior = Gaussian.prior(self.linearisation, self.state)
+        k, kept = layout.joints, np.r_[: layout.joints, layout.local : layout.size]
+        F = np.eye(kept.size)
+        F[:k, :k] = np.kron(transition(layout.order, h), np.eye(layout.n))
+        mean, covariance = prior.mean.copy(), prior.covariance.copy()
+        mean[kept] = F @ now.mean[kept]
+        spread = F @ now.covariance[np.ix_(kept, kept)] @ F.T
+        spread[:k, :k] += np.kron(noise(layout.order, h), np.diag(self.jerk))
+        covariance[np.ix_(kept, kept)] = 0.5 * (spread + spread.T)
+        return Gaussian(mean, covariance)
+
+
+def checked_jerk(jerk: ArrayLike, problem: MapDynamics) -> Array:
+    """(n,) positive spectral densities."""
+    density = one_each(jerk, problem.robot.n_joints, "jerk")
+    if (density <= 0.0).any():
+        raise ShapeError(f"jerk holds {density.min():g}: give positive spectral densities.")
+    return density

@@ -1,0 +1,199 @@
+"""From a log to moments: what is filtered, bridged, left out and doubted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+from pushed_arm import SENSORS, Pushed, pushed_arm
+
+from bodysense.errors import BodysenseError, MismatchError, ShapeError, UnusableLogError
+from bodysense.estimation import MapDynamics, parse_estimation
+from bodysense.estimation.map_dynamics.log.recorded_times import bridged, pieces, usable_times
+from bodysense.estimation.map_dynamics.log.recording import Recording
+from bodysense.robot.sensors import JointVelocity, variances
+from bodysense.signals import Log
+from bodysense.signals.raw_log import RawLog, RowFault
+
+
+@pytest.fixture(scope="module")
+def pushed() -> Pushed:
+    return pushed_arm(np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def problem(pushed: Pushed) -> MapDynamics:
+    table = yaml.safe_load(SENSORS)
+    return parse_estimation(table, pushed.robot, "s.yaml").problem(pushed.robot)
+
+
+def raw(pushed: Pushed, **changes) -> RawLog:
+    """The log with some channels replaced, or left out (None)."""
+    log = RawLog.of(pushed.log, "run.csv")
+    channels = {**log.channels, **changes}
+    return replace(log, channels={k: v for k, v in channels.items() if v is not None})
+
+
+def scaled(pushed: Pushed, factor: float, *names: str) -> RawLog:
+    return raw(pushed, **{name: factor * pushed.log.channels[name] for name in names})
+
+
+def test_motion_and_readings_come_out(pushed, problem):
+    r = Recording.of(problem, pushed.log)
+    used = slice(10, -10)  # a period of the cut-off is left out at each end
+    np.testing.assert_allclose(
+        r.q, pushed.log.joints("q", ("pan", "lift", "elbow"))[used], atol=1e-3
+    )
+    at = problem.layout.slices["motion.elbow"]
+    np.testing.assert_allclose(r.readings[:, at][:, 0], pushed.ddq[used, 2], atol=0.5)
+    wrist = problem.layout.slices["wrist"]
+    np.testing.assert_array_equal(r.readings[:, wrist][:, 2], pushed.log.channels["wrist.fz"][used])
+    assert r.counts == {"beside an end or a gap": 20}
+    assert (r.notes, r.starts, r.base_twist) == ((), (0,), None)
+
+
+def test_a_channel_of_accelerations_counts_before_differences(pushed, problem):
+    log = raw(pushed, **{"a.elbow": np.full(pushed.log.t.size, 7.0)})
+    r = Recording.of(problem, log)
+    assert (r.readings[:, problem.layout.slices["motion.elbow"]] == 7.0).all()
+
+
+def test_uneven_times_give_the_same_motion(pushed, problem, rng):
+    t = pushed.log.t + rng.uniform(-2e-3, 2e-3, pushed.log.t.size)
+    w, phase = np.array([2.0, 3.0, 4.0]), np.array([0.3, 1.0, 2.0])
+    q = 0.6 * np.sin(np.outer(t, w) + phase)
+    log = replace(
+        raw(pushed, **{f"q.{n}": q[:, j] for j, n in enumerate(("pan", "lift", "elbow"))}), t=t
+    )
+    r = Recording.of(problem, log)
+    assert np.isin(r.t, t).all()
+    assert r.t.size >= 379
+    v = 0.6 * w * np.cos(np.outer(r.t, w) + phase)
+    np.testing.assert_allclose(r.dq[10:-10], v[10:-10], atol=5e-3)
+
+
+def test_short_gaps_are_bridged_and_long_ones_counted(pushed, problem):
+    q = np.array(pushed.log.channels["q.lift"])
+    q[50:53] = np.nan
+    q[200:240] = np.nan
+    r = Recording.of(problem, raw(pushed, **{"q.lift": q}))
+    assert r.counts == {"positions missing": 40, "beside an end or a gap": 40}
+    assert r.starts == (0, 180)
+    assert r.t.size == 321
+    np.testing.assert_allclose(r.q[40:43, 1], pushed.log.channels["q.lift"][50:53], atol=1e-3)
+    assert "40 rows positions missing" in r.left_out
+
+
+def test_missing_readings_are_absent(pushed, problem):
+    tau = np.array(pushed.log.channels["tau.pan"])
+    tau[30], tau[31] = np.nan, np.inf
+    r = Recording.of(problem, raw(pushed, **{"tau.pan": tau}))
+    at = problem.layout.slices["torque.pan"]
+    assert np.isnan(r.readings[20:22, at]).all()
+    assert np.isfinite(r.readings[22:, at]).all()
+
+
+def test_times_that_are_none_and_late_rows_are_left_out(pushed, problem):
+    t = np.array(pushed.log.t)
+    t[5], t[9], t[100] = np.nan, 1e12, t[99]
+    r = Recording.of(problem, replace(raw(pushed), t=t))
+    del r.counts["beside an end or a gap"]
+    assert r.counts == {"with times that are none": 2, "late or repeated": 1}
+    assert (np.diff(r.t) > 0).all()
+
+
+def test_what_the_reader_noticed_is_passed_on(pushed, problem):
+    log = replace(raw(pushed), faults=(RowFault(7, "too few values"),), notes=("a note",))
+    r = Recording.of(problem, log)
+    assert r.counts["that cannot be read"] == 1
+    assert r.notes == ("a note",)
+
+
+def test_rows_of_a_recording():
+    t = np.array([0.0, 0.01, 0.02, 5.0, 5.01, 4.0, 5.02])
+    kept, counts = usable_times(t)
+    assert kept.tolist() == [True, True, True, True, True, False, True]
+    assert counts["late or repeated"] == 1
+    assert [(p.start, p.stop) for p in pieces(t[kept])] == [(0, 3), (3, 6)]
+    q = np.array([[0.0], [np.nan], [2.0], [np.nan], [np.nan], [9.0], [np.nan]])
+    full, holes = bridged(t, q, kept)
+    assert full[1, 0] == 1.0
+    assert np.flatnonzero(holes).tolist() == [3, 4, 6]
+    full, holes = bridged(t, np.full((7, 1), np.nan), kept)
+    assert np.flatnonzero(holes).size == 6
+
+
+# -- what is refused ---------------------------------------------------------------------------
+
+
+def test_a_log_of_another_robot_is_named(pushed, problem):
+    names = {f"q.{n}": None for n in ("pan", "lift", "elbow")}
+    other = raw(pushed, **names, **{"q.joint1": pushed.log.channels["q.pan"]})
+    with pytest.raises(
+        MismatchError, match=r"no positions of pan, lift, elbow.*joint1.*another robot"
+    ):
+        Recording.of(problem, other)
+
+
+def test_missing_channels_are_named(pushed, problem):
+    with pytest.raises(MismatchError, match=r"wrist.fz of wrist.*layout file"):
+        Recording.of(problem, raw(pushed, **{"wrist.fz": None}))
+
+
+def test_a_channel_of_another_unit_is_refused(pushed, problem):
+    log = raw(pushed)
+    units = {**log.units, "acc.x": "rad/s"}
+    with pytest.raises(MismatchError, match=r"acc.x.*rad/s.*reads m/s²"):
+        Recording.of(problem, replace(log, units=units))
+
+
+@pytest.mark.parametrize("cutoff", [0.0, -1.0, np.nan, np.inf])
+def test_a_cutoff_is_positive(pushed, problem, cutoff):
+    with pytest.raises(ShapeError, match="cut-off"):
+        Recording.of(problem, pushed.log, cutoff=cutoff)
+
+
+def test_nothing_left_is_said(pushed, problem):
+    nothing = np.full(pushed.log.t.size, np.nan)
+    with pytest.raises(UnusableLogError, match="positions missing"):
+        Recording.of(problem, raw(pushed, **{"q.pan": nothing}))
+    few = Log.of(pushed.log.t[:15], {k: x[:15] for k, x in pushed.log.channels.items()})
+    with pytest.raises(UnusableLogError, match=r"longer than 0\.2 s"):
+        Recording.of(problem, few)
+    empty = Log.of([], {name: [] for name in pushed.log.channels})
+    with pytest.raises(BodysenseError):
+        Recording.of(problem, empty)
+
+
+# -- units that cannot be right ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("factor", "names", "words"),
+    [
+        (1 / 9.81, ("acc.x", "acc.y", "acc.z"), ("'acc'", "in g:", "unit: g")),
+        (100.0, ("acc.x", "acc.y", "acc.z"), ("'acc'", "cm/s²")),
+        (1000.0, ("acc.x", "acc.y", "acc.z"), ("'acc'", "mm/s²")),
+        (180 / np.pi, ("gyro.x", "gyro.y", "gyro.z"), ("'gyro'", "deg/s")),
+        (180 / np.pi, ("q.pan",), ("q.pan", "degrees", "unit: deg")),
+        (1000.0, ("tau.lift",), ("'torque.lift'", "times what the joint can do")),
+    ],
+)
+def test_doubtful_units_are_named(pushed, problem, factor, names, words):
+    notes = Recording.of(problem, scaled(pushed, factor, *names)).notes
+    assert any(all(word in note for word in words) for note in notes), notes
+
+
+def test_velocities_are_held_against_the_motion(pushed):
+    sensor = JointVelocity(name="v", joint="pan", covariance=variances(0.1, 1))
+    problem = MapDynamics(pushed.robot, [sensor])
+    v = 60.0 / (2.0 * np.pi) * np.gradient(pushed.log.channels["q.pan"], pushed.log.t)
+    (note,) = Recording.of(problem, raw(pushed, **{"v.pan": v})).notes
+    assert "rpm" in note
+
+
+def test_a_dead_channel_is_named(pushed, problem):
+    log = raw(pushed, **{"tau.pan": np.full(pushed.log.t.size, np.nan)})
+    assert any("no reading at all" in note for note in Recording.of(problem, log).notes)

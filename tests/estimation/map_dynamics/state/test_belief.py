@@ -1,0 +1,66 @@
+"""Beliefs about the state, and how they go on in time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from bodysense.errors import ShapeError
+from bodysense.estimation import Belief, StateBelief
+from bodysense.estimation.map_dynamics.state.motion_prior import noise, steps, transition, whitener
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("h", [1e-4, 0.01, 0.7])
+def test_motion_equals_the_exponential_of_the_chain(order, h):
+    # Van Loan: exp([[-A, B Bᵀ], [0, Aᵀ]] h) holds both F and Q
+    A, B = np.diag(np.ones(order - 1), 1), np.zeros((order, 1))
+    B[-1] = 1.0
+    whole = expm(np.block([[-A, B @ B.T], [np.zeros((order, order)), A.T]]) * h)
+    F = whole[order:, order:].T
+    Q = F @ whole[:order, order:]
+    np.testing.assert_allclose(transition(order, h), F, atol=1e-14)
+    np.testing.assert_allclose(noise(order, h), Q, rtol=1e-6, atol=1e-20)
+    W = whitener(order, h)
+    np.testing.assert_allclose(W @ noise(order, h) @ W.T, np.eye(order), atol=1e-10)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_two_short_steps_are_one_long_step(order):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(2 * order, 2 * order))
+    belief = StateBelief(rng.normal(size=(order, 2)), A @ A.T)
+    once = belief.after(0.3, [2.0, 3.0])
+    twice = belief.after(0.1, [2.0, 3.0]).after(0.2, [2.0, 3.0])
+    np.testing.assert_allclose(once.mean, twice.mean)
+    np.testing.assert_allclose(once.covariance, twice.covariance)
+
+
+def test_accelerations_are_added_once():
+    belief = StateBelief.of([1.0, 2.0], [3.0, 4.0], q_std=0.1, dq_std=[0.2, 0.3])
+    wide = belief.with_accelerations(Belief.of([5.0], 7.0))
+    assert (belief.order, wide.order, wide.n) == (2, 3, 2)
+    np.testing.assert_array_equal(wide.mean, [[1, 2], [3, 4], [5, 5]])
+    np.testing.assert_allclose(np.sqrt(np.diag(wide.covariance)), [0.1, 0.1, 0.2, 0.3, 7, 7])
+    assert wide.with_accelerations(Belief.zero(1)) is wide
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.zeros((1, 2)), np.eye(2)), "1 rows"),
+        ((np.zeros((2, 2)), np.eye(3)), "covariance of a state"),
+        ((np.full((2, 2), np.nan), np.eye(4)), "mean of a state"),
+        ((np.zeros((2, 2)), np.eye(4), Belief.zero(2)), "3 numbers"),
+    ],
+)
+def test_bad_beliefs_are_named(arguments, message):
+    with pytest.raises(ShapeError, match=message):
+        StateBelief(*arguments)
+
+
+def test_times_must_grow():
+    np.testing.assert_allclose(steps(np.array([0.0, 0.1, 0.3])), [0.1, 0.2])
+    with pytest.raises(ShapeError, match="moment 2"):
+        steps(np.array([0.0, 0.2, 0.1]))
