@@ -25,6 +25,7 @@ from benchmarks import (
     sensitivity,
     square_root,
     start,
+    state,
     threads,
 )
 from benchmarks.record import (
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, Callable[[int], tuple[Result, ...]]] = {
     "poor-data": poor_data.run,
     "excitation": excitation.run,
     "map-dynamics": map_dynamics.run,
+    "state": state.run,
 }
 
 

@@ -39,6 +39,7 @@ from benchmarks import (
     sensitivity,
     square_root,
     start,
+    state,
     threads,
 )
 from benchmarks.figaroh_process import Answer
@@ -84,6 +85,7 @@ TINY = {
     "poor-data": (partial(poor_data.run, starts=(10.0,)), 3),
     "excitation": (partial(excitation.run, seconds=2.0, starts=1, duration=4.0), 2),
     "map-dynamics": (partial(map_dynamics.run, steps=2, batch=4, links=(5, 10)), 13),
+    "state": (partial(state.run, repetitions=1, moments=12), 9),
 }
 RESULT = Result.judged(
     "rollout", "one run", unit="µs/step", ours=2.0, peer=24.0, ratio_at_least=10.0, notes="a note"
