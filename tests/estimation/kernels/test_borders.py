@@ -209,3 +209,38 @@ def test_a_long_chain():
     sensors, truth = some(tree, rng, 0.2), truth_of(tree, rng, speed=0.3)
     y = rng.normal(size=sum(s.measurement(robot).size for s in sensors))
     compared(problem_of(tree, sensors, PUSHED), truth.arguments(), y)
+
+
+@pytest.mark.parametrize("wrench", [Belief.zero(6), Belief.zero(6, 0.01), Belief.zero(6, 1e4)])
+@pytest.mark.parametrize("name", ["tx40", "example:icub"])
+def test_variances_of_light_links_with_and_without_doubt(robot_of, name, wrench):
+    """Links of grams beside links of kilograms, touched by nothing or by anything."""
+    robot, rng = robot_of(name), np.random.default_rng(12)
+    sensors = [
+        JointTorque(name=f"tau.{j}", joint=j, covariance=np.array([[0.01]]))
+        for j in robot.joint_names
+    ]
+    problem = MapDynamics(robot, sensors, Assumptions(wrench=wrench))
+    moment = dict(q=rng.uniform(-1, 1, robot.n_joints), dq=rng.normal(size=robot.n_joints))
+    if robot.floating_base:
+        moment["base_twist"] = rng.normal(size=6)
+    y = rng.normal(size=robot.n_joints)
+    found, oracle = compared(problem, moment, y, 1e-9, precise=True)
+    variance = np.diag(oracle.covariance)
+    np.testing.assert_allclose(found.variance, variance, rtol=1e-8, atol=1e-12)
+
+
+def test_readings_of_one_torque_share_the_slack_of_its_equation(robot_of):
+    """Two sensors of a torque; one of them missing leaves the other as if it were alone."""
+    arm, rng = robot_of("tx40"), np.random.default_rng(3)
+    joint = arm.joint_names[1]
+    sensors = [
+        JointTorque(name=f"tau{k}", joint=joint, covariance=np.array([[noise]]))
+        for k, noise in enumerate((0.01, 0.04))
+    ]
+    moment = dict(q=rng.uniform(-1, 1, 6), dq=rng.normal(size=6))
+    compared(MapDynamics(arm, sensors, SOFT), moment, np.array([3.0, 4.0]))
+    both = MapDynamics(arm, sensors, SOFT).estimate(**moment, readings=np.array([3.0, np.nan]))
+    one = MapDynamics(arm, sensors[:1], SOFT).estimate(**moment, readings=np.array([3.0]))
+    np.testing.assert_allclose(both.mean, one.mean, atol=1e-12)
+    np.testing.assert_allclose(both.variance, one.variance, rtol=1e-12)

@@ -11,7 +11,7 @@ from sensor_sets import all_sensors
 
 from bodysense.estimation import Assumptions, Belief, MapDynamics
 from bodysense.estimation._kernels.derivatives import linearise
-from bodysense.estimation._kernels.problem import ALPHA_OFFSET, BALANCE, make_memory
+from bodysense.estimation._kernels.problem import make_memory
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.estimation.map_dynamics.found import flat
 from bodysense.robot.sensors import JointTorque
@@ -77,7 +77,7 @@ class Linear:
         """Memory, out after `linearise` at the solution."""
         tree, rows = self.tree, self.problem.layout.arrays
         m, r = int(rows.first[-1]), 1 + self.columns
-        most = rows.covariance.shape[1]
+        most = rows.root.shape[1]
         w = make_memory(tree.n, m, rows.first.size - 1, most, r, m + 7 * tree.n + 20)
         dv, out = np.zeros((tree.n, self.columns, 6)), np.zeros((tree.n, 20, r))
         for k in range(3 * self.n, self.columns):
@@ -141,10 +141,10 @@ def test_columns_are_derivatives_of_equations_and_readings(tree_named, name):
             link = tree.names[i]
             balance = slope[rows[f"wrench.{link}"]]
             scale = 1e-7 * (1.0 + np.abs(slope).max())
-            np.testing.assert_allclose(w.V[i, BALANCE, :, 1 + column], balance, atol=scale)
+            np.testing.assert_allclose(w.balance[i, :, 1 + column], balance, atol=scale)
             if i > 0:
                 acceleration = slope[rows[f"acceleration.{link}"]]
-                offset = w.Z[i, ALPHA_OFFSET, :, 1 + column]
+                offset = w.offset[i, :, 1 + column]
                 np.testing.assert_allclose(offset[:6], acceleration, atol=scale)
                 assert offset[6] == 0.0
         readings = -slope[rows.size :][order]
@@ -157,11 +157,11 @@ def test_columns_of_joint_accelerations_move_the_joints_alone(tree_named, name):
     tree, n = linear.tree, linear.n
     w, _ = linear.linearised(linear.solution())
     for i in range(1, tree.n):
-        block = w.Z[i, ALPHA_OFFSET, :, 1 + 2 * n : 1 + 3 * n]
+        block = w.offset[i, :, 1 + 2 * n : 1 + 3 * n]
         expected = np.zeros((7, n))
         expected[:, tree.joint[i]] = np.append(tree.arrays.S[i], 1.0)
         np.testing.assert_allclose(block, expected)
-        assert not w.V[i, BALANCE, :, 1 + 2 * n : 1 + 3 * n].any()
+        assert not w.balance[i, :, 1 + 2 * n : 1 + 3 * n].any()
     assert not w.Y[:, 1 + 2 * n : 1 + 3 * n].any()
 
 

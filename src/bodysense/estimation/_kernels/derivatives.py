@@ -26,13 +26,7 @@ from bodysense.estimation._kernels.motion import (
     move,
 )
 from bodysense.estimation._kernels.problem import (
-    ALPHA_FOUND,
-    ALPHA_OFFSET,
-    BALANCE,
-    EXTERNAL_FOUND,
     PARENT_SIDE,
-    TRANSFORM,
-    WRENCH_FOUND,
     Beliefs,
     Bodies,
     Memory,
@@ -45,7 +39,7 @@ from bodysense.spatial.arrays import Array
 
 
 @called
-def twist_columns(bodies, velocities, M, twist, dv, work):
+def twist_columns(bodies, velocities, X, twist, dv, work):
     """∂v_i/∂x_h (n, columns, 6): positions first, velocities from column `velocities` on."""
     for i in range(1, bodies.parent.size):
         parent, joint = bodies.parent[i], bodies.joint[i]
@@ -53,7 +47,7 @@ def twist_columns(bodies, velocities, M, twist, dv, work):
             for j in range(6):
                 x = 0.0
                 for k in range(6):
-                    x += M[i, TRANSFORM, j, k] * dv[parent, h, k]
+                    x += X[i, j, k] * dv[parent, h, k]
                 dv[i, h, j] = x
         # -(S ×) X v_p = -(S ×)(v_i - S q̇) = v_i × S
         cross(twist[i], bodies.S[i], work)
@@ -63,7 +57,7 @@ def twist_columns(bodies, velocities, M, twist, dv, work):
 
 
 @called
-def equation_columns(bodies, dq, d, dv, velocities, accelerations, M, twist, V, Z, work):
+def equation_columns(bodies, dq, d, dv, velocities, accelerations, X, twist, balance, offset, work):
     """Right-hand sides 1 … of the equations, from the solution d (n, 20)."""
     n, columns = bodies.parent.size, dv.shape[1]
     momentum, push, moved, along = work[0], work[1], work[2], work[3]
@@ -84,7 +78,7 @@ def equation_columns(bodies, dq, d, dv, velocities, accelerations, M, twist, V, 
                 along[j] = x
             cross_force(v, along, moved)
             for j in range(6):
-                V[i, BALANCE, j, 1 + h] = push[j] + moved[j]
+                balance[i, j, 1 + h] = push[j] + moved[j]
         if i == 0:
             continue
         joint = bodies.joint[i]
@@ -92,22 +86,22 @@ def equation_columns(bodies, dq, d, dv, velocities, accelerations, M, twist, V, 
         for h in range(columns):
             cross(dv[i, h], bodies.S[i], push)
             for j in range(6):
-                Z[i, ALPHA_OFFSET, j, 1 + h] = push[j] * speed
-            Z[i, ALPHA_OFFSET, 6, 1 + h] = 0.0
+                offset[i, j, 1 + h] = push[j] * speed
+            offset[i, 6, 1 + h] = 0.0
         cross(v, bodies.S[i], push)
         for j in range(6):
-            Z[i, ALPHA_OFFSET, j, 1 + velocities + joint] += push[j]
+            offset[i, j, 1 + velocities + joint] += push[j]
             x = 0.0
             for k in range(6):
-                x += M[i, TRANSFORM, j, k] * d[parent, k]
+                x += X[i, j, k] * d[parent, k]
             along[j] = x
         cross(along, bodies.S[i], push)  # -(S ×) X a_p
         for j in range(6):
-            Z[i, ALPHA_OFFSET, j, 1 + joint] += push[j]
+            offset[i, j, 1 + joint] += push[j]
         if accelerations >= 0:
             for j in range(6):
-                Z[i, ALPHA_OFFSET, j, 1 + accelerations + joint] += bodies.S[i, j]
-            Z[i, ALPHA_OFFSET, 6, 1 + accelerations + joint] += 1.0
+                offset[i, j, 1 + accelerations + joint] += bodies.S[i, j]
+            offset[i, 6, 1 + accelerations + joint] += 1.0
     # ∂(Xᵀ f)/∂q = Xᵀ (S ×* f), on the parent
     for i in range(1, n):
         parent, joint = bodies.parent[i], bodies.joint[i]
@@ -115,13 +109,13 @@ def equation_columns(bodies, dq, d, dv, velocities, accelerations, M, twist, V, 
         for j in range(6):
             x = 0.0
             for k in range(6):
-                x += M[i, TRANSFORM, k, j] * push[k]
-            V[parent, BALANCE, j, 1 + joint] += x
+                x += X[i, k, j] * push[k]
+            balance[parent, j, 1 + joint] += x
 
 
 @called
 def reading_columns(
-    bodies, tree, drive, readings, dq, d, dv, velocities, phi, dphi, M, twist, Y, work
+    bodies, tree, drive, readings, dq, d, dv, velocities, phi, dphi, X, twist, Y, work
 ):
     """Right-hand sides 1 … of the readings."""
     columns = dv.shape[1]
@@ -158,22 +152,39 @@ def reading_columns(
                     x = 0.0
                     for j in range(6):
                         for k in range(6):
-                            x += readings.on_wrench[a, j] * M[i, TRANSFORM, k, j] * push[k]
+                            x += readings.on_wrench[a, j] * X[i, k, j] * push[k]
                     Y[a, 1 + bodies.joint[i]] += x
 
 
 @threaded
 def differentiate(
-    bodies, tree, drive, readings, q, dq, twist, at, accelerations, dv, w_M, w_twist, V, Z, Y, work
+    bodies,
+    tree,
+    drive,
+    readings,
+    q,
+    dq,
+    twist,
+    at,
+    accelerations,
+    dv,
+    X,
+    w_twist,
+    balance,
+    offset,
+    Y,
+    work,
 ):
     """Right-hand sides 1 … of the equations and readings of one moment: see `linearise`."""
     phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
     velocities = dq.size
-    move(bodies, q, dq, twist, w_M, w_twist)
-    twist_columns(bodies, velocities, w_M, w_twist, dv, work[0])
-    equation_columns(bodies, dq, at, dv, velocities, accelerations, w_M, w_twist, V, Z, work)
+    move(bodies, q, dq, twist, X, w_twist)
+    twist_columns(bodies, velocities, X, w_twist, dv, work[0])
+    equation_columns(
+        bodies, dq, at, dv, velocities, accelerations, X, w_twist, balance, offset, work
+    )
     reading_columns(
-        bodies, tree, drive, readings, dq, at, dv, velocities, phi, dphi, w_M, w_twist, Y, work
+        bodies, tree, drive, readings, dq, at, dv, velocities, phi, dphi, X, w_twist, Y, work
     )
 
 
@@ -227,26 +238,26 @@ def linearise(
         at,
         accelerations,
         dv,
-        w.M,
+        w.X,
         w.twist,
-        w.V,
-        w.Z,
+        w.balance,
+        w.offset,
         w.Y,
-        w.work7[0],
+        w.work,
     )
     n, m = out.shape[0], w.Y.shape[0]
     found = _means_only(n, m, w.present.size)
     moment = (q[None], dq[None], twist[None], a0[None], y[None])
     solve_moments(0, 1, bodies, tree, drive, readings, beliefs, w, _no_spread(), *moment, found)
-    out[:, :6], out[:, 19] = w.Z[:, ALPHA_FOUND, :6], w.Z[:, ALPHA_FOUND, 6]
-    out[:, 6:12], out[:, 13:19] = w.V[:, WRENCH_FOUND], w.V[:, EXTERNAL_FOUND]
-    out[:, 12] = w.d_tau
+    out[:, :6], out[:, 19] = w.alpha[:, :6], w.alpha[:, 6]
+    out[:, 6:12], out[:, 13:19] = w.wrench[:, :6], w.fx
+    out[:, 12] = w.tau
 
 
 @cache
 def _no_spread() -> Spread:
     """Memory for covariances that nobody asks for."""
-    spread: Spread = make_spread(0)
+    spread: Spread = make_spread(0, 0)
     return spread
 
 

@@ -1,18 +1,19 @@
 """Elimination along the tree: the posterior of every quantity without a dense system, compiled.
 
 From the leaves to the root, what a subtree says about the acceleration of its parent and the
-wrench f_i between them is kept in a mixed form: f_i given alpha_p as a mean and a covariance, which
-may vanish, and what is known of alpha_p as a triangle of whitened rows, which may be empty. So
-nothing known and everything known are both harmless, no information matrix is formed, and
-equations without slack are exact. With alpha_i = (a_i, joint acceleration), at body i:
+wrench f_i between them is kept in a mixed form: f_i given a_p as a mean and sources of noise, which
+may be none, and what is known of a_p as a triangle of whitened rows, which may be empty. So nothing
+known and everything known are both harmless, neither covariance nor information is ever formed,
+and equations without slack are exact. With alpha_i = (a_i, joint acceleration), at body i:
 
-    f_i = F alpha_i + phi + noise(P)                        wrench balance of the subtree
-    y   = H f_i + G alpha_i + noise(R)                      readings: condition f_i; what they say
+    f_i = F alpha_i + phi + Uᵀ u                            wrench balance of the subtree
+    y   = H f_i + G alpha_i + noise                         readings: condition f_i; what they say
                                                             about alpha_i goes into its triangle
-    alpha_i = B alpha_p + c + noise(Q)                      acceleration equation, B = (X 0; 0 0)
-    f_i = F1 alpha_p + phi1 + noise(P1)                     alpha_i eliminated
+    alpha_i = (X a_p, 0) + offset + sources                 acceleration equation; given
+            = A a_p + mean + Nᵀ omega                       the triangle
+    f_i = F A a_p + F mean + phi + (N Fᵀ; U)ᵀ (omega; u)    alpha_i eliminated
 
-At the root alpha is known, or believed and told by the wrench balance that nothing holds it.
+At a floating root a_p is nothing, and nothing holds it: f = 0 is one more reading, without noise.
 `substitution` goes back to the leaves.
 
 Everything has r right-hand sides: the first is the problem, the others its derivatives by
@@ -21,297 +22,330 @@ whatever else is unknown (state, biases, parameters).
 
 from __future__ import annotations
 
-import math
-
-from bodysense.estimation._kernels.conditioning import (
-    FLOOR,
-    condition,
-    condition_alpha,
-    set_aside,
-    split,
-    tell,
-)
-from bodysense.estimation._kernels.problem import (
-    ALPHA_MEAN,
-    ALPHA_OFFSET,
-    BALANCE,
-    COV,
-    COV_ABOVE,
-    COV_AFTER,
-    COV_BEFORE,
-    COV_ON_PARENT,
-    EXTERNAL,
-    EXTERNAL_COV,
-    EXTERNAL_FORCE,
-    EXTERNAL_MEAN,
-    OFFSET,
-    OFFSET_ABOVE,
-    OFFSET_AFTER,
-    OFFSET_BEFORE,
-    OWN_MOTION,
-    OWN_WRENCH,
-    PARENT_SIDE,
-    SLOPE,
-    SLOPE_ABOVE,
-    SLOPE_AFTER,
-    SLOPE_BEFORE,
-    TRANSFORM,
-)
+from bodysense.estimation._kernels.conditioning import condition, condition_alpha, set_aside, tell
+from bodysense.estimation._kernels.problem import EXTERNAL, OWN_MOTION, OWN_WRENCH, PARENT_SIDE
+from bodysense.estimation._kernels.reflections import take_in, whiten
 from bodysense.estimation._kernels.small import (
     add,
-    add_congruence,
     add_product,
+    add_transposed_product,
     clear,
     copy,
-    factorise,
-    forward,
     product,
 )
 from bodysense.robot._kernels.jit import called, merged
 
-
-@merged
-def gather(M, G, V, inertia, slack):
-    """F, phi, P of a body from its inertia, its external wrench and its children's messages.
-
-    The children have added theirs already.
-    """
-    for j in range(6):
-        for k in range(6):
-            G[SLOPE_BEFORE, j, k] += inertia[j, k]
-    add(1.0, M[EXTERNAL_COV], M[COV_BEFORE])
-    add(1.0, slack, M[COV_BEFORE])
-    add(1.0, V[BALANCE], V[OFFSET_BEFORE])
-    add(-1.0, V[EXTERNAL_FORCE], V[OFFSET_BEFORE])
-    copy(G[SLOPE_BEFORE], G[SLOPE])
-    copy(V[OFFSET_BEFORE], V[OFFSET])
-    copy(M[COV_BEFORE], M[COV])
+EXACT = 1e-9
+"""Standard deviation beside which nothing is certain: what is read without doubt has it."""
 
 
 @called
-def parents_motion(X, B):
-    """B (7, 7): alpha of the parent, seen from the body, without the joint's own acceleration."""
-    clear(B)
-    for j in range(6):
-        for k in range(6):
-            B[j, k] = X[j, k]
+def wrench_balance(inertia, balance, external, torque, F, phi, U):
+    """Add what a body itself owes to its balance; its children have added theirs already."""
+    six, r = balance.shape
+    add(1.0, inertia, six, six, F)
+    add(1.0, balance, six, r, phi)
+    add(-1.0, external, six, r, phi)
+    U[6, 6] = torque
 
 
 @called
-def eliminate_sharp(T, Z, X, S, variance, A, Q, z, work, score):
-    """Alpha given alpha_p where only the joint's acceleration is unknown: one direction s = (S, 1).
+def take_in_sources(scale, sources, U, new, reflections):
+    """Add six sources of noise to those of a wrench."""
+    for i in range(6):
+        for c in range(6):
+            new[i, c] = scale * sources[i, c]
+    six = sources.shape[0]
+    take_in(U, six, six, new, six, reflections)
 
-    A = B - κ s uᵀ R B with u = R s, κ = σ² / (1 + σ² |u|²). Leaves (1 - β u uᵀ) R B in work[1] and
-    (1 - β u uᵀ)(z - R c) in z, the rows about alpha_p.
-    """
-    R, rows, u, s, x = work[0], work[1], work[2, 0], work[2, 1], work[2, 2]
-    split(T, R, z)
-    for j in range(7):
-        s[j] = S[j] if j < 6 else 1.0
-    square = 0.0
-    for j in range(7):
-        u[j] = 0.0
-        for k in range(j, 7):
-            u[j] += R[j, k] * s[k]
-        square += u[j] * u[j]
-    spread = 1.0 + variance * square
-    kappa = variance / spread
-    beta = variance / (spread + math.sqrt(spread))
-    score[0] -= 0.5 * math.log(spread)
-    add_product(-1.0, R, Z[ALPHA_OFFSET], z)
-    parents_motion(X, A)
-    product(R, A, rows)
-    for k in range(7):
-        x[k] = 0.0
+
+@called
+def motion_told(white, on_alpha, Y, E, e):
+    """Whitened rows of a block of readings of motion."""
+    m, r = e.shape
+    for a in range(m):
         for j in range(7):
-            x[k] += u[j] * rows[j, k]
-    for j in range(7):
-        for k in range(7):
-            A[j, k] -= kappa * s[j] * x[k]
-            rows[j, k] -= beta * u[j] * x[k]
-            Q[j, k] = kappa * s[j] * s[k]
-    for c in range(z.shape[1]):
-        y = 0.0
-        for j in range(7):
-            y += u[j] * z[j, c]
-        for j in range(7):
-            Z[ALPHA_MEAN, j, c] = Z[ALPHA_OFFSET, j, c] + kappa * s[j] * y
-            z[j, c] -= beta * u[j] * y
+            x = 0.0
+            for b in range(m):
+                x += white[a, b] * on_alpha[b, j]
+            E[a, j] = x
+        for c in range(r):
+            x = 0.0
+            for b in range(m):
+                x += white[a, b] * Y[b, c]
+            e[a, c] = x
 
 
-@merged
-def eliminate_soft(T, Z, X, S, variance, slack, A, Q, z, work, score):
-    """Alpha given alpha_p where the acceleration equation has slack.
-
-    Leaves the rows about alpha_p in work[1] and z.
-    """
-    for j in range(7):
-        for k in range(7):
-            s = (S[j] if j < 6 else 1.0) * (S[k] if k < 6 else 1.0) * variance
-            Q[j, k] = s + slack[j, k] if j < 6 and k < 6 else s
-    copy(Z[ALPHA_OFFSET], Z[ALPHA_MEAN])
-    condition_alpha(T, Q, Z[ALPHA_MEAN], z, work, score)
-    B, white, W = work[0], work[3], work[2]
-    parents_motion(X, B)
-    product(W, B, A)
-    product(white, B, work[1])
+@called
+def coefficients(on_wrench, on_alpha, Y, H, E, e):
+    """Coefficients and right-hand sides of a block, where `condition` wants them."""
+    for a in range(e.shape[0]):
+        for c in range(7):
+            H[a, c] = on_wrench[a, c]
+            E[a, c] = on_alpha[a, c]
+        for c in range(e.shape[1]):
+            e[a, c] = Y[a, c]
 
 
-@merged
-def seen_from_parent(M, G, V, A, Q, mean, work67):
-    """The wrench given alpha_p, before the readings on the parent's side."""
-    product(G[SLOPE], A, G[SLOPE_ABOVE])
-    copy(V[OFFSET], V[OFFSET_ABOVE])
-    add_product(1.0, G[SLOPE], mean, V[OFFSET_ABOVE])
-    copy(M[COV], M[COV_ABOVE])
-    add_congruence(G[SLOPE], Q, work67, M[COV_ABOVE])
-    copy(G[SLOPE_ABOVE], G[SLOPE_AFTER])
-    copy(V[OFFSET_ABOVE], V[OFFSET_AFTER])
-    copy(M[COV_ABOVE], M[COV_AFTER])
+@called
+def coefficients_of_external(on_external, Y, H, E, e):
+    """The same of readings of an external wrench, which say nothing about accelerations."""
+    for a in range(e.shape[0]):
+        for c in range(6):
+            H[a, c] = on_external[a, c]
+        for c in range(7):
+            E[a, c] = 0.0
+        for c in range(e.shape[1]):
+            e[a, c] = Y[a, c]
 
 
-@merged
-def send(M, G, V, M_parent, G_parent, V_parent, work):
+@called
+def coefficients_on_parent(on_wrench, on_alpha, Y, X, H, E, e):
+    """The same on the parent's side, where the wrench is -Xᵀ f."""
+    for a in range(e.shape[0]):
+        for c in range(6):
+            x = 0.0
+            for k in range(6):
+                x -= on_wrench[a, k] * X[c, k]
+            H[a, c] = x
+            E[a, c] = on_alpha[a, c]
+        for c in range(e.shape[1]):
+            e[a, c] = Y[a, c]
+
+
+@called
+def given_parent(T, X, triangle, told, A):
+    """What the triangle of alpha says about a_p, whitened, and A, from the S and K of alpha."""
+    for a in range(7):
+        for j in range(6):
+            x = 0.0
+            for b in range(a, 6):
+                x += T[a, b] * X[b, j]
+            told[a, j] = x
+    whiten(triangle, told.shape[0], told, told.shape[1])
+    for b in range(7):
+        for j in range(6):
+            x = X[b, j] if b < 6 else 0.0
+            for a in range(7):
+                x -= triangle[a, 7 + b] * told[a, j]
+            A[b, j] = x
+
+
+@called
+def wrench_given_parent(F, phi, U, n_u, A, mean, N, n_motion, F_above, phi_above, noise):
+    """Write f = F_above a_p + phi_above + noiseᵀ (omega; u), alpha eliminated."""
+    seven, six = A.shape
+    product(F, A, six, seven, six, F_above)
+    copy(phi, six, phi.shape[1], phi_above)
+    add_product(1.0, F, mean, six, seven, phi.shape[1], phi_above)
+    for i in range(n_motion):
+        for c in range(6):
+            x = 0.0
+            for j in range(7):
+                x += F[c, j] * N[i, j]
+            noise[i, c] = x
+    for i in range(n_u):
+        for c in range(6):
+            noise[n_motion + i, c] = U[i, c]
+
+
+@called
+def send(X, F_above, phi_above, noise, k, F, phi, U, moved, reflections):
     """Add the wrench of a body to the balance of its parent, where it is Xᵀ f."""
-    X = M[TRANSFORM]
-    add_product(1.0, X.T, G[SLOPE_AFTER], G_parent[SLOPE_BEFORE])
-    add_product(1.0, X.T, V[OFFSET_AFTER], V_parent[OFFSET_BEFORE])
-    product(M[COV_AFTER], X, work)
-    product(X.T, work, M[COV_ON_PARENT])
-    add(1.0, M[COV_ON_PARENT], M_parent[COV_BEFORE])
+    six = X.shape[0]
+    add_transposed_product(1.0, X, F_above, six, six, six, F)
+    add_transposed_product(1.0, X, phi_above, six, six, phi.shape[1], phi)
+    product(noise, X, k, six, six, moved)
+    take_in(U, six, six, moved, k, reflections)
 
 
-@merged
-def settle_floating(M, G, V, T, Z, base, A0, Q, balance, z, work, new, left, kept, score):
-    """A free root: nothing pushes it but its external wrench; then its acceleration is known."""
-    L, E, e = balance
-    copy(M[COV], L)
-    copy(G[SLOPE], E)
-    clear(e)
-    add(-1.0, V[OFFSET], e)
-    largest = 0.0
-    for j in range(6):
-        largest = max(largest, L[j, j])
-    score[0] -= factorise(L, FLOOR + 1e-15 * largest)
-    forward(L, E)
-    forward(L, e)
-    tell(E, e, new, T, left, kept, score)
-    clear(Q)
-    for j in range(6):
-        for k in range(6):
-            Q[j, k] = base[j, k]
-    copy(A0, Z[ALPHA_MEAN])
-    condition_alpha(T, Q, Z[ALPHA_MEAN], z, work, score)
-    set_aside(z, z.shape[0], left, kept, score)
+@called
+def balance_of_root(H, E, root_e, exact):
+    """Coefficients of the last reading: nothing pushes a free root but its external wrench."""
+    six, r = root_e.shape
+    clear(H, six, H.shape[1])
+    clear(E, six, E.shape[1])
+    clear(root_e, six, r)
+    clear(exact, six, six)
+    for j in range(six):
+        H[j, j] = 1.0
+        exact[j, j] = EXACT
 
 
-@merged
-def settle_fixed(T, A0, R, z, left, kept, score):
+@called
+def settle_fixed(T, A0, e, left, kept, score):
     """A root whose acceleration is known: what the triangle says about it is left over."""
-    split(T, R, z)
-    add_product(-1.0, R, A0, z)
-    set_aside(z, z.shape[0], left, kept, score)
+    r = A0.shape[1]
+    for a in range(7):
+        for c in range(r):
+            x = T[a, 7 + c]
+            for b in range(a, 7):
+                x -= T[a, b] * A0[b, c]
+            e[a, c] = x
+    set_aside(e, e.shape[0], 0, left, kept, score)
 
 
 @merged
 def eliminate(bodies, readings, beliefs, w):
     """From the leaves to the root."""
-    begin, block_first, covariance = readings.begin, readings.first, readings.covariance
+    begin, block_first, root = readings.begin, readings.first, readings.root
     on_alpha, on_wrench, on_external = readings.on_alpha, readings.on_wrench, readings.on_external
-    M, G, V, T, Z, present = w.M, w.G, w.V, w.T, w.Z, w.present
-    Y, H, K, L, E, e = w.Y, w.H, w.K, w.L, w.E, w.e
-    z, new, left, kept, score = w.z, w.new, w.left, w.kept, w.score
-    work6, work7, work_m = w.work6, w.work7, w.work_m
-    rows = work7[1]
+    F, phi, U, T, X, present = w.F, w.phi, w.U, w.T, w.X, w.present
+    Y, H, E, e, of_reading = w.Y, w.H, w.E, w.e, w.of_reading
+    A, N, mean, told, told_right = w.A, w.N, w.mean, w.told, w.told_right
+    triangle, new, scratch, noise = w.triangle, w.new, w.scratch, w.noise
+    F_above, phi_above = w.F_above, w.phi_above
+    left, kept, score = w.left, w.kept, w.score
+    seven, r = w.A0.shape
+    six, nothing = seven - 1, seven - seven  # no literals: each would be compiled for itself
     score[0] = score[1] = 0.0
     kept[0] = 0
-    for i in range(M.shape[0]):
-        clear(G[i, SLOPE_BEFORE])
-        clear(V[i, OFFSET_BEFORE])
-        clear(M[i, COV_BEFORE])
-        clear(T[i])
-    for i in range(M.shape[0] - 1, -1, -1):
-        X, S, parent = M[i, TRANSFORM], bodies.S[i], bodies.parent[i]
-        copy(V[i, EXTERNAL_MEAN], V[i, EXTERNAL_FORCE])
-        copy(beliefs.wrench[i], M[i, EXTERNAL_COV])
+    for i in range(F.shape[0]):
+        clear(F[i], seven, seven)
+        clear(phi[i], seven, r)
+        clear(U[i], seven, seven)
+        clear(T[i], seven, seven + r)
+    for i in range(F.shape[0] - 1, -1, -1):
+        parent = bodies.parent[i]
+        external, external_noise = w.external[i], w.external_noise[i]
+        clear(external, six, r)
+        for j in range(6):
+            external[j, 0] = beliefs.wrench_mean[i, j]
+        n_wrench, n_motion, n_slack = beliefs.n_wrench[i], beliefs.n_motion[i], beliefs.n_slack[i]
+        n_u = seven if beliefs.torque[i] > 0.0 else six
+        copy(beliefs.wrench[i], six, six, external_noise)
         for block in range(begin[i, EXTERNAL], begin[i, EXTERNAL + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                copy(on_external[a:b], H[a:b])
-                clear(E[a:b])
-                fx, P = V[i, EXTERNAL_FORCE], M[i, EXTERNAL_COV]
+                coefficients_of_external(on_external[a:b], Y[a:b], H, E[a:b], e[a:b])
                 condition(
-                    a,
-                    b,
-                    w.nothing,
-                    fx,
-                    P,
-                    covariance,
-                    Y,
+                    root[a:b],
                     H,
-                    K,
-                    L,
-                    E,
-                    e,
-                    work_m,
-                    work6,
+                    external_noise,
+                    n_wrench,
+                    six,
+                    w.nothing,
+                    nothing,
+                    external,
+                    E[a:b],
+                    e[a:b],
+                    of_reading[a:b],
+                    triangle,
+                    new,
                     score,
                 )
-                set_aside(e[a:b], b - a, left, kept, score)
-        gather(M[i], G[i], V[i], bodies.inertia[i], beliefs.slack_wrench[i])
+                set_aside(e[a:b], b - a, nothing, left, kept, score)
+        wrench_balance(
+            bodies.inertia[i], w.balance[i], external, beliefs.torque[i], F[i], phi[i], U[i]
+        )
+        if n_wrench > 0:
+            take_in_sources(-1.0, external_noise, U[i], new, w.of_external[i])
+        if n_slack > 0:
+            take_in_sources(1.0, beliefs.slack[i], U[i], new, w.of_slack[i])
         for block in range(begin[i, OWN_MOTION], begin[i, OWN_MOTION + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                product(readings.white[a:b], on_alpha[a:b], E[a:b])
-                product(readings.white[a:b], Y[a:b], e[a:b])
+                motion_told(readings.white[a:b], on_alpha[a:b], Y[a:b], E[a:b], e[a:b])
                 score[0] += readings.log_scale[block]
-                tell(E[a:b], e[a:b], new, T[i], left, kept, score)
+                tell(E[a:b], e[a:b], seven, new, T[i], scratch, left, kept, score)
         for block in range(begin[i, OWN_WRENCH], begin[i, OWN_WRENCH + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                copy(on_wrench[a:b], H[a:b])
-                copy(on_alpha[a:b], E[a:b])
-                F, phi, P = G[i, SLOPE], V[i, OFFSET], M[i, COV]
-                condition(a, b, F, phi, P, covariance, Y, H, K, L, E, e, work_m, work6, score)
-                tell(E[a:b], e[a:b], new, T[i], left, kept, score)
-        if i == 0:
+                coefficients(on_wrench[a:b], on_alpha[a:b], Y[a:b], H, E[a:b], e[a:b])
+                condition(
+                    root[a:b],
+                    H,
+                    U[i],
+                    n_u,
+                    n_u,
+                    F[i],
+                    seven,
+                    phi[i],
+                    E[a:b],
+                    e[a:b],
+                    of_reading[a:b],
+                    triangle,
+                    new,
+                    score,
+                )
+                tell(E[a:b], e[a:b], seven, new, T[i], scratch, left, kept, score)
+        if i == 0 and bodies.floating == 0:
+            settle_fixed(T[0], w.A0, told_right[0], left, kept, score)
             break
-        A, Q, variance = w.A[i], w.Q[i], beliefs.joint[i]
-        if beliefs.soft[i] == 0:
-            eliminate_sharp(T[i], Z[i], X, S, variance, A, Q, z, work7, score)
-        else:
-            slack = beliefs.slack_acceleration[i]
-            eliminate_soft(T[i], Z[i], X, S, variance, slack, A, Q, z, work7, score)
-        tell(rows, z, new, T[parent], left, kept, score)
-        seen_from_parent(M[i], G[i], V[i], A, Q, Z[i, ALPHA_MEAN], w.work67)
+        offset = w.offset[i] if i > 0 else w.A0
+        condition_alpha(
+            T[i],
+            beliefs.motion[i],
+            n_motion,
+            offset,
+            N[i],
+            mean[i],
+            told_right[i],
+            w.of_motion[i],
+            triangle,
+            new,
+            score,
+        )
+        given_parent(T[i], X[i], triangle, told[i], A[i])
+        wrench_given_parent(
+            F[i], phi[i], U[i], n_u, A[i], mean[i], N[i], n_motion, F_above, phi_above, noise
+        )
+        k = n_motion + n_u
+        if i == 0:
+            set_aside(told_right[0], seven, nothing, left, kept, score)
+            balance_of_root(H, w.work, w.root_e, w.exact)
+            condition(
+                w.exact,
+                H,
+                noise,
+                k,
+                six,
+                w.nothing,
+                nothing,
+                phi_above,
+                w.work,
+                w.root_e,
+                w.of_root,
+                triangle,
+                new,
+                score,
+            )
+            set_aside(w.root_e, six, nothing, left, kept, score)
+            break
+        tell(told[i], told_right[i], six, new, T[parent], scratch, left, kept, score)
         for block in range(begin[i, PARENT_SIDE], begin[i, PARENT_SIDE + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                clear(H[a:b])
-                add_product(-1.0, on_wrench[a:b], X.T, H[a:b])  # the wrench on the parent is -Xᵀ f
-                copy(on_alpha[a:b], E[a:b])
-                F, phi, P = G[i, SLOPE_AFTER], V[i, OFFSET_AFTER], M[i, COV_AFTER]
-                condition(a, b, F, phi, P, covariance, Y, H, K, L, E, e, work_m, work6, score)
-                tell(E[a:b], e[a:b], new, T[parent], left, kept, score)
-        send(M[i], G[i], V[i], M[parent], G[parent], V[parent], work6[0])
-    if bodies.floating == 1:
-        balance = (w.root_L, w.root_E, w.root_e)
-        settle_floating(
-            M[0],
-            G[0],
-            V[0],
-            T[0],
-            Z[0],
-            beliefs.base,
-            w.A0,
-            w.Q[0],
-            balance,
-            z,
-            work7,
-            new,
-            left,
-            kept,
-            score,
-        )
-    else:
-        settle_fixed(T[0], w.A0, work7[0], z, left, kept, score)
+                coefficients_on_parent(
+                    on_wrench[a:b], on_alpha[a:b], Y[a:b], X[i], H, E[a:b], e[a:b]
+                )
+                condition(
+                    root[a:b],
+                    H,
+                    noise,
+                    k,
+                    six,
+                    F_above,
+                    six,
+                    phi_above,
+                    E[a:b],
+                    e[a:b],
+                    of_reading[a:b],
+                    triangle,
+                    new,
+                    score,
+                )
+                tell(E[a:b], e[a:b], six, new, T[parent], scratch, left, kept, score)
+        if parent > 0 or bodies.floating == 1:
+            send(
+                X[i],
+                F_above,
+                phi_above,
+                noise,
+                k,
+                F[parent],
+                phi[parent],
+                U[parent],
+                w.noise_on_parent,
+                w.of_body[i],
+            )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from bodysense.estimation._kernels.problem import ALPHA_OFFSET, BALANCE, EXTERNAL_MEAN, TRANSFORM
 from bodysense.robot._kernels.friction import friction_basis
 from bodysense.robot._kernels.jit import called, inlined
 
@@ -73,22 +72,22 @@ def cross_force(v, f, out):
 
 
 @called
-def move(bodies, q, dq, base_twist, M, twist):
+def move(bodies, q, dq, base_twist, X, twist):
     """Transforms and twists of all bodies."""
     for j in range(6):
         twist[0, j] = base_twist[j]
     for i in range(1, bodies.parent.size):
         parent, joint = bodies.parent[i], bodies.joint[i]
-        transform(bodies, i, q[joint], M[i, TRANSFORM])
+        transform(bodies, i, q[joint], X[i])
         for j in range(6):
             x = bodies.S[i, j] * dq[joint]
             for k in range(6):
-                x += M[i, TRANSFORM, j, k] * twist[parent, k]
+                x += X[i, j, k] * twist[parent, k]
             twist[i, j] = x
 
 
 @called
-def offsets(bodies, beliefs, dq, a0, twist, V, Z, A0, work):
+def offsets(bodies, beliefs, dq, a0, twist, balance, offset, A0, work):
     """First right-hand sides of the equations."""
     for j in range(6):
         A0[j, 0] = a0[j]
@@ -96,22 +95,20 @@ def offsets(bodies, beliefs, dq, a0, twist, V, Z, A0, work):
     for i in range(bodies.parent.size):
         v = twist[i]
         for j in range(6):
-            V[i, EXTERNAL_MEAN, j, 0] = beliefs.wrench_mean[i, j]
-        for j in range(6):
             x = 0.0
             for k in range(6):
                 x += bodies.inertia[i, j, k] * v[k]
             momentum[j] = x
         cross_force(v, momentum, push)
         for j in range(6):
-            V[i, BALANCE, j, 0] = push[j]
+            balance[i, j, 0] = push[j]
         if i == 0:
             continue
         cross(v, bodies.S[i], push)
         speed, mean = dq[bodies.joint[i]], beliefs.joint_mean[i]
         for j in range(6):
-            Z[i, ALPHA_OFFSET, j, 0] = push[j] * speed + bodies.S[i, j] * mean
-        Z[i, ALPHA_OFFSET, 6, 0] = mean
+            offset[i, j, 0] = push[j] * speed + bodies.S[i, j] * mean
+        offset[i, 6, 0] = mean
 
 
 @called

@@ -1,8 +1,11 @@
 """What the kernels of MAP dynamics take: bodies, readings and beliefs as plain arrays.
 
 Bodies are numbered from the root, 0, parents first. Body i hangs on its parent by one joint; its
-unknowns are alpha_i = (a_i, joint acceleration), the wrench f_i on it by its parent, the external
-wrench fx_i and the joint torque. A root that is fixed has none.
+unknowns are alpha_i = (a_i, joint acceleration), the wrench on it by its parent with the slack of
+the joint's torque, f_i = (wrench, slack), and the external wrench fx_i. A fixed root has none.
+
+What is uncertain is written as sources of noise: a vector with covariance RᵀR is Rᵀ u, where u are
+independent unit normals, a row of R each (see `reflections`).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.estimation._kernels.reflections import TAIL
 from bodysense.robot._kernels.jit import allocating
 from bodysense.spatial.arrays import Array
 
@@ -59,17 +63,16 @@ class Readings(NamedTuple):
         first: (n_blocks + 1,) first row of each block.
         mover: (n_blocks,) body whose motion is read.
         on_alpha: (m, 7) coefficients of alpha_i, of the parent's acceleration on its side.
-        on_wrench: (m, 6) of f_i; on the parent's side of the wrench on the parent through the
-            joint.
+        on_wrench: (m, 7) of f_i; on the parent's side of the wrench on the parent through the
+            joint. A torque reads Sᵀ wrench + slack.
         on_external: (m, 6) of fx_i.
-        on_torque: (m,) of the joint torque, which is in `on_wrench` too.
         quadratic: (m, 6, 6) by the twist of the mover.
         linear: (m, 6) by its twist.
         position: (m,) by the joint's position.
         velocity: (m,) by the joint's velocity.
         friction: (m,) joint whose friction is in the reading, or -1.
         joint: (m,) joint whose position and velocity are read, or -1.
-        covariance: (m, largest block) rows of the covariance of the block.
+        root: (m, largest block) rows of the upper triangle R, RᵀR the covariance of the block.
         white: (m, largest block) rows of W, W covariance Wᵀ = 1.
         log_scale: (n_blocks,) log |det W|.
     """
@@ -80,14 +83,13 @@ class Readings(NamedTuple):
     on_alpha: Array
     on_wrench: Array
     on_external: Array
-    on_torque: Array
     quadratic: Array
     linear: Array
     position: Array
     velocity: Array
     friction: NDArray[np.int64]
     joint: NDArray[np.int64]
-    covariance: Array
+    root: Array
     white: Array
     log_scale: Array
 
@@ -97,96 +99,87 @@ class Beliefs(NamedTuple):
 
     Attributes:
         wrench_mean: (n, 6) of external wrenches.
-        wrench: (n, 6, 6) their covariances.
+        wrench: (n, 6, 6) sources of their noise.
         joint_mean: (n,) of joint accelerations.
-        joint: (n,) their variances.
-        base_mean: (6,) acceleration of the root.
-        base: (6, 6) its covariance.
-        soft: (n,) 1 where the acceleration equation has slack.
-        slack_acceleration: (n, 6, 6) covariance of the slack of a_i = X a_p + S a_joint + c.
-        slack_wrench: (n, 6, 6) of the slack of the wrench balance.
-        slack_torque: (n,) variance of the slack of tau = Sᵀ f.
+        motion: (n, 7, 7) sources of the noise of alpha_i given the parent's acceleration: the
+            joint's acceleration, and the slack of a_i = X a_p + S a_joint + c. Of the root: that
+            of its believed acceleration.
+        slack: (n, 6, 6) sources of the slack of the wrench balance.
+        torque: (n,) standard deviation of the slack of tau = Sᵀ f.
+        n_wrench: (n,) number of sources that are there: 6, or 0 where there is no doubt.
+        n_motion: (n,) 7; 1 where the equation has no slack; 0 where there is no doubt.
+        n_slack: (n,) 6 or 0.
     """
 
     wrench_mean: Array
     wrench: Array
     joint_mean: Array
-    joint: Array
-    base_mean: Array
-    base: Array
-    soft: NDArray[np.int64]
-    slack_acceleration: Array
-    slack_wrench: Array
-    slack_torque: Array
+    motion: Array
+    slack: Array
+    torque: Array
+    n_wrench: NDArray[np.int64]
+    n_motion: NDArray[np.int64]
+    n_slack: NDArray[np.int64]
 
 
-# Matrices (6, 6) of a body in `Memory.M`. f = SLOPE alpha + OFFSET + noise(COV), where BEFORE means
-# before the readings of f, ABOVE given alpha of the parent instead, and AFTER that and after the
-# readings on the parent's side.
-TRANSFORM = 0  # motion vectors of the parent's frame in the body's
-EXTERNAL_COV = 1  # of the external wrench after its own readings
-COV_BEFORE = 2
-COV = 3
-COV_ABOVE = 4
-COV_AFTER = 5
-COV_ON_PARENT = 6  # COV_AFTER as that of a wrench on the parent
-MATRICES = 7
-# Matrices (6, 7) in `Memory.G`.
-SLOPE_BEFORE = 0
-SLOPE = 1
-SLOPE_ABOVE = 2
-SLOPE_AFTER = 3
-SLOPES = 4
-# Wrenches (6, r) in `Memory.V`.
-BALANCE = 0  # what the wrench balance owes to the motion
-EXTERNAL_MEAN = 1  # believed external wrench
-EXTERNAL_FORCE = 2  # after its own readings
-OFFSET_BEFORE = 3
-OFFSET = 4
-OFFSET_ABOVE = 5
-OFFSET_AFTER = 6
-MULTIPLIER = 7  # of the wrench balance
-WRENCH_FOUND = 8
-EXTERNAL_FOUND = 9
-WRENCHES = 10
-# Accelerations (7, r) in `Memory.Z`.
-ALPHA_OFFSET = 0  # given the parent's acceleration
-ALPHA_MEAN = 1  # alpha = A alpha_parent + ALPHA_MEAN + noise(Q)
-ALPHA_FOUND = 2
+MOST = 14
+"""Sources that a body hands to its parent at most: 7 of its motion, 7 of its wrench."""
 
 
 class Memory(NamedTuple):
-    """Working memory of one thread for r right-hand sides."""
+    """Working memory of one thread for r right-hand sides.
 
-    M: Array  # (n, MATRICES, 6, 6)
-    G: Array  # (n, SLOPES, 6, 7)
-    V: Array  # (n, WRENCHES, 6, r)
-    Z: Array  # (n, 3, 7, r)
-    T: Array  # (n, 7, 7 + r) what is known of alpha: triangle and right-hand sides
-    A: Array  # (n, 7, 7)
-    Q: Array  # (n, 7, 7)
+    Given the parent's acceleration a_p, and sources n_i = (omega_i, u_i) of unit noise,
+
+        alpha_i = A a_p + mean + Nᵀ omega_i,     f_i = F alpha_i + phi + Uᵀ u_i.
+    """
+
+    X: Array  # (n, 6, 6) motion vectors of the parent's frame in the body's
     twist: Array  # (n, 6)
-    d_tau: Array  # (n, r)
+    balance: Array  # (n, 6, r) what the wrench balance owes to the motion
+    offset: Array  # (n, 7, r) what alpha owes to the motion, given a_p
     A0: Array  # (7, r) alpha of the root: known, or believed
-    present: NDArray[np.int64]  # (n_blocks,)
     Y: Array  # (m, r) readings minus what they owe to the motion
-    H: Array  # (m, 6) coefficients of f
-    K: Array  # (m, 6) gains, transposed
-    L: Array  # (m, largest block) factors of innovations
-    E: Array  # (m, 7) innovations: coefficients of alpha, whitened
-    e: Array  # (m, r) their right-hand sides
-    eta: Array  # (m, r) multipliers of readings
-    gain: Array  # (m, 1) of the slack of a torque
-    new: Array  # (., 7 + r) rows on their way into a triangle
-    root_L: Array  # (6, 6) factor of the wrench balance of a floating root
-    root_E: Array  # (6, 7) that balance, whitened
-    root_e: Array  # (6, r)
-    nothing: Array  # (6, 7) zeros
-    z: Array  # (7, r)
-    work6: Array  # (3, 6, 6)
-    work67: Array  # (6, 7)
-    work7: Array  # (5, 7, 7)
-    work_m: Array  # (., 6)
+    present: NDArray[np.int64]  # (n_blocks,)
+    external: Array  # (n, 6, r) external wrench after its own readings
+    external_noise: Array  # (n, 6, 6) its sources
+    F: Array  # (n, 7, 7)
+    phi: Array  # (n, 7, r)
+    U: Array  # (n, 7, 7)
+    T: Array  # (n, 7, 7 + r) what is read of alpha: triangle and right-hand sides
+    A: Array  # (n, 7, 6)
+    mean: Array  # (n, 7, r)
+    N: Array  # (n, 7, 7)
+    told: Array  # (n, 7, 6) what alpha's triangle says about a_p, whitened,
+    told_right: Array  # (n, 7, r) and its right-hand sides
+    E: Array  # (m, 7) what readings of wrenches say about alpha, whitened,
+    e: Array  # (m, r) and their right-hand sides
+    root_e: Array  # (6, r) that of a floating root's balance
+    of_reading: Array  # (m, TAIL + MOST) reflections of each step
+    of_motion: Array  # (n, 7, TAIL + 7)
+    of_external: Array  # (n, 6, TAIL + 6)
+    of_slack: Array  # (n, 6, TAIL + 6)
+    of_body: Array  # (n, 6, TAIL + MOST) into the parent
+    of_root: Array  # (6, TAIL + MOST)
+    alpha: Array  # (n, 7, r) found
+    wrench: Array  # (n, 7, r) found: wrench and slack of the torque
+    fx: Array  # (n, 6, r) found
+    tau: Array  # (n, r) found
+    slack: Array  # (n, 6, r) of the balance, found
+    u: Array  # (n, 7, r) sources, found
+    nothing: Array  # (7, 7) zeros
+    exact: Array  # (6, 6) sources of what is known without doubt
+    triangle: Array  # (k, k + 7) a triangle in the making; k = max(7, largest block)
+    new: Array  # (max(MOST, k), k + 7 + r) rows on their way into a triangle
+    H: Array  # (k, 7) coefficients on their way
+    noise: Array  # (MOST, 7) sources on their way to the parent
+    noise_on_parent: Array  # (MOST, 6)
+    work: Array  # (7, 7)
+    phi_above: Array  # (7, r)
+    F_above: Array  # (7, 7)
+    n: Array  # (MOST, r)
+    eps: Array  # (k, r)
+    scratch: Array  # (7, TAIL + max(MOST, k)) reflections that nobody goes back
     left: Array  # (rows, r) whitened residuals that depend on nothing more
     kept: NDArray[np.int64]  # (1,) of them
     score: Array  # (2,) log determinant, squares
@@ -196,36 +189,54 @@ class Memory(NamedTuple):
 def make_memory(n, m, blocks, largest, r, rows):
     """Allocate for n bodies, m readings in blocks, r right-hand sides; rows kept of residuals."""
     k = max(7, largest)
+    most = max(MOST, k)
     return Memory(
-        np.zeros((n, MATRICES, 6, 6)),
-        np.zeros((n, SLOPES, 6, 7)),
-        np.zeros((n, WRENCHES, 6, r)),
-        np.zeros((n, 3, 7, r)),
-        np.zeros((n, 7, 7 + r)),
-        np.zeros((n, 7, 7)),
-        np.zeros((n, 7, 7)),
+        np.zeros((n, 6, 6)),
         np.zeros((n, 6)),
-        np.zeros((n, r)),
+        np.zeros((n, 6, r)),
+        np.zeros((n, 7, r)),
         np.zeros((7, r)),
-        np.zeros(blocks, np.int64),
         np.zeros((m, r)),
-        np.zeros((m, 6)),
-        np.zeros((m, 6)),
-        np.zeros((m, largest)),
+        np.zeros(blocks, np.int64),
+        np.zeros((n, 6, r)),
+        np.zeros((n, 6, 6)),
+        np.zeros((n, 7, 7)),
+        np.zeros((n, 7, r)),
+        np.zeros((n, 7, 7)),
+        np.zeros((n, 7, 7 + r)),
+        np.zeros((n, 7, 6)),
+        np.zeros((n, 7, r)),
+        np.zeros((n, 7, 7)),
+        np.zeros((n, 7, 6)),
+        np.zeros((n, 7, r)),
         np.zeros((m, 7)),
         np.zeros((m, r)),
-        np.zeros((m, r)),
-        np.zeros((m, 1)),
-        np.zeros((k, 7 + r)),
-        np.zeros((6, 6)),
-        np.zeros((6, 7)),
         np.zeros((6, r)),
-        np.zeros((6, 7)),
+        np.zeros((m, TAIL + MOST)),
+        np.zeros((n, 7, TAIL + 7)),
+        np.zeros((n, 6, TAIL + 6)),
+        np.zeros((n, 6, TAIL + 6)),
+        np.zeros((n, 6, TAIL + MOST)),
+        np.zeros((6, TAIL + MOST)),
+        np.zeros((n, 7, r)),
+        np.zeros((n, 7, r)),
+        np.zeros((n, 6, r)),
+        np.zeros((n, r)),
+        np.zeros((n, 6, r)),
+        np.zeros((n, 7, r)),
+        np.zeros((7, 7)),
+        np.zeros((6, 6)),
+        np.zeros((k, k + 7)),
+        np.zeros((most, k + 7 + r)),
+        np.zeros((k, 7)),
+        np.zeros((MOST, 7)),
+        np.zeros((MOST, 6)),
+        np.zeros((7, 7)),
         np.zeros((7, r)),
-        np.zeros((3, 6, 6)),
-        np.zeros((6, 7)),
-        np.zeros((5, 7, 7)),
-        np.zeros((k, 6)),
+        np.zeros((7, 7)),
+        np.zeros((MOST, r)),
+        np.zeros((k, r)),
+        np.zeros((7, TAIL + most)),
         np.zeros((rows, r)),
         np.zeros(1, np.int64),
         np.zeros(2),

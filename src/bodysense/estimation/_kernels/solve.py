@@ -10,16 +10,8 @@ from numpy.typing import NDArray
 from bodysense.estimation._kernels.covariance import spread
 from bodysense.estimation._kernels.elimination import eliminate
 from bodysense.estimation._kernels.motion import move, offsets, readings_without_motion
-from bodysense.estimation._kernels.problem import (
-    ALPHA_FOUND,
-    ALPHA_OFFSET,
-    EXTERNAL_FOUND,
-    MULTIPLIER,
-    PARENT_SIDE,
-    TRANSFORM,
-    WRENCH_FOUND,
-)
-from bodysense.estimation._kernels.small import add_product, clear, copy
+from bodysense.estimation._kernels.problem import PARENT_SIDE
+from bodysense.estimation._kernels.small import copy
 from bodysense.estimation._kernels.substitution import substitute
 from bodysense.robot._kernels.jit import called, threaded
 from bodysense.spatial.arrays import Array
@@ -34,7 +26,7 @@ class Found(NamedTuple):
         residual: (T, m) readings minus their predictions, rows of the kernels; NaN where absent.
         score: (T, 2) log-determinants and sum of squares of the log-likelihood.
         present: (T, blocks).
-        joint: (T, n, 13, 13) covariance of (a_i, joint acceleration, f_i).
+        joint: (T, n, 14, 14) covariance of (a_i, joint acceleration, f_i, slack of the torque).
         between: (T, n, 12, 12) covariance of (a of the parent, f_i).
         external: (T, n, 6, 6) covariance of fx_i.
         slack: (T, n, 12) means of the slacks of acceleration equation and wrench balance.
@@ -58,75 +50,61 @@ class Found(NamedTuple):
 
 
 @called
-def write_means(Z, V, tau, d):
+def write_means(alpha, wrench, fx, tau, d):
     """Means of all unknowns, (n, 20)."""
     for i in range(d.shape[0]):
         for j in range(6):
-            d[i, j] = Z[i, ALPHA_FOUND, j, 0]
-            d[i, 6 + j] = V[i, WRENCH_FOUND, j, 0]
-            d[i, 13 + j] = V[i, EXTERNAL_FOUND, j, 0]
+            d[i, j] = alpha[i, j, 0]
+            d[i, 6 + j] = wrench[i, j, 0]
+            d[i, 13 + j] = fx[i, j, 0]
         d[i, 12] = tau[i, 0]
-        d[i, 19] = Z[i, ALPHA_FOUND, 6, 0]
+        d[i, 19] = alpha[i, 6, 0]
 
 
 @called
-def write_residuals(parent, S, readings, M, V, Z, tau, Y, present, f, residual):
+def write_residuals(readings, parent, X, alpha, wrench, fx, Y, present, f, residual):
     """Readings minus predictions, NaN where there is no reading."""
+    on_alpha, on_wrench, on_external = readings.on_alpha, readings.on_wrench, readings.on_external
     for i in range(parent.size):
-        slack = tau[i, 0]
-        for k in range(6):
-            slack -= S[i, k] * V[i, WRENCH_FOUND, k, 0]
         for block in range(readings.begin[i, 0], readings.begin[i, PARENT_SIDE + 1]):
             beside = block >= readings.begin[i, PARENT_SIDE]
-            alpha = Z[parent[i] if beside else i, ALPHA_FOUND]
+            at = parent[i] if beside else i
+            for j in range(7):
+                f[j] = wrench[i, j, 0]
             if beside:  # the wrench on the parent is -Xᵀ f
-                clear(f)
-                add_product(-1.0, M[i, TRANSFORM].T, V[i, WRENCH_FOUND], f)
-            else:
-                copy(V[i, WRENCH_FOUND], f)
+                for j in range(6):
+                    f[j] = 0.0
+                    for k in range(6):
+                        f[j] -= X[i, k, j] * wrench[i, k, 0]
             for a in range(readings.first[block], readings.first[block + 1]):
-                x = Y[a, 0] - readings.on_torque[a] * slack - readings.on_alpha[a, 6] * alpha[6, 0]
+                x = Y[a, 0]
+                for k in range(7):
+                    x -= on_alpha[a, k] * alpha[at, k, 0] + on_wrench[a, k] * f[k]
                 for k in range(6):
-                    x -= readings.on_alpha[a, k] * alpha[k, 0] + readings.on_wrench[a, k] * f[k, 0]
-                    x -= readings.on_external[a, k] * V[i, EXTERNAL_FOUND, k, 0]
+                    x -= on_external[a, k] * fx[i, k, 0]
                 residual[a] = x if present[block] == 1 else np.nan
 
 
 @called
-def write_variances(joint, external, torque, variance):
-    """Variances of all unknowns, (n, 20); rounding may leave those that vanish below zero."""
-    for i in range(variance.shape[0]):
-        for j in range(6):
-            variance[i, j] = max(joint[i, j, j], 0.0)
-            variance[i, 6 + j] = max(joint[i, 7 + j, 7 + j], 0.0)
-            variance[i, 13 + j] = max(external[i, j, j], 0.0)
-        variance[i, 12] = max(torque[i], 0.0)
-        variance[i, 19] = max(joint[i, 6, 6], 0.0)
-
-
-@called
-def write_slacks(parent, S, slack_wrench, M, V, Z, tau, variance, means, torque):
+def write_slacks(parent, S, X, alpha, offset, wrench, slack, joint, means, torque):
     """Means of the slacks of the equations, (n, 12), and mean and variance of the torque's."""
     for i in range(parent.size):
-        alpha, offset = Z[i, ALPHA_FOUND], Z[i, ALPHA_OFFSET]
-        torque[i, 0], torque[i, 1] = tau[i, 0], variance[i]
+        torque[i, 0], torque[i, 1] = wrench[i, 6, 0], joint[i, 13, 13]
         for j in range(6):
-            torque[i, 0] -= S[i, j] * V[i, WRENCH_FOUND, j, 0]
-            x = y = 0.0
-            for k in range(6):
-                x += slack_wrench[i, j, k] * V[i, MULTIPLIER, k, 0]
-                if i > 0:
-                    y -= M[i, TRANSFORM, j, k] * Z[parent[i], ALPHA_FOUND, k, 0]
+            x = 0.0
             if i > 0:
-                y += alpha[j, 0] - offset[j, 0] - S[i, j] * (alpha[6, 0] - offset[6, 0])
-            means[i, j], means[i, 6 + j] = y, x
+                x = alpha[i, j, 0] - offset[i, j, 0]
+                x -= S[i, j] * (alpha[i, 6, 0] - offset[i, 6, 0])
+                for k in range(6):
+                    x -= X[i, j, k] * alpha[parent[i], k, 0]
+            means[i, j], means[i, 6 + j] = x, slack[i, j, 0]
 
 
 @called
 def copy_blocks(A, out):
     """Write n matrices."""
     for i in range(A.shape[0]):
-        copy(A[i], out[i])
+        copy(A[i], A.shape[1], A.shape[2], out[i])
 
 
 @threaded
@@ -138,24 +116,24 @@ def solve_moments(
     Right-hand sides behind the first are the caller's, set before, and the same at all moments.
     """
     phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
-    f = np.zeros((6, w.e.shape[1]))
+    f = np.zeros(7)
+    blocks, slacks = out.joint.shape[0] > 0, out.slack.shape[0] > 0
     for t in range(first, last):
-        move(bodies, q[t], dq[t], twist[t], w.M, w.twist)
-        offsets(bodies, beliefs, dq[t], a0[t], w.twist, w.V, w.Z, w.A0, w.work6[0])
+        move(bodies, q[t], dq[t], twist[t], w.X, w.twist)
+        offsets(bodies, beliefs, dq[t], a0[t], w.twist, w.balance, w.offset, w.A0, w.work)
         readings_without_motion(
             tree, drive, readings, q[t], dq[t], y[t], phi, dphi, w.twist, w.present, w.Y
         )
         eliminate(bodies, readings, beliefs, w)
         substitute(bodies, readings, beliefs, w)
-        write_means(w.Z, w.V, w.d_tau, out.d[t])
+        write_means(w.alpha, w.wrench, w.fx, w.tau, out.d[t])
         write_residuals(
-            bodies.parent,
-            bodies.S,
             readings,
-            w.M,
-            w.V,
-            w.Z,
-            w.d_tau,
+            bodies.parent,
+            w.X,
+            w.alpha,
+            w.wrench,
+            w.fx,
             w.Y,
             w.present,
             f,
@@ -166,24 +144,24 @@ def solve_moments(
             out.present[t, b] = w.present[b]
         if out.variance.shape[0] == 0:
             continue
-        spread(bodies, readings, beliefs, w, s, out.slack.shape[0] > 0)
-        write_variances(s.joint, s.external, s.torque, out.variance[t])
-        if out.joint.shape[0] > 0:
+        spread(bodies, readings, beliefs, w, s, blocks, slacks)
+        copy(s.variance, s.variance.shape[0], 20, out.variance[t])
+        if blocks:
             copy_blocks(s.joint, out.joint[t])
             copy_blocks(s.between, out.between[t])
             copy_blocks(s.external, out.external[t])
-        if out.slack.shape[0] > 0:
+        if slacks:
             copy_blocks(s.slack_acceleration, out.slack_acceleration[t])
             copy_blocks(s.slack_wrench, out.slack_wrench[t])
             write_slacks(
                 bodies.parent,
                 bodies.S,
-                beliefs.slack_wrench,
-                w.M,
-                w.V,
-                w.Z,
-                w.d_tau,
-                s.slack_torque,
+                w.X,
+                w.alpha,
+                w.offset,
+                w.wrench,
+                w.slack,
+                s.joint,
                 out.slack[t],
                 out.slack_torque[t],
             )

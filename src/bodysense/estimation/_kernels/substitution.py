@@ -1,107 +1,103 @@
-"""From the root to the leaves: the means of all unknowns, compiled.
+"""From the root to the leaves: what is found of every source of noise, and so of all unknowns.
 
-The multipliers mu_i of the wrench balances give the means (Bryson and Frazier's form of
-smoothing), without the inverse of any covariance: with mu of the parent moved to the body,
-
-    f_i = F1 alpha_p + phi1 + P1 mu,   alpha_i = A alpha_p + c + Q Fᵀ mu,   fx_i = fx - P_x mu
-
-where mu passes the readings on the parent's side first, and those of the body itself last.
+Elimination turned sources into others by reflections; here the same reflections lead back (see
+`reflections`). The mean of a source that no reading told anything about is zero; for covariances
+(`covariance`) it is a fresh unit normal instead.
 """
 
 from __future__ import annotations
 
-from bodysense.estimation._kernels.conditioning import resist
-from bodysense.estimation._kernels.problem import (
-    ALPHA_FOUND,
-    ALPHA_MEAN,
-    COV_ABOVE,
-    EXTERNAL_COV,
-    EXTERNAL_FORCE,
-    EXTERNAL_FOUND,
-    MULTIPLIER,
-    OFFSET_ABOVE,
-    OWN_WRENCH,
-    PARENT_SIDE,
-    SLOPE,
-    SLOPE_ABOVE,
-    TRANSFORM,
-    WRENCH_FOUND,
-)
-from bodysense.estimation._kernels.small import add_product, backward, clear, copy, product
+from bodysense.estimation._kernels.conditioning import surprise
+from bodysense.estimation._kernels.problem import OWN_WRENCH, PARENT_SIDE
+from bodysense.estimation._kernels.reflections import give_back
+from bodysense.estimation._kernels.small import add_product, add_transposed_product, clear, copy
 from bodysense.robot._kernels.jit import called, merged
 
 
-@merged
-def root_found(floating, M, V, Z, A0, L, E, e):
-    """Acceleration, multiplier and external wrench of the root."""
-    clear(V[MULTIPLIER])
-    clear(V[WRENCH_FOUND])
-    clear(V[EXTERNAL_FOUND])
-    if floating == 0:
-        copy(A0, Z[ALPHA_FOUND])
-        return
-    copy(Z[ALPHA_MEAN], Z[ALPHA_FOUND])
-    copy(e, V[MULTIPLIER])
-    add_product(-1.0, E, Z[ALPHA_FOUND], V[MULTIPLIER])
-    backward(L, V[MULTIPLIER])
-    external_found(M, V)
+@called
+def motion_found(A, mean, N, n_motion, above, n, alpha):
+    """Alpha of a body, given the acceleration of its parent and its sources n."""
+    seven, six = A.shape
+    r = n.shape[1]
+    copy(mean, seven, r, alpha)
+    add_product(1.0, A, above, seven, six, r, alpha)
+    add_transposed_product(1.0, N, n, seven, n_motion, r, alpha)
 
 
-@merged
-def external_found(M, V):
-    """External wrench: its mean after its own readings, less P_x mu."""
-    copy(V[EXTERNAL_FORCE], V[EXTERNAL_FOUND])
-    add_product(-1.0, M[EXTERNAL_COV], V[MULTIPLIER], V[EXTERNAL_FOUND])
-
-
-@merged
-def body_found(M, G, V, Z, A, Q, S, above, tau, FQ):
-    """Wrench, acceleration and Sᵀ f of a body, given alpha of its parent."""
-    mu, f, alpha = V[MULTIPLIER], V[WRENCH_FOUND], Z[ALPHA_FOUND]
-    copy(V[OFFSET_ABOVE], f)
-    add_product(1.0, G[SLOPE_ABOVE], above, f)
-    add_product(1.0, M[COV_ABOVE], mu, f)
-    product(G[SLOPE], Q, FQ)
-    copy(Z[ALPHA_MEAN], alpha)
-    add_product(1.0, A, above, alpha)
-    add_product(1.0, FQ.T, mu, alpha)
-    for c in range(tau.size):
-        x = 0.0
+@called
+def wrench_found(F, phi, U, n_u, alpha, u, S, wrench, tau):
+    """Wrench, slack and torque of a body."""
+    seven, r = phi.shape
+    copy(phi, seven, r, wrench)
+    add_product(1.0, F, alpha, n_u, seven, r, wrench)
+    add_transposed_product(1.0, U, u, n_u, n_u, r, wrench)
+    for c in range(r):
+        x = wrench[6, c]
         for k in range(6):
-            x += S[k] * f[k, c]
+            x += S[k] * wrench[k, c]
         tau[c] = x
 
 
 @called
-def add_torque_slack(variance, on_torque, eta, tau):
-    """The slack of tau = Sᵀ f, from the multipliers of the torque's readings."""
-    for a in range(on_torque.size):
-        for c in range(tau.size):
-            tau[c] += variance * on_torque[a] * eta[a, c]
+def sources_found(sources, n, out):
+    """Add sourcesᵀ n to out (6, r)."""
+    six, r = out.shape
+    add_transposed_product(1.0, sources, n, six, six, r, out)
 
 
 @merged
 def substitute(bodies, readings, beliefs, w):
     """From the root to the leaves."""
     begin, block_first = readings.begin, readings.first
-    M, V, Z, tau, present = w.M, w.V, w.Z, w.d_tau, w.present
-    H, K, L, E, e, eta = w.H, w.K, w.L, w.E, w.e, w.eta
-    root_found(bodies.floating, M[0], V[0], Z[0], w.A0, w.root_L, w.root_E, w.root_e)
-    for c in range(tau.shape[1]):
-        tau[0, c] = 0.0
-    for i in range(1, M.shape[0]):
+    present, E, e, of_reading = w.present, w.E, w.e, w.of_reading
+    alpha, u, n, eps = w.alpha, w.u, w.n, w.eps
+    seven, r = w.A0.shape
+    six = seven - 1
+    for i in range(alpha.shape[0]):
         parent = bodies.parent[i]
-        mu, above, alpha = V[i, MULTIPLIER], Z[parent, ALPHA_FOUND], Z[i, ALPHA_FOUND]
-        product(M[i, TRANSFORM], V[parent, MULTIPLIER], mu)
-        for block in range(begin[i, PARENT_SIDE + 1] - 1, begin[i, PARENT_SIDE] - 1, -1):
-            if present[block] == 1:
-                a, b = block_first[block], block_first[block + 1]
-                resist(a, b, above, mu, H, K, L, E, e, eta)
-        S = bodies.S[i]
-        body_found(M[i], w.G[i], V[i], Z[i], w.A[i], w.Q[i], S, above, tau[i], w.work67)
+        n_wrench, n_motion, n_slack = beliefs.n_wrench[i], beliefs.n_motion[i], beliefs.n_slack[i]
+        n_u = seven if beliefs.torque[i] > 0.0 else six
+        k = n_motion + n_u
+        copy(w.external[i], six, r, w.fx[i])
+        clear(w.slack[i], six, r)
+        clear(n, k, r)
+        if i == 0:
+            copy(w.A0, seven, r, alpha[0])
+            clear(w.wrench[0], seven, r)
+            for c in range(r):
+                w.tau[0, c] = 0.0
+            if bodies.floating == 0:
+                clear(w.fx[0], six, r)
+                continue
+            copy(w.root_e, six, r, eps)
+            give_back(w.of_root, six, eps, n, k, r)
+            copy(w.mean[0], seven, r, alpha[0])
+            add_transposed_product(1.0, w.N[0], n, seven, n_motion, r, alpha[0])
+        else:
+            if parent > 0 or bodies.floating == 1:
+                give_back(w.of_body[i], six, u[parent], n, k, r)
+            for block in range(begin[i, PARENT_SIDE + 1] - 1, begin[i, PARENT_SIDE] - 1, -1):
+                if present[block] == 1:
+                    a, b = block_first[block], block_first[block + 1]
+                    surprise(E[a:b], e[a:b], alpha[parent], six, eps)
+                    give_back(of_reading[a:b], b - a, eps, n, k, r)
+            motion_found(w.A[i], w.mean[i], w.N[i], n_motion, alpha[parent], n, alpha[i])
+        for j in range(n_u):
+            for c in range(r):
+                u[i, j, c] = n[n_motion + j, c]
+        if i > 0:
+            S = bodies.S[i]
+            wrench_found(w.F[i], w.phi[i], w.U[i], n_u, alpha[i], u[i], S, w.wrench[i], w.tau[i])
         for block in range(begin[i, OWN_WRENCH + 1] - 1, begin[i, OWN_WRENCH] - 1, -1):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                resist(a, b, alpha, mu, H, K, L, E, e, eta)
-                add_torque_slack(beliefs.slack_torque[i], readings.on_torque[a:b], eta[a:b], tau[i])
-        external_found(M[i], V[i])
+                surprise(E[a:b], e[a:b], alpha[i], seven, eps)
+                give_back(of_reading[a:b], b - a, eps, u[i], n_u, r)
+        if n_slack > 0:
+            clear(n, six, r)
+            give_back(w.of_slack[i], six, u[i], n, six, r)
+            sources_found(beliefs.slack[i], n, w.slack[i])
+        if n_wrench > 0:
+            clear(n, six, r)
+            give_back(w.of_external[i], six, u[i], n, six, r)
+            sources_found(w.external_noise[i], n, w.fx[i])

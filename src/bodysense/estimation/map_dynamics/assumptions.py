@@ -21,7 +21,7 @@ from bodysense.errors import ShapeError, unknown_name
 from bodysense.estimation._kernels.problem import Beliefs
 from bodysense.estimation.map_dynamics.belief import Belief
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.spatial.arrays import Array
+from bodysense.estimation.map_dynamics.noise_sources import sources
 
 SHARP = Belief.zero(6)
 """An equation without slack."""
@@ -72,25 +72,28 @@ class Assumptions:
         if unknown:
             raise unknown_name("link with an external wrench", unknown[0], tree.names)
         wrenches = [self.wrenches.get(name, self.wrench) for name in tree.names]
-        slack = self.acceleration_slack.covariance
+        wrench = sources(np.stack([belief.covariance for belief in wrenches]))
+        slack = sources(np.stack([self.wrench_slack.covariance] * tree.n))
+        soft = bool(self.acceleration_slack.covariance.any())
+        motion = np.zeros((tree.n, 7, 7))
+        motion[:, 0, :6], motion[:, 0, 6] = tree.arrays.S, 1.0
+        motion[:, 0] *= float(np.sqrt(self.joint_acceleration.covariance[0, 0]))
+        motion[:, 1:, :6] = sources(self.acceleration_slack.covariance)
+        motion[0] = 0.0
+        motion[0, :6, :6] = sources(self.base_acceleration.covariance)
         return Beliefs(
             wrench_mean=np.stack([belief.mean for belief in wrenches]),
-            wrench=np.stack([belief.covariance for belief in wrenches]),
+            wrench=wrench,
             joint_mean=np.full(tree.n, self.joint_acceleration.mean[0]),
-            joint=np.full(tree.n, self.joint_acceleration.covariance[0, 0]),
-            base_mean=np.array(self.base_acceleration.mean),
-            base=np.array(self.base_acceleration.covariance),
-            soft=np.full(tree.n, int(slack.any()), dtype=np.int64),
-            slack_acceleration=_repeated(slack, tree.n),
-            slack_wrench=_repeated(self.wrench_slack.covariance, tree.n),
-            slack_torque=np.full(tree.n, self.torque_slack.covariance[0, 0]),
+            motion=motion,
+            slack=slack,
+            torque=np.full(tree.n, float(np.sqrt(self.torque_slack.covariance[0, 0]))),
+            n_wrench=np.where(wrench.any(axis=(1, 2)), 6, 0),
+            n_motion=np.array([6, *[7 if soft else 1] * (tree.n - 1)], dtype=np.int64),
+            n_slack=np.where(slack.any(axis=(1, 2)), 6, 0),
         )
 
 
 def _require_size(belief: Belief, size: int, name: str) -> None:
     if belief.mean.size != size:
         raise ShapeError(f"{name} has {belief.mean.size} numbers, expected {size}.")
-
-
-def _repeated(block: Array, n: int) -> Array:
-    return np.array(np.broadcast_to(block, (n, *block.shape)), order="C")

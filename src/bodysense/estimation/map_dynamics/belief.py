@@ -10,11 +10,8 @@ from numpy.typing import ArrayLike
 from bodysense.robot.sensors.covariance import checked_covariance
 from bodysense.spatial.arrays import Array, as_array, read_only
 
-UNKNOWN = 1e3
-"""Standard deviation of what is not known at all, in SI units.
-
-Not more: beside readings of 0.1, variances are good to 1e-8 then, and to 1e-4 with ten times more.
-"""
+UNKNOWN = 1e4
+"""Standard deviation of what is not known at all, in SI units."""
 
 
 @dataclass(frozen=True, eq=False)

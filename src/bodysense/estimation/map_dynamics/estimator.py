@@ -136,8 +136,6 @@ class MapDynamics:
         moments = self.moments(q, dq, readings, base_twist=base_twist, gravity=gravity)
         found = self.solve(moments, detail)
         posterior = posterior_of(self.tree, self.layout, self.variables, found, moments.single)
-        if detail != "means" and self._without_doubt:
-            posterior = replace(posterior, notes=(*posterior.notes, self._without_doubt))
         if not likelihood:
             return posterior
         values = log_likelihood(self, moments, found)
@@ -270,34 +268,14 @@ class MapDynamics:
         )
 
     @cached_property
-    def _without_doubt(self) -> str:
-        """What to say where wrenches of whole branches are believed exactly; else nothing.
-
-        There a wrench is an exact function of accelerations, from which the covariance sweep would
-        have to read accelerations back: of light links that loses all digits.
-        """
-        sources = np.abs(self._beliefs.wrench) + np.abs(self._beliefs.slack_wrench)
-        doubt = list(sources.sum(axis=(1, 2)) > 0.0)
-        for i in range(self.tree.n - 1, 0, -1):
-            doubt[self.tree.parent[i]] |= doubt[i]
-        certain = [self.tree.names[i] for i in self.tree.with_unknowns if not doubt[i]]
-        if not certain:
-            return ""
-        return (
-            f"nothing is believed to touch {', '.join(certain[:3])}{', …' if certain[3:] else ''}, "
-            "without any doubt: their variances may be wrong. Believe it up to 0.01 N: "
-            "Assumptions(wrench=Belief.zero(6, 0.01))."
-        )
-
-    @cached_property
     def _workspace(self) -> _Workspace:
         return self._new_workspace()
 
     def _new_workspace(self) -> _Workspace:
         rows = self.layout.arrays
         m, blocks = int(rows.first[-1]), rows.first.size - 1
-        memory = make_memory(self.tree.n, m, blocks, rows.covariance.shape[1], 1, 1)
-        return _Workspace(memory, make_spread(self.tree.n))
+        memory = make_memory(self.tree.n, m, blocks, rows.root.shape[1], 1, 1)
+        return _Workspace(memory, make_spread(self.tree.n, rows.root.shape[1]))
 
     def _empty(self, T: int, level: int) -> Found:
         n, rows = self.tree.n, self.layout.arrays
@@ -312,7 +290,7 @@ class MapDynamics:
             residual=np.empty((T, m)),
             score=np.empty((T, 2)),
             present=np.empty((T, blocks), dtype=np.int64),
-            joint=held(2, 13, 13),
+            joint=held(2, 14, 14),
             between=held(2, 12, 12),
             external=held(2, 6, 6),
             slack=held(3, 12),

@@ -91,7 +91,7 @@ def _blocks(tree: BodyTree, found: Found) -> dict[str, Array]:
         blocks[f"fx.{tree.names[i]}"] = found.external[:, i]
         if i > 0:
             joint = tree.joint_name(i)
-            blocks[f"f.{joint}"] = found.joint[:, i, 7:, 7:]
+            blocks[f"f.{joint}"] = found.joint[:, i, 7:13, 7:13]
             blocks[f"ddq.{joint}"] = found.joint[:, i, 6:7, 6:7]
             blocks[f"tau.{joint}"] = found.variance[:, i, 12, None, None]
     return blocks

@@ -5,10 +5,7 @@ accelerations and wrenches that it reads. After all readings
 
     E[n | y] = y - H x̂ = r,     Cov[n | y] = H C Hᵀ,     Cov[r] = Sigma - H C Hᵀ
 
-with C the posterior covariance of x. Readings of one torque share the slack s of its equation, of
-variance s0: n = Sigma R⁻¹ (y - H x) + …, R = Sigma + s0 t tᵀ, so that
-
-    Cov[n | y] = G H C Hᵀ Gᵀ + s0 G t tᵀ,     G = Sigma R⁻¹
+with C the posterior covariance of x.
 """
 
 from __future__ import annotations
@@ -58,28 +55,13 @@ def noises(problem: MapDynamics, moments: Moments, found: Found) -> dict[str, No
         found: what `problem.solve` made of them, with covariances (detail "blocks" or "slacks").
     """
     layout, rows = problem.layout, problem.layout.arrays
-    slack = float(problem.assumptions.torque_slack.covariance[0, 0])
-    spread: dict[int, Array] = {}
     result = {}
     for sensor in problem.sensors:
         block = layout.block_of[sensor.name]
-        first, last = int(rows.first[block]), int(rows.first[block + 1])
-        if block not in spread:
-            spread[block] = _predicted(problem, moments, found, block)
-            if slack > 0.0 and rows.on_torque[first:last].any():
-                t = rows.on_torque[first:last]
-                R = rows.covariance[first:last, : last - first]
-                G = np.eye(t.size) - slack * np.linalg.solve(R, np.outer(t, t)).T
-                spread[block] = G @ spread[block] @ G.T + slack * np.outer(G @ t, t)
-        where = layout.slices[sensor.name]
-        mine = [np.flatnonzero(layout.order[first:last] == row)[0] for row in _rows(where)]
-        mean = found.residual[:, first:last][:, mine]
-        result[sensor.name] = Noise(mean, spread[block][:, mine][:, :, mine])
+        here = slice(int(rows.first[block]), int(rows.first[block + 1]))
+        spread = _predicted(problem, moments, found, block)
+        result[sensor.name] = Noise(found.residual[:, here], spread)
     return result
-
-
-def _rows(where: slice) -> range:
-    return range(where.start, where.stop)
 
 
 def _predicted(problem: MapDynamics, moments: Moments, found: Found, block: int) -> Array:
@@ -95,7 +77,7 @@ def _predicted(problem: MapDynamics, moments: Moments, found: Found, block: int)
         T, m = X.shape[0], here.stop - here.start
         across = np.empty((T, m, 12))
         across[:, :, :6] = rows.on_alpha[here, :6]
-        across[:, :, 6:] = -rows.on_wrench[here] @ X.transpose(0, 2, 1)
+        across[:, :, 6:] = -rows.on_wrench[here, :6] @ X.transpose(0, 2, 1)
         return _congruence(across, found.between[:, body])
     H = np.concatenate([rows.on_alpha[here], rows.on_wrench[here]], axis=1)
     return _congruence(H, found.joint[:, body])

@@ -24,17 +24,15 @@ from bodysense.estimation._kernels.problem import (
 )
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
+from bodysense.estimation.map_dynamics.noise_sources import reading_triangle, whitener
 from bodysense.robot.sensors.measurement import Measurement
 from bodysense.robot.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
-_EXACT = 1e-9
-"""Standard deviation of a reading of motion that is given none: of an exact one."""
-
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Readings that share a covariance: those of a sensor, a belief, or all of one torque."""
+    """Readings that share a covariance: those of a sensor or a belief."""
 
     name: str
     measurement: Measurement
@@ -42,8 +40,7 @@ class _Block:
     body: int
     group: int
     mover: int
-    rows: tuple[int, ...]  # among all rows, in the order of the sensors
-    friction: tuple[bool, ...]  # of each row
+    rows: range  # among all rows, in the order of the sensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,19 +79,16 @@ class ReadingLayout:
                 raise MismatchError(f"two sensors are called {sensor.name!r}: rename one of them.")
             measurement = sensor.measurement(tree.robot)
             slices[sensor.name] = slice(at, at + measurement.size)
-            rows = tuple(range(at, at + measurement.size))
+            rows = range(at, at + measurement.size)
             blocks.append(_placed(tree, sensor.name, measurement, sensor.covariance, rows))
             at += measurement.size
         constants = [np.full(at, np.nan)]
         for name, belief in assumptions.others.items():
             measurement = _direct(tree, name, belief.mean.size)
-            rows = tuple(range(at, at + belief.mean.size))
+            rows = range(at, at + belief.mean.size)
             blocks.append(_placed(tree, name, measurement, belief.covariance, rows))
             constants.append(np.asarray(belief.mean))
             at += belief.mean.size
-        slack = float(assumptions.torque_slack.covariance[0, 0])
-        if slack > 0.0:
-            blocks = _with_common_slack(blocks, slack)
         blocks.sort(key=lambda block: (block.body, block.group))
         order = np.array([row for block in blocks for row in block.rows], dtype=np.int64)
         block_of = {
@@ -129,7 +123,7 @@ class ReadingLayout:
 
 
 def _placed(
-    tree: BodyTree, name: str, measurement: Measurement, covariance: Array, rows: tuple[int, ...]
+    tree: BodyTree, name: str, measurement: Measurement, covariance: Array, rows: range
 ) -> _Block:
     """Find the body that a block belongs to."""
     link, joint = measurement.link, measurement.joint
@@ -153,8 +147,7 @@ def _placed(
             f"{name} is on {tree.names[body]!r}, which is held still: it tells nothing. Remove it, "
             "or let the base float."
         )
-    friction = (measurement.friction,) * measurement.size
-    return _Block(name, measurement, np.asarray(covariance), body, group, mover, rows, friction)
+    return _Block(name, measurement, np.asarray(covariance), body, group, mover, rows)
 
 
 def _direct(tree: BodyTree, name: str, size: int) -> Measurement:
@@ -173,48 +166,14 @@ def _direct(tree: BodyTree, name: str, size: int) -> Measurement:
     return Measurement(1, joint=owner, joint_acceleration=one)
 
 
-def _with_common_slack(blocks: list[_Block], slack: float) -> list[_Block]:
-    """Readings of one torque share the slack of its equation: one block with a full covariance.
-
-    Where one of them is missing, the others of the same joint are left out with it.
-    """
-    kept = [block for block in blocks if not block.measurement.torque.any()]
-    torques: dict[int, list[_Block]] = {}
-    for block in blocks:
-        if block.measurement.torque.any():
-            torques.setdefault(block.body, []).append(block)
-    for body, parts in torques.items():
-        torque = np.concatenate([part.measurement.torque for part in parts])
-        size = torque.size
-        covariance = slack * np.outer(torque, torque)
-        at = 0
-        for part in parts:
-            here = slice(at, at + part.measurement.size)
-            covariance[here, here] += part.covariance
-            at = here.stop
-        whole = Measurement(
-            size,
-            joint=parts[0].measurement.joint,
-            torque=torque,
-            joint_acceleration=np.concatenate([p.measurement.joint_acceleration for p in parts]),
-            position=np.concatenate([p.measurement.position for p in parts]),
-            velocity=np.concatenate([p.measurement.velocity for p in parts]),
-        )
-        rows = tuple(row for part in parts for row in part.rows)
-        friction = tuple(flag for part in parts for flag in part.friction)
-        name = " and ".join(part.name for part in parts)
-        kept.append(_Block(name, whole, covariance, body, OWN_WRENCH, body, rows, friction))
-    return kept
-
-
 def _arrays(tree: BodyTree, blocks: list[_Block]) -> Readings:
     sizes = [block.measurement.size for block in blocks]
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     m, largest = int(first[-1]), max([1, *sizes])
     S = tree.arrays.S
     joint_names = tree.robot.joint_names
-    on_alpha, on_wrench = np.zeros((m, 7)), np.zeros((m, 6))
-    covariance, white = np.zeros((m, largest)), np.zeros((m, largest))
+    on_alpha, on_wrench = np.zeros((m, 7)), np.zeros((m, 7))
+    root, white = np.zeros((m, largest)), np.zeros((m, largest))
     friction, joint = np.full(m, -1, dtype=np.int64), np.full(m, -1, dtype=np.int64)
     log_scale = np.zeros(len(blocks))
     begin = np.zeros((tree.n, GROUPS + 1), dtype=np.int64)
@@ -224,13 +183,13 @@ def _arrays(tree: BodyTree, blocks: list[_Block]) -> Readings:
     for k, block in enumerate(blocks):
         where, e = slice(first[k], first[k + 1]), block.measurement
         on_alpha[where, :6], on_alpha[where, 6] = e.acceleration, e.joint_acceleration
-        on_wrench[where] = e.transmitted + np.outer(e.torque, S[block.body])
-        covariance[where, : e.size] = block.covariance
-        W, log_scale[k] = _whitener(block.covariance)
-        white[where, : e.size] = W
+        on_wrench[where, :6] = e.transmitted + np.outer(e.torque, S[block.body])
+        on_wrench[where, 6] = e.torque
+        root[where, : e.size] = reading_triangle(block.covariance)
+        white[where, : e.size], log_scale[k] = whitener(root[where, : e.size])
         if e.joint is not None:
             joint[where] = joint_names.index(e.joint)
-            friction[where] = np.where(block.friction, joint_names.index(e.joint), -1)
+            friction[where] = joint_names.index(e.joint) if e.friction else -1
 
     def stacked(name: str, width: tuple[int, ...]) -> Array:
         parts = [getattr(block.measurement, name) for block in blocks]
@@ -243,21 +202,13 @@ def _arrays(tree: BodyTree, blocks: list[_Block]) -> Readings:
         on_alpha=on_alpha,
         on_wrench=on_wrench,
         on_external=stacked("external", (6,)),
-        on_torque=stacked("torque", ()),
         quadratic=stacked("quadratic", (6, 6)),
         linear=stacked("linear", (6,)),
         position=stacked("position", ()),
         velocity=stacked("velocity", ()),
         friction=friction,
         joint=joint,
-        covariance=covariance,
+        root=root,
         white=white,
         log_scale=log_scale,
     )
-
-
-def _whitener(covariance: Array) -> tuple[Array, float]:
-    """W with W covariance Wᵀ = 1, and log |det W|; exact readings are given a tiny variance."""
-    values, vectors = np.linalg.eigh(covariance)
-    scale = 1.0 / np.sqrt(np.maximum(values, _EXACT**2))
-    return scale[:, None] * vectors.T, float(np.log(scale).sum())

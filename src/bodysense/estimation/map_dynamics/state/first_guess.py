@@ -19,11 +19,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.estimation._kernels.problem import ALPHA_OFFSET, BALANCE, Beliefs, Memory, Readings
+from bodysense.estimation._kernels.problem import Beliefs, Memory, Readings
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.noise_sources import reading_triangle, sources, whitener
 from bodysense.spatial.arrays import Array
-
-_EXACT = 1e-18  # least variance of a reading
 
 
 def of_state(problem: MapDynamics) -> NDArray[np.bool_]:
@@ -45,8 +44,8 @@ def softened(
         factor: (columns, k) S, Cov(x) = S Sᵀ.
     """
     columns = slice(1, 1 + factor.shape[0])
-    motion = w.Z[:, ALPHA_OFFSET, :6, columns] @ factor
-    balance = w.V[:, BALANCE, :, columns] @ factor
+    motion = w.offset[:, :6, columns] @ factor
+    balance = w.balance[:, :, columns] @ factor
     return with_covariances(
         beliefs,
         readings,
@@ -68,18 +67,26 @@ def with_covariances(
         balance: (n, 6, 6) to that of wrench balances.
         read: (m, k) S of readings, S Sᵀ to be added to their covariance, block by block.
     """
-    soft = np.ones(motion.shape[0], dtype=np.int64)
-    covariance, white = readings.covariance.copy(), readings.white.copy()
-    for first, last in zip(readings.first[:-1], readings.first[1:], strict=True):
+    root, white = readings.root.copy(), readings.white.copy()
+    log_scale = readings.log_scale.copy()
+    for k, (first, last) in enumerate(zip(readings.first[:-1], readings.first[1:], strict=True)):
         m, here = last - first, slice(first, last)
-        covariance[here, :m] += read[here] @ read[here].T
-        values, vectors = np.linalg.eigh(covariance[here, :m])
-        white[here, :m] = vectors.T / np.sqrt(np.maximum(values, _EXACT))[:, None]
+        covariance = root[here, :m].T @ root[here, :m] + read[here] @ read[here].T
+        root[here, :m] = reading_triangle(covariance)
+        white[here, :m], log_scale[k] = whitener(root[here, :m])
+    moved, n = beliefs.motion.copy(), motion.shape[0]
+    moved[1:, 1:, :6] = sources(_covariances(moved[1:, 1:, :6]) + motion[1:])
     return (
         beliefs._replace(
-            soft=soft,
-            slack_acceleration=beliefs.slack_acceleration + motion,
-            slack_wrench=beliefs.slack_wrench + balance,
+            motion=moved,
+            slack=sources(_covariances(beliefs.slack) + balance),
+            n_motion=np.array([6, *[7] * (n - 1)], dtype=np.int64),
+            n_slack=np.full(n, 6, dtype=np.int64),
         ),
-        readings._replace(covariance=covariance, white=white),
+        readings._replace(root=root, white=white, log_scale=log_scale),
     )
+
+
+def _covariances(rows: Array) -> Array:
+    covariance: Array = rows.swapaxes(1, 2) @ rows
+    return covariance

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bodysense.estimation._kernels.covariance import make_spread
 from bodysense.estimation._kernels.derivatives import linearise
-from bodysense.estimation._kernels.problem import BALANCE, Beliefs, Memory, make_memory
+from bodysense.estimation._kernels.problem import Beliefs, Memory, make_memory
 from bodysense.estimation._kernels.solve import Found, solve_moments
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.state.first_guess import of_state, softened
@@ -86,10 +86,10 @@ class Linearisation:
         self._beliefs = problem.assumptions.arrays(problem.tree)
         rows = problem.layout.arrays
         m, blocks, n = int(rows.first[-1]), rows.first.size - 1, problem.tree.n
-        largest, r = rows.covariance.shape[1], 1 + self.layout.columns + nuisances.size
+        largest, r = rows.root.shape[1], 1 + self.layout.columns + nuisances.size
         self._narrow: Memory = make_memory(n, m, blocks, largest, 1, 1)
         self._wide: Memory = make_memory(n, m, blocks, largest, r, m + 7 * n + 20)
-        self._spread = make_spread(n)
+        self._spread = make_spread(n, largest)
         self._of_state = of_state(problem)
         self._twists = np.zeros((n, self.layout.columns, 6))
         for k in range(3 * problem.tree.floating):
@@ -166,7 +166,7 @@ class Linearisation:
             w.Y[:, behind:] = nuisances.reading_columns(d, dq)
         if nuisances.factor.shape[1]:
             balance = nuisances.balance_columns(d, self._narrow.twist)
-            w.V[:, BALANCE, :, behind + nuisances.rows.size :] = balance
+            w.balance[:, :, behind + nuisances.rows.size :] = balance
         linearise(
             bodies,
             self.problem.robot.tree,
@@ -255,7 +255,9 @@ class Linearisation:
         for i, joint in enumerate(self.problem.tree.joint):
             if joint >= 0:
                 mean[i] = ddq[joint]
-        return self._beliefs._replace(joint_mean=mean, joint=np.zeros_like(mean))
+        motion = self._beliefs.motion.copy()
+        motion[1:, 0] = 0.0
+        return self._beliefs._replace(joint_mean=mean, motion=motion)
 
 
 def _empty(problem: MapDynamics, spread: bool) -> Found:
@@ -268,7 +270,7 @@ def _empty(problem: MapDynamics, spread: bool) -> Found:
         residual=np.empty((1, m)),
         score=np.empty((1, 2)),
         present=np.empty((1, blocks), dtype=np.int64),
-        joint=np.empty((T, n, 13, 13)),
+        joint=np.empty((T, n, 14, 14)),
         between=np.empty((T, n, 12, 12)),
         external=np.empty((T, n, 6, 6)),
         slack=np.empty((0, n, 12)),

@@ -73,10 +73,11 @@ def widened(found: Found, slope: Array, factor: Array) -> Found:
         factor: (p, k) S, Cov(x) = S Sᵀ.
     """
     C = slope @ factor
-    joint, external = C[:, _JOINT], C[:, 13:19]
+    moved, external, joint = C[:, _JOINT], C[:, 13:19], found.joint.copy()
+    joint[0, :, :13, :13] += moved @ moved.swapaxes(1, 2)
     return found._replace(
         variance=found.variance + (C**2).sum(axis=2)[None],
-        joint=found.joint + (joint @ joint.swapaxes(1, 2))[None],
+        joint=joint,
         external=found.external + (external @ external.swapaxes(1, 2))[None],
     )
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bodysense.estimation._kernels.problem import TRANSFORM, Beliefs, Bodies, Memory, Readings
+from bodysense.estimation._kernels.problem import Beliefs, Bodies, Memory, Readings
 from bodysense.estimation.map_dynamics.equations.moment import motion_cross
 from bodysense.estimation.map_dynamics.state.first_guess import with_covariances
 from bodysense.robot.sensors.quadratic import gyroscopic
@@ -52,7 +52,7 @@ def with_second_order(
         if i == 0:
             continue
         j, p, S = bodies.joint[i], bodies.parent[i], motion_cross(bodies.S[i])
-        X, fourth = w.M[i, TRANSFORM], 0.75 * sigma2[j] ** 2
+        X, fourth = w.X[i], 0.75 * sigma2[j] ** 2
         curve = S @ S @ X @ d[p, :6]
         motion[i] += fourth * np.outer(curve, curve)
         motion[i] += sigma2[velocities + j] * S @ spread[i] @ S.T
