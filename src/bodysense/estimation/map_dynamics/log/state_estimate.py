@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from bodysense.estimation.map_dynamics.consistency import Consistency
 from bodysense.estimation.map_dynamics.estimator import Detail
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, Motion
+from bodysense.estimation.map_dynamics.log.first_search import searched
 from bodysense.estimation.map_dynamics.log.first_state import first_state
 from bodysense.estimation.map_dynamics.state.belief import StateBelief
 from bodysense.estimation.map_dynamics.state.layout import StateLayout
@@ -89,12 +90,11 @@ class StateLogEstimate(LogEstimate):
             detail: how much to keep: covariances are computed in any case.
             judge: whether to hold residuals against the noise that sensors are said to have.
         """
-        t, y = self.t, self.recording.readings
         solver: StateTracker | StateSmoother | None = None
-        for begin, end in pairwise([*self.recording.starts, t.size]):
+        for begin, end in pairwise([*self.recording.starts, self.t.size]):
             piece = slice(begin, end)
             before = None if solver is None else solver.joints
-            belief = first_state(self.problem, self.state, t[piece], y[piece], before)
+            belief = self._first(piece, before)
             if solver is None:
                 solver = self._solver(belief)
             else:
@@ -111,14 +111,24 @@ class StateLogEstimate(LogEstimate):
         """All moments at once: for logs that fit into memory."""
         return Posterior.joined([chunk.posterior for chunk in self.chunks(detail=detail)])
 
+    def _first(self, piece: slice, before: StateBelief | None) -> StateBelief:
+        """What is believed when a stretch begins."""
+        t, y = self.t[piece], self.recording.readings[piece]
+        belief = first_state(self.problem, self.state, t, y, before)
+        told = set() if before is not None else set(self.state.beliefs)
+        joints = tuple(joint for joint in self.unmeasured if f"q.{joint}" not in told)
+        with threadpool_limits(1, "blas"):
+            return searched(
+                self.problem, belief, joints, t, y, jerk=self._jerk, gravity=self.setup.gravity
+            )
+
+    @property
+    def _jerk(self) -> Array | float:
+        return JERK if self.state.jerk is None else self.state.jerk
+
     def _solver(self, belief: StateBelief) -> StateTracker | StateSmoother:
         kind = StateSmoother if self.state.method == "smooth" else StateTracker
-        return kind(
-            self.problem,
-            belief,
-            jerk=JERK if self.state.jerk is None else self.state.jerk,
-            parameter_covariance=self.covariance,
-        )
+        return kind(self.problem, belief, jerk=self._jerk, parameter_covariance=self.covariance)
 
     def _tracked(self, tracker: StateTracker, piece: slice, moments: int) -> Iterator[_Part]:
         t, y = self.t, self.recording.readings
