@@ -14,9 +14,11 @@ import yaml
 
 from bodysense.estimation import (
     LogEstimate,
+    LogSeen,
     LogTotals,
+    StateLogEstimate,
+    StateTotals,
     estimate_log,
-    observability,
     parse_estimation,
 )
 from bodysense.report.estimation_page import write_estimation_page
@@ -25,6 +27,7 @@ from bodysense.signals.raw_log import RawLog
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
 
+import hidden_joint
 from pushed_arm import SENSORS, Pushed, pushed_arm
 
 
@@ -41,14 +44,15 @@ def estimate_of(pushed: Pushed, text: str = SENSORS, **changes) -> LogEstimate:
 
 
 def page_of(estimate: LogEstimate, path: Path, chunk: int = 100, **words) -> str:
-    totals = LogTotals(estimate)
+    totals, seen = LogTotals(estimate), LogSeen(estimate)
     curves = EstimatedCurves(estimate, totals.links)
+    state = StateTotals(estimate) if isinstance(estimate, StateLogEstimate) else None
     for part in estimate.chunks(chunk, detail="blocks", judge=True):
-        totals.add(part)
-        curves.add(part)
-    r = estimate.recording
-    seen = observability(estimate.problem, r.q[:1], r.dq[:1], gravity=estimate.setup.gravity)
-    write_estimation_page(path, estimate, totals, curves, seen, **words)
+        for taker in (totals, curves, seen, *([] if state is None else [state])):
+            taker.add(part)
+    write_estimation_page(
+        path, estimate, totals, curves, seen.observability(), state=state, **words
+    )
     return path.read_text(encoding="utf-8")
 
 
@@ -71,6 +75,27 @@ def test_all_sections_and_numbers_are_there(pushed, tmp_path):
     assert len(data["wrenches"][0]) == 6
     assert len(data["torques"]) == 3
     assert data["touches"][0][0] == pytest.approx([1.4, 2.39], abs=0.05)  # after the first moment
+
+
+def stated_estimate() -> LogEstimate:
+    """Of an arm whose elbow has no encoder."""
+    made = hidden_joint.hidden_joint(np.random.default_rng(6), seconds=2.0)
+    setup = parse_estimation(yaml.safe_load(hidden_joint.SENSORS), made.robot, "s.yaml")
+    return estimate_log(setup, made.robot, made.log)
+
+
+def test_positions_that_are_estimated_are_shown(pushed, tmp_path):
+    page = page_of(stated_estimate(), tmp_path / "r.html")
+    assert '<section id="positions"' in page
+    assert "elbow, without an encoder" in page
+    assert "estimated; elbow without encoders" in page
+    assert "Biases after the last readings" in page
+    positions = data_of(page)["positions"]
+    assert positions["joints"] == ["elbow", "pan", "lift"]
+    assert [len(curves) for curves in positions["curves"]] == [2, 2, 2]
+    plain = page_of(estimate_of(pushed), tmp_path / "p.html")
+    assert '<section id="positions"' not in plain
+    assert data_of(plain)["positions"]["joints"] == []
 
 
 def test_nothing_else_can_run(pushed, tmp_path):

@@ -94,3 +94,29 @@ def test_bands_lie_around_their_curves(browser: Any, file: Path) -> None:
     )
     assert low <= curve
     assert high >= 0.0
+
+
+@pytest.fixture(scope="module")
+def stated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = other_test("test_estimation_page")
+    path = tmp_path_factory.mktemp("stated") / "r.html"
+    made.page_of(made.stated_estimate(), path, command="x")
+    return path
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_positions_are_drawn(browser: Any, stated: Path, width: int) -> None:
+    browser.open(stated, width=width)
+    assert browser.complaints() == []
+    assert browser.evaluate("document.documentElement.scrollWidth") == width
+    for name in ("position", "velocity"):
+        assert browser.count(f"#{name}-plot path.band") == 1
+    label = "document.querySelector('#velocity-plot svg').textContent"
+    assert "velocity [rad/s]" in browser.evaluate(label)
+    curve = "document.querySelector('#position-plot path.curve:not(.edge)').getAttribute('d')"
+    first = browser.evaluate(curve)
+    browser.evaluate(
+        "(() => { const m = document.getElementById('moving'); m.value = '1';"
+        "m.dispatchEvent(new Event('change')); })()"
+    )
+    assert browser.evaluate(curve) != first

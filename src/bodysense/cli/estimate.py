@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bodysense.cli.estimate_options import EstimateOptions, add_arguments, options_of
 
 if TYPE_CHECKING:
-    from bodysense.estimation import LogEstimate, LogTotals, Observability
-    from bodysense.report.sections.estimated_curves import EstimatedCurves
+    from bodysense.cli.estimate_solved import Solved
+    from bodysense.estimation import LogEstimate
     from bodysense.signals.raw_log import RawLog
 
 __all__ = ["add_arguments", "run"]
@@ -27,6 +25,8 @@ OUTPUT_FILES = (
     "summary.json",
 )
 """Everything that the command writes."""
+
+_EXIT_INTERRUPTED = 130
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,9 +53,10 @@ def run(args: argparse.Namespace) -> int:
             log,
             cutoff=CUTOFF if options.cutoff is None else options.cutoff,
             parameter_directions=directions,
+            state=options.state_setup(setup),
         )
     summary, names = _written(estimate, log, options, args)
-    for note in estimate.notes:
+    for note in summary["notes"]:
         print(f"note: {note}", file=sys.stderr)
     if args.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
@@ -65,79 +66,29 @@ def run(args: argparse.Namespace) -> int:
         print(rendered(summary), end="")
         if args.output is not None:
             print(f"\nwritten to {args.output}: {', '.join(names)}")
-    return 0
+    return _EXIT_INTERRUPTED if summary["moments"] < estimate.t.size else 0
 
 
 def _written(
     estimate: LogEstimate, log: RawLog, options: EstimateOptions, args: argparse.Namespace
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Solve the log, into the folder if there is one; returns the summary and names of files."""
-    from rich.console import Console
-
-    from bodysense.estimation import LogFiles, LogTotals
+    from bodysense.cli.estimate_solved import Solved
+    from bodysense.estimation import LogFiles
     from bodysense.files import filled_together
-    from bodysense.report.sections.estimated_curves import EstimatedCurves
 
-    totals = LogTotals(estimate)
-    curves = EstimatedCurves(estimate, totals.links)
-    with Console(stderr=True).status("looking what can be seen …"):
-        seen = _seen(estimate)
+    solved = Solved(estimate)
     if args.output is None:
-        _solve(estimate, totals.add)
-        return _summary(estimate, totals, seen, log), ()
+        solved.run()
+        return solved.summary(log), ()
     with filled_together(args.output, replace=args.force, names=OUTPUT_FILES) as draft:
-        with LogFiles(draft, estimate.problem) as files:
-            _solve(estimate, totals.add, curves.add, files.add)
-        summary = _summary(estimate, totals, seen, log)
+        with LogFiles(draft, estimate.problem, estimate.variables) as files:
+            solved.run(files.add)
+        summary = solved.summary(log)
         _write_texts(draft, summary, options.configuration(log.digest))
-        _write_page(draft, args.output, estimate, totals, curves, seen, log, options)
+        _write_page(draft, args.output, solved, summary["notes"], log, options)
         names = tuple(sorted(path.name for path in draft.iterdir()))
     return summary, names
-
-
-def _solve(estimate: LogEstimate, *takers: Callable[[Any], None]) -> None:
-    with _progress(estimate.t.size) as advance:
-        for chunk in estimate.chunks(detail="blocks", judge=True):
-            for take in takers:
-                take(chunk)
-            advance(chunk.t.size)
-
-
-def _seen(estimate: LogEstimate) -> Observability:
-    """What the sensors can see at some moments of the log."""
-    import numpy as np
-
-    from bodysense.estimation import observability
-
-    r = estimate.recording
-    some = np.unique(np.linspace(0, r.t.size - 1, 3).astype(int))
-    return observability(
-        estimate.problem,
-        r.q[some],
-        r.dq[some],
-        base_twist=None if r.base_twist is None else r.base_twist[some],
-        gravity=estimate.setup.gravity,
-    )
-
-
-def _summary(
-    estimate: LogEstimate, totals: LogTotals, seen: Observability, log: RawLog
-) -> dict[str, Any]:
-    r = estimate.recording
-    return {
-        "robot": estimate.problem.robot.name,
-        "log": log.source,
-        "moments": int(r.t.size),
-        "duration": float(r.t[-1] - r.t[0]),
-        "pieces": len(r.starts),
-        "left_out": dict(r.counts),
-        "unknowns": estimate.problem.variables.size,
-        "readings": estimate.problem.layout.size,
-        "parameters_considered": estimate.parameters is not None,
-        **totals.to_dict(),
-        "observability": seen.summary(),
-        "notes": list(estimate.notes),
-    }
 
 
 def _write_texts(draft: Path, summary: dict[str, Any], configuration: dict[str, Any]) -> None:
@@ -156,10 +107,8 @@ def _write_texts(draft: Path, summary: dict[str, Any], configuration: dict[str, 
 def _write_page(
     draft: Path,
     output: str,
-    estimate: LogEstimate,
-    totals: LogTotals,
-    curves: EstimatedCurves,
-    seen: Observability,
+    solved: Solved,
+    notes: list[str],
     log: RawLog,
     options: EstimateOptions,
 ) -> None:
@@ -168,10 +117,12 @@ def _write_page(
     digests = options.file_digests()
     write_estimation_page(
         draft / "report.html",
-        estimate,
-        totals,
-        curves,
-        seen,
+        solved.estimate,
+        solved.totals,
+        solved.curves,
+        solved.seen,
+        state=solved.state,
+        notes=notes,
         source=log.source,
         command=f"bodysense estimate --config {Path(output) / 'config.yaml'} -o ANOTHER_FOLDER",
         provenance={
@@ -179,26 +130,7 @@ def _write_page(
             "sensors": [{"source": options.sensors, "sha256": digests.get(options.sensors, "")}],
             "files": digests,
             "cutoff_hz": options.cutoff,
+            "state": None if solved.state is None else solved.state.estimate.state.method,
             "parameter_covariance": options.parameter_covariance,
         },
     )
-
-
-@contextmanager
-def _progress(moments: int) -> Iterator[Callable[[int], None]]:
-    """A bar over all moments, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("estimating"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f} moments"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
-        task = bar.add_task("", total=moments)
-        yield lambda n: bar.advance(task, n)

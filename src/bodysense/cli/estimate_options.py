@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,15 @@ from bodysense.cli.identify_config import absolute, digests
 from bodysense.errors import BodysenseError, FileReadError, MismatchError, unknown_name
 
 if TYPE_CHECKING:
+    from bodysense.estimation import EstimationSetup, StateSetup
+    from bodysense.estimation.map_dynamics.state_setup import StateMethod
     from bodysense.robot import Robot
     from bodysense.spatial.arrays import Array
 
 IDENTIFIED = ("identified.urdf", "identified.actuators.yaml")
 """What `bodysense identify` calls the robot that it found."""
+
+_STATES = ("track", "smooth")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--cutoff", metavar="HZ", type=float, help="of the low-pass on positions (10)"
     )
+    data.add_argument(
+        "--state",
+        choices=_STATES,
+        nargs="?",
+        const="track",
+        help="estimate positions and velocities as well, as is done anyway where the log lacks "
+        "positions of some joints: track from moment to moment (the default), or smooth windows",
+    )
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,7 @@ class EstimateOptions:
     floating: bool | None = None
     parameter_covariance: bool = False
     cutoff: float | None = None
+    state: str | None = None
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -101,6 +114,15 @@ class EstimateOptions:
         return load_robot(
             source, floating_base=self.floating, actuators=actuators, allow_inconsistent=True
         )
+
+    def state_setup(self, setup: EstimationSetup) -> StateSetup | None:
+        """How positions are to be estimated: as the sensors file says, by the method asked for."""
+        if self.state is None:
+            return setup.state
+        from bodysense.estimation import StateSetup
+
+        method: StateMethod = "smooth" if self.state == "smooth" else "track"
+        return replace(StateSetup() if setup.state is None else setup.state, method=method)
 
     def parameter_directions(self, robot: Robot) -> Array | None:
         """One standard deviation of the robot's parameters in each direction, if asked for."""
@@ -210,5 +232,7 @@ def _configuration(path: str) -> dict[str, Any]:
                 f"{path}, {key}: {value!r} cannot be meant; it stands as estimate wrote it, or not "
                 "at all."
             )
+        if key == "state" and value not in _STATES:
+            raise unknown_name(f"state in {path}", str(value), _STATES)
         table[key] = value
     return table

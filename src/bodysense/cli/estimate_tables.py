@@ -1,4 +1,4 @@
-"""What `bodysense estimate` prints: touches, sensors that disagree, and what is not seen."""
+"""What `bodysense estimate` prints: touches, positions, sensors that disagree, what is not seen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from bodysense.cli.tables import Page
 
 _SENSORS = 30
+_BAND = 1.96
 _TOUCHES = 20
 
 
@@ -23,7 +24,9 @@ def rendered(summary: Mapping[str, Any]) -> str:
     for reason, n in summary["left_out"].items():
         page.line(f"  {n} rows {reason} are left out")
     _touches(page, summary)
-    _sensors(page, summary["sensors"])
+    if "state" in summary:
+        _state(page, summary["state"])
+    _sensors(page, summary["sensors"], stated="state" in summary)
     page.line("")
     page.line(f"Seen: {summary['observability']}")
     return page.text()
@@ -48,8 +51,37 @@ def _touches(page: Page, summary: Mapping[str, Any]) -> None:
         page.line(f"… and {len(touches) - _TOUCHES} more, see summary.json")
 
 
-def _sensors(page: Page, sensors: list[Mapping[str, Any]]) -> None:
+def _state(page: Page, state: Mapping[str, Any]) -> None:
+    """Joints whose positions were not measured first, and biases."""
+    title = "Positions: estimated, with 95 % bands"
+    columns = ("joint", "encoder", "from", "to", "band", "widest", "unit")
+    table = page.table(title, *columns, text=(0, 1, 6))
+    ordered = sorted(state["joints"], key=lambda joint: joint["measured"])
+    for joint in ordered[:_SENSORS]:
+        table.add_row(
+            joint["joint"],
+            "yes" if joint["measured"] else "none",
+            *(f"{joint[key]:.2f}" for key in ("lowest", "highest")),
+            *(f"\N{PLUS-MINUS SIGN} {_BAND * joint[key]:.2g}" for key in ("std", "worst")),
+            joint["unit"],
+        )
+    page.show(table)
+    if len(ordered) > _SENSORS:
+        page.line(f"… and {len(ordered) - _SENSORS} more, see summary.json")
+    if not state["biases"]:
+        return
+    title = "Biases, after the last readings, with 95 % bands"
+    table = page.table(title, "sensor", "bias", "band", "unit", text=(0, 3))
+    for bias in state["biases"][:_SENSORS]:
+        band = f"\N{PLUS-MINUS SIGN} {_BAND * bias['std']:.2g}"
+        table.add_row(bias["name"], f"{bias['mean']:.3g}", band, bias["unit"])
+    page.show(table)
+
+
+def _sensors(page: Page, sensors: list[Mapping[str, Any]], *, stated: bool) -> None:
     title = "Sensors: residuals over what they should be (1), share beyond 95 % (5 %)"
+    if stated:  # the state follows the readings too
+        title = "Sensors: residuals over their stated noise (at most 1), share beyond 95 % (5 %)"
     table = page.table(title, "sensor", "rms", "stated", "ratio", "beyond", "absent", text=(0,))
     # Those that disagree most first; what cannot be judged last.
     ordered = sorted(sensors, key=lambda s: -1.0 if s["ratio"] is None else s["ratio"])[::-1]

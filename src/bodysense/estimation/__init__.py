@@ -15,7 +15,10 @@ from bodysense.estimation.map_dynamics.log import (
     LogChunk,
     LogEstimate,
     LogFiles,
+    LogSeen,
     LogTotals,
+    StateLogEstimate,
+    StateTotals,
     estimate_log,
 )
 from bodysense.estimation.map_dynamics.observability import Observability, observability
@@ -27,6 +30,7 @@ from bodysense.estimation.map_dynamics.state import (
     StateTracker,
     theta_covariance,
 )
+from bodysense.estimation.map_dynamics.state_setup import StateSetup
 from bodysense.estimation.map_dynamics.stream import EstimatorStream, Sample
 from bodysense.estimation.posterior import Posterior
 
@@ -41,6 +45,7 @@ __all__ = [
     "LogChunk",
     "LogEstimate",
     "LogFiles",
+    "LogSeen",
     "LogTotals",
     "MapDynamics",
     "Observability",
@@ -48,8 +53,11 @@ __all__ = [
     "Sample",
     "StateAndDynamics",
     "StateBelief",
+    "StateLogEstimate",
     "StatePosterior",
+    "StateSetup",
     "StateSmoother",
+    "StateTotals",
     "StateTracker",
     "consistency",
     "estimate_covariances",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -91,6 +91,50 @@ class Posterior:
             absent={name: int(np.isnan(value).any()) for name, value in residual.items()},
             log_likelihood=None if self.log_likelihood is None else self.log_likelihood[t],
             notes=self.notes,
+        )
+
+    def part(self, which: slice) -> Posterior:
+        """Some of the moments.
+
+        Raises:
+            ShapeError: there is one alone.
+        """
+        if self.single:
+            raise ShapeError("this posterior is of a single moment already: take it as it is.")
+        residual = {name: value[which] for name, value in self.residual.items()}
+        likelihood = self.log_likelihood
+        return Posterior(
+            variables=self.variables,
+            mean=self.mean[which],
+            variance=None if self.variance is None else self.variance[which],
+            blocks={name: block[which] for name, block in self.blocks.items()},
+            residual=residual,
+            absent={
+                name: int(np.isnan(value).any(axis=1).sum()) for name, value in residual.items()
+            },
+            log_likelihood=None if likelihood is None else likelihood[which],
+            notes=self.notes,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Posterior]) -> Posterior:
+        """Moments one after the other: parts are single moments, or several each; at least one."""
+        join = np.stack if parts[0].single else np.concatenate
+        first = parts[0]
+
+        def whole(name: str) -> Array | None:
+            values = [getattr(part, name) for part in parts]
+            return None if values[0] is None else join(values)
+
+        return Posterior(
+            variables=first.variables,
+            mean=join([part.mean for part in parts]),
+            variance=whole("variance"),
+            blocks={name: join([p.blocks[name] for p in parts]) for name in first.blocks},
+            residual={name: join([p.residual[name] for p in parts]) for name in first.residual},
+            absent={name: sum(p.absent[name] for p in parts) for name in first.absent},
+            log_likelihood=whole("log_likelihood"),
+            notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         )
 
     def summary(self) -> str:

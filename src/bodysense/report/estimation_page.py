@@ -7,17 +7,18 @@ digests of its own style and script, nothing else can run in it, and nothing can
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from bodysense.estimation import LogEstimate, LogTotals, Observability
+from bodysense.estimation import LogEstimate, LogTotals, Observability, StateTotals
 from bodysense.files import write_atomically
 from bodysense.identification.provenance import robot_origin, versions
 from bodysense.report.rendering import environment, ready_for_json, source_digest, template_text
 from bodysense.report.sections.estimated_curves import EstimatedCurves
+from bodysense.report.sections.estimated_state import StateSection
 from bodysense.report.sections.estimation_summary import EstimationSummary
 from bodysense.report.sections.provenance import ProvenanceSection
 from bodysense.report.sections.sensor_consistency import ConsistencySection
@@ -26,6 +27,7 @@ _SECTIONS = {
     "summary": "Summary",
     "wrenches": "Wrenches",
     "torques": "Torques",
+    "positions": "Positions",
     "sensors": "Sensors",
     "seen": "What is seen",
     "provenance": "Provenance",
@@ -41,6 +43,8 @@ def write_estimation_page(
     curves: EstimatedCurves,
     seen: Observability,
     *,
+    state: StateTotals | None = None,
+    notes: Sequence[str] | None = None,
     source: str = "log",
     title: str | None = None,
     command: str | None = None,
@@ -54,6 +58,8 @@ def write_estimation_page(
         totals: of all its chunks.
         curves: of all its chunks.
         seen: what the sensors can see at its positions.
+        state: of all its chunks, where positions are estimated.
+        notes: what the user should know; by default those of the estimate.
         source: name of the recording.
         title: heading of the page; by default the robot's name.
         command: by which it can be repeated, to be shown and copied.
@@ -78,8 +84,12 @@ def write_estimation_page(
             script=Markup(script),
             style_digest=source_digest(style),
             script_digest=source_digest(script),
-            sections=_SECTIONS,
-            summary=EstimationSummary.of(estimate, totals, seen, source),
+            sections={k: v for k, v in _SECTIONS.items() if state or k != "positions"},
+            summary=EstimationSummary.of(
+                estimate, totals, seen, source, estimate.notes if notes is None else notes
+            ),
+            state=None if state is None else StateSection.of(state),
+            positions=curves.positions,
             links=curves.links,
             joints=curves.joints,
             tables=ConsistencySection.of(totals, seen),

@@ -26,7 +26,7 @@ from bodysense.spatial.pseudo_inertia import (
     require_consistent,
     transform_pi,
 )
-from bodysense.spatial.se3 import exp_so3, log_so3, skew
+from bodysense.spatial.se3 import exp_so3, log_quaternion, log_so3, skew
 from bodysense.spatial.square_root import SquareRoot
 from bodysense.spatial.stacks import as_stack
 
@@ -47,6 +47,7 @@ __all__ = [
     "exp_so3",
     "geodesic",
     "inertia_at_com",
+    "log_quaternion",
     "log_so3",
     "manifold_named",
     "physical_consistency",

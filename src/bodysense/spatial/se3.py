@@ -47,15 +47,24 @@ def log_so3(R: ArrayLike) -> Array:
     Raises:
         ShapeError: R is not a rotation (not orthonormal, or a reflection).
     """
-    R = require_rotation(R, "R")
-    quaternion = _quaternion(R)
-    w, xyz = quaternion[..., 0], quaternion[..., 1:]
-    sine = np.linalg.norm(xyz, axis=-1)
-    half_angle = np.arctan2(sine, w)
-    # half_angle / sine -> 1 / w = 1 at the identity
-    ratio = np.divide(half_angle, sine, out=np.ones_like(sine), where=sine > 0.0)
-    logarithm: Array = 2.0 * ratio[..., None] * xyz
-    return logarithm
+    quaternion = _quaternion(require_rotation(R, "R"))
+    return _logarithm(quaternion[..., 0], quaternion[..., 1:])
+
+
+def log_quaternion(quaternion: ArrayLike) -> Array:
+    """Exponential coordinates (rad) of quaternions x, y, z, w, (..., 4) -> (..., 3), norm <= pi.
+
+    q and -q are the same rotation and give the same coordinates; the length does not matter. Of
+    what is no rotation, because it is not finite or has no length, they are NaN.
+    """
+    q = np.asarray(quaternion, dtype=np.float64)
+    if q.ndim == 0 or q.shape[-1] != 4:
+        raise ShapeError(f"quaternions have shape {q.shape}: the last axis holds x, y, z, w.")
+    length = np.linalg.norm(q, axis=-1, keepdims=True)
+    good = np.isfinite(length) & (length > 0.0)
+    unit = np.divide(q, length, out=np.full_like(q, np.nan), where=good)
+    unit = np.where(unit[..., 3:] < 0.0, -unit, unit)
+    return _logarithm(unit[..., 3], unit[..., :3])
 
 
 def left_jacobian(omega: ArrayLike) -> Array:
@@ -103,6 +112,16 @@ def require_rotation(R: ArrayLike, name: str) -> Array:
             f"{name} is a reflection (determinant -1), not a rotation: flip the sign of one column."
         )
     return R
+
+
+def _logarithm(w: Array, xyz: Array) -> Array:
+    """Of unit quaternions with w >= 0."""
+    sine = np.linalg.norm(xyz, axis=-1)
+    half_angle = np.arctan2(sine, w)
+    # half_angle / sine -> 1 / w = 1 at the identity
+    ratio = np.divide(half_angle, sine, out=np.ones_like(sine), where=sine > 0.0)
+    logarithm: Array = 2.0 * ratio[..., None] * xyz
+    return logarithm
 
 
 def _polynomial(omega: Array, first: Array, second: Array) -> Array:

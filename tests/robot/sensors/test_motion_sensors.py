@@ -6,9 +6,10 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from bodysense.errors import MismatchError, UnknownNameError
+from bodysense.errors import MismatchError, ShapeError, UnknownNameError
 from bodysense.robot import Robot, inverse_dynamics
-from bodysense.robot.sensors import SENSORS
+from bodysense.robot.sensors import SENSORS, Mount, Orientation
+from bodysense.spatial import exp_so3
 
 ROBOTS = ["serial", "branched", "floating", "example:panda", "example:icub"]
 
@@ -55,6 +56,28 @@ def test_orientation_is_that_of_its_frame(name, robot_of, scene_of, sensor_of, r
     R_world_link = scene.data.oMi[robot.link_names.index(m.link) + 1].rotation
     expected = frame_readings(scene, sensor)["orientation"]
     np.testing.assert_allclose(R_world_link @ m.rotation, expected, atol=1e-13)
+
+
+def test_quaternions_become_rotation_vectors(rng):
+    sensor = Orientation(name="imu", covariance=np.eye(3), mount=Mount("arm"))
+    R = exp_so3(rng.normal(scale=2.0, size=(50, 3)))
+    q = np.array([pin.Quaternion(each).coeffs() for each in R])  # Pinocchio puts w last too
+    signs = rng.choice([-1.0, 1.0], (50, 1))
+    np.testing.assert_allclose(exp_so3(sensor.reading(signs * q)), R, atol=1e-12)
+    np.testing.assert_allclose(sensor.reading(1.05 * q), sensor.reading(-q), atol=1e-12)
+    assert np.abs(sensor.reading([[0, 0, 0, 1], [0, 0, 0, -1]])).max() == 0.0
+    bad = [[0, 0, 0, 0], [np.nan, 0, 0, 1], [3, 0, 0, 4], [0.4, 0, 0, 0.4], [np.inf, 0, 0, 1]]
+    assert np.isnan(sensor.reading(bad)).all()
+
+
+def test_quaternions_have_w_last(rng):
+    named = [f"quat.imu.{axis}" for axis in "wxyz"]
+    with pytest.raises(ShapeError, match="w last"):
+        Orientation(name="imu", covariance=np.eye(3), mount=Mount("arm"), channels=tuple(named))
+    right = tuple(named[1:] + named[:1])
+    sensor = Orientation(name="imu", covariance=np.eye(3), mount=Mount("arm"), channels=right)
+    assert sensor.channels == right
+    assert sensor.rows == (("x", "rad"), ("y", "rad"), ("z", "rad"))
 
 
 def test_a_sensor_on_a_body_behind_a_fixed_joint_is_on_the_link_that_carries_it(

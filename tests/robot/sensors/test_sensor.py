@@ -44,7 +44,8 @@ def test_every_kind_is_complete(kind, robot_of, sensor_of, rng):
     assert (m.link is None) != (m.joint is None) or kind == "force_torque"
     assert len(sensor.channel_units(robot)) == len(sensor.channels)
     values = rng.normal(size=(4, len(sensor.channels)))
-    assert sensor.reading(values).shape == (4, len(sensor.labels))
+    assert sensor.reading(values).shape[0] == 4
+    assert len(sensor.rows) == sensor.size
     assert sensor.place
     assert kind in sensor.who
     assert repr(sensor).startswith(f"<{cls.__name__} '{kind}': ")

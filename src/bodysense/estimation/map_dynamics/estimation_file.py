@@ -11,6 +11,7 @@
     model: {wrench_std: [1, 1, 1, 0.1, 0.1, 0.1], torque_std: 0.1}
     beliefs: {tau.elbow: {mean: 3, std: 1}}
     base: {link: left_foot, fixed: true, gravity: [0, 0, -9.81]}
+    state: {method: smooth}             # positions too; see `state_file`
 
 `model` holds standard deviations of the equations (acceleration_std, wrench_std, torque_std; exact
 if left out) and of what is believed of accelerations (joint_acceleration_std, and
@@ -31,6 +32,7 @@ from bodysense.estimation.map_dynamics.belief import Belief
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.estimation_setup import EstimationSetup
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
+from bodysense.estimation.map_dynamics.state_file import parse_state
 from bodysense.robot.robot import Robot
 from bodysense.robot.sensors.covariance import deviations
 from bodysense.robot.sensors.sensor import Sensor
@@ -40,7 +42,7 @@ from bodysense.robot.sensors.urdf_sensors import TYPICAL_STD, urdf_sensors
 from bodysense.robot.yaml_values import read_yaml, section
 from bodysense.spatial.arrays import Array
 
-_SECTIONS = ("from_urdf", "sensors", "external_wrenches", "model", "beliefs", "base")
+_SECTIONS = ("from_urdf", "sensors", "external_wrenches", "model", "beliefs", "base", "state")
 _MODEL = {
     "acceleration_std": ("acceleration_slack", 6),
     "wrench_std": ("wrench_slack", 6),
@@ -83,6 +85,7 @@ def parse_estimation(table: object, robot: Robot, where: str) -> EstimationSetup
         **_model(given.get("model"), f"{where}, model"),
     )
     base, fixed, gravity = _base(given.get("base"), f"{where}, base")
+    state = parse_state(given.get("state"), robot, f"{where}, state")
     own, notes = _from_urdf(given.get("from_urdf"), robot, f"{where}, from_urdf")
     try:
         tree = BodyTree.of(robot, base=base, fixed=fixed)
@@ -91,7 +94,7 @@ def parse_estimation(table: object, robot: Robot, where: str) -> EstimationSetup
         known = {sensor.name for sensor in sensors}
         # What the file says counts before what the robot's description says of the same sensor.
         sensors = (*(sensor for sensor in own if sensor.name not in known), *sensors)
-        setup = EstimationSetup(sensors, assumptions, base, fixed, gravity, (*notes, *held))
+        setup = EstimationSetup(sensors, assumptions, base, fixed, gravity, (*notes, *held), state)
         setup.problem(robot)
     except BodysenseError as error:
         raise type(error)(f"{where}: {error}") from error

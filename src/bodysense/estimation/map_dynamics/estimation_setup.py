@@ -8,12 +8,14 @@ to be told from its noise: there the reading has the covariance of both,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.state_setup import StateSetup
 from bodysense.robot.robot import Robot
 from bodysense.robot.sensors.orientation import Orientation
 from bodysense.robot.sensors.sensor import Sensor
@@ -31,6 +33,8 @@ class EstimationSetup:
         fixed: whether the root is held still; `None`: as the robot's base is.
         gravity: (3,) in the frame of a root that is held [m/s²]; `None`: the robot's own.
         notes: what the user should know, e.g. which sensors of a URDF were left out.
+        state: how positions and velocities are to be estimated; `None`: they are taken as they
+            were recorded, where they were.
     """
 
     sensors: tuple[Sensor, ...] = ()
@@ -39,6 +43,7 @@ class EstimationSetup:
     fixed: bool | None = None
     gravity: Array | None = None
     notes: tuple[str, ...] = ()
+    state: StateSetup | None = None
 
     def problem(self, robot: Robot) -> MapDynamics:
         """The estimator of this robot.
@@ -47,13 +52,11 @@ class EstimationSetup:
             UnknownNameError: a joint, link or frame that the robot does not have.
             MismatchError: a sensor that cannot sit where it is, or a root that cannot be one.
         """
-        return MapDynamics(
-            robot,
-            tuple(_at_a_moment(sensor) for sensor in self.used),
-            self.assumptions,
-            base=self.base,
-            fixed=self.fixed,
-        )
+        return self.problem_with(robot, [_at_a_moment(sensor) for sensor in self.used])
+
+    def problem_with(self, robot: Robot, sensors: Sequence[Sensor]) -> MapDynamics:
+        """The estimator with other sensors, whose biases stay what they are."""
+        return MapDynamics(robot, sensors, self.assumptions, base=self.base, fixed=self.fixed)
 
     @property
     def used(self) -> tuple[Sensor, ...]:

@@ -1,4 +1,8 @@
-"""Curves of estimates with their bands, thinned while a log is solved chunk by chunk."""
+"""Curves of estimates with their bands, thinned while a log is solved chunk by chunk.
+
+External wrenches of some links and torques of all joints; where the state is estimated, positions
+and velocities of the joints too, those without encoders first.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bodysense.estimation import LogChunk, LogEstimate
+from bodysense.estimation import LogChunk, LogEstimate, StateLogEstimate
 from bodysense.report.traces import Stretches, TracePool, float_bytes
 from bodysense.report.wording import effort_unit
 from bodysense.spatial.arrays import Array
@@ -19,7 +23,7 @@ _LINKS = 40  # with curves of their wrenches: a page is to be opened
 
 
 class EstimatedCurves:
-    """External wrenches of some links and torques of all joints; `add` chunks in their order."""
+    """All curves of a log; `add` its chunks in their order."""
 
     def __init__(self, estimate: LogEstimate, links: tuple[str, ...]) -> None:
         """Start empty; `links` are those whose wrenches are not known beforehand."""
@@ -29,9 +33,15 @@ class EstimatedCurves:
         self.joints = tuple(tree.joint_name(i) for i in range(1, tree.n))
         kinds = dict(zip(problem.robot.joint_names, problem.robot.joint_types, strict=True))
         self._units = [effort_unit(kinds[joint]) for joint in self.joints]
+        self.positions: tuple[str, ...] = ()
+        if isinstance(estimate, StateLogEstimate):
+            bare = estimate.unmeasured
+            self.positions = tuple(sorted(self.joints, key=lambda joint: joint not in bare))
+        self._lengths = ["m" if kinds[j] == "prismatic" else "rad" for j in self.positions]
         names = [f"fx.{link}" for link in self.links] + [f"tau.{joint}" for joint in self.joints]
-        every = np.arange(problem.variables.size)
-        self._columns = np.concatenate([every[:0], *(every[problem.variables[n]] for n in names)])
+        names += [f"{what}.{joint}" for joint in self.positions for what in ("q", "dq")]
+        every = np.arange(estimate.variables.size)
+        self._columns = np.concatenate([every[:0], *(every[estimate.variables[n]] for n in names)])
         self._start = float(estimate.t[0])
         self._gaps = set(estimate.recording.starts)
         most = max(100, min(_POINTS, _POINTS_IN_ALL // max(1, 3 * self._columns.size)))
@@ -66,6 +76,7 @@ class EstimatedCurves:
         pool = TracePool()
         traces = [[pool.add(points[:, k, j]) for j in range(3)] for k in range(points.shape[1])]
         n = 6 * len(self.links)
+        m = n + len(self.joints)
         return {
             "start": self._start,
             "time": float_bytes(np.concatenate(self._t)),
@@ -78,6 +89,11 @@ class EstimatedCurves:
             ],
             "joints": list(self.joints),
             "units": self._units,
-            "torques": traces[n:],
+            "torques": traces[n:m],
+            "positions": {
+                "joints": list(self.positions),
+                "units": self._lengths,
+                "curves": [traces[m + 2 * k : m + 2 * k + 2] for k in range(len(self.positions))],
+            },
             "traces": pool.traces,
         }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bodysense.estimation import LogEstimate, LogTotals, Observability
+from bodysense.estimation import LogEstimate, LogTotals, Observability, StateLogEstimate
 from bodysense.estimation.map_dynamics.log.totals import SensorScore
 from bodysense.report.sections.verdict import Tile
 from bodysense.report.wording import count, number, percent
@@ -38,7 +38,12 @@ class EstimationSummary:
 
     @classmethod
     def of(
-        cls, estimate: LogEstimate, totals: LogTotals, seen: Observability, source: str
+        cls,
+        estimate: LogEstimate,
+        totals: LogTotals,
+        seen: Observability,
+        source: str,
+        notes: Sequence[str],
     ) -> EstimationSummary:
         """The summary of a log."""
         scores, touches, r = totals.scores(), totals.touches(), estimate.recording
@@ -53,7 +58,7 @@ class EstimationSummary:
             grade=grade,
             sentence=_sentence(totals, loud, judged),
             advice=_advice(loud, seen),
-            notes=estimate.notes,
+            notes=tuple(notes),
             tiles=(
                 Tile("touches", str(len(touches)), _strongest(totals)),
                 Tile(
@@ -78,11 +83,19 @@ class EstimationSummary:
                 (
                     "robot's parameters",
                     "taken as exact"
-                    if estimate.parameters is None
+                    if not estimate.considers_parameters
                     else "with the covariance of their identification",
                 ),
+                ("positions", _positions(estimate)),
             ),
         )
+
+
+def _positions(estimate: LogEstimate) -> str:
+    if not isinstance(estimate, StateLogEstimate):
+        return "as recorded, taken as exact"
+    bare = _names(estimate.unmeasured)
+    return f"estimated; {bare} without encoders" if bare else "estimated from encoders"
 
 
 def _sentence(totals: LogTotals, loud: list[SensorScore], judged: list[SensorScore]) -> str:

@@ -2,8 +2,9 @@
 
     R_world_sensor(y) = R_world_link R_link_sensor Exp(noise)
 
-The channels hold the unit quaternion x, y, z, w of R_world_sensor. The noise and a bias are
-rotation vectors in the sensor's frame, so that the covariance is (3, 3) in rad².
+The channels hold the quaternion x, y, z, w of R_world_sensor, w last, in whichever order a log has
+them: q and -q are the same orientation. The reading that counts is its rotation vector. The noise
+and a bias are rotation vectors in the sensor's frame, so that the covariance is (3, 3) in rad².
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.robot.sensors.link_sensor import LinkSensor
 from bodysense.robot.sensors.measurement import Measurement
+from bodysense.spatial.arrays import Array
+from bodysense.spatial.se3 import log_quaternion
 
 if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
+
+_LENGTHS = (0.9, 1.1)
+"""Of quaternions that are rotations but for rounding; others are counters, zeros or averages."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -36,11 +43,32 @@ class Orientation(LinkSensor):
                 f"the constant reading of {self.who} is no unit quaternion x, y, z, w: the "
                 "identity is [0, 0, 0, 1]."
             )
+        ends = [channel.rpartition(".")[2].lower() for channel in self.channels]
+        if sorted(ends) == sorted(self.components) and ends != list(self.components):
+            raise ShapeError(
+                f"channels of {self.who} are {', '.join(self.channels)}: give them as x, y, z, w, "
+                "with w last."
+            )
 
     @classmethod
     def readings(cls, n_channels: int) -> int:
         """Three, as many as a rotation has degrees of freedom."""
         return 3
+
+    @property
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """Of the rotation vector."""
+        return tuple((axis, "rad") for axis in "xyz")
+
+    def reading(self, values: ArrayLike) -> Array:
+        """(..., 3) rotation vectors [rad] of R_world_sensor, from quaternions (..., 4).
+
+        Quaternions are normalised; one whose length is far from 1 is no orientation, and absent.
+        """
+        quaternion = super().reading(values)
+        length = np.linalg.norm(quaternion, axis=-1, keepdims=True)
+        good = (length > _LENGTHS[0]) & (length < _LENGTHS[1])
+        return log_quaternion(np.where(good, quaternion, np.nan))
 
     def measurement(self, robot: Robot) -> Measurement:
         """Where the frame is on its link."""

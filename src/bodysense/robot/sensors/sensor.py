@@ -108,6 +108,11 @@ class Sensor(ABC):
             MismatchError: the sensor cannot sit there.
         """
 
+    @property
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """(size,) label and unit of each reading that counts, as residuals have them."""
+        return tuple(zip(self.labels, self.units, strict=False))[: self.size]
+
     def channel_units(self, robot: Robot) -> tuple[str, ...]:
         """Unit of each channel on this robot."""
         units = self.units[: len(self.labels)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from bodysense.estimation.named_slices import NamedSlices
+from collections.abc import Sequence
 
-_ENDS = {
+from bodysense.estimation.named_slices import NamedSlices
+from bodysense.robot.sensors.sensor import Sensor
+
+_ENDS: dict[str, tuple[str, ...]] = {
     "a": ("linear_x", "linear_y", "linear_z", "angular_x", "angular_y", "angular_z"),
     "f": ("force_x", "force_y", "force_z", "moment_x", "moment_y", "moment_z"),
 }
 _ENDS["fx"] = _ENDS["f"]
-_UNITS = {
+_UNITS: dict[str, tuple[str, ...]] = {
     "a": ("m/s²",) * 3 + ("rad/s²",) * 3,
     "f": ("N",) * 3 + ("N·m",) * 3,
     "tau": ("N·m",),
@@ -18,22 +21,44 @@ _UNITS = {
 _UNITS["fx"] = _UNITS["f"]
 
 
-def component_names(variables: NamedSlices) -> tuple[str, ...]:
-    """``fx.hand.force_x``, …, ``tau.elbow``: one a number, in the order of the vector."""
-    names: list[str] = []
+_ENDS |= {"omega": ("x", "y", "z"), "rotation": ("x", "y", "z")}
+_UNITS |= {"q": ("rad",), "dq": ("rad/s",), "omega": ("rad/s",) * 3, "rotation": ("rad",) * 3}
+_SLIDING = {"tau": "N", "ddq": "m/s²", "q": "m", "dq": "m/s"}
+BIAS = "bias"
+"""The quantity whose owners are sensors."""
+
+
+def component_names(variables: NamedSlices, sensors: Sequence[Sensor] = ()) -> tuple[str, ...]:
+    """``fx.hand.force_x``, …, ``tau.elbow``: one a number, in the order of the vector.
+
+    Args:
+        variables: what is estimated.
+        sensors: whose biases may be among it.
+    """
+    by_name, names = {sensor.name: sensor for sensor in sensors}, []
     for name in variables:
-        ends = _ENDS.get(name.partition(".")[0], ())
+        quantity, _, owner = name.partition(".")
+        ends = _ENDS.get(quantity, ())
+        if quantity == BIAS and len(by_name[owner].rows) > 1:
+            ends = tuple(label for label, _ in by_name[owner].rows)
         names += [f"{name}.{end}" for end in ends] if ends else [name]
     return tuple(names)
 
 
-def component_units(variables: NamedSlices, sliding: frozenset[str] = frozenset()) -> list[str]:
+def component_units(
+    variables: NamedSlices,
+    sliding: frozenset[str] = frozenset(),
+    sensors: Sequence[Sensor] = (),
+) -> list[str]:
     """Units alike; `sliding` are joints with forces and lengths instead of torques and angles."""
+    by_name = {sensor.name: sensor for sensor in sensors}
     units: list[str] = []
     for name in variables:
         quantity, _, owner = name.partition(".")
-        if owner in sliding and quantity in ("tau", "ddq"):
-            units.append("N" if quantity == "tau" else "m/s²")
+        if quantity == BIAS:
+            units += [unit for _, unit in by_name[owner].rows]
+        elif owner in sliding and quantity in _SLIDING:
+            units.append(_SLIDING[quantity])
         else:
             units += _UNITS[quantity]
     return units

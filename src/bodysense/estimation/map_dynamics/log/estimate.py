@@ -1,4 +1,4 @@
-"""`estimate_log`: what a robot felt during a recording, moment by moment, in bounded memory."""
+"""`LogEstimate`: what a robot felt during a recording, moment by moment, in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,15 +13,21 @@ from bodysense.estimation.map_dynamics.estimation_setup import EstimationSetup
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.found import Moments
 from bodysense.estimation.map_dynamics.log.considered_parameters import ConsideredParameters
-from bodysense.estimation.map_dynamics.log.recording import CUTOFF, Recording
+from bodysense.estimation.map_dynamics.log.recording import Recording
+from bodysense.estimation.named_slices import NamedSlices
 from bodysense.estimation.posterior import Posterior
-from bodysense.robot.robot import Robot
-from bodysense.signals.log import Log
-from bodysense.signals.raw_log import RawLog
 from bodysense.spatial.arrays import Array
 
 CHUNK = 1000
 """Moments that are solved together: with all covariances of a humanoid some 200 MB."""
+
+
+class Motion(NamedTuple):
+    """Positions and velocities (T, n_joints), and the twist (T, 6) of a root that floats."""
+
+    q: Array
+    dq: Array
+    base_twist: Array | None
 
 
 class LogChunk(NamedTuple):
@@ -32,12 +38,16 @@ class LogChunk(NamedTuple):
         t: (T,) times [s].
         posterior: of these moments.
         consistency: of the sensors, if it was asked for.
+        motion: at these moments, as recorded or as estimated.
+        troubles: times [s] of moments that were not solved well, and why.
     """
 
     first: int
     t: Array
     posterior: Posterior
     consistency: Consistency | None
+    motion: Motion
+    troubles: tuple[tuple[float, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,13 +83,23 @@ class LogEstimate:
         ]
         return (*self.setup.notes, *unused, *self.recording.notes)
 
+    @property
+    def variables(self) -> NamedSlices:
+        """Names ↔ slices of what is estimated."""
+        return self.problem.variables
+
+    @property
+    def considers_parameters(self) -> bool:
+        """Whether errors of the robot's parameters widen the bands."""
+        return self.parameters is not None
+
     def summary(self) -> str:
         """The recording and the problem in a line."""
         t, r = self.recording.t, self.recording
         left = f"; left out: {r.left_out}" if r.left_out else ""
         return (
             f"{t.size} moments over {t[-1] - t[0]:.4g} s, {len(self.problem.sensors)} sensors with "
-            f"{self.problem.layout.size} readings, {self.problem.variables.size} unknowns{left}"
+            f"{self.problem.layout.size} readings, {self.variables.size} unknowns{left}"
         )
 
     def chunks(
@@ -96,7 +116,9 @@ class LogEstimate:
             where = slice(first, min(first + moments, self.t.size))
             posterior = self._solved(where, detail)
             judged = consistency(self.problem, self._moments(where)) if judge else None
-            yield LogChunk(first, self.t[where], posterior, judged)
+            r = self.recording
+            motion = Motion(r.q[where], r.dq[where], self._twist(where))
+            yield LogChunk(first, self.t[where], posterior, judged, motion)
 
     def posterior(self, *, detail: Detail = "variances") -> Posterior:
         """All moments at once: for logs that fit into memory."""
@@ -139,35 +161,6 @@ class LogEstimate:
     def _twist(self, where: slice) -> Array | None:
         twist = self.recording.base_twist
         return None if twist is None else twist[where]
-
-
-def estimate_log(
-    setup: EstimationSetup,
-    robot: Robot,
-    log: Log | RawLog,
-    *,
-    cutoff: float = CUTOFF,
-    parameter_directions: Array | None = None,
-) -> LogEstimate:
-    """Prepare the estimates of a log; `LogEstimate.chunks` computes them.
-
-    Args:
-        setup: sensors and beliefs, e.g. of `load_estimation`.
-        robot: as far as it is known, best as it comes out of an identification.
-        log: the recording.
-        cutoff: of the low-pass on positions [Hz].
-        parameter_directions: (r, n_parameters) standard deviations of the robot's parameters; see
-            `ConsideredParameters`.
-
-    Raises:
-        MismatchError: the log is of another robot, or lacks channels.
-        UnusableLogError: nothing is left of it.
-    """
-    problem = setup.problem(robot)
-    parameters = None
-    if parameter_directions is not None:
-        parameters = ConsideredParameters.of(setup, robot, parameter_directions)
-    return LogEstimate(setup, problem, Recording.of(problem, log, cutoff=cutoff), parameters)
 
 
 def _diagonal(values: Array) -> Array:

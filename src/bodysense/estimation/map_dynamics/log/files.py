@@ -2,6 +2,7 @@
 
 estimates.parquet holds the time ``t``, a column for every number that is estimated
 (``fx.hand.force_x``, ``tau.elbow``, …) and its standard deviation (``fx.hand.force_x.std``);
+positions that are estimated too are ``q.elbow`` and ``dq.elbow``, biases ``bias.gyro.x``;
 sensors.parquet holds ``t`` and the residual of every reading (``wrist.fx``, …), reading minus
 prediction, empty where there was no reading. Units are in the metadata of the columns.
 """
@@ -19,6 +20,7 @@ from bodysense.errors import FileWriteError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.component_names import component_names, component_units
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk
+from bodysense.estimation.named_slices import NamedSlices
 from bodysense.spatial.arrays import Array
 
 ESTIMATES, RESIDUALS = "estimates.parquet", "sensors.parquet"
@@ -27,27 +29,38 @@ ESTIMATES, RESIDUALS = "estimates.parquet", "sensors.parquet"
 class LogFiles:
     """Writes chunks as they come; a context manager."""
 
-    def __init__(self, folder: str | PathLike[str], problem: MapDynamics) -> None:
-        """Open both files in an existing folder."""
+    def __init__(
+        self,
+        folder: str | PathLike[str],
+        problem: MapDynamics,
+        variables: NamedSlices | None = None,
+    ) -> None:
+        """Open both files in an existing folder.
+
+        Args:
+            folder: that they go to.
+            problem: the estimator.
+            variables: what is estimated, if more than the dynamics.
+        """
         import pyarrow as pa
         from pyarrow import parquet
 
         robot = problem.robot
         kinds = zip(robot.joint_names, robot.joint_types, strict=True)
         sliding = frozenset(joint for joint, kind in kinds if kind == "prismatic")
-        names = component_names(problem.variables)
-        units = component_units(problem.variables, sliding)
+        estimated = problem.variables if variables is None else variables
+        names = component_names(estimated, problem.sensors)
+        units = component_units(estimated, sliding, problem.sensors)
         columns = [("t", "s")]
         for name, unit in zip(names, units, strict=True):
             columns += [(name, unit), (f"{name}.std", unit)]
         self._schemas = [_schema(pa, columns, nullable=False)]
         rows = [("t", "s")]
         for sensor in problem.sensors:
-            labels = sensor.labels[: sensor.size]
-            own = sensor.units[: len(labels)]
+            own = sensor.rows
             rows += [
-                (sensor.name if len(labels) == 1 else f"{sensor.name}.{label}", unit)
-                for label, unit in zip(labels, own, strict=True)
+                (sensor.name if len(own) == 1 else f"{sensor.name}.{label}", unit)
+                for label, unit in own
             ]
         self._schemas.append(_schema(pa, rows, nullable=True))
         paths = [Path(folder) / ESTIMATES, Path(folder) / RESIDUALS]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.robot.sensors.accelerometer import Accelerometer
@@ -32,8 +33,15 @@ _SLOW = 0.02  # rad/s: below, there is nothing to compare with
 
 def doubtful_units(problem: MapDynamics, q: Array, dq: Array, readings: Array) -> list[str]:
     """Warnings by name, with the remedy; see `Recording` for the arguments."""
-    some = np.unique(np.linspace(0, q.shape[0] - 1, min(q.shape[0], _MOMENTS)).astype(int))
-    notes = _positions(problem, q[some])
+    some = _some(q.shape[0])
+    notes = doubtful_positions(problem, q) + doubtful_readings(problem, readings)
+    return notes + _speeds(problem, q[some], dq[some], readings[some])
+
+
+def doubtful_readings(problem: MapDynamics, readings: Array) -> list[str]:
+    """Those warnings for which positions need not be known."""
+    some = _some(readings.shape[0])
+    notes: list[str] = []
     for sensor in problem.sensors:
         y = readings[some, problem.layout.slices[sensor.name]]
         y = y[np.isfinite(y).all(axis=1)]
@@ -45,15 +53,20 @@ def doubtful_units(problem: MapDynamics, q: Array, dq: Array, readings: Array) -
             notes += _other_unit(sensor, ratio, _ACCELERATIONS, seen)
         elif isinstance(sensor, JointTorque):
             notes += _torque(problem, sensor, y)
-    return notes + _speeds(problem, q[some], dq[some], readings[some])
+    return notes
 
 
-def _positions(problem: MapDynamics, q: Array) -> list[str]:
+def _some(T: int) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0, T - 1, min(T, _MOMENTS)).astype(np.int64))
+
+
+def doubtful_positions(problem: MapDynamics, q: Array) -> list[str]:
+    """Joints that seem to go far beyond their limits."""
     robot = problem.robot
     lower, upper = robot.position_limits
     bound = np.maximum(np.abs(lower), np.abs(upper))
     bound = np.where(np.isfinite(bound), bound, _ANY_ANGLE)
-    furthest = np.percentile(np.abs(q), 99.0, axis=0)
+    furthest = np.percentile(np.abs(q[_some(q.shape[0])]), 99.0, axis=0)
     slides = np.array([kind == "prismatic" for kind in robot.joint_types], dtype=bool)
     beyond = np.flatnonzero(~slides & (furthest > _BEYOND * bound))
     return [

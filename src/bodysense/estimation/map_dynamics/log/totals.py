@@ -74,6 +74,7 @@ class LogTotals:
             for i in tree.with_unknowns
         }
         self._beliefs = {n: b for n, b in self._beliefs.items() if b.covariance.any()}
+        self._moments = 0
         self._felt: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in self._beliefs}
         self._force: dict[str, list[Array]] = {name: [] for name in self._beliefs}
 
@@ -85,6 +86,7 @@ class LogTotals:
     def add(self, chunk: LogChunk) -> None:
         """Count the moments of a chunk, which must hold blocks and the sensors' consistency."""
         found, judged = chunk.posterior, chunk.consistency
+        self._moments += chunk.t.size
         for name, residual in found.residual.items():
             here = residual[np.isfinite(residual).all(axis=1)]
             sums = self._sums[name]
@@ -112,7 +114,8 @@ class LogTotals:
 
     def _score(self, sensor: Sensor) -> SensorScore:
         moments, absent, residual, square, freedom, beyond = self._sums[sensor.name]
-        units = dict.fromkeys(sensor.channel_units(self.estimate.problem.robot) or sensor.units)
+        told = [unit for unit in sensor.channel_units(self.estimate.problem.robot) if unit]
+        units = dict.fromkeys(told or [unit for _, unit in sensor.rows])
         with np.errstate(all="ignore"):
             judged = moments if freedom > 0.0 else np.nan
             return SensorScore(
@@ -137,7 +140,7 @@ class LogTotals:
 
     def touches(self) -> tuple[Touch, ...]:
         """When which link was touched, in order."""
-        t = self.estimate.t
+        t = self.estimate.t[: self._moments]
         found = [
             touch
             for link, parts in self._felt.items()

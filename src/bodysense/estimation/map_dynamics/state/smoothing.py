@@ -78,16 +78,60 @@ class StateSmoother:
                 f"{self.problem.layout.size} readings of each."
             )
         g = None if gravity is None else np.broadcast_to(gravity, (t.size, 3))
+        self._tracker.reset()
+        return self._window(t, y, g, iterations, t.size)
+
+    def restart(self, state: StateBelief | None = None) -> None:
+        """Forget all windows; with a belief about the joints, biases stay as found so far."""
+        if state is None:
+            self._tracker.reset()
+        else:
+            self._tracker.restart(state)
+
+    @property
+    def joints(self) -> StateBelief:
+        """What was believed of the joints when the last of `step`'s moments had been read."""
+        return self._tracker.joints
+
+    def step(
+        self,
+        times: ArrayLike,
+        readings: ArrayLike,
+        *,
+        ahead: int = 0,
+        gravity: ArrayLike | None = None,
+        iterations: int = ITERATIONS,
+    ) -> StatePosterior:
+        """Posterior of a window that follows the one before, from which its belief comes.
+
+        Args:
+            times: (T,) [s], growing.
+            readings: (T, m), NaN where there is none.
+            ahead: so many of the last moments are read, and belong to the next window.
+            gravity: (3,) or (T, 3) in the frame of a root that is held.
+            iterations: most steps of Gauss-Newton.
+        """
+        t, y = as_array(times, (None,), "times"), np.array(readings, dtype=np.float64)
+        g = None if gravity is None else np.broadcast_to(gravity, (t.size, 3))
+        return self._window(t, y, g, iterations, t.size - ahead)
+
+    def _window(
+        self, t: Array, y: Array, gravity: Array | None, iterations: int, own: int
+    ) -> StatePosterior:
+        """Of all moments; the tracker stays where its own moments end."""
         h = steps(t)
-        start, moments = self._tracked(t, y, g)
-        window = WindowProblem(self._linearisation, self.state, self.jerk, moments, h)
+        prior = self._tracker.predicted(t[0])
+        start, moments = self._tracked(t, y, gravity, own)
+        window = WindowProblem(self._linearisation, prior, self.jerk, moments, h)
         found = descend(start, window.linear, max(1, iterations))
         return window.posterior(found.point, found.linear, found.ending)
 
-    def _tracked(self, t: Array, y: Array, gravity: Array | None) -> tuple[Array, list[Moment]]:
+    def _tracked(
+        self, t: Array, y: Array, gravity: Array | None, own: int
+    ) -> tuple[Array, list[Moment]]:
         """Where to start, and the moments."""
         tracker, layout = self._tracker, self._linearisation.layout
-        tracker.reset()
+        mark = tracker.mark()
         moments, local, common = [], [], np.zeros(layout.constants)
         for k in range(t.size):
             here = None if gravity is None else gravity[k]
@@ -96,6 +140,9 @@ class StateSmoother:
             x = tracker.advance(t[k], moments[-1])
             local.append(x[: layout.local])
             common = layout.constant(x)
+            if k == own - 1:
+                mark = tracker.mark()
+        tracker.back(mark)
         sigma = self._linearisation.nuisances.sigma
         scaled = np.divide(common, sigma, out=np.zeros_like(common), where=sigma > 0.0)
         return np.concatenate([*local, scaled]), moments

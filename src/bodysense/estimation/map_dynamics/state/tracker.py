@@ -79,6 +79,32 @@ class StateTracker:
         self.time: float | None = None
         self._believed = Gaussian.prior(self.linearisation, self.state)
 
+    def restart(self, state: StateBelief) -> None:
+        """Begin anew after a pause: joints as believed, biases and parameters as found so far."""
+        require_joints(self.problem, state, self.state.order)
+        layout, found = self.linearisation.layout, self._believed
+        fresh = Gaussian.prior(self.linearisation, state)
+        kept = slice(layout.local, layout.size)
+        mean, covariance = fresh.mean.copy(), fresh.covariance.copy()
+        mean[kept], covariance[kept, kept] = found.mean[kept], found.covariance[kept, kept]
+        self.time, self._believed = None, Gaussian(mean, covariance)
+
+    def mark(self) -> tuple[float | None, Gaussian]:
+        """Where it is: time and belief, to come `back` to."""
+        return self.time, self._believed
+
+    def back(self, mark: tuple[float | None, Gaussian]) -> None:
+        """Forget what came after a mark."""
+        self.time, self._believed = mark
+
+    @property
+    def joints(self) -> StateBelief:
+        """What is believed of the joints after the last readings."""
+        layout, now = self.linearisation.layout, self._believed
+        k = layout.joints
+        spread = now.covariance[:k, :k]
+        return StateBelief(now.mean[:k].reshape(layout.order, -1), 0.5 * (spread + spread.T))
+
     def step(
         self,
         time: float,

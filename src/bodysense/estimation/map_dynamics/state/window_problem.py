@@ -1,6 +1,6 @@
 """The least-squares problem of a window of moments, and its posterior.
 
-    min  Σ_t |r_t(x_t, c)|²  +  Σ_t |x_t+1 - F x_t|²_Q  +  |x_0 - prior|²  +  |c|²
+    min  Σ_t |r_t(x_t, c)|²  +  Σ_t |x_t+1 - F x_t|²_Q  +  |(x_0, c) - prior|²
 
 See `smoothing`; here the rows are written down, moment by moment, in as many threads as numba has.
 """
@@ -15,7 +15,6 @@ import numba
 import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
-from bodysense.estimation.map_dynamics.state.belief import StateBelief
 from bodysense.estimation.map_dynamics.state.gauss_newton import Ending
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
 from bodysense.estimation.map_dynamics.state.moment_problem import Gaussian, qr_r
@@ -34,7 +33,7 @@ class WindowProblem:
     def __init__(
         self,
         linearisation: Linearisation,
-        state: StateBelief,
+        prior: Gaussian,
         jerk: Array,
         moments: Sequence[Moment],
         h: Array,
@@ -43,19 +42,19 @@ class WindowProblem:
 
         Args:
             linearisation: of the robot with its sensors, order 3.
-            state: belief at the first moment.
+            prior: of all of x at the first moment, biases and parameters included.
             jerk: (n,) spectral densities.
             moments: T of them.
             h: (T - 1,) time from each to the next.
         """
         self.linearisation, self.layout = linearisation, linearisation.layout
         self.moments, self.sigma = moments, linearisation.nuisances.sigma
-        prior = Gaussian.prior(linearisation, state)
         k, local = self.layout.joints, self.layout.local
-        self.mean = prior.mean[:local]
-        self.first = _information(prior.covariance[:local, :local])
+        unit = np.concatenate([np.ones(local), np.where(self.sigma > 0.0, self.sigma, 1.0)])
+        self.mean = prior.mean / unit
+        self.first = _information(prior.covariance / np.outer(unit, unit))
         self.others = np.zeros_like(self.first)  # of what has no past: root's turn and velocity
-        self.others[k:, k:] = _information(prior.covariance[k:local, k:local])
+        self.others[k:local, k:local] = _information(prior.covariance[k:local, k:local])
         self.blocks = [_between(self.layout.order, step, jerk, local) for step in h]
         shares = min(len(moments), numba.get_num_threads())
         self.workers = [linearisation, *(linearisation.another() for _ in range(shares - 1))]
@@ -72,13 +71,13 @@ class WindowProblem:
             jacobian = at.jacobian
             jacobian[:, local:] *= self.sigma
             W = self.first if t == 0 else self.others
-            residual = W @ (x[t] - self.mean)
-            beliefs = np.hstack([W, np.zeros((W.shape[0], c.size)), -residual[:, None]])
+            residual = W @ (np.concatenate([x[t], c]) - self.mean)
+            beliefs = np.hstack([W, -residual[:, None]])
             read = np.hstack([jacobian, -at.residual[:, None]])
             with np.errstate(over="ignore", invalid="ignore"):
                 cost = at.residual @ at.residual + residual @ residual
             if not (np.isfinite(cost) and np.isfinite(jacobian).all()):
-                return np.eye(W.shape[1] + c.size, W.shape[1] + c.size + 1), np.inf
+                return np.eye(W.shape[1], W.shape[1] + 1), np.inf
             return qr_r(np.vstack([read, beliefs])), float(cost)
 
         found = self._everywhere(rows)
@@ -86,10 +85,10 @@ class WindowProblem:
             Link(before, after, -(before @ x[t] + after @ x[t + 1]))
             for t, (before, after) in enumerate(self.blocks)
         ]
-        cost = sum(cost for _, cost in found) + float(c @ c)
+        cost = sum(cost for _, cost in found)
         cost += sum(float(link.right @ link.right) for link in links)
-        border = np.hstack([np.eye(c.size), -c[:, None]])
         cost = cost if np.isfinite(cost) else np.inf
+        border = np.zeros((0, c.size + 1))  # what is known of c is among the rows of the first
         return WindowLinear(local, [block for block, _ in found], links, border, cost)
 
     def posterior(self, unknown: Array, linear: WindowLinear, ending: Ending) -> StatePosterior:

@@ -1,4 +1,4 @@
-// External wrenches and torques with their bands.
+// External wrenches, torques and positions with their bands.
 class BandPlot extends Plot {
   draw() {
     super.draw();
@@ -35,7 +35,7 @@ function area(x, low, high, starts, first, last, X, Y) {
 }
 
 (() => {
-  const { start, time, pieces, links, wrenches, touches, joints, units, torques, traces } = page.estimates;
+  const { start, time, pieces, links, wrenches, touches, joints, units, torques, positions, traces } = page.estimates;
   const bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer;
   const t = Float64Array.from(new Float32Array(bytes(time))), starts = new Set(pieces);
   if (!t.length) return;
@@ -114,6 +114,20 @@ function area(x, low, high, starts, first, last, X, Y) {
       return button;
     }));
     joint.addEventListener("change", show);
+    show();
+  }
+
+  if (positions.joints.length) {
+    const view = new View(t[0], t[t.length - 1]), moving = byId("moving");
+    const place = new BandPlot(byId("position-plot"), { height: 260, x, y: { label: "position" }, view, label: "Position over time" });
+    const speed = new BandPlot(byId("velocity-plot"), { height: 200, x: { ...x, label }, y: { label: "velocity" }, view, label: "Velocity over time" });
+    resettable(view, "position-reset");
+    function show() {
+      const j = +moving.value, [q, dq] = positions.curves[j];
+      fill(place, [{ name: "position", cls: "identified", of: q }], { unit: positions.units[j] });
+      fill(speed, [{ name: "velocity", cls: "identified", of: dq }], { unit: positions.units[j] + "/s" });
+    }
+    moving.addEventListener("change", show);
     show();
   }
 })();

@@ -1,0 +1,191 @@
+"""`StateLogEstimate`: a log of which positions and velocities are estimated as well.
+
+From the first moment of every stretch to its last, with the readings up to each moment
+(`StateTracker`), or with all readings of a window and of some moments behind it (`StateSmoother`).
+After a pause the joints are looked for anew; biases and parameters stay as they were found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from bodysense.estimation.map_dynamics.consistency import Consistency
+from bodysense.estimation.map_dynamics.estimator import Detail
+from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, Motion
+from bodysense.estimation.map_dynamics.log.first_search import searched
+from bodysense.estimation.map_dynamics.log.first_state import first_state
+from bodysense.estimation.map_dynamics.state.belief import StateBelief
+from bodysense.estimation.map_dynamics.state.layout import StateLayout
+from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
+from bodysense.estimation.map_dynamics.state.orientation_rows import OrientationRows
+from bodysense.estimation.map_dynamics.state.smoothing import StateSmoother
+from bodysense.estimation.map_dynamics.state.tracker import JERK, StateTracker
+from bodysense.estimation.map_dynamics.state_setup import StateSetup
+from bodysense.estimation.named_slices import NamedSlices
+from bodysense.estimation.posterior import Posterior
+from bodysense.spatial.arrays import Array
+
+CHUNK = 200
+"""Moments between two signs of life: a second of an arm, some seconds of a humanoid."""
+
+_AHEAD = 0.25  # of a window: moments behind it that are read as well
+_Troubles = tuple[tuple[float, str], ...]
+_Part = tuple[int, Posterior, _Troubles]
+_LEAST = 1e-9  # standard deviation of a reading that is said to be exact
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StateLogEstimate(LogEstimate):
+    """The estimates of a log, state included, computed as they are asked for.
+
+    Attributes:
+        state: how.
+        unmeasured: joints without recorded positions.
+        covariance: (p, p) of the robot's parameters, which are then estimated as well.
+        decided: notes about the sensors.
+    """
+
+    state: StateSetup = field(default_factory=StateSetup)
+    unmeasured: tuple[str, ...] = ()
+    covariance: Array | None = None
+    decided: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know."""
+        joints = ", ".join(self.unmeasured) or "all joints, with their encoders"
+        how = {"track": "readings up to each moment", "smooth": "all readings of a window"}
+        told = f"positions are estimated, of {joints}, from {how[self.state.method]}"
+        return (*self.setup.notes, told, *self.decided, *self.recording.notes)
+
+    @property
+    def considers_parameters(self) -> bool:
+        """Whether errors of the robot's parameters widen the bands."""
+        return self.covariance is not None
+
+    @cached_property
+    def variables(self) -> NamedSlices:
+        """Names ↔ slices of what is estimated: of the dynamics, then of the state and biases."""
+        nuisances, tree = Nuisances.of(self.problem, self.covariance), self.problem.tree
+        turned = OrientationRows(self.problem).turned
+        n = self.problem.robot.n_joints
+        layout = StateLayout(n, 3, tree.floating, turned, nuisances.size)
+        extra, _ = layout.named(tree, nuisances.biased)
+        parts = [*self.problem.variables.slices.items(), *extra.slices.items()]
+        return NamedSlices.of("unknown", [(name, w.stop - w.start) for name, w in parts])
+
+    def chunks(
+        self, moments: int = CHUNK, *, detail: Detail = "variances", judge: bool = False
+    ) -> Iterator[LogChunk]:
+        """Solve the log from its beginning on.
+
+        Args:
+            moments: in a chunk; smoothing takes its windows instead.
+            detail: how much to keep: covariances are computed in any case.
+            judge: whether to hold residuals against the noise that sensors are said to have.
+        """
+        solver: StateTracker | StateSmoother | None = None
+        for begin, end in pairwise([*self.recording.starts, self.t.size]):
+            piece = slice(begin, end)
+            before = None if solver is None else solver.joints
+            belief = self._first(piece, before)
+            if solver is None:
+                solver = self._solver(belief)
+            else:
+                solver.restart(belief)
+            parts = (
+                self._tracked(solver, piece, moments)
+                if isinstance(solver, StateTracker)
+                else self._smoothed(solver, piece)
+            )
+            for first, posterior, troubles in parts:
+                yield self._chunk(first, posterior, troubles, detail, judge)
+
+    def posterior(self, *, detail: Detail = "variances") -> Posterior:
+        """All moments at once: for logs that fit into memory."""
+        return Posterior.joined([chunk.posterior for chunk in self.chunks(detail=detail)])
+
+    def _first(self, piece: slice, before: StateBelief | None) -> StateBelief:
+        """What is believed when a stretch begins."""
+        t, y = self.t[piece], self.recording.readings[piece]
+        belief = first_state(self.problem, self.state, t, y, before)
+        told = set() if before is not None else set(self.state.beliefs)
+        joints = tuple(joint for joint in self.unmeasured if f"q.{joint}" not in told)
+        with threadpool_limits(1, "blas"):
+            return searched(
+                self.problem, belief, joints, t, y, jerk=self._jerk, gravity=self.setup.gravity
+            )
+
+    @property
+    def _jerk(self) -> Array | float:
+        return JERK if self.state.jerk is None else self.state.jerk
+
+    def _solver(self, belief: StateBelief) -> StateTracker | StateSmoother:
+        kind = StateSmoother if self.state.method == "smooth" else StateTracker
+        return kind(self.problem, belief, jerk=self._jerk, parameter_covariance=self.covariance)
+
+    def _tracked(self, tracker: StateTracker, piece: slice, moments: int) -> Iterator[_Part]:
+        t, y = self.t, self.recording.readings
+        for first in range(piece.start, piece.stop, moments):
+            here = range(first, min(first + moments, piece.stop))
+            with threadpool_limits(1, "blas"):  # matrices so small that threads only wait
+                found = [tracker.step(t[k], y[k], gravity=self.setup.gravity) for k in here]
+            notes = [(float(t[k]), n) for k, p in zip(here, found, strict=True) for n in p.notes]
+            yield first, Posterior.joined(found), tuple(notes)
+
+    def _smoothed(self, smoother: StateSmoother, piece: slice) -> Iterator[_Part]:
+        t, y, window = self.t, self.recording.readings, self.state.window
+        for first in range(piece.start, piece.stop, window):
+            last = min(first + window, piece.stop)
+            read = slice(first, min(last + max(1, int(_AHEAD * window)), piece.stop))
+            with threadpool_limits(1, "blas"):
+                found = smoother.step(
+                    t[read], y[read], ahead=read.stop - last, gravity=self.setup.gravity
+                )
+            notes = tuple((float(t[first]), note) for note in found.notes)
+            yield first, found.part(slice(0, last - first)), notes
+
+    def _chunk(
+        self, first: int, found: Posterior, troubles: _Troubles, detail: Detail, judge: bool
+    ) -> LogChunk:
+        if detail in ("means", "variances"):
+            found = replace(found, blocks={})
+        t = self.t[first : first + found.mean.shape[0]]
+        judged = self._judged(found) if judge else None
+        return LogChunk(first, t, found, judged, self._motion(found), troubles)
+
+    def _motion(self, found: Posterior) -> Motion:
+        names, tree = self.problem.robot.joint_names, self.problem.tree
+        q, dq = (
+            np.concatenate([found[f"{what}.{name}"] for name in names], axis=1)
+            for what in ("q", "dq")
+        )
+        twist = None
+        if tree.floating:
+            twist = np.zeros((len(q), 6))
+            twist[:, 3:] = found[f"omega.{tree.names[0]}"]
+        return Motion(q, dq, twist)
+
+    def _judged(self, found: Posterior) -> Consistency:
+        """Residuals over the noise that sensors are said to have.
+
+        The estimate follows readings, the state as well, so that residuals of sensors that are as
+        good as they are said to be are no larger than that, and mostly smaller.
+        """
+        normalised, square, freedom = {}, {}, {}
+        for sensor in self.problem.sensors:
+            r = found.residual[sensor.name]
+            sigma = np.sqrt(np.maximum(np.diag(sensor.covariance), _LEAST**2))
+            values, vectors = np.linalg.eigh(sensor.covariance)
+            white = (r @ vectors) / np.sqrt(np.maximum(values, _LEAST**2))
+            normalised[sensor.name] = r / sigma
+            square[sensor.name] = (white**2).sum(axis=1)
+            present = np.isfinite(r).all(axis=1)
+            freedom[sensor.name] = np.where(present, float(sensor.size), 0.0)
+        return Consistency(normalised, square, freedom)
