@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from bodysense.errors import ShapeError
+from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
 from bodysense.robot.sensors.covariance import checked_covariance
 from bodysense.spatial.arrays import Array
 
@@ -101,6 +102,15 @@ class Source:
             same = np.array([[unit == other for other in units] for unit in units])
             start = np.where(same, start, 0.0)
         return cls(name, kind, start, groups, structure, prior.weight, np.asarray(mode))
+
+    def root(self, Sigma: Array) -> Array:
+        """(m, m) R with R Rᵀ = Sigma; columns of components whose factors differ do not mix."""
+        if self.structure != "type":
+            return root_of(Sigma)
+        R = np.zeros_like(Sigma)
+        for group in self.groups:
+            R[np.ix_(group, group)] = root_of(Sigma[np.ix_(group, group)])
+        return R
 
     def log_prior(self, Sigma: Array) -> float:
         """Of the covariance, up to a constant."""
