@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 _FARTHEST = 2.0
 """Most change of the logarithm of a variance in a step of scoring."""
 
-_LOOKS = 32
-"""Moments at which the information is computed: with eight, steps go astray on a humanoid."""
-
 _AT_REST = "The covariances came to rest."
 _NOTHING = "There was nothing to estimate: all covariances asked for are zero."
 _INTERRUPTED = (
@@ -70,7 +67,9 @@ def estimate_covariances(
 ) -> CovarianceFit:
     """Estimate covariances from a log.
 
-    Covariances that are zero, of exact readings and sharp equations, stay zero.
+    Covariances that are zero, of exact readings and sharp equations, stay zero. Biases of sensors
+    that have any (`bias_sigma`) are taken to stay the same over the log: they are estimated in
+    every round, and their own uncertainty counts.
 
     Args:
         problem: the estimator; its covariances are the start.
@@ -109,7 +108,7 @@ def estimate_covariances(
     try:
         while chosen and len(trace) < iterations:
             present = with_covariances(problem, tried)
-            second, density = expected(present, moments, chosen)
+            second, density = expected(present, moments, chosen, tried)
             density += sum(source.log_prior(tried[source.name]) for source in chosen)
             if trace and not density >= trace[-1]:
                 if not bold:  # which rounding alone can bring about
@@ -121,7 +120,7 @@ def estimate_covariances(
             best = tried
             if progress is not None:
                 progress(len(trace), density)
-            F = information(present, moments, coordinates, best, _LOOKS)
+            F = information(present, moments, coordinates, best)
             step = scored(coordinates.slope(best, second), F, reach)
             if step.distance < tolerance:
                 ending = _AT_REST
@@ -130,7 +129,7 @@ def estimate_covariances(
             tried = coordinates.moved(best, step.u)
             reach, bold = (min(2.0 * reach, _FARTHEST) if bold else reach), True
         found = with_covariances(problem, best)
-        F = information(found, moments, coordinates, best, _LOOKS)
+        F = information(found, moments, coordinates, best)
     except KeyboardInterrupt:
         ending = _INTERRUPTED
         found, F = with_covariances(problem, best), np.zeros((coordinates.size,) * 2)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bodysense.estimation.map_dynamics.em.coordinates import Coordinates
-from bodysense.estimation.map_dynamics.em.sources import Source
+from bodysense.estimation.map_dynamics.em.sources import columns_of
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots, root_of
-from bodysense.estimation.map_dynamics.equations.equations import Equations
 from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.looks import dense_roots, looks
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ def information(
     moments: Moments,
     coordinates: Coordinates,
     covariances: Mapping[str, Array],
-    looks: int,
 ) -> Array:
     """(k, k) F of all moments, computed at some of them; the others are taken to be alike.
 
@@ -42,34 +41,16 @@ def information(
         moments: of `problem.moments`.
         coordinates: what can change.
         covariances: the present ones, by source.
-        looks: at how many moments to compute it.
     """
     turns = {
         s.name: np.linalg.pinv(root_of(covariances[s.name])) @ s.root(covariances[s.name])
         for s in coordinates.sources
     }
     F = np.zeros((coordinates.size, coordinates.size))
-    at = np.unique(np.linspace(0, moments.size - 1, min(looks, moments.size)).astype(int))
+    at = looks(moments)
     for t in at:
         F += _of_moment(dense_roots(problem, moments, int(t)), coordinates, turns)
     return F * (moments.size / at.size)
-
-
-def dense_roots(problem: MapDynamics, moments: Moments, t: int) -> DenseRoots:
-    """Of one moment, with the sensors that are present."""
-    layout, tree = problem.layout, problem.tree
-    rows = np.empty(layout.constants.size)
-    rows[layout.order] = moments.y[t]
-    present = [s for s in problem.sensors if not np.isnan(rows[layout.slices[s.name]]).any()]
-    equations = Equations.at(
-        tree,
-        present,
-        moments.q[t],
-        moments.dq[t],
-        base_twist=moments.twist[t] if tree.floating else None,
-        gravity=None if tree.floating else -moments.a0[t, :3],
-    )
-    return DenseRoots.of(equations, present, problem.assumptions)
 
 
 def _of_moment(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, Array]) -> Array:
@@ -80,7 +61,7 @@ def _of_moment(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, 
     j: list[int] = []
     u: list[int] = []
     for source, directions in zip(coordinates.sources, coordinates.directions, strict=True):
-        for name in _names(source, roots):
+        for name in columns_of(source, roots.sources):
             at = sum(len(part) for part in parts)
             parts.append(turns[source.name].T @ Q[roots.sources[name]])
             i += [at + d.i for d in directions]
@@ -96,12 +77,3 @@ def _of_moment(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, 
     belongs[np.arange(len(u)), u] = half
     information: Array = belongs.T @ F @ belongs
     return information
-
-
-def _names(source: Source, roots: DenseRoots) -> list[str]:
-    """Names of the columns that a source has."""
-    if source.kind.startswith("slack."):
-        start = source.kind.removeprefix("slack.") + "."
-        return [name for name in roots.sources if name.startswith(start)]
-    name = source.name.removeprefix("belief.") if source.kind == "fx" else f"sensor.{source.name}"
-    return [name] if name in roots.sources else []

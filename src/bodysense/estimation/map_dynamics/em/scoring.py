@@ -41,7 +41,8 @@ def scored(slope: Slope, F: Array, reach: float) -> Step:
     # A falling slope bends the logarithm too: the derivative of v l' is v² l'' + v l'.
     bend = slope.bend + np.maximum(-slope.readings, 0.0) + NOTHING
     u: Array = np.asarray(np.linalg.solve(F + np.diag(bend), g), dtype=np.float64)
-    return Step(np.clip(u, -reach, reach), float(np.sqrt(max(g @ u, 0.0))))
+    distance = np.sqrt(max(float(g @ u), 0.0))
+    return Step(u.clip(-reach, reach), float(distance))
 
 
 def covariance(F: Array, believed: Array) -> Array:

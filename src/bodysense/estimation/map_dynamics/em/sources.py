@@ -14,7 +14,7 @@ log p = -w/2 (log det Sigma + tr(Sigma⁻¹ Sigma_p)).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -172,3 +172,12 @@ def _factors(
             above[key] = above.get(key, 0.0) + float(np.trace(inverse @ total[at]))
             below[key] = below.get(key, 0.0) + (seen.count + source.weight) * rank
     return {key: above[key] / below[key] for key in above if below[key] > 0.0}
+
+
+def columns_of(source: Source, names: Iterable[str]) -> list[str]:
+    """Names of the columns that a source has in `DenseRoots`."""
+    if source.kind.startswith("slack."):
+        start = source.kind.removeprefix("slack.") + "."
+        return [name for name in names if name.startswith(start)]
+    mine = source.name.removeprefix("belief.") if source.kind == "fx" else f"sensor.{source.name}"
+    return [name for name in names if name == mine]
