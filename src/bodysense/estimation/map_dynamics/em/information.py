@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from bodysense.estimation.map_dynamics.em.coordinates import Coordinates
 from bodysense.estimation.map_dynamics.em.sources import columns_of
@@ -73,7 +74,6 @@ def _of_moment(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, 
     P = mine @ mine.T
     half = np.where(np.equal(i, j), 0.5, 1.0)
     F = P[np.ix_(i, j)] * P[np.ix_(j, i)] + P[np.ix_(i, i)] * P[np.ix_(j, j)]
-    belongs = np.zeros((len(u), coordinates.size))
-    belongs[np.arange(len(u)), u] = half
-    information: Array = belongs.T @ F @ belongs
+    belongs = csr_array((half, (u, np.arange(len(u)))), shape=(coordinates.size, len(u)))
+    information: Array = belongs @ (belongs @ F).T
     return information

@@ -60,9 +60,10 @@ class DenseRoots:
             assumptions: beliefs.
         """
         M, columns = _prior(equations, assumptions)
+        YM = equations.Y @ M
         H, N, names = [], [], []
         for sensor in sensors:
-            H.append(equations.Y[equations.readings[sensor.name]] @ M)
+            H.append(YM[equations.readings[sensor.name]])
             N.append(root_of(sensor.covariance))
             names.append((f"sensor.{sensor.name}", sensor.size))
         for name, belief in assumptions.others.items():
