@@ -10,6 +10,7 @@ from rich.console import Console
 
 from benchmarks import (
     consistency,
+    covariances,
     coverage,
     dynamics,
     excitation,
@@ -58,6 +59,7 @@ BENCHMARKS: dict[str, Callable[[int], tuple[Result, ...]]] = {
     "excitation": excitation.run,
     "map-dynamics": map_dynamics.run,
     "state": state.run,
+    "covariances": covariances.run,
 }
 
 

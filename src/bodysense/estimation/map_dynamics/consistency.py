@@ -5,7 +5,8 @@ than that of its noise, because the estimate follows the reading as far as nothi
 
     r ~ N(0, Sigma - H C Hᵀ),     chi² = rᵀ (Sigma - H C Hᵀ)⁺ r,     degrees of freedom: its rank
 
-A sensor that nothing can contradict has none, and cannot be judged.
+A sensor that nothing can contradict has none, and cannot be judged. Biases of sensors are taken out
+as far as they are known (see `Biases`); what is not known of them makes Cov[r] smaller still.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import numpy as np
 from scipy.special import chdtrc
 
 from bodysense.errors import FileReadError, ShapeError, unknown_name
+from bodysense.estimation.map_dynamics.biases import Biases
+from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
 from bodysense.estimation.map_dynamics.found import Moments
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
 from bodysense.files import read_arrays, read_json, write_result
@@ -167,26 +170,49 @@ class Consistency:
         return cls(*({s: arrays[f"{p}_{k}"] for k, s in enumerate(sensors)} for p in parts))
 
 
-def consistency(problem: MapDynamics, moments: Moments) -> Consistency:
+def consistency(
+    problem: MapDynamics, moments: Moments, *, biases: Biases | None = None
+) -> Consistency:
     """Hold every sensor against all others.
 
     Args:
         problem: the estimator.
         moments: of `problem.moments`.
+        biases: of a longer log, if these moments are a part of it; by default what these moments
+            tell of them.
     """
     if moments.size == 0:
         raise ShapeError("there are no moments to hold the sensors against: give at least one.")
+    biases = Biases.of(problem, moments) if biases is None else biases
+    added: list[tuple[int, dict[str, Array]]] = []
+    if biases is not None:
+        added = list(biases.spreads(problem, moments))
+        moments = biases.taken_out(moments)
     found: dict[str, list[tuple[Array, Array, Array]]] = {s.name: [] for s in problem.sensors}
     for which in chunks(problem, moments.size):
         part = moments.part(which)
-        for name, noise in noises(problem, part, problem.solve(part, "blocks")).items():
-            Sigma = problem.sensors[list(found).index(name)].covariance
-            found[name].append(_judged(Sigma, noise))
+        noise_of = noises(problem, part, problem.solve(part, "blocks"))
+        for sensor in problem.sensors:
+            Sigma, noise = sensor.covariance, noise_of[sensor.name]
+            if added:
+                more = _near(which, added, f"sensor.{sensor.name}", root_of(Sigma))
+                noise = Noise(noise.mean, noise.covariance + more)
+            found[sensor.name].append(_judged(Sigma, noise))
     normalised, square, freedom = (
         {name: np.concatenate([part[k] for part in parts]) for name, parts in found.items()}
         for k in range(3)
     )
     return Consistency(normalised, square, freedom)
+
+
+def _near(which: slice, added: list[tuple[int, dict[str, Array]]], name: str, root: Array) -> Array:
+    """(T, m, m) what biases add to the covariance of a noise: that of the look next to a moment."""
+    nothing = np.zeros_like(root)
+    at = np.array([t for t, _ in added])
+    spread = np.stack([root @ parts.get(name, nothing) @ root.T for _, parts in added])
+    moments = np.arange(which.start, which.stop)
+    near: Array = spread[np.abs(moments[:, None] - at).argmin(axis=1)]
+    return near
 
 
 def _judged(Sigma: Array, noise: Noise) -> tuple[Array, Array, Array]:

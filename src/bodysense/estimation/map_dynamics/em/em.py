@@ -1,9 +1,10 @@
 """`estimate_covariances`: covariances of sensors and model from a log (paper 003, problem 3).
 
 Expectation maximisation. Hidden are the noises of the sensors and the slacks of the equations;
-each round takes their second moments given all readings at the present covariances, and makes
-these the covariances of the next round. The density of the readings grows with every round, up to
-a maximum of it. Between rounds it leaps ahead where that makes the density larger still.
+each round takes their second moments given all readings at the present covariances. To make these
+the covariances of the next round never makes the density of the readings smaller, but is slow.
+The same moments are its slope: a round tries the step that this and Fisher's information suggest,
+and takes that of EM where the density does not grow by it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import numpy as np
 
 from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.em.choice import chosen_sources
+from bodysense.estimation.map_dynamics.em.coordinates import Coordinates
 from bodysense.estimation.map_dynamics.em.expectation import expected, with_covariances
 from bodysense.estimation.map_dynamics.em.identifiability import in_words, vague_sources
-from bodysense.estimation.map_dynamics.em.leap import leap, way_to_go
+from bodysense.estimation.map_dynamics.em.information import information
 from bodysense.estimation.map_dynamics.em.result import CovarianceFit
+from bodysense.estimation.map_dynamics.em.scoring import covariance, scored
 from bodysense.estimation.map_dynamics.em.sources import (
     InverseWishart,
     Source,
@@ -31,9 +34,8 @@ from bodysense.spatial.arrays import Array
 if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
-_NO_GAIN = 1e-2
-"""Of the log density in a round, all moments together: what is left is far below what any change
-of a covariance by its own uncertainty makes, about one half."""
+_FARTHEST = 2.0
+"""Most change of the logarithm of a variance in a step of scoring."""
 
 _AT_REST = "The covariances came to rest."
 _NOTHING = "There was nothing to estimate: all covariances asked for are zero."
@@ -58,14 +60,16 @@ def estimate_covariances(
     sensors: Sequence[str] | None = None,
     wrenches: Sequence[str] = (),
     slacks: Sequence[str] = (),
-    most_moments: int = 2000,
-    tolerance: float = 5e-3,
-    iterations: int = 200,
+    most_moments: int = 20_000,
+    tolerance: float = 0.1,
+    iterations: int = 100,
     progress: Callable[[int, float], None] | None = None,
 ) -> CovarianceFit:
     """Estimate covariances from a log.
 
-    Covariances that are zero, of exact readings and sharp equations, stay zero.
+    Covariances that are zero, of exact readings and sharp equations, stay zero. Biases of sensors
+    that have any (`bias_sigma`) are taken to stay the same over the log: they are estimated in
+    every round, and their own uncertainty counts.
 
     Args:
         problem: the estimator; its covariances are the start.
@@ -79,8 +83,8 @@ def estimate_covariances(
         wrenches: links whose belief about the external wrench is estimated too.
         slacks: of the equations, "acceleration", "wrench", "torque", each one for all bodies.
         most_moments: a longer log is thinned out evenly to this many.
-        tolerance: it ends when no standard deviation seems to be farther from rest, relatively,
-            and the density does not grow any more.
+        tolerance: it ends when the covariances are no farther from the maximum, in standard
+            deviations of what the log can tell of them.
         iterations: most rounds.
         progress: called with the round and the log density after each.
 
@@ -95,40 +99,48 @@ def estimate_covariances(
     every = -(-moments.size // most_moments)
     moments = moments.part(slice(None, None, every))
     chosen = chosen_sources(problem, structure, prior, sensors, wrenches, slacks)
+    coordinates = Coordinates.of(chosen)
     best = {source.name: source.covariance for source in chosen}
     trace: list[float] = []
-    steps: list[dict[str, Array]] = []
-    tried = best
-    ending, leapt = _NOT_YET.format(iterations) if chosen else _NOTHING, False
+    ending = _NOT_YET.format(iterations) if chosen else _NOTHING
+    tried = safe = best
+    reach, bold = _FARTHEST, False
     try:
         while chosen and len(trace) < iterations:
-            second, density = expected(with_covariances(problem, tried), moments, chosen)
+            present = with_covariances(problem, tried)
+            second, density = expected(present, moments, chosen, tried)
             density += sum(source.log_prior(tried[source.name]) for source in chosen)
-            if leapt and not density >= trace[-1]:  # back to where EM itself had come
-                tried, leapt, steps = steps[-1], False, []
+            if trace and not density >= trace[-1]:
+                if not bold:  # which rounding alone can bring about
+                    ending = _ROUNDED
+                    break
+                tried, reach, bold = safe, 0.25 * reach, False
                 continue
-            if trace and not density >= trace[-1]:  # which rounding alone can bring about
-                ending = _AT_REST if way_to_go(steps[-3:]) < tolerance else _ROUNDED
-                break
             trace.append(density)
             best = tried
             if progress is not None:
                 progress(len(trace), density)
-            new = maximised(chosen, second, best)
-            steps = [best, new] if not steps or leapt else [*steps, new]
-            gain = trace[-1] - trace[-2] if len(trace) > 1 else np.inf
-            if way_to_go(steps[-3:]) < tolerance and gain < _NO_GAIN:
-                best, ending = new, _AT_REST
+            F = information(present, moments, coordinates, best)
+            step = scored(coordinates.slope(best, second), F, reach)
+            if step.distance < tolerance:
+                ending = _AT_REST
                 break
-            ahead = leap(steps[-3:]) if len(steps) >= 3 else None
-            tried, leapt = (new, False) if ahead is None else (ahead, True)
+            safe = maximised(chosen, second, best)
+            tried = coordinates.moved(best, step.u)
+            reach, bold = (min(2.0 * reach, _FARTHEST) if bold else reach), True
+        found = with_covariances(problem, best)
+        F = information(found, moments, coordinates, best)
     except KeyboardInterrupt:
         ending = _INTERRUPTED
-    untold = chosen and ending != _INTERRUPTED
-    message = ending + (_left_alone(chosen, best, problem, moments) if untold else "")
+        found, F = with_covariances(problem, best), np.zeros((coordinates.size,) * 2)
+    C = covariance(F, coordinates.believed(best))
+    message = ending
+    if ending != _INTERRUPTED:
+        message += _left_alone(chosen, best, in_words(vague_sources(F, C, coordinates)))
     return CovarianceFit(
-        problem=with_covariances(problem, best),
+        problem=found,
         covariances=best,
+        deviations=coordinates.deviations(best, C),
         trace=np.array(trace),
         moments=moments.size,
         converged=ending in (_AT_REST, _NOTHING),
@@ -136,14 +148,8 @@ def estimate_covariances(
     )
 
 
-def _left_alone(
-    chosen: Sequence[Source],
-    best: Mapping[str, Array],
-    problem: MapDynamics,
-    moments: Moments,
-) -> str:
+def _left_alone(chosen: Sequence[Source], best: Mapping[str, Array], words: str) -> str:
     """What the log cannot tell, in words."""
-    words = in_words(vague_sources(with_covariances(problem, best), moments, chosen))
     gone = [
         source.name
         for source in chosen

@@ -5,7 +5,8 @@ For the noise n of a sensor, an external wrench less its believed mean, or the s
     E[n nᵀ | y] = n̂ n̂ᵀ + Cov[n | y]
 
 from the marginal posterior of each alone, summed over moments, and over bodies where they share a
-covariance. The same sweep gives the log density of all rows at the present covariances.
+covariance. The same sweep gives the log density of all rows at the present covariances. Biases of
+sensors are hidden too: both are taken at their means, and changed by what their uncertainty adds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.belief import Belief
-from bodysense.estimation.map_dynamics.em.sources import Moment2, Source
+from bodysense.estimation.map_dynamics.biases import Biases
+from bodysense.estimation.map_dynamics.em.sources import Moment2, Source, columns_of
+from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
 from bodysense.estimation.map_dynamics.found import Moments
 from bodysense.estimation.map_dynamics.likelihood import log_density
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
@@ -31,12 +34,28 @@ SLACKS = ("acceleration", "wrench", "torque")
 
 
 def expected(
-    problem: MapDynamics, moments: Moments, sources: Sequence[Source]
+    problem: MapDynamics,
+    moments: Moments,
+    sources: Sequence[Source],
+    covariances: Mapping[str, Array],
 ) -> tuple[dict[str, Moment2], float]:
-    """Second moments by source, and the log density of all rows at all moments."""
+    """Second moments by source, and the log density of all rows at all moments.
+
+    Args:
+        problem: with the present covariances.
+        moments: of `problem.moments`.
+        sources: whose moments to take.
+        covariances: the present ones, by source.
+    """
     sums = {source.name: np.zeros_like(source.covariance) for source in sources}
     counts = dict.fromkeys(sums, 0)
     density = 0.0
+    biases = Biases.of(problem, moments)
+    if biases is not None:
+        density += biases.log_share
+        for name, total in _of_biases(biases, problem, moments, sources, covariances).items():
+            sums[name] += total
+        moments = biases.taken_out(moments)
     slacks = any(source.kind.startswith("slack.") for source in sources)
     for which in chunks(problem, moments.size):
         part = moments.part(which)
@@ -49,6 +68,28 @@ def expected(
             sums[source.name] += total
             counts[source.name] += count
     return {name: Moment2(sums[name], counts[name]) for name in sums}, density
+
+
+def _of_biases(
+    biases: Biases,
+    problem: MapDynamics,
+    moments: Moments,
+    sources: Sequence[Source],
+    covariances: Mapping[str, Array],
+) -> dict[str, Array]:
+    """What the uncertainty of biases adds to the second moments of all moments."""
+    sums = {source.name: np.zeros_like(source.covariance) for source in sources}
+    seen = 0
+    for _, spread in biases.spreads(problem, moments):
+        seen += 1
+        for source in sources:
+            for name in columns_of(source, spread):
+                sums[source.name] += spread[name]
+    added = {}
+    for source in sources:
+        R = root_of(covariances[source.name])
+        added[source.name] = (moments.size / seen) * R @ sums[source.name] @ R.T
+    return added
 
 
 def with_covariances(problem: MapDynamics, covariances: Mapping[str, Array]) -> MapDynamics:

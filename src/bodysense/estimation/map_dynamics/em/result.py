@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtri
 
-from bodysense.errors import FileReadError
+from bodysense.errors import FileReadError, ShapeError
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.em.expectation import with_covariances
 from bodysense.files import read_arrays, read_json, write_result
@@ -19,6 +20,9 @@ from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.estimator import MapDynamics
+
+WELL, ROUGHLY = 0.07, 0.35
+"""Relative standard deviations of a variance up to which it is called so."""
 
 _KEYS = ("names", "moments", "converged", "message")
 
@@ -31,6 +35,8 @@ class CovarianceFit:
         problem: the estimator with the covariances that were found.
         covariances: (m, m) by source: names of sensors, ``belief.fx.<link>``,
             ``slack.acceleration``, ``slack.wrench``, ``slack.torque``.
+        deviations: (m,) by source, standard deviations of the variances: what the readings leave
+            open (Cramér and Rao's bound, with the prior), and the most likely value with them.
         trace: (k,) log posterior density of the covariances that were tried and taken, one after
             the other: log density of all readings, further beliefs and balances, and the prior;
             it never decreases.
@@ -41,6 +47,7 @@ class CovarianceFit:
 
     problem: MapDynamics
     covariances: Mapping[str, Array]
+    deviations: Mapping[str, Array]
     trace: Array
     moments: int
     converged: bool
@@ -64,16 +71,56 @@ class CovarianceFit:
         deviations: Array = np.sqrt(np.diag(self.covariances[name]))
         return deviations
 
+    def relative(self, name: str) -> Array:
+        """(m,) standard deviations of the variances of a source over these; of exact ones zero."""
+        v = np.diag(self.covariances[name])
+        share: Array = np.divide(self.deviations[name], v, out=np.zeros_like(v), where=v > 0.0)
+        return share
+
+    def interval(self, name: str, level: float = 0.95) -> Array:
+        """(m, 2) between which standard deviations those of a source are, at this level.
+
+        From v ± z s of the variance, which may be as small as zero.
+        """
+        if not 0.0 < level < 1.0:
+            raise ShapeError(f"level is {level:g}: give a share between 0 and 1, e.g. 0.95.")
+        half = float(ndtri(0.5 + 0.5 * level)) * self.deviations[name]
+        v = np.diag(self.covariances[name])
+        ends: Array = np.sqrt(np.maximum(np.stack([v - half, v + half], axis=1), 0.0))
+        return ends
+
+    def told(self, name: str) -> tuple[str, ...]:
+        """(m,) of each component, whether the log tells its variance: "well", "roughly", "not".
+
+        Well is a relative standard deviation of 7 %, so that 20 % are three of them; roughly is
+        one of 35 %.
+        """
+        return tuple(
+            "well" if share <= WELL else "roughly" if share <= ROUGHLY else "not"
+            for share in self.relative(name)
+        )
+
     def summary(self) -> str:
         """What was found, in a line."""
         return (
             f"{len(self.covariances)} covariances from {self.moments} moments in "
-            f"{self.trace.size} steps. {self.message}"
+            f"{self.trace.size} steps{self._told_of()}. {self.message}"
+        )
+
+    def _told_of(self) -> str:
+        """How many variances are told, in words."""
+        told = [word for name in self.covariances for word in self.told(name)]
+        if not told:
+            return ""
+        return (
+            f"; of {len(told)} variances {told.count('well')} are known to {WELL:.0%} or better, "
+            f"{told.count('roughly')} to {ROUGHLY:.0%}"
         )
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``covariances.npz`` and ``covariances.json`` into a folder."""
         arrays = {f"covariance_{k}": Sigma for k, Sigma in enumerate(self.covariances.values())}
+        arrays |= {f"deviation_{k}": s for k, s in enumerate(self.deviations.values())}
         about = {
             "names": list(self.covariances),
             "moments": self.moments,
@@ -96,9 +143,9 @@ class CovarianceFit:
         """
         about = read_json(Path(folder) / "covariances.json", _KEYS)
         names = [str(name) for name in about["names"]] if isinstance(about["names"], list) else []
-        keys = [f"covariance_{k}" for k in range(len(names))]
+        keys = [f"{part}_{k}" for part in ("covariance", "deviation") for k in range(len(names))]
         arrays = read_arrays(Path(folder) / "covariances.npz", ("trace", *keys))
-        covariances = {name: arrays[key] for name, key in zip(names, keys, strict=True)}
+        covariances = {name: arrays[f"covariance_{k}"] for k, name in enumerate(names)}
         sizes = {sensor.name: sensor.size for sensor in problem.sensors}
         sizes |= {f"belief.fx.{link}": 6 for link in problem.tree.names}
         sizes |= {"slack.acceleration": 6, "slack.wrench": 6, "slack.torque": 1}
@@ -112,6 +159,7 @@ class CovarianceFit:
         return cls(
             problem=with_covariances(problem, covariances),
             covariances=covariances,
+            deviations={name: arrays[f"deviation_{k}"] for k, name in enumerate(names)},
             trace=arrays["trace"],
             moments=int(about["moments"]),
             converged=bool(about["converged"]),

@@ -14,13 +14,14 @@ log p = -w/2 (log det Sigma + tr(Sigma⁻¹ Sigma_p)).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from bodysense.errors import ShapeError
+from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
 from bodysense.robot.sensors.covariance import checked_covariance
 from bodysense.spatial.arrays import Array
 
@@ -102,6 +103,15 @@ class Source:
             start = np.where(same, start, 0.0)
         return cls(name, kind, start, groups, structure, prior.weight, np.asarray(mode))
 
+    def root(self, Sigma: Array) -> Array:
+        """(m, m) R with R Rᵀ = Sigma; columns of components whose factors differ do not mix."""
+        if self.structure != "type":
+            return root_of(Sigma)
+        R = np.zeros_like(Sigma)
+        for group in self.groups:
+            R[np.ix_(group, group)] = root_of(Sigma[np.ix_(group, group)])
+        return R
+
     def log_prior(self, Sigma: Array) -> float:
         """Of the covariance, up to a constant."""
         if self.weight == 0.0:
@@ -162,3 +172,12 @@ def _factors(
             above[key] = above.get(key, 0.0) + float(np.trace(inverse @ total[at]))
             below[key] = below.get(key, 0.0) + (seen.count + source.weight) * rank
     return {key: above[key] / below[key] for key in above if below[key] > 0.0}
+
+
+def columns_of(source: Source, names: Iterable[str]) -> list[str]:
+    """Names of the columns that a source has in `DenseRoots`."""
+    if source.kind.startswith("slack."):
+        start = source.kind.removeprefix("slack.") + "."
+        return [name for name in names if name.startswith(start)]
+    mine = source.name.removeprefix("belief.") if source.kind == "fx" else f"sensor.{source.name}"
+    return [name for name in names if name == mine]

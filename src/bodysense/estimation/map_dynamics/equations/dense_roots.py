@@ -60,20 +60,21 @@ class DenseRoots:
             assumptions: beliefs.
         """
         M, columns = _prior(equations, assumptions)
+        YM = equations.Y @ M
         H, N, names = [], [], []
         for sensor in sensors:
-            H.append(equations.Y[equations.readings[sensor.name]] @ M)
-            N.append(_root(sensor.covariance))
+            H.append(YM[equations.readings[sensor.name]])
+            N.append(root_of(sensor.covariance))
             names.append((f"sensor.{sensor.name}", sensor.size))
         for name, belief in assumptions.others.items():
             H.append(M[equations.variables[name]])
-            N.append(_root(belief.covariance))
+            N.append(root_of(belief.covariance))
             names.append((f"belief.{name}", belief.mean.size))
         tree = equations.moment.tree
         if tree.floating:
             row = f"wrench.{tree.names[0]}"
             H.append(equations.D[equations.rows[row]] @ M)
-            N.append(_root(assumptions.wrench_slack.covariance))
+            N.append(root_of(assumptions.wrench_slack.covariance))
             names.append((row, 6))
         HM = np.concatenate([np.zeros((0, M.shape[1])), *H])
         noise = block_diag(*N) if N else np.zeros((0, 0))
@@ -93,17 +94,18 @@ class DenseRoots:
         covariance: Array = C.T @ C
         return covariance
 
-    def shares(self) -> Array:
-        """(columns, columns) projector on what the readings say about each source of noise.
+    def told(self) -> Array:
+        """(columns, rank) orthonormal Q: the readings tell Qᵀ of what the sources are, no more.
 
-        With S the covariance of the readings and B = [N  H M] it is Bᵀ S⁻¹ B: one where a source
-        is known from the readings, zero where they say nothing about it.
+        With S the covariance of the readings and B = [N  H M] it is Q Qᵀ = Bᵀ S⁻¹ B: one where a
+        source is known from the readings, zero where they say nothing about it.
         """
         Q, R = np.linalg.qr(self.readings.T)
         size = np.abs(np.diag(R))
-        Q = Q[:, size > 1e-12 * size.max(initial=0.0)]  # without exact readings of known things
-        projector: Array = Q @ Q.T
-        return projector
+        kept: Array = Q[
+            :, size > 1e-12 * size.max(initial=0.0)
+        ]  # no exact readings of known things
+        return kept
 
 
 def _prior(equations: Equations, beliefs: Assumptions) -> tuple[Array, list[tuple[str, int]]]:
@@ -116,7 +118,7 @@ def _prior(equations: Equations, beliefs: Assumptions) -> tuple[Array, list[tupl
 
     def put(name: str, row: csr_array, covariance: Array) -> None:
         rows.append(row)
-        roots.append(_root(covariance))
+        roots.append(root_of(covariance))
         names.append((name, len(covariance)))
 
     for i in tree.with_unknowns:
@@ -140,7 +142,7 @@ def _prior(equations: Equations, beliefs: Assumptions) -> tuple[Array, list[tupl
     return M, names
 
 
-def _root(covariance: Array) -> Array:
+def root_of(covariance: Array) -> Array:
     """C with C Cᵀ = covariance, which may be singular; diagonal if the covariance is."""
     if not (covariance - np.diag(np.diag(covariance))).any():
         return np.diag(np.sqrt(np.diag(covariance)))

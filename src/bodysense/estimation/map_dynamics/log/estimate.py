@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from bodysense.estimation.map_dynamics.biases import Biases
 from bodysense.estimation.map_dynamics.consistency import Consistency, consistency
 from bodysense.estimation.map_dynamics.estimation_setup import EstimationSetup
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
@@ -115,7 +117,9 @@ class LogEstimate:
         for first in range(0, self.t.size, moments):
             where = slice(first, min(first + moments, self.t.size))
             posterior = self._solved(where, detail)
-            judged = consistency(self.problem, self._moments(where)) if judge else None
+            judged = None
+            if judge:
+                judged = consistency(self.problem, self._moments(where), biases=self._biases)
             r = self.recording
             motion = Motion(r.q[where], r.dq[where], self._twist(where))
             yield LogChunk(first, self.t[where], posterior, judged, motion)
@@ -147,6 +151,11 @@ class LogEstimate:
             gravity=self.setup.gravity,
             detail=detail,
         )
+
+    @cached_property
+    def _biases(self) -> Biases | None:
+        """Of the sensors, from moments all over the log."""
+        return Biases.of(self.problem, self._moments(slice(None, None, -(-self.t.size // CHUNK))))
 
     def _moments(self, where: slice) -> Moments:
         r = self.recording

@@ -1,0 +1,165 @@
+"""`Biases`: what stays the same in readings over a log, found from all of it.
+
+    y_t = prediction + b + noise,     b = sigma β,   β ~ N(0, 1)
+
+Given the readings, β is normal. Its slope and its information are sums over moments,
+
+    g(β) = sigma Σ_t S_t⁻¹ (y_t - c_t - sigma β) - β,     N = 1 + sigma (Σ_t S_t⁻¹) sigma
+
+with S_t the covariance of the readings of a moment; S⁻¹ (y - c) is Sigma⁻¹ n̂, n̂ the mean of the
+noise that elimination finds. β comes from N β = g(0) by conjugate gradients, each step of which
+takes one elimination of all moments; N itself, for them and for the covariance of β, from looks
+at some. Sources of noise, sensors' or any other, follow a bias by effect = -∂ŝ/∂β, so that
+
+    Cov[s | y] = Cov[s | y, β] + effect N⁻¹ effectᵀ
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag, solve_triangular
+from scipy.sparse.linalg import LinearOperator, cg
+
+from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
+from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.looks import dense_roots, looks
+from bodysense.estimation.map_dynamics.noise import chunks
+from bodysense.robot.sensors.sensor import Sensor
+from bodysense.spatial.arrays import Array
+
+if TYPE_CHECKING:
+    from bodysense.estimation.map_dynamics.estimator import MapDynamics
+
+_CLOSE = 1e-6
+"""Of the conjugate gradients, relative."""
+
+
+@dataclass(frozen=True, eq=False)
+class Biases:
+    """Of a log. Build it with `Biases.of`.
+
+    Attributes:
+        rows: (k,) the kernels' rows of all readings that have one.
+        sigma: (k,) what is believed of each.
+        beta: (k,) means, in units of sigma.
+        N: (k, k) information about beta.
+    """
+
+    rows: NDArray[np.int64]
+    sigma: Array
+    beta: Array
+    N: Array
+
+    @classmethod
+    def of(cls, problem: MapDynamics, moments: Moments) -> Biases | None:
+        """Estimate biases from a log; `None` where no sensor has any.
+
+        A sensor whose covariance is singular, and exact in parts, keeps its bias: nothing is
+        taken out of it.
+        """
+        rows, sigma, inverse = _biased(problem)
+        if not sigma.any():
+            return None
+        N = np.eye(rows.size)
+        at = looks(moments)
+        for t in at:
+            W = _effect(dense_roots(problem, moments, int(t)), problem, sigma)
+            N += (moments.size / at.size) * W.T @ W
+        start = _noise(problem, moments, rows, np.zeros(rows.size))
+        g = sigma * (inverse @ start)
+
+        def product(beta: Array) -> Array:
+            """N β, from what elimination makes of readings that are less by a bias."""
+            less = start - _noise(problem, moments, rows, sigma * beta.ravel())
+            return beta.ravel() + sigma * (inverse @ less)
+
+        operator = LinearOperator(N.shape, matvec=product, dtype=np.float64)
+        close = LinearOperator(N.shape, matvec=np.linalg.inv(N).__matmul__, dtype=np.float64)
+        beta, _ = cg(operator, g, M=close, rtol=_CLOSE, maxiter=20)
+        return cls(rows, sigma, np.asarray(beta, dtype=np.float64), N)
+
+    @property
+    def log_share(self) -> float:
+        """What the log density at these biases is changed by, so that it is that of the readings.
+
+        log p(y) = log p(y | b) + log p(b) - log p(b | y) at the mean b.
+        """
+        return float(-0.5 * self.beta @ self.beta - 0.5 * np.linalg.slogdet(self.N)[1])
+
+    def taken_out(self, moments: Moments) -> Moments:
+        """The moments without them."""
+        return _less(moments, self.rows, self.sigma * self.beta)
+
+    def spreads(
+        self, problem: MapDynamics, moments: Moments
+    ) -> Iterator[tuple[int, dict[str, Array]]]:
+        """Looks at some moments: what they add to the covariance of each source of noise.
+
+        By the names of `DenseRoots`, in units of the root R of the source's covariance: R · Rᵀ is
+        to be added.
+        """
+        L = np.linalg.cholesky(self.N)
+        for t in looks(moments):
+            roots = dense_roots(problem, moments, int(t))
+            effect = _effect(roots, problem, self.sigma)
+            white = solve_triangular(L, effect.T, lower=True).T
+            parts = {name: white[roots.sources[name]] for name in roots.sources}
+            yield int(t), {name: part @ part.T for name, part in parts.items()}
+
+
+def _with_bias(problem: MapDynamics) -> list[Sensor]:
+    """Sensors whose biases are estimated."""
+    return [
+        s
+        for s in problem.sensors
+        if s.bias_sigma is not None
+        and np.linalg.matrix_rank(s.covariance, hermitian=True) == s.size
+    ]
+
+
+def _biased(problem: MapDynamics) -> tuple[NDArray[np.int64], Array, Array]:
+    """Rows of the kernels that have a bias, its standard deviation, and Sigma⁻¹ of the rows."""
+    place, sensors = np.argsort(problem.layout.order), _with_bias(problem)
+    none: tuple[NDArray[np.int64], Array] = np.zeros(0, dtype=np.int64), np.zeros(0)
+    rows = np.concatenate([none[0], *(place[problem.layout.slices[s.name]] for s in sensors)])
+    sigma = np.concatenate([none[1], *(np.asarray(s.bias_sigma) for s in sensors)])
+    return rows, sigma, np.asarray(block_diag(*(np.linalg.inv(s.covariance) for s in sensors)))
+
+
+def _noise(problem: MapDynamics, moments: Moments, rows: NDArray[np.int64], bias: Array) -> Array:
+    """(k,) sum of the noise's means over all moments, with a bias taken out of the readings."""
+    total = np.zeros(rows.size)
+    for which in chunks(problem, moments.size):
+        part = _less(moments.part(which), rows, bias)
+        total += np.nansum(problem.solve(part, "means").residual[:, rows], axis=0)
+    return total
+
+
+def _less(moments: Moments, rows: NDArray[np.int64], bias: Array) -> Moments:
+    y = moments.y.copy()
+    y[:, rows] -= bias
+    return moments._replace(y=y)
+
+
+def _effect(roots: DenseRoots, problem: MapDynamics, sigma: Array) -> Array:
+    """(columns, k) -∂ŝ/∂β of all sources at a moment: Bᵀ S⁻¹ of the biased rows, times sigma."""
+    Q, R = np.linalg.qr(roots.readings.T)
+    size = np.abs(np.diag(R))
+    tiny = size <= 1e-12 * size.max(initial=0.0)  # exact readings of known things
+    R[tiny, tiny] = 1e-12 * size.max(initial=0.0)
+    columns = np.zeros((R.shape[1], sigma.size))
+    at = 0
+    for sensor in _with_bias(problem):
+        name = f"sensor.{sensor.name}"
+        if name in roots.sources:  # rows of sensors are in the order of their columns
+            first = roots.sources[name].start
+            k = np.arange(sensor.size)
+            columns[first + k, at + k] = sigma[at + k]
+        at += sensor.size
+    effect: Array = Q @ solve_triangular(R, columns, trans="T")
+    return effect

@@ -1,0 +1,205 @@
+"""Biases over a log, against one dense Gaussian of all readings of all moments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from dense_oracle import dense_posterior, dense_prior, sensor_noise
+from scipy.linalg import block_diag
+from scipy.stats import multivariate_normal
+from sensor_sets import all_sensors
+from simulated_logs import simulated
+
+from bodysense.estimation import Assumptions, Belief, MapDynamics, consistency, estimate_covariances
+from bodysense.estimation.map_dynamics import Equations
+from bodysense.estimation.map_dynamics.biases import Biases
+from bodysense.estimation.map_dynamics.em.choice import chosen_sources
+from bodysense.estimation.map_dynamics.em.coordinates import Coordinates
+from bodysense.estimation.map_dynamics.em.expectation import expected, with_covariances
+from bodysense.estimation.map_dynamics.em.information import information
+
+T = 6
+KINDS = ("accelerometer", "joint_torque", "force_torque", "joint_acceleration")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All readings as one normal vector: mean c, covariance S, and where each sensor is in it."""
+
+    y: np.ndarray
+    c: np.ndarray
+    S: np.ndarray
+    noise: np.ndarray  # (m, m) of the sensors' noise alone
+    fx: np.ndarray  # (6 T, m) covariance of the pushes and the readings
+    rows: dict[str, list[np.ndarray]]
+
+    def of_noise(self, name, t, Sigma):
+        """Mean and covariance of a sensor's noise at a moment, after all readings."""
+        at = self.rows[name][t]
+        gain = self.noise[at] @ np.linalg.inv(self.S)
+        return gain @ (self.y - self.c), Sigma - gain @ self.noise[:, at]
+
+
+def dense(problem, moments, link):
+    layout, m = problem.layout, problem.layout.size
+    sigma = np.concatenate(
+        [np.zeros(s.size) if s.bias_sigma is None else s.bias_sigma for s in problem.sensors]
+    )
+    readings = np.empty_like(moments.y)
+    readings[:, layout.order] = moments.y
+    means, spreads, pushes = [], [], []
+    for t in range(moments.size):
+        equations = Equations.at(problem.tree, problem.sensors, moments.q[t], moments.dq[t])
+        prior = dense_prior(equations, problem.assumptions)
+        both = dense_posterior(
+            equations, readings[t], sensor_noise(problem.sensors), problem.assumptions
+        )
+        means.append(both.predicted)
+        spreads.append(both.spread)
+        pushes.append(prior.covariance[prior.variables[f"fx.{link}"]] @ equations.dense().Y.T)
+    shared = np.tile(np.diag(sigma**2), (moments.size, moments.size))
+    rows = {
+        name: [t * m + np.arange(at.start, at.stop) for t in range(moments.size)]
+        for name, at in layout.slices.items()
+    }
+    noise = block_diag(*[sensor_noise(problem.sensors)] * moments.size)
+    c, S = np.concatenate(means), block_diag(*spreads) + shared
+    return Whole(readings.ravel(), c, S, noise, block_diag(*pushes), rows)
+
+
+@pytest.fixture(scope="module")
+def biased(tree_named):
+    """A chain with all kinds of sensors, some with biases of several times their noise."""
+    rng = np.random.default_rng(11)
+    tree = tree_named("chain")
+    sensors = []
+    for sensor in all_sensors(tree, rng):
+        if sensor.kind not in KINDS or rng.uniform() > 0.6 or "above" in sensor.name:
+            continue
+        root = rng.normal(scale=0.3, size=(sensor.size, sensor.size))
+        bias = rng.uniform(0.0, 2.0, sensor.size) if rng.uniform() < 0.5 else None
+        sensors.append(replace(sensor, covariance=root @ root.T + 0.01, bias_sigma=bias))
+    last = tree.names[-1]
+    beliefs = Assumptions(
+        wrench=Belief.zero(6, 0.5),
+        wrenches={last: Belief.zero(6, 5.0)},
+        joint_acceleration=Belief.zero(1, 10.0),
+    )
+    sensors = [replace(s, covariance=s.covariance + 0.01 * np.eye(s.size)) for s in sensors]
+    problem = MapDynamics(tree.robot, sensors, beliefs)
+    moments = simulated(problem, rng, T)[0]
+    return problem, moments, last, dense(problem, moments, last)
+
+
+def test_second_moments_and_density_equal_a_dense_solve(biased):
+    problem, moments, last, whole = biased
+    sources = chosen_sources(problem, "full", None, None, [last], ())
+    start = {source.name: source.covariance for source in sources}
+    found, density = expected(problem, moments, sources, start)
+    assert density == pytest.approx(multivariate_normal.logpdf(whole.y, whole.c, whole.S), rel=1e-8)
+    for sensor in problem.sensors:
+        wanted = np.zeros_like(sensor.covariance)
+        for t in range(T):
+            mean, covariance = whole.of_noise(sensor.name, t, sensor.covariance)
+            wanted += np.outer(mean, mean) + covariance
+        scale = np.abs(wanted).max()
+        np.testing.assert_allclose(found[sensor.name].sum, wanted, atol=1e-5 * scale)
+    gain = whole.fx @ np.linalg.inv(whole.S)
+    mean, explained = gain @ (whole.y - whole.c), gain @ whole.fx.T
+    wanted = np.zeros((6, 6))
+    for t in range(T):
+        at = slice(6 * t, 6 * t + 6)
+        wanted += 25.0 * np.eye(6) - explained[at, at] + np.outer(mean[at], mean[at])
+    got = found[f"belief.fx.{last}"].sum
+    np.testing.assert_allclose(got, wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_consistency_equals_a_dense_solve(biased):
+    problem, moments, _, whole = biased
+    judged = consistency(problem, moments)
+    for sensor in problem.sensors:
+        for t in range(T):
+            mean, covariance = whole.of_noise(sensor.name, t, sensor.covariance)
+            left = np.diag(sensor.covariance - covariance)
+            seen = left > 0.01 * np.diag(sensor.covariance)
+            got = judged.normalised[sensor.name][t]
+            np.testing.assert_allclose(got[seen], (mean / np.sqrt(left))[seen], rtol=1e-3)
+
+
+@pytest.mark.parametrize("structure", ["type", "axis", "full"])
+def test_slope_and_information(biased, structure):
+    """The slope against differences of the density; F against traces of dense matrices."""
+    problem, moments, last, _ = biased
+    sources = chosen_sources(problem, structure, None, None, [last], ())
+    coordinates = Coordinates.of(sources)
+    start = {source.name: source.covariance for source in sources}
+    problem = with_covariances(problem, start)
+    slope = coordinates.slope(start, expected(problem, moments, sources, start)[0]).readings
+    rng = np.random.default_rng(4)
+    some = rng.choice(coordinates.size, min(6, coordinates.size), replace=False)
+    fixed = problem.with_sensors([replace(s, bias_sigma=None) for s in problem.sensors])
+    F = information(fixed, moments, coordinates, start)
+    step, changes, inverse = 1e-4, [], None
+    for k in some:
+        u = step * np.eye(coordinates.size)[k]
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = coordinates.moved(start, sign * u)
+            there = with_covariances(problem, moved)
+            ends.append(
+                (
+                    expected(there, moments, sources, moved)[1],
+                    fixed.changed(
+                        [replace(s, bias_sigma=None) for s in there.sensors], there.assumptions
+                    ),
+                )
+            )
+        got = (ends[0][0] - ends[1][0]) / (2.0 * step)
+        assert slope[k] == pytest.approx(got, rel=1e-4, abs=1e-3)
+        one, other = (dense(end[1], moments, last).S for end in ends)
+        inverse = np.linalg.inv(dense(fixed, moments, last).S) if inverse is None else inverse
+        changes.append(inverse @ (one - other) / (2.0 * step))
+    for a, k in enumerate(some):
+        for b, l in enumerate(some):
+            wanted = 0.5 * np.trace(changes[a] @ changes[b])
+            assert F[k, l] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+
+
+def test_a_bias_is_no_noise(tree_named):
+    """EM and consistency find the noise that is there, whatever the biases; none: as ever."""
+    rng = np.random.default_rng(3)
+    tree = tree_named("chain")
+    kept = [s for s in all_sensors(tree, rng) if s.kind in KINDS and "ft." not in s.name]
+    kept += [s for s in all_sensors(tree, rng) if s.name.startswith("ft.below")]
+    beliefs = Assumptions(wrench=Belief.zero(6, 0.5), joint_acceleration=Belief.zero(1, 10.0))
+    problem = MapDynamics(tree.robot, kept, beliefs)
+    assert Biases.of(problem, simulated(problem, rng, 3)[0]) is None
+    moments = simulated(problem, rng, 250)[0]
+    honest = problem.with_sensors(
+        [
+            replace(s, bias_sigma=np.full(s.size, 3.0)) if s.kind == "accelerometer" else s
+            for s in kept
+        ]
+    )
+    b = Biases.of(honest, moments)
+    offset = rng.normal(scale=3.0, size=b.rows.size)
+    y = moments.y.copy()
+    y[:, b.rows] += offset
+    off = moments._replace(y=y)
+    found = Biases.of(honest, off)
+    sigma = found.sigma * np.sqrt(np.diag(np.linalg.inv(found.N)))
+    error = found.sigma * found.beta - offset
+    assert (np.abs(error) < 4.0 * sigma).all()
+    assert (error / sigma).std() == pytest.approx(1.0, abs=0.4)
+    names = [s.name for s in kept if s.kind == "accelerometer"]
+    fit = estimate_covariances(honest, off, sensors=names)
+    blind = estimate_covariances(problem, off, sensors=names)
+    for name in names:
+        np.testing.assert_allclose(fit.sigma(name), 0.1, rtol=0.2)
+    assert max(blind.sigma(name).max() for name in names) > 0.5
+    ratio = consistency(honest, off).ratio
+    wrong = consistency(problem, off).ratio
+    assert all(ratio[name] == pytest.approx(1.0, abs=0.1) for name in names)
+    assert max(wrong[name] for name in names) > 3.0
