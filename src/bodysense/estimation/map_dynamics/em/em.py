@@ -21,7 +21,7 @@ from bodysense.estimation.map_dynamics.em.expectation import expected, with_cova
 from bodysense.estimation.map_dynamics.em.identifiability import in_words, vague_sources
 from bodysense.estimation.map_dynamics.em.information import information
 from bodysense.estimation.map_dynamics.em.result import CovarianceFit
-from bodysense.estimation.map_dynamics.em.scoring import covariance, scored
+from bodysense.estimation.map_dynamics.em.scoring import Step, covariance, learned, scored
 from bodysense.estimation.map_dynamics.em.sources import (
     InverseWishart,
     Source,
@@ -104,35 +104,48 @@ def estimate_covariances(
     trace: list[float] = []
     ending = _NOT_YET.format(iterations) if chosen else _NOTHING
     tried = safe = best
-    reach, bold = _FARTHEST, False
+    step: Step | None = None
+    taken: tuple[tuple[Array, Array], ...] = ()
+    F = np.zeros((coordinates.size, coordinates.size))
+    reach, refused = _FARTHEST, 0
     try:
         while chosen and len(trace) < iterations:
             present = with_covariances(problem, tried)
             second, density = expected(present, moments, chosen, tried)
             density += sum(source.log_prior(tried[source.name]) for source in chosen)
-            if trace and not density >= trace[-1]:
-                if not bold:  # which rounding alone can bring about
+            slope = coordinates.slope(tried, second)
+            if step is not None and refused < 2:
+                taken = learned(taken, step, slope)
+            if step is not None and not density >= trace[-1]:
+                refused += 1
+                if refused == 1:  # the step was too long, which its end has shown
+                    reach *= 0.25
+                    step = scored(step.slope, F, taken, reach)
+                    tried = coordinates.moved(best, step.u)
+                elif refused == 2:
+                    tried = safe
+                else:  # which rounding alone can bring about
                     ending = _ROUNDED
                     break
-                tried, reach, bold = safe, 0.25 * reach, False
                 continue
             trace.append(density)
             best = tried
             if progress is not None:
                 progress(len(trace), density)
-            F = information(present, moments, coordinates, best)
-            step = scored(coordinates.slope(best, second), F, reach)
+            if not taken:
+                F = information(present, moments, coordinates, best)
+            reach, refused = (min(2.0 * reach, _FARTHEST) if refused == 0 else reach), 0
+            step = scored(slope, F, taken, reach)
             if step.distance < tolerance:
                 ending = _AT_REST
                 break
             safe = maximised(chosen, second, best)
             tried = coordinates.moved(best, step.u)
-            reach, bold = (min(2.0 * reach, _FARTHEST) if bold else reach), True
         found = with_covariances(problem, best)
         F = information(found, moments, coordinates, best)
     except KeyboardInterrupt:
         ending = _INTERRUPTED
-        found, F = with_covariances(problem, best), np.zeros((coordinates.size,) * 2)
+        found, F = with_covariances(problem, best), np.zeros_like(F)
     C = covariance(F, coordinates.believed(best))
     message = ending
     if ending != _INTERRUPTED:
