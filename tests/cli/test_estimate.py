@@ -104,7 +104,7 @@ def test_notes_go_to_stderr(capsys):
     assert any("'acc'" in note for note in json.loads(out)["notes"])
 
 
-def test_an_interruption_leaves_nothing(monkeypatch, capsys):
+def test_an_interruption_before_the_first_chunk_leaves_nothing(monkeypatch, capsys):
     from bodysense.estimation import LogTotals
 
     def interrupted(self, chunk):

@@ -37,7 +37,7 @@ class Solved:
         self.moments = 0
 
     def run(self, *more: Callable[[Any], None]) -> None:
-        """Solve the log; an interruption leaves what is done, if the state is estimated."""
+        """Solve the log; an interruption leaves the chunks that are done."""
         takers = [self.totals.add, self.curves.add, self._seen.add, *more]
         if self.state is not None:
             takers.append(self.state.add)
@@ -47,7 +47,7 @@ class Solved:
                 try:
                     chunk = next(chunks, None)
                 except KeyboardInterrupt:
-                    if self.state is None or not self.moments:
+                    if not self.moments:
                         raise
                     break
                 if chunk is None:
