@@ -13,6 +13,7 @@ sign, a prior without doubt and one without bounds are both harmless, and the wa
 from __future__ import annotations
 
 from bodysense.estimation._kernels.reflections import log_diagonal, take_in, whiten
+from bodysense.estimation._kernels.small import add_product
 from bodysense.robot._kernels.jit import called
 
 
@@ -86,27 +87,24 @@ def condition(root, H, noise, k, width, F, columns, phi, E, e, reflections, tria
     for i in range(k):
         for c in range(width):
             noise[i, c] = new[i, m + c]
-    for a in range(m):
-        for j in range(columns):
-            x = 0.0
-            for c in range(width):
-                x += H[a, c] * F[c, j]
-            E[a, j] += x
-        for j in range(r):
-            x = 0.0
-            for c in range(width):
-                x += H[a, c] * phi[c, j]
-            e[a, j] -= x
-    whiten(triangle, m, E, columns)
+    if columns > 0:
+        add_product(1.0, H, F, m, width, columns, E)
+    add_product(-1.0, H, phi, m, width, r, e)
+    if columns > 0:
+        whiten(triangle, m, E, columns)
     whiten(triangle, m, e, r)
     score[0] -= log_diagonal(triangle, m)
     for c in range(width):
-        for a in range(m):
-            gain = triangle[a, m + c]
-            for j in range(columns):
-                F[c, j] -= gain * E[a, j]
-            for j in range(r):
-                phi[c, j] += gain * e[a, j]
+        for j in range(columns):
+            x = F[c, j]
+            for a in range(m):
+                x -= triangle[a, m + c] * E[a, j]
+            F[c, j] = x
+        for j in range(r):
+            x = phi[c, j]
+            for a in range(m):
+                x += triangle[a, m + c] * e[a, j]
+            phi[c, j] = x
 
 
 @called

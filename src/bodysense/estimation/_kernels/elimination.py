@@ -116,12 +116,8 @@ def coefficients_on_parent(on_wrench, on_alpha, Y, X, H, E, e):
 @called
 def given_parent(T, X, triangle, told, A):
     """What the triangle of alpha says about a_p, whitened, and A, from the S and K of alpha."""
-    for a in range(7):
-        for j in range(6):
-            x = 0.0
-            for b in range(a, 6):
-                x += T[a, b] * X[b, j]
-            told[a, j] = x
+    seven, six = told.shape
+    product(T, X, seven, six, six, told)
     whiten(triangle, told.shape[0], told, told.shape[1])
     for b in range(7):
         for j in range(6):

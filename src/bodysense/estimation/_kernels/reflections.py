@@ -131,20 +131,32 @@ def whiten(R, size, B, columns):
     """B ← R⁻ᵀ B, for an upper triangle R (size, size)."""
     for i in range(size):
         d = 1.0 / R[i, i]
-        for c in range(columns):
-            x = B[i, c]
+        c = 0
+        while c + 2 <= columns:
+            x0, x1 = B[i, c], B[i, c + 1]
             for k in range(i):
-                x -= R[k, i] * B[k, c]
-            B[i, c] = x * d
+                x0 -= R[k, i] * B[k, c]
+                x1 -= R[k, i] * B[k, c + 1]
+            B[i, c] = x0 * d
+            B[i, c + 1] = x1 * d
+            c += 2
+        if c < columns:
+            x0 = B[i, c]
+            for k in range(i):
+                x0 -= R[k, i] * B[k, c]
+            B[i, c] = x0 * d
 
 
 @called
 def log_diagonal(R, size):
     """Return log |det R| of a triangle."""
-    x = 0.0
+    x, entries = 0.0, 1.0
     for j in range(size):
-        x += math.log(abs(R[j, j]))
-    return x
+        entries *= abs(R[j, j])
+        if j % 8 == 7:  # a logarithm costs as much as a row of a triangle
+            x += math.log(entries)
+            entries = 1.0
+    return x + math.log(entries)
 
 
 @called

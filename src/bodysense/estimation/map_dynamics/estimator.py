@@ -197,8 +197,8 @@ class MapDynamics:
         return Moments(
             q,
             dq,
-            np.array(np.broadcast_to(twist, (T, 6))),
-            np.array(np.broadcast_to(self._root_acceleration(gravity), (T, 6))),
+            _repeated(twist, T),
+            _repeated(self._root_acceleration(gravity), T),
             self.layout.sorted_rows(y),
             single,
         )
@@ -210,7 +210,7 @@ class MapDynamics:
                     "the root floats, and its proper acceleration is estimated: leave gravity out, "
                     "or say what is believed in Assumptions.base_acceleration."
                 )
-            return self.assumptions.base_acceleration.mean[None]
+            return self._believed_acceleration
         if gravity is None and self.tree.names[0] != WORLD:
             raise MismatchError(
                 f"{self.tree.names[0]} is held, in an unknown direction: give gravity (3,) in its "
@@ -259,6 +259,10 @@ class MapDynamics:
         )
 
     @cached_property
+    def _believed_acceleration(self) -> Array:
+        return np.array(self.assumptions.base_acceleration.mean)[None]
+
+    @cached_property
     def drive(self) -> Array:
         """(n_joints, n_terms) friction coefficients."""
         layout = self.robot.layout
@@ -305,3 +309,8 @@ def _rows(value: ArrayLike, width: int, name: str, single: bool | None) -> Array
     if array.ndim == 1 and single is not False:
         array = array[None]
     return as_array(array, (None, width), name)
+
+
+def _repeated(rows: Array, T: int) -> Array:
+    """(T, width) from as many rows, or from one."""
+    return rows if len(rows) == T else np.array(np.broadcast_to(rows, (T, rows.shape[1])))
