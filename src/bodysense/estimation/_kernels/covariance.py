@@ -189,7 +189,7 @@ def spread(bodies, readings, beliefs, w, s, blocks, slacks):
     above, n, own, f, fx, eps = s.above, s.n, s.own, s.f, s.fx, s.eps
     last_children(parent, s.child)
     six, seven, twelve = w.X.shape[1], w.F.shape[1], s.V.shape[1]
-    none = seven - seven
+    none = seven - seven  # no literal: `fresh` would be compiled for it once more
     for i in range(parent.size):
         p, S = parent[i], bodies.S[i]
         n_wrench, n_motion, n_slack = beliefs.n_wrench[i], beliefs.n_motion[i], beliefs.n_slack[i]

@@ -13,7 +13,8 @@ and equations without slack are exact. With alpha_i = (a_i, joint acceleration),
             = A a_p + mean + Nᵀ omega                       the triangle
     f_i = F A a_p + F mean + phi + (N Fᵀ; U)ᵀ (omega; u)    alpha_i eliminated
 
-At a floating root a_p is nothing, and nothing holds it: f = 0 is one more reading, without noise.
+At a floating root a_p is nothing, and nothing holds it: f = 0 is one more reading, without noise
+but for `EXACT`.
 `substitution` goes back to the leaves.
 
 Everything has r right-hand sides: the first is the problem, the others its derivatives by
@@ -36,12 +37,15 @@ from bodysense.estimation._kernels.small import (
 from bodysense.robot._kernels.jit import called, merged
 
 EXACT = 1e-9
-"""Standard deviation beside which nothing is certain: what is read without doubt has it."""
+"""Least standard deviation of a reading, in SI units: that of one without noise."""
 
 
 @called
 def wrench_balance(inertia, balance, external, torque, F, phi, U):
-    """Add what a body itself owes to its balance; its children have added theirs already."""
+    """Add what a body itself owes to its balance, and the source of its torque's slack.
+
+    Its children have added theirs already.
+    """
     six, r = balance.shape
     add(1.0, inertia, six, six, F)
     add(1.0, balance, six, r, phi)

@@ -107,7 +107,7 @@ class Beliefs(NamedTuple):
         slack: (n, 6, 6) sources of the slack of the wrench balance.
         torque: (n,) standard deviation of the slack of tau = Sᵀ f.
         n_wrench: (n,) number of sources that are there: 6, or 0 where there is no doubt.
-        n_motion: (n,) 7; 1 where the equation has no slack; 0 where there is no doubt.
+        n_motion: (n,) 7; 1 where the acceleration equation has no slack; 6 for the root.
         n_slack: (n,) 6 or 0.
     """
 
@@ -152,7 +152,7 @@ class Memory(NamedTuple):
     N: Array  # (n, 7, 7)
     told: Array  # (n, 7, 6) what alpha's triangle says about a_p, whitened,
     told_right: Array  # (n, 7, r) and its right-hand sides
-    E: Array  # (m, 7) what readings of wrenches say about alpha, whitened,
+    E: Array  # (m, 7) what readings say about alpha, or a_p on the parent's side, whitened,
     e: Array  # (m, r) and their right-hand sides
     root_e: Array  # (6, r) that of a floating root's balance
     of_reading: Array  # (m, TAIL + MOST) reflections of each step
@@ -167,7 +167,7 @@ class Memory(NamedTuple):
     tau: Array  # (n, r) found
     slack: Array  # (n, 6, r) of the balance, found
     u: Array  # (n, 7, r) sources, found
-    nothing: Array  # (7, 7) zeros
+    nothing: Array  # (7, 7) slope of what depends on nothing
     exact: Array  # (6, 6) sources of what is known without doubt
     triangle: Array  # (k, k + 7) a triangle in the making; k = max(7, largest block)
     new: Array  # (max(MOST, k), k + 7 + r) rows on their way into a triangle

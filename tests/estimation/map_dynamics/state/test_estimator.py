@@ -295,3 +295,19 @@ def test_bad_input_is_named(arm):
         estimator.estimate(np.zeros(problem.layout.size), state=wide)
     with pytest.raises(ShapeError, match="d has shape"):
         estimator.estimate(np.zeros(problem.layout.size), at=np.zeros(3))
+
+
+def test_one_linearisation_knows_how_uncertain_accelerations_are(robot_of):
+    """Accelerations that are part of the state keep their doubt in the posterior of the dynamics."""
+    arm = robot_of("tx40")
+    encoders = [
+        Encoder(name=f"q.{j}", joint=j, covariance=variances(1e-3, 1)) for j in arm.joint_names
+    ]
+    state = StateBelief.of(
+        np.zeros(6), np.zeros(6), np.zeros(6), q_std=0.1, dq_std=0.1, ddq_std=10.0
+    )
+    both = StateAndDynamics(MapDynamics(arm, encoders), state)
+    once, iterated = (both.estimate(np.zeros(6), iterations=k) for k in (1, 20))
+    for joint in arm.joint_names:
+        assert once.sigma(f"ddq.{joint}")[0] == pytest.approx(10.0, rel=0.05)
+        assert iterated.sigma(f"ddq.{joint}")[0] == pytest.approx(10.0, rel=0.05)

@@ -16,6 +16,8 @@ Both only choose the point; the problem that is linearised there is the given on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,38 +46,43 @@ def softened(
         factor: (columns, k) S, Cov(x) = S Sᵀ.
     """
     columns = slice(1, 1 + factor.shape[0])
-    motion = w.offset[:, :6, columns] @ factor
+    motion = w.offset[:, :, columns] @ factor
     balance = w.balance[:, :, columns] @ factor
+    read = w.Y[:, columns] @ factor
     return with_covariances(
         beliefs,
         readings,
         motion @ motion.swapaxes(1, 2),
         balance @ balance.swapaxes(1, 2),
-        w.Y[:, columns] @ factor,
+        [read[here] @ read[here].T for here in blocks_of(readings)],
     )
 
 
+def blocks_of(readings: Readings) -> list[slice]:
+    """Rows of each block of readings."""
+    return [slice(a, b) for a, b in zip(readings.first[:-1], readings.first[1:], strict=True)]
+
+
 def with_covariances(
-    beliefs: Beliefs, readings: Readings, motion: Array, balance: Array, read: Array
+    beliefs: Beliefs, readings: Readings, motion: Array, balance: Array, read: Sequence[Array]
 ) -> tuple[Beliefs, Readings]:
     """Beliefs and readings with more slack.
 
     Args:
         beliefs: as they are.
         readings: as they are.
-        motion: (n, 6, 6) covariance to add to the slack of acceleration equations.
-        balance: (n, 6, 6) to that of wrench balances.
-        read: (m, k) S of readings, S Sᵀ to be added to their covariance, block by block.
+        motion: (n, 7, 7) covariance to add to that of (a_i, joint acceleration) given a_p.
+        balance: (n, 6, 6) to the slack of wrench balances.
+        read: to that of readings, block by block.
     """
     root, white = readings.root.copy(), readings.white.copy()
     log_scale = readings.log_scale.copy()
-    for k, (first, last) in enumerate(zip(readings.first[:-1], readings.first[1:], strict=True)):
-        m, here = last - first, slice(first, last)
-        covariance = root[here, :m].T @ root[here, :m] + read[here] @ read[here].T
-        root[here, :m] = reading_triangle(covariance)
+    for k, (here, more) in enumerate(zip(blocks_of(readings), read, strict=True)):
+        m = len(more)
+        root[here, :m] = reading_triangle(root[here, :m].T @ root[here, :m] + more)
         white[here, :m], log_scale[k] = whitener(root[here, :m])
     moved, n = beliefs.motion.copy(), motion.shape[0]
-    moved[1:, 1:, :6] = sources(_covariances(moved[1:, 1:, :6]) + motion[1:])
+    moved[1:] = sources(_covariances(moved[1:]) + motion[1:])
     return (
         beliefs._replace(
             motion=moved,

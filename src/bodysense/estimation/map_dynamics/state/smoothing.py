@@ -1,6 +1,6 @@
 """`StateSmoother`: state and dynamics over a window of moments, all readings for every moment.
 
-    min  Σ_t |r_t(x_t, c)|²  +  Σ_t |x_t+1 - F x_t|²_Q  +  |x_0 - prior|²  +  |c|²
+    min  Σ_t |r_t(x_t, c)|²  +  Σ_t |x_t+1 - F x_t|²_Q  +  |(x_0, c) - prior|²
 
 with r_t what the best d of the moment leaves unexplained (see `linearisation`), x = (q, q̇, q̈)
 driven by white jerk, c biases and parameters, the same at all moments. Gauss-Newton over the whole
