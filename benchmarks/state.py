@@ -37,7 +37,7 @@ from bodysense.estimation import (
 from bodysense.estimation.map_dynamics import BodyTree
 from bodysense.spatial import Array
 
-QUANTITIES = ("q", "dq", "d")
+QUANTITIES = {"q": "rad", "dq": "rad/s", "d": "SI"}
 PAPER = (0.99, 0.51, 158.0)  # after a single linearisation
 PAPER_TIME = 0.1  # s
 PAPER_ANGLE = 0.1  # rad
@@ -58,14 +58,14 @@ def run(repeat: int, *, repetitions: int = 10, moments: int = 200) -> tuple[Resu
     found = [planar_errors(seed) for seed in range(repetitions)]
     prior, once, iterated = (np.mean([e[k] for e in found], axis=0) for k in range(3))
     results = []
-    for k, name in enumerate(QUANTITIES):
+    for k, (name, unit) in enumerate(QUANTITIES.items()):
         what = f"planar chain, mean |error of {name}|"
         note = f"prior {prior[k]:.3g}; the peer is the paper's figure for one linearisation"
         results.append(
             Result.judged(
                 "state",
                 f"{what}, one linearisation, peer: quoted",
-                unit="rad, rad/s or SI",
+                unit=unit,
                 ours=float(once[k]),
                 peer=PAPER[k],
                 ours_below=PAPER[k],
@@ -76,7 +76,7 @@ def run(repeat: int, *, repetitions: int = 10, moments: int = 200) -> tuple[Resu
             Result.judged(
                 "state",
                 f"{what}, iterated, peer: quoted",
-                unit="rad, rad/s or SI",
+                unit=unit,
                 ours=float(iterated[k]),
                 peer=PAPER[k],
                 ratio_at_least=10.0 if name != "q" else None,
