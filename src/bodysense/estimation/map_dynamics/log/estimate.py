@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from bodysense.estimation.map_dynamics.biases import Biases
 from bodysense.estimation.map_dynamics.consistency import Consistency, consistency
@@ -120,7 +121,8 @@ class LogEstimate:
             judged = None
             if judge:
                 here = self.moments(where)
-                judged = consistency(self.log_problem, here, biases=self._biases)
+                with threadpool_limits(1, "blas"):  # matrices so small that threads only wait
+                    judged = consistency(self.log_problem, here, biases=self._biases)
             r = self.recording
             motion = Motion(r.q[where], r.dq[where], self._twist(where))
             yield LogChunk(first, self.t[where], posterior, judged, motion)
