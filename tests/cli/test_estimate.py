@@ -116,6 +116,31 @@ def test_an_interruption_before_the_first_chunk_leaves_nothing(monkeypatch, caps
     assert sorted(path.name for path in Path().iterdir()) == ["push.csv", "sensors.yaml"]
 
 
+def test_an_interruption_keeps_what_is_done(monkeypatch, capsys):
+    from bodysense.estimation import LogEstimate, MapDynamics
+
+    chunks, estimate = LogEstimate.chunks, MapDynamics.estimate
+    solved = []
+
+    def interrupted(self, q, *args, **options):
+        solved.append(len(q))
+        if solved.count(150) == 2:  # in the second chunk
+            raise KeyboardInterrupt
+        return estimate(self, q, *args, **options)
+
+    monkeypatch.setattr(LogEstimate, "chunks", lambda self, **how: chunks(self, 150, **how))
+    monkeypatch.setattr(MapDynamics, "estimate", interrupted)
+    assert main(words("-o", "out")) == EXIT_INTERRUPTED
+    assert "interrupted: these are the first 150 of 381 moments" in capsys.readouterr().err
+    assert sorted(path.name for path in Path("out").iterdir()) == FILES
+    assert pq.read_table("out/estimates.parquet").num_rows == 150
+    assert pq.read_table("out/sensors.parquet").num_rows == 150
+    assert json.loads(Path("out/summary.json").read_text())["moments"] == 150
+    page = Path("out/report.html").read_text()
+    assert "push.csv: 150 moments over 1.49" in page
+    assert "381 moments over" not in page
+
+
 # -- an identified robot -----------------------------------------------------------------------
 
 

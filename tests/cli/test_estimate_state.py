@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from bodysense.cli.estimate_options import add_arguments, options_of
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
-from bodysense.estimation import StateTracker
+from bodysense.estimation import EstimationSetup, StateSetup, StateTracker
 from bodysense.signals import write_log
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
@@ -68,6 +70,25 @@ def test_smoothing_can_be_asked_for_and_done_again(hidden):
         Path("out/config.yaml").read_text().replace("state: smooth", "state: guess")
     )
     assert main(["estimate", "--config", "config.yaml"]) == EXIT_ERROR
+
+
+@pytest.mark.parametrize(
+    ("option", "told", "method"),
+    [
+        (["--state"], "smooth", "smooth"),
+        (["--state"], None, "track"),
+        (["--state", "track"], "smooth", "track"),
+        ([], "smooth", "smooth"),
+    ],
+)
+def test_the_file_says_how_unless_the_option_does(option, told, method):
+    args = argparse.ArgumentParser()
+    add_arguments(args)
+    options = options_of(args.parse_args(words(*option)[1:]))
+    setup = EstimationSetup(state=None if told is None else StateSetup(told, window=77))
+    state = options.state_setup(setup)
+    assert state.method == method
+    assert state.window == (200 if told is None else 77)
 
 
 def test_an_interruption_keeps_what_is_done(monkeypatch, capsys):

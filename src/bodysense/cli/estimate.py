@@ -34,7 +34,6 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from bodysense.estimation import estimate_log, load_estimation
-    from bodysense.estimation.map_dynamics.log.recording import CUTOFF
     from bodysense.files import require_free
     from bodysense.signals.read import read_log
 
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             setup,
             robot,
             log,
-            cutoff=CUTOFF if options.cutoff is None else options.cutoff,
+            cutoff=options.cutoff,
             parameter_directions=directions,
             state=options.state_setup(setup),
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 IDENTIFIED = ("identified.urdf", "identified.actuators.yaml")
 """What `bodysense identify` calls the robot that it found."""
 
-_STATES = ("track", "smooth")
+_STATES = ("track", "smooth", "file")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,9 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--state",
         choices=_STATES,
         nargs="?",
-        const="track",
+        const="file",
         help="estimate positions and velocities as well, as is done anyway where the log lacks "
-        "positions of some joints: track from moment to moment (the default), or smooth windows",
+        "positions of some joints: track from moment to moment, or smooth windows; without a "
+        "value as the sensors file says (file), or track if it says nothing",
     )
 
 
@@ -121,8 +122,11 @@ class EstimateOptions:
             return setup.state
         from bodysense.estimation import StateSetup
 
+        told = StateSetup() if setup.state is None else setup.state
+        if self.state == "file":
+            return told
         method: StateMethod = "smooth" if self.state == "smooth" else "track"
-        return replace(StateSetup() if setup.state is None else setup.state, method=method)
+        return replace(told, method=method)
 
     def parameter_directions(self, robot: Robot) -> Array | None:
         """One standard deviation of the robot's parameters in each direction, if asked for."""

@@ -4,6 +4,8 @@ What a sensor may be wrong about for long, its bias b ~ N(0, bias_sigma²), is a
 to be told from its noise: there the reading has the covariance of both,
 
     Cov(y) = covariance + diag(bias_sigma²).
+
+Over a log it is, and `problem_of_log` leaves it to be estimated.
 """
 
 from __future__ import annotations
@@ -46,13 +48,22 @@ class EstimationSetup:
     state: StateSetup | None = None
 
     def problem(self, robot: Robot) -> MapDynamics:
-        """The estimator of this robot.
+        """The estimator of this robot, moment by moment: biases are among the noise.
 
         Raises:
             UnknownNameError: a joint, link or frame that the robot does not have.
             MismatchError: a sensor that cannot sit where it is, or a root that cannot be one.
         """
         return self.problem_with(robot, [_at_a_moment(sensor) for sensor in self.used])
+
+    def problem_of_log(self, robot: Robot) -> MapDynamics:
+        """The same for `consistency` and `estimate_covariances`, which find biases from a log.
+
+        Readings are laid out as in `problem`. The bias of a sensor whose covariance is singular
+        stays among its noise: see `Biases`.
+        """
+        sensors = [s if _of_full_rank(s) else _at_a_moment(s) for s in self.used]
+        return self.problem_with(robot, sensors)
 
     def problem_with(self, robot: Robot, sensors: Sequence[Sensor]) -> MapDynamics:
         """The estimator with other sensors, whose biases stay what they are."""
@@ -67,6 +78,10 @@ class EstimationSetup:
     def unused(self) -> tuple[Sensor, ...]:
         """The others."""
         return tuple(s for s in self.sensors if isinstance(s, Orientation))
+
+
+def _of_full_rank(sensor: Sensor) -> bool:
+    return bool(np.linalg.matrix_rank(sensor.covariance, hermitian=True) == sensor.size)
 
 
 def _at_a_moment(sensor: Sensor) -> Sensor:

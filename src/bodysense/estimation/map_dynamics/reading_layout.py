@@ -84,7 +84,7 @@ class ReadingLayout:
             at += measurement.size
         constants = [np.full(at, np.nan)]
         for name, belief in assumptions.others.items():
-            measurement = _direct(tree, name, belief.mean.size)
+            measurement = _direct(tree, name)
             rows = range(at, at + belief.mean.size)
             blocks.append(_placed(tree, name, measurement, belief.covariance, rows))
             constants.append(np.asarray(belief.mean))
@@ -152,7 +152,7 @@ def _placed(
     return _Block(name, measurement, np.asarray(covariance), body, group, mover, rows)
 
 
-def _direct(tree: BodyTree, name: str, size: int) -> Measurement:
+def _direct(tree: BodyTree, name: str) -> Measurement:
     """A quantity itself as a reading."""
     quantity, _, owner = name.partition(".")
     one, unit = np.ones(1), np.eye(6)

@@ -182,9 +182,7 @@ class EstimatorStream:
                 sensor = self._sensors.get(name)
                 if sensor is None:
                     raise unknown_name("sensor", name, self._sensors)
-                values = sensor.reading(np.atleast_1d(value))  # names what is wrong
-                if values.size == sensor.size:  # else an orientation, which tells nothing here
-                    y[layout.slices[name]] = values
+                y[layout.slices[name]] = sensor.reading(np.ravel(value))  # names what is wrong
         else:
             given = np.asarray(readings, dtype=np.float64)
             if given.shape != y.shape:

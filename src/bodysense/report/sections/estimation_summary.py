@@ -53,7 +53,8 @@ class EstimationSummary:
         absent = sum(score.absent for score in scores)
         labels = [label for label in seen.labels if label != "assumed"]
         seen_share = labels.count("seen") / len(labels) if labels else 1.0
-        span = float(r.t[-1] - r.t[0])
+        t = r.t[: totals.moments]
+        span = float(t[-1] - t[0]) if t.size else 0.0
         return cls(
             grade=grade,
             sentence=_sentence(totals, loud, judged),
@@ -75,7 +76,7 @@ class EstimationSummary:
             ),
             facts=(
                 ("robot", estimate.problem.robot.summary()),
-                ("recording", f"{source}: {count(r.t.size, 'moment')} over {number(span, 4)} s"),
+                ("recording", f"{source}: {count(t.size, 'moment')} over {number(span, 4)} s"),
                 (
                     "sensors",
                     f"{len(scores)} with {count(estimate.problem.layout.size, 'reading')}",

@@ -2,9 +2,10 @@
 
     R_world_sensor(y) = R_world_link R_link_sensor Exp(noise)
 
-The channels hold the quaternion x, y, z, w of R_world_sensor, w last, in whichever order a log has
-them: q and -q are the same orientation. The reading that counts is its rotation vector. The noise
-and a bias are rotation vectors in the sensor's frame, so that the covariance is (3, 3) in rad².
+The channels name the quaternion x, y, z, w of R_world_sensor in this order, w last, wherever they
+stand in a log; q and -q are the same orientation. The reading that counts is its rotation vector.
+The noise and a bias are rotation vectors in the sensor's frame, so that the covariance is (3, 3) in
+rad².
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from bodysense.estimation import (
     LogFiles,
     LogTotals,
     MapDynamics,
+    estimate_covariances,
     estimate_log,
     parse_estimation,
 )
@@ -117,6 +118,40 @@ def test_sensors_agree_and_a_wrong_one_stands_out(pushed):
         a.t - b.t for a in totals.worst for b in totals.worst if a.sensor == b.sensor and a.t > b.t
     ]
     assert min(gaps, default=1.0) > 0.5
+
+
+def test_a_bias_that_is_believed_in_is_no_contradiction(pushed):
+    bias = 0.3 * np.array([1.0, -1.0, 1.0])
+    channels = dict(pushed.log.channels)
+    channels |= {f"acc.{k}": channels[f"acc.{k}"] + b for k, b in zip("xyz", bias, strict=True)}
+    biased = replace(pushed, log=replace(RawLog.of(pushed.log), channels=channels))
+
+    def scores(made: Pushed, text: str = SENSORS) -> tuple[dict, LogEstimate]:
+        estimate = estimated(made, text)
+        totals = LogTotals(estimate)
+        for chunk in estimate.chunks(100, detail="blocks", judge=True):
+            totals.add(chunk)
+        return {score.name: score for score in totals.scores()}, estimate
+
+    line = "acc: {kind: accelerometer, link: forearm, xyz: [0, 0, 0.1], std: 0.05"
+    assert line in SENSORS
+    right, _ = scores(pushed)
+    unknown, _ = scores(biased)
+    assert unknown["acc"].beyond > 0.5
+    found, estimate = scores(biased, SENSORS.replace(line, f"{line}, bias_std: 0.3"))
+    for name, score in found.items():  # as without the bias, and not hidden in a wide noise
+        assert score.ratio == pytest.approx(right[name].ratio, rel=0.02), name
+        assert score.beyond < 0.1
+    fit = estimate_covariances(estimate.log_problem, estimate.moments(), structure="type")
+    assert fit.sigma("acc")[0] == pytest.approx(0.05, rel=0.15)
+
+
+def test_the_bias_of_an_exact_sensor_stays_its_noise(pushed):
+    text = SENSORS.replace("all, std: 0.05}", "all, std: 0, bias_std: 0.1}")
+    estimate = estimated(pushed, text)
+    sensor = estimate.log_problem.sensors[0]
+    assert sensor.bias_sigma is None
+    np.testing.assert_allclose(sensor.covariance, [[0.01]])
 
 
 # -- doubts about the robot --------------------------------------------------------------------

@@ -197,3 +197,13 @@ def test_velocities_are_held_against_the_motion(pushed):
 def test_a_dead_channel_is_named(pushed, problem):
     log = raw(pushed, **{"tau.pan": np.full(pushed.log.t.size, np.nan)})
     assert any("no reading at all" in note for note in Recording.of(problem, log).notes)
+
+
+def test_a_channel_that_speaks_rarely_is_not_dead(pushed, problem):
+    tau = np.array(pushed.log.channels["tau.pan"])
+    tau[np.arange(tau.size) != 205] = np.nan
+    rarely = Recording.of(problem, raw(pushed, **{"tau.pan": tau}))
+    assert np.isfinite(rarely.readings[:, 0]).sum() == 1
+    seen = np.linspace(0, rarely.t.size - 1, 200).astype(int)
+    assert not np.isfinite(rarely.readings[seen, 0]).any()  # thinned first, it would look dead
+    assert not any("no reading" in note for note in rarely.notes)

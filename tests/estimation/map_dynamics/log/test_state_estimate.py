@@ -116,6 +116,20 @@ def test_orientations_stand_in_whatever_their_sign(hidden):
     assert 0.7 < score.ratio < 1.1
 
 
+def test_rows_that_are_left_out_are_no_broken_quaternions(hidden):
+    log = raw(hidden)
+    t = np.array(log.t)
+    t[101:119] = t[100]
+    estimate = estimated(hidden, ORIENTATION, replace(log, t=t))
+    assert estimate.t.size == t.size - 18
+    assert not any("quaternions" in note for note in estimate.notes)
+
+
+def test_a_cutoff_that_is_not_used_is_told(hidden):
+    assert any("cut-off of 8 Hz is not used" in n for n in estimated(hidden, cutoff=8.0).notes)
+    assert not any("cut-off" in note for note in estimated(hidden).notes)
+
+
 def test_chunks_are_the_whole(hidden):
     estimate = estimated(hidden)
     assert isinstance(estimate, StateLogEstimate)

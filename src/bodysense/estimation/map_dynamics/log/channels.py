@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from bodysense.errors import MismatchError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.log.listing import listing
 from bodysense.robot.sensors.encoder import Encoder
 from bodysense.robot.sensors.joint_acceleration import JointAcceleration
 from bodysense.robot.sensors.sensor import Sensor
@@ -31,9 +32,10 @@ def joint_positions(problem: MapDynamics, log: RawLog) -> Array:
     if missing:
         there = [name.removeprefix("q.") for name in log.channels if name.startswith("q.")]
         raise MismatchError(
-            f"{log.source} has no positions of {_listing(missing)}; it has them of "
-            f"{_listing(there)}. Is it the log of another robot? Otherwise name the channels "
-            "q.<joint> in the layout file, or give encoders with `channels:` in the sensors file."
+            f"{log.source} has no positions of {listing(missing, _SHOWN)}; it has them of "
+            f"{listing(there, _SHOWN)}. Is it the log of another robot? Otherwise name the "
+            "channels q.<joint> in the layout file, or give encoders with `channels:` in the "
+            "sensors file."
         )
     q = [np.where(np.isfinite(x), x, np.nan) for x in (log.channels[channel[n]] for n in names)]
     return np.stack(q, axis=1) if q else np.zeros((log.t.size, 0))
@@ -62,9 +64,9 @@ def sensor_readings(
     missing = [f"{channel} of {name}" for name, names in absent.items() for channel in names]
     if missing:
         raise MismatchError(
-            f"{log.source} lacks channels of sensors: {_listing(missing)}. It has "
-            f"{_listing(list(log.channels))}. Name them in the layout file, say `channels:` in the "
-            "sensors file, or leave the sensors out."
+            f"{log.source} lacks channels of sensors: {listing(missing, _SHOWN)}. It has "
+            f"{listing(list(log.channels), _SHOWN)}. Name them in the layout file, say "
+            "`channels:` in the sensors file, or leave the sensors out."
         )
     readings = np.full((rows.size, problem.layout.size), np.nan)
     for sensor in problem.sensors:
@@ -90,8 +92,3 @@ def _require_units(problem: MapDynamics, sensor: Sensor, log: RawLog) -> None:
                 f"channel {channel!r} of {log.source} is in {found}, and {sensor.who} reads "
                 f"{unit}: is it the right channel? Otherwise correct its unit in the layout file."
             )
-
-
-def _listing(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more if names else "none"

@@ -7,22 +7,26 @@ from collections.abc import Sequence
 from bodysense.estimation.named_slices import NamedSlices
 from bodysense.robot.sensors.sensor import Sensor
 
+_WRENCH_ENDS = ("force_x", "force_y", "force_z", "moment_x", "moment_y", "moment_z")
+_WRENCH_UNITS = ("N",) * 3 + ("N·m",) * 3
 _ENDS: dict[str, tuple[str, ...]] = {
     "a": ("linear_x", "linear_y", "linear_z", "angular_x", "angular_y", "angular_z"),
-    "f": ("force_x", "force_y", "force_z", "moment_x", "moment_y", "moment_z"),
+    "f": _WRENCH_ENDS,
+    "fx": _WRENCH_ENDS,
+    "omega": ("x", "y", "z"),
+    "rotation": ("x", "y", "z"),
 }
-_ENDS["fx"] = _ENDS["f"]
 _UNITS: dict[str, tuple[str, ...]] = {
     "a": ("m/s²",) * 3 + ("rad/s²",) * 3,
-    "f": ("N",) * 3 + ("N·m",) * 3,
+    "f": _WRENCH_UNITS,
+    "fx": _WRENCH_UNITS,
     "tau": ("N·m",),
+    "q": ("rad",),
+    "dq": ("rad/s",),
     "ddq": ("rad/s²",),
+    "omega": ("rad/s",) * 3,
+    "rotation": ("rad",) * 3,
 }
-_UNITS["fx"] = _UNITS["f"]
-
-
-_ENDS |= {"omega": ("x", "y", "z"), "rotation": ("x", "y", "z")}
-_UNITS |= {"q": ("rad",), "dq": ("rad/s",), "omega": ("rad/s",) * 3, "rotation": ("rad",) * 3}
 _SLIDING = {"tau": "N", "ddq": "m/s²", "q": "m", "dq": "m/s"}
 BIAS = "bias"
 """The quantity whose owners are sensors."""

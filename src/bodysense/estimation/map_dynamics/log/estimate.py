@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from bodysense.estimation.map_dynamics.biases import Biases
 from bodysense.estimation.map_dynamics.consistency import Consistency, consistency
@@ -119,7 +120,9 @@ class LogEstimate:
             posterior = self._solved(where, detail)
             judged = None
             if judge:
-                judged = consistency(self.problem, self._moments(where), biases=self._biases)
+                here = self.moments(where)
+                with threadpool_limits(1, "blas"):  # matrices so small that threads only wait
+                    judged = consistency(self.log_problem, here, biases=self._biases)
             r = self.recording
             motion = Motion(r.q[where], r.dq[where], self._twist(where))
             yield LogChunk(first, self.t[where], posterior, judged, motion)
@@ -127,6 +130,24 @@ class LogEstimate:
     def posterior(self, *, detail: Detail = "variances") -> Posterior:
         """All moments at once: for logs that fit into memory."""
         return self._solved(slice(0, self.t.size), detail)
+
+    @cached_property
+    def log_problem(self) -> MapDynamics:
+        """The estimator for `consistency` and `estimate_covariances`: sensors keep their biases."""
+        if all(sensor.bias_sigma is None for sensor in self.setup.used):
+            return self.problem
+        return self.setup.problem_of_log(self.problem.robot)
+
+    def moments(self, where: slice = slice(None)) -> Moments:
+        """Moments of the log, for `log_problem`; by default all."""
+        r = self.recording
+        return self.log_problem.moments(
+            r.q[where],
+            r.dq[where],
+            r.readings[where],
+            base_twist=self._twist(where),
+            gravity=self.setup.gravity,
+        )
 
     def _solved(self, where: slice, detail: Detail) -> Posterior:
         found = self._with(self.problem, where, detail)
@@ -155,17 +176,8 @@ class LogEstimate:
     @cached_property
     def _biases(self) -> Biases | None:
         """Of the sensors, from moments all over the log."""
-        return Biases.of(self.problem, self._moments(slice(None, None, -(-self.t.size // CHUNK))))
-
-    def _moments(self, where: slice) -> Moments:
-        r = self.recording
-        return self.problem.moments(
-            r.q[where],
-            r.dq[where],
-            r.readings[where],
-            base_twist=self._twist(where),
-            gravity=self.setup.gravity,
-        )
+        some = slice(None, None, -(-self.t.size // CHUNK))
+        return Biases.of(self.log_problem, self.moments(some))
 
     def _twist(self, where: slice) -> Array | None:
         twist = self.recording.base_twist

@@ -40,14 +40,15 @@ def doubtful_units(problem: MapDynamics, q: Array, dq: Array, readings: Array) -
 
 def doubtful_readings(problem: MapDynamics, readings: Array) -> list[str]:
     """Those warnings for which positions need not be known."""
-    some = _some(readings.shape[0])
     notes: list[str] = []
     for sensor in problem.sensors:
-        y = readings[some, problem.layout.slices[sensor.name]]
+        y = readings[:, problem.layout.slices[sensor.name]]
         y = y[np.isfinite(y).all(axis=1)]
         if not len(y):
             notes.append(f"{sensor.who} has no reading at all in this log: is its channel dead?")
-        elif isinstance(sensor, Accelerometer):
+            continue
+        y = y[_some(len(y))]
+        if isinstance(sensor, Accelerometer):
             ratio = float(np.median(np.linalg.norm(y, axis=1))) / _GRAVITY
             seen = f"its median is {ratio * _GRAVITY:.3g}, where 9.81 m/s² is expected"
             notes += _other_unit(sensor, ratio, _ACCELERATIONS, seen)

@@ -22,7 +22,7 @@ def estimate_log(
     robot: Robot,
     log: Log | RawLog,
     *,
-    cutoff: float = CUTOFF,
+    cutoff: float | None = None,
     parameter_directions: Array | None = None,
     state: StateSetup | None = None,
 ) -> LogEstimate:
@@ -35,7 +35,8 @@ def estimate_log(
         setup: sensors and beliefs, e.g. of `load_estimation`.
         robot: as far as it is known, best as it comes out of an identification.
         log: the recording.
-        cutoff: of the low-pass on positions [Hz].
+        cutoff: of the low-pass on positions [Hz], by default 10; not used where positions are
+            estimated.
         parameter_directions: (r, n_parameters) standard deviations of the robot's parameters; see
             `ConsideredParameters`.
         state: how positions are to be estimated; by default as the setup says, and if it says
@@ -53,12 +54,13 @@ def estimate_log(
     if asked is None and missing and len(missing) < robot.n_joints:
         asked = StateSetup()
     if asked is not None:
-        return _with_state(setup, robot, raw, asked, parameter_directions)
+        return _with_state(setup, robot, raw, asked, cutoff, parameter_directions)
     problem = setup.problem(robot)
     parameters = None
     if parameter_directions is not None:
         parameters = ConsideredParameters.of(setup, robot, parameter_directions)
-    return LogEstimate(setup, problem, Recording.of(problem, raw, cutoff=cutoff), parameters)
+    recording = Recording.of(problem, raw, cutoff=CUTOFF if cutoff is None else cutoff)
+    return LogEstimate(setup, problem, recording, parameters)
 
 
 def _with_state(
@@ -66,12 +68,18 @@ def _with_state(
     robot: Robot,
     log: RawLog,
     state: StateSetup,
+    cutoff: float | None,
     directions: Array | None,
 ) -> StateLogEstimate:
     chosen = state_sensors(setup, robot, log)
     problem = setup.problem_with(robot, chosen.sensors)
     recording = state_recording(problem, log)
     require_sight(problem, recording, chosen.unmeasured, log.source, setup.gravity)
+    notes = chosen.notes
+    if cutoff is not None:
+        notes += (
+            f"the cut-off of {cutoff:g} Hz is not used: estimated positions are not filtered",
+        )
     return StateLogEstimate(
         setup,
         problem,
@@ -79,5 +87,5 @@ def _with_state(
         state=state,
         unmeasured=chosen.unmeasured,
         covariance=None if directions is None else directions.T @ directions,
-        decided=chosen.notes,
+        decided=notes,
     )

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.log.listing import listing
 from bodysense.estimation.map_dynamics.log.recording import Recording
 from bodysense.estimation.map_dynamics.state.belief import StateBelief
 from bodysense.estimation.map_dynamics.state.estimator import StateAndDynamics
@@ -50,7 +51,7 @@ def require_sight(
     named = [joint for joint in joints if joint in unseen]
     known = [joint for joint in problem.robot.joint_names if joint not in joints]
     raise MismatchError(
-        f"{source} has no positions of {_listing(named)} (it has them of {_listing(known)}), and "
+        f"{source} has no positions of {listing(named)} (it has them of {listing(known)}), and "
         f"no sensor shows how {'it moves' if len(named) == 1 else 'they move'}. Name the channels "
         "q.<joint> in the layout file; or add to the sensors file "
         + "; ".join(_remedy(problem, joint) for joint in named[:3])
@@ -88,13 +89,8 @@ def _remedy(problem: MapDynamics, joint: str) -> str:
     for i in range(body + 1, tree.n):
         if tree.parent[i] in moved:
             moved.append(i)
-    links = _listing([tree.names[i] for i in moved], 3)
+    links = listing([tree.names[i] for i in moved], 3)
     text = f"for {joint} a gyroscope and an accelerometer, or an orientation, on {links}"
     if tree.floating:
         text += f", and one on the other side of it, as on {tree.names[tree.parent[body]]}"
     return text
-
-
-def _listing(names: list[str], most: int = 6) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more if names else "none"

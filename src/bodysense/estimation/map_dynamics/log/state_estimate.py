@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bodysense.estimation.map_dynamics.consistency import Consistency
-from bodysense.estimation.map_dynamics.estimator import Detail
+from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, Motion
 from bodysense.estimation.map_dynamics.log.first_search import searched
 from bodysense.estimation.map_dynamics.log.first_state import first_state
@@ -79,6 +79,11 @@ class StateLogEstimate(LogEstimate):
         extra, _ = layout.named(tree, nuisances.biased)
         parts = [*self.problem.variables.slices.items(), *extra.slices.items()]
         return NamedSlices.of("unknown", [(name, w.stop - w.start) for name, w in parts])
+
+    @cached_property
+    def log_problem(self) -> MapDynamics:
+        """The same: biases are estimated with the state."""
+        return self.problem
 
     def chunks(
         self, moments: int = CHUNK, *, detail: Detail = "variances", judge: bool = False

@@ -6,6 +6,7 @@ A row without any position is as good as others here, and a reading that did not
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.errors import UnusableLogError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
@@ -46,7 +47,7 @@ def state_recording(problem: MapDynamics, log: RawLog) -> Recording:
             q[:, sensor.joint_index(problem.robot)] = readings[:, where.start]
     notes = doubtful_positions(problem, np.where(np.isfinite(q), q, 0.0))
     notes += doubtful_readings(problem, readings)
-    notes += _no_rotations(problem, log, readings)
+    notes += _no_rotations(problem, log, rows, readings)
     return Recording(
         t=log.t[rows],
         q=q,
@@ -59,13 +60,16 @@ def state_recording(problem: MapDynamics, log: RawLog) -> Recording:
     )
 
 
-def _no_rotations(problem: MapDynamics, log: RawLog, readings: Array) -> list[str]:
+def _no_rotations(
+    problem: MapDynamics, log: RawLog, rows: NDArray[np.int64], readings: Array
+) -> list[str]:
     """Quaternions that were recorded and are none."""
     notes = []
     for sensor in problem.sensors:
         if not isinstance(sensor, Orientation) or not sensor.channels:
             continue
-        recorded = np.isfinite([log.channels[name] for name in sensor.channels]).all(axis=0)
+        columns = [log.channels[name][rows] for name in sensor.channels]
+        recorded = np.isfinite(columns).all(axis=0)
         read = np.isfinite(readings[:, problem.layout.slices[sensor.name]]).all(axis=1)
         bad = int(recorded.sum()) - int(read.sum())
         if read.any() and bad > 0.01 * recorded.size:

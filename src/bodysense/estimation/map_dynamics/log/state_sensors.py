@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bodysense.estimation.map_dynamics.estimation_setup import EstimationSetup
+from bodysense.estimation.map_dynamics.log.listing import listing
 from bodysense.robot.robot import Robot
 from bodysense.robot.sensors.covariance import variances
 from bodysense.robot.sensors.encoder import Encoder
@@ -61,14 +62,14 @@ def state_sensors(setup: EstimationSetup, robot: Robot, log: RawLog) -> StateSen
     notes = []
     if differences:
         notes.append(
-            f"{_listing(differences)}: no channel, and not used: accelerations are estimated "
+            f"{listing(differences, 4)}: no channel, and not used: accelerations are estimated "
             "with the positions"
         )
     told = {sensor.joint for sensor in kept if isinstance(sensor, Encoder)}
     implied = [j for j in robot.joint_names if j not in told and j not in missing]
     if implied:
         notes.append(
-            f"positions of {_listing(implied)} are taken with a std of {ENCODER_STD:g}: give "
+            f"positions of {listing(implied, 4)} are taken with a std of {ENCODER_STD:g}: give "
             "encoders in the sensors file to say how good they are"
         )
     taken = {sensor.name for sensor in kept}
@@ -89,7 +90,3 @@ def _encoder(joint: str, taken: set[str]) -> Encoder:
     while name in taken:
         name += "'"
     return Encoder(name=name, joint=joint, covariance=variances(ENCODER_STD, 1))
-
-
-def _listing(names: list[str], most: int = 4) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")

@@ -60,7 +60,13 @@ class WorstReading:
 
 
 class LogTotals:
-    """Sums over the chunks of a log; `add` them in their order."""
+    """Sums over the chunks of a log; `add` them in their order.
+
+    Attributes:
+        estimate: of the log.
+        worst: readings that are hardest to believe.
+        moments: that were added so far.
+    """
 
     def __init__(self, estimate: LogEstimate) -> None:
         """Start empty."""
@@ -74,7 +80,7 @@ class LogTotals:
             for i in tree.with_unknowns
         }
         self._beliefs = {n: b for n, b in self._beliefs.items() if b.covariance.any()}
-        self._moments = 0
+        self.moments = 0
         self._felt: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in self._beliefs}
         self._force: dict[str, list[Array]] = {name: [] for name in self._beliefs}
 
@@ -86,7 +92,7 @@ class LogTotals:
     def add(self, chunk: LogChunk) -> None:
         """Count the moments of a chunk, which must hold blocks and the sensors' consistency."""
         found, judged = chunk.posterior, chunk.consistency
-        self._moments += chunk.t.size
+        self.moments += chunk.t.size
         for name, residual in found.residual.items():
             here = residual[np.isfinite(residual).all(axis=1)]
             sums = self._sums[name]
@@ -140,7 +146,7 @@ class LogTotals:
 
     def touches(self) -> tuple[Touch, ...]:
         """When which link was touched, in order."""
-        t = self.estimate.t[: self._moments]
+        t = self.estimate.t[: self.moments]
         found = [
             touch
             for link, parts in self._felt.items()
