@@ -12,13 +12,23 @@ from scipy.stats import multivariate_normal
 from sensor_sets import all_sensors
 from simulated_logs import simulated
 
-from bodysense.estimation import Assumptions, Belief, MapDynamics, consistency, estimate_covariances
+from bodysense.estimation import (
+    Assumptions,
+    Belief,
+    Consistency,
+    MapDynamics,
+    consistency,
+    estimate_covariances,
+)
 from bodysense.estimation.map_dynamics import Equations
-from bodysense.estimation.map_dynamics.biases import Biases
+from bodysense.estimation.map_dynamics import biases as biases_module
+from bodysense.estimation.map_dynamics import looks as looks_module
+from bodysense.estimation.map_dynamics.biases import Biases, bias_note
 from bodysense.estimation.map_dynamics.em.choice import chosen_sources
 from bodysense.estimation.map_dynamics.em.coordinates import Coordinates
 from bodysense.estimation.map_dynamics.em.expectation import expected, with_covariances
 from bodysense.estimation.map_dynamics.em.information import information
+from bodysense.estimation.map_dynamics.looks import looks, presence, thinned
 
 T = 6
 KINDS = ("accelerometer", "joint_torque", "force_torque", "joint_acceleration")
@@ -69,6 +79,17 @@ def dense(problem, moments, link):
     return Whole(readings.ravel(), c, S, noise, block_diag(*pushes), rows)
 
 
+def present_only(whole):
+    """Without the readings that are absent; the rows of a sensor that is not there are empty."""
+    here = np.isfinite(whole.y)
+    number = np.where(here, np.cumsum(here) - 1, -1)
+    rows = {
+        name: [number[at][number[at] >= 0] for at in places] for name, places in whole.rows.items()
+    }
+    S, noise = (matrix[np.ix_(here, here)] for matrix in (whole.S, whole.noise))
+    return Whole(whole.y[here], whole.c[here], S, noise, whole.fx[:, here], rows)
+
+
 @pytest.fixture(scope="module")
 def biased(tree_named):
     """A chain with all kinds of sensors, some with biases of several times their noise."""
@@ -97,7 +118,8 @@ def test_second_moments_and_density_equal_a_dense_solve(biased):
     problem, moments, last, whole = biased
     sources = chosen_sources(problem, "full", None, None, [last], ())
     start = {source.name: source.covariance for source in sources}
-    found, density = expected(problem, moments, sources, start)
+    found, density, note = expected(problem, moments, sources, start)
+    assert note == ""
     assert density == pytest.approx(multivariate_normal.logpdf(whole.y, whole.c, whole.S), rel=1e-8)
     for sensor in problem.sensors:
         wanted = np.zeros_like(sensor.covariance)
@@ -165,6 +187,123 @@ def test_slope_and_information(biased, structure):
         for b, l in enumerate(some):
             wanted = 0.5 * np.trace(changes[a] @ changes[b])
             assert F[k, l] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def sparse(biased):
+    """A robot that stands still for 42 moments, two sensors with biases that read rarely."""
+    sensors = sorted(biased[0].sensors, key=lambda s: s.bias_sigma is None)[:8]
+    problem = biased[0].with_sensors(sensors)
+    with_bias = [s.name for s in sensors[:2]]
+    moments = simulated(problem, np.random.default_rng(5), 42)[0]
+    q, dq = np.tile(moments.q[:1], (42, 1)), np.tile(moments.dq[:1], (42, 1))
+    y = moments.y.copy()
+    place, at = np.argsort(problem.layout.order), np.arange(42)
+    for name, there in zip(with_bias, (at % 4 == 3, at % 10 == 7), strict=True):
+        y[np.ix_(~there, place[problem.layout.slices[name]])] = np.nan
+    moments = moments._replace(q=q, dq=dq, y=y)
+    return problem, moments, with_bias
+
+
+def test_looks_stand_for_moments_with_the_same_sensors(sparse, monkeypatch):
+    """Where a robot stands still, looks are exact: as good as all moments."""
+    problem, moments, names = sparse
+    some = looks(problem, moments)
+    assert len(some) < 42
+    present = presence(problem, moments)
+    weights = np.array([look.weight for look in some])
+    counted = weights @ present[[look.t for look in some]]
+    np.testing.assert_allclose(counted, present.sum(axis=0), rtol=1e-12)
+    sources = chosen_sources(problem, "axis", None, None, (), ())
+    coordinates = Coordinates.of(sources)
+    start = {source.name: source.covariance for source in sources}
+    there = with_covariances(problem, start)
+    F, N = information(there, moments, coordinates, start), Biases.of(there, moments).N
+    monkeypatch.setattr(looks_module, "LOOKS", 1000)
+    assert len(looks(problem, moments)) == 42
+    np.testing.assert_allclose(F, information(there, moments, coordinates, start), rtol=1e-9)
+    np.testing.assert_allclose(N, Biases.of(there, moments).N, rtol=1e-9, atol=1e-9)
+    rows = [k for k, title in enumerate(coordinates.titles) if title in names]
+    assert (np.diag(F)[rows] > 0.0).all()
+
+
+def test_sparse_sensors_equal_a_dense_solve(sparse, biased):
+    problem, moments, names = sparse
+    whole = present_only(dense(problem, moments, biased[2]))
+    sources = chosen_sources(problem, "full", None, None, (), ())
+    start = {source.name: source.covariance for source in sources}
+    found, density, _ = expected(problem, moments, sources, start)
+    assert density == pytest.approx(multivariate_normal.logpdf(whole.y, whole.c, whole.S), rel=1e-8)
+    judged = consistency(problem, moments)
+    solved = np.linalg.solve(whole.S, np.column_stack([whole.y - whole.c, whole.noise]))
+    for sensor in problem.sensors:
+        wanted = np.zeros_like(sensor.covariance)
+        for t, at in enumerate(whole.rows[sensor.name]):
+            if not at.size:
+                assert sensor.name in names
+                assert np.isnan(judged.chi_square[sensor.name][t])
+                continue
+            mean = whole.noise[at] @ solved[:, 0]
+            explained = whole.noise[at] @ solved[:, 1 + at]
+            wanted += np.outer(mean, mean) + sensor.covariance - explained
+            left = np.diag(explained)
+            seen = left > 0.01 * np.diag(sensor.covariance)
+            got = judged.normalised[sensor.name][t]
+            np.testing.assert_allclose(got[seen], (mean / np.sqrt(left))[seen], rtol=1e-3)
+        scale = np.abs(wanted).max()
+        np.testing.assert_allclose(found[sensor.name].sum, wanted, atol=1e-5 * scale)
+
+
+def test_many_patterns_are_looked_at_together(sparse):
+    problem, moments, names = sparse
+    rng = np.random.default_rng(1)
+    T, m = 400, moments.y.shape[1]
+    y = np.where(rng.uniform(size=(T, m)) < 0.2, np.nan, 1.0)
+    place = np.argsort(problem.layout.order)
+    y[1:, place[problem.layout.slices[names[0]]]] = np.inf  # no reading either
+    y[0] = 1.0
+    many = moments._replace(q=np.zeros((T, moments.q.shape[1])), y=y)
+    some = looks(problem, many)
+    assert len(some) < 100
+    assert sum(look.weight for look in some) == pytest.approx(T)
+    present = presence(problem, many)
+    assert len(np.unique(present, axis=0)) > 40
+    assert present[[look.t for look in some]].any(axis=0).all()
+    assert looks(problem, many._replace(q=many.q[:0], y=y[:0])) == ()
+
+
+def test_thinning_keeps_the_share_of_every_sensor(sparse):
+    problem, moments, names = sparse
+    few = thinned(problem, moments, 10)
+    assert few.size == 10
+    before, after = presence(problem, moments), presence(problem, few)
+    np.testing.assert_allclose(after.mean(axis=0), before.mean(axis=0), atol=0.1)
+    assert after[:, [s.name in names for s in problem.sensors]].any(axis=0).all()
+    assert thinned(problem, moments, 42) is moments
+
+
+def test_says_what_is_amiss_with_biases(biased, monkeypatch, tmp_path):
+    problem, moments, _, _ = biased
+    name = next(s.name for s in problem.sensors if s.bias_sigma is not None and s.size > 1)
+    exact = problem.with_sensors(
+        [
+            replace(s, covariance=np.diag([0.0] + [0.1] * (s.size - 1))) if s.name == name else s
+            for s in problem.sensors
+        ]
+    )
+    judged = consistency(exact, moments)
+    assert f"Biases of {name} are not estimated" in judged.summary()
+    judged.save(tmp_path)
+    assert Consistency.load(tmp_path).summary() == judged.summary()
+    other = next(s.name for s in problem.sensors if s.name != name)
+    fit = estimate_covariances(exact, moments, sensors=[other], iterations=1)
+    assert f"Biases of {name} are not estimated" in fit.message
+    assert Biases.of(problem, moments).converged
+    monkeypatch.setattr(biases_module, "_STEPS", 1)
+    hasty = Biases.of(problem, moments._replace(y=moments.y + 1.0))
+    if hasty.converged:  # the looks are all moments: one step does
+        hasty = replace(hasty, converged=False)
+    assert "did not come to rest" in bias_note(problem, hasty)
 
 
 def test_a_bias_is_no_noise(tree_named):

@@ -27,7 +27,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
 from bodysense.estimation.map_dynamics.found import Moments
-from bodysense.estimation.map_dynamics.looks import dense_roots, looks
+from bodysense.estimation.map_dynamics.looks import Look, dense_roots, looks
 from bodysense.estimation.map_dynamics.noise import chunks
 from bodysense.robot.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 _CLOSE = 1e-6
 """Of the conjugate gradients, relative."""
+
+_STEPS = 100
+"""Most of them; a handful does where the looks are like the other moments."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,28 +51,29 @@ class Biases:
         sigma: (k,) what is believed of each.
         beta: (k,) means, in units of sigma.
         N: (k, k) information about beta.
+        converged: whether the means came to rest.
     """
 
     rows: NDArray[np.int64]
     sigma: Array
     beta: Array
     N: Array
+    converged: bool = True
 
     @classmethod
     def of(cls, problem: MapDynamics, moments: Moments) -> Biases | None:
         """Estimate biases from a log; `None` where no sensor has any.
 
         A sensor whose covariance is singular, and exact in parts, keeps its bias: nothing is
-        taken out of it.
+        taken out of it (`bias_note` says so).
         """
         rows, sigma, inverse = _biased(problem)
         if not sigma.any():
             return None
         N = np.eye(rows.size)
-        at = looks(moments)
-        for t in at:
-            W = _effect(dense_roots(problem, moments, int(t)), problem, sigma)
-            N += (moments.size / at.size) * W.T @ W
+        for t, weight in looks(problem, moments):
+            W = _effect(dense_roots(problem, moments, t), problem, sigma)
+            N += weight * W.T @ W
         start = _noise(problem, moments, rows, np.zeros(rows.size))
         g = sigma * (inverse @ start)
 
@@ -80,8 +84,8 @@ class Biases:
 
         operator = LinearOperator(N.shape, matvec=product, dtype=np.float64)
         close = LinearOperator(N.shape, matvec=np.linalg.inv(N).__matmul__, dtype=np.float64)
-        beta, _ = cg(operator, g, M=close, rtol=_CLOSE, maxiter=20)
-        return cls(rows, sigma, np.asarray(beta, dtype=np.float64), N)
+        beta, status = cg(operator, g, M=close, rtol=_CLOSE, maxiter=_STEPS)
+        return cls(rows, sigma, np.asarray(beta, dtype=np.float64), N, converged=status == 0)
 
     @property
     def log_share(self) -> float:
@@ -97,19 +101,41 @@ class Biases:
 
     def spreads(
         self, problem: MapDynamics, moments: Moments
-    ) -> Iterator[tuple[int, dict[str, Array]]]:
+    ) -> Iterator[tuple[Look, dict[str, Array]]]:
         """Looks at some moments: what they add to the covariance of each source of noise.
 
         By the names of `DenseRoots`, in units of the root R of the source's covariance: R · Rᵀ is
         to be added.
         """
         L = np.linalg.cholesky(self.N)
-        for t in looks(moments):
-            roots = dense_roots(problem, moments, int(t))
+        for look in looks(problem, moments):
+            roots = dense_roots(problem, moments, look.t)
             effect = _effect(roots, problem, self.sigma)
             white = solve_triangular(L, effect.T, lower=True).T
             parts = {name: white[roots.sources[name]] for name in roots.sources}
-            yield int(t), {name: part @ part.T for name, part in parts.items()}
+            yield look, {name: part @ part.T for name, part in parts.items()}
+
+
+def bias_note(problem: MapDynamics, biases: Biases | None) -> str:
+    """What is amiss with the biases of a log, in words; empty if nothing is."""
+    estimated = {s.name for s in _with_bias(problem)}
+    kept = [
+        s.name
+        for s in problem.sensors
+        if s.bias_sigma is not None and np.any(s.bias_sigma) and s.name not in estimated
+    ]
+    notes = []
+    if kept:
+        notes.append(
+            f"Biases of {', '.join(kept)} are not estimated, their covariances are singular: give "
+            "all components some noise."
+        )
+    if biases is not None and not biases.converged:
+        notes.append(
+            "The biases of the sensors did not come to rest: narrow their bias_sigma, or give "
+            "their readings more noise."
+        )
+    return " ".join(notes)
 
 
 def _with_bias(problem: MapDynamics) -> list[Sensor]:

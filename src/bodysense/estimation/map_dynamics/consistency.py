@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from bodysense.errors import FileReadError, ShapeError, unknown_name
-from bodysense.estimation.map_dynamics.biases import Biases
+from bodysense.estimation.map_dynamics.biases import Biases, bias_note
 from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
 from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.looks import Look, presence
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
 from bodysense.files import read_arrays, read_json, write_result
 from bodysense.spatial.arrays import Array
@@ -62,11 +64,13 @@ class Consistency:
             there is no reading, or nothing that could contradict it.
         chi_square: by sensor, (T,); NaN where there is no reading.
         freedom: by sensor, (T,) degrees of freedom.
+        note: what is amiss with the biases that were taken out, in words; empty if nothing is.
     """
 
     normalised: Mapping[str, Array]
     chi_square: Mapping[str, Array]
     freedom: Mapping[str, Array]
+    note: str = ""
 
     def __repr__(self) -> str:
         return f"<Consistency: {self.summary()}>"
@@ -141,7 +145,7 @@ class Consistency:
             parts.append(f"nothing can contradict {', '.join(unjudged[:5])}")
         if len(parts) == 1:
             parts.append("all agree as well as their covariances claim")
-        return "; ".join(parts) + "."
+        return "; ".join(parts) + "." + (f" {self.note}" if self.note else "")
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``consistency.npz`` and ``consistency.json`` into a folder."""
@@ -150,7 +154,7 @@ class Consistency:
             arrays[f"normalised_{k}"] = self.normalised[sensor]
             arrays[f"chi_square_{k}"] = self.chi_square[sensor]
             arrays[f"freedom_{k}"] = self.freedom[sensor]
-        about = {"sensors": list(self.chi_square), "summary": self.summary()}
+        about = {"sensors": list(self.chi_square), "note": self.note, "summary": self.summary()}
         write_result(folder, "consistency", arrays, about)
 
     @classmethod
@@ -167,7 +171,10 @@ class Consistency:
         parts = ("normalised", "chi_square", "freedom")
         names = [f"{part}_{k}" for part in parts for k in range(len(sensors))]
         arrays = read_arrays(Path(folder) / "consistency.npz", names)
-        return cls(*({s: arrays[f"{p}_{k}"] for k, s in enumerate(sensors)} for p in parts))
+        normalised, square, freedom = (
+            {s: arrays[f"{p}_{k}"] for k, s in enumerate(sensors)} for p in parts
+        )
+        return cls(normalised, square, freedom, str(about.get("note", "")))
 
 
 def consistency(
@@ -184,9 +191,11 @@ def consistency(
     if moments.size == 0:
         raise ShapeError("there are no moments to hold the sensors against: give at least one.")
     biases = Biases.of(problem, moments) if biases is None else biases
-    added: list[tuple[int, dict[str, Array]]] = []
+    added: list[tuple[Look, dict[str, Array]]] = []
+    far = np.zeros((moments.size, 0))
     if biases is not None:
         added = list(biases.spreads(problem, moments))
+        far = _far(problem, moments, np.array([look.t for look, _ in added]))
         moments = biases.taken_out(moments)
     found: dict[str, list[tuple[Array, Array, Array]]] = {s.name: [] for s in problem.sensors}
     for which in chunks(problem, moments.size):
@@ -195,23 +204,31 @@ def consistency(
         for sensor in problem.sensors:
             Sigma, noise = sensor.covariance, noise_of[sensor.name]
             if added:
-                more = _near(which, added, f"sensor.{sensor.name}", root_of(Sigma))
+                more = _near(far[which], added, f"sensor.{sensor.name}", root_of(Sigma))
                 noise = Noise(noise.mean, noise.covariance + more)
             found[sensor.name].append(_judged(Sigma, noise))
     normalised, square, freedom = (
         {name: np.concatenate([part[k] for part in parts]) for name, parts in found.items()}
         for k in range(3)
     )
-    return Consistency(normalised, square, freedom)
+    return Consistency(normalised, square, freedom, bias_note(problem, biases))
 
 
-def _near(which: slice, added: list[tuple[int, dict[str, Array]]], name: str, root: Array) -> Array:
-    """(T, m, m) what biases add to the covariance of a noise: that of the look next to a moment."""
-    nothing = np.zeros_like(root)
-    at = np.array([t for t, _ in added])
-    spread = np.stack([root @ parts.get(name, nothing) @ root.T for _, parts in added])
-    moments = np.arange(which.start, which.stop)
-    near: Array = spread[np.abs(moments[:, None] - at).argmin(axis=1)]
+def _far(problem: MapDynamics, moments: Moments, at: NDArray[np.int64]) -> Array:
+    """(T, looks) how unlike moments and looks are: by the sensors that one has alone, then time."""
+    present = presence(problem, moments).astype(np.float64)
+    alone = present @ (1.0 - present[at]).T + (1.0 - present) @ present[at].T
+    far: Array = moments.size * alone + np.abs(np.arange(moments.size)[:, None] - at)
+    return far
+
+
+def _near(far: Array, added: list[tuple[Look, dict[str, Array]]], name: str, root: Array) -> Array:
+    """(T, m, m) what biases add to the covariance of a noise: that of the next look that has it."""
+    seen = [k for k, (_, parts) in enumerate(added) if name in parts]
+    if not seen:  # a sensor that is never there
+        return np.zeros((len(far), *root.shape))
+    spread = np.stack([root @ added[k][1][name] @ root.T for k in seen])
+    near: Array = spread[far[:, seen].argmin(axis=1)]
     return near
 
 

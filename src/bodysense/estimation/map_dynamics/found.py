@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
@@ -39,7 +40,7 @@ class Moments(NamedTuple):
         """T."""
         return len(self.q)
 
-    def part(self, which: slice) -> Moments:
+    def part(self, which: slice | NDArray[np.int64]) -> Moments:
         """Some of the moments."""
         q, dq, twist, a0, y = (np.ascontiguousarray(array[which]) for array in self[:5])
         return Moments(q, dq, twist, a0, y, False)

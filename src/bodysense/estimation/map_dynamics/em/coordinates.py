@@ -92,6 +92,11 @@ class Coordinates:
         """k, how many numbers."""
         return len(self.titles)
 
+    @property
+    def steady(self) -> bool:
+        """Whether a u means the same at all covariances; axes of a full one turn with it."""
+        return all(source.structure != "full" for source in self.sources)
+
     def moved(self, covariances: Mapping[str, Array], u: Array) -> dict[str, Array]:
         """Covariances at other coordinates."""
         new = {}
@@ -125,6 +130,8 @@ class Coordinates:
     def believed(self, covariances: Mapping[str, Array]) -> Array:
         """(k,) information of the prior: half its weight where it agrees with what was found.
 
+        All of its weight between two axes, which E holds twice.
+
         Less where it does not: there the density of the logarithm is far from a normal one.
         """
         information = np.zeros(self.size)
@@ -133,7 +140,8 @@ class Coordinates:
             ratio = np.maximum(np.diag(inverse @ source.mode @ inverse.T), 1e-300)
             agreed = np.minimum(ratio, 1.0 / ratio)
             for i, j, k in directions:
-                information[k] += 0.5 * source.weight * agreed[i] * agreed[j]
+                twice = 1.0 if i == j else 2.0
+                information[k] += twice * 0.5 * source.weight * agreed[i] * agreed[j]
         return information
 
     def deviations(self, covariances: Mapping[str, Array], C: Array) -> dict[str, Array]:

@@ -29,6 +29,7 @@ from bodysense.estimation.map_dynamics.em.sources import (
     maximised,
 )
 from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.looks import thinned
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def estimate_covariances(
         sensors: names of those to estimate; by default all.
         wrenches: links whose belief about the external wrench is estimated too.
         slacks: of the equations, "acceleration", "wrench", "torque", each one for all bodies.
-        most_moments: a longer log is thinned out evenly to this many.
+        most_moments: a longer log is thinned out evenly to this many; sensors of different rates
+            keep their shares.
         tolerance: it ends when the covariances are no farther from the maximum, in standard
             deviations of what the log can tell of them.
         iterations: most rounds.
@@ -96,12 +98,12 @@ def estimate_covariances(
         raise ShapeError("most_moments, iterations and tolerance must be positive.")
     if moments.size == 0:
         raise ShapeError("there are no moments to estimate covariances from: give some.")
-    every = -(-moments.size // most_moments)
-    moments = moments.part(slice(None, None, every))
+    moments = thinned(problem, moments, most_moments)
     chosen = chosen_sources(problem, structure, prior, sensors, wrenches, slacks)
     coordinates = Coordinates.of(chosen)
     best = {source.name: source.covariance for source in chosen}
     trace: list[float] = []
+    note = ""
     ending = _NOT_YET.format(iterations) if chosen else _NOTHING
     tried = safe = best
     step: Step | None = None
@@ -111,14 +113,16 @@ def estimate_covariances(
     try:
         while chosen and len(trace) < iterations:
             present = with_covariances(problem, tried)
-            second, density = expected(present, moments, chosen, tried)
+            second, density, noted = expected(present, moments, chosen, tried)
             density += sum(source.log_prior(tried[source.name]) for source in chosen)
             slope = coordinates.slope(tried, second)
-            if step is not None and refused < 2:
+            if step is not None and refused < 2 and coordinates.steady:
                 taken = learned(taken, step, slope)
             if step is not None and not density >= trace[-1]:
                 refused += 1
                 if refused == 1:  # the step was too long, which its end has shown
+                    if not coordinates.steady:  # nothing is learned that would shorten it
+                        reach = min(reach, float(np.abs(step.u).max()))
                     reach *= 0.25
                     step = scored(step.slope, F, taken, reach)
                     tried = coordinates.moved(best, step.u)
@@ -129,7 +133,7 @@ def estimate_covariances(
                     break
                 continue
             trace.append(density)
-            best = tried
+            best, note = tried, noted
             if progress is not None:
                 progress(len(trace), density)
             if not taken:
@@ -150,6 +154,7 @@ def estimate_covariances(
     message = ending
     if ending != _INTERRUPTED:
         message += _left_alone(chosen, best, in_words(vague_sources(F, C, coordinates)))
+    message += f" {note}" if note else ""
     return CovarianceFit(
         problem=found,
         covariances=best,

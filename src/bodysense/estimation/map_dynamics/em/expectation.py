@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.belief import Belief
-from bodysense.estimation.map_dynamics.biases import Biases
+from bodysense.estimation.map_dynamics.biases import Biases, bias_note
 from bodysense.estimation.map_dynamics.em.sources import Moment2, Source, columns_of
 from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
 from bodysense.estimation.map_dynamics.found import Moments
@@ -33,12 +33,26 @@ if TYPE_CHECKING:
 SLACKS = ("acceleration", "wrench", "torque")
 
 
+class Expectation(NamedTuple):
+    """At the present covariances.
+
+    Attributes:
+        second: moments by source.
+        density: of all rows at all moments, its logarithm.
+        note: what is amiss with biases, in words.
+    """
+
+    second: dict[str, Moment2]
+    density: float
+    note: str
+
+
 def expected(
     problem: MapDynamics,
     moments: Moments,
     sources: Sequence[Source],
     covariances: Mapping[str, Array],
-) -> tuple[dict[str, Moment2], float]:
+) -> Expectation:
     """Second moments by source, and the log density of all rows at all moments.
 
     Args:
@@ -67,7 +81,8 @@ def expected(
             total, count = _second_moment(noise)
             sums[source.name] += total
             counts[source.name] += count
-    return {name: Moment2(sums[name], counts[name]) for name in sums}, density
+    second = {name: Moment2(sums[name], counts[name]) for name in sums}
+    return Expectation(second, density, bias_note(problem, biases))
 
 
 def _of_biases(
@@ -79,16 +94,14 @@ def _of_biases(
 ) -> dict[str, Array]:
     """What the uncertainty of biases adds to the second moments of all moments."""
     sums = {source.name: np.zeros_like(source.covariance) for source in sources}
-    seen = 0
-    for _, spread in biases.spreads(problem, moments):
-        seen += 1
+    for look, spread in biases.spreads(problem, moments):
         for source in sources:
             for name in columns_of(source, spread):
-                sums[source.name] += spread[name]
+                sums[source.name] += look.weight * spread[name]
     added = {}
     for source in sources:
         R = root_of(covariances[source.name])
-        added[source.name] = (moments.size / seen) * R @ sums[source.name] @ R.T
+        added[source.name] = R @ sums[source.name] @ R.T
     return added
 
 

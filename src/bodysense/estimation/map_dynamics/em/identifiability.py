@@ -21,7 +21,7 @@ class Vague(NamedTuple):
         name: of the source, or of the kind of all that share a factor.
         components: those of it that are not known; of a full covariance its principal axes, of
             one that is scaled its units.
-        sigma: standard deviation of the logarithm of a variance, from the readings alone; the
+        sigma: standard deviation of the logarithm of a variance, from readings and prior; the
             largest of these components.
         with_other: the source it cannot be told from; `None`: it leaves no trace of its own.
     """

@@ -48,10 +48,9 @@ def information(
         for s in coordinates.sources
     }
     F = np.zeros((coordinates.size, coordinates.size))
-    at = looks(moments)
-    for t in at:
-        F += _of_moment(dense_roots(problem, moments, int(t)), coordinates, turns)
-    return F * (moments.size / at.size)
+    for t, weight in looks(problem, moments):
+        F += weight * _of_moment(dense_roots(problem, moments, t), coordinates, turns)
+    return F
 
 
 def _of_moment(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, Array]) -> Array:

@@ -3,13 +3,14 @@
 EM is slow where readings say little about a noise of their own: it steps as if every noise had been
 seen. Scoring steps by what was seen,
 
-    u = D⁻¹ g,     D = F + bend of the prior,     distance² = gᵀ D⁻¹ g
+    u = D⁻¹ g,     D = F + bend of the prior + max(-g of the readings, 0),     distance² = gᵀ D⁻¹ g
 
 and comes to the maximum in a few steps. F is that of some moments; how the slope really changed
-with the last small steps corrects D, so that D s = y for each of them (BFGS), s the step and -y the
-change of g. The distance is in standard deviations of what is estimated: below one tenth, no more
-can be found out. Far from the maximum a step may be too long; whether it helped is for the caller
-to see.
+with the last small steps corrects D (BFGS), s the step and -y the change of g: D s = y holds for
+the last of them, for those before about. That takes coordinates that stay the same: axes of a full
+covariance turn with every step, and nothing is learned where there is one. The distance is in
+standard deviations of what is estimated: below one tenth, no more can be found out. Far from the
+maximum a step may be too long; whether it helped is for the caller to see.
 """
 
 from __future__ import annotations

@@ -116,11 +116,12 @@ class Source:
         """Of the covariance, up to a constant."""
         if self.weight == 0.0:
             return 0.0
-        values, vectors = np.linalg.eigh(Sigma)
-        some = values > 1e-14 * values.max(initial=0.0)
-        values, vectors = values[some], vectors[:, some]
-        spread = np.einsum("ik,ij,jk->k", vectors, self.mode, vectors)
-        return float(-0.5 * self.weight * (np.log(values) + spread / values).sum())
+        R = self.root(Sigma)  # whose columns are orthogonal: what is exact is the same to the slope
+        values = (R**2).sum(axis=0)
+        R, values = R[:, values > 0.0], values[values > 0.0]
+        inverse = R / values
+        spread = np.einsum("ik,ij,jk->k", inverse, self.mode, inverse)
+        return float(-0.5 * self.weight * (np.log(values) + spread).sum())
 
 
 @dataclass(frozen=True, eq=False)

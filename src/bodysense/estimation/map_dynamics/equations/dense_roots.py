@@ -27,6 +27,7 @@ from scipy.sparse.linalg import splu
 
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.equations.equations import Equations
+from bodysense.estimation.map_dynamics.noise_sources import sources
 from bodysense.estimation.named_slices import NamedSlices
 from bodysense.robot.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
@@ -143,9 +144,8 @@ def _prior(equations: Equations, beliefs: Assumptions) -> tuple[Array, list[tupl
 
 
 def root_of(covariance: Array) -> Array:
-    """C with C Cᵀ = covariance, which may be singular; diagonal if the covariance is."""
-    if not (covariance - np.diag(np.diag(covariance))).any():
-        return np.diag(np.sqrt(np.diag(covariance)))
-    values, vectors = np.linalg.eigh(covariance)
-    root: Array = vectors * np.sqrt(np.maximum(values, 0.0))
-    return root
+    """C with C Cᵀ = covariance, which may be singular; diagonal if the covariance is.
+
+    Its columns are orthogonal, and zero where there is no doubt.
+    """
+    return np.ascontiguousarray(sources(covariance).T)
