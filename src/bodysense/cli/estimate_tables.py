@@ -34,18 +34,26 @@ def rendered(summary: Mapping[str, Any]) -> str:
 
 def _touches(page: Page, summary: Mapping[str, Any]) -> None:
     touches = summary["touches"]
+    for link in summary["blind"]:
+        page.line(f"it cannot be told whether anything touched {link}: no reading shows it")
     if not touches:
-        page.line(
-            "no external wrench differs from what was believed"
-            if summary["touched"]
-            else "no external wrench was allowed for (external_wrenches of the sensors file)"
-        )
+        if not summary["touched"]:
+            page.line("no external wrench was allowed for (external_wrenches of the sensors file)")
+        for link, (best, worst) in summary["force_sigma"].items():
+            if link not in summary["blind"]:
+                page.line(
+                    f"no external wrench on {link} differs from what was believed; less than "
+                    f"{_BAND * best:.2g} N would not show, nor {_BAND * worst:.2g} N in the "
+                    "direction that is told worst"
+                )
         return
-    title = "Touches: when the external wrench differs from what was believed"
-    table = page.table(title, "link", "from [s]", "to [s]", "force [N]", "at [s]", text=(0,))
+    title = "Touches: when the external wrench differs from what was believed, with 95 % bands"
+    columns = ("link", "from [s]", "to [s]", "force [N]", "band [N]", "at [s]")
+    table = page.table(title, *columns, text=(0,))
     for touch in touches[:_TOUCHES]:
         numbers = (f"{touch[key]:.2f}" for key in ("start", "end"))
-        table.add_row(touch["link"], *numbers, f"{touch['force']:.1f}", f"{touch['at']:.2f}")
+        band = f"\N{PLUS-MINUS SIGN} {_BAND * touch['sigma']:.1f}"
+        table.add_row(touch["link"], *numbers, f"{touch['force']:.1f}", band, f"{touch['at']:.2f}")
     page.show(table)
     if len(touches) > _TOUCHES:
         page.line(f"… and {len(touches) - _TOUCHES} more, see summary.json")

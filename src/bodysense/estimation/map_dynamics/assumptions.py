@@ -20,7 +20,7 @@ import numpy as np
 from bodysense.errors import ShapeError, unknown_name
 from bodysense.estimation._kernels.problem import Beliefs
 from bodysense.estimation.map_dynamics.belief import Belief
-from bodysense.estimation.map_dynamics.body_tree import BodyTree
+from bodysense.estimation.map_dynamics.body_tree import BodyTree, require_link
 from bodysense.estimation.map_dynamics.noise_sources import sources
 
 SHARP = Belief.zero(6)
@@ -70,6 +70,7 @@ class Assumptions:
         """As plain arrays for the kernels."""
         unknown = [link for link in self.wrenches if link not in tree.names]
         if unknown:
+            require_link(tree.robot, unknown[0], "external wrenches")
             raise unknown_name("link with an external wrench", unknown[0], tree.names)
         wrenches = [self.wrenches.get(name, self.wrench) for name in tree.names]
         wrench = sources(np.stack([belief.covariance for belief in wrenches]))

@@ -10,8 +10,12 @@ from numpy.typing import ArrayLike
 from bodysense.robot.sensors.covariance import checked_covariance
 from bodysense.spatial.arrays import Array, as_array, read_only
 
-UNKNOWN = 1e4
-"""Standard deviation of what is not known at all, in SI units."""
+UNKNOWN = 1e3
+"""Standard deviation of what is not known at all, in SI units.
+
+Wide beside what robots feel; not wider, since in poses in which readings say little about a wrench
+the smallest error of the model would be blown up to it.
+"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ import numpy as np
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.belief import Belief
-from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
+from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree, require_link
 from bodysense.estimation.map_dynamics.estimation_setup import EstimationSetup
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.map_dynamics.state_file import parse_state
@@ -127,6 +127,9 @@ def _from_urdf(
 
 def _wrenches(table: object, robot: Robot, where: str) -> tuple[Belief, dict[str, Belief]]:
     place = f"{where}, external_wrenches"
+    for name in table if isinstance(table, Mapping) else ():
+        if name != DEFAULT and name not in robot.link_names:
+            require_link(robot, str(name), place)
     given = section({} if table is None else table, (DEFAULT, *robot.link_names), place)
     beliefs = {link: _wrench(value, f"{place}, {link}") for link, value in given.items()}
     return beliefs.pop(DEFAULT, Belief.zero(6)), beliefs

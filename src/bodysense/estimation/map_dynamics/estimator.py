@@ -87,6 +87,13 @@ class MapDynamics:
         self.variables = Variables.of_tree(self.tree)
         self._beliefs = self.assumptions.arrays(self.tree)
 
+    def __repr__(self) -> str:
+        root = f"{'floating' if self.tree.floating else 'held'} at {self.tree.names[0]}"
+        return (
+            f"<MapDynamics: {self.robot.name}, {root}, {len(self.sensors)} sensors with "
+            f"{self.layout.size} readings, {self.variables.size} unknowns>"
+        )
+
     def with_sensors(self, sensors: Sequence[Sensor]) -> MapDynamics:
         """The same problem with other sensors."""
         return self.changed(sensors, self.assumptions)
@@ -126,8 +133,9 @@ class MapDynamics:
             q: (n_joints,) or (T, n_joints) positions of the joints.
             dq: their velocities.
             readings: (m,) or (T, m) in the order of `layout.slices`; NaN where there is none.
-            base_twist: (6,) or (T, 6) twist of a floating root in its own frame; by default at
-                rest. Its linear part changes spatial accelerations alone, nothing that is felt.
+            base_twist: (6,) or (T, 6) twist of a floating root in its own frame, linear velocity
+                first, then angular; by default at rest. Its linear part changes spatial
+                accelerations alone, nothing that is felt.
             gravity: (3,) or (T, 3) in the frame of a root that is held; by default the robot's
                 own for a robot bolted to the world.
             detail: how much to compute.

@@ -20,8 +20,8 @@ class EstimationSummary:
     """Grade, sentence, advice, key numbers, and what went in.
 
     Attributes:
-        grade: ``good`` where sensors agree, ``fair`` where some contradict the others, ``poor``
-            where most do.
+        grade: ``good`` where sensors agree, ``fair`` where some contradict the others or readings
+            tell nothing of a link that may be touched, ``poor`` where most do, or of all.
         sentence: in words.
         advice: what to do about it.
         notes: what was seen or decided on the way.
@@ -50,6 +50,9 @@ class EstimationSummary:
         loud = [score for score in scores if score.beyond > LOUD]
         judged = [score for score in scores if math.isfinite(score.ratio)]
         grade = "good" if not loud else "fair" if 2 * len(loud) <= len(judged) else "poor"
+        blind = totals.blind()
+        if blind and grade != "poor":
+            grade = "poor" if len(blind) == len(totals.links) else "fair"
         absent = sum(score.absent for score in scores)
         labels = [label for label in seen.labels if label != "assumed"]
         seen_share = labels.count("seen") / len(labels) if labels else 1.0
@@ -58,7 +61,7 @@ class EstimationSummary:
         return cls(
             grade=grade,
             sentence=_sentence(totals, loud, judged),
-            advice=_advice(loud, seen),
+            advice=_advice(estimate, totals, loud, seen),
             notes=tuple(notes),
             tiles=(
                 Tile("touches", str(len(touches)), _strongest(totals)),
@@ -104,10 +107,14 @@ def _sentence(totals: LogTotals, loud: list[SensorScore], judged: list[SensorSco
     if not totals.links:
         felt = "No link was allowed to be touched (external_wrenches of the sensors file)"
     elif not touches:
-        felt = f"Nothing touched {_names(totals.links)}"
+        free = [link for link in totals.links if link not in totals.blind()]
+        felt = f"Nothing is seen to have touched {_names(free)}" if free else ""
     else:
         links = dict.fromkeys(touch.link for touch in touches)
         felt = f"{count(len(touches), 'touch').replace('touchs', 'touches')} on {_names(links)}"
+    if totals.links and totals.blind():
+        unknown = f"it cannot be told whether anything touched {_names(totals.blind())}"
+        felt = f"{felt}; {unknown}" if felt else unknown[0].upper() + unknown[1:]
     if not judged:
         return f"{felt}; no sensor can be held against others."
     if not loud:
@@ -116,8 +123,19 @@ def _sentence(totals: LogTotals, loud: list[SensorScore], judged: list[SensorSco
     return f"{felt}; {named} {'contradicts' if len(loud) == 1 else 'contradict'} the others."
 
 
-def _advice(loud: list[SensorScore], seen: Observability) -> tuple[str, ...]:
-    advice = [
+def _advice(
+    estimate: LogEstimate, totals: LogTotals, loud: list[SensorScore], seen: Observability
+) -> tuple[str, ...]:
+    advice = []
+    kinds = {sensor.kind for sensor in estimate.problem.sensors}
+    moves = "joint_acceleration" in kinds or isinstance(estimate, StateLogEstimate)
+    if totals.links and not moves:
+        advice.append(
+            "Say how joints accelerate, or torques are hardly told from motion: add "
+            "motion: {kind: joint_acceleration, joint: all, std: 0.5} to the sensors file; it "
+            "needs no channel."
+        )
+    advice += [
         f"{score.name}: residuals are {number(score.ratio, 3)} times what its std says; raise it, "
         "or look for a wrong mount, sign or unit, or for a contact that is not allowed for."
         for score in loud[:5]
@@ -132,9 +150,10 @@ def _strongest(totals: LogTotals) -> str:
     if not touches:
         return "no external wrench differs from zero"
     start = float(totals.estimate.t[0])
-    most = max(touches, key=lambda touch: touch.force)
+    most = max(touches, key=lambda touch: touch.force - 2.0 * touch.sigma)
     return (
-        f"the strongest {number(most.force, 3)} N on {most.link}, {most.at - start:.2f} s into it"
+        f"the strongest {number(most.force, 3)} ± {number(1.96 * most.sigma, 2)} N on {most.link}, "
+        f"{most.at - start:.2f} s into it"
     )
 
 

@@ -237,10 +237,10 @@ def test_felt_has_the_level_it_claims(rng):
 def test_touches_that_are_close_are_one():
     t = np.arange(10) * 0.1
     mask = np.array([0, 1, 0, 1, 0, 0, 0, 0, 1, 1], dtype=bool)
-    first, second = touches("hand", t, mask, np.arange(10.0))
+    first, second = touches("hand", t, mask, np.arange(10.0), np.zeros(10))
     assert (first.start, first.end, first.force, first.at) == pytest.approx((0.1, 0.3, 3.0, 0.3))
     assert (second.start, second.end) == pytest.approx((0.8, 0.9))
-    assert touches("hand", t, np.zeros(10, dtype=bool), t) == ()
+    assert touches("hand", t, np.zeros(10, dtype=bool), t, t) == ()
 
 
 def test_files_hold_every_number(estimate, tmp_path):

@@ -298,7 +298,7 @@ def test_bad_input_is_named(arm):
 
 
 def test_one_linearisation_knows_how_uncertain_accelerations_are(robot_of):
-    """Accelerations that are part of the state keep their doubt in the posterior of the dynamics."""
+    """Accelerations that are part of the state keep their doubt in that of the dynamics."""
     arm = robot_of("tx40")
     encoders = [
         Encoder(name=f"q.{j}", joint=j, covariance=variances(1e-3, 1)) for j in arm.joint_names

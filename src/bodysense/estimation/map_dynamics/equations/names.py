@@ -30,7 +30,7 @@ class Variables(NamedSlices):
             joint = tree.joint_name(i)
             sizes += [(f"a.{link}", 6), (f"f.{joint}", 6), (f"tau.{joint}", 1)]
             sizes += [(f"fx.{link}", 6), (f"ddq.{joint}", 1)]
-        return cls.of("unknown", sizes)
+        return cls.of("quantity", sizes)
 
 
 def equation_rows(tree: BodyTree) -> NamedSlices:

@@ -35,7 +35,9 @@ class Touch(NamedTuple):
         link: its name.
         start: first moment [s].
         end: last moment [s].
-        force: largest force in it [N].
+        force: largest force in it that is certain [N]: of which most is left when twice its
+            standard deviation is taken off.
+        sigma: standard deviation of that force, along itself [N].
         at: when [s].
     """
 
@@ -43,6 +45,7 @@ class Touch(NamedTuple):
     start: float
     end: float
     force: float
+    sigma: float
     at: float
 
 
@@ -66,8 +69,25 @@ def felt(belief: Belief, mean: Array, covariance: Array, level: float = LEVEL) -
     return beyond
 
 
-def touches(link: str, t: Array, mask: NDArray[np.bool_], force: Array) -> tuple[Touch, ...]:
-    """Stretches of moments t (T,) that are felt, with the largest force (T,) of each."""
+def forces(belief: Belief, mean: Array, covariance: Array) -> tuple[Array, Array, Array]:
+    """Forces of wrenches (T, 6) that are not believed: how large, and how certain.
+
+    Returns:
+        (T,) norms less the belief's mean [N]; (T,) standard deviations along them; (T, 2) standard
+        deviations of a force along the direction that is told best and along the one told worst.
+    """
+    force, C = mean[:, :3] - belief.mean[:3], covariance[:, :3, :3]
+    size = np.linalg.norm(force, axis=1)
+    along = force / np.maximum(size, 1e-300)[:, None]
+    sigma = np.sqrt(np.maximum(np.einsum("ti,tij,tj->t", along, C, along), 0.0))
+    values = np.linalg.eigvalsh(C)
+    return size, sigma, np.sqrt(np.maximum(values[:, [0, 2]], 0.0))
+
+
+def touches(
+    link: str, t: Array, mask: NDArray[np.bool_], force: Array, sigma: Array
+) -> tuple[Touch, ...]:
+    """Stretches of moments t (T,) that are felt, with the largest force of each that is certain."""
     places = np.flatnonzero(mask)
     if not places.size:
         return ()
@@ -76,13 +96,14 @@ def touches(link: str, t: Array, mask: NDArray[np.bool_], force: Array) -> tuple
     for part in np.split(places, cuts):
         if part.size < _LEAST:
             continue
-        peak = int(part[np.argmax(force[part])])
+        peak = int(part[np.argmax(force[part] - 2.0 * sigma[part])])
         found.append(
             Touch(
                 link,
                 float(t[part[0]]),
                 float(t[part[-1]]),
                 float(force[peak]),
+                float(sigma[peak]),
                 float(t[peak]),
             )
         )

@@ -78,7 +78,7 @@ class StateLogEstimate(LogEstimate):
         layout = StateLayout(n, 3, tree.floating, turned, nuisances.size)
         extra, _ = layout.named(tree, nuisances.biased)
         parts = [*self.problem.variables.slices.items(), *extra.slices.items()]
-        return NamedSlices.of("unknown", [(name, w.stop - w.start) for name, w in parts])
+        return NamedSlices.of("quantity", [(name, w.stop - w.start) for name, w in parts])
 
     @cached_property
     def log_problem(self) -> MapDynamics:

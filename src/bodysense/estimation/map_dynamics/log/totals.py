@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
-from bodysense.estimation.map_dynamics.log.felt import Touch, felt, touches
+from bodysense.estimation.map_dynamics.log.felt import Touch, felt, forces, touches
 from bodysense.robot.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
 _WORST = 10
+_BLIND = 0.7  # of what was believed: a force that is not known better is not told
 _APART = 0.5  # s: of doubts of one sensor in a row, the worst stands for all
 
 
@@ -83,6 +84,8 @@ class LogTotals:
         self.moments = 0
         self._felt: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in self._beliefs}
         self._force: dict[str, list[Array]] = {name: [] for name in self._beliefs}
+        self._sigma: dict[str, list[Array]] = {name: [] for name in self._beliefs}
+        self._widths: dict[str, list[Array]] = {name: [] for name in self._beliefs}
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -110,9 +113,12 @@ class LogTotals:
             ]
             self.worst = _apart([*self.worst, *doubts])
         for link, belief in self._beliefs.items():
-            mean = found[f"fx.{link}"]
-            self._felt[link].append(felt(belief, mean, found.covariance(f"fx.{link}")))
-            self._force[link].append(np.linalg.norm(mean[:, :3] - belief.mean[:3], axis=1))
+            mean, covariance = found[f"fx.{link}"], found.covariance(f"fx.{link}")
+            force, sigma, widths = forces(belief, mean, covariance)
+            self._felt[link].append(felt(belief, mean, covariance))
+            self._force[link].append(force)
+            self._sigma[link].append(sigma)
+            self._widths[link].append(widths)
 
     def scores(self) -> tuple[SensorScore, ...]:
         """All sensors, in their order."""
@@ -144,6 +150,28 @@ class LogTotals:
             for link, parts in self._felt.items()
         }
 
+    def certainty(self) -> dict[str, tuple[float, float]]:
+        """By link, the standard deviation of a force along the best and the worst told direction.
+
+        [N], the median over all moments.
+        """
+        return {
+            link: (float(best), float(worst))
+            for link, parts in self._widths.items()
+            if parts
+            for best, worst in [np.median(np.concatenate(parts), axis=0)]
+        }
+
+    def blind(self) -> tuple[str, ...]:
+        """Links of which readings tell nothing: any force on them might be there."""
+        found = []
+        for link, (best, _) in self.certainty().items():
+            believed = np.linalg.eigvalsh(self._beliefs[link].covariance[:3, :3])
+            open_ = believed[believed > 0.0]
+            if open_.size and best > _BLIND * np.sqrt(open_[0]):
+                found.append(link)
+        return tuple(found)
+
     def touches(self) -> tuple[Touch, ...]:
         """When which link was touched, in order."""
         t = self.estimate.t[: self.moments]
@@ -151,7 +179,13 @@ class LogTotals:
             touch
             for link, parts in self._felt.items()
             if parts
-            for touch in touches(link, t, np.concatenate(parts), np.concatenate(self._force[link]))
+            for touch in touches(
+                link,
+                t,
+                np.concatenate(parts),
+                np.concatenate(self._force[link]),
+                np.concatenate(self._sigma[link]),
+            )
         ]
         return tuple(sorted(found, key=lambda touch: touch.start))
 
@@ -161,6 +195,8 @@ class LogTotals:
             "sensors": [_plain(vars(score)) for score in self.scores()],
             "worst": [_plain(vars(reading)) for reading in self.worst],
             "touched": self.touched(),
+            "blind": list(self.blind()),
+            "force_sigma": {link: list(pair) for link, pair in self.certainty().items()},
             "touches": [touch._asdict() for touch in self.touches()],
         }
 

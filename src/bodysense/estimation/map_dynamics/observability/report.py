@@ -127,7 +127,7 @@ class Observability:
         arrays = read_arrays(Path(folder) / "observability.npz", ("before", "after"))
         try:
             sizes = [(str(name), int(size)) for name, size in about["variables"]]
-            variables = NamedSlices.of("unknown", sizes)
+            variables = NamedSlices.of("quantity", sizes)
             labels = tuple(LABELS[LABELS.index(label)] for label in about["labels"])
             given = tuple(Help(str(k), str(p), float(gain)) for k, p, gain in about["help"])
             shapes = {(len(labels),), *(array.shape for array in arrays.values())}

@@ -100,4 +100,4 @@ class StateLayout:
             sizes.append((f"bias.{sensor.name}", sensor.size))
             places += range(at, at + sensor.size)
             at += sensor.size
-        return NamedSlices.of("unknown", sizes), np.array(places, dtype=np.int64)
+        return NamedSlices.of("quantity", sizes), np.array(places, dtype=np.int64)

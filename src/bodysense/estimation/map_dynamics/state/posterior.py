@@ -179,7 +179,7 @@ def _orientation(linearisation: Linearisation, moment: Moment, state: Gaussian, 
 
 def _joined(tree: BodyTree, extra: NamedSlices) -> NamedSlices:
     parts = [*Variables.of_tree(tree).slices.items(), *extra.slices.items()]
-    return NamedSlices.of("unknown", [(name, w.stop - w.start) for name, w in parts])
+    return NamedSlices.of("quantity", [(name, w.stop - w.start) for name, w in parts])
 
 
 def _belief(linearisation: Linearisation, state: Gaussian) -> StateBelief:
