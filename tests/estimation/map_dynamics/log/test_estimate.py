@@ -269,3 +269,27 @@ def test_names_of_components(robot_of):
     assert units["ddq.joint2"] == "m/s²"
     assert units["a.link1.angular_x"] == "rad/s²"
     assert units["fx.link1.force_x"] == "N"
+
+
+def test_the_force_of_a_touch_is_one_that_is_certain():
+    """In a pose that tells little the estimate is large and uncertain: it is not the headline."""
+    t, mask = np.arange(5) * 0.1, np.ones(5, dtype=bool)
+    force, sigma = np.array([9.0, 10.0, 9.0, 400.0, 9.0]), np.array([1.0, 1.0, 1.0, 300.0, 1.0])
+    (touch,) = touches("hand", t, mask, force, sigma)
+    assert (touch.force, touch.sigma, touch.at) == pytest.approx((10.0, 1.0, 0.1))
+
+
+def test_a_link_of_which_no_reading_tells_is_not_called_untouched(estimate):
+    told, dead = LogTotals(estimate), LogTotals(estimate)
+    for chunk in estimate.chunks(200, detail="blocks"):
+        told.add(chunk)
+        covariance = {
+            f"fx.{link}": np.broadcast_to(
+                estimate.problem.assumptions.wrenches[link].covariance, (chunk.t.size, 6, 6)
+            )
+            for link in told.links
+        }
+        posterior = replace(chunk.posterior, blocks={**chunk.posterior.blocks, **covariance})
+        dead.add(chunk._replace(posterior=posterior))
+    assert told.blind() == ()
+    assert dead.blind() == told.links
