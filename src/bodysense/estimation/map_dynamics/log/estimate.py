@@ -17,6 +17,7 @@ from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.found import Moments
 from bodysense.estimation.map_dynamics.log.considered_parameters import ConsideredParameters
 from bodysense.estimation.map_dynamics.log.recording import Recording
+from bodysense.estimation.map_dynamics.looks import thinned
 from bodysense.estimation.named_slices import NamedSlices
 from bodysense.estimation.posterior import Posterior
 from bodysense.spatial.arrays import Array
@@ -176,8 +177,7 @@ class LogEstimate:
     @cached_property
     def _biases(self) -> Biases | None:
         """Of the sensors, from moments all over the log."""
-        some = slice(None, None, -(-self.t.size // CHUNK))
-        return Biases.of(self.log_problem, self.moments(some))
+        return Biases.of(self.log_problem, thinned(self.log_problem, self.moments(), CHUNK))
 
     def _twist(self, where: slice) -> Array | None:
         twist = self.recording.base_twist
