@@ -48,12 +48,13 @@ def _touches(page: Page, summary: Mapping[str, Any]) -> None:
                 )
         return
     title = "Touches: when the external wrench differs from what was believed, with 95 % bands"
-    columns = ("link", "from [s]", "to [s]", "force [N]", "band [N]", "at [s]")
+    columns = ("link", "from [s]", "to [s]", "median [N]", "most [N]", "band [N]", "at [s]")
     table = page.table(title, *columns, text=(0,))
     for touch in touches[:_TOUCHES]:
         numbers = (f"{touch[key]:.2f}" for key in ("start", "end"))
         band = f"\N{PLUS-MINUS SIGN} {_BAND * touch['sigma']:.1f}"
-        table.add_row(touch["link"], *numbers, f"{touch['force']:.1f}", band, f"{touch['at']:.2f}")
+        sizes = (f"{touch[key]:.1f}" for key in ("usual", "force"))
+        table.add_row(touch["link"], *numbers, *sizes, band, f"{touch['at']:.2f}")
     page.show(table)
     if len(touches) > _TOUCHES:
         page.line(f"… and {len(touches) - _TOUCHES} more, see summary.json")

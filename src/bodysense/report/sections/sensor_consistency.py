@@ -51,7 +51,7 @@ class ConsistencySection:
     Attributes:
         sensors: one row each.
         worst: sensor, time, chi², degrees of freedom, p-value of readings hard to believe.
-        touches: link, start, end, largest certain force, its 95 % band and its time.
+        touches: link, start, end, median force, largest certain force, its 95 % band and its time.
         seen: what is not seen.
         seen_summary: the same in a line.
         start: of the recording, from which times count; empty where that is zero.
@@ -60,7 +60,7 @@ class ConsistencySection:
 
     sensors: tuple[SensorRow, ...]
     worst: tuple[tuple[str, str, str, int, str], ...]
-    touches: tuple[tuple[str, str, str, str, str, str], ...]
+    touches: tuple[tuple[str, ...], ...]
     seen: tuple[SeenRow, ...]
     seen_summary: str
     help: tuple[str, ...]
@@ -117,6 +117,7 @@ class ConsistencySection:
                     touch.link,
                     f"{touch.start - start:.2f}",
                     f"{touch.end - start:.2f}",
+                    number(touch.usual, 3),
                     number(touch.force, 3),
                     number(1.96 * touch.sigma, 2),
                     f"{touch.at - start:.2f}",

@@ -277,6 +277,7 @@ def test_the_force_of_a_touch_is_one_that_is_certain():
     force, sigma = np.array([9.0, 10.0, 9.0, 400.0, 9.0]), np.array([1.0, 1.0, 1.0, 300.0, 1.0])
     (touch,) = touches("hand", t, mask, force, sigma)
     assert (touch.force, touch.sigma, touch.at) == pytest.approx((10.0, 1.0, 0.1))
+    assert touch.usual == 9.0
 
 
 def test_a_link_of_which_no_reading_tells_is_not_called_untouched(estimate):

@@ -39,6 +39,7 @@ class Touch(NamedTuple):
             standard deviation is taken off.
         sigma: standard deviation of that force, along itself [N].
         at: when [s].
+        usual: median force [N].
     """
 
     link: str
@@ -47,6 +48,7 @@ class Touch(NamedTuple):
     force: float
     sigma: float
     at: float
+    usual: float
 
 
 def felt(belief: Belief, mean: Array, covariance: Array, level: float = LEVEL) -> NDArray[np.bool_]:
@@ -105,6 +107,7 @@ def touches(
                 float(force[peak]),
                 float(sigma[peak]),
                 float(t[peak]),
+                float(np.median(force[part])),
             )
         )
     return tuple(found)
