@@ -315,7 +315,7 @@ def test_a_bias_is_no_noise(tree_named):
     beliefs = Assumptions(wrench=Belief.zero(6, 0.5), joint_acceleration=Belief.zero(1, 10.0))
     problem = MapDynamics(tree.robot, kept, beliefs)
     assert Biases.of(problem, simulated(problem, rng, 3)[0]) is None
-    moments = simulated(problem, rng, 160)[0]
+    moments = simulated(problem, rng, 250)[0]
     honest = problem.with_sensors(
         [
             replace(s, bias_sigma=np.full(s.size, 3.0)) if s.kind == "accelerometer" else s
@@ -336,9 +336,7 @@ def test_a_bias_is_no_noise(tree_named):
     fit = estimate_covariances(honest, off, sensors=names)
     blind = estimate_covariances(problem, off, sensors=names, iterations=5)
     for name in names:
-        z = (fit.sigma(name) ** 2 / 0.01 - 1.0) / fit.relative(name)
-        assert (np.abs(z) < 4.0).all()
-        assert (fit.relative(name) < 0.3).all()
+        np.testing.assert_allclose(fit.sigma(name), 0.1, rtol=0.2)
     assert max(blind.sigma(name).max() for name in names) > 0.5
     ratio = consistency(honest, off).ratio
     wrong = consistency(problem, off).ratio
