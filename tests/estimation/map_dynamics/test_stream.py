@@ -134,13 +134,13 @@ def test_late_samples_are_left_out_or_used(problem, y):
 
 def test_what_cannot_be_computed_is_not_returned(problem, stream, y, monkeypatch):
     before = stream.step(Sample(0.0, Q, DQ, y))
-    run = problem._run
+    solve_into = problem.solve_into
 
-    def broken(first, last, moments, found, work):
-        run(first, last, moments, found, work)
+    def broken(moments, found):
+        solve_into(moments, found)
         found.d[:] = np.nan
 
-    monkeypatch.setattr(problem, "_run", broken)
+    monkeypatch.setattr(problem, "solve_into", broken)
     found = stream.step(Sample(0.1, Q, DQ, y))
     np.testing.assert_array_equal(found.mean, before.mean)
     assert "before" in found.notes[-1]

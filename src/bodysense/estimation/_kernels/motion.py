@@ -6,6 +6,7 @@ import math
 
 from bodysense.robot._kernels.friction import friction_basis
 from bodysense.robot._kernels.jit import called, inlined
+from bodysense.robot._kernels.lanes import is_zero, lane, lanes_in, with_lane
 
 
 @inlined
@@ -112,18 +113,24 @@ def offsets(bodies, beliefs, dq, a0, twist, balance, offset, A0, work):
 
 
 @called
-def readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, twist, present, Y):
-    """First right-hand side of the readings, and which blocks are present: no NaN in them."""
-    for block in range(readings.first.size - 1):
+def which_are_present(readings, y, present):
+    """Which blocks of readings are there: no NaN in them."""
+    for block in range(present.size):
         present[block] = 1
+        for a in range(readings.first[block], readings.first[block + 1]):
+            if not math.isfinite(y[a]):
+                present[block] = 0
+
+
+@called
+def readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, twist, present, Y):
+    """First right-hand side of the readings."""
+    for block in range(readings.first.size - 1):
         v = twist[readings.mover[block]]
         for a in range(readings.first[block], readings.first[block + 1]):
-            x = y[a]
-            if not math.isfinite(x):
-                present[block] = 0
-                x = 0.0
+            x = y[a] if present[block] == 1 else 0.0
             for j in range(6):
-                if v[j] != 0.0:
+                if not is_zero(v[j]):
                     s = readings.linear[a, j]
                     for k in range(6):
                         s += readings.quadratic[a, j, k] * v[k]
@@ -133,7 +140,12 @@ def readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, twist, p
                 x -= readings.position[a] * q[joint] + readings.velocity[a] * dq[joint]
             joint = readings.friction[a]
             if joint >= 0:
-                friction_basis(tree, joint, dq[joint], phi, dphi)
-                for k in range(drive.shape[1]):
-                    x -= drive[joint, k] * phi[k]
+                torque = dq[joint]
+                for k in range(lanes_in(torque)):
+                    friction_basis(tree, joint, lane(dq[joint], k), phi, dphi)
+                    push = 0.0
+                    for term in range(drive.shape[1]):
+                        push += drive[joint, term] * phi[term]
+                    torque = with_lane(torque, k, push)
+                x -= torque
             Y[a, 0] = x

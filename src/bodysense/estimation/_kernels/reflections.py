@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 
 from bodysense.robot._kernels.jit import called
+from bodysense.robot._kernels.lanes import away_from, inverse, is_zero
 
 PIVOT = 0  # columns of a row of reflections; the rest of the vector stands behind
 SCALE = 1
@@ -36,14 +37,14 @@ def take_in(R, heads, columns, new, k, reflections):
             x = new[i, j]
             v[TAIL + i] = x
             norm += x * x
-        if norm == 0.0:
+        if is_zero(norm):
             v[SCALE] = 0.0
             continue
         head = R[j, j]
         norm = math.sqrt(norm + head * head)
-        alpha = -norm if head > 0.0 else norm
+        alpha = away_from(norm, head)
         pivot = head - alpha
-        scale = 1.0 / (alpha * pivot)
+        scale = inverse(alpha * pivot)
         R[j, j] = alpha
         v[PIVOT], v[SCALE] = pivot, scale
         c = j + 1
@@ -88,7 +89,7 @@ def give_back(reflections, heads, u, n, k, columns):
     for j in range(heads - 1, -1, -1):
         v = reflections[j]
         pivot, scale = v[PIVOT], v[SCALE]
-        if scale == 0.0:
+        if is_zero(scale):
             continue
         c = 0
         while c + 4 <= columns:
@@ -169,13 +170,13 @@ def shorten(V, rows, columns):
         norm = 0.0
         for c in range(j + 1, columns):
             norm += tail[c] * tail[c]
-        if norm == 0.0:
+        if is_zero(norm):
             continue
         head = tail[j]
         norm = math.sqrt(norm + head * head)
-        alpha = -norm if head > 0.0 else norm
+        alpha = away_from(norm, head)
         tail[j] = head - alpha
-        scale = 1.0 / (alpha * tail[j])
+        scale = inverse(alpha * tail[j])
         for i in range(j + 1, rows):
             x0 = x1 = x2 = x3 = 0.0
             c = j

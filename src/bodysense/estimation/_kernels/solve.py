@@ -9,11 +9,16 @@ from numpy.typing import NDArray
 
 from bodysense.estimation._kernels.covariance import spread
 from bodysense.estimation._kernels.elimination import eliminate
-from bodysense.estimation._kernels.motion import move, offsets, readings_without_motion
+from bodysense.estimation._kernels.motion import (
+    move,
+    offsets,
+    readings_without_motion,
+    which_are_present,
+)
 from bodysense.estimation._kernels.problem import PARENT_SIDE
 from bodysense.estimation._kernels.small import copy
 from bodysense.estimation._kernels.substitution import substitute
-from bodysense.robot._kernels.jit import called, threaded
+from bodysense.robot._kernels.jit import called, merged, threaded
 from bodysense.spatial.arrays import Array
 
 
@@ -107,6 +112,57 @@ def copy_blocks(A, out):
         copy(A[i], A.shape[1], A.shape[2], out[i])
 
 
+@merged
+def solve_moment(
+    bodies, tree, drive, readings, beliefs, w, s, q, dq, twist, a0, y, phi, dphi, out, t
+):
+    """Posterior of a moment, whose blocks w.present are there, into `Found` at t."""
+    blocks, slacks = out.joint.shape[0] > 0, out.slack.shape[0] > 0
+    move(bodies, q, dq, twist, w.X, w.twist)
+    offsets(bodies, beliefs, dq, a0, w.twist, w.balance, w.offset, w.A0, w.work)
+    readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, w.twist, w.present, w.Y)
+    eliminate(bodies, readings, beliefs, w)
+    substitute(bodies, readings, beliefs, w)
+    write_means(w.alpha, w.wrench, w.fx, w.tau, out.d[t])
+    write_residuals(
+        readings,
+        bodies.parent,
+        w.X,
+        w.alpha,
+        w.wrench,
+        w.fx,
+        w.Y,
+        w.present,
+        w.work[0],
+        out.residual[t],
+    )
+    out.score[t, 0], out.score[t, 1] = w.score[0], w.score[1]
+    for b in range(w.present.size):
+        out.present[t, b] = w.present[b]
+    if out.variance.shape[0] > 0:
+        spread(bodies, readings, beliefs, w, s, blocks, slacks)
+        copy(s.variance, s.variance.shape[0], 20, out.variance[t])
+    if blocks:
+        copy_blocks(s.joint, out.joint[t])
+        copy_blocks(s.between, out.between[t])
+        copy_blocks(s.external, out.external[t])
+    if slacks:
+        copy_blocks(s.slack_acceleration, out.slack_acceleration[t])
+        copy_blocks(s.slack_wrench, out.slack_wrench[t])
+        write_slacks(
+            bodies.parent,
+            bodies.S,
+            w.X,
+            w.alpha,
+            w.offset,
+            w.wrench,
+            w.slack,
+            s.joint,
+            out.slack[t],
+            out.slack_torque[t],
+        )
+
+
 @threaded
 def solve_moments(
     first, last, bodies, tree, drive, readings, beliefs, w, s, q, dq, twist, a0, y, out
@@ -116,52 +172,23 @@ def solve_moments(
     Right-hand sides behind the first are the caller's, set before, and the same at all moments.
     """
     phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
-    f = np.zeros(7)
-    blocks, slacks = out.joint.shape[0] > 0, out.slack.shape[0] > 0
     for t in range(first, last):
-        move(bodies, q[t], dq[t], twist[t], w.X, w.twist)
-        offsets(bodies, beliefs, dq[t], a0[t], w.twist, w.balance, w.offset, w.A0, w.work)
-        readings_without_motion(
-            tree, drive, readings, q[t], dq[t], y[t], phi, dphi, w.twist, w.present, w.Y
-        )
-        eliminate(bodies, readings, beliefs, w)
-        substitute(bodies, readings, beliefs, w)
-        write_means(w.alpha, w.wrench, w.fx, w.tau, out.d[t])
-        write_residuals(
+        which_are_present(readings, y[t], w.present)
+        solve_moment(
+            bodies,
+            tree,
+            drive,
             readings,
-            bodies.parent,
-            w.X,
-            w.alpha,
-            w.wrench,
-            w.fx,
-            w.Y,
-            w.present,
-            f,
-            out.residual[t],
+            beliefs,
+            w,
+            s,
+            q[t],
+            dq[t],
+            twist[t],
+            a0[t],
+            y[t],
+            phi,
+            dphi,
+            out,
+            t,
         )
-        out.score[t, 0], out.score[t, 1] = w.score[0], w.score[1]
-        for b in range(w.present.size):
-            out.present[t, b] = w.present[b]
-        if out.variance.shape[0] == 0:
-            continue
-        spread(bodies, readings, beliefs, w, s, blocks, slacks)
-        copy(s.variance, s.variance.shape[0], 20, out.variance[t])
-        if blocks:
-            copy_blocks(s.joint, out.joint[t])
-            copy_blocks(s.between, out.between[t])
-            copy_blocks(s.external, out.external[t])
-        if slacks:
-            copy_blocks(s.slack_acceleration, out.slack_acceleration[t])
-            copy_blocks(s.slack_wrench, out.slack_wrench[t])
-            write_slacks(
-                bodies.parent,
-                bodies.S,
-                w.X,
-                w.alpha,
-                w.offset,
-                w.wrench,
-                w.slack,
-                s.joint,
-                out.slack[t],
-                out.slack_torque[t],
-            )

@@ -11,19 +11,17 @@ solved by elimination along the tree (see `_kernels.elimination`), many moments 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.estimation._kernels.covariance import Spread, make_spread
 from bodysense.estimation._kernels.problem import Memory, make_memory
+from bodysense.estimation._kernels.side_by_side import make_workspace, solve_side_by_side
 from bodysense.estimation._kernels.solve import Found, solve_moments
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
@@ -31,10 +29,12 @@ from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
 from bodysense.estimation.map_dynamics.equations.equations import Equations
 from bodysense.estimation.map_dynamics.equations.names import Variables
 from bodysense.estimation.map_dynamics.found import Moments, posterior_of
+from bodysense.estimation.map_dynamics.groups import side_by_side
 from bodysense.estimation.map_dynamics.likelihood import log_likelihood
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.posterior import Posterior
 from bodysense.robot import Robot
+from bodysense.robot._kernels.jit import in_threads
 from bodysense.robot.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array, as_array
 
@@ -42,11 +42,6 @@ Detail = Literal["means", "variances", "blocks", "slacks"]
 """How much to compute: each includes those before."""
 
 DETAILS: tuple[Detail, ...] = ("means", "variances", "blocks", "slacks")
-
-
-class _Workspace(NamedTuple):
-    memory: Memory
-    spread: Spread
 
 
 class MapDynamics:
@@ -231,40 +226,28 @@ class MapDynamics:
         """Solve in arrays: what `estimate` does before naming things."""
         if detail not in DETAILS:
             raise ShapeError(f"detail is {detail!r}: give one of {', '.join(DETAILS)}.")
-        T = moments.q.shape[0]
+        T = moments.size
         found = self._empty(T, DETAILS.index(detail))
         if T == 1:
-            self._run(0, 1, moments, found, self._workspace)
+            self.solve_into(moments, found)
             return found
-        shares = max(1, min(T, numba.get_num_threads()))
-        ends = [T * k // shares for k in range(shares + 1)]
-        with ThreadPoolExecutor(shares) as pool:
-            jobs = [
-                pool.submit(self._run, a, b, moments, found, self._new_workspace())
-                for a, b in pairwise(ends)
-            ]
-            for job in jobs:
-                job.result()
+        groups = side_by_side(moments.y, self.layout.arrays.first)
+
+        def run(first: int, last: int) -> None:
+            work = make_workspace(self.tree.n, self.robot.n_joints, *self._reading_sizes, found)
+            solve_side_by_side(first, last, groups, *self._problem, *work, *moments[:5], found)
+
+        in_threads(run, len(groups))
         return found
 
-    def _run(self, first: int, last: int, m: Moments, found: Found, work: _Workspace) -> None:
-        solve_moments(
-            first,
-            last,
-            self.tree.arrays,
-            self.robot.tree,
-            self.drive,
-            self.layout.arrays,
-            self._beliefs,
-            work.memory,
-            work.spread,
-            m.q,
-            m.dq,
-            m.twist,
-            m.a0,
-            m.y,
-            found,
-        )
+    def solve_into(self, moments: Moments, found: Found) -> None:
+        """Solve the first of the moments into what is there already, for a control loop."""
+        solve_moments(0, 1, *self._problem, *self._workspace, *moments[:5], found)
+
+    @cached_property
+    def _problem(self) -> tuple[object, ...]:
+        """What the kernels take of it, the same at all moments."""
+        return self.tree.arrays, self.robot.tree, self.drive, self.layout.arrays, self._beliefs
 
     @cached_property
     def _believed_acceleration(self) -> Array:
@@ -280,18 +263,19 @@ class MapDynamics:
         )
 
     @cached_property
-    def _workspace(self) -> _Workspace:
-        return self._new_workspace()
+    def _workspace(self) -> tuple[Memory, Spread]:
+        """Working memory for single moments."""
+        m, blocks, largest = self._reading_sizes
+        return make_memory(self.tree.n, m, blocks, largest, 1, 1), make_spread(self.tree.n, largest)
 
-    def _new_workspace(self) -> _Workspace:
+    @property
+    def _reading_sizes(self) -> tuple[int, int, int]:
+        """Rows, blocks, rows of the largest block."""
         rows = self.layout.arrays
-        m, blocks = int(rows.first[-1]), rows.first.size - 1
-        memory = make_memory(self.tree.n, m, blocks, rows.root.shape[1], 1, 1)
-        return _Workspace(memory, make_spread(self.tree.n, rows.root.shape[1]))
+        return int(rows.first[-1]), rows.first.size - 1, rows.root.shape[1]
 
     def _empty(self, T: int, level: int) -> Found:
-        n, rows = self.tree.n, self.layout.arrays
-        m, blocks = int(rows.first[-1]), rows.first.size - 1
+        n, (m, blocks, _) = self.tree.n, self._reading_sizes
 
         def held(needed: int, *shape: int) -> Array:
             return np.empty((T if level >= needed else 0, n, *shape))
@@ -321,4 +305,4 @@ def _rows(value: ArrayLike, width: int, name: str, single: bool | None) -> Array
 
 def _repeated(rows: Array, T: int) -> Array:
     """(T, width) from as many rows, or from one."""
-    return rows if len(rows) == T else np.array(np.broadcast_to(rows, (T, rows.shape[1])))
+    return rows if len(rows) == T else np.repeat(rows, T, axis=0)

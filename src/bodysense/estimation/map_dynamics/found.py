@@ -53,8 +53,9 @@ def posterior_of(
     rows = np.empty_like(found.residual)
     rows[:, layout.order] = found.residual
     mean = flat(tree, found.d)
-    variance = flat(tree, found.variance) if found.variance.shape[0] else None
-    blocks = _blocks(tree, found) if found.joint.shape[0] else {}
+    T = len(found.d)
+    variance = flat(tree, found.variance) if len(found.variance) == T else None
+    blocks = _blocks(tree, found) if len(found.joint) == T else {}
     absent = _absent(layout, rows)
     if single:
         return Posterior(
@@ -78,7 +79,7 @@ def _absent(layout: ReadingLayout, rows: Array) -> dict[str, int]:
 
 def flat(tree: BodyTree, d: Array) -> Array:
     """(T, size) in the order of the variables, from (T, n, 20)."""
-    below = d[:, 1:].reshape(d.shape[0], -1)
+    below = d[:, 1:].reshape(d.shape[0], 20 * (d.shape[1] - 1))
     if not tree.floating:
         return below
     return np.concatenate([d[:, 0, :6], d[:, 0, 13:19], below], axis=1)

@@ -211,7 +211,7 @@ class EstimatorStream:
 
     def _solved(self, missing: Mask | None, notes: tuple[str, ...]) -> Posterior:
         problem, found = self.problem, self._found
-        problem._run(0, 1, self._moments, found, problem._workspace)
+        problem.solve_into(self._moments, found)
         mean = _copied(problem, found.d)
         variance = _copied(problem, found.variance) if self._detail == "variances" else None
         if not (_finite(mean) and (variance is None or _finite(variance))):

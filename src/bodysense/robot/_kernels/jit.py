@@ -119,10 +119,10 @@ def threaded(function: Kernel) -> Kernel:
 def in_threads(kernel: Kernel, runs: int, *arguments: object) -> None:
     """Call ``kernel(first, last, *arguments)`` for shares of the runs on numba's threads."""
     shares = min(runs, get_num_threads())
-    ends = [runs * k // shares for k in range(shares + 1)]
-    if shares == 1:
+    if shares <= 1:
         kernel(0, runs, *arguments)
         return
+    ends = [runs * k // shares for k in range(shares + 1)]
     with ThreadPoolExecutor(shares) as pool:
         jobs = [pool.submit(kernel, a, b, *arguments) for a, b in pairwise(ends)]
         for job in jobs:

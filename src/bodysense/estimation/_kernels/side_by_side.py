@@ -1,0 +1,165 @@
+"""The posterior of many moments, several at a time in lanes (see `robot._kernels.lanes`), compiled.
+
+Moments in lanes take the same branches, so the same readings must be present in all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.estimation._kernels.covariance import Spread, make_spread
+from bodysense.estimation._kernels.motion import which_are_present
+from bodysense.estimation._kernels.problem import Memory, make_memory
+from bodysense.estimation._kernels.solve import Found, solve_moment
+from bodysense.robot._kernels.jit import called, threaded
+from bodysense.robot._kernels.lanes import LANES, lanes_of, lanes_of_zeros
+from bodysense.spatial.arrays import Array
+
+
+class Moment(NamedTuple):
+    """What is known of moments side by side."""
+
+    q: Array  # (n_joints, LANES)
+    dq: Array  # (n_joints, LANES)
+    twist: Array  # (6, LANES)
+    a0: Array  # (6, LANES)
+    y: Array  # (m, LANES)
+
+
+@called
+def gather(rows, which, out):
+    """Rows of moments (T, k), side by side (k, LANES)."""
+    for j in range(out.shape[0]):
+        for k in range(LANES):
+            out[j, k] = rows[which[k], j]
+
+
+@called
+def scatter(page, which, out):
+    """What was found of moments side by side, (1, …, LANES), to their places in (T, …)."""
+    if out.shape[0] > 0:
+        columns = page.reshape((page.size // LANES, LANES))
+        rows = out.reshape((out.shape[0], out.size // out.shape[0]))
+        for k in range(LANES):
+            row = rows[which[k]]
+            for j in range(row.size):
+                row[j] = columns[j, k]
+
+
+@threaded
+def solve_side_by_side(
+    first,
+    last,
+    groups,
+    bodies,
+    tree,
+    drive,
+    readings,
+    beliefs,
+    memory,
+    spread,
+    moment,
+    page,
+    q,
+    dq,
+    twist,
+    a0,
+    y,
+    out,
+):
+    """Posterior of the moments of groups first … last, into `Found`.
+
+    Args:
+        first: group.
+        last: and the one behind the last.
+        groups: (G, LANES) moments with the same readings present; any may be there twice.
+        bodies: the tree from its root.
+        tree: the robot, for the friction in torques.
+        drive: (n_joints, n_terms) friction coefficients.
+        readings: of the sensors.
+        beliefs: before any reading.
+        memory: `Memory` with lanes behind its axes.
+        spread: `Spread`, likewise.
+        moment: `Moment`.
+        page: `Found` of one moment, likewise.
+        q: (T, n_joints) positions.
+        dq: (T, n_joints) velocities.
+        twist: (T, 6) of the root.
+        a0: (T, 6) acceleration of the root, known or believed.
+        y: (T, m) readings.
+        out: `Found`.
+    """
+    w, s, x, found = lanes_of(memory), lanes_of(spread), lanes_of(moment), lanes_of(page)
+    phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
+    for group in range(first, last):
+        which = groups[group]
+        gather(q, which, moment.q)
+        gather(dq, which, moment.dq)
+        gather(twist, which, moment.twist)
+        gather(a0, which, moment.a0)
+        gather(y, which, moment.y)
+        which_are_present(readings, y[which[0]], w.present)
+        solve_moment(
+            bodies,
+            tree,
+            drive,
+            readings,
+            beliefs,
+            w,
+            s,
+            x.q,
+            x.dq,
+            x.twist,
+            x.a0,
+            x.y,
+            phi,
+            dphi,
+            found,
+            0,
+        )
+        scatter(page.d, which, out.d)
+        scatter(page.variance, which, out.variance)
+        scatter(page.residual, which, out.residual)
+        scatter(page.score, which, out.score)
+        for k in range(LANES):
+            for b in range(w.present.size):
+                out.present[which[k], b] = w.present[b]
+        scatter(page.joint, which, out.joint)
+        scatter(page.between, which, out.between)
+        scatter(page.external, which, out.external)
+        scatter(page.slack, which, out.slack)
+        scatter(page.slack_acceleration, which, out.slack_acceleration)
+        scatter(page.slack_wrench, which, out.slack_wrench)
+        scatter(page.slack_torque, which, out.slack_torque)
+
+
+class Workspace(NamedTuple):
+    """Working memory of one thread for moments side by side."""
+
+    memory: Memory
+    spread: Spread
+    moment: Moment
+    page: Found
+
+
+def make_workspace(
+    n: int, n_joints: int, m: int, blocks: int, largest: int, found: Found
+) -> Workspace:
+    """Allocate for n bodies, m readings in blocks, and what a `Found` holds of each moment."""
+    memory, spread = make_memory(n, m, blocks, largest, 1, 1), make_spread(n, largest)
+    return Workspace(
+        Memory._make(_in_lanes(array, array.shape) for array in memory),
+        Spread._make(_in_lanes(array, array.shape) for array in spread),
+        Moment._make(lanes_of_zeros((k,)) for k in (n_joints, n_joints, 6, 6, m)),
+        Found._make(_in_lanes(array, (min(1, len(array)), *array.shape[1:])) for array in found),
+    )
+
+
+def _in_lanes(array: NDArray[Any], shape: tuple[int, ...]) -> Array:
+    """Zeros of a shape with lanes behind its axes; counts are the same in all lanes."""
+    if array.dtype == np.float64:
+        return lanes_of_zeros(shape)
+    return np.zeros(shape, array.dtype)
