@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bodysense.cli.tables import Page
+from bodysense.report.wording import BAND
 
 _SENSORS = 30
-_BAND = 1.96
 _TOUCHES = 20
 
 
@@ -43,7 +43,7 @@ def _touches(page: Page, summary: Mapping[str, Any]) -> None:
             if link not in summary["blind"]:
                 page.line(
                     f"no external wrench on {link} differs from what was believed; less than "
-                    f"{_BAND * best:.2g} N would not show, nor {_BAND * worst:.2g} N in the "
+                    f"{BAND * best:.2g} N would not show, nor {BAND * worst:.2g} N in the "
                     "direction that is told worst"
                 )
         return
@@ -52,7 +52,7 @@ def _touches(page: Page, summary: Mapping[str, Any]) -> None:
     table = page.table(title, *columns, text=(0,))
     for touch in touches[:_TOUCHES]:
         numbers = (f"{touch[key]:.2f}" for key in ("start", "end"))
-        band = f"\N{PLUS-MINUS SIGN} {_BAND * touch['sigma']:.1f}"
+        band = f"\N{PLUS-MINUS SIGN} {BAND * touch['sigma']:.1f}"
         sizes = (f"{touch[key]:.1f}" for key in ("usual", "force"))
         table.add_row(touch["link"], *numbers, *sizes, band, f"{touch['at']:.2f}")
     page.show(table)
@@ -71,7 +71,7 @@ def _state(page: Page, state: Mapping[str, Any]) -> None:
             joint["joint"],
             "yes" if joint["measured"] else "none",
             *(f"{joint[key]:.2f}" for key in ("lowest", "highest")),
-            *(f"\N{PLUS-MINUS SIGN} {_BAND * joint[key]:.2g}" for key in ("std", "worst")),
+            *(f"\N{PLUS-MINUS SIGN} {BAND * joint[key]:.2g}" for key in ("std", "worst")),
             joint["unit"],
         )
     page.show(table)
@@ -82,7 +82,7 @@ def _state(page: Page, state: Mapping[str, Any]) -> None:
     title = "Biases, after the last readings, with 95 % bands"
     table = page.table(title, "sensor", "bias", "band", "unit", text=(0, 3))
     for bias in state["biases"][:_SENSORS]:
-        band = f"\N{PLUS-MINUS SIGN} {_BAND * bias['std']:.2g}"
+        band = f"\N{PLUS-MINUS SIGN} {BAND * bias['std']:.2g}"
         table.add_row(bias["name"], f"{bias['mean']:.3g}", band, bias["unit"])
     page.show(table)
 

@@ -12,13 +12,11 @@ import numpy as np
 
 from bodysense.estimation import LogChunk, LogEstimate, StateLogEstimate
 from bodysense.report.traces import Stretches, TracePool, float_bytes
-from bodysense.report.wording import effort_unit
+from bodysense.report.wording import BAND, effort_unit
 from bodysense.spatial.arrays import Array
 
 _POINTS = 2000  # of a curve
 _POINTS_IN_ALL = 1_000_000
-_BAND = 1.96
-"""Standard deviations of a band that holds the truth 95 times out of 100."""
 _LINKS = 40  # with curves of their wrenches: a page is to be opened
 
 
@@ -59,7 +57,7 @@ class EstimatedCurves:
         mean = found.mean[:, self._columns]
         reach = np.zeros_like(mean)
         if found.variance is not None:
-            reach = _BAND * np.sqrt(np.maximum(found.variance[:, self._columns], 0.0))
+            reach = BAND * np.sqrt(np.maximum(found.variance[:, self._columns], 0.0))
         curves = np.stack([mean, mean - reach, mean + reach], axis=2).reshape(chunk.t.size, -1)
         for begin, end in pairwise(edges):
             stretches = Stretches((end - begin,), self._width)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bodysense.estimation import LogEstimate, LogTotals, Observability, StateLogEstimate
 from bodysense.estimation.map_dynamics.log.totals import SensorScore
 from bodysense.report.sections.verdict import Tile
-from bodysense.report.wording import count, number, percent
+from bodysense.report.wording import BAND, count, number, percent
 
 LOUD = 0.15
 """Share of moments beyond 95 % from which a sensor contradicts the others: 0.05 is right."""
@@ -152,7 +152,7 @@ def _strongest(totals: LogTotals) -> str:
     start = float(totals.estimate.t[0])
     most = max(touches, key=lambda touch: touch.force - 2.0 * touch.sigma)
     return (
-        f"the strongest {number(most.force, 3)} ± {number(1.96 * most.sigma, 2)} N on {most.link}, "
+        f"the strongest {number(most.force, 3)} ± {number(BAND * most.sigma, 2)} N on {most.link}, "
         f"{most.at - start:.2f} s into it"
     )
 

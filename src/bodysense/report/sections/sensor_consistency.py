@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bodysense.estimation import LogTotals, Observability
 from bodysense.report.sections.estimation_summary import LOUD
-from bodysense.report.wording import number, percent, place
+from bodysense.report.wording import BAND, number, percent, place
 
 _FULL = 3.0  # ratio at which a bar is full
 _ROWS = 200
@@ -119,7 +119,7 @@ class ConsistencySection:
                     f"{touch.end - start:.2f}",
                     number(touch.usual, 3),
                     number(touch.force, 3),
-                    number(1.96 * touch.sigma, 2),
+                    number(BAND * touch.sigma, 2),
                     f"{touch.at - start:.2f}",
                 )
                 for touch in totals.touches()[:_ROWS]

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation.map_dynamics.consistency import Consistency
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, Motion
@@ -37,7 +38,6 @@ CHUNK = 200
 _AHEAD = 0.25  # of a window: moments behind it that are read as well
 _Troubles = tuple[tuple[float, str], ...]
 _Part = tuple[int, Posterior, _Troubles]
-_LEAST = 1e-9  # standard deviation of a reading that is said to be exact
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,9 +186,9 @@ class StateLogEstimate(LogEstimate):
         normalised, square, freedom = {}, {}, {}
         for sensor in self.problem.sensors:
             r = found.residual[sensor.name]
-            sigma = np.sqrt(np.maximum(np.diag(sensor.covariance), _LEAST**2))
+            sigma = np.sqrt(np.maximum(np.diag(sensor.covariance), EXACT**2))
             values, vectors = np.linalg.eigh(sensor.covariance)
-            white = (r @ vectors) / np.sqrt(np.maximum(values, _LEAST**2))
+            white = (r @ vectors) / np.sqrt(np.maximum(values, EXACT**2))
             normalised[sensor.name] = r / sigma
             square[sensor.name] = (white**2).sum(axis=1)
             present = np.isfinite(r).all(axis=1)
