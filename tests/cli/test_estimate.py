@@ -112,6 +112,10 @@ def test_an_interruption_before_the_first_chunk_leaves_nothing(monkeypatch, caps
 
     monkeypatch.setattr(LogTotals, "add", interrupted)
     assert main(words("-o", "out")) == EXIT_INTERRUPTED
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "interrupted before anything could be kept: nothing written" in err
+    assert "Give the same command again" in " ".join(err.split())
     assert not Path("out").exists()
     assert sorted(path.name for path in Path().iterdir()) == ["push.csv", "sensors.yaml"]
 
