@@ -69,7 +69,10 @@ class EstimatedCurves:
             self._points += times.size
 
     def data(self, touches: dict[str, list[list[float]]]) -> dict[str, object]:
-        """For the page's script; `touches` are stretches of time by link."""
+        """For the page's script; `touches` are stretches of time by link.
+
+        Times are those of the log; of the curves after `start`, so that few digits do.
+        """
         points = np.concatenate(self._parts).reshape(self._points, -1, 3)
         pool = TracePool()
         traces = [[pool.add(points[:, k, j]) for j in range(3)] for k in range(points.shape[1])]
@@ -81,10 +84,7 @@ class EstimatedCurves:
             "pieces": self._starts,
             "links": list(self.links),
             "wrenches": [traces[6 * k : 6 * k + 6] for k in range(len(self.links))],
-            "touches": [
-                [[a - self._start, b - self._start] for a, b in touches.get(link, [])]
-                for link in self.links
-            ],
+            "touches": [touches.get(link, []) for link in self.links],
             "joints": list(self.joints),
             "units": self._units,
             "torques": traces[n:m],
