@@ -104,6 +104,29 @@ def test_notes_go_to_stderr(capsys):
     assert any("'acc'" in note for note in json.loads(out)["notes"])
 
 
+def test_sensors_are_explained_and_exact_ones_that_cannot_be_true_named(capsys):
+    assert main(words()) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "ratio: how large residuals are, rms over what it should be; 1 is right" in out
+    assert "beyond: how many are outside their 95 % band; 5 % is right" in out
+    assert "contradict each other" not in out
+    text = SENSORS.replace("all, std: 0.05}", "all, std: 0}")
+    text = text.replace("std: [0.2, 0.2, 0.2, 0.02, 0.02, 0.02]", "std: 0")
+    Path("sensors.yaml").write_text(text)
+    assert main(words("-o", "out")) == 0
+    out = capsys.readouterr().out
+    first = out.partition("Sensors:")[2].splitlines()[4]
+    assert first.split()[0] in ("wrist", "torque.elbow")
+    assert "readings that are said to be exact (std 0) contradict each other" in out
+    summary = json.loads(Path("out/summary.json").read_text())
+    assert "torque.elbow (off by up to" in summary["untrue"]
+    by_name = {sensor["name"]: sensor for sensor in summary["sensors"]}
+    assert by_name["torque.elbow"]["contradicted"] == 381
+    assert by_name["torque.pan"]["contradicted"] == 0
+    assert by_name["torque.pan"]["off"] < 1e-6
+    assert by_name["acc"]["off"] is None
+
+
 def test_an_interruption_before_the_first_chunk_leaves_nothing(monkeypatch, capsys):
     from bodysense.estimation import LogTotals
 
@@ -112,6 +135,10 @@ def test_an_interruption_before_the_first_chunk_leaves_nothing(monkeypatch, caps
 
     monkeypatch.setattr(LogTotals, "add", interrupted)
     assert main(words("-o", "out")) == EXIT_INTERRUPTED
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "interrupted before anything could be kept: nothing written" in err
+    assert "Give the same command again" in " ".join(err.split())
     assert not Path("out").exists()
     assert sorted(path.name for path in Path().iterdir()) == ["push.csv", "sensors.yaml"]
 

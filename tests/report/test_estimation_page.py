@@ -28,7 +28,7 @@ from bodysense.signals.raw_log import RawLog
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
 
 import hidden_joint
-from pushed_arm import SENSORS, Pushed, pushed_arm
+from pushed_arm import PUSH, SENSORS, Pushed, pushed_arm
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,48 @@ def test_all_sections_and_numbers_are_there(pushed, tmp_path):
     assert data["links"] == ["forearm"]
     assert len(data["wrenches"][0]) == 6
     assert len(data["torques"]) == 3
-    assert data["touches"][0][0] == pytest.approx([1.4, 2.39], abs=0.05)  # after the first moment
+    assert data["touches"][0][0] == pytest.approx(PUSH, abs=0.05)
+
+
+def test_times_are_those_of_the_recording(pushed, tmp_path):
+    """As on the terminal and in all files, whenever its clock began."""
+    began = 1_700_000_000.0
+    log = RawLog.of(pushed.log)
+    estimate = estimate_of(replace(pushed, log=replace(log, t=log.t + began)))
+    page = page_of(estimate, tmp_path / "r.html")
+    data = data_of(page)
+    assert data["start"] == estimate.t[0] == pytest.approx(began + 0.1)
+    first, last = data["touches"][0][0]
+    assert (first - began, last - began) == pytest.approx(PUSH, abs=0.05)
+    assert f"<td>{first:.2f}</td><td>{last:.2f}</td>" in page
+    assert re.search(r"N on forearm, at 170000000\d\.\d\d s<", page)
+    worst = page.partition("hardest to believe")[2]
+    assert re.search(r"</th><td>170000000\d\.\d\d</td>", worst)
+
+
+def test_columns_of_sensors_are_explained(pushed, tmp_path):
+    for estimate, right in ((estimate_of(pushed), "1 is right"), (stated_estimate(), "At most 1")):
+        page = page_of(estimate, tmp_path / "r.html")
+        titles = re.findall(r'<th scope="col" title="([^"]*)"><button type="button">(.*?)<', page)
+        assert [name for _, name in titles] == ["ratio", "beyond 95 %"]
+        assert titles[0][0].startswith("How large residuals are")
+        assert right in titles[0][0]
+        assert titles[1][0].startswith("How many residuals are too large")
+        assert "A large ratio with few beyond: a few readings are far off" in page
+
+
+def test_exact_readings_that_cannot_be_true_are_named(pushed, tmp_path):
+    exact = SENSORS.replace("all, std: 0.05}", "all, std: 0}").replace(
+        "std: [0.2, 0.2, 0.2, 0.02, 0.02, 0.02]", "std: 0"
+    )
+    page = page_of(estimate_of(pushed, exact), tmp_path / "r.html")
+    sensors = page.partition('<section id="sensors"')[2]
+    told = r'<p class="loud">Readings that are said to be exact \(std 0\) contradict each other'
+    assert re.search(told + r"[^<]*torque\.elbow \(off by up to [^<]* N·m\)", sensors)
+    assert re.search(r"wrist \(off by up to [^<]* give them a std above zero", sensors)
+    assert "torque.pan (off" not in page
+    assert re.search(r"torque\.elbow[^\n]*class=\"loud\">100 %", sensors)
+    assert "grade-fair" in page or "grade-poor" in page
 
 
 def stated_estimate() -> LogEstimate:

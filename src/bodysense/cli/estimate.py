@@ -40,21 +40,29 @@ def run(args: argparse.Namespace) -> int:
     options = options_of(args)
     if args.output is not None:
         require_free(args.output, replace=args.force)  # before any work is done
-    with Console(stderr=True).status("reading …"):
-        robot = options.load()
-        setup = load_estimation(options.sensors, robot)
-        directions = options.parameter_directions(robot)
-        log = read_log(options.log, options.layout)
-        options.check_digests(log.digest)
-        estimate = estimate_log(
-            setup,
-            robot,
-            log,
-            cutoff=options.cutoff,
-            parameter_directions=directions,
-            state=options.state_setup(setup),
+    try:
+        with Console(stderr=True).status("reading …"):
+            robot = options.load()
+            setup = load_estimation(options.sensors, robot)
+            directions = options.parameter_directions(robot)
+            log = read_log(options.log, options.layout)
+            options.check_digests(log.digest)
+            estimate = estimate_log(
+                setup,
+                robot,
+                log,
+                cutoff=options.cutoff,
+                parameter_directions=directions,
+                state=options.state_setup(setup),
+            )
+        summary, names = _written(estimate, log, options, args)
+    except KeyboardInterrupt:
+        print(
+            "bodysense: interrupted before anything could be kept: nothing written. Give the same "
+            "command again; once moments are counted, an interruption keeps those that are done.",
+            file=sys.stderr,
         )
-    summary, names = _written(estimate, log, options, args)
+        return _EXIT_INTERRUPTED
     for note in summary["notes"]:
         print(f"note: {note}", file=sys.stderr)
     if args.json:

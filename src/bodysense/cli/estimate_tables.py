@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bodysense.cli.tables import Page
+from bodysense.report.wording import BAND
 
 _SENSORS = 30
-_BAND = 1.96
 _TOUCHES = 20
 
 
@@ -27,6 +27,8 @@ def rendered(summary: Mapping[str, Any]) -> str:
     if "state" in summary:
         _state(page, summary["state"])
     _sensors(page, summary["sensors"], stated="state" in summary)
+    if summary["untrue"]:
+        page.line(f"{summary['untrue']}.", style="bold")
     page.line("")
     page.line(f"Seen: {summary['observability']}")
     return page.text()
@@ -43,16 +45,16 @@ def _touches(page: Page, summary: Mapping[str, Any]) -> None:
             if link not in summary["blind"]:
                 page.line(
                     f"no external wrench on {link} differs from what was believed; less than "
-                    f"{_BAND * best:.2g} N would not show, nor {_BAND * worst:.2g} N in the "
+                    f"{BAND * best:.2g} N would not show, nor {BAND * worst:.2g} N in the "
                     "direction that is told worst"
                 )
         return
     title = "Touches: when the external wrench differs from what was believed, with 95 % bands"
-    columns = ("link", "from [s]", "to [s]", "median [N]", "most [N]", "band [N]", "at [s]")
-    table = page.table(title, *columns, text=(0,))
+    forces = ("median force [N]", "largest force [N]", "95 % band [N]")
+    table = page.table(title, "link", "from [s]", "to [s]", *forces, "at [s]", text=(0,))
     for touch in touches[:_TOUCHES]:
         numbers = (f"{touch[key]:.2f}" for key in ("start", "end"))
-        band = f"\N{PLUS-MINUS SIGN} {_BAND * touch['sigma']:.1f}"
+        band = f"\N{PLUS-MINUS SIGN} {BAND * touch['sigma']:.1f}"
         sizes = (f"{touch[key]:.1f}" for key in ("usual", "force"))
         table.add_row(touch["link"], *numbers, *sizes, band, f"{touch['at']:.2f}")
     page.show(table)
@@ -71,7 +73,7 @@ def _state(page: Page, state: Mapping[str, Any]) -> None:
             joint["joint"],
             "yes" if joint["measured"] else "none",
             *(f"{joint[key]:.2f}" for key in ("lowest", "highest")),
-            *(f"\N{PLUS-MINUS SIGN} {_BAND * joint[key]:.2g}" for key in ("std", "worst")),
+            *(f"\N{PLUS-MINUS SIGN} {BAND * joint[key]:.2g}" for key in ("std", "worst")),
             joint["unit"],
         )
     page.show(table)
@@ -82,18 +84,19 @@ def _state(page: Page, state: Mapping[str, Any]) -> None:
     title = "Biases, after the last readings, with 95 % bands"
     table = page.table(title, "sensor", "bias", "band", "unit", text=(0, 3))
     for bias in state["biases"][:_SENSORS]:
-        band = f"\N{PLUS-MINUS SIGN} {_BAND * bias['std']:.2g}"
+        band = f"\N{PLUS-MINUS SIGN} {BAND * bias['std']:.2g}"
         table.add_row(bias["name"], f"{bias['mean']:.3g}", band, bias["unit"])
     page.show(table)
 
 
 def _sensors(page: Page, sensors: list[Mapping[str, Any]], *, stated: bool) -> None:
-    title = "Sensors: residuals over what they should be (1), share beyond 95 % (5 %)"
-    if stated:  # the state follows the readings too
-        title = "Sensors: residuals over their stated noise (at most 1), share beyond 95 % (5 %)"
-    table = page.table(title, "sensor", "rms", "stated", "ratio", "beyond", "absent", text=(0,))
+    title = "Sensors: residuals, readings minus what the estimate says that they should be"
+    columns = ("sensor", "rms", "stated std", "ratio", "beyond 95 %", "absent")
+    table = page.table(title, *columns, text=(0,))
     # Those that disagree most first; what cannot be judged last.
-    ordered = sorted(sensors, key=lambda s: -1.0 if s["ratio"] is None else s["ratio"])[::-1]
+    ordered = sorted(
+        sensors, key=lambda s: (s["contradicted"], -1.0 if s["ratio"] is None else s["ratio"])
+    )[::-1]
     for s in ordered[:_SENSORS]:
         table.add_row(
             s["name"],
@@ -106,6 +109,13 @@ def _sensors(page: Page, sensors: list[Mapping[str, Any]], *, stated: bool) -> N
     page.show(table)
     if len(sensors) > _SENSORS:
         page.line(f"… and {len(sensors) - _SENSORS} more, see summary.json")
+    # Where the state is estimated it follows the readings too.
+    over, right = ("the stated std", "at most ") if stated else ("what it should be", "")
+    page.line(
+        f"  ratio: how large residuals are, rms over {over}; {right}1 is right. beyond: how many "
+        f"are outside their 95 % band; {right}5 % is right. Many beyond: a std is too small. A "
+        "large ratio with few beyond: a few readings are far off."
+    )
 
 
 def _number(value: float | None) -> str:

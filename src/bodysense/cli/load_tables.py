@@ -11,6 +11,7 @@ from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.payload import Payload
 from bodysense.identification.payload.status import LoadStatus
+from bodysense.report.wording import BAND
 from bodysense.spatial.arrays import Array
 
 
@@ -78,7 +79,7 @@ def gains_text(gains: DriveGains, experiment: LoadExperiment, line: str) -> str:
         text=(0,),
     )
     for j, joint in enumerate(gains.joints):
-        reach = 1.96 * gains.sigma_gains[j]
+        reach = BAND * gains.sigma_gains[j]
         table.add_row(
             joint,
             f"{gains.nominal[j]:.5g}",

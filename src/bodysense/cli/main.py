@@ -18,6 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bodysense.cli.compiling import compiling_told
 from bodysense.errors import BodysenseError, unknown_name
 
 # Matrices are small here, and threads of the linear algebra that wait for each other on a busy
@@ -102,7 +103,8 @@ def _dispatch(words: Sequence[str], commands: Mapping[str, Command]) -> int:
     if chosen is None:
         parser.print_help(sys.stderr)
         return EXIT_ERROR
-    return int(args.run_command(args))
+    with compiling_told():
+        return int(args.run_command(args))
 
 
 def _version() -> str:

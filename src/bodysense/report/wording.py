@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+BAND = 1.96
+"""Standard deviations to either side of a band that holds the truth 95 times out of 100."""
+
 NOTHING = "\N{EN DASH}"
 """Stands where there is no number."""
 

@@ -145,6 +145,50 @@ def test_what_nothing_contradicts_is_not_judged(tree_named):
     assert "nothing can contradict tau" in found.summary()
 
 
+def test_exact_readings_that_contradict_each_other_are_named(tree_named, tmp_path):
+    tree = tree_named("chain")
+    n, joint = tree.robot.n_joints, tree.joint_name(1)
+    torques = [JointTorque(name=name, joint=joint, covariance=np.zeros((1, 1))) for name in "AB"]
+    noisy = JointTorque(name="C", joint=joint, covariance=variances(0.1, 1))
+    problem = MapDynamics(tree.robot, [*torques, noisy], Assumptions(**BELIEFS))
+    readings = np.array([[300.0, 300.0, 300.1], [3.0, 3.5, 3.0], [np.nan, 3.0, 2.0]])
+    found = consistency(problem, problem.moments(np.zeros((3, n)), np.zeros((3, n)), readings))
+    for name in "AB":
+        assert found.contradicted(name).tolist() == [False, True, False]
+        assert found.off[name][1] == pytest.approx(0.25, rel=1e-3)
+    assert np.isnan(found.off["A"][2])
+    assert not found.contradicted("C").any()
+    assert "C" not in found.off
+    told = found.summary()
+    assert "contradict each other" in told
+    assert "A (off by up to 0.25), B (off by up to 0.25); give them a std above zero" in told
+    assert "nothing can contradict" not in told
+    found.save(tmp_path)
+    again = Consistency.load(tmp_path)
+    np.testing.assert_array_equal(again.off["A"], found.off["A"])
+    assert again.summary() == told
+    right = consistency(
+        problem, problem.moments(np.zeros((1, n)), np.zeros((1, n)), readings[:1])
+    ).summary()
+    assert "contradict each other" not in right
+    with pytest.raises(UnknownNameError, match="nose"):
+        found.contradicted("nose")
+
+
+@pytest.mark.parametrize("name", ["tree", "floating tree"])
+def test_exact_readings_that_are_true_do_not_contradict_each_other(tree_named, name):
+    rng, tree = np.random.default_rng(3), tree_named(name)
+    sensors = [
+        replace(sensor, covariance=0.0 * sensor.covariance)
+        for sensor in all_sensors(tree, rng)
+        if sensor.measurement(tree.robot).link != "world"
+    ]
+    problem = MapDynamics(tree.robot, sensors, Assumptions(**BELIEFS))
+    found = consistency(problem, simulated(problem, rng, 10)[0])
+    assert set(found.off) == {sensor.name for sensor in sensors}
+    assert max(off.max() for off in found.off.values()) < 1e-8
+
+
 def test_bad_input_and_files(judged, tmp_path):
     problem, moments, found = judged
     with pytest.raises(UnknownNameError, match="nose"):

@@ -5,14 +5,16 @@ than that of its noise, because the estimate follows the reading as far as nothi
 
     r ~ N(0, Sigma - H C Hᵀ),     chi² = rᵀ (Sigma - H C Hᵀ)⁺ r,     degrees of freedom: its rank
 
-A sensor that nothing can contradict has none, and cannot be judged. Biases of sensors are taken out
+A sensor that nothing can contradict has none, and cannot be judged. Readings that are said to be
+exact have no noise to be held against: what is left of them is zero, or they contradict others that
+are exact, or an assumption that is. Biases of sensors are taken out
 as far as they are known (see `Biases`); what is not known of them makes Cov[r] smaller still.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 _SEEN = 1e-3
 """Least share of a sensor's variance that other sensors must be able to contradict."""
+_ROUNDING = 1e-6
+"""In the units of a sensor: readings that are exact are further off only if they are not true."""
+_NAMED = 5  # sensors in a sentence
 
 
 class Doubt(NamedTuple):
@@ -65,12 +70,15 @@ class Consistency:
         chi_square: by sensor, (T,); NaN where there is no reading.
         freedom: by sensor, (T,) degrees of freedom.
         note: what is amiss with the biases that were taken out, in words; empty if nothing is.
+        off: by sensor with readings that are said to be exact, (T,) how far these are off, in its
+            units; NaN where there is no reading.
     """
 
     normalised: Mapping[str, Array]
     chi_square: Mapping[str, Array]
     freedom: Mapping[str, Array]
     note: str = ""
+    off: Mapping[str, Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Consistency: {self.summary()}>"
@@ -110,6 +118,14 @@ class Consistency:
             ratios[sensor] = float(np.sqrt(total / freedom)) if freedom > 0.0 else float("nan")
         return ratios
 
+    def contradicted(self, sensor: str) -> NDArray[np.bool_]:
+        """(T,) moments at which readings that are said to be exact cannot be true."""
+        if sensor not in self.chi_square:
+            raise unknown_name("sensor", sensor, self.chi_square)
+        if sensor not in self.off:
+            return np.zeros(self.chi_square[sensor].shape, dtype=bool)
+        return np.asarray(self.off[sensor] > _ROUNDING)
+
     def worst(self, count: int = 5) -> tuple[Doubt, ...]:
         """The readings that are hardest to believe, the worst first."""
         doubts = []
@@ -131,8 +147,11 @@ class Consistency:
         ratios, shares = self.ratio, self.beyond(0.99)
         loud = sorted((r, s) for s, r in ratios.items() if shares[s] > 0.05)[::-1]
         quiet = [s for s, r in ratios.items() if r < 0.3]
-        unjudged = [s for s, r in ratios.items() if np.isnan(r)]
+        untrue = {s: float(np.nanmax(self.off[s])) for s in ratios if self.contradicted(s).any()}
+        unjudged = [s for s, r in ratios.items() if np.isnan(r) and s not in untrue]
         parts = [f"{len(ratios)} sensors"]
+        if untrue:
+            parts.append(untrue_words({s: f"{off:.3g}" for s, off in untrue.items()}))
         if loud:
             named = ", ".join(f"{s} ({r:.3g} times)" for r, s in loud[:5])
             parts.append(
@@ -154,7 +173,14 @@ class Consistency:
             arrays[f"normalised_{k}"] = self.normalised[sensor]
             arrays[f"chi_square_{k}"] = self.chi_square[sensor]
             arrays[f"freedom_{k}"] = self.freedom[sensor]
-        about = {"sensors": list(self.chi_square), "note": self.note, "summary": self.summary()}
+            if sensor in self.off:
+                arrays[f"off_{k}"] = self.off[sensor]
+        about = {
+            "sensors": list(self.chi_square),
+            "exact": list(self.off),
+            "note": self.note,
+            "summary": self.summary(),
+        }
         write_result(folder, "consistency", arrays, about)
 
     @classmethod
@@ -170,11 +196,44 @@ class Consistency:
         sensors = [str(sensor) for sensor in about["sensors"]]
         parts = ("normalised", "chi_square", "freedom")
         names = [f"{part}_{k}" for part in parts for k in range(len(sensors))]
+        exact = [k for k, sensor in enumerate(sensors) if sensor in about.get("exact", ())]
+        names += [f"off_{k}" for k in exact]
         arrays = read_arrays(Path(folder) / "consistency.npz", names)
         normalised, square, freedom = (
             {s: arrays[f"{p}_{k}"] for k, s in enumerate(sensors)} for p in parts
         )
-        return cls(normalised, square, freedom, str(about.get("note", "")))
+        off = {sensors[k]: arrays[f"off_{k}"] for k in exact}
+        return cls(normalised, square, freedom, str(about.get("note", "")), off)
+
+
+def untrue_words(off: Mapping[str, str]) -> str:
+    """What to say of exact readings that cannot all be true, by sensor how far they are off."""
+    names = [f"{sensor} (off by up to {size})" for sensor, size in off.items()]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return (
+        "readings that are said to be exact (std 0) contradict each other, or something assumed to "
+        f"be exact: {', '.join(names[:_NAMED])}{more}; give them a std above zero, leave out those "
+        "that are wrong, or allow for a contact"
+    )
+
+
+def exact_error(Sigma: Array, residual: Array) -> Array | None:
+    """(T,) largest residual along directions without noise; None if all of them have some.
+
+    Args:
+        Sigma: (m, m) covariance of the sensor.
+        residual: (T, m), NaN where there is no reading.
+    """
+    values, vectors = np.linalg.eigh(Sigma)
+    exact = ~noisy(values)
+    if not exact.any():
+        return None
+    return np.asarray(np.abs(residual @ vectors[:, exact]).max(axis=1))
+
+
+def noisy(values: Array) -> NDArray[np.bool_]:
+    """Which eigenvalues of a covariance are no zeros."""
+    return np.asarray(values > 1e-14 * values.max(initial=0.0))
 
 
 def consistency(
@@ -198,6 +257,7 @@ def consistency(
         far = _far(problem, moments, np.array([look.t for look, _ in added]))
         moments = biases.taken_out(moments)
     found: dict[str, list[tuple[Array, Array, Array]]] = {s.name: [] for s in problem.sensors}
+    errors: dict[str, list[Array]] = {}
     for which in chunks(problem, moments.size):
         part = moments.part(which)
         noise_of = noises(problem, part, problem.solve(part, "blocks"))
@@ -207,11 +267,15 @@ def consistency(
                 more = _near(far[which], added, f"sensor.{sensor.name}", root_of(Sigma))
                 noise = Noise(noise.mean, noise.covariance + more)
             found[sensor.name].append(_judged(Sigma, noise))
+            error = exact_error(Sigma, noise.mean)
+            if error is not None:
+                errors.setdefault(sensor.name, []).append(error)
     normalised, square, freedom = (
         {name: np.concatenate([part[k] for part in parts]) for name, parts in found.items()}
         for k in range(3)
     )
-    return Consistency(normalised, square, freedom, bias_note(problem, biases))
+    off = {name: np.concatenate(parts) for name, parts in errors.items()}
+    return Consistency(normalised, square, freedom, bias_note(problem, biases), off)
 
 
 def _far(problem: MapDynamics, moments: Moments, at: NDArray[np.int64]) -> Array:
@@ -238,7 +302,7 @@ def _judged(Sigma: Array, noise: Noise) -> tuple[Array, Array, Array]:
     judged = left > _SEEN * np.diag(Sigma)
     normalised = np.where(judged, noise.mean / np.sqrt(np.where(judged, left, 1.0)), np.nan)
     values, vectors = np.linalg.eigh(Sigma)
-    some = values > 1e-14 * values.max(initial=0.0)
+    some = noisy(values)
     W = (vectors[:, some] / np.sqrt(values[some])).T
     present = np.isfinite(noise.mean.sum(axis=1))
     r = np.where(present[:, None], noise.mean, 0.0) @ W.T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,42 @@ class Moments(NamedTuple):
         """Some of the moments."""
         q, dq, twist, a0, y = (np.ascontiguousarray(array[which]) for array in self[:5])
         return Moments(q, dq, twist, a0, y, False)
+
+
+def room(tree: BodyTree, layout: ReadingLayout, T: int, level: int) -> Found:
+    """Room for the posterior of T moments.
+
+    Args:
+        tree: the bodies.
+        layout: the readings.
+        T: moments.
+        level: 0 for means alone, 1 for variances too, 2 for blocks, 3 for slacks.
+    """
+    n, rows = tree.n, layout.arrays
+    m, blocks = int(rows.first[-1]), rows.first.size - 1
+
+    def held(needed: int, *shape: int) -> Array:
+        return np.empty((T if level >= needed else 0, n, *shape))
+
+    return Found(
+        d=np.empty((T, n, 20)),
+        variance=held(1, 20),
+        residual=np.empty((T, m)),
+        score=np.empty((T, 2)),
+        present=np.empty((T, blocks), dtype=np.int64),
+        joint=held(2, 14, 14),
+        between=held(2, 12, 12),
+        external=held(2, 6, 6),
+        slack=held(3, 12),
+        slack_acceleration=held(3, 6, 6),
+        slack_wrench=held(3, 6, 6),
+        slack_torque=held(3, 2),
+    )
+
+
+def joined(founds: Sequence[Found]) -> Found:
+    """Moments one behind the other."""
+    return Found(*(np.concatenate(parts) for parts in zip(*founds, strict=True)))
 
 
 def posterior_of(

@@ -12,13 +12,11 @@ import numpy as np
 
 from bodysense.estimation import LogChunk, LogEstimate, StateLogEstimate
 from bodysense.report.traces import Stretches, TracePool, float_bytes
-from bodysense.report.wording import effort_unit
+from bodysense.report.wording import BAND, effort_unit
 from bodysense.spatial.arrays import Array
 
 _POINTS = 2000  # of a curve
 _POINTS_IN_ALL = 1_000_000
-_BAND = 1.96
-"""Standard deviations of a band that holds the truth 95 times out of 100."""
 _LINKS = 40  # with curves of their wrenches: a page is to be opened
 
 
@@ -59,7 +57,7 @@ class EstimatedCurves:
         mean = found.mean[:, self._columns]
         reach = np.zeros_like(mean)
         if found.variance is not None:
-            reach = _BAND * np.sqrt(np.maximum(found.variance[:, self._columns], 0.0))
+            reach = BAND * np.sqrt(np.maximum(found.variance[:, self._columns], 0.0))
         curves = np.stack([mean, mean - reach, mean + reach], axis=2).reshape(chunk.t.size, -1)
         for begin, end in pairwise(edges):
             stretches = Stretches((end - begin,), self._width)
@@ -71,7 +69,10 @@ class EstimatedCurves:
             self._points += times.size
 
     def data(self, touches: dict[str, list[list[float]]]) -> dict[str, object]:
-        """For the page's script; `touches` are stretches of time by link."""
+        """For the page's script; `touches` are stretches of time by link.
+
+        Times are those of the log; of the curves after `start`, so that few digits do.
+        """
         points = np.concatenate(self._parts).reshape(self._points, -1, 3)
         pool = TracePool()
         traces = [[pool.add(points[:, k, j]) for j in range(3)] for k in range(points.shape[1])]
@@ -83,10 +84,7 @@ class EstimatedCurves:
             "pieces": self._starts,
             "links": list(self.links),
             "wrenches": [traces[6 * k : 6 * k + 6] for k in range(len(self.links))],
-            "touches": [
-                [[a - self._start, b - self._start] for a, b in touches.get(link, [])]
-                for link in self.links
-            ],
+            "touches": [touches.get(link, []) for link in self.links],
             "joints": list(self.joints),
             "units": self._units,
             "torques": traces[n:m],

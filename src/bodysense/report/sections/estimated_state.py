@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bodysense.estimation import StateTotals
-from bodysense.report.wording import number
-
-_BAND = 1.96
-"""Standard deviations of a band that holds the truth 95 times out of 100."""
+from bodysense.report.wording import BAND, number
 
 
 @dataclass(frozen=True)
@@ -38,14 +35,14 @@ class StateSection:
                     s.measured,
                     number(s.lowest, 3),
                     number(s.highest, 3),
-                    number(_BAND * s.std, 2),
-                    number(_BAND * s.worst, 2),
+                    number(BAND * s.std, 2),
+                    number(BAND * s.worst, 2),
                     s.unit,
                 )
                 for s in sorted(totals.joints(), key=lambda s: s.measured)
             ),
             biases=tuple(
-                (s.name, number(s.mean, 3), number(_BAND * s.std, 2), s.unit)
+                (s.name, number(s.mean, 3), number(BAND * s.std, 2), s.unit)
                 for s in totals.biases()
             ),
         )

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from bodysense.estimation import LogEstimate, LogTotals, Observability, StateLogEstimate
 from bodysense.estimation.map_dynamics.log.totals import SensorScore
 from bodysense.report.sections.verdict import Tile
-from bodysense.report.wording import count, number, percent
+from bodysense.report.wording import BAND, count, number, percent
 
 LOUD = 0.15
 """Share of moments beyond 95 % from which a sensor contradicts the others: 0.05 is right."""
+
+
+def is_loud(score: SensorScore) -> bool:
+    """Whether a sensor contradicts the others."""
+    return score.beyond > LOUD or score.contradicted > 0
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,8 @@ class EstimationSummary:
     ) -> EstimationSummary:
         """The summary of a log."""
         scores, touches, r = totals.scores(), totals.touches(), estimate.recording
-        loud = [score for score in scores if score.beyond > LOUD]
-        judged = [score for score in scores if math.isfinite(score.ratio)]
+        loud = [score for score in scores if is_loud(score)]
+        judged = [s for s in scores if math.isfinite(s.ratio) or s.contradicted]
         grade = "good" if not loud else "fair" if 2 * len(loud) <= len(judged) else "poor"
         blind = totals.blind()
         if blind and grade != "poor":
@@ -138,8 +143,11 @@ def _advice(
     advice += [
         f"{score.name}: residuals are {number(score.ratio, 3)} times what its std says; raise it, "
         "or look for a wrong mount, sign or unit, or for a contact that is not allowed for."
-        for score in loud[:5]
+        for score in [score for score in loud if not score.contradicted][:5]
     ]
+    untrue = totals.untrue()
+    if untrue:
+        advice.append(f"{untrue[0].upper()}{untrue[1:]}.")
     if not seen.complete and seen.help:
         advice.append(f"To see more: {seen.help[0]}.")
     return tuple(advice)
@@ -149,11 +157,10 @@ def _strongest(totals: LogTotals) -> str:
     touches = totals.touches()
     if not touches:
         return "no external wrench differs from zero"
-    start = float(totals.estimate.t[0])
     most = max(touches, key=lambda touch: touch.force - 2.0 * touch.sigma)
     return (
-        f"the strongest {number(most.force, 3)} ± {number(1.96 * most.sigma, 2)} N on {most.link}, "
-        f"{most.at - start:.2f} s into it"
+        f"the strongest {number(most.force, 3)} ± {number(BAND * most.sigma, 2)} N on {most.link}, "
+        f"at {most.at:.2f} s"
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.report.sections.axis import Axis
-from bodysense.report.wording import number, percent
+from bodysense.report.wording import BAND, number, percent
 
 WIDTH = 220.0
 """Of the drawing of a gain, in its own units."""
@@ -79,7 +79,7 @@ class GainSection:
     @classmethod
     def of(cls, gains: DriveGains, line: str) -> GainSection:
         """The section of drive gains."""
-        reach = 1.96 * gains.sigma
+        reach = BAND * gains.sigma
         axis = Axis.around(
             [1.0, *(gains.factors - reach), *(gains.factors + reach)], 4.0, WIDTH - 4
         )
@@ -88,8 +88,8 @@ class GainSection:
                 joint=joint,
                 nominal=number(gains.nominal[j]),
                 gain=number(gains.gains[j]),
-                interval=f"{number(gains.gains[j] - 1.96 * gains.sigma_gains[j])} to "
-                f"{number(gains.gains[j] + 1.96 * gains.sigma_gains[j])}",
+                interval=f"{number(gains.gains[j] - BAND * gains.sigma_gains[j])} to "
+                f"{number(gains.gains[j] + BAND * gains.sigma_gains[j])}",
                 factor=number(gains.factors[j]),
                 other=(number(gains.total_least_squares[j]), number(gains.without_losses[j])),
                 at=axis.place(gains.factors[j]),

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 from bodysense.identification.payload.payload import Payload
 from bodysense.report.sections.axis import Axis, round_step
 from bodysense.report.sections.links import ellipsoid
-from bodysense.report.wording import NOTHING, number
+from bodysense.report.wording import BAND, NOTHING, number
 from bodysense.spatial.arrays import Array
 
 SIZE = 300.0
@@ -111,7 +111,7 @@ class BodySection:
             views=_views(payload) if np.isfinite(payload.com_covariance).all() else (),
             mass=_mass(payload),
             com=tuple(
-                (axis, _mm(x), _mm(s), f"{_mm(x - 1.96 * s)} to {_mm(x + 1.96 * s)}")
+                (axis, _mm(x), _mm(s), f"{_mm(x - BAND * s)} to {_mm(x + BAND * s)}")
                 for axis, x, s in zip(
                     _AXES, payload.com.tolist(), payload.sigma_com.tolist(), strict=True
                 )
@@ -185,7 +185,7 @@ def _millimetre_ticks(axis: Axis) -> tuple[tuple[float, str], ...]:
 
 def _mass(payload: Payload) -> MassDrawing:
     low, high = payload.mass_interval()
-    reach = 1.96 * payload.sigma_mass_data
+    reach = BAND * payload.sigma_mass_data
     parts = [part for part in payload.parts if part.known]
     axis = Axis.around([low, high, *(part.mass for part in parts)], 12.0, 408.0)
     axis = replace(axis, low=max(axis.low, 0.0))  # no mass is negative

@@ -9,7 +9,7 @@ from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.payload import Payload
 from bodysense.identification.payload.status import LoadStatus
 from bodysense.report.sections.verdict import Tile, VerdictSection
-from bodysense.report.wording import NOTHING, number, percent
+from bodysense.report.wording import BAND, NOTHING, number, percent
 
 _MOSTLY = 2.0  # times the other part, from which one part of an interval decides
 
@@ -78,7 +78,7 @@ def _payload_tiles(payload: Payload, experiment: LoadExperiment) -> tuple[Tile, 
     low, high = payload.mass_interval()
     com, reach = (
         ", ".join(f"{1e3 * x:.0f}".replace("-", "\N{MINUS SIGN}") for x in values)
-        for values in (payload.com, 1.96 * payload.sigma_com)
+        for values in (payload.com, BAND * payload.sigma_com)
     )
     lost = experiment.problem.n_losses > 0
     possible = payload.consistency.consistent
@@ -86,12 +86,12 @@ def _payload_tiles(payload: Payload, experiment: LoadExperiment) -> tuple[Tile, 
         Tile("Mass", f"{payload.mass:.3f} kg", f"95 %: {low:.3f} to {high:.3f} kg"),
         Tile(
             "From the recordings",
-            f"± {1.96 * payload.sigma_mass_data:.3f} kg",
+            f"± {BAND * payload.sigma_mass_data:.3f} kg",
             "95 %: their noise, correlated in time",
         ),
         Tile(
             "From the gains",
-            f"± {1.96 * payload.sigma_mass_gains:.3f} kg",
+            f"± {BAND * payload.sigma_mass_gains:.3f} kg",
             f"95 %: gains off by {100.0 * payload.gain_uncertainty:g} %, which no recording shows",
         ),
         Tile("Centre of mass", com, f"mm in {payload.link}; 95 %: ± {reach} mm"),
@@ -131,7 +131,7 @@ def _gains_tiles(gains: DriveGains) -> tuple[Tile, ...]:
         Tile("Largest change", _signed(float(change[most])), f"of a gain: {gains.joints[most]}"),
         Tile(
             "Least certain",
-            f"± {percent(1.96 * float(gains.sigma[worst] / gains.factors[worst]))}",
+            f"± {percent(BAND * float(gains.sigma[worst] / gains.factors[worst]))}",
             f"95 %: {gains.joints[worst]}",
         ),
         Tile(

@@ -20,7 +20,7 @@ from bodysense.identification.identification import LABELS, Label
 from bodysense.identification.prior import Prior
 from bodysense.identification.run import IdentificationRun
 from bodysense.report.sections.whiskers import Whisker, WhiskerScale
-from bodysense.report.wording import NOTHING, number, place
+from bodysense.report.wording import BAND, NOTHING, number, place
 from bodysense.robot.layout import ParameterLayout
 from bodysense.spatial.arrays import Array
 
@@ -165,7 +165,7 @@ def _table(
 ) -> ParameterTable:
     theta, sigma, before, size = arrays
     with np.errstate(all="ignore"):
-        change, reach = (theta - before) / size, 1.96 * sigma / size
+        change, reach = (theta - before) / size, BAND * sigma / size
     scale = WhiskerScale.of(change, reach)
     rows = tuple(
         ParameterRow(

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from bodysense.estimation import LogTotals, Observability
-from bodysense.report.sections.estimation_summary import LOUD
-from bodysense.report.wording import number, percent, place
+from bodysense.report.sections.estimation_summary import is_loud
+from bodysense.report.wording import BAND, number, percent, place
 
 _FULL = 3.0  # ratio at which a bar is full
 _ROWS = 200
@@ -54,8 +54,8 @@ class ConsistencySection:
         touches: link, start, end, median force, largest certain force, its 95 % band and its time.
         seen: what is not seen.
         seen_summary: the same in a line.
-        start: of the recording, from which times count; empty where that is zero.
         help: sensors that would show more.
+        untrue: which readings are said to be exact and cannot all be true; or nothing.
     """
 
     sensors: tuple[SensorRow, ...]
@@ -64,12 +64,11 @@ class ConsistencySection:
     seen: tuple[SeenRow, ...]
     seen_summary: str
     help: tuple[str, ...]
-    start: str
+    untrue: str
 
     @classmethod
     def of(cls, totals: LogTotals, seen: Observability) -> ConsistencySection:
         """The tables of a log."""
-        start = float(totals.estimate.t[0])
         rows = [
             SeenRow(
                 name,
@@ -95,7 +94,7 @@ class ConsistencySection:
                     if math.isfinite(s.ratio)
                     else 0.0,
                     beyond=(percent(s.beyond), place(s.beyond)),
-                    loud=s.beyond > LOUD,
+                    loud=is_loud(s),
                     moments=s.moments,
                     absent=s.absent,
                 )
@@ -104,7 +103,7 @@ class ConsistencySection:
             worst=tuple(
                 (
                     w.sensor,
-                    f"{w.t - start:.2f}",
+                    f"{w.t:.2f}",
                     number(w.chi_square, 3),
                     w.freedom,
                     _p(w.p_value),
@@ -115,19 +114,19 @@ class ConsistencySection:
             touches=tuple(
                 (
                     touch.link,
-                    f"{touch.start - start:.2f}",
-                    f"{touch.end - start:.2f}",
+                    f"{touch.start:.2f}",
+                    f"{touch.end:.2f}",
                     number(touch.usual, 3),
                     number(touch.force, 3),
-                    number(1.96 * touch.sigma, 2),
-                    f"{touch.at - start:.2f}",
+                    number(BAND * touch.sigma, 2),
+                    f"{touch.at:.2f}",
                 )
                 for touch in totals.touches()[:_ROWS]
             ),
             seen=tuple(rows[:_ROWS]),
             seen_summary=seen.summary(),
             help=tuple(str(item) for item in seen.help),
-            start=f"{start:.10g}" if start else "",
+            untrue=totals.untrue(),
         )
 
 

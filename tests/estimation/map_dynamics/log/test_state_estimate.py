@@ -180,6 +180,24 @@ def test_positions_that_were_recorded_are_taken_as_they_are(hidden):
     assert np.sqrt(np.mean(z**2)) < 0.5
 
 
+def test_exact_encoders_that_contradict_each_other_are_named(hidden):
+    text = SENSORS.replace("joint: all, std: 0.0005", "joint: all, std: 0")
+    again = "sensors:\n  again: {kind: encoder, joint: pan, std: 0, channels: [q2]}"
+
+    def untrue(text: str) -> str:
+        log = raw(hidden, q2=hidden.log.channels["q.pan"] + 0.01)
+        short = {name: values[:60] for name, values in log.channels.items()}
+        estimate = estimated(hidden, text, replace(log, t=log.t[:60], channels=short))
+        totals = LogTotals(estimate)
+        for chunk in estimate.chunks(detail="blocks", judge=True):
+            totals.add(chunk)
+        return totals.untrue()
+
+    assert untrue(text) == ""
+    told = untrue(text.replace("sensors:", again, 1))
+    assert "again (off by up to 0.005 rad), encoders.pan (off by up to 0.005 rad);" in told
+
+
 def test_what_was_decided_is_told(hidden):
     text = SENSORS.replace("  encoders: {kind: encoder, joint: all, std: 0.0005}\n", "")
     text = text.replace(

@@ -66,15 +66,27 @@ def test_three_torques_do_not_and_a_wrist_sensor_would(arm):
     assert set(found["ddq.joint5"]) == {"seen"}
     assert [item.kind for item in found.help[:3]] == ["force_torque"] * 3
     assert found.help[0].place == arm.joint_names[-1]
-    assert found.help[-1].kind == "external_wrench"
-    assert found.help[-1].place == arm.link_names[-1]
     assert "force/torque sensor at joint6" in found.summary()
-    assert "nothing touches link6" in found.summary()
+    # the push is what is asked for: that there is none is no answer
+    assert not any(item.assumes for item in found.help)
+    assert "nothing touches" not in found.report()
     assert push in found.report()
     better = problem.with_sensors(
         [*sensors, ForceTorque(name="ft", joint="joint6", covariance=variances(0.1, 6))]
     )
     assert observability(better, rng=np.random.default_rng(1)).complete
+
+
+def test_of_two_pushes_one_that_is_ruled_out_shows_the_other(arm):
+    touched = {name: Belief.zero(6, [50, 50, 50, 5, 5, 5]) for name in ("link4", "link6")}
+    sensors = [*torques(arm, arm.joint_names), *accelerations(arm)]
+    problem = MapDynamics(arm, sensors, Assumptions(wrenches=touched))
+    found = observability(problem, rng=np.random.default_rng(1))
+    assert {"fx.link4", "fx.link6"} <= {*found.named("partly"), *found.named("not seen")}
+    ruled_out = [item for item in found.help if item.assumes]
+    assert [item.place for item in ruled_out] == ["link4"]  # six torques show one on link6
+    assert found.help[-1].assumes
+    assert "or the assumption that nothing touches link4" in found.summary()
 
 
 def test_without_sensors_nothing_is_seen(arm):

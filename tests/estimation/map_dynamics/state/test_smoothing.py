@@ -34,8 +34,7 @@ def random_window(rng, T, p, c):
         Link(rng.normal(size=(p - 1, p)), rng.normal(size=(p - 1, p)), rng.normal(size=p - 1))
         for _ in range(T - 1)
     ]
-    border = np.hstack([np.eye(c), rng.normal(size=(c, 1))])
-    return WindowLinear(p, moments, links, border, 0.0)
+    return WindowLinear(p, moments, links, 0.0)
 
 
 def dense(window):
@@ -51,9 +50,7 @@ def dense(window):
         wide[:, (t + 1) * p : (t + 2) * p] = link.after
         wide[:, -1] = link.right
         rows.append(wide)
-    wide = np.zeros((c, T * p + c + 1))
-    wide[:, T * p :] = window.border
-    return np.vstack([*rows, wide])
+    return np.vstack(rows)
 
 
 @pytest.mark.parametrize(("T", "p", "c"), [(1, 4, 0), (1, 3, 2), (5, 4, 0), (6, 3, 3)])

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.state import positions
 from benchmarks.state_subjects import HELD, HIDDEN, icub, icub_sensors, recorded, repetitive
 from bodysense.errors import ShapeError
-from bodysense.estimation import MapDynamics, StateBelief, StateSmoother, StateTracker
+from bodysense.estimation import Belief, MapDynamics, StateBelief, StateSmoother, StateTracker
 from bodysense.estimation.map_dynamics import BodyTree
 
 
@@ -72,6 +72,32 @@ def test_forgets_when_asked(stream):
     tracker.reset()
     other = tracker.step(t[0], y[0], gravity=HELD)
     np.testing.assert_array_equal(one.mean, other.mean)
+
+
+def test_after_a_pause_the_root_turns_as_it_is_believed_then(tree_named):
+    tree = tree_named("floating tree")
+    problem = MapDynamics(tree.robot, ())
+    n = tree.robot.n_joints
+    still, turning = Belief.zero(3, 0.01), Belief.of([0.5, -1.0, 2.0], 0.3)
+
+    def believed(omega):
+        zero = np.zeros(n)
+        return StateBelief.of(
+            zero, zero, zero, q_std=0.1, dq_std=0.1, ddq_std=1.0, angular_velocity=omega
+        )
+
+    tracker = StateTracker(problem, believed(still))
+    root = slice(3 * n, 3 * n + 3)
+    tracker.step(0.0, np.zeros(0))
+    tracker.restart(believed(turning))
+    for t in (1.0, 1.1, 1.2):  # at the first moment, and at those behind it
+        prior = tracker.predicted(t)
+        np.testing.assert_array_equal(prior.mean[root], turning.mean)
+        np.testing.assert_array_equal(prior.covariance[root, root], turning.covariance)
+        tracker.step(t, np.zeros(0))
+    tracker.reset()
+    tracker.step(0.0, np.zeros(0))
+    np.testing.assert_array_equal(tracker.predicted(0.1).mean[root], still.mean)
 
 
 def test_bad_input_is_named(stream):

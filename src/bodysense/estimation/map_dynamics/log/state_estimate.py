@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bodysense.estimation.map_dynamics.consistency import Consistency
+from bodysense.estimation.map_dynamics.consistency import Consistency, exact_error, noisy
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, Motion
 from bodysense.estimation.map_dynamics.log.first_search import searched
@@ -37,7 +37,6 @@ CHUNK = 200
 _AHEAD = 0.25  # of a window: moments behind it that are read as well
 _Troubles = tuple[tuple[float, str], ...]
 _Part = tuple[int, Posterior, _Troubles]
-_LEAST = 1e-9  # standard deviation of a reading that is said to be exact
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,14 +182,18 @@ class StateLogEstimate(LogEstimate):
         The estimate follows readings, the state as well, so that residuals of sensors that are as
         good as they are said to be are no larger than that, and mostly smaller.
         """
-        normalised, square, freedom = {}, {}, {}
+        normalised, square, freedom, off = {}, {}, {}, {}
         for sensor in self.problem.sensors:
-            r = found.residual[sensor.name]
-            sigma = np.sqrt(np.maximum(np.diag(sensor.covariance), _LEAST**2))
-            values, vectors = np.linalg.eigh(sensor.covariance)
-            white = (r @ vectors) / np.sqrt(np.maximum(values, _LEAST**2))
-            normalised[sensor.name] = r / sigma
-            square[sensor.name] = (white**2).sum(axis=1)
+            r, Sigma = found.residual[sensor.name], sensor.covariance
+            sigma = np.sqrt(np.diag(Sigma))
+            normalised[sensor.name] = r / np.where(sigma > 0.0, sigma, np.nan)
+            values, vectors = np.linalg.eigh(Sigma)
+            some = noisy(values)
+            white = (r @ vectors[:, some]) / np.sqrt(values[some])
             present = np.isfinite(r).all(axis=1)
-            freedom[sensor.name] = np.where(present, float(sensor.size), 0.0)
-        return Consistency(normalised, square, freedom)
+            square[sensor.name] = np.where(present, (white**2).sum(axis=1), np.nan)
+            freedom[sensor.name] = np.where(present, float(some.sum()), 0.0)
+            error = exact_error(Sigma, r)
+            if error is not None:
+                off[sensor.name] = error
+        return Consistency(normalised, square, freedom, off=off)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.estimation.map_dynamics.consistency import untrue_words
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.felt import Touch, felt, forces, touches
 from bodysense.robot.sensors.sensor import Sensor
@@ -34,7 +35,10 @@ class SensorScore:
         stated: standard deviation that it was given, likewise.
         ratio: rms of its residuals over what they should be if that is right; NaN if nothing can
             contradict it.
-        beyond: share of moments whose chi² is beyond its 95 % quantile; 0.05 is right.
+        beyond: share of moments whose chi² is beyond its 95 % quantile; 0.05 is right. Of readings
+            that are said to be exact, and cannot be true: the share that is off.
+        off: largest error of readings that are said to be exact; NaN where none is.
+        contradicted: moments at which these cannot be true.
     """
 
     name: str
@@ -47,6 +51,8 @@ class SensorScore:
     stated: float
     ratio: float
     beyond: float
+    off: float
+    contradicted: int
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,8 @@ class LogTotals:
         problem = estimate.problem
         self.estimate = estimate
         self.worst: tuple[WorstReading, ...] = ()
-        self._sums = {s.name: np.zeros(6) for s in problem.sensors}
+        # readings, absent, squares, chi², its freedom, beyond, exact ones that are off, how far
+        self._sums = {s.name: np.array([0.0] * 7 + [np.nan]) for s in problem.sensors}
         tree, beliefs = problem.tree, problem.assumptions
         self._beliefs = {
             tree.names[i]: beliefs.wrenches.get(tree.names[i], beliefs.wrench)
@@ -105,7 +112,10 @@ class LogTotals:
             p, freedom = judged.p_value(name), judged.freedom[name]
             known = np.isfinite(p)
             square = float(judged.chi_square[name][known].sum())
-            sums[3:] += square, float(freedom[known].sum()), float((p[known] < 0.05).sum())
+            sums[3:6] += square, float(freedom[known].sum()), float((p[known] < 0.05).sum())
+            if name in judged.off:
+                sums[6] += float(judged.contradicted(name).sum())
+                sums[7] = np.fmax(sums[7], np.fmax.reduce(judged.off[name]))
         if judged is not None:
             doubts = [
                 WorstReading(d.sensor, float(chunk.t[d.moment]), d.chi_square, d.freedom, d.p_value)
@@ -125,7 +135,7 @@ class LogTotals:
         return tuple(self._score(sensor) for sensor in self.estimate.problem.sensors)
 
     def _score(self, sensor: Sensor) -> SensorScore:
-        moments, absent, residual, square, freedom, beyond = self._sums[sensor.name]
+        moments, absent, residual, square, freedom, beyond, untrue, off = self._sums[sensor.name]
         told = [unit for unit in sensor.channel_units(self.estimate.problem.robot) if unit]
         units = dict.fromkeys(told or [unit for _, unit in sensor.rows])
         with np.errstate(all="ignore"):
@@ -140,8 +150,15 @@ class LogTotals:
                 rms=float(np.sqrt(residual / np.float64(moments * sensor.size))),
                 stated=float(np.sqrt(np.trace(sensor.covariance) / sensor.size)),
                 ratio=float(np.sqrt(np.float64(square) / freedom)),
-                beyond=float(np.float64(beyond) / judged),
+                beyond=float(np.float64(beyond) / judged if not untrue else untrue / moments),
+                off=float(off),
+                contradicted=int(untrue),
             )
+
+    def untrue(self) -> str:
+        """Which readings are said to be exact and cannot all be true, with a remedy; or nothing."""
+        off = {s.name: f"{s.off:.3g} {s.unit}" for s in self.scores() if s.contradicted}
+        return untrue_words(off) if off else ""
 
     def touched(self) -> dict[str, float]:
         """By link that may be touched, the share of moments at which it is."""
@@ -193,6 +210,7 @@ class LogTotals:
         """Everything, ready for JSON (NaN as null)."""
         return {
             "sensors": [_plain(vars(score)) for score in self.scores()],
+            "untrue": self.untrue(),
             "worst": [_plain(vars(reading)) for reading in self.worst],
             "touched": self.touched(),
             "blind": list(self.blind()),

@@ -2,7 +2,9 @@
 
 Tried are the torque of each joint, a force/torque sensor at each joint, an accelerometer on each
 link and the knowledge that nothing touches a link. The gain of one is the mean logarithm of how
-many times narrower it makes the standard deviations of what is not seen.
+many times narrower it makes the standard deviations of what is not seen. What touches a link is no
+answer to the question what touches it: the gain of an assumption is that of the wrenches on other
+links.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class Help:
     Attributes:
         kind: of the sensor.
         place: joint or link.
-        gain: mean of log(standard deviation without it / with it) of what is not seen.
+        gain: mean of log(standard deviation without it / with it) of what is not seen; for an
+            assumption of the external wrenches on other links alone.
     """
 
     kind: str
@@ -85,16 +88,29 @@ def helpful(
         return ()
     found = []
     for place, sensor in _candidates(problem):
+        asked = missing
+        if sensor.kind == ExternalWrench.kind:
+            asked = missing & _wrenches_on_others(problem, place)
+        if not asked.any():
+            continue
         try:
             other = problem.with_sensors((*problem.sensors, sensor))
         except BodysenseError:
             continue  # it cannot sit there
         gain = np.log(np.maximum(after, 1e-12) / np.maximum(spread(other), 1e-12))
-        found.append(Help(sensor.kind, place, float(gain[:, missing].mean())))
+        found.append(Help(sensor.kind, place, float(gain[:, asked].mean())))
     found = sorted((item for item in found if item.gain > _WORTH), key=lambda item: -item.gain)
     sensors = [item for item in found if not item.assumes]
     assumptions = [item for item in found if item.assumes]
     return (*sensors[:count], *assumptions[:1])
+
+
+def _wrenches_on_others(problem: MapDynamics, link: str) -> NDArray[np.bool_]:
+    """(size,) which numbers are external wrenches, but not on this link."""
+    mask = np.zeros(problem.variables.size, dtype=bool)
+    for name, where in problem.variables.slices.items():
+        mask[where] = name.startswith("fx.") and name != f"fx.{link}"
+    return mask
 
 
 def _candidates(problem: MapDynamics) -> Iterator[tuple[str, Sensor]]:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import ShapeError
+from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.belief import Belief
 from bodysense.estimation.map_dynamics.found import flat
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _NARROWER = 3.0
 _HELD = 1.5  # times narrower that what is seen may become
 _LEFT = 0.9  # of a standard deviation that is left of what is not seen
-_CERTAIN = 1e-9
 
 
 def observability(
@@ -91,9 +91,9 @@ def observability(
 
 def _judged(before: Array, after: Array, narrow: Array) -> NDArray[np.int64]:
     """Index of the label of each number, at the worst of the states."""
-    assumed = (before < _CERTAIN).all(axis=0)
+    assumed = (before < EXACT).all(axis=0)
     unseen = (after > _LEFT * before).any(axis=0)
-    held = (after < _HELD * np.maximum(narrow, _CERTAIN)).all(axis=0)
+    held = (after < _HELD * np.maximum(narrow, EXACT)).all(axis=0)
     return np.select([assumed, held, unseen], [3, 0, 2], default=1)
 
 

@@ -21,6 +21,7 @@ from bodysense.estimation._kernels.derivatives import linearise
 from bodysense.estimation._kernels.problem import Beliefs, Memory, make_memory
 from bodysense.estimation._kernels.solve import Found, solve_moments
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.found import room
 from bodysense.estimation.map_dynamics.state.first_guess import of_state, softened
 from bodysense.estimation.map_dynamics.state.layout import StateLayout
 from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
@@ -109,7 +110,7 @@ class Linearisation:
         is; x must have been linearised just before.
         """
         layout, bodies, readings, drive = self.layout, *self.nuisances.moved(self._constant(x))
-        found = _empty(self.problem, spread)
+        found = room(self.problem.tree, self.problem.layout, 1, 2 if spread else 0)
         beliefs = self._believed(x)
         if factor is not None:
             columns = self.layout.columns
@@ -258,23 +259,3 @@ class Linearisation:
         motion = self._beliefs.motion.copy()
         motion[1:, 0] = 0.0
         return self._beliefs._replace(joint_mean=mean, motion=motion)
-
-
-def _empty(problem: MapDynamics, spread: bool) -> Found:
-    """Room for one moment: means, and covariances on request."""
-    n, rows = problem.tree.n, problem.layout.arrays
-    m, blocks, T = int(rows.first[-1]), rows.first.size - 1, int(spread)
-    return Found(
-        d=np.empty((1, n, 20)),
-        variance=np.empty((T, n, 20)),
-        residual=np.empty((1, m)),
-        score=np.empty((1, 2)),
-        present=np.empty((1, blocks), dtype=np.int64),
-        joint=np.empty((T, n, 14, 14)),
-        between=np.empty((T, n, 12, 12)),
-        external=np.empty((T, n, 6, 6)),
-        slack=np.empty((0, n, 12)),
-        slack_acceleration=np.empty((0, n, 6, 6)),
-        slack_wrench=np.empty((0, n, 6, 6)),
-        slack_torque=np.empty((0, n, 2)),
-    )

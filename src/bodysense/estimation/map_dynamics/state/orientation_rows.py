@@ -15,13 +15,12 @@ from functools import cached_property
 
 import numpy as np
 
+from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.robot.sensors.orientation import Orientation
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.se3 import exp_so3, left_jacobian_inverse, log_so3, right_jacobian
-
-_EXACT = 1e-9  # rad, of a reading that is given no variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,5 +123,5 @@ def rotations(tree: BodyTree, q: Array) -> tuple[Array, Array]:
 
 def _whitener(covariance: Array) -> Array:
     values, vectors = np.linalg.eigh(covariance)
-    W: Array = vectors.T / np.sqrt(np.maximum(values, _EXACT**2))[:, None]
+    W: Array = vectors.T / np.sqrt(np.maximum(values, EXACT**2))[:, None]
     return W

@@ -15,7 +15,7 @@ import numpy as np
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations.names import Variables
-from bodysense.estimation.map_dynamics.found import posterior_of
+from bodysense.estimation.map_dynamics.found import joined, posterior_of
 from bodysense.estimation.map_dynamics.state.belief import StateBelief
 from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, strange
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
@@ -94,7 +94,7 @@ def assembled(
 ) -> StatePosterior:
     """Name what was found at T moments."""
     problem, layout = linearisation.problem, linearisation.layout
-    whole = Found(*(np.concatenate(parts) for parts in zip(*founds, strict=True)))
+    whole = joined(founds)
     plain = posterior_of(problem.tree, problem.layout, problem.variables, whole, single)
     extra, places = layout.named(problem.tree, linearisation.nuisances.biased)
     turned = [_turned(linearisation, m, s) for m, s in zip(moments, states, strict=True)]

@@ -81,12 +81,9 @@ class StateSmoother:
         self._tracker.reset()
         return self._window(t, y, g, iterations, t.size)
 
-    def restart(self, state: StateBelief | None = None) -> None:
-        """Forget all windows; with a belief about the joints, biases stay as found so far."""
-        if state is None:
-            self._tracker.reset()
-        else:
-            self._tracker.restart(state)
+    def restart(self, state: StateBelief) -> None:
+        """Begin anew after a pause, with biases and parameters as found so far."""
+        self._tracker.restart(state)
 
     @property
     def joints(self) -> StateBelief:

@@ -1,4 +1,4 @@
-"""Least squares over a window of moments: a chain of blocks with a common border, by QR.
+"""Least squares over a window of moments: a chain of blocks with common columns, by QR.
 
     rows of moment t          on x_t and c
     rows between t and t + 1  on x_t and x_t+1
@@ -51,20 +51,18 @@ class WindowLinear:
         p: numbers of a moment.
         moments: T blocks of rows (k, p + c + 1), the last column the right-hand side.
         links: T - 1 of them.
-        border: (k, c + 1) rows on c alone.
         cost: chi-square where it was linearised.
     """
 
     p: int
     moments: Sequence[Array]
     links: Sequence[Link]
-    border: Array
     cost: float
 
     @property
     def c(self) -> int:
         """How many numbers are the same at all moments."""
-        return int(self.border.shape[1]) - 1
+        return int(self.moments[0].shape[1]) - 1 - self.p
 
     def step(self, damping: float) -> Step:
         """Change (T p + c,) of all unknowns."""
@@ -101,8 +99,7 @@ class WindowLinear:
     def _eliminate(self, damping: float) -> tuple[list[Eliminated], Array, Array]:
         p, c = self.p, self.c
         chain: list[Eliminated] = []
-        held = np.zeros((self.border.shape[0], p + c + 1))
-        held[:, p:] = self.border
+        held = np.zeros((0, p + c + 1))
         for t, link in enumerate(self.links):
             top = self._stacked(t, held, damping)
             k = top.shape[0]
@@ -130,8 +127,6 @@ class WindowLinear:
             squares[: self.p] += (self.links[t - 1].after ** 2).sum(axis=0)
         if t < len(self.links):
             squares[: self.p] += (self.links[t].before ** 2).sum(axis=0)
-        if t == 0:
-            squares[self.p :] += (self.border[:, :-1] ** 2).sum(axis=0)
         rows = np.zeros((squares.size, squares.size + 1))
         np.fill_diagonal(rows, np.sqrt(squares))
         return rows
@@ -143,7 +138,7 @@ class WindowLinear:
             gain += _gain(rows[:, -1], rows[:, : self.p] @ x[t] + rows[:, self.p : -1] @ common)
         for t, link in enumerate(self.links):
             gain += _gain(link.right, link.before @ x[t] + link.after @ x[t + 1])
-        return gain + _gain(self.border[:, -1], self.border[:, :-1] @ common)
+        return gain
 
 
 def _gain(right: Array, explained: Array) -> float:

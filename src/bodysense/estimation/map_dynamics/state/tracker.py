@@ -74,20 +74,29 @@ class StateTracker:
         self.linearisation = Linearisation(problem, nuisances, self.state.order)
         self.reset()
 
+    def _begin(self, state: StateBelief) -> None:
+        """Begin at a belief; that of the root's angular velocity holds later too."""
+        self.time: float | None = None
+        self._first: Gaussian = Gaussian.prior(self.linearisation, state)
+        self._believed: Gaussian = self._first
+
     def reset(self) -> None:
         """Forget all readings."""
-        self.time: float | None = None
-        self._believed = Gaussian.prior(self.linearisation, self.state)
+        self._begin(self.state)
 
     def restart(self, state: StateBelief) -> None:
-        """Begin anew after a pause: joints as believed, biases and parameters as found so far."""
+        """Begin anew after a pause, with biases and parameters as found so far.
+
+        What is believed of the root's angular velocity holds from now on; `reset` goes back to the
+        first belief.
+        """
         require_joints(self.problem, state, self.state.order)
         layout, found = self.linearisation.layout, self._believed
-        fresh = Gaussian.prior(self.linearisation, state)
+        self._begin(state)
         kept = slice(layout.local, layout.size)
-        mean, covariance = fresh.mean.copy(), fresh.covariance.copy()
+        mean, covariance = self._first.mean.copy(), self._first.covariance.copy()
         mean[kept], covariance[kept, kept] = found.mean[kept], found.covariance[kept, kept]
-        self.time, self._believed = None, Gaussian(mean, covariance)
+        self._believed = Gaussian(mean, covariance)
 
     def mark(self) -> tuple[float | None, Gaussian]:
         """Where it is: time and belief, to come `back` to."""
@@ -150,8 +159,7 @@ class StateTracker:
         return self._after(float(time) - self.time)
 
     def _after(self, h: float) -> Gaussian:
-        layout, now = self.linearisation.layout, self._believed
-        prior = Gaussian.prior(self.linearisation, self.state)
+        layout, now, prior = self.linearisation.layout, self._believed, self._first
         k, kept = layout.joints, np.r_[: layout.joints, layout.local : layout.size]
         F = np.eye(kept.size)
         F[:k, :k] = np.kron(transition(layout.order, h), np.eye(layout.n))

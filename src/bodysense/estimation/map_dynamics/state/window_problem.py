@@ -14,6 +14,7 @@ from typing import TypeVar
 import numba
 import numpy as np
 
+from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.state.gauss_newton import Ending
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
@@ -23,7 +24,6 @@ from bodysense.estimation.map_dynamics.state.posterior import StatePosterior, as
 from bodysense.estimation.map_dynamics.state.square_root_window import Link, WindowLinear
 from bodysense.spatial.arrays import Array
 
-_EXACT = 1e-9  # standard deviation of a state that is believed without doubt
 _Out = TypeVar("_Out")
 
 
@@ -88,8 +88,7 @@ class WindowProblem:
         cost = sum(cost for _, cost in found)
         cost += sum(float(link.right @ link.right) for link in links)
         cost = cost if np.isfinite(cost) else np.inf
-        border = np.zeros((0, c.size + 1))  # what is known of c is among the rows of the first
-        return WindowLinear(local, [block for block, _ in found], links, border, cost)
+        return WindowLinear(local, [block for block, _ in found], links, cost)
 
     def posterior(self, unknown: Array, linear: WindowLinear, ending: Ending) -> StatePosterior:
         """Name what was found."""
@@ -147,7 +146,7 @@ def _between(order: int, h: float, jerk: Array, local: int) -> tuple[Array, Arra
 def _information(covariance: Array) -> Array:
     """W with Wᵀ W the inverse of a covariance; what is certain has a tiny variance."""
     sigma = np.sqrt(np.diag(covariance))
-    scale = np.maximum(sigma, _EXACT)
+    scale = np.maximum(sigma, EXACT)
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
     W: Array = vectors.T / np.sqrt(np.maximum(values, 1e-12))[:, None] / scale
     return W

@@ -37,7 +37,7 @@ function area(x, low, high, starts, first, last, X, Y) {
 (() => {
   const { start, time, pieces, links, wrenches, touches, joints, units, torques, positions, traces } = page.estimates;
   const bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer;
-  const t = Float64Array.from(new Float32Array(bytes(time))), starts = new Set(pieces);
+  const t = Float64Array.from(new Float32Array(bytes(time)), after => start + after), starts = new Set(pieces);
   if (!t.length) return;
   const decoded = new Map();
   function trace(k) {
@@ -47,8 +47,7 @@ function area(x, low, high, starts, first, last, X, Y) {
     }
     return decoded.get(k);
   }
-  const label = start ? `time after ${+start.toPrecision(6)} s of the recording [s]` : "time [s]";
-  const x = { name: "time", unit: "s", label: "" };
+  const label = "time of the recording [s]", x = { name: "time", unit: "s", label: "", format: value => value.toFixed(3) };
 
   function fill(plot, curves, options) {
     const curve = ({ name, cls, of: [mean], off }) => ({ name, cls, x: t, y: trace(mean), starts, off });

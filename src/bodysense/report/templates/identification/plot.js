@@ -42,7 +42,7 @@ function ticks(low, high, most, log) {
   const step = power * [1, 2, 5, 10].find(f => f * power >= rough * (1 - 1e-9));
   const decimals = clamp(-Math.floor(Math.log10(step) + 1e-9), 0, 12), found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) {
-    const value = k * step, plain = Math.abs(value) < 1e6 && decimals < 7;
+    const value = k * step, plain = decimals < 7 && (Math.abs(value) < 1e6 || step < 1e-2 * Math.abs(value));  // three digits would all be the same
     found.push([value, (plain ? value.toFixed(decimals) : value.toExponential(2)).replace("-", "\u2212")]);
   }
   return found;
@@ -177,7 +177,7 @@ class Plot {
     const row = (name, value, cls) => { const div = element("div", cls); div.append(element("i", "", name), element("span", "", value)); return div; };
     const at = s => { const k = before(s.x, x); return k + 1 < s.x.length && s.x[k + 1] - x < x - s.x[k] ? k + 1 : k; };
     const shown = this.shown.filter(s => s.name);
-    this.tip.replaceChildren(row(this.x.name, readable(shown.length ? shown[0].x[at(shown[0])] : x, 5) + " " + this.x.unit),
+    this.tip.replaceChildren(row(this.x.name, (this.x.format ?? (value => readable(value, 5)))(shown.length ? shown[0].x[at(shown[0])] : x) + " " + this.x.unit),
       ...shown.map(s => row(s.name, readable(s.y[at(s)]) + (this.y.unit ? " " + this.y.unit : ""), s.cls)));
     const place = this.X(x), over = place > (box.left + box.right) / 2;
     this.tip.style.left = over ? "" : place + 14 + "px";

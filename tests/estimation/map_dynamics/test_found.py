@@ -1,0 +1,41 @@
+"""Arrays of the kernels: room for what is asked, and moments put together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bodysense.estimation import MapDynamics
+from bodysense.estimation.map_dynamics.estimator import DETAILS
+from bodysense.estimation.map_dynamics.found import joined, room
+from bodysense.robot import load_robot
+from bodysense.robot.sensors import JointTorque, variances
+
+
+@pytest.fixture(scope="module")
+def problem():
+    robot = load_robot("tx40")
+    sensors = [
+        JointTorque(name=f"tau.{j}", joint=j, covariance=variances(0.1, 1))
+        for j in robot.joint_names[2:]
+    ]
+    return MapDynamics(robot, sensors)
+
+
+@pytest.mark.parametrize("level", range(len(DETAILS)))
+def test_room_is_what_a_solve_fills(problem, level):
+    made = room(problem.tree, problem.layout, 3, level)
+    moments = problem.moments(np.zeros((3, 6)), np.zeros((3, 6)), np.zeros((3, 4)))
+    solved = problem.solve(moments, DETAILS[level])
+    for name, array in solved._asdict().items():
+        assert getattr(made, name).shape == array.shape, name
+        assert getattr(made, name).dtype == array.dtype, name
+
+
+def test_moments_are_put_together_in_their_order(problem):
+    rng = np.random.default_rng(0)
+    moments = problem.moments(*rng.normal(size=(2, 3, 6)), rng.normal(size=(3, 4)))
+    whole = problem.solve(moments, "blocks")
+    parts = [problem.solve(moments.part(slice(k, k + 1)), "blocks") for k in range(3)]
+    for one, other in zip(joined(parts), whole, strict=True):
+        np.testing.assert_array_equal(one, other)
