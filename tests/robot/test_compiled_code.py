@@ -4,6 +4,7 @@ import inspect
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -124,3 +125,25 @@ def test_a_law_of_ones_own_goes_to_other_processes_by_name(tmp_path):
     foreign = run("read", "forget")
     assert foreign.returncode == 1
     assert "unknown friction model 'cubic'" in foreign.stderr
+
+
+class _Kernel:
+    """As numba's: it knows for which types it is compiled, which it is when called."""
+
+    def __init__(self):
+        self.signatures, self.calls = [], []
+
+    def __call__(self, first, last):
+        self.signatures.append("int64, int64")
+        self.calls.append((first, last, threading.current_thread()))
+
+
+def test_what_is_compiled_can_be_interrupted():
+    """Only the main thread is interrupted: it is the first to call a kernel."""
+    kernel = _Kernel()
+    for _ in range(2):
+        jit.in_threads(kernel, 9)
+    first, *others = kernel.calls
+    assert first == (0, 0, threading.main_thread())
+    assert sum(last - first for first, last, _ in others) == 18
+    assert all(last > first for first, last, _ in others)  # compiled once

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from sensor_sets import all_sensors
 
 from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation._kernels.side_by_side import solve_side_by_side
+from bodysense.estimation._kernels.solve import solve_moments
 from bodysense.estimation.map_dynamics.groups import side_by_side
 from bodysense.robot._kernels.lanes import LANES
 from bodysense.robot.sensors import JointTorque, variances
@@ -113,3 +115,21 @@ def test_groups_hold_all_moments_with_the_same_readings(gone, first):
         assert (present[group] == present[group[0]]).all()
     patterns = len(np.unique(present, axis=0))
     assert len(groups) <= len(y) // LANES + patterns  # no more than need be
+
+
+def test_one_compilation_serves_all_arguments(tree_named, robot_of):
+    """Of any memory order, read-only or repeated, fixed or floating, with and without sensors."""
+    single, batch = len(solve_moments.signatures), len(solve_side_by_side.signatures)
+    for robot in (robot_of("tx40"), robot_of("example:icub")):
+        problem, n = MapDynamics(robot, [], SOFT), robot.n_joints
+        q = np.asfortranarray(np.zeros((3, n)))
+        fixed = np.zeros((3, n))
+        fixed.flags.writeable = False
+        problem.estimate(q, fixed, np.zeros((3, 0)), detail="slacks")
+        problem.estimate(q[1], fixed[0], np.zeros(0), detail="means")
+        if problem.tree.floating:
+            problem.estimate(q, q, np.zeros((3, 0)), base_twist=np.zeros(6))
+        else:
+            problem.estimate(q, q, np.zeros((3, 0)), gravity=np.zeros(3))
+    assert len(solve_moments.signatures) <= max(1, single)
+    assert len(solve_side_by_side.signatures) <= max(1, batch)

@@ -28,13 +28,13 @@ from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
 from bodysense.estimation.map_dynamics.equations.equations import Equations
 from bodysense.estimation.map_dynamics.equations.names import Variables
-from bodysense.estimation.map_dynamics.found import Moments, posterior_of
+from bodysense.estimation.map_dynamics.found import Moments, posterior_of, room
 from bodysense.estimation.map_dynamics.groups import side_by_side
 from bodysense.estimation.map_dynamics.likelihood import log_likelihood
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.posterior import Posterior
 from bodysense.robot import Robot
-from bodysense.robot._kernels.jit import in_threads
+from bodysense.robot._kernels.jit import in_threads, is_compiled
 from bodysense.robot.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array, as_array
 
@@ -227,7 +227,7 @@ class MapDynamics:
         if detail not in DETAILS:
             raise ShapeError(f"detail is {detail!r}: give one of {', '.join(DETAILS)}.")
         T = moments.size
-        found = self._empty(T, DETAILS.index(detail))
+        found = room(self.tree, self.layout, T, DETAILS.index(detail))
         if T == 1:
             self.solve_into(moments, found)
             return found
@@ -237,6 +237,8 @@ class MapDynamics:
             work = make_workspace(self.tree.n, self.robot.n_joints, *self._reading_sizes, found)
             solve_side_by_side(first, last, groups, *self._problem, *work, *moments[:5], found)
 
+        if not is_compiled(solve_side_by_side):
+            run(0, 0)  # in this thread, see `in_threads`
         in_threads(run, len(groups))
         return found
 
@@ -273,27 +275,6 @@ class MapDynamics:
         """Rows, blocks, rows of the largest block."""
         rows = self.layout.arrays
         return int(rows.first[-1]), rows.first.size - 1, rows.root.shape[1]
-
-    def _empty(self, T: int, level: int) -> Found:
-        n, (m, blocks, _) = self.tree.n, self._reading_sizes
-
-        def held(needed: int, *shape: int) -> Array:
-            return np.empty((T if level >= needed else 0, n, *shape))
-
-        return Found(
-            d=np.empty((T, n, 20)),
-            variance=held(1, 20),
-            residual=np.empty((T, m)),
-            score=np.empty((T, 2)),
-            present=np.empty((T, blocks), dtype=np.int64),
-            joint=held(2, 14, 14),
-            between=held(2, 12, 12),
-            external=held(2, 6, 6),
-            slack=held(3, 12),
-            slack_acceleration=held(3, 6, 6),
-            slack_wrench=held(3, 6, 6),
-            slack_torque=held(3, 2),
-        )
 
 
 def _rows(value: ArrayLike, width: int, name: str, single: bool | None) -> Array:

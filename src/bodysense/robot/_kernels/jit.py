@@ -116,8 +116,18 @@ def threaded(function: Kernel) -> Kernel:
     return _compile(function, nogil=True, **_FAST)
 
 
+def is_compiled(kernel: Kernel) -> bool:
+    """Whether a kernel was called before in this process; a function of Python always is."""
+    return bool(getattr(kernel, "signatures", True))
+
+
 def in_threads(kernel: Kernel, runs: int, *arguments: object) -> None:
-    """Call ``kernel(first, last, *arguments)`` for shares of the runs on numba's threads."""
+    """Call ``kernel(first, last, *arguments)`` for shares of the runs on numba's threads.
+
+    What has to be compiled is so in this thread, on no runs: threads of a pool do not hear Ctrl-C.
+    """
+    if not is_compiled(kernel):
+        kernel(0, 0, *arguments)
     shares = min(runs, get_num_threads())
     if shares <= 1:
         kernel(0, runs, *arguments)

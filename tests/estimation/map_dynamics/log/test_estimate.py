@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -22,8 +21,6 @@ from bodysense.estimation import (
     estimate_log,
     parse_estimation,
 )
-from bodysense.estimation._kernels.solve import solve_moments
-from bodysense.estimation.map_dynamics import estimator
 from bodysense.estimation.map_dynamics.log.component_names import component_names, component_units
 from bodysense.estimation.map_dynamics.log.considered_parameters import directions_of
 from bodysense.estimation.map_dynamics.log.felt import felt, touches
@@ -69,19 +66,6 @@ def test_chunks_are_the_whole(estimate):
     variance = np.concatenate([p.posterior.variance for p in parts])
     np.testing.assert_allclose(variance, whole.variance, rtol=1e-12)
     assert "381 moments over 3.8 s" in estimate.summary()
-
-
-def test_what_is_compiled_can_be_interrupted(estimate, monkeypatch):
-    """Only the main thread is interrupted: it is the first to call the kernel."""
-    threads = []
-
-    def recorded(*arguments):
-        threads.append(threading.current_thread())
-        solve_moments(*arguments)
-
-    monkeypatch.setattr(estimator, "solve_moments", recorded)
-    next(estimate.chunks())
-    assert threads[0] is threading.main_thread()
 
 
 def test_readings_that_are_missing_are_counted(pushed):

@@ -116,9 +116,6 @@ class LogEstimate:
             detail: how much to compute.
             judge: whether to hold sensors against each other as well.
         """
-        # One moment first: what has to be compiled is so in this thread. Compiled in one of the
-        # pool, it would not let an interruption through before its end.
-        self._with(self.problem, slice(0, 1), "means")
         for first in range(0, self.t.size, moments):
             where = slice(first, min(first + moments, self.t.size))
             posterior = self._solved(where, detail)
