@@ -98,7 +98,9 @@ def build_random_model(
 
 def random_robot(name: str) -> Robot:
     rng, n = np.random.default_rng(7), 6 if name == "short" else 12
-    model = build_random_model(rng, n, branched=name not in ("serial", "short"), floating=name == "floating")
+    model = build_random_model(
+        rng, n, branched=name not in ("serial", "short"), floating=name == "floating"
+    )
     return Robot.from_pinocchio(
         model,
         friction=Friction.of("stribeck-offset", n, width=rng.uniform(0.01, 0.1, n), vs=0.2),
