@@ -55,7 +55,7 @@ def test_data_without_noise_give_the_truth(name, method, robot_of, states_of, rn
     robot = robot_of(name)
     rate = 500.0 if method in NEEDS_MOTION else 100.0
     if method in RECORDED:
-        # Simulating twelve joints takes them eight times as long as six, and shows no more.
+        # Twelve joints would take filters eight times as long; six have most kinds of joints too.
         robot = smooth(robot_of("short") if name == "serial" else robot)
         if robot.controller is None:
             robot = robot.with_controller(suggested_controller(robot))
