@@ -61,7 +61,8 @@ docs: $(STAMP) ## build the documentation in site/
 
 pytest: $(STAMP) ## run the tests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --durations 10
+	  $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile \
+	  --no-loadscope-reorder --durations 10
 
 format: $(STAMP) ## format the code and fix what can be fixed
 	$(BIN)/ruff format

@@ -21,6 +21,31 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
+# Begun last, one of these would leave the other processes without work: they begin first.
+LONG = (
+    "tests/test_benchmarks.py",
+    "tests/test_docs.py",
+    "tests/test_examples.py",
+    "tests/laws/test_identifier_truth.py",
+    "tests/identification/test_run.py",
+    "tests/laws/test_interval_coverage.py",
+    "tests/estimation/map_dynamics/em/test_em.py",
+    "tests/estimation/map_dynamics/test_biases.py",
+    "tests/excitation/test_design.py",
+    "tests/test_readme.py",
+    "tests/estimation/map_dynamics/em/test_humanoid.py",
+    "tests/simulation/test_rollout.py",
+    "tests/identification/doctor/test_examine.py",
+    "tests/laws/test_identifier_labels.py",
+    "tests/laws/test_identifier_results.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, which counts with several processes and --no-loadscope-reorder."""
+    rank = {name: k for k, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(LONG)))
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:

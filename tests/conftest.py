@@ -56,7 +56,7 @@ def random_model() -> Callable[..., pin.Model]:
 
 @pytest.fixture(scope="session")
 def robot_of() -> Callable[[str], Robot]:
-    """Load a robot by name, once; "serial", "branched" and "floating" are random ones."""
+    """Load a robot by name, once; "serial", "short", "branched", "floating" are random ones."""
     return named_robot
 
 
@@ -97,8 +97,10 @@ def build_random_model(
 
 
 def random_robot(name: str) -> Robot:
-    rng, n = np.random.default_rng(7), 12
-    model = build_random_model(rng, n, branched=name != "serial", floating=name == "floating")
+    rng, n = np.random.default_rng(7), 6 if name == "short" else 12
+    model = build_random_model(
+        rng, n, branched=name not in ("serial", "short"), floating=name == "floating"
+    )
     return Robot.from_pinocchio(
         model,
         friction=Friction.of("stribeck-offset", n, width=rng.uniform(0.01, 0.1, n), vs=0.2),
@@ -108,7 +110,7 @@ def random_robot(name: str) -> Robot:
 
 @cache
 def named_robot(name: str) -> Robot:
-    if name in ("serial", "branched", "floating"):
+    if name in ("serial", "short", "branched", "floating"):
         return random_robot(name)
     if name == "tx40-three":  # all three terms of the coupled wrist
         robot = load_robot("tx40-coupled")

@@ -2,7 +2,7 @@
 
 Every process of the tests has a cache of its own, and would compile all of them again.
 
-    python tests/warm_kernels.py simulation|models    # into NUMBA_CACHE_DIR
+    python tests/warm_kernels.py identification|estimation    # into NUMBA_CACHE_DIR
 """
 
 from __future__ import annotations
@@ -17,55 +17,53 @@ from pathlib import Path
 import numpy as np
 
 
-def _simulation() -> None:
-    """Rollouts with their sensitivities, and the propagation of filters."""
+def _identification() -> None:
+    """Dynamics, regressors, linear methods, rollouts with sensitivities, filters."""
     from bodysense.excitation import FourierTrajectory
-    from bodysense.identification import Preprocessing, Regression, identifier, motions
-    from bodysense.robot import load_robot
-    from bodysense.simulation import rollout
-
-    robot, rng = load_robot("tx40"), np.random.default_rng(0)
-    motion = FourierTrajectory.for_robot(robot, duration=1.0, rng=rng)
-    run = rollout(robot, motion, sampling_rate=200.0, position_noise=1e-5, rng=rng)
-    settings = Preprocessing().settled(robot, 20.0)
-    problem = Regression.of(robot, motions(robot, [[run.log(0)]], settings), settings)
-    for name in ("cloe", "ukf", "srukf", "ekf", "srekf", "pf"):
-        identifier(name).fit(problem, rng=rng)
-
-
-def _models() -> None:
-    """Dynamics, regressors, linear methods, and the estimators."""
-    from bodysense.estimation import MapDynamics
-    from bodysense.excitation import FourierTrajectory
+    from bodysense.excitation.base_regressor import BaseRegressor
     from bodysense.identification import Preprocessing, Regression, identifier, motions
     from bodysense.robot import (
+        base_parameters,
         forward_dynamics,
         inverse_dynamics,
         load_robot,
         mass_matrix,
     )
-    from bodysense.signals import Log
+    from bodysense.simulation import rollout
 
     robot, rng = load_robot("tx40"), np.random.default_rng(0)
     q, v, a = rng.normal(size=(3, 4, 6))
     forward_dynamics(robot, q, v, inverse_dynamics(robot, q, v, a))
     mass_matrix(robot, q)
-    estimator = MapDynamics(robot, [])
-    estimator.estimate(q, v, np.zeros((4, 0)), detail="slacks")
-    motion = FourierTrajectory.for_robot(robot, duration=2.0, rng=rng)
-    t = np.arange(0.0, 2.0, 0.005)
-    q, v, a = motion(t)
-    tau = inverse_dynamics(robot, q, v, a)
-    channels = {f"q.{name}": q[:, k] for k, name in enumerate(robot.joint_names)}
-    channels |= {f"tau.{name}": tau[:, k] for k, name in enumerate(robot.joint_names)}
+    regressor = BaseRegressor(robot, np.arange(6), base_parameters(robot))
+    regressor.pull(q, v, a, np.ones(6), regressor.rows(q, v, a, np.ones(6)))
+    motion = FourierTrajectory.for_robot(robot, duration=1.0, rng=rng)
+    run = rollout(robot, motion, sampling_rate=200.0, position_noise=1e-5, rng=rng)
     settings = Preprocessing().settled(robot, 20.0)
-    logs = [[Log.of(t, channels)]]
-    problem = Regression.of(robot, motions(robot, logs, settings), settings)
-    for name in ("wls", "ml", "adaline", "energy"):
+    problem = Regression.of(robot, motions(robot, [[run.log(0)]], settings), settings)
+    linear, filters = ("wls", "ml", "rls", "adaline", "energy"), ("ukf", "srukf", "ekf", "srekf")
+    for name in (*linear, "cloe", *filters, "pf"):
         identifier(name).fit(problem, rng=rng)
 
 
-SHARES: dict[str, Callable[[], None]] = {"simulation": _simulation, "models": _models}
+def _estimation() -> None:
+    """The estimators: of one moment, of several, of a root that moves, and of positions too."""
+    from bodysense.estimation import MapDynamics, StateAndDynamics, StateBelief
+    from bodysense.robot import load_robot
+
+    problem, still = MapDynamics(load_robot("tx40"), []), np.zeros((4, 6))
+    for T, twist in ((1, None), (4, None), (4, still)):
+        rows = still[:T]
+        problem.estimate(rows, rows, np.zeros((T, 0)), base_twist=twist, detail="slacks")
+    belief = StateBelief.of(still[0], still[0], q_std=1.0, dq_std=1.0)
+    StateAndDynamics(problem, belief).estimate(np.zeros(0))
+
+
+# The kernels of estimators take about as long as all others together.
+SHARES: dict[str, Callable[[], None]] = {
+    "identification": _identification,
+    "estimation": _estimation,
+}
 
 
 def warm_caches(root: Path, workers: int) -> None:

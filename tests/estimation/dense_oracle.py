@@ -40,9 +40,6 @@ class DensePosterior:
         log_joint: log density of all readings together: of sensors, further beliefs, and the
             balance of a floating root.
         log_likelihood: log density of the sensors' readings given the others.
-        predicted: (m,) means of the sensors' readings before they are made.
-        spread: (m, m) their covariance; `predicted` and `spread` take the beliefs alone, not the
-            balance of a floating root.
     """
 
     variables: Variables
@@ -50,8 +47,6 @@ class DensePosterior:
     covariance: Array
     log_joint: float
     log_likelihood: float
-    predicted: Array
-    spread: Array
 
     def __call__(self, name: str) -> tuple[Array, Array]:
         """Mean and covariance of one quantity."""
@@ -110,16 +105,12 @@ def dense_posterior(
     white = _forward(L, left)
     terms = -0.5 * white**2 - np.log(np.abs(np.diag(L))) - 0.5 * math.log(2.0 * math.pi)
     mean, covariance = d0 + G @ white, C @ C.T
-    Y = dense.Y.astype(kind)
-    YM = Y @ M
     return DensePosterior(
         variables=equations.variables,
         mean=mean.astype(float),
         covariance=covariance.astype(float),
         log_joint=float(terms.sum()),
         log_likelihood=float(terms[m - sensors :].sum()),
-        predicted=(Y @ d0 + dense.b_Y).astype(float),
-        spread=(YM @ YM.T).astype(float) + noise,
     )
 
 
@@ -127,6 +118,32 @@ def dense_prior(equations: Equations, assumptions: Assumptions | None = None) ->
     """What is believed without any sensor: of a floating root, after its balance."""
     y = np.full(equations.readings.size, np.nan)
     return dense_posterior(equations, y, np.eye(y.size), assumptions)
+
+
+@dataclass(frozen=True)
+class DenseReadings:
+    """What the sensors will read, by the beliefs alone: without the balance of a floating root.
+
+    Attributes:
+        mean: (m,) of the readings.
+        covariance: (m, m) of the readings.
+        of_unknowns: (n, m) covariance of d and the readings.
+    """
+
+    mean: Array
+    covariance: Array
+    of_unknowns: Array
+
+
+def dense_readings(
+    equations: Equations, noise: Array, assumptions: Assumptions | None = None
+) -> DenseReadings:
+    """The readings of one moment before they are made."""
+    beliefs = Assumptions() if assumptions is None else assumptions
+    d0, M, _ = _prior(equations, beliefs, np.float64)
+    dense = equations.dense()
+    YM = dense.Y @ M
+    return DenseReadings(dense.Y @ d0 + dense.b_Y, YM @ YM.T + noise, M @ YM.T)
 
 
 def sensor_noise(sensors: tuple | list) -> Array:

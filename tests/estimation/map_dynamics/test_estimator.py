@@ -116,3 +116,12 @@ def test_slacks_are_what_the_equations_leave_over(tree_named, name):
         at = equations.rows[f"torque.{tree.joint_name(i)}"]
         np.testing.assert_allclose(found.slack_torque[0, i, 0], mean[at][0], atol=1e-8)
         np.testing.assert_allclose(found.slack_torque[0, i, 1], covariance[at, at][0, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_the_kernels_are_compiled_once_for_beliefs_of_any_kind(tree_named, correlated):
+    """numba compiles anew, for half a minute, for arrays in another order."""
+    root = np.tri(6) if correlated else np.eye(6)
+    belief = Belief(np.zeros(6), root @ root.T)
+    beliefs = Assumptions(wrench=belief, acceleration_slack=belief, wrench_slack=belief)
+    assert all(array.flags.c_contiguous for array in beliefs.arrays(tree_named("tree")))

@@ -18,7 +18,8 @@ def sources(covariance: Array) -> Array:
         return np.asarray(np.sqrt(diagonal)[..., None] * np.eye(k))
     values, vectors = np.linalg.eigh(covariance)
     values = np.where(values > _ROUNDING * values.max(axis=-1, keepdims=True), values, 0.0)
-    return np.asarray(np.sqrt(values)[..., None] * vectors.swapaxes(-1, -2))
+    # Rows behind each other like those above: for another layout the kernels would compile anew.
+    return np.ascontiguousarray(np.sqrt(values)[..., None] * vectors.swapaxes(-1, -2))
 
 
 def reading_triangle(covariance: Array) -> Array:

@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import block_diag
-from scipy.sparse import csc_array, csr_array, eye_array, vstack
+from scipy.sparse import csc_array, eye_array, vstack
 from scipy.sparse.linalg import splu
 
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
@@ -112,34 +113,35 @@ class DenseRoots:
 def _prior(equations: Equations, beliefs: Assumptions) -> tuple[Array, list[tuple[str, int]]]:
     """M and the names of its columns."""
     tree, variables = equations.moment.tree, equations.variables
-    unit = eye_array(variables.size, format="csr")
-    rows: list[csr_array] = []
+    every = vstack([eye_array(variables.size, format="csr"), equations.D], format="csr")
+    rows: list[NDArray[np.int64]] = []
     roots: list[Array] = []
     names: list[tuple[str, int]] = []
 
-    def put(name: str, row: csr_array, covariance: Array) -> None:
-        rows.append(row)
+    def put(name: str, first: int, covariance: Array) -> None:
+        rows.append(first + np.arange(len(covariance)))
         roots.append(root_of(covariance))
         names.append((name, len(covariance)))
 
     for i in tree.with_unknowns:
         link = tree.names[i]
         wrench = beliefs.wrenches.get(link, beliefs.wrench).covariance
-        put(f"fx.{link}", unit[variables[f"fx.{link}"]], wrench)
+        put(f"fx.{link}", variables[f"fx.{link}"].start, wrench)
         if i == 0:
             base = beliefs.base_acceleration.covariance
-            put(f"a.{link}", unit[variables[f"a.{link}"]], base)
+            put(f"a.{link}", variables[f"a.{link}"].start, base)
             continue
         joint = tree.joint_name(i)
         spread = beliefs.joint_acceleration.covariance
-        put(f"ddq.{joint}", unit[variables[f"ddq.{joint}"]], spread)
+        put(f"ddq.{joint}", variables[f"ddq.{joint}"].start, spread)
         for name, slack in (
             (f"acceleration.{link}", beliefs.acceleration_slack),
             (f"wrench.{link}", beliefs.wrench_slack),
             (f"torque.{joint}", beliefs.torque_slack),
         ):
-            put(name, equations.D[equations.rows[name]], slack.covariance)
-    M: Array = splu(csc_array(vstack(rows))).solve(block_diag(*roots))
+            put(name, variables.size + equations.rows[name].start, slack.covariance)
+    # One choice of rows: each from the sparse matrix by itself takes longer than the solution.
+    M: Array = splu(csc_array(every[np.concatenate(rows)])).solve(block_diag(*roots))
     return M, names
 
 
