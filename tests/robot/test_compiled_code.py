@@ -10,6 +10,10 @@ from pathlib import Path
 import numpy as np
 
 import bodysense
+from bodysense.estimation._kernels.covariance import Spread
+from bodysense.estimation._kernels.problem import Beliefs, Bodies, Memory, Readings
+from bodysense.estimation._kernels.side_by_side import Moment
+from bodysense.estimation._kernels.solve import Found
 from bodysense.robot import dynamics, energy, regressors
 from bodysense.robot._kernels import jit
 from bodysense.robot._kernels.dynamics import (
@@ -27,7 +31,8 @@ PACKAGE = Path(bodysense.__file__).parent
 
 
 def test_all_that_kernels_take_is_in_the_digest():
-    for taken in (Tree, Scratch, Loop, State, Tangent):
+    of_estimators = (Bodies, Readings, Beliefs, Memory, Spread, Moment, Found)
+    for taken in (Tree, Scratch, Loop, State, Tangent, *of_estimators):
         assert Path(inspect.getfile(taken)).parent.name == "_kernels"
 
 
@@ -143,6 +148,7 @@ def test_what_is_compiled_can_be_interrupted():
     kernel = _Kernel()
     for _ in range(2):
         jit.in_threads(kernel, 9)
+    jit.in_threads(kernel, 0)
     first, *others = kernel.calls
     assert first == (0, 0, threading.main_thread())
     assert sum(last - first for first, last, _ in others) == 18

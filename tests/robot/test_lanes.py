@@ -1,4 +1,4 @@
-"""Lanes: the arithmetic of the kernels on several numbers at a time, against numpy."""
+"""Lanes: the arithmetic of the kernels on several numbers at a time, as on floats."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.errors import TypingError
 
 from bodysense.robot._kernels import lanes
 from bodysense.robot._kernels.lanes import LANES, lanes_of, lanes_of_zeros
 from bodysense.spatial.arrays import Array
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
 
 
 class Pair(NamedTuple):
@@ -81,6 +87,7 @@ def test_zero_in_some_lanes():
     inverse = np.divide(1.0, x[1], out=np.zeros(LANES), where=x[1] != 0.0)
     np.testing.assert_array_equal(out[10, 0], inverse)
     np.testing.assert_array_equal(out[12, 0], 0.0)  # not all of them
+    np.testing.assert_array_equal(np.abs(out[9, 0]), 1.0)
     x[1] = 0.0
     in_lanes(Pair(x, np.array([2]), out))
     np.testing.assert_array_equal(out[12, 0], 1.0)
@@ -94,6 +101,22 @@ def test_a_lane_does_not_spoil_the_others(bad):
     in_lanes(Pair(x, np.array([2]), out))
     others = np.delete(np.arange(LANES), 3)
     assert np.isfinite(np.delete(out, 11, axis=0)[:, 0, others]).all()
+
+
+def test_floats_of_python_as_compiled_ones():
+    for x in (-2.0, 0.5):
+        assert lanes.away_from(3.0, x) == (3.0 if x < 0.0 else -3.0)
+        assert lanes.inverse(x) == 1.0 / x
+        assert not lanes.is_zero(x)
+        assert lanes.lanes_in(x) == 1
+        assert lanes.lane(x, 0) == x
+        assert lanes.with_lane(x, 0, 4.0) == 4.0
+
+
+@pytest.mark.parametrize("spoil", [np.asfortranarray, lambda x: x[:, ::2], read_only])
+def test_arrays_without_lanes_are_refused(spoil):
+    with pytest.raises(TypingError, match="writable C array"):
+        in_lanes(Pair(spoil(np.zeros((6, 2 * LANES))), np.array([6]), lanes_of_zeros((14, 6))))
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (5, 7), (0, 4)])

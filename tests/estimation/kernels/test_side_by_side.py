@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sensor_sets import all_sensors
 
+from bodysense.errors import ShapeError
 from bodysense.estimation import Assumptions, Belief, MapDynamics
 from bodysense.estimation._kernels.side_by_side import solve_side_by_side
 from bodysense.estimation._kernels.solve import solve_moments
-from bodysense.estimation.map_dynamics.groups import side_by_side
+from bodysense.estimation.map_dynamics import estimator
+from bodysense.estimation.map_dynamics.groups import Groups
 from bodysense.robot._kernels.lanes import LANES
 from bodysense.robot.sensors import JointTorque, variances
 
@@ -27,6 +32,14 @@ SOFT = Assumptions(
     **BELIEFS,
 )
 EXACT = Assumptions(**BELIEFS)
+
+
+def sensors_of(robot, side):
+    """The torque of each joint."""
+    return [
+        JointTorque(name=f"tau.{joint}", joint=joint, covariance=variances(0.1, 1), side=side)
+        for joint in robot.joint_names
+    ]
 
 
 def one_by_one(problem, q, dq, y, detail, **more):
@@ -84,11 +97,7 @@ def test_friction_of_each_moment(robot_of):
     rng = np.random.default_rng(3)
     robot = robot_of("tx40").with_friction("stribeck")
     robot = robot.with_parameters(robot.theta + rng.uniform(0.0, 0.1, robot.theta.size))
-    sensors = [
-        JointTorque(name=f"tau.{j}", joint=j, covariance=variances(0.1, 1), side="drive")
-        for j in robot.joint_names
-    ]
-    problem = MapDynamics(robot, sensors, SOFT)
+    problem = MapDynamics(robot, sensors_of(robot, "drive"), SOFT)
     q, dq, y = rng.normal(size=(3, 11, 6))
     assert_alike(problem, q, dq, y, "variances")
 
@@ -107,29 +116,90 @@ def test_any_number_of_moments(robot_of, T):
 )
 def test_groups_hold_all_moments_with_the_same_readings(gone, first):
     y = np.where(np.array(gone), np.nan, 1.0)
-    groups = side_by_side(y, np.array(first))
-    assert groups.shape[1] == LANES
-    np.testing.assert_array_equal(np.unique(groups), np.arange(len(y)))
+    groups = Groups.of(y, np.array(first))
+    assert groups.together.shape[1] == LANES
+    everything = np.concatenate([np.unique(groups.together), groups.alone])
+    np.testing.assert_array_equal(np.sort(everything), np.arange(len(y)))
     present = np.logical_and.reduceat(np.isfinite(y), first[:-1], axis=1)
-    for group in groups:
+    for group in groups.together:
         assert (present[group] == present[group[0]]).all()
     patterns = len(np.unique(present, axis=0))
-    assert len(groups) <= len(y) // LANES + patterns  # no more than need be
+    assert len(groups.together) <= len(y) // LANES + patterns  # no more than need be
 
 
-def test_one_compilation_serves_all_arguments(tree_named, robot_of):
+def test_rare_patterns_are_alone_if_they_are_many():
+    y = np.ones((100, 40))
+    y[:7, :7] = np.where(np.eye(7), np.nan, 1.0)
+    assert Groups.of(y, np.arange(41)).alone.size == 0
+    y[:40] = np.where(np.eye(40), np.inf, 1.0)
+    groups = Groups.of(y, np.arange(41))
+    np.testing.assert_array_equal(np.sort(groups.alone), np.arange(40))
+    assert groups.together.shape == (8, LANES)
+
+
+def test_dropouts_everywhere(robot_of):
+    robot, rng = robot_of("tx40"), np.random.default_rng(8)
+    problem = MapDynamics(robot, sensors_of(robot, "joint"), SOFT)
+    q, dq, y = rng.normal(size=(3, 60, 6))
+    y[rng.uniform(size=y.shape) < 0.5] = np.nan
+    y[rng.uniform(size=y.shape) < 0.1] = np.inf
+    assert Groups.of(y, np.arange(7)).alone.size > 0
+    assert_alike(problem, q, dq, y, "slacks")
+
+
+def test_loops_in_several_threads_share_an_estimator(robot_of):
+    robot, rng = robot_of("tx40"), np.random.default_rng(9)
+    problem = MapDynamics(robot, sensors_of(robot, "joint"), SOFT)
+    q, dq, y = rng.normal(size=(3, 400, 6))
+    expected = problem.estimate(q, dq, y).mean
+
+    def loop(_):
+        return [problem.estimate(*moment).mean for moment in zip(q, dq, y, strict=True)]
+
+    with ThreadPoolExecutor(3) as pool:
+        for found in pool.map(loop, range(3)):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("T", [2, 2 * LANES])
+def test_what_is_compiled_can_be_interrupted(robot_of, monkeypatch, T):
+    """Only the main thread is interrupted: it is the first to call the kernel."""
+    problem, threads = MapDynamics(robot_of("tx40"), [], SOFT), []
+
+    def recorded(kernel):
+        def record(*arguments):
+            threads.append(threading.current_thread())
+            kernel(*arguments)
+
+        record.signatures = []
+        return record
+
+    for name in ("solve_moments", "solve_side_by_side"):
+        monkeypatch.setattr(estimator, name, recorded(getattr(estimator, name)))
+    problem.estimate(np.zeros((T, 6)), np.zeros((T, 6)), np.zeros((T, 0)))
+    assert threads[0] is threading.main_thread()
+
+
+@pytest.mark.parametrize("rows", [0, 2, 4, 6])
+@pytest.mark.parametrize("T", [None, 5])
+def test_one_row_a_moment_or_one_for_all(robot_of, rows, T):
+    problem, shape = MapDynamics(robot_of("tx40"), [], SOFT), () if T is None else (T,)
+    state = np.zeros((2, *shape, 6))
+    for name, width in (("gravity", 3), ("base_twist", 6)):
+        with pytest.raises(ShapeError, match=f"{name} has {rows} rows for {T or 1} moments"):
+            problem.estimate(*state, np.zeros((*shape, 0)), **{name: np.zeros((rows, width))})
+
+
+def test_one_compilation_serves_all_arguments(robot_of):
     """Of any memory order, read-only or repeated, fixed or floating, with and without sensors."""
-    single, batch = len(solve_moments.signatures), len(solve_side_by_side.signatures)
     for robot in (robot_of("tx40"), robot_of("example:icub")):
-        problem, n = MapDynamics(robot, [], SOFT), robot.n_joints
-        q = np.asfortranarray(np.zeros((3, n)))
-        fixed = np.zeros((3, n))
-        fixed.flags.writeable = False
-        problem.estimate(q, fixed, np.zeros((3, 0)), detail="slacks")
-        problem.estimate(q[1], fixed[0], np.zeros(0), detail="means")
-        if problem.tree.floating:
-            problem.estimate(q, q, np.zeros((3, 0)), base_twist=np.zeros(6))
-        else:
-            problem.estimate(q, q, np.zeros((3, 0)), gravity=np.zeros(3))
-    assert len(solve_moments.signatures) <= max(1, single)
-    assert len(solve_side_by_side.signatures) <= max(1, batch)
+        for sensors in ([], sensors_of(robot, "joint")):
+            problem, n = MapDynamics(robot, sensors, SOFT), robot.n_joints
+            q, y = np.asfortranarray(np.zeros((3, n))), np.zeros((3, problem.layout.size))
+            fixed = np.zeros((3, n))
+            fixed.flags.writeable = y.flags.writeable = False
+            problem.estimate(q, fixed, y, detail="slacks")
+            problem.estimate(q[1], fixed[0], y[0], detail="means")
+            one = {"base_twist": np.zeros(6)} if problem.tree.floating else {"gravity": np.zeros(3)}
+            problem.estimate(q, q, np.asfortranarray(y), **one)
+    assert len(solve_moments.signatures) == len(solve_side_by_side.signatures) == 1

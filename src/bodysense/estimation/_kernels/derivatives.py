@@ -32,7 +32,7 @@ from bodysense.estimation._kernels.problem import (
     Memory,
     Readings,
 )
-from bodysense.estimation._kernels.solve import Found, solve_moments
+from bodysense.estimation._kernels.solve import ONE, Found, solve_moments
 from bodysense.robot._kernels.friction import friction_basis
 from bodysense.robot._kernels.jit import called, threaded
 from bodysense.spatial.arrays import Array
@@ -248,7 +248,8 @@ def linearise(
     n, m = out.shape[0], w.Y.shape[0]
     found = _means_only(n, m, w.present.size)
     moment = (q[None], dq[None], twist[None], a0[None], y[None])
-    solve_moments(0, 1, bodies, tree, drive, readings, beliefs, w, _no_spread(), *moment, found)
+    known = (bodies, tree, drive, readings, beliefs, w, _no_spread())
+    solve_moments(0, 1, ONE, *known, *moment, found)
     out[:, :6], out[:, 19] = w.alpha[:, :6], w.alpha[:, 6]
     out[:, 6:12], out[:, 13:19] = w.wrench[:, :6], w.fx
     out[:, 12] = w.tau

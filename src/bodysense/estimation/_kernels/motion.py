@@ -114,7 +114,7 @@ def offsets(bodies, beliefs, dq, a0, twist, balance, offset, A0, work):
 
 @called
 def which_are_present(readings, y, present):
-    """Which blocks of readings are there: no NaN in them."""
+    """Which blocks of readings are there: all of them finite."""
     for block in range(present.size):
         present[block] = 1
         for a in range(readings.first[block], readings.first[block + 1]):

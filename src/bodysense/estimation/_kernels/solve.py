@@ -163,16 +163,20 @@ def solve_moment(
         )
 
 
+ONE = np.zeros(1, np.int64)
+"""The moments of `solve_moments` where there is one."""
+
+
 @threaded
 def solve_moments(
-    first, last, bodies, tree, drive, readings, beliefs, w, s, q, dq, twist, a0, y, out
+    first, last, moments, bodies, tree, drive, readings, beliefs, w, s, q, dq, twist, a0, y, out
 ):
-    """Posterior of the moments first … last, into `Found`.
+    """Posterior of the moments first … last of those listed, into `Found`.
 
     Right-hand sides behind the first are the caller's, set before, and the same at all moments.
     """
     phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
-    for t in range(first, last):
+    for t in moments[first:last]:
         which_are_present(readings, y[t], w.present)
         solve_moment(
             bodies,

@@ -7,8 +7,8 @@ than that of its noise, because the estimate follows the reading as far as nothi
 
 A sensor that nothing can contradict has none, and cannot be judged. Readings that are said to be
 exact have no noise to be held against: what is left of them is zero, or they contradict others that
-are exact, or an assumption that is. Biases of sensors are taken out
-as far as they are known (see `Biases`); what is not known of them makes Cov[r] smaller still.
+are exact, or an assumption that is. Biases of sensors are taken out as far as they are known (see
+`Biases`); what is not known of them makes Cov[r] smaller still.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 _SEEN = 1e-3
 """Least share of a sensor's variance that other sensors must be able to contradict."""
 _ROUNDING = 1e-6
-"""In the units of a sensor: readings that are exact are further off only if they are not true."""
+"""In the units of a sensor: readings that are exact are further off only if they are not true.
+
+Readings that are exact but for less than that are called so too."""
 _NAMED = 5  # sensors in a sentence
 
 

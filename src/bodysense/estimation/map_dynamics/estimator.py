@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from threading import get_ident
 from typing import Literal
 
 import numpy as np
@@ -22,19 +23,19 @@ from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.estimation._kernels.covariance import Spread, make_spread
 from bodysense.estimation._kernels.problem import Memory, make_memory
 from bodysense.estimation._kernels.side_by_side import make_workspace, solve_side_by_side
-from bodysense.estimation._kernels.solve import Found, solve_moments
+from bodysense.estimation._kernels.solve import ONE, Found, solve_moments
 from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
 from bodysense.estimation.map_dynamics.equations.equations import Equations
 from bodysense.estimation.map_dynamics.equations.names import Variables
 from bodysense.estimation.map_dynamics.found import Moments, posterior_of, room
-from bodysense.estimation.map_dynamics.groups import side_by_side
+from bodysense.estimation.map_dynamics.groups import Groups
 from bodysense.estimation.map_dynamics.likelihood import log_likelihood
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.posterior import Posterior
 from bodysense.robot import Robot
-from bodysense.robot._kernels.jit import in_threads, is_compiled
+from bodysense.robot._kernels.jit import in_threads
 from bodysense.robot.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array, as_array
 
@@ -81,6 +82,7 @@ class MapDynamics:
         self.layout = ReadingLayout.of(self.tree, self.sensors, self.assumptions)
         self.variables = Variables.of_tree(self.tree)
         self._beliefs = self.assumptions.arrays(self.tree)
+        self._memory: dict[int, tuple[Memory, Spread]] = {}  # of each thread, for single moments
 
     def __repr__(self) -> str:
         root = f"{'floating' if self.tree.floating else 'held'} at {self.tree.names[0]}"
@@ -200,8 +202,8 @@ class MapDynamics:
         return Moments(
             q,
             dq,
-            _repeated(twist, T),
-            _repeated(self._root_acceleration(gravity), T),
+            _repeated(twist, T, "base_twist"),
+            _repeated(self._root_acceleration(gravity), T, "gravity"),
             self.layout.sorted_rows(y),
             single,
         )
@@ -231,20 +233,27 @@ class MapDynamics:
         if T == 1:
             self.solve_into(moments, found)
             return found
-        groups = side_by_side(moments.y, self.layout.arrays.first)
+        groups = Groups.of(moments.y, self.layout.arrays.first)
 
-        def run(first: int, last: int) -> None:
+        def together(first: int, last: int) -> None:
             work = make_workspace(self.tree.n, self.robot.n_joints, *self._reading_sizes, found)
-            solve_side_by_side(first, last, groups, *self._problem, *work, *moments[:5], found)
+            known = groups.together, *self._problem
+            solve_side_by_side(first, last, *known, *work, *moments[:5], found)
 
-        if not is_compiled(solve_side_by_side):
-            run(0, 0)  # in this thread, see `in_threads`
-        in_threads(run, len(groups))
+        def alone(first: int, last: int) -> None:
+            known = groups.alone, *self._problem
+            solve_moments(first, last, *known, *self._new_memory(), *moments[:5], found)
+
+        in_threads(together, len(groups.together), compiled=solve_side_by_side)
+        in_threads(alone, len(groups.alone), compiled=solve_moments)
         return found
 
     def solve_into(self, moments: Moments, found: Found) -> None:
         """Solve the first of the moments into what is there already, for a control loop."""
-        solve_moments(0, 1, *self._problem, *self._workspace, *moments[:5], found)
+        thread = get_ident()
+        if thread not in self._memory:
+            self._memory[thread] = self._new_memory()
+        solve_moments(0, 1, ONE, *self._problem, *self._memory[thread], *moments[:5], found)
 
     @cached_property
     def _problem(self) -> tuple[object, ...]:
@@ -264,9 +273,8 @@ class MapDynamics:
             np.stack(terms, axis=1) if terms else np.zeros((self.robot.n_joints, 0))
         )
 
-    @cached_property
-    def _workspace(self) -> tuple[Memory, Spread]:
-        """Working memory for single moments."""
+    def _new_memory(self) -> tuple[Memory, Spread]:
+        """Working memory of one thread for single moments."""
         m, blocks, largest = self._reading_sizes
         return make_memory(self.tree.n, m, blocks, largest, 1, 1), make_spread(self.tree.n, largest)
 
@@ -284,6 +292,8 @@ def _rows(value: ArrayLike, width: int, name: str, single: bool | None) -> Array
     return as_array(array, (None, width), name)
 
 
-def _repeated(rows: Array, T: int) -> Array:
+def _repeated(rows: Array, T: int, name: str) -> Array:
     """(T, width) from as many rows, or from one."""
+    if len(rows) not in (1, T):
+        raise ShapeError(f"{name} has {len(rows)} rows for {T} moments: give one, or one a moment.")
     return rows if len(rows) == T else np.repeat(rows, T, axis=0)

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.robot._kernels.lanes import LANES
 from bodysense.spatial.arrays import Array
 
+_FEW = 2  # moments that take as long one by one as side by side
+_MANY = 0.1  # of all moments: of so many it counts, and is worth another kernel to compile
 
-def side_by_side(y: Array, first: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(G, LANES) moments, every one of T in some group; a group that is short repeats its last.
 
-    Args:
-        y: (T, m) readings; not finite where there is none.
-        first: (blocks + 1,) first row of each block of readings, which is there as a whole.
+class Groups(NamedTuple):
+    """T moments, every one of them in one place.
+
+    Attributes:
+        together: (G, LANES) moments with the same readings present; a short group repeats its last.
+        alone: moments that are better solved one by one.
     """
-    finite = np.isfinite(y)
-    if finite.all():
-        return _in_groups(np.arange(len(y)))
-    present = np.logical_and.reduceat(finite, first[:-1], axis=1)
-    _, pattern = np.unique(np.packbits(present, axis=1), axis=0, return_inverse=True)
-    order = np.argsort(pattern, kind="stable")
-    changes = np.flatnonzero(np.diff(pattern[order])) + 1
-    return np.concatenate([_in_groups(part) for part in np.split(order, changes)])
+
+    together: NDArray[np.int64]
+    alone: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, y: Array, first: NDArray[np.int64]) -> Groups:
+        """Sort moments by what is present.
+
+        Args:
+            y: (T, m) readings; not finite where there is none.
+            first: (blocks + 1,) first row of each block of readings, which is there as a whole.
+        """
+        finite = np.isfinite(y)
+        parts = [np.arange(len(y))]
+        if not finite.all():
+            present = np.logical_and.reduceat(finite, first[:-1], axis=1)
+            _, pattern = np.unique(np.packbits(present, axis=1), axis=0, return_inverse=True)
+            order = np.argsort(pattern, kind="stable")
+            parts = np.split(order, np.flatnonzero(np.diff(pattern[order])) + 1)
+        rest = [len(part) % LANES for part in parts]
+        rest = [count if count <= _FEW else 0 for count in rest]
+        if sum(rest) <= _MANY * len(y):
+            rest = [0] * len(parts)
+        cuts = [np.split(part, [len(part) - k]) for part, k in zip(parts, rest, strict=True)]
+        return cls(
+            np.concatenate([_in_rows(whole) for whole, _ in cuts]),
+            np.concatenate([few for _, few in cuts]),
+        )
 
 
-def _in_groups(moments: NDArray[np.int64]) -> NDArray[np.int64]:
+def _in_rows(moments: NDArray[np.int64]) -> NDArray[np.int64]:
     short = -len(moments) % LANES
     return np.append(moments, np.repeat(moments[-1:], short)).reshape(-1, LANES)

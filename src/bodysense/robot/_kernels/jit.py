@@ -116,20 +116,25 @@ def threaded(function: Kernel) -> Kernel:
     return _compile(function, nogil=True, **_FAST)
 
 
-def is_compiled(kernel: Kernel) -> bool:
-    """Whether a kernel was called before in this process; a function of Python always is."""
-    return bool(getattr(kernel, "signatures", True))
-
-
-def in_threads(kernel: Kernel, runs: int, *arguments: object) -> None:
+def in_threads(
+    kernel: Kernel, runs: int, *arguments: object, compiled: Kernel | None = None
+) -> None:
     """Call ``kernel(first, last, *arguments)`` for shares of the runs on numba's threads.
 
     What has to be compiled is so in this thread, on no runs: threads of a pool do not hear Ctrl-C.
+
+    Args:
+        kernel: a kernel, or a function of Python that calls one.
+        runs: how many.
+        arguments: of the kernel.
+        compiled: the kernel that a function of Python calls.
     """
-    if not is_compiled(kernel):
+    if runs == 0:
+        return
+    if not getattr(compiled or kernel, "signatures", True):
         kernel(0, 0, *arguments)
     shares = min(runs, get_num_threads())
-    if shares <= 1:
+    if shares == 1:
         kernel(0, runs, *arguments)
         return
     ends = [runs * k // shares for k in range(shares + 1)]

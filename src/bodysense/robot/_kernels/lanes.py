@@ -1,8 +1,8 @@
 """Numbers of several moments side by side: a number of the kernels that holds `LANES` of them.
 
-A processor multiplies eight numbers as fast as one. Rows of small matrices are too short for that,
-but the same step at eight moments is eight times the same arithmetic. So a kernel that takes its
-numbers as they come, floats or lanes, is compiled for both from one source:
+A processor multiplies two, four or eight numbers as fast as one. Rows of small matrices are too
+short for that, but the same step at eight moments is eight times the same arithmetic. So a kernel
+that takes its numbers as they come, floats or lanes, is compiled for both from one source:
 
     arrays of floats (…, LANES)  --lanes_of-->  arrays of lanes (…)
 
@@ -21,6 +21,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
@@ -154,7 +155,7 @@ def _with_lane(context, x, k, value):
 
 
 @_intrinsic
-def _largest_magnitude_is_zero(context, x):
+def _all_are_zero(context, x):
     def lower(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         differs = builder.fcmp_unordered("!=", values[0], ir.Constant(_VECTOR, None))
         bits = builder.bitcast(differs, ir.IntType(LANES))
@@ -209,7 +210,7 @@ for _called in (math.sin, math.cos, math.log):
 
 def lanes_in(x: Any) -> int:
     """How many lanes a number has: one, if it is a float."""
-    raise NotImplementedError
+    return 1
 
 
 @overload(lanes_in)
@@ -220,7 +221,7 @@ def _lanes_in(x):
 
 def lane(x: Any, k: int) -> float:
     """Lane k of a number."""
-    raise NotImplementedError
+    return float(x)
 
 
 @overload(lane)
@@ -232,7 +233,7 @@ def _lane_of(x, k):
 
 def with_lane(x: Any, k: int, value: float) -> Any:
     """A number with another lane k."""
-    raise NotImplementedError
+    return value
 
 
 @overload(with_lane)
@@ -244,19 +245,22 @@ def _with_lane_of(x, k, value):
 
 def is_zero(x: Any) -> bool:
     """Whether a number is zero, in all lanes."""
-    raise NotImplementedError
+    return bool(x == 0.0)
 
 
 @overload(is_zero)
 def _is_zero(x):
     if isinstance(x, _Lanes):
-        return lambda x: _largest_magnitude_is_zero(x)
+        return lambda x: _all_are_zero(x)
     return lambda x: x == 0.0
 
 
 def away_from(size: Any, x: Any) -> Any:
-    """Give a size the sign that x does not have: x minus that loses no digits."""
-    raise NotImplementedError
+    """Give a size the sign that x does not have: x minus that loses no digits.
+
+    Beside a zero either sign will do.
+    """
+    return -size if x > 0.0 else size
 
 
 @overload(away_from)
@@ -268,7 +272,7 @@ def _away_from(size, x):
 
 def inverse(x: Any) -> Any:
     """1 / x, or zero in the lanes where x is zero; a float must not be."""
-    raise NotImplementedError
+    return 1.0 / x
 
 
 @overload(inverse)
@@ -280,9 +284,12 @@ def _inverse_of(x):
 
 def _view(array: types.Type) -> types.Type:
     """The type of an array of floats (…, LANES) when seen as one of lanes."""
-    if isinstance(array, types.Array) and array.dtype == types.float64:
-        return types.Array(lanes, array.ndim - 1, "C", aligned=False)
-    return array
+    if not (isinstance(array, types.Array) and array.dtype == types.float64):
+        return array
+    if array.ndim == 0 or array.layout != "C" or not array.mutable:
+        raise TypingError(f"lanes are behind the axes of a writable C array, not of {array}")
+    # Said to be unaligned, it may begin anywhere; `lanes_of_zeros` aligns it for speed alone.
+    return types.Array(lanes, array.ndim - 1, "C", aligned=False)
 
 
 def _as_lanes(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -303,7 +310,10 @@ def _as_lanes(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 @_intrinsic
 def lanes_of(context, arrays):
-    """A named tuple with its arrays of floats (…, LANES) seen as arrays of lanes (…)."""
+    """A named tuple with its arrays of floats (…, LANES) seen as arrays of lanes (…).
+
+    That the last axis has `LANES` numbers is not checked: take arrays of `lanes_of_zeros`.
+    """
     views = types.NamedTuple(tuple(_view(kind) for kind in arrays.types), arrays.instance_class)
 
     def lower(context: Any, builder: Any, sig: Any, values: Any) -> Any:

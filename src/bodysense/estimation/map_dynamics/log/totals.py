@@ -157,7 +157,11 @@ class LogTotals:
 
     def untrue(self) -> str:
         """Which readings are said to be exact and cannot all be true, with a remedy; or nothing."""
-        off = {s.name: f"{s.off:.3g} {s.unit}" for s in self.scores() if s.contradicted}
+        off = {
+            s.name: f"{s.off:.3g} {s.unit}" if "," not in s.unit else f"{s.off:.3g} ({s.unit})"
+            for s in self.scores()
+            if s.contradicted
+        }
         return untrue_words(off) if off else ""
 
     def touched(self) -> dict[str, float]:

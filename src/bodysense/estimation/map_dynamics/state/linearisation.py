@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bodysense.estimation._kernels.covariance import make_spread
 from bodysense.estimation._kernels.derivatives import linearise
 from bodysense.estimation._kernels.problem import Beliefs, Memory, make_memory
-from bodysense.estimation._kernels.solve import Found, solve_moments
+from bodysense.estimation._kernels.solve import ONE, Found, solve_moments
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.found import room
 from bodysense.estimation.map_dynamics.state.first_guess import of_state, softened
@@ -118,6 +118,7 @@ class Linearisation:
         solve_moments(
             0,
             1,
+            ONE,
             bodies,
             self.problem.robot.tree,
             drive,

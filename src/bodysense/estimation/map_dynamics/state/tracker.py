@@ -98,13 +98,13 @@ class StateTracker:
         mean[kept], covariance[kept, kept] = found.mean[kept], found.covariance[kept, kept]
         self._believed = Gaussian(mean, covariance)
 
-    def mark(self) -> tuple[float | None, Gaussian]:
-        """Where it is: time and belief, to come `back` to."""
-        return self.time, self._believed
+    def mark(self) -> tuple[float | None, Gaussian, Gaussian]:
+        """Where it is: time and beliefs, to come `back` to."""
+        return self.time, self._first, self._believed
 
-    def back(self, mark: tuple[float | None, Gaussian]) -> None:
+    def back(self, mark: tuple[float | None, Gaussian, Gaussian]) -> None:
         """Forget what came after a mark."""
-        self.time, self._believed = mark
+        self.time, self._first, self._believed = mark
 
     @property
     def joints(self) -> StateBelief:
