@@ -85,7 +85,7 @@ TINY = {
     "payload": (partial(payload.run, pairs=("01_31",)), 2),
     "poor-data": (partial(poor_data.run, starts=(10.0,)), 3),
     "excitation": (partial(excitation.run, seconds=2.0, starts=1, duration=4.0), 2),
-    "map-dynamics": (partial(map_dynamics.run, steps=1, batch=4, links=(5, 10)), 13),
+    "map-dynamics": (partial(map_dynamics.run, steps=1, batch=4, links=(5, 10)), 14),
     "state": (partial(state.run, repetitions=1, moments=12), 9),
     "covariances": (partial(covariances.run, moments=12, parts=1, within=0.5), 4),
 }
