@@ -236,7 +236,7 @@ def test_missing_meshes_are_told_once(excited):
 def test_pairs_that_are_not_looked_at_are_told(capsys):
     assert main(["excite", "tx40", "-o", "m.csv", *QUICK, "--no-report"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "boxes from inertia stand for the shapes of" in out
+    assert "boxes from inertia and kinematics stand for link1, link2" in out
     assert "collisions not looked at: base/link2, link2/link4" in out
     assert "(in contact in all of 400 random poses)" in out
 

@@ -3,7 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bodysense.excitation.clearance import CollisionClearance, WorkspaceClearance
+from bodysense.excitation.clearance import (
+    CollisionClearance,
+    WorkspaceClearance,
+    boxes_in_the_way,
+)
 from bodysense.robot import Collisions, Workspace, link_hulls
 
 
@@ -56,3 +60,17 @@ def test_pairs_that_are_built_close_leave_room_to_move(robot_of, rng):
     assert (clearance.kept > collisions.margins).all()
     sample, slack, _ = clearance.slacks(rng.uniform(-2.0, 2.0, (300, 6)))
     assert np.unique(sample[slack <= 0.0]).size < 300
+
+
+def test_boxes_that_stand_for_shapes_are_in_the_way_where_they_are_near(robot_of, rng):
+    collisions = Collisions.of(robot_of("tx40"), margin=0.01)  # of which no shape is known
+    q = rng.uniform(-2.0, 2.0, (300, 6))
+    room = (collisions.distances(q) - CollisionClearance(collisions).kept).min(axis=1)
+    free = q[room > 0.01]
+    assert len(free) > 20
+    assert boxes_in_the_way(collisions, free) == ()
+    tight = q[np.argmin(room)][None]
+    pair = collisions.pairs[int(np.argmin(collisions.distances(tight)[0]))]
+    assert set(boxes_in_the_way(collisions, tight)) >= set(pair) - {"base"}
+    real = Collisions.of(robot_of("example:ur5"), margin=0.03)
+    assert boxes_in_the_way(real, q) == ()  # its shapes are its own
