@@ -53,6 +53,7 @@ def test_a_step_is_an_estimate(problem, stream, y):
         "samples": 2,
         "late": 0,
         "positions held": 0,
+        "base twists held": 0,
         "absurd": 0,
         "not finite": 0,
     }
@@ -110,6 +111,20 @@ def test_missing_positions_stay_as_they_were(problem, stream, y):
     assert stream.counts["positions held"] == 1
     found = stream.step(Sample(0.2, Q, [np.nan, 0.5, 0.0], y))
     assert "velocities" in found.notes[0]
+
+
+def test_missing_base_twists_stay_as_they_were(robot_of, rng):
+    solo = robot_of("example:solo12")
+    problem = MapDynamics(solo, ())
+    q, dq = rng.normal(size=(2, solo.n_joints))
+    stream, twist = EstimatorStream(problem), np.array([0.1, 0.2, 0.3, 1.0, 2.0, 3.0])
+    before = stream.step(Sample(0.0, q, dq, {}, twist))
+    assert before.notes == ()
+    twist[3] = np.nan
+    found = stream.step(Sample(0.1, q, dq, {}, twist))
+    np.testing.assert_array_equal(found.mean, before.mean)
+    assert "base twist" in found.notes[0]
+    assert stream.counts["base twists held"] == 1
 
 
 def test_positions_that_never_arrived_are_named(stream, y):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bodysense.errors import ShapeError
 from bodysense.robot.sensors.covariance import checked_covariance
 from bodysense.spatial.arrays import Array, as_array, read_only
 
@@ -41,6 +42,8 @@ class Belief:
         """Independent numbers: means (k,) and standard deviations, one or (k,)."""
         centre = as_array(mean, (None,), "mean")
         sigma = np.broadcast_to(np.asarray(std, dtype=np.float64), centre.shape)
+        if (sigma < 0.0).any():
+            raise ShapeError(f"std of a belief is {sigma.min():g}: give numbers from zero up.")
         return cls(centre, np.diag(sigma**2))
 
     @classmethod

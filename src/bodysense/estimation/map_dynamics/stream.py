@@ -53,7 +53,8 @@ class EstimatorStream:
 
     Attributes:
         problem: the estimator.
-        counts: what happened so far: samples, late, positions held, absurd, not finite.
+        counts: what happened so far: samples, late, positions held, base
+            twists held, absurd, not finite.
         absent: by sensor, how many samples came without a reading of it.
     """
 
@@ -80,7 +81,7 @@ class EstimatorStream:
             raise unknown_name("detail of a stream", str(detail), ("means", "variances"))
         self.problem = problem
         self.counts = dict.fromkeys(
-            ("samples", "late", "positions held", "absurd", "not finite"), 0
+            ("samples", "late", "positions held", "base twists held", "absurd", "not finite"), 0
         )
         n, layout = problem.robot.n_joints, problem.layout
         self._late, self._detail = late, detail
@@ -144,11 +145,16 @@ class EstimatorStream:
                 f"q has shape {q.shape} and dq {dq.shape}: give {self._n} numbers each, in the "
                 f"order {', '.join(self.problem.robot.joint_names)}; NaN where one is missing."
             )
+        notes: tuple[str, ...] = ()
         if sample.base_twist is not None:
             twist = np.asarray(sample.base_twist, dtype=np.float64)
             if twist.shape != (6,):
                 raise ShapeError(f"base_twist has shape {twist.shape}, expected (6,).")
-            self._moments.twist[0] = np.where(np.isfinite(twist), twist, 0.0)
+            known = np.abs(twist) < ABSURD
+            self._moments.twist[0, known] = twist[known]
+            if not known.all():
+                self.counts["base twists held"] += 1
+                notes += ("missing components of the base twist are kept as they were",)
         lost = ~(np.abs(q) < ABSURD)  # NaN and infinity too
         slow = ~(np.abs(dq) < ABSURD)
         self._moments.dq[0] = dq
@@ -156,7 +162,7 @@ class EstimatorStream:
         if not lost.any():
             self._q[:] = q
             self._moments.q[0] = q
-            return ("missing velocities count as zero",) if slow.any() else ()
+            return (*notes, "missing velocities count as zero") if slow.any() else notes
         self.counts["positions held"] += 1
         self._q[~lost] = q[~lost]
         names = [self.problem.robot.joint_names[j] for j in np.flatnonzero(lost)]
@@ -167,7 +173,7 @@ class EstimatorStream:
             )
         self._moments.q[0] = self._q
         self._moments.dq[0, lost] = 0.0
-        return (f"positions of {', '.join(names)} are missing and kept as they were",)
+        return (*notes, f"positions of {', '.join(names)} are missing and kept as they were")
 
     def _take_readings(self, readings: Mapping[str, ArrayLike] | Array) -> Mask | None:
         """Put readings into the rows of the kernels; returns which sensors have none, if any."""

@@ -243,6 +243,12 @@ def test_touches_that_are_close_are_one():
     assert touches("hand", t, np.zeros(10, dtype=bool), t, t) == ()
 
 
+def test_samples_that_are_rare_are_one_touch():
+    t = 0.5 * np.arange(60.0)
+    (touch,) = touches("hand", t, (t > 5.0) & (t < 20.0), np.full(60, 20.0), np.ones(60))
+    assert (touch.start, touch.end) == (5.5, 19.5)
+
+
 def test_files_hold_every_number(estimate, tmp_path):
     with LogFiles(tmp_path, estimate.problem) as files:
         for chunk in estimate.chunks(200):

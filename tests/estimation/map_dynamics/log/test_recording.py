@@ -84,6 +84,33 @@ def test_short_gaps_are_bridged_and_long_ones_counted(pushed, problem):
     assert r.t.size == 321
     np.testing.assert_allclose(r.q[40:43, 1], pushed.log.channels["q.lift"][50:53], atol=1e-3)
     assert "40 rows positions missing" in r.left_out
+    assert any(note.startswith("3 rows lack a position") for note in r.notes)
+    assert not any("lack" in note for note in Recording.of(problem, pushed.log).notes)
+
+
+def test_samples_that_are_too_rare_are_told(pushed, problem):
+    log = raw(pushed)
+    slow = Recording.of(problem, replace(log, t=1000.0 * log.t))
+    assert any("samples a second are too few" in note for note in slow.notes)
+    assert not any("samples" in note for note in Recording.of(problem, log).notes)
+    many = Recording.of(problem, log, cutoff=5000.0)
+    assert any("too few for a cut-off of 5000 Hz" in note for note in many.notes)
+
+
+def test_a_log_that_states_no_units_may_have_joints_that_slide(robot_of):
+    """The usual unit of a channel, which a reader then takes, is that of a joint that turns."""
+    robot = robot_of("example:panda")
+    table = {"sensors": {"motors": {"kind": "joint_torque", "joint": "all", "std": 0.1}}}
+    problem = parse_estimation(table, robot, "s.yaml").problem(robot)
+    t = np.arange(0.0, 2.0, 0.01)
+    names = [f"{x}.{joint}" for x in ("q", "tau") for joint in robot.joint_names]
+    log = RawLog.of(Log.of(t, {name: np.sin(t) for name in names}), "run.csv")
+    usual = {name: "rad" if name.startswith("q") else "N·m" for name in names}
+    r = Recording.of(problem, replace(log, units=usual))
+    assert np.isfinite(r.readings).all()
+    wrong = {**usual, f"tau.{robot.joint_names[0]}": "N"}  # it turns
+    with pytest.raises(MismatchError, match="is in N, and"):
+        Recording.of(problem, replace(log, units=wrong))
 
 
 def test_missing_readings_are_absent(pushed, problem):

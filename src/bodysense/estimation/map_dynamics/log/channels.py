@@ -11,6 +11,7 @@ from bodysense.estimation.map_dynamics.log.listing import listing
 from bodysense.robot.sensors.encoder import Encoder
 from bodysense.robot.sensors.joint_acceleration import JointAcceleration
 from bodysense.robot.sensors.sensor import Sensor
+from bodysense.signals.channels import units_of
 from bodysense.signals.raw_log import RawLog
 from bodysense.spatial.arrays import Array
 
@@ -83,11 +84,15 @@ def sensor_readings(
 
 
 def _require_units(problem: MapDynamics, sensor: Sensor, log: RawLog) -> None:
-    """Refuse channels of another unit; one without a unit is taken to be right."""
+    """Refuse channels of another unit; one without a unit is taken to be right.
+
+    A log that states none has the usual unit of a channel, which is that of a joint that turns.
+    """
     wanted = sensor.channel_units(problem.robot)
     for channel, unit in zip(sensor.channels, wanted, strict=True):
-        found = log.units.get(channel, "")
-        if found and unit and found != unit:
+        found, known = log.units.get(channel, ""), units_of(channel)
+        usual = unit in known and found == known[0]
+        if found and unit and found != unit and not usual:
             raise MismatchError(
                 f"channel {channel!r} of {log.source} is in {found}, and {sensor.who} reads "
                 f"{unit}: is it the right channel? Otherwise correct its unit in the layout file."

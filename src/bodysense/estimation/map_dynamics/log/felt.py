@@ -22,7 +22,7 @@ from bodysense.estimation.map_dynamics.belief import Belief
 from bodysense.spatial.arrays import Array
 
 _TOLD = 0.5  # share of the prior's variance below which an axis tells something
-_APART = 0.3  # s: touches that are closer together are one
+_APART = 0.3  # s: touches that are closer together are one, and so are samples one after the other
 _LEAST = 2  # moments of a touch: one alone is noise
 LEVEL = 0.999
 """Of a moment that counts as touched: of 1000 without a touch, at most one is taken for it."""
@@ -93,7 +93,8 @@ def touches(
     places = np.flatnonzero(mask)
     if not places.size:
         return ()
-    cuts = np.flatnonzero(np.diff(t[places]) > _APART) + 1
+    apart = max(_APART, 1.5 * float(np.median(np.diff(t)))) if t.size > 1 else _APART
+    cuts = np.flatnonzero(np.diff(t[places]) > apart) + 1
     found = []
     for part in np.split(places, cuts):
         if part.size < _LEAST:

@@ -97,6 +97,7 @@ class Recording:
         readings = sensor_readings(problem, raw, used, ddq)
         twist, notes = _base_twist(problem, readings)
         notes += doubtful_units(problem, q, dq, readings)
+        notes += _filled(q_raw[kept & ~holes]) + _slow(raw.t[used], cutoff)
         return cls(
             t=raw.t[used],
             q=q,
@@ -116,6 +117,26 @@ class Recording:
 
 def _reasons(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} rows {reason}" for reason, n in counts.items() if n)
+
+
+def _filled(q: Array) -> list[str]:
+    """What was interpolated of the positions (n, n_joints) at moments that are used."""
+    missing = int(np.isnan(q).any(axis=1).sum())
+    return [f"{missing} rows lack a position for a short time, which is interpolated"] * (
+        missing > 0
+    )
+
+
+def _slow(t: Array, cutoff: float) -> list[str]:
+    """Whether samples are too rare for the cut-off, as those of a time in milliseconds are."""
+    rate = 1.0 / float(np.median(np.diff(t))) if t.size > 1 else np.inf
+    limit = usable_cutoff(cutoff, rate)
+    if limit == cutoff:
+        return []
+    return [
+        f"{rate:.3g} samples a second are too few for a cut-off of {cutoff:g} Hz: positions are "
+        f"filtered at {limit:.2g} Hz. Is the time in seconds?"
+    ]
 
 
 class _Part(NamedTuple):
