@@ -60,6 +60,8 @@ def _touches(page: Page, summary: Mapping[str, Any]) -> None:
     page.show(table)
     if len(touches) > _TOUCHES:
         page.line(f"… and {len(touches) - _TOUCHES} more, see summary.json")
+    for sentence in summary["reversals"][:_TOUCHES]:
+        page.line(sentence)
 
 
 def _state(page: Page, state: Mapping[str, Any]) -> None:

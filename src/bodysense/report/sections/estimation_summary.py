@@ -145,6 +145,7 @@ def _advice(
         "or look for a wrong mount, sign or unit, or for a contact that is not allowed for."
         for score in [score for score in loud if not score.contradicted][:5]
     ]
+    advice += [f"{words[0].upper()}{words[1:]}." for words in totals.reversals()[:3]]
     untrue = totals.untrue()
     if untrue:
         advice.append(f"{untrue[0].upper()}{untrue[1:]}.")

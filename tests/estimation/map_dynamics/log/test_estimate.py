@@ -23,7 +23,8 @@ from bodysense.estimation import (
 )
 from bodysense.estimation.map_dynamics.log.component_names import component_names, component_units
 from bodysense.estimation.map_dynamics.log.considered_parameters import directions_of
-from bodysense.estimation.map_dynamics.log.felt import felt, touches
+from bodysense.estimation.map_dynamics.log.felt import Touch, felt, touches
+from bodysense.estimation.map_dynamics.log.reversals import reversing
 from bodysense.robot.base_parameters import base_parameters
 from bodysense.signals.raw_log import RawLog
 
@@ -300,3 +301,24 @@ def test_a_link_of_which_no_reading_tells_is_not_called_untouched(estimate):
         dead.add(chunk._replace(posterior=posterior))
     assert told.blind() == ()
     assert dead.blind() == told.links
+
+
+def test_a_force_on_a_reversal_is_told(pushed):
+    """Of drives with friction alone: a sensor behind the gear does not feel it."""
+    table = yaml.safe_load(SENSORS)
+    robot = pushed.robot.with_friction("coulomb", coefficients={"Fc": 1.0})
+    t = pushed.log.t
+    dq = np.gradient(pushed.log.channels["q.lift"], t)
+    turn = t[100 + int(np.flatnonzero(np.diff(np.sign(dq[100:-100])))[0])]
+    away = t[100 + int(np.argmax(np.abs(dq[100:-100])))]
+    sentences = {}
+    for side in ("drive", "joint"):
+        table["sensors"] = {
+            "motors": {"kind": "joint_torque", "joint": "lift", "side": side, "std": 0.1}
+        }
+        found = estimate_log(parse_estimation(table, robot, "s.yaml"), robot, pushed.log)
+        for at in (turn, away):
+            touch = Touch("hand", at - 0.1, at + 0.1, 10.0, 1.0, at, 5.0)
+            sentences[side, at] = reversing(found, [touch])
+    assert "falls on a reversal of lift" in sentences["drive", turn][0]
+    assert [key for key, value in sentences.items() if value] == [("drive", turn)]

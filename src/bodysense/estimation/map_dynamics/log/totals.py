@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bodysense.estimation.map_dynamics.consistency import untrue_words
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.felt import Touch, felt, forces, touches
+from bodysense.estimation.map_dynamics.log.reversals import reversing
 from bodysense.robot.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
@@ -210,6 +211,10 @@ class LogTotals:
         ]
         return tuple(sorted(found, key=lambda touch: touch.start))
 
+    def reversals(self) -> tuple[str, ...]:
+        """Touches whose largest force may be friction that jumps, in words."""
+        return reversing(self.estimate, self.touches())
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON (NaN as null)."""
         return {
@@ -220,6 +225,7 @@ class LogTotals:
             "blind": list(self.blind()),
             "force_sigma": {link: list(pair) for link, pair in self.certainty().items()},
             "touches": [touch._asdict() for touch in self.touches()],
+            "reversals": list(self.reversals()),
         }
 
 
