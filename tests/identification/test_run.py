@@ -247,7 +247,8 @@ def test_the_same_call_gives_the_same_bits():
 
 @pytest.mark.parametrize("method", sorted(IDENTIFIERS))
 def test_every_method_goes_through(method):
-    run = identify(prior(), [recorded(0)], method=method, preprocessing=GIVEN)
+    few = IDENTIFIERS["pf"](particles=200) if method == "pf" else method  # a fifth of the time
+    run = identify(prior(), [recorded(0)], method=few, preprocessing=GIVEN)
     assert run.identification.method == method
     if method == "pf":  # too many parameters for particles, which it says, and keeps the prior
         assert "particles" in run.identification.status.message
