@@ -318,7 +318,8 @@ def test_a_force_on_a_reversal_is_told(pushed):
         }
         found = estimate_log(parse_estimation(table, robot, "s.yaml"), robot, pushed.log)
         for at in (turn, away):
-            touch = Touch("hand", at - 0.1, at + 0.1, 10.0, 1.0, at, 5.0)
+            touch = Touch("hand", at - 0.1, at + 0.1, 30.0, 1.0, at, 5.0)
             sentences[side, at] = reversing(found, [touch])
+            assert reversing(found, [touch._replace(usual=25.0)]) == ()  # no spike
     assert "falls on a reversal of lift" in sentences["drive", turn][0]
     assert [key for key, value in sentences.items() if value] == [("drive", turn)]

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.log.estimate import LogEstimate
 
 _BESIDE = 0.02  # s about a reversal
+_SPIKE = 2.0  # times the median force: what friction makes is short beside a push
 
 
 def reversing(estimate: LogEstimate, touches: Iterable[Touch]) -> tuple[str, ...]:
-    """A sentence for each touch whose largest force falls on a reversal."""
+    """A sentence for each touch whose largest force is a spike that falls on a reversal."""
     problem, t, dq = estimate.problem, estimate.t, estimate.recording.dq
     friction = np.abs(problem.drive).sum(axis=1) > 0.0
     drives = {
@@ -32,6 +33,8 @@ def reversing(estimate: LogEstimate, touches: Iterable[Touch]) -> tuple[str, ...
     }
     found = []
     for touch in touches:
+        if touch.force < _SPIKE * touch.usual:
+            continue
         here = np.abs(t - touch.at) <= _BESIDE
         names = [
             problem.robot.joint_names[j]
