@@ -8,12 +8,12 @@ from benchmarks.result import Result
 from benchmarks.subjects import xarm7
 from benchmarks.timing import interleaved
 from bodysense import FourierTrajectory, base_parameters
-from bodysense.identification import Identification, Regression, identifier
+from bodysense.identification import Identification, Regression
+from bodysense.identification import identification as identifier
 from bodysense.identification.consistent.projection import consistent_least_squares
-from bodysense.identification.linear.least_squares import Solution
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.linear.least_squares import WLS, Solution
 from bodysense.identification.prior import Prior
-from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
 
 RATE = 100.0  # Hz
 NOISE = 0.5  # N·m: enough for links that cannot exist

@@ -15,7 +15,7 @@ import pinocchio as pin
 from bodysense import Robot, load_robot
 from bodysense.estimation import Assumptions, Belief, MapDynamics
 from bodysense.estimation.map_dynamics.found import Moments
-from bodysense.robot.sensors import (
+from bodysense.sensors import (
     Accelerometer,
     ForceTorque,
     Gyroscope,

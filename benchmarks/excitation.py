@@ -15,9 +15,9 @@ from benchmarks.timing import all_threads
 from bodysense import Robot, load_robot
 from bodysense.errors import MissingDependencyError
 from bodysense.excitation import Trajectory, design_motion
-from bodysense.excitation.motion_limits import MotionLimits
-from bodysense.robot.collisions import Collisions
-from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.excitation.limits import MotionLimits
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.shapes.collisions import Collisions
 
 ROBOT = "example:panda"
 SECONDS = 90.0  # of each side

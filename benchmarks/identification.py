@@ -21,11 +21,11 @@ from bodysense.identification import (
     IdentificationRun,
     Preprocessing,
     Regression,
-    identifier,
     identify,
     motions,
 )
-from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.identification import identification as identifier
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.spatial import Array
 
 CUTOFF = 50.0  # Hz, on both sides

@@ -15,7 +15,8 @@ import numpy as np
 
 from benchmarks.result import NotMeasuredError
 from bodysense import Robot
-from bodysense.robot.sensors import (
+from bodysense.robot.io.urdf_fresh import fresh_urdf
+from bodysense.sensors import (
     Accelerometer,
     ExternalWrench,
     ForceTorque,
@@ -23,7 +24,6 @@ from bodysense.robot.sensors import (
     JointAcceleration,
     Sensor,
 )
-from bodysense.robot.urdf_fresh import fresh_urdf
 from bodysense.spatial import Array
 
 

@@ -28,7 +28,7 @@ from bodysense.estimation import (
 )
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.estimator import Detail
-from bodysense.robot.sensors import (
+from bodysense.sensors import (
     Accelerometer,
     ExternalWrench,
     ForceTorque,

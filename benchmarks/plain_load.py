@@ -10,8 +10,8 @@ import pinocchio as pin
 from scipy.signal import butter, sosfiltfilt
 
 from bodysense.identification import examine
+from bodysense.logs.log import RawLog
 from bodysense.robot.robot import Robot
-from bodysense.signals.raw_log import RawLog
 from bodysense.spatial.arrays import Array
 
 CUTOFF = 10.0  # Hz

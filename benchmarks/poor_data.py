@@ -10,10 +10,10 @@ from benchmarks import ur10e
 from benchmarks.result import Result
 from bodysense import Robot, base_parameters
 from bodysense.identification import Preprocessing, Regression, examine, motions
-from bodysense.identification.consistent.pc_wls import ConsistentWLS
-from bodysense.identification.linear.ols import OLS
+from bodysense.identification.consistent.physical import ConsistentWLS
+from bodysense.identification.linear.least_squares import OLS
 from bodysense.identification.scores import predict, score
-from bodysense.signals.log import Log
+from bodysense.logs.log import Log
 from bodysense.spatial.arrays import Array
 
 SECONDS = 5.0

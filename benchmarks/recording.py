@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.result import NotMeasuredError
 from bodysense import Robot, load_robot, read_log
+from bodysense.logs.log import RawLog
 from bodysense.robot import Actuators
-from bodysense.signals.raw_log import RawLog
 
 ROOT = Path(__file__).parent.parent
 LAYOUT = ROOT / "examples" / "layouts" / "tx40.yaml"

@@ -16,14 +16,13 @@ import numpy as np
 from scipy.optimize import minimize
 
 from bodysense import Robot, load_robot
-from bodysense.excitation.base_regressor import BaseRegressor
-from bodysense.excitation.clearance import CollisionClearance
-from bodysense.excitation.criterion import condition_number
+from bodysense.excitation.criterion import BaseRegressor, condition_number
 from bodysense.excitation.fourier import FourierTrajectory
+from bodysense.excitation.limits import CollisionClearance
 from bodysense.excitation.motion_check import Check
 from bodysense.excitation.motion_problem import MotionProblem
 from bodysense.excitation.problem_setup import motion_problem_of
-from bodysense.robot.collisions import Collisions
+from bodysense.robot.shapes.collisions import Collisions
 from bodysense.spatial import Array
 
 RATE = 1000.0  # Hz, of the final check

@@ -14,13 +14,12 @@ from benchmarks.subjects import tx40
 from benchmarks.timing import interleaved
 from bodysense import BaseParameters, Robot, base_parameters
 from bodysense.identification import Identifier, Preprocessing, Regression, examine, motions
-from bodysense.identification import identifier as identifier_of
+from bodysense.identification import identification as identifier_of
 from bodysense.identification.identification import positive_parameters
-from bodysense.identification.plan import FOLDS
-from bodysense.identification.preprocessing import Motion
+from bodysense.identification.preprocessing import FOLDS, Motion
 from bodysense.identification.scores import predict, score
-from bodysense.robot.dynamics import inverse_dynamics
-from bodysense.signals.raw_log import RawLog
+from bodysense.logs.log import RawLog
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.spatial import physical_consistency
 from bodysense.spatial.arrays import Array
 

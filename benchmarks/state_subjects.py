@@ -13,7 +13,7 @@ import pinocchio as pin
 
 from bodysense import Robot, load_robot
 from bodysense.estimation.map_dynamics import BodyTree
-from bodysense.robot.sensors import (
+from bodysense.sensors import (
     Accelerometer,
     Encoder,
     ForceTorque,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.result import NotMeasuredError
 from bodysense import Robot, load_robot, read_log
-from bodysense.signals.raw_log import RawLog
+from bodysense.logs.log import RawLog
 
 ROOT = Path(__file__).parent.parent
 LAYOUT = ROOT / "examples" / "layouts" / "ur10e.yaml"

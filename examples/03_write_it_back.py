@@ -15,7 +15,7 @@ import numpy as np
 import bodysense
 from bodysense.errors import MissingDependencyError
 from bodysense.robot import inverse_dynamics
-from bodysense.robot.mjcf_writer import mjcf_notes
+from bodysense.robot.io.mjcf_writer import mjcf_notes
 from bodysense.spatial import pi_from_mass_com_inertia
 
 ARM = Path(__file__).parent / "robots" / "arm.urdf"

@@ -14,8 +14,8 @@ from rich.console import Console
 
 import bodysense
 from bodysense.excitation import Trajectory, design_motion
-from bodysense.excitation.export import write_motion
-from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.limits import MotionLimits
+from bodysense.excitation.trajectory_file import write_motion
 from bodysense.report import write_excitation_page
 
 NOISE_POSITION = np.radians(1e-4)  # rad

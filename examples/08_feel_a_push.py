@@ -19,7 +19,7 @@ from rich.table import Table
 
 import bodysense
 from bodysense.estimation import Assumptions, Belief, MapDynamics, Posterior
-from bodysense.robot.sensors import (
+from bodysense.sensors import (
     Accelerometer,
     ForceTorque,
     Gyroscope,

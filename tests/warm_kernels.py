@@ -20,8 +20,9 @@ import numpy as np
 def _identification() -> None:
     """Dynamics, regressors, linear methods, rollouts with sensitivities, filters."""
     from bodysense.excitation import FourierTrajectory
-    from bodysense.excitation.base_regressor import BaseRegressor
-    from bodysense.identification import Preprocessing, Regression, identifier, motions
+    from bodysense.excitation.criterion import BaseRegressor
+    from bodysense.identification import Preprocessing, Regression, motions
+    from bodysense.identification import identification as identifier
     from bodysense.robot import (
         base_parameters,
         forward_dynamics,
@@ -85,6 +86,6 @@ def warm_caches(root: Path, workers: int) -> None:
 
 if __name__ == "__main__":
     SHARES[sys.argv[1]]()
-    from bodysense.robot._kernels import jit
+    from bodysense.compiled import jit
 
     sys.stdout.write(Path(jit._CACHE_FOLDER).name)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from bodysense.identification.payload.identify_drive_gains import identify_drive_gains
     from bodysense.identification.payload.identify_payload import identify_payload
     from bodysense.identification.payload.payload import Payload
+    from bodysense.logs import Log, read_log, write_log
     from bodysense.report import write_identification_page
     from bodysense.robot import (
         Actuators,
@@ -53,19 +54,16 @@ if TYPE_CHECKING:
         Friction,
         ParameterLayout,
         Robot,
-        Sensor,
         base_parameters,
         load_robot,
-        load_sensors,
         register_friction_model,
         suggested_controller,
-        urdf_sensors,
         with_payload,
         write_actuators,
         write_mjcf,
         write_urdf,
     )
-    from bodysense.signals import Log, read_log, write_log
+    from bodysense.sensors import Sensor, load_sensors, urdf_sensors
     from bodysense.simulation import Rollout, Sensitivities, rollout, sensitivities
 
 _HOME = {
@@ -115,19 +113,17 @@ _HOME = {
         "Friction",
         "ParameterLayout",
         "Robot",
-        "Sensor",
         "base_parameters",
         "load_robot",
-        "load_sensors",
         "register_friction_model",
         "suggested_controller",
-        "urdf_sensors",
         "with_payload",
         "write_actuators",
         "write_mjcf",
         "write_urdf",
     ),
-    "bodysense.signals": ("Log", "read_log", "write_log"),
+    "bodysense.sensors": ("Sensor", "load_sensors", "urdf_sensors"),
+    "bodysense.logs": ("Log", "read_log", "write_log"),
     "bodysense.simulation": ("Rollout", "Sensitivities", "rollout", "sensitivities"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

@@ -6,16 +6,19 @@ import contextlib
 import io
 import json
 import os
+import platform
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.errors import FileReadError, FileWriteError
+from bodysense.errors import FileReadError, FileWriteError, RobotFileError
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
@@ -200,3 +203,46 @@ def read_result(
         read_arrays(Path(folder) / f"{name}.npz", arrays),
         read_json(Path(folder) / f"{name}.json", keys),
     )
+
+
+# Where a result comes from: versions, and digests of what went in.
+
+_PACKAGES = ("bodysense", "numpy", "scipy", "numba", "pin", "clarabel")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide the numbers."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+# Reading the bytes of a robot's file, with an answer for everything that can go wrong.
+
+_LARGEST_FILE = 2**25  # bytes; the largest humanoids take less than one million
+
+
+def read_robot_file(path: str | PathLike[str]) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        RobotFileError: there is no such file, it is a folder, may not be read, or is too large.
+    """
+    try:
+        if Path(path).is_dir():
+            raise RobotFileError(f"{path} is a folder: give the path of a file in it.")
+        with Path(path).open("rb") as stream:
+            data = stream.read(_LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise RobotFileError(f"cannot read {path}: {reason}; check the path.") from error
+    if len(data) > _LARGEST_FILE:
+        raise RobotFileError(
+            f"{path} is larger than {_LARGEST_FILE} bytes, which no robot description is: check "
+            "the path."
+        )
+    return data

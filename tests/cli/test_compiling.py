@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from numba.core import event
 
-from bodysense.cli import compiling
-from bodysense.cli.compiling import WORDS, compiling_told
-from bodysense.cli.main import Command, main
+from bodysense.cli import main as compiling
+from bodysense.cli.main import WORDS, Command, compiling_told, main
 
 MODULE = """
 from numba import njit

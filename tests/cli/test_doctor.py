@@ -10,9 +10,9 @@ import pytest
 from bodysense.cli.doctor import EXIT_NOT_USABLE
 from bodysense.cli.main import EXIT_ERROR, main
 from bodysense.excitation import FourierTrajectory
+from bodysense.logs.log import Log
+from bodysense.logs.write import write_log
 from bodysense.robot import load_robot
-from bodysense.signals.log import Log
-from bodysense.signals.write import write_log
 from bodysense.simulation import rollout
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
-from bodysense.signals import Log, write_log
+from bodysense.logs import Log, write_log
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
 

@@ -15,7 +15,7 @@ import yaml
 from bodysense.cli.estimate_options import add_arguments, options_of
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
 from bodysense.estimation import EstimationSetup, StateSetup, StateTracker
-from bodysense.signals import write_log
+from bodysense.logs import write_log
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
 

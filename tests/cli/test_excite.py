@@ -16,9 +16,9 @@ from bodysense.cli import excite
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
 from bodysense.excitation.motion_check import Check
 from bodysense.excitation.trajectory_file import read_trajectory
+from bodysense.logs.read import read_log
 from bodysense.robot import Collisions, load_robot
-from bodysense.robot.dynamics import inverse_dynamics
-from bodysense.signals.read import read_log
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ARM = str(EXAMPLES / "robots" / "arm.urdf")
@@ -150,7 +150,7 @@ def test_shares_of_the_limits_are_kept(excited):
 
 
 def test_every_link_stays_above_the_floor(excited):
-    from bodysense.robot.shapes import link_hulls
+    from bodysense.robot.shapes.link_shapes import link_hulls
 
     told = excited(ARM, "-o", "m.csv", *QUICK, "--no-report", "--floor", "0.05")
     assert told["workspace_margin"] >= 0.0

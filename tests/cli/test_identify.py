@@ -22,9 +22,9 @@ from bodysense.errors import InconsistentInertiaError
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import output
 from bodysense.identification.consistent import projection
+from bodysense.logs.log import Log
+from bodysense.logs.write import write_log
 from bodysense.robot import inverse_dynamics, load_robot, write_urdf
-from bodysense.signals.log import Log
-from bodysense.signals.write import write_log
 from bodysense.simulation import rollout
 
 FILES = {
@@ -248,7 +248,7 @@ def busy(*args, **kwargs):
 def test_a_folder_that_is_not_empty_is_refused_before_any_work(here, capsys, monkeypatch):
     (here / "out").mkdir()
     (here / "out" / "mine.txt").write_text("kept")
-    monkeypatch.setattr("bodysense.signals.read.read_log", busy)
+    monkeypatch.setattr("bodysense.logs.read.read_log", busy)
     monkeypatch.setattr("bodysense.robot.load_robot", busy)
     message = error_of(capsys, "rv2sq", "one.csv", "-o", "out")
     assert "the folder out exists and is not empty" in message

@@ -12,9 +12,9 @@ import yaml
 
 from bodysense.cli.main import EXIT_ERROR, main
 from bodysense.excitation import FourierTrajectory
+from bodysense.logs.log import Log
+from bodysense.logs.write import write_log
 from bodysense.robot import load_robot, write_urdf
-from bodysense.signals.log import Log
-from bodysense.signals.write import write_log
 from bodysense.simulation import rollout
 
 QUICK = ["--cutoff", "15"]

@@ -19,9 +19,9 @@ from bodysense.excitation import FourierTrajectory
 from bodysense.identification.payload import output
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.payload import Payload
+from bodysense.logs.log import Log
+from bodysense.logs.write import write_log
 from bodysense.robot import load_robot, with_payload
-from bodysense.signals.log import Log
-from bodysense.signals.write import write_log
 from bodysense.simulation import rollout
 
 MASS, COM = 1.5, (0.03, -0.02, 0.1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bodysense.cli.main import EXIT_ERROR, main
-from bodysense.robot.load import load_robot
+from bodysense.robot.io.load import load_robot
 
 
 def refuse_constant(name: str) -> None:

@@ -13,8 +13,8 @@ import pytest
 from bodysense.cli.identify_options import _SETTINGS
 from bodysense.cli.main import EXIT_ERROR, main
 from bodysense.cli.methods import _described, _documented, _plain, _settings
-from bodysense.identification.consistent.pc_irls import ConsistentIRLS
-from bodysense.identification.linear.ols import OLS
+from bodysense.identification.consistent.physical import ConsistentIRLS
+from bodysense.identification.linear.least_squares import OLS
 from bodysense.identification.methods import DEFAULT, IDENTIFIERS
 
 

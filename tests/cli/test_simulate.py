@@ -10,9 +10,9 @@ import pytest
 from bodysense.cli.main import EXIT_ERROR, main
 from bodysense.excitation import FourierTrajectory, SampledTrajectory
 from bodysense.excitation.trajectory_file import read_trajectory
+from bodysense.logs.read import read_log
 from bodysense.robot import Controller, load_robot, suggested_controller
 from bodysense.robot.payload import with_payload
-from bodysense.signals.read import read_log
 from bodysense.simulation import rollout
 
 SHORT = ("--duration", "1", "--harmonics", "4")

@@ -8,8 +8,8 @@ import numpy as np
 import pinocchio as pin
 from pushed_arm import ARM
 
+from bodysense.logs import Log
 from bodysense.robot import Robot, load_robot
-from bodysense.signals import Log
 from bodysense.spatial.arrays import Array
 
 BIAS = np.array([0.03, -0.02, 0.04])  # rad/s

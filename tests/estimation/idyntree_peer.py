@@ -15,7 +15,8 @@ import pytest
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.equations.equations import Equations
 from bodysense.robot import Robot
-from bodysense.robot.sensors import (
+from bodysense.robot.io.urdf_fresh import fresh_urdf
+from bodysense.sensors import (
     Accelerometer,
     AngularAccelerometer,
     ExternalWrench,
@@ -25,7 +26,6 @@ from bodysense.robot.sensors import (
     JointTorque,
     Sensor,
 )
-from bodysense.robot.urdf_fresh import fresh_urdf
 from bodysense.spatial.arrays import Array
 
 

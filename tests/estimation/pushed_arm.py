@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 
+from bodysense.logs import Log
 from bodysense.robot import Robot, load_robot
-from bodysense.signals import Log
 from bodysense.spatial.arrays import Array
 
 ARM = Path(__file__).resolve().parents[2] / "examples" / "robots" / "arm.urdf"

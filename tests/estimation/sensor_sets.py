@@ -7,7 +7,7 @@ import pinocchio as pin
 from pinocchio_truth import Truth, joint_index
 
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.robot.sensors import (
+from bodysense.sensors import (
     Accelerometer,
     AngularAccelerometer,
     Encoder,

@@ -11,7 +11,7 @@ from sensor_sets import pinocchio_reading
 
 from bodysense.estimation import Assumptions, MapDynamics
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.robot.sensors import Sensor
+from bodysense.sensors import Sensor
 from bodysense.spatial.arrays import Array
 
 

@@ -13,7 +13,7 @@ from bodysense.estimation import Assumptions, Belief
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations.equations import Equations
 from bodysense.robot import Robot
-from bodysense.robot.sensors import Accelerometer, ExternalWrench, JointTorque, Mount, variances
+from bodysense.sensors import Accelerometer, ExternalWrench, JointTorque, Mount, variances
 
 
 @pytest.fixture(params=["fixed", "floating", "another root"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bodysense.excitation.base_regressor import BaseRegressor
+from bodysense.excitation.criterion import BaseRegressor
 from bodysense.robot import base_parameters, torque_regressor
 
 

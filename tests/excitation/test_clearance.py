@@ -3,11 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bodysense.excitation.clearance import (
-    CollisionClearance,
-    WorkspaceClearance,
-    boxes_in_the_way,
-)
+from bodysense.excitation.limits import CollisionClearance, WorkspaceClearance, boxes_in_the_way
 from bodysense.robot import Collisions, Workspace, link_hulls
 
 

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 
 from bodysense.errors import FileWriteError, MismatchError
 from bodysense.excitation import FourierTrajectory, SampledTrajectory
-from bodysense.excitation.export import write_joint_trajectory, write_motion, write_poses
-from bodysense.excitation.trajectory_file import read_trajectory
-from bodysense.signals.read import read_log
+from bodysense.excitation.trajectory_file import (
+    read_trajectory,
+    write_joint_trajectory,
+    write_motion,
+    write_poses,
+)
+from bodysense.logs.read import read_log
 
 JOINTS = ("hip", "knee")
 
@@ -40,7 +44,7 @@ def test_a_message_holds_the_samples_to_the_last_bit(tmp_path, motion):
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_every_number_is_read_as_a_number(value):
-    from bodysense.excitation.export import _number
+    from bodysense.excitation.trajectory_file import _number
 
     read = yaml.safe_load(_number(value))
     assert isinstance(read, float)

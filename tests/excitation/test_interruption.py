@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from bodysense.excitation.interruption import first_interruption_ignored
+from bodysense.excitation.search import first_interruption_ignored
 
 
 def press() -> None:

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from bodysense.excitation.criterion import Determinant
-from bodysense.excitation.limits import limit_breaches
+from bodysense.excitation.limits import MotionLimits, limit_breaches
 from bodysense.excitation.motion_check import Check
 from bodysense.excitation.motion_family import FourierFamily
-from bodysense.excitation.motion_limits import MotionLimits
 from bodysense.excitation.motion_problem import MotionProblem
 from bodysense.excitation.motion_setup import moving_base_parameters
 from bodysense.robot import Collisions, Robot, inverse_dynamics

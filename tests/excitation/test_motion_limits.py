@@ -6,8 +6,7 @@ import pytest
 
 from bodysense.errors import ShapeError, TrajectoryError
 from bodysense.excitation import FourierTrajectory, HoldTrajectory, MotionLimits
-from bodysense.excitation.limits import limit_breaches
-from bodysense.excitation.motion_limits import limit_uses
+from bodysense.excitation.limits import limit_breaches, limit_uses
 from bodysense.robot import Robot
 
 

@@ -3,10 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bodysense.excitation.clearance import CollisionClearance, WorkspaceClearance
 from bodysense.excitation.criterion import ConditionNumber, Criterion, Determinant, Precision
+from bodysense.excitation.limits import (
+    CollisionClearance,
+    MotionLimits,
+    WorkspaceClearance,
+    limit_uses,
+)
 from bodysense.excitation.motion_family import FourierFamily, MotionFamily, SplineFamily
-from bodysense.excitation.motion_limits import MotionLimits, limit_uses
 from bodysense.excitation.motion_problem import MotionProblem
 from bodysense.excitation.motion_setup import moving_base_parameters
 from bodysense.robot import Collisions, Robot, Workspace, link_hulls, torque_regressor

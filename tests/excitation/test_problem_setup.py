@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError, TrajectoryError
-from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.limits import MotionLimits
 from bodysense.excitation.problem_setup import motion_problem_of
 from bodysense.robot import Collisions, Workspace
 

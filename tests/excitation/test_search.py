@@ -8,8 +8,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from bodysense.errors import TrajectoryError
 from bodysense.excitation.criterion import Determinant
+from bodysense.excitation.limits import MotionLimits
 from bodysense.excitation.motion_family import FourierFamily
-from bodysense.excitation.motion_limits import MotionLimits
 from bodysense.excitation.motion_problem import Clearance, MotionProblem
 from bodysense.excitation.motion_setup import moving_base_parameters
 from bodysense.excitation.search import Progress, Search

@@ -8,7 +8,7 @@ import pytest
 from bodysense.errors import MismatchError, TrajectoryError
 from bodysense.excitation import FourierTrajectory
 from bodysense.excitation.trajectory_file import read_trajectory, write_trajectory
-from bodysense.signals.layout import ChannelColumn, LogLayout
+from bodysense.logs.layout import ChannelColumn, LogLayout
 
 JOINTS = ("hip", "knee")
 

@@ -8,8 +8,8 @@ import pytest
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import Preprocessing
 from bodysense.identification.choices import choose_cutoff
+from bodysense.logs import Log
 from bodysense.robot import inverse_dynamics
-from bodysense.signals import Log
 from bodysense.simulation import rollout
 
 RATE = 500.0

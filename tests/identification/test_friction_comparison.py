@@ -18,7 +18,7 @@ from bodysense.identification.friction_comparison import (
     choose_friction,
     fit_shape,
 )
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.load_rows import LoadRows
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics, load_robot

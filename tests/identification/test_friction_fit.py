@@ -9,8 +9,8 @@ from bodysense.errors import MismatchError, UnknownNameError
 from bodysense.identification import Preprocessing, Regression
 from bodysense.identification import friction_fit as module
 from bodysense.identification.friction_fit import SHAPES, fit_stribeck
-from bodysense.identification.linear.wls import WLS
-from bodysense.identification.plan import Plan
+from bodysense.identification.linear.least_squares import WLS
+from bodysense.identification.preprocessing import Plan
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics, load_robot
 

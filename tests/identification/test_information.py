@@ -5,10 +5,10 @@ import pytest
 
 from bodysense.excitation import FourierTrajectory
 from bodysense.excitation.motion_setup import moving_base_parameters
-from bodysense.identification.information import carried_over, information_of
+from bodysense.identification.choices import carried_over, information_of
+from bodysense.logs.read import read_log
 from bodysense.robot import load_robot, torque_regressor
 from bodysense.robot.base_parameters import base_parameters
-from bodysense.signals.read import read_log
 
 
 @pytest.fixture(scope="module")

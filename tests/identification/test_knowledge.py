@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError, ShapeError, UnknownNameError
-from bodysense.identification.consistent.link_matrices import MARGIN
-from bodysense.identification.consistent.pc_wls import ConsistentWLS
+from bodysense.identification.consistent.physical import ConsistentWLS
 from bodysense.identification.consistent.projection import consistent_least_squares
-from bodysense.identification.consistent.relaxation import Relaxation
+from bodysense.identification.consistent.relaxation import MARGIN, Relaxation
 from bodysense.identification.knowledge import EqualLinks, Knowledge, Mirror
 from bodysense.identification.prior import Prior
-from bodysense.robot.hull import Hull
+from bodysense.robot.shapes.hull import Hull
 
 BOX = Hull.of_box([-0.02, -0.1, 0.0], [0.1, 0.05, 0.08])
 

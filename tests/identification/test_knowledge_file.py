@@ -14,9 +14,15 @@ from bodysense.errors import (
     ShapeError,
     UnknownNameError,
 )
-from bodysense.identification.knowledge import EqualLinks, Knowledge, Mirror
-from bodysense.identification.knowledge_file import parse_knowledge, read_knowledge, with_shortcuts
-from bodysense.robot.shapes import link_hulls
+from bodysense.identification.knowledge import (
+    EqualLinks,
+    Knowledge,
+    Mirror,
+    parse_knowledge,
+    read_knowledge,
+    with_shortcuts,
+)
+from bodysense.robot.shapes.link_shapes import link_hulls
 
 ALL = """
 total_mass: 28.5

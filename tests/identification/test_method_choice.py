@@ -10,10 +10,10 @@ import pytest
 from bodysense.errors import MismatchError
 from bodysense.identification import Regression, identify
 from bodysense.identification.knowledge import Knowledge
-from bodysense.identification.method_choice import choose_method
+from bodysense.identification.methods import choose_method
 from bodysense.identification.preprocessing import Preprocessing
+from bodysense.logs.log import Log
 from bodysense.robot import inverse_dynamics
-from bodysense.signals.log import Log
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,8 @@ from bodysense.identification import (
 )
 from bodysense.identification.output import PARAMETER_COLUMNS, parameter_table
 from bodysense.identification.output import scores as scores_of
+from bodysense.logs.log import Log
 from bodysense.robot import Robot, inverse_dynamics, load_robot
-from bodysense.signals.log import Log
 from bodysense.simulation import rollout
 
 FILES = {

@@ -7,9 +7,9 @@ import pytest
 
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification.preprocessing import Preprocessing, motions, standing
+from bodysense.logs import Log
+from bodysense.logs.filtering import lowpass
 from bodysense.robot import load_robot
-from bodysense.signals import Log
-from bodysense.signals.filtering import lowpass
 
 RATE = 500.0
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from bodysense.identification import IdentificationRun, identify
+from bodysense.logs.log import RawLog
+from bodysense.logs.read import read_log
 from bodysense.robot import load_robot
-from bodysense.signals.raw_log import RawLog
-from bodysense.signals.read import read_log
 
 LAYOUTS = Path(__file__).resolve().parents[2] / "examples" / "layouts"
 

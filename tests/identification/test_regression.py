@@ -11,10 +11,10 @@ import pytest
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification import Motion, Preprocessing, Regression
 from bodysense.identification import regression as module
-from bodysense.identification.linear.wls import WLS
-from bodysense.identification.plan import FOLDS, fold_of
+from bodysense.identification.linear.least_squares import WLS
+from bodysense.identification.preprocessing import FOLDS, fold_of
+from bodysense.logs.filtering import fir_lowpass
 from bodysense.robot import inverse_dynamics, load_robot, torque_regressor
-from bodysense.signals.filtering import fir_lowpass
 
 
 @pytest.fixture(scope="module")

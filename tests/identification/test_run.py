@@ -25,10 +25,9 @@ from bodysense.identification import (
     identify,
 )
 from bodysense.identification.friction_comparison import RICHEST
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.linear.least_squares import WLS
+from bodysense.logs.log import Log, RawLog
 from bodysense.robot import Robot, base_parameters, inverse_dynamics, load_robot
-from bodysense.signals.log import Log
-from bodysense.signals.raw_log import RawLog
 from bodysense.simulation import rollout
 from bodysense.spatial import Array
 

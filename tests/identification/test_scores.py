@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bodysense.identification import Motion, Prediction, Preprocessing
-from bodysense.identification.plan import fold_of
+from bodysense.identification.preprocessing import fold_of
 from bodysense.identification.scores import predict, score
+from bodysense.logs.filtering import lowpass
 from bodysense.robot import inverse_dynamics
-from bodysense.signals.filtering import lowpass
 
 
 def prediction(**changes) -> Prediction:

@@ -11,10 +11,8 @@ from scipy.linalg import solve_triangular, toeplitz
 from bodysense.identification import Regression
 from bodysense.identification.filtering.filter_identifier import FilterIdentifier
 from bodysense.identification.linear.irls import IRLS
-from bodysense.identification.linear.ols import OLS
+from bodysense.identification.linear.least_squares import OLS, TLS, WLS
 from bodysense.identification.linear.ridge import Ridge
-from bodysense.identification.linear.tls import TLS
-from bodysense.identification.linear.wls import WLS
 from bodysense.identification.methods import IDENTIFIERS
 from bodysense.identification.prior import Prior
 from bodysense.identification.simulated.simulating import Simulating

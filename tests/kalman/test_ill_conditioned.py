@@ -10,7 +10,8 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from bodysense.kalman import run_filter, state_filter
+from bodysense.kalman import forms as state_filter
+from bodysense.kalman import run_filter
 
 N_T = 12
 

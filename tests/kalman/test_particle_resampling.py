@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bodysense.kalman.resampling import effective_size, moments, shrunk, systematic
+from bodysense.kalman.particle import effective_size, moments, shrunk, systematic
 
 
 def test_copies_are_right_on_average(rng):

@@ -9,7 +9,8 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from bodysense.identification import IDENTIFIERS, Identification, Regression, identifier
+from bodysense.identification import IDENTIFIERS, Identification, Regression
+from bodysense.identification import identification as identifier
 from bodysense.identification.filtering.filter_identifier import FilterIdentifier
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.simulated.simulating import Simulating
@@ -22,7 +23,7 @@ from bodysense.robot import (
     inverse_dynamics,
     load_robot,
 )
-from bodysense.robot.hull import Hull, box_corners
+from bodysense.robot.shapes.hull import Hull, box_corners
 from bodysense.spatial import Array, inertia_at_com, pi_from_pseudo_inertia, pseudo_inertia_from_pi
 
 every_method = pytest.mark.parametrize("method", sorted(IDENTIFIERS))

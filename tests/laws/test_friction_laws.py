@@ -22,7 +22,7 @@ from bodysense.robot import (
 )
 from bodysense.robot import friction as registry
 from bodysense.robot._kernels.friction import friction_basis
-from bodysense.robot.tree import tree_of
+from bodysense.robot.dynamics.tree import tree_of
 
 CUSTOM = "tests-own-law"
 # Smooth and narrow enough that both sides of a curve are seen.

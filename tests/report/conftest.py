@@ -9,21 +9,21 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from bodysense.doctor.diagnosis import Diagnosis, Finding
 from bodysense.identification.choices import CutoffChoice
-from bodysense.identification.doctor.diagnosis import Diagnosis, Finding
 from bodysense.identification.friction_comparison import (
     FrictionChoice,
     FrictionTrial,
     LoadDependence,
 )
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.regression import Regression
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import predict, score
 from bodysense.identification.verdict import judge
+from bodysense.logs.log import Log
 from bodysense.robot import Friction, Robot
-from bodysense.robot.dynamics import inverse_dynamics
-from bodysense.signals.log import Log
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.spatial import random_pi
 
 RATE = 100.0

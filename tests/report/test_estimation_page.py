@@ -21,9 +21,9 @@ from bodysense.estimation import (
     estimate_log,
     parse_estimation,
 )
+from bodysense.logs.log import RawLog
 from bodysense.report.estimation_page import write_estimation_page
 from bodysense.report.sections.estimated_curves import EstimatedCurves
-from bodysense.signals.raw_log import RawLog
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
 

@@ -14,7 +14,7 @@ import pytest
 
 from bodysense.errors import FileWriteError
 from bodysense.excitation import Design, design_motion
-from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.limits import MotionLimits
 from bodysense.report.excitation_page import write_excitation_page
 from bodysense.report.sections.designed_motion import ClearanceSection, MotionSection
 from bodysense.report.sections.excitation_summary import ExcitationSummary
@@ -26,8 +26,8 @@ from bodysense.report.sections.predicted_precision import (
     precision_labels,
 )
 from bodysense.robot import Robot, load_robot
-from bodysense.robot.collisions import Collisions
-from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.shapes.collisions import Collisions
 
 ARM = Path(__file__).parents[2] / "examples" / "robots" / "arm.urdf"
 EVIL = '"><img src=x onerror=alert(1)></script><script>alert(2)</script>{{ 7 * 7 }}'

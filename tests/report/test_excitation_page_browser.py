@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from bodysense.excitation import design_motion
-from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.limits import MotionLimits
 from bodysense.report.excitation_page import write_excitation_page
 from bodysense.robot import load_robot
-from bodysense.robot.collisions import Collisions
+from bodysense.robot.shapes.collisions import Collisions
 
 ARM = Path(__file__).parents[2] / "examples" / "robots" / "arm.urdf"
 

@@ -425,8 +425,8 @@ def test_text_stands_out_in_light_and_in_dark(tmp_path: Path, run: Identificatio
 
 def test_of_a_real_recording(tmp_path: Path, recordings: Path) -> None:
     from bodysense.identification.run import identify
+    from bodysense.logs.read import read_log
     from bodysense.robot import load_robot
-    from bodysense.signals.read import read_log
 
     layout = Path(__file__).parents[2] / "examples" / "layouts" / "ur10e.yaml"
     folder = recordings / "ur10e"

@@ -14,14 +14,13 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from bodysense.doctor.diagnosis import Diagnosis, Finding
 from bodysense.errors import FileWriteError
-from bodysense.identification.doctor.diagnosis import Diagnosis, Finding
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import LoadPart
-from bodysense.identification.payload.payload import Payload
-from bodysense.identification.payload.status import LoadStatus
+from bodysense.identification.payload.payload import LoadStatus, Payload
 from bodysense.identification.preprocessing import Motion, Preprocessing
 from bodysense.report.gains_page import write_gains_page
 from bodysense.report.payload_page import write_payload_page

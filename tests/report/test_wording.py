@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bodysense.report.wording import count, effort_unit, number, percent, place
+from bodysense.report.rendering import count, effort_unit, number, percent, place
 
 
 @pytest.mark.parametrize(

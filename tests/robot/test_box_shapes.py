@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bodysense.robot import Robot, load_robot
-from bodysense.robot.box_shapes import link_box
-from bodysense.robot.hull import box_corners
+from bodysense.robot.shapes.hull import box_corners
+from bodysense.robot.shapes.link_shapes import link_box
 from bodysense.spatial import exp_so3
 
 

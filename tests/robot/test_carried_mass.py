@@ -7,7 +7,7 @@ import pinocchio as pin
 import pytest
 
 from bodysense.robot import load_robot
-from bodysense.robot.carried_mass import carried_mass
+from bodysense.robot.payload import carried_mass
 
 
 @pytest.mark.parametrize("name", ["tx40", "example:panda", "example:talos"])

@@ -5,7 +5,7 @@ import pytest
 
 from bodysense.errors import ShapeError, UnknownNameError
 from bodysense.robot import Collisions, Robot, link_hulls
-from bodysense.robot.collision_pairs import candidate_pairs
+from bodysense.robot.shapes.collision_pairs import candidate_pairs
 
 
 def names(

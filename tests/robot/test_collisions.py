@@ -9,7 +9,7 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.robot import Collisions
-from bodysense.robot.poses import sampled_poses
+from bodysense.robot.frames import sampled_poses
 from bodysense.spatial import Array
 
 READY = np.array([0, -np.pi / 4, 0, -3 * np.pi / 4, 0, np.pi / 2, np.pi / 4, 0.02, 0.02])

@@ -4,8 +4,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from bodysense.robot.convex_distance import ConvexPieces, lower_bound, pair_distances
-from bodysense.robot.hull import Hull, principal_box
+from bodysense.robot.shapes.collision_pairs import ConvexPieces, lower_bound, pair_distances
+from bodysense.robot.shapes.hull import Hull, principal_box
 from bodysense.spatial import Array, exp_so3
 
 

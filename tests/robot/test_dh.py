@@ -14,7 +14,7 @@ from bodysense.errors import (
     RobotFileError,
     UnknownNameError,
 )
-from bodysense.robot.dh import load_dh
+from bodysense.robot.io.dh import load_dh
 
 # -- the oracle: homogeneous transforms multiplied out, derivatives by complex steps ------------
 

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 from scipy.spatial import ConvexHull
 
 from bodysense.errors import ShapeError
-from bodysense.robot.hull import MOST_FACES, THINNEST, Hull, box_corners, principal_box
+from bodysense.robot.shapes.hull import MOST_FACES, THINNEST, Hull, box_corners, principal_box
 from bodysense.spatial import Array, exp_so3
 
 

@@ -9,7 +9,7 @@ import pinocchio as pin
 import pytest
 
 from bodysense.robot.inspection import Inspection, inspect_robot
-from bodysense.robot.load import load_robot
+from bodysense.robot.io.load import load_robot
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from bodysense.robot.hull import Hull, box_corners
-from bodysense.robot.mesh_slices import sliced
+from bodysense.robot.shapes.hull import Hull, box_corners
+from bodysense.robot.shapes.urdf_shapes import sliced
 from bodysense.spatial import Array
 
 

@@ -12,7 +12,7 @@ from bodysense.errors import (
     UnknownNameError,
     UnsupportedJointError,
 )
-from bodysense.robot.mjcf import load_mjcf
+from bodysense.robot.io.mjcf import load_mjcf
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bodysense.robot import Collisions, Robot, link_hulls, load_robot
-from bodysense.robot.poses import link_poses
+from bodysense.robot.frames import link_poses
 from bodysense.spatial import Array
 
 mujoco = pytest.importorskip("mujoco")

@@ -10,11 +10,11 @@ from bodysense.errors import BodysenseError, InconsistentInertiaError, MissingDe
 from bodysense.files import FileWriteError
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.builtin import load_builtin
-from bodysense.robot.dh import load_dh
-from bodysense.robot.example_robots import load_example_robot
+from bodysense.robot.io.dh import load_dh
+from bodysense.robot.io.example_robots import load_example_robot
+from bodysense.robot.io.mjcf import load_mjcf
+from bodysense.robot.io.mjcf_writer import mjcf_notes, mjcf_text, write_mjcf
 from bodysense.robot.layout import INERTIAL_TERMS
-from bodysense.robot.mjcf import load_mjcf
-from bodysense.robot.mjcf_writer import mjcf_notes, mjcf_text, write_mjcf
 from bodysense.robot.robot import Robot
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, random_pi
 

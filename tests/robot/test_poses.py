@@ -6,7 +6,7 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.robot import Robot
-from bodysense.robot.poses import link_poses, moved_by, point_velocities, sampled_poses
+from bodysense.robot.frames import link_poses, moved_by, point_velocities, sampled_poses
 
 ROBOTS = ("serial", "branched", "floating", "example:panda", "example:solo12")
 

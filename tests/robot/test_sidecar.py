@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, UnknownNameError
-from bodysense.robot.sidecar import load_actuation, parse_actuation
+from bodysense.robot.io.actuator_file import load_actuation, parse_actuation
 
 JOINTS = ("shoulder", "elbow", "wrist")
 

@@ -15,10 +15,10 @@ from bodysense.robot import friction as friction_module
 from bodysense.robot.actuators import COUPLED_TERMS, Actuators
 from bodysense.robot.controller import Controller
 from bodysense.robot.friction import Friction, friction_models, register_friction_model
-from bodysense.robot.load import load_robot
+from bodysense.robot.io.actuator_writer import actuator_text, write_actuators
+from bodysense.robot.io.load import load_robot
+from bodysense.robot.io.urdf_writer import write_urdf
 from bodysense.robot.robot import Robot
-from bodysense.robot.sidecar_writer import actuator_text, write_actuators
-from bodysense.robot.urdf_writer import write_urdf
 
 LAWS = sorted(name for name, law in friction_models().items() if law.custom is None)
 ARM = Path(__file__).parents[2] / "examples" / "robots" / "arm.urdf"

@@ -5,7 +5,7 @@ import pinocchio as pin
 import pytest
 
 from bodysense.robot import Actuators, Friction, Robot
-from bodysense.robot.tree import tree_of
+from bodysense.robot.dynamics.tree import tree_of
 
 EVERY = ["serial", "branched", "floating", "tx40", "example:talos"]
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from bodysense.errors import InconsistentInertiaError, RobotFileError
 from bodysense.robot import inverse_dynamics, load_robot, torque_regressor
-from bodysense.robot.dh import load_dh
 from bodysense.robot.friction import Friction
+from bodysense.robot.io.actuator_writer import write_actuators
+from bodysense.robot.io.dh import load_dh
+from bodysense.robot.io.urdf import load_urdf
+from bodysense.robot.io.urdf_fresh import urdf_notes
+from bodysense.robot.io.urdf_writer import urdf_bytes, write_urdf
 from bodysense.robot.robot import Robot
-from bodysense.robot.sidecar_writer import write_actuators
-from bodysense.robot.urdf import load_urdf
-from bodysense.robot.urdf_fresh import urdf_notes
-from bodysense.robot.urdf_writer import urdf_bytes, write_urdf
 from bodysense.spatial import exp_so3
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, random_pi
 

@@ -5,10 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bodysense.robot.hull import Hull
-from bodysense.robot.source import Source
-from bodysense.robot.urdf_description import parse_urdf
-from bodysense.robot.urdf_shapes import cylinder_points, mimic_groups, round_points, urdf_shapes
+from bodysense.robot.io.source import Source
+from bodysense.robot.io.urdf_elements import parse_urdf
+from bodysense.robot.shapes.hull import Hull
+from bodysense.robot.shapes.urdf_shapes import (
+    cylinder_points,
+    mimic_groups,
+    round_points,
+    urdf_shapes,
+)
 
 TETRAHEDRON = """solid t
 facet normal 0 0 -1

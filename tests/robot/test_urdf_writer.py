@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bodysense.errors import InconsistentInertiaError, RobotFileError
+from bodysense.robot.io.urdf import load_urdf
+from bodysense.robot.io.urdf_writer import urdf_bytes, write_urdf
 from bodysense.robot.robot import Robot
-from bodysense.robot.urdf import load_urdf
-from bodysense.robot.urdf_writer import urdf_bytes, write_urdf
 from bodysense.spatial.pseudo_inertia import physical_consistency, random_pi
 
 # Every way to write things: both quotes, spaces in odd places, ">" in a value, comments.
@@ -119,7 +119,7 @@ def test_plain_pinocchio_reads_the_same_dynamics(source, floating, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["talos", "panda", "tiago_pro", "ur5", "go2", "anymal_kinova"])
 def test_robots_with_many_merged_links_come_back(name, tmp_path: Path):
-    from bodysense.robot.example_robots import load_example_robot
+    from bodysense.robot.io.example_robots import load_example_robot
 
     robot = load_example_robot(name)
     assert robot.source is not None

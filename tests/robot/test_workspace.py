@@ -6,7 +6,7 @@ import pytest
 
 from bodysense.errors import ShapeError, UnknownNameError
 from bodysense.robot import Hull, Workspace, link_hulls
-from bodysense.robot.poses import sampled_poses
+from bodysense.robot.frames import sampled_poses
 
 INF = np.inf
 TABLE = Workspace(lower=(-INF, -INF, 0.0))

@@ -9,8 +9,7 @@ from bodysense.errors import MismatchError, UnknownNameError
 from bodysense.excitation import HoldTrajectory
 from bodysense.robot import base_parameters, inverse_dynamics
 from bodysense.simulation import rollout, sensitivities
-from bodysense.simulation.backend import BACKENDS, Backend, Threads, backend
-from bodysense.simulation.experiment import Experiment
+from bodysense.simulation.experiment import BACKENDS, Backend, Experiment, Threads, backend
 
 every_backend = pytest.mark.parametrize("name", sorted(BACKENDS))
 

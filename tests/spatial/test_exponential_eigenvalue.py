@@ -4,7 +4,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from bodysense.spatial.exponential_eigenvalue import ExponentialEigenvalue
+from bodysense.spatial.manifolds import ExponentialEigenvalue
 from bodysense.spatial.pseudo_inertia import (
     inertia_at_com,
     pi_from_mass_com_inertia,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 
-from bodysense.spatial.log_cholesky import LogCholesky
+from bodysense.spatial.manifolds import LogCholesky
 from bodysense.spatial.pseudo_inertia import random_pi
 
 MANIFOLD = LogCholesky()

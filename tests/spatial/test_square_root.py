@@ -5,8 +5,8 @@ import pytest
 
 from bodysense.errors import InconsistentInertiaError, ShapeError
 from bodysense.spatial.arrays import Array
+from bodysense.spatial.manifolds import SquareRoot
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, random_pi
-from bodysense.spatial.square_root import SquareRoot
 
 MANIFOLD = SquareRoot()
 # chi of the thesis is (M, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ); this picks pi out of it

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.spatial.stacks import as_stack, require_same_stack
+from bodysense.spatial.arrays import as_stack, require_same_stack
 
 
 def test_any_leading_axes_are_kept() -> None:

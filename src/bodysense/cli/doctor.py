@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bodysense.cli.tables import Page
 
 if TYPE_CHECKING:
-    from bodysense.identification.doctor import Diagnosis, Severity
+    from bodysense.doctor import Diagnosis, Severity
 
 EXIT_NOT_USABLE = 1
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "yellow", "note": "none"}
@@ -42,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from bodysense.identification.doctor import examine
-    from bodysense.robot.load import load_robot
-    from bodysense.signals.layout_file import read_layout
-    from bodysense.signals.read import read_log
+    from bodysense.doctor import examine
+    from bodysense.logs.layout_file import read_layout
+    from bodysense.logs.read import read_log
+    from bodysense.robot.io.load import load_robot
 
     robot = load_robot(
         args.robot,

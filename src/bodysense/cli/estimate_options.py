@@ -13,7 +13,7 @@ from bodysense.errors import BodysenseError, FileReadError, MismatchError, unkno
 
 if TYPE_CHECKING:
     from bodysense.estimation import EstimationSetup, StateSetup
-    from bodysense.estimation.map_dynamics.state_setup import StateMethod
+    from bodysense.estimation.map_dynamics.setup import StateMethod
     from bodysense.robot import Robot
     from bodysense.spatial.arrays import Array
 
@@ -134,7 +134,7 @@ class EstimateOptions:
             return None
         import numpy as np
 
-        from bodysense.estimation.map_dynamics.log.considered_parameters import directions_of
+        from bodysense.estimation.map_dynamics.log.estimate import directions_of
         from bodysense.files import read_arrays
         from bodysense.robot.base_parameters import base_parameters
 
@@ -217,7 +217,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def _configuration(path: str) -> dict[str, Any]:
-    from bodysense.plain_yaml import parse_yaml
+    from bodysense.schema import parse_yaml
 
     try:
         data = Path(path).read_bytes()

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from bodysense.excitation.design import Design
-    from bodysense.excitation.motion_limits import MotionLimits
+    from bodysense.excitation.limits import MotionLimits
     from bodysense.excitation.poses import PoseDesign
     from bodysense.excitation.problem_setup import Telling
     from bodysense.excitation.search import Progress
-    from bodysense.robot.collisions import Collisions
     from bodysense.robot.robot import Robot
-    from bodysense.robot.workspace import WorkspaceMargins
+    from bodysense.robot.shapes.collisions import Collisions
+    from bodysense.robot.shapes.workspace import WorkspaceMargins
 
 __all__ = ["add_arguments", "run"]
 
@@ -36,7 +36,7 @@ _PAIRS = 8  # named of those that are not looked at
 
 def run(args: argparse.Namespace) -> int:
     """Design first, then write: a search that finds nothing leaves no file behind."""
-    from bodysense.robot.load import load_robot
+    from bodysense.robot.io.load import load_robot
 
     outputs = Outputs.of(args)
     options.refuse_unused(args)
@@ -111,8 +111,8 @@ def _told(args: argparse.Namespace) -> Telling | None:
     """What the recordings tell, in the base parameters that the design will have."""
     if not args.complement:
         return None
-    from bodysense.identification.information import information_of
-    from bodysense.signals.read import read_log
+    from bodysense.identification.choices import information_of
+    from bodysense.logs.read import read_log
 
     logs = [read_log(path, args.layout) for path in args.complement]
     return lambda robot, base, noise: information_of(robot, logs, base, noise)
@@ -129,8 +129,8 @@ def _poses(
     import numpy as np
 
     from bodysense.cli.excite_tables import rendered_poses
-    from bodysense.excitation.export import write_poses
     from bodysense.excitation.poses import design_poses
+    from bodysense.excitation.trajectory_file import write_poses
 
     found = design_poses(
         robot,
@@ -160,7 +160,7 @@ def _write(
     collisions: Collisions | None,
     design: Design,
 ) -> None:
-    from bodysense.excitation.export import write_motion
+    from bodysense.excitation.trajectory_file import write_motion
     from bodysense.report.excitation_page import write_excitation_page
 
     for path, motion in zip(outputs.motions, design.trajectories, strict=True):

@@ -14,10 +14,10 @@ from bodysense.errors import FileWriteError, MismatchError, ShapeError, unknown_
 
 if TYPE_CHECKING:
     from bodysense.excitation.criterion import Criterion
-    from bodysense.excitation.motion_limits import MotionLimits
-    from bodysense.robot.collisions import Collisions
+    from bodysense.excitation.limits import MotionLimits
     from bodysense.robot.robot import Robot
-    from bodysense.robot.workspace import WorkspaceMargins
+    from bodysense.robot.shapes.collisions import Collisions
+    from bodysense.robot.shapes.workspace import WorkspaceMargins
 
 _SUFFIXES = (".csv", ".parquet", ".yaml", ".yml")
 _MESSAGES = (".yaml", ".yml")
@@ -246,7 +246,7 @@ def start(args: argparse.Namespace, robot: Robot) -> list[float] | None:
 
 def limits(args: argparse.Namespace, robot: Robot) -> MotionLimits:
     """The robot's limits, as far as they may be used."""
-    from bodysense.excitation.motion_limits import MotionLimits
+    from bodysense.excitation.limits import MotionLimits
 
     own = MotionLimits.of(robot)
     if args.effort_scale < 1.0 and not any(math.isfinite(limit) for limit in own.effort):
@@ -264,7 +264,7 @@ def limits(args: argparse.Namespace, robot: Robot) -> MotionLimits:
 
 def collisions(args: argparse.Namespace, robot: Robot) -> Collisions | None:
     """The pairs of bodies to keep apart."""
-    from bodysense.robot.collisions import Collisions
+    from bodysense.robot.shapes.collisions import Collisions
 
     if args.collisions not in _COLLISIONS:
         raise unknown_name("shapes", args.collisions, _COLLISIONS)
@@ -283,8 +283,8 @@ def collisions(args: argparse.Namespace, robot: Robot) -> Collisions | None:
 
 def workspace(args: argparse.Namespace, robot: Robot) -> WorkspaceMargins | None:
     """The room to stay inside."""
-    from bodysense.robot.shapes import link_hulls
-    from bodysense.robot.workspace import Workspace
+    from bodysense.robot.shapes.link_shapes import link_hulls
+    from bodysense.robot.shapes.workspace import Workspace
 
     if args.floor is not None:
         box = Workspace(lower=(-math.inf, -math.inf, args.floor))

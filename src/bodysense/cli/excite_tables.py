@@ -10,7 +10,7 @@ import numpy as np
 
 from bodysense.cli.tables import Page
 from bodysense.excitation.design import Design
-from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.limits import MotionLimits
 from bodysense.excitation.poses import PoseDesign
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot

@@ -12,7 +12,7 @@ from bodysense.errors import FileReadError, unknown_name
 
 def read_configuration(path: str, known: set[str]) -> dict[str, Any]:
     """Read a config.yaml whose keys are `known`; empty values are left out."""
-    from bodysense.plain_yaml import parse_yaml
+    from bodysense.schema import parse_yaml
 
     try:
         data = Path(path).read_bytes()

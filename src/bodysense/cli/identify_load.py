@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from bodysense.identification.payload.drive_gains import DriveGains
     from bodysense.identification.payload.experiment import LoadExperiment
     from bodysense.identification.payload.payload import Payload
+    from bodysense.logs.log import RawLog
     from bodysense.robot import Robot
-    from bodysense.signals.raw_log import RawLog
     from bodysense.spatial.arrays import Array
 
 
@@ -31,7 +31,7 @@ def run_load(args: argparse.Namespace, options: Options) -> int:
     from bodysense.cli.identify import robot_of
     from bodysense.identification.payload.experiment import ROBOT_UNCERTAINTY, prepare
     from bodysense.identification.payload.identify_payload import require_uncertainty
-    from bodysense.signals.read import read_log
+    from bodysense.logs.read import read_log
 
     _refuse_recording_as_link(options)
     if options.gain_uncertainty is not None:
@@ -184,7 +184,7 @@ def nominal_gains(
     Torques that the log has were made with the gains of its layout file, those from currents with
     the gains of the actuator file.
     """
-    from bodysense.signals.layout_file import read_layout
+    from bodysense.logs.layout_file import read_layout
 
     names = [f"tau.{joint}" for joint in robot.joint_names]
     if not all(name in log.channels for log in logs for name in names):

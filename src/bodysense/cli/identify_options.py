@@ -12,11 +12,11 @@ from bodysense.cli.simulate_options import numbers
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
 
 if TYPE_CHECKING:
-    from bodysense.identification.identifier import Identifier
+    from bodysense.identification.identification import Identifier
     from bodysense.identification.knowledge import Knowledge
     from bodysense.identification.preprocessing import Preprocessing
+    from bodysense.logs.log import RawLog
     from bodysense.robot import Robot
-    from bodysense.signals.raw_log import RawLog
 
 CHOICES = ("auto", "own", "choose")
 """Words for --friction that name no law."""
@@ -123,8 +123,7 @@ class Options:
 
     def known(self, robot: Robot) -> Knowledge:
         """What is known of the links, from the file and the options."""
-        from bodysense.identification.knowledge import Knowledge
-        from bodysense.identification.knowledge_file import read_knowledge, with_shortcuts
+        from bodysense.identification.knowledge import Knowledge, read_knowledge, with_shortcuts
 
         told = Knowledge() if self.knowledge is None else read_knowledge(self.knowledge, robot)
         try:

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from bodysense.robot.inspection import inspect_robot
-    from bodysense.robot.load import load_robot
+    from bodysense.robot.io.load import load_robot
 
     robot = load_robot(
         args.robot,

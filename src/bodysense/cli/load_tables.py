@@ -9,9 +9,8 @@ import numpy as np
 from bodysense.cli.tables import Page
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment
-from bodysense.identification.payload.payload import Payload
-from bodysense.identification.payload.status import LoadStatus
-from bodysense.report.wording import BAND
+from bodysense.identification.payload.payload import LoadStatus, Payload
+from bodysense.report.rendering import BAND
 from bodysense.spatial.arrays import Array
 
 

@@ -15,11 +15,71 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bodysense.cli.compiling import compiling_told
 from bodysense.errors import BodysenseError, unknown_name
+
+# A word when a command waits for its kernels to be compiled, which happens once.
+#
+# numba tells when it compiles and says nothing when compiled code comes from its cache, so that
+# this is told when it is true, whatever the command and the robot.
+
+WORDS = "compiling for this machine, once: it may take a minute or two …"
+_AFTER = 3.0  # s: what takes less needs no word
+
+
+@contextmanager
+def compiling_told() -> Iterator[None]:
+    """Say so on the terminal, as progress is shown, if anything is compiled for long."""
+    if not _terminal():
+        yield
+        return
+    from numba.core import event
+
+    class Teller(event.Listener):
+        """Starts a clock with the outermost compilation; those within it do not count."""
+
+        def __init__(self) -> None:
+            self.depth = 0
+            self.clock: threading.Timer | None = None
+            self.told = False
+
+        def on_start(self, event: object) -> None:
+            self.depth += 1
+            if self.depth == 1 and not self.told:
+                self.clock = threading.Timer(_AFTER, self.tell)
+                self.clock.daemon = True
+                self.clock.start()
+
+        def on_end(self, event: object) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                self.stop()
+
+        def tell(self) -> None:
+            self.told = True
+            print(WORDS, file=sys.stderr, flush=True)  # above a bar, where one is shown
+
+        def stop(self) -> None:
+            if self.clock is not None:
+                self.clock.cancel()
+
+    teller = Teller()
+    try:
+        with event.install_listener("numba:compile", teller):
+            yield
+    finally:
+        teller.stop()
+
+
+def _terminal() -> bool:
+    from rich.console import Console
+
+    return Console(stderr=True).is_terminal
+
 
 # Matrices are small here, and threads of the linear algebra that wait for each other on a busy
 # machine take ten times as long as one alone. Before numpy is imported, and unless told otherwise.

@@ -15,7 +15,7 @@ from bodysense.cli.tables import Page
 from bodysense.errors import unknown_name
 
 if TYPE_CHECKING:
-    from bodysense.identification.identifier import Identifier
+    from bodysense.identification.identification import Identifier
 
 _HOME = "bodysense.identification."
 _GROUPS: Mapping[str, str] = {

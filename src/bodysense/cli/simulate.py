@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
     from rich.console import Console
 
-    from bodysense.robot.load import load_robot
+    from bodysense.robot.io.load import load_robot
     from bodysense.simulation.rollout import rollout
 
     outputs = Outputs.of(args)
@@ -207,9 +207,9 @@ def _write(
 ) -> None:
     from bodysense.excitation.trajectory_file import write_trajectory
     from bodysense.files import write_atomically
+    from bodysense.logs.log import Log
+    from bodysense.logs.write import write_log
     from bodysense.report.rollout_page import write_rollout_page
-    from bodysense.signals.log import Log
-    from bodysense.signals.write import write_log
 
     kinds = zip(robot.joint_names, robot.joint_types, strict=True)
     sliding = [joint for joint, kind in kinds if kind == "prismatic"]

@@ -1,15 +1,11 @@
 """What the robot feels: accelerations, torques and wrenches from whatever sensors it has."""
 
-from bodysense.estimation.map_dynamics.assumptions import Assumptions
-from bodysense.estimation.map_dynamics.belief import Belief
 from bodysense.estimation.map_dynamics.consistency import Consistency, consistency
 from bodysense.estimation.map_dynamics.em import (
     CovarianceFit,
     InverseWishart,
     estimate_covariances,
 )
-from bodysense.estimation.map_dynamics.estimation_file import load_estimation, parse_estimation
-from bodysense.estimation.map_dynamics.estimation_setup import EstimationSetup
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log import (
     LogChunk,
@@ -22,6 +18,9 @@ from bodysense.estimation.map_dynamics.log import (
     estimate_log,
 )
 from bodysense.estimation.map_dynamics.observability import Observability, observability
+from bodysense.estimation.map_dynamics.priors import Assumptions, Belief
+from bodysense.estimation.map_dynamics.setup import EstimationSetup, StateSetup
+from bodysense.estimation.map_dynamics.setup_file import load_estimation, parse_estimation
 from bodysense.estimation.map_dynamics.state import (
     StateAndDynamics,
     StateBelief,
@@ -30,7 +29,6 @@ from bodysense.estimation.map_dynamics.state import (
     StateTracker,
     theta_covariance,
 )
-from bodysense.estimation.map_dynamics.state_setup import StateSetup
 from bodysense.estimation.map_dynamics.stream import EstimatorStream, Sample
 from bodysense.estimation.posterior import Posterior
 

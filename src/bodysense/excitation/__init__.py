@@ -12,12 +12,15 @@ from bodysense.excitation.criterion import (
 )
 from bodysense.excitation.design import Design, design_motion
 from bodysense.excitation.fourier import FourierTrajectory, MotionBounds
-from bodysense.excitation.limits import LimitBreach, limit_breaches
-from bodysense.excitation.motion_limits import LimitUse, MotionLimits
+from bodysense.excitation.limits import LimitBreach, LimitUse, MotionLimits, limit_breaches
 from bodysense.excitation.poses import PoseDesign, design_poses
 from bodysense.excitation.search import Progress
-from bodysense.excitation.spline import SplineTrajectory
-from bodysense.excitation.trajectory import HoldTrajectory, SampledTrajectory, Trajectory
+from bodysense.excitation.trajectory import (
+    HoldTrajectory,
+    SampledTrajectory,
+    SplineTrajectory,
+    Trajectory,
+)
 from bodysense.excitation.trajectory_file import read_trajectory, write_trajectory
 
 __all__ = [

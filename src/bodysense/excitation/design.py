@@ -15,15 +15,14 @@ from numba import get_num_threads
 from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, TrajectoryError, unknown_name
-from bodysense.excitation.clearance import boxes_in_the_way
 from bodysense.excitation.criterion import Criterion, condition_number, criterion_of
-from bodysense.excitation.interruption import first_interruption_ignored
+from bodysense.excitation.limits import LimitUse, MotionLimits, boxes_in_the_way
 from bodysense.excitation.motion_check import Check, Checked
-from bodysense.excitation.motion_limits import LimitUse, MotionLimits
 from bodysense.excitation.precision import standard_deviations
 from bodysense.excitation.problem_setup import Telling, motion_problem_of
-from bodysense.excitation.search import Progress, Search
-from bodysense.excitation.stored import (
+from bodysense.excitation.search import Progress, Search, first_interruption_ignored
+from bodysense.excitation.trajectory import Trajectory, positive
+from bodysense.excitation.trajectory_file import (
     BASE_ARRAYS,
     base_arrays,
     base_of,
@@ -33,12 +32,11 @@ from bodysense.excitation.stored import (
     trajectory_arrays,
     trajectory_names,
 )
-from bodysense.excitation.trajectory import Trajectory, positive
 from bodysense.files import read_arrays, read_json, write_result
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.collisions import Closest, Collisions
 from bodysense.robot.robot import Robot
-from bodysense.robot.workspace import Workspace, WorkspaceMargins
+from bodysense.robot.shapes.collisions import Closest, Collisions
+from bodysense.robot.shapes.workspace import Workspace, WorkspaceMargins
 from bodysense.spatial.arrays import Array, read_only
 
 _BOX_RATE = 200.0  # [Hz] at which boxes are looked for that hold a motion back

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bodysense.excitation.motion_limits import LimitUse, MotionLimits, limit_uses
+from bodysense.excitation.limits import LimitUse, MotionLimits, limit_uses
 from bodysense.excitation.motion_problem import MotionProblem
 from bodysense.excitation.trajectory import Trajectory
-from bodysense.robot.collisions import Closest, Collisions
 from bodysense.robot.robot import Robot
-from bodysense.robot.workspace import WorkspaceMargins
+from bodysense.robot.shapes.collisions import Closest, Collisions
+from bodysense.robot.shapes.workspace import WorkspaceMargins
 from bodysense.spatial.arrays import Array
 
 _STEPS = 60

@@ -18,8 +18,13 @@ from scipy.linalg import null_space
 
 from bodysense.errors import TrajectoryError, unknown_name
 from bodysense.excitation.fourier import FourierTrajectory
-from bodysense.excitation.spline import DEGREE, SplineTrajectory, clamped_knots
-from bodysense.excitation.trajectory import Trajectory, positive
+from bodysense.excitation.trajectory import (
+    DEGREE,
+    SplineTrajectory,
+    Trajectory,
+    clamped_knots,
+    positive,
+)
 from bodysense.spatial.arrays import Array
 
 FAMILIES = ("fourier", "spline")

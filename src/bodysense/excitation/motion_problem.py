@@ -22,10 +22,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.excitation.base_regressor import BaseRegressor
-from bodysense.excitation.criterion import Measure, condition_number
+from bodysense.excitation.criterion import BaseRegressor, Measure, condition_number
+from bodysense.excitation.limits import MotionLimits
 from bodysense.excitation.motion_family import MotionFamily
-from bodysense.excitation.motion_limits import MotionLimits
 from bodysense.excitation.trajectory import Trajectory
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot

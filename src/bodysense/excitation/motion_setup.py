@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import TrajectoryError, unknown_name
-from bodysense.excitation.motion_limits import MotionLimits, share_of
+from bodysense.excitation.limits import MotionLimits, share_of
 from bodysense.robot.base_parameters import BaseParameters, base_parameters_seen_by
-from bodysense.robot.carried_mass import carried_mass
-from bodysense.robot.collisions import Collisions
-from bodysense.robot.dynamics import inverse_dynamics
-from bodysense.robot.regressors import torque_regressor
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics.regressors import torque_regressor
+from bodysense.robot.payload import carried_mass
 from bodysense.robot.robot import Robot
-from bodysense.robot.workspace import WorkspaceMargins
+from bodysense.robot.shapes.collisions import Collisions
+from bodysense.robot.shapes.workspace import WorkspaceMargins
 from bodysense.spatial.arrays import Array, as_array
 
 _LIGHT = 0.005

@@ -22,9 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
 from bodysense.errors import BodysenseError, TrajectoryError
-from bodysense.excitation.base_regressor import BaseRegressor
-from bodysense.excitation.criterion import Criterion, Measure, condition_number, criterion_of
-from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.criterion import (
+    BaseRegressor,
+    Criterion,
+    Measure,
+    condition_number,
+    criterion_of,
+)
+from bodysense.excitation.limits import MotionLimits
 from bodysense.excitation.motion_setup import (
     free_mask,
     holdable_poses,
@@ -38,12 +43,18 @@ from bodysense.excitation.precision import (
     torque_noise,
 )
 from bodysense.excitation.problem_setup import margins_of
-from bodysense.excitation.stored import BASE_ARRAYS, base_arrays, base_of, damaged, layout_words
+from bodysense.excitation.trajectory_file import (
+    BASE_ARRAYS,
+    base_arrays,
+    base_of,
+    damaged,
+    layout_words,
+)
 from bodysense.files import read_result, write_result
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.collisions import Collisions
 from bodysense.robot.robot import Robot
-from bodysense.robot.workspace import Workspace, WorkspaceMargins
+from bodysense.robot.shapes.collisions import Collisions
+from bodysense.robot.shapes.workspace import Workspace, WorkspaceMargins
 from bodysense.spatial.arrays import Array, read_only
 
 _CANDIDATES = 2000

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import TrajectoryError
-from bodysense.excitation.clearance import CollisionClearance, WorkspaceClearance
 from bodysense.excitation.criterion import Criterion, criterion_of
+from bodysense.excitation.limits import CollisionClearance, MotionLimits, WorkspaceClearance
 from bodysense.excitation.motion_family import motion_family
-from bodysense.excitation.motion_limits import MotionLimits
 from bodysense.excitation.motion_problem import Clearance, MotionProblem
 from bodysense.excitation.motion_setup import (
     checked_start,
@@ -24,10 +23,10 @@ from bodysense.excitation.motion_setup import (
 from bodysense.excitation.precision import base_sizes, plausible_sizes, torque_noise
 from bodysense.excitation.trajectory import positive
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.collisions import Collisions
 from bodysense.robot.robot import Robot
-from bodysense.robot.shapes import link_hulls
-from bodysense.robot.workspace import Workspace, WorkspaceMargins
+from bodysense.robot.shapes.collisions import Collisions
+from bodysense.robot.shapes.link_shapes import link_hulls
+from bodysense.robot.shapes.workspace import Workspace, WorkspaceMargins
 from bodysense.spatial.arrays import Array, as_array
 
 Telling = Callable[[Robot, BaseParameters, Array], Array]

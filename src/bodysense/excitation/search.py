@@ -13,10 +13,13 @@ any moment.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -277,3 +280,27 @@ class Search:
                 return x
             change *= 0.6
         return None
+
+
+# Work that Ctrl-C must not lose.
+
+
+@contextmanager
+def first_interruption_ignored() -> Iterator[None]:
+    """Let the first Ctrl-C pass without effect; the next one raises `KeyboardInterrupt`.
+
+    Outside the main thread there is nothing to do, for no interruption arrives there.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, ignore)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.identification.friction_fit import fit_stribeck
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.load_rows import LoadRows
-from bodysense.identification.plan import FOLDS
+from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot

@@ -29,9 +29,8 @@ from scipy.optimize import least_squares
 
 from bodysense.errors import MismatchError, unknown_name
 from bodysense.identification.factors import triangle
-from bodysense.identification.linear.least_squares import rounding_levels
-from bodysense.identification.linear.wls import WLS
-from bodysense.identification.plan import Plan
+from bodysense.identification.linear.least_squares import WLS, rounding_levels
+from bodysense.identification.preprocessing import Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot

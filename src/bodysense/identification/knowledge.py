@@ -14,14 +14,18 @@ parameters, so that nothing has to be taken.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
 
 import numpy as np
 
-from bodysense.errors import ShapeError, unknown_name
+from bodysense.errors import FileReadError, MismatchError, ShapeError, unknown_name
 from bodysense.identification.constraints import Constraints
-from bodysense.robot.hull import Hull
 from bodysense.robot.robot import Robot
+from bodysense.robot.shapes.hull import Hull
+from bodysense.robot.shapes.link_shapes import SHAPES, link_hulls
+from bodysense.schema import parse_yaml
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_pseudo_inertia, pseudo_inertia_from_pi
 
@@ -169,3 +173,185 @@ def _congruence(S: Array) -> Array:
     """(10, 10) matrix of pi -> pi of S P Sᵀ."""
     P = pseudo_inertia_from_pi(np.eye(10))
     return np.ascontiguousarray(pi_from_pseudo_inertia(S @ P @ S.T).T)
+
+
+# The knowledge file: a YAML mapping with what is known of a robot's links for certain.
+#
+#     total_mass: 28.9                            # of all links that move [kg]
+#     masses: {forearm: 4.1}                      # of single links [kg]
+#     symmetric:                                  # mirror planes of links, by their normal
+#       forearm: [y, {axis: z, offset: 0.1}]      # offset: where the plane cuts that axis [m]
+#     equal:                                      # links of the same make
+#       - [wrist_1, wrist_2]
+#       - {first: left_arm, second: right_arm, mirror: y}
+#     com_inside: collision                       # hulls that hold the centres of mass: collision,
+#                                                 # visual, boxes, auto; or link by link [m]:
+#     # com_inside:
+#     #   forearm: {lower: [-0.1, -0.1, 0.0], upper: [0.1, 0.1, 0.4]}
+#     #   hand: [[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]]    # points, such as skin cells
+#
+# Every key may be left out. Frames are those of the links.
+
+_KEYS = ("total_mass", "masses", "symmetric", "equal", "com_inside")
+
+
+def read_knowledge(path: str | PathLike[str], robot: Robot) -> Knowledge:
+    """Read a knowledge file.
+
+    Args:
+        path: of the file.
+        robot: whose links it is about.
+
+    Raises:
+        FileReadError: the file or a value in it cannot be understood.
+        UnknownNameError: an unknown key, link, axis or kind of shape.
+        RobotFileError: the robot's file has no such shapes.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        raise FileReadError(f"cannot read {path}: {error}; check the path.") from error
+    return parse_knowledge(parse_yaml(data, str(path), FileReadError), robot, str(path))
+
+
+def parse_knowledge(
+    content: Mapping[str, object], robot: Robot, where: str = "knowledge"
+) -> Knowledge:
+    """Check the content of a knowledge file; see `read_knowledge`."""
+    for key in content:
+        if key not in _KEYS:
+            raise unknown_name(f"key in {where}", str(key), _KEYS)
+    given = {key: value for key, value in content.items() if value is not None}
+    total = given.get("total_mass")
+    equal = given.get("equal", [])
+    if not isinstance(equal, list):
+        raise FileReadError(f"{where}, equal: {equal!r:.60} is no list of pairs, e.g. [[a, b]].")
+    return Knowledge(
+        total_mass=None if total is None else _number(total, f"{where}, total_mass"),
+        masses={
+            link: _number(mass, f"{where}, masses, {link}")
+            for link, mass in _by_link(given.get("masses", {}), robot, f"{where}, masses").items()
+        },
+        symmetric={
+            link: _mirrors(planes, f"{where}, symmetric, {link}")
+            for link, planes in _by_link(
+                given.get("symmetric", {}), robot, f"{where}, symmetric"
+            ).items()
+        },
+        equal=tuple(
+            _pair(pair, robot, f"{where}, equal, entry {k + 1}") for k, pair in enumerate(equal)
+        ),
+        com_inside=_hulls(given.get("com_inside", {}), robot, f"{where}, com_inside"),
+    )
+
+
+def with_shortcuts(
+    knowledge: Knowledge,
+    robot: Robot,
+    *,
+    total_mass: float | None = None,
+    com_inside: str | None = None,
+) -> Knowledge:
+    """The same with a total mass [kg], or with centres of mass inside shapes of the robot's file.
+
+    Raises:
+        MismatchError: single links would be heavier than all of them together.
+    """
+    if total_mass is not None:
+        knowledge = replace(knowledge, total_mass=total_mass)
+    if com_inside is not None:
+        hulls = link_hulls(robot, com_inside)
+        knowledge = replace(knowledge, com_inside=dict(hulls), notes=hulls.notes)
+    single, total = sum(knowledge.masses.values()), knowledge.total_mass
+    if total is not None and single > total * (1.0 + 1e-9):
+        raise MismatchError(
+            f"what is known contradicts itself: the known masses of {', '.join(knowledge.masses)} "
+            f"sum up to {single:g} kg, and all links together have {total:g} kg. Correct one of "
+            "them."
+        )
+    return knowledge
+
+
+def _by_link(value: object, robot: Robot, where: str) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise FileReadError(f"{where}: {value!r:.60} is no mapping, `link: value`.")
+    return {_link(link, robot, where): item for link, item in value.items()}
+
+
+def _link(name: object, robot: Robot, where: str) -> str:
+    if name not in robot.link_names:
+        raise unknown_name("link", str(name), robot.link_names, f"({where})")
+    return str(name)
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FileReadError(f"{where}: {value!r:.60} is no number.")
+    return float(value)
+
+
+def _mirrors(value: object, where: str) -> tuple[Mirror, ...]:
+    planes = value if isinstance(value, list) else [value]
+    return tuple(_mirror(plane, where) for plane in planes)
+
+
+def _mirror(value: object, where: str) -> Mirror:
+    """``y`` or ``{axis: y, offset: 0.1}``."""
+    if isinstance(value, str):
+        return Mirror(value)
+    if isinstance(value, Mapping) and set(value) <= {"axis", "offset"} and "axis" in value:
+        offset = _number(value.get("offset", 0.0), f"{where}, offset")
+        return replace(_mirror(value["axis"], where), offset=offset)
+    raise FileReadError(
+        f"{where}: {value!r:.60} is no mirror plane; write its normal, x, y or z, or "
+        "{axis: y, offset: 0.1}."
+    )
+
+
+def _pair(value: object, robot: Robot, where: str) -> EqualLinks:
+    mirror = None
+    if isinstance(value, Mapping) and {"first", "second"} <= set(value) <= {
+        "first",
+        "second",
+        "mirror",
+    }:
+        names = [value["first"], value["second"]]
+        if value.get("mirror") is not None:
+            mirror = _mirror(value["mirror"], f"{where}, mirror")
+    elif isinstance(value, list) and len(value) == 2:
+        names = value
+    else:
+        raise FileReadError(
+            f"{where}: {value!r:.60} is no pair of links; write [a, b] or "
+            "{first: a, second: b, mirror: y}."
+        )
+    first, second = (_link(name, robot, where) for name in names)
+    if first == second:
+        raise FileReadError(f"{where}: {first!r} is always equal to itself; name two links.")
+    return EqualLinks(first, second, mirror)
+
+
+def _hulls(value: object, robot: Robot, where: str) -> dict[str, Hull]:
+    if isinstance(value, str):
+        if value not in SHAPES:
+            raise unknown_name("shapes", value, SHAPES, f"({where})")
+        return dict(link_hulls(robot, value))
+    return {
+        link: _hull(shape, f"{where}, {link}")
+        for link, shape in _by_link(value, robot, where).items()
+    }
+
+
+def _hull(value: object, where: str) -> Hull:
+    """A box ``{lower: […], upper: […]}``, or the hull of points."""
+    try:
+        if isinstance(value, Mapping) and set(value) == {"lower", "upper"}:
+            return Hull.of_box(value["lower"], value["upper"])
+        if isinstance(value, list):
+            return Hull.of_points(value)
+    except (ShapeError, TypeError, ValueError) as error:
+        raise FileReadError(f"{where}: {error}") from error
+    raise FileReadError(
+        f"{where}: {value!r:.60} is neither a box, {{lower: [x, y, z], upper: [x, y, z]}}, nor a "
+        "list of points."
+    )

@@ -17,9 +17,9 @@ from bodysense.files import write_atomically
 from bodysense.identification.identification import Identification
 from bodysense.identification.methods import DEFAULT, consistent_alternative
 from bodysense.identification.run import IdentificationRun
-from bodysense.robot.mjcf_writer import write_mjcf
-from bodysense.robot.sidecar_writer import write_actuators
-from bodysense.robot.urdf_writer import write_urdf
+from bodysense.robot.io.actuator_writer import write_actuators
+from bodysense.robot.io.mjcf_writer import write_mjcf
+from bodysense.robot.io.urdf_writer import write_urdf
 
 PARAMETER_COLUMNS = (
     "kind",

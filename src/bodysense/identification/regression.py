@@ -24,12 +24,18 @@ from numpy.typing import ArrayLike, NDArray
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification.factors import Factor, Stack, tall_matrix, triangle
 from bodysense.identification.knowledge import Knowledge
-from bodysense.identification.plan import Plan, fold_of
-from bodysense.identification.preprocessing import Motion, Preprocessing, require_fixed, standing
+from bodysense.identification.preprocessing import (
+    Motion,
+    Plan,
+    Preprocessing,
+    fold_of,
+    require_fixed,
+    standing,
+)
+from bodysense.logs.filtering import decimate
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
-from bodysense.robot.regressors import regressor_pattern, torque_regressor
+from bodysense.robot.dynamics.regressors import regressor_pattern, torque_regressor
 from bodysense.robot.robot import Robot
-from bodysense.signals.filtering import decimate
 from bodysense.spatial.arrays import Array, as_array
 
 _BLOCK_BYTES = 32e6

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bodysense.doctor.diagnosis import Diagnosis
+from bodysense.doctor.examine import usable
 from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, choose_cutoff
-from bodysense.identification.doctor.diagnosis import Diagnosis
-from bodysense.identification.doctor.usable import usable
 from bodysense.identification.friction_comparison import (
     STRIBECK_SPEED,
     WIDTH,
@@ -23,27 +24,31 @@ from bodysense.identification.friction_comparison import (
     with_richest,
 )
 from bodysense.identification.friction_fit import require_stribeck
-from bodysense.identification.identification import Identification
-from bodysense.identification.identifier import Identifier
+from bodysense.identification.identification import Identification, Identifier
 from bodysense.identification.knowledge import Knowledge
-from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
-from bodysense.identification.methods import DEFAULT, consistent_alternative, identifier
-from bodysense.identification.plan import FOLDS
+from bodysense.identification.methods import (
+    AUTO,
+    DEFAULT,
+    MethodChoice,
+    choose_method,
+    consistent_alternative,
+    identifier,
+)
 from bodysense.identification.preprocessing import (
+    FOLDS,
     Preprocessing,
     motions,
     require_below_half,
     require_fixed,
 )
-from bodysense.identification.provenance import robot_origin, versions
 from bodysense.identification.regression import Regression
 from bodysense.identification.scores import DataScores, Prediction, predict, score
 from bodysense.identification.verdict import Verdict, judge
+from bodysense.logs.log import Log, RawLog
 from bodysense.robot.base_parameters import base_parameters
 from bodysense.robot.friction import friction_models
+from bodysense.robot.io.source import robot_origin
 from bodysense.robot.robot import Robot
-from bodysense.signals.log import Log
-from bodysense.signals.raw_log import RawLog
 from bodysense.spatial.arrays import Array
 
 

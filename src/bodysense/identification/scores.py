@@ -24,9 +24,9 @@ from bodysense.identification.preprocessing import (
     standing,
     usable_cutoff,
 )
-from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.logs.filtering import lowpass
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
-from bodysense.signals.filtering import lowpass
 from bodysense.spatial.arrays import Array
 
 Kind = Literal["training", "held-out", "validation"]

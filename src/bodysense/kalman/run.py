@@ -3,17 +3,168 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import lapack, pinvh
 
+from bodysense.errors import ShapeError
 from bodysense.kalman._kernels.points import moving_size
-from bodysense.kalman.belief import Belief
-from bodysense.kalman.filter_run import RUNAWAY, FilterRun, Restarts, checked_measurements
-from bodysense.kalman.history import History
-from bodysense.kalman.model import StateModel
-from bodysense.kalman.state_filter import StateFilter
+from bodysense.kalman.forms import Prediction, StateFilter
+from bodysense.kalman.model import Belief, StateModel, check_model
+from bodysense.spatial.arrays import Array, as_array
+
+# All that a filter believed on its way, for a smoother.
+
+_MOST_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Beliefs of n_t samples; what is said of sample 0 being predicted is the start.
+
+    Attributes:
+        means: (n_t, n_x) with the measurement of the sample.
+        covariances: (n_t, n_x, n_x) with the measurement of the sample.
+        predicted_means: (n_t, n_x) before it.
+        predicted_covariances: (n_t, n_x, n_x) before it.
+        crosses: (n_t, n_x, n_moving) covariance of the state at k with the moving part at k + 1;
+            that with the parameters at k + 1 is a part of the covariance at k. The last is zero.
+    """
+
+    means: Array
+    covariances: Array
+    predicted_means: Array
+    predicted_covariances: Array
+    crosses: Array
+
+    @classmethod
+    def empty(cls, n_t: int, n_x: int, n_moving: int) -> History:
+        """Room for n_t samples.
+
+        Raises:
+            ShapeError: that takes more than 2 GiB.
+        """
+        size = 8 * n_t * (2 * n_x * n_x + n_x * n_moving + 2 * n_x)
+        if size > _MOST_BYTES:
+            raise ShapeError(
+                f"the history of {n_t} samples with {n_x} states would take {size / 2**20:.0f} MB: "
+                "smooth a shorter stretch, at a lower rate, or run without a history."
+            )
+        return cls(
+            np.zeros((n_t, n_x)),
+            np.zeros((n_t, n_x, n_x)),
+            np.zeros((n_t, n_x)),
+            np.zeros((n_t, n_x, n_x)),
+            np.zeros((n_t, n_x, n_moving)),
+        )
+
+    def first(self, steps: int) -> History:
+        """The first samples of it."""
+        return History(
+            self.means[:steps],
+            self.covariances[:steps],
+            self.predicted_means[:steps],
+            self.predicted_covariances[:steps],
+            self.crosses[:steps],
+        )
+
+    def keep_prediction(self, k: int, belief: Belief) -> None:
+        """Write what was believed of sample k before its measurement."""
+        self.predicted_means[k] = belief.mean
+        self.predicted_covariances[k] = belief.covariance
+
+    def keep_correction(self, k: int, belief: Belief) -> None:
+        """Write what was believed of sample k with its measurement."""
+        self.means[k] = belief.mean
+        self.covariances[k] = belief.covariance
+
+    def keep_step(self, k: int, prediction: Prediction[Belief]) -> None:
+        """Write what ties sample k to the next."""
+        self.crosses[k] = prediction.left @ prediction.right
+
+
+# What came of running a filter over a recording.
+
+RUNAWAY = 1e9
+"""Size of the moving part from which on a filter has lost it."""
+
+Restarts = Mapping[int, tuple[Array, Array]]
+"""Samples at which the moving part starts anew: mean (n_moving,), factor (n_moving, n_moving)."""
+
+
+@dataclass(frozen=True, eq=False)
+class FilterRun:
+    """A filter's belief after a recording, and how the measurements fitted on the way.
+
+    Attributes:
+        belief: the last one; where the run ended early, the last good one.
+        means: (n_t, n_x) of the belief at each sample, NaN from where the run ended.
+        innovations: (n_t, n_y) measurements less their prediction, NaN where absent.
+        nis: (n_t,) normalised innovations squared, NaN where all are absent.
+        log_likelihood: of all measurements.
+        ok: whether the run reached the end and its result can be used.
+        message: what went wrong, with advice; empty where nothing did.
+        steps: number of samples that went in.
+        history: all beliefs, if kept.
+    """
+
+    belief: Belief
+    means: Array
+    innovations: Array
+    nis: Array
+    log_likelihood: float
+    ok: bool
+    message: str
+    steps: int
+    history: History | None = None
+
+    def summary(self) -> str:
+        """One line: how far it came, and how well the measurements fitted."""
+        rows = np.count_nonzero(np.isfinite(self.innovations[: self.steps]))
+        level = float(np.nansum(self.nis)) / rows if rows else np.nan
+        text = (
+            f"{self.steps} of {self.nis.size} samples, log-likelihood {self.log_likelihood:.6g}, "
+            f"normalised innovation squared {level:.3g} a measurement (1 if consistent)"
+        )
+        return f"{text}. {self.message}" if self.message else text
+
+
+def checked_measurements(
+    model: StateModel, mean: ArrayLike, y: ArrayLike, restarts: Restarts | None
+) -> tuple[Array, dict[int, tuple[Array, Array]]]:
+    """Measurements (n_t, n_y) and restarts that fit a model and each other.
+
+    Raises:
+        ShapeError: they do not, or a measurement is infinite.
+    """
+    n_y, n_x = check_model(model)
+    as_array(mean, (n_x,), "mean")
+    try:
+        values = np.array(y, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"y must be an array of numbers: {error}") from error
+    if values.ndim != 2 or values.shape[1] != n_y or values.shape[0] == 0:
+        raise ShapeError(f"y has shape {values.shape}, expected (samples, {n_y}), 1 and more.")
+    if np.isinf(values).any():
+        at = tuple(int(i) for i in np.argwhere(np.isinf(values))[0])
+        raise ShapeError(f"y holds an infinite value at {at}: write NaN where it is absent.")
+    m, checked = model.n_moving, {}
+    for k, (start, factor) in (restarts or {}).items():
+        if not 0 < k < values.shape[0]:
+            raise ShapeError(
+                f"restart at sample {k}: give samples from 1 to {values.shape[0] - 1}."
+            )
+        checked[int(k)] = (
+            as_array(start, (m,), f"mean of the restart at sample {k}"),
+            as_array(factor, (m, m), f"factor of the restart at sample {k}"),
+        )
+        if np.triu(checked[int(k)][1], 1).any():
+            raise ShapeError(f"factor of the restart at sample {k} is not lower triangular.")
+    return values, checked
 
 
 def run_filter(
@@ -101,3 +252,69 @@ def _trouble(belief: Belief, p: int) -> str:
             "them. Start with a smaller covariance, closer to the truth, or raise the noise."
         )
     return ""
+
+
+# Rauch-Tung-Striebel smoother: every sample's state from the measurements of all.
+#
+# Backwards over what a filter believed, with the covariance C_k of the states at k and k + 1, the
+# prediction x⁻, P⁻ and the gain G_k = C_k (P⁻_{k+1})⁻¹,
+#
+#     x̂_k = x_k + G_k (x̂_{k+1} - x⁻_{k+1}),   P̂_k = P_k + G_k (P̂_{k+1} - P⁻_{k+1}) G_kᵀ.
+#
+# C_k is what the filter's own tangent or sigma points gave, so that any of the six can be smoothed.
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """States of all samples, each from all measurements.
+
+    Attributes:
+        means: (n_t, n_x), parameters first, which are the same at all samples unless they walk.
+        covariances: (n_t, n_x, n_x).
+        ok: whether all of it can be used.
+        message: what went wrong, with advice; empty where nothing did.
+    """
+
+    means: Array
+    covariances: Array
+    ok: bool
+    message: str
+
+
+def smooth(history: History) -> Smoothed:
+    """Smooth what a filter believed, kept by ``run_filter(…, keep_history=True)``.
+
+    Samples before a gap are smoothed by what lies behind it through the parameters alone.
+    """
+    n_t, n_x = history.means.shape
+    p = n_x - history.crosses.shape[2]
+    means, covariances = history.means.copy(), history.covariances.copy()
+    for k in range(n_t - 2, -1, -1):
+        C = np.concatenate((history.covariances[k][:, :p], history.crosses[k]), axis=1)
+        G = _gain(C, history.predicted_covariances[k + 1])
+        means[k] += G @ (means[k + 1] - history.predicted_means[k + 1])
+        change = G @ (covariances[k + 1] - history.predicted_covariances[k + 1]) @ G.T
+        covariances[k] += 0.5 * (change + change.T)
+    message = ""
+    smallest = np.diagonal(covariances, axis1=1, axis2=2).min(axis=1) if n_t else np.ones(0)
+    if not np.isfinite(means).all() or (smallest < 0.0).any():
+        message = (
+            "smoothed variances were lost in rounding, as happens with a large prior and small "
+            "noise. Start with a smaller covariance, or give the moving part some process noise."
+        )
+    return Smoothed(means, covariances, not message, message)
+
+
+def _gain(C: Array, P: Array) -> Array:
+    """(n_x, n_x) C P⁻¹, with the pseudo-inverse where P is singular."""
+    variances = P.diagonal()
+    scale = np.sqrt(np.where(variances > 0.0, variances, 1.0))  # states have no common unit
+    scaled = P / np.outer(scale, scale)
+    L, info = lapack.dpotrf(scaled, lower=1)
+    right = (C / scale).T
+    if info == 0:
+        solution, _ = lapack.dpotrs(L, right, lower=1)
+    else:
+        solution = pinvh(scaled, rtol=1e-12) @ right
+    gain: Array = solution.T / scale
+    return gain

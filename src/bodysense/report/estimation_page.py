@@ -14,14 +14,14 @@ from typing import Any
 from markupsafe import Markup
 
 from bodysense.estimation import LogEstimate, LogTotals, Observability, StateTotals
-from bodysense.files import write_atomically
-from bodysense.identification.provenance import robot_origin, versions
+from bodysense.files import versions, write_atomically
 from bodysense.report.rendering import environment, ready_for_json, source_digest, template_text
 from bodysense.report.sections.estimated_curves import EstimatedCurves
 from bodysense.report.sections.estimated_state import StateSection
 from bodysense.report.sections.estimation_summary import EstimationSummary
 from bodysense.report.sections.provenance import ProvenanceSection
 from bodysense.report.sections.sensor_consistency import ConsistencySection
+from bodysense.robot.io.source import robot_origin
 
 _SECTIONS = {
     "summary": "Summary",

@@ -13,17 +13,17 @@ from pathlib import Path
 from markupsafe import Markup
 
 from bodysense.excitation.design import Design
-from bodysense.excitation.motion_limits import MotionLimits
-from bodysense.files import write_atomically
-from bodysense.identification.provenance import robot_origin, versions
+from bodysense.excitation.limits import MotionLimits
+from bodysense.files import versions, write_atomically
 from bodysense.report.rendering import environment, ready_for_json, source_digest, template_text
 from bodysense.report.sections.designed_motion import ClearanceSection, MotionSection
 from bodysense.report.sections.excitation_summary import ExcitationSummary
 from bodysense.report.sections.limit_use import QUANTITIES, limit_rows
 from bodysense.report.sections.predicted_precision import WIDTH, PrecisionSection
 from bodysense.report.sections.provenance import ProvenanceSection
-from bodysense.robot.collisions import Collisions
+from bodysense.robot.io.source import robot_origin
 from bodysense.robot.robot import Robot
+from bodysense.robot.shapes.collisions import Collisions
 
 _SECTIONS = {
     "summary": "Summary",

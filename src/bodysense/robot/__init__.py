@@ -3,12 +3,18 @@
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.builtin import builtin_names
-from bodysense.robot.collisions import Closest, Collisions, NearPairs
 from bodysense.robot.controller import Controller
 from bodysense.robot.controller_design import suggested_controller
-from bodysense.robot.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
-from bodysense.robot.energy import energy_regressor, power_regressor, work, work_regressor
-from bodysense.robot.example_robots import example_robot_names
+from bodysense.robot.dynamics.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
+from bodysense.robot.dynamics.regressors import (
+    contact_map,
+    energy_regressor,
+    gravity_regressor,
+    power_regressor,
+    torque_regressor,
+    work,
+    work_regressor,
+)
 from bodysense.robot.friction import (
     Friction,
     FrictionModel,
@@ -16,21 +22,21 @@ from bodysense.robot.friction import (
     friction_models,
     register_friction_model,
 )
-from bodysense.robot.hull import Hull
 from bodysense.robot.inspection import Inspection, inspect_robot
+from bodysense.robot.io.actuator_writer import actuator_text, write_actuators
+from bodysense.robot.io.example_robots import example_robot_names
+from bodysense.robot.io.load import load_robot
+from bodysense.robot.io.mjcf_writer import mjcf_notes, write_mjcf
+from bodysense.robot.io.source import Source
+from bodysense.robot.io.urdf_fresh import urdf_notes
+from bodysense.robot.io.urdf_writer import write_urdf
 from bodysense.robot.layout import ParameterLayout
-from bodysense.robot.load import load_robot
-from bodysense.robot.mjcf_writer import mjcf_notes, write_mjcf
 from bodysense.robot.payload import with_payload
-from bodysense.robot.regressors import contact_map, gravity_regressor, torque_regressor
 from bodysense.robot.robot import Robot
-from bodysense.robot.sensors import Mount, Sensor, load_sensors, parse_sensors, urdf_sensors
-from bodysense.robot.shapes import LinkHulls, link_hulls
-from bodysense.robot.sidecar_writer import actuator_text, write_actuators
-from bodysense.robot.source import Source
-from bodysense.robot.urdf_fresh import urdf_notes
-from bodysense.robot.urdf_writer import write_urdf
-from bodysense.robot.workspace import Workspace, WorkspaceMargins
+from bodysense.robot.shapes.collisions import Closest, Collisions, NearPairs
+from bodysense.robot.shapes.hull import Hull
+from bodysense.robot.shapes.link_shapes import LinkHulls, link_hulls
+from bodysense.robot.shapes.workspace import Workspace, WorkspaceMargins
 
 __all__ = [
     "Actuators",
@@ -43,11 +49,9 @@ __all__ = [
     "Hull",
     "Inspection",
     "LinkHulls",
-    "Mount",
     "NearPairs",
     "ParameterLayout",
     "Robot",
-    "Sensor",
     "Source",
     "Workspace",
     "WorkspaceMargins",
@@ -65,16 +69,13 @@ __all__ = [
     "inverse_dynamics",
     "link_hulls",
     "load_robot",
-    "load_sensors",
     "mass_matrix",
     "mjcf_notes",
-    "parse_sensors",
     "power_regressor",
     "register_friction_model",
     "suggested_controller",
     "torque_regressor",
     "urdf_notes",
-    "urdf_sensors",
     "with_payload",
     "work",
     "work_regressor",

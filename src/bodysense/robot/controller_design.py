@@ -6,7 +6,7 @@ import numpy as np
 
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.robot.controller import Controller
-from bodysense.robot.dynamics import mass_matrix
+from bodysense.robot.dynamics.dynamics import mass_matrix
 from bodysense.robot.robot import Robot
 
 

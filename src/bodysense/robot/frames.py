@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import pinocchio as pin
+from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import MismatchError, unknown_name
+from bodysense.robot.dynamics.dynamics import joint_coordinates
 from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array, as_array
 
 
 def named_frames(robot: Robot) -> list[pin.Frame]:
@@ -51,3 +57,88 @@ def moving_frame(robot: Robot, name: str, who: str) -> pin.Frame:
     fixed = [f.name for f in robot.model.frames if f.parentJoint > 0 and f.type not in joints]
     valid = dict.fromkeys((*robot.link_names, *fixed))
     raise unknown_name("link or frame", name, valid, f"({who}, robot {robot.name!r})")
+
+
+# Where the links of a robot are, for many poses at once, in base coordinates.
+#
+# Base coordinates are those of the world for a fixed base and of the base link for a floating one,
+# so that they do not depend on where the robot floats.
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPoses:
+    """Poses of all links over time; row 0 is the base, row j + 1 the link that joint j moves.
+
+    Attributes:
+        R: (n_joints + 1, n_t, 3, 3) R_base_link.
+        p: (n_joints + 1, n_t, 3) p_base_link [m].
+        axes: (n_joints, n_t, 3) axes of the joints in base coordinates.
+    """
+
+    R: Array
+    p: Array
+    axes: Array
+
+
+def link_poses(robot: Robot, q: ArrayLike) -> LinkPoses:
+    """Poses of all links in base coordinates at q (n_t, nq).
+
+    T_base_j = T_base_parent · T_parent_j(0) · J_j(q_j)
+    """
+    tree = robot.tree
+    joints = joint_coordinates(robot, as_array(q, (None, robot.nq), f"q of {robot.name}"))
+    n_t, n = joints.shape
+    R, p = np.empty((n + 1, n_t, 3, 3)), np.empty((n + 1, n_t, 3))
+    axes = np.empty((n, n_t, 3))
+    R[0], p[0] = np.eye(3), 0.0
+    for j in range(n):
+        parent = int(tree.parent[j]) + 1
+        still, cosine, sine = tree.rotation[j].reshape(3, 3, 3)
+        angle = joints[:, j, None, None]
+        R[j + 1] = R[parent] @ (still + np.cos(angle) * cosine + np.sin(angle) * sine)
+        p[j + 1] = p[parent] + R[parent] @ tree.position[j]
+        axes[j] = R[j + 1] @ tree.axis[j]
+        if tree.prismatic[j]:
+            p[j + 1] += joints[:, j, None] * axes[j]
+    return LinkPoses(R, p, axes)
+
+
+def moved_by(robot: Robot) -> NDArray[np.bool_]:
+    """(n_joints + 1, n_joints): whether a joint moves a link; rows as in `LinkPoses`."""
+    n = robot.n_joints
+    moves = np.zeros((n + 1, n), dtype=np.bool_)
+    for j in range(n):
+        moves[j + 1] = moves[int(robot.tree.parent[j]) + 1]
+        moves[j + 1, j] = True
+    return moves
+
+
+def point_velocities(
+    robot: Robot, poses: LinkPoses, joint: int, t: NDArray[np.intp], x: Array
+) -> Array:
+    """(m, 3) velocity of points x (m, 3) at samples t (m,) while joint moves at unit speed."""
+    axis: Array = poses.axes[joint, t]
+    if robot.tree.prismatic[joint]:
+        return axis
+    return np.cross(axis, x - poses.p[joint + 1, t])
+
+
+def sampled_poses(robot: Robot, count: int) -> Array:
+    """(count, nq) random poses within the limits, the same ones every time.
+
+    Joints without limits turn within half a turn to either side, or slide half a metre.
+    """
+    lower, upper = robot.position_limits
+    free = np.where(robot.tree.prismatic.astype(bool), 0.5, np.pi)
+    lower, upper = (
+        np.where(np.isfinite(lower), lower, -free),
+        np.where(np.isfinite(upper), upper, free),
+    )
+    upper = np.maximum(lower, upper)
+    q = np.zeros((count, robot.nq))
+    if robot.floating_base:
+        q[:, 6] = 1.0
+    q[:, robot.nq - robot.n_joints :] = np.random.default_rng(0).uniform(
+        lower, upper, (count, robot.n_joints)
+    )
+    return q

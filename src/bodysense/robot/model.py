@@ -8,13 +8,25 @@ the reason. The result is always a new model: the caller's is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
 
-from bodysense.errors import RobotFileError, UnsupportedJointError
+from bodysense.errors import (
+    InconsistentInertiaError,
+    MismatchError,
+    RobotFileError,
+    ShapeError,
+    UnsupportedJointError,
+)
 from bodysense.spatial.arrays import Array
+
+if TYPE_CHECKING:
+    from bodysense.robot.robot import Robot
+    from bodysense.sensors.sensor import Sensor
+
 
 _REVOLUTE = {"JointModelRX", "JointModelRY", "JointModelRZ", "JointModelRevoluteUnaligned"}
 _UNBOUNDED = {
@@ -195,3 +207,44 @@ def _motion_subspace(model: pin.Model, joint: int) -> Array:
     model.joints[joint].calc(data, pin.neutral(model))
     S: Array = np.asarray(data.S, dtype=np.float64).reshape(6)
     return S
+
+
+# Which links of a robot cannot be bodies, in words.
+
+
+def require_possible_links(robot: Robot, where: str, remedy: str) -> None:
+    """Raise `InconsistentInertiaError` that names the links which cannot be bodies.
+
+    Links without volume pass, and massless ones that carry others (`Robot.structural`).
+    """
+    checks = zip(robot.link_names, robot.consistency(), robot.structural(), strict=True)
+    bad = [
+        f"link {name!r}: {check.reason}"
+        for name, check, structural in checks
+        if not (check.possible or structural)
+    ]
+    if bad:
+        shown = "; ".join(bad[:5]) + (f"; and {len(bad) - 5} more" if len(bad) > 5 else "")
+        raise InconsistentInertiaError(f"{where}: {shown}. {remedy}")
+
+
+def mounted_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
+    """Return the sensors if all of them fit the robot.
+
+    Raises:
+        UnknownNameError: a joint or frame that the robot does not have.
+        MismatchError: two sensors of one name, or one that cannot sit where it is.
+        ShapeError: something that is not a sensor.
+    """
+    mounted: dict[str, Sensor] = {}
+    for sensor in sensors:
+        if not callable(getattr(sensor, "measurement", None)):
+            raise ShapeError(f"{sensor!r:.60} is not a sensor: build one of bodysense.sensors.")
+        if sensor.name in mounted:
+            raise MismatchError(
+                f"two sensors of robot {robot.name!r} are named {sensor.name!r} (a "
+                f"{mounted[sensor.name].kind} and a {sensor.kind}): rename one of them."
+            )
+        sensor.measurement(robot)  # refuses what it cannot resolve
+        mounted[sensor.name] = sensor
+    return tuple(mounted.values())

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import InconsistentInertiaError, MismatchError, ShapeError, unknown_name
 from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import (
     physical_consistency,
     pi_from_mass_com_inertia,
@@ -96,3 +97,17 @@ def holding_frame(robot: Robot, link: str | None) -> pin.Frame:
             f"choose a link that moves, e.g. {robot.link_names[-1]!r}."
         )
     return named[0]
+
+
+# How much of a robot each joint carries.
+
+
+def carried_mass(robot: Robot) -> Array:
+    """(n_joints,) mass of all links that a joint moves, its own included [kg]."""
+    first = int(robot.floating_base)
+    carried = np.array([robot.pi(first + k)[0] for k in range(robot.n_joints)])
+    for j in range(robot.n_joints - 1, -1, -1):
+        parent = robot.tree.parent[j]
+        if parent >= 0:
+            carried[parent] += carried[j]
+    return carried

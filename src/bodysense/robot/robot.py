@@ -20,21 +20,22 @@ from bodysense.errors import ShapeError
 from bodysense.robot._kernels.tree import Tree
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.controller import Controller
+from bodysense.robot.dynamics.tree import tree_of
 from bodysense.robot.friction import Friction, FrictionModel, friction_model
+from bodysense.robot.io.source import Source
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.model import (
     has_floating_base,
     link_names,
+    mounted_sensors,
     normalised_model,
     one_axis_joints,
     pi_tensor,
     position_limits,
     positive_limit,
     require_distinct,
+    require_possible_links,
 )
-from bodysense.robot.possible_links import require_possible_links
-from bodysense.robot.source import Source
-from bodysense.robot.tree import tree_of
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import (
     Consistency,
@@ -44,7 +45,7 @@ from bodysense.spatial.pseudo_inertia import (
 )
 
 if TYPE_CHECKING:
-    from bodysense.robot.sensors.sensor import Sensor
+    from bodysense.sensors.sensor import Sensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,8 +364,6 @@ class Robot:
 
     def with_sensors(self, sensors: Iterable[Sensor]) -> Robot:
         """Return the same robot with these sensors on it, in place of those it has."""
-        from bodysense.robot.sensors.mounting import mounted_sensors  # they know this class
-
         return replace(self, sensors=mounted_sensors(self, sensors))
 
     def _rebuilt(

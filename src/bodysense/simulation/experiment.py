@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
+from bodysense.errors import unknown_name
 from bodysense.excitation.trajectory import Trajectory
+from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.controller import Controller
 from bodysense.robot.robot import Robot
-from bodysense.simulation.rollout import Integrator
+from bodysense.simulation.rollout import Integrator, Rollout, rollout
+from bodysense.simulation.sensitivities import Sensitivities, sensitivities
 from bodysense.spatial.arrays import Array
 
 
@@ -47,3 +53,63 @@ class Experiment:
             "feed_forward": self.feed_forward,
             "differentiate": self.differentiate,
         }
+
+
+# Where simulations run: methods ask a backend for batches of runs and do not know the place.
+#
+# A backend is found by name, so that the settings of a method stay plain words in its files.
+
+
+class Backend(ABC):
+    """Runs experiments.
+
+    Class attributes:
+        name: by which it is asked for.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def rollouts(self, experiment: Experiment, theta: Array) -> Rollout:
+        """One run for each row of theta (runs, p)."""
+
+    @abstractmethod
+    def sensitivities(
+        self, experiment: Experiment, theta: Array, base: BaseParameters
+    ) -> Sensitivities:
+        """One run for each row of theta (runs, p), with derivatives by the base parameters."""
+
+
+class Threads(Backend):
+    """On the threads of this process."""
+
+    name: ClassVar[str] = "threads"
+
+    def rollouts(self, experiment: Experiment, theta: Array) -> Rollout:
+        """One run a thread at a time."""
+        return rollout(
+            experiment.robot, experiment.trajectory, theta=theta, **experiment.settings()
+        )
+
+    def sensitivities(
+        self, experiment: Experiment, theta: Array, base: BaseParameters
+    ) -> Sensitivities:
+        """One run a thread at a time."""
+        return sensitivities(
+            experiment.robot,
+            experiment.trajectory,
+            theta=theta,
+            base=base,
+            **experiment.settings(),
+        )
+
+
+BACKENDS: Mapping[str, Backend] = MappingProxyType({Threads.name: Threads()})
+"""Every backend by its name."""
+
+
+def backend(name: str) -> Backend:
+    """The backend of that name."""
+    if name not in BACKENDS:
+        raise unknown_name("backend", name, BACKENDS)
+    return BACKENDS[name]

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bodysense.compiled.jit import in_threads
 from bodysense.errors import MismatchError, ShapeError, unknown_name
-from bodysense.robot._kernels.jit import in_threads
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
 from bodysense.simulation._kernels.propagation import advance_points, advance_with_tangent

@@ -9,14 +9,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bodysense.compiled.jit import in_threads
 from bodysense.errors import FileReadError, MismatchError, ShapeError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
 from bodysense.files import read_result, write_result
-from bodysense.robot._kernels.jit import in_threads
+from bodysense.logs.log import UNITS, Log
 from bodysense.robot.controller import Controller
+from bodysense.robot.dynamics.dynamics import count_rows, theta_rows
 from bodysense.robot.robot import Robot
-from bodysense.robot.states import count_rows, theta_rows
-from bodysense.signals.log import UNITS, Log
 from bodysense.simulation._kernels.rollout import Loop, run_batch
 from bodysense.spatial.arrays import Array, as_array, one_each
 

@@ -1,6 +1,6 @@
 """Rotations, pseudo-inertia, inertia manifolds and distances between bodies; numpy only."""
 
-from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.arrays import Array, as_array, as_stack, read_only
 from bodysense.spatial.distances import (
     affine_invariant_distance,
     entropic_divergence,
@@ -10,10 +10,14 @@ from bodysense.spatial.distances import (
     pullback_metric,
     robot_distance,
 )
-from bodysense.spatial.exponential_eigenvalue import ExponentialEigenvalue
-from bodysense.spatial.log_cholesky import LogCholesky
 from bodysense.spatial.manifold import InertiaManifold
-from bodysense.spatial.manifolds import MANIFOLDS, manifold_named
+from bodysense.spatial.manifolds import (
+    MANIFOLDS,
+    ExponentialEigenvalue,
+    LogCholesky,
+    SquareRoot,
+    manifold_named,
+)
 from bodysense.spatial.pseudo_inertia import (
     PI_NAMES,
     Consistency,
@@ -27,8 +31,6 @@ from bodysense.spatial.pseudo_inertia import (
     transform_pi,
 )
 from bodysense.spatial.se3 import exp_so3, log_quaternion, log_so3, skew
-from bodysense.spatial.square_root import SquareRoot
-from bodysense.spatial.stacks import as_stack
 
 __all__ = [
     "MANIFOLDS",

@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
-from bodysense.spatial.arrays import Array
+from bodysense.spatial.arrays import Array, as_stack, require_same_stack
 from bodysense.spatial.pseudo_inertia import (
     PSEUDO_INERTIA_BASIS,
     pi_from_pseudo_inertia,
     pseudo_inertia_from_pi,
     require_consistent,
 )
-from bodysense.spatial.stacks import as_stack, require_same_stack
 
 
 def affine_invariant_distance(pi_1: ArrayLike, pi_2: ArrayLike) -> Array:

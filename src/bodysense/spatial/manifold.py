@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import InconsistentInertiaError
-from bodysense.spatial.arrays import Array, as_array
+from bodysense.spatial.arrays import Array, as_array, as_stack
 from bodysense.spatial.pseudo_inertia import (
     PI_DUAL_BASIS,
     pseudo_inertia_from_pi,
     require_consistent,
 )
-from bodysense.spatial.stacks import as_stack
 
 
 class InertiaManifold(ABC):

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import InconsistentInertiaError, ShapeError
-from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.arrays import Array, as_array, as_stack, read_only, require_same_stack
 from bodysense.spatial.se3 import exp_so3, require_rotation
-from bodysense.spatial.stacks import as_stack, require_same_stack
 
 PI_NAMES = ("m", "mcx", "mcy", "mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 

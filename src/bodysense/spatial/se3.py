@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
-from bodysense.spatial.arrays import Array
-from bodysense.spatial.stacks import as_stack
+from bodysense.spatial.arrays import Array, as_stack
 
 # Below this angle (rad) the closed form of a coefficient cancels and its series is exact.
 _SERIES_ANGLE = 0.3

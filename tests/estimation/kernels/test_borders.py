@@ -14,7 +14,7 @@ from sensor_sets import all_sensors, pinocchio_reading
 from bodysense.estimation import Assumptions, Belief, MapDynamics
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.robot import Robot
-from bodysense.robot.sensors import Accelerometer, ForceTorque, JointAcceleration, JointTorque
+from bodysense.sensors import Accelerometer, ForceTorque, JointAcceleration, JointTorque
 from bodysense.spatial import random_pi
 
 WIDE = dict(joint_acceleration=Belief.zero(1, 10.0), base_acceleration=Belief.zero(6, 20.0))

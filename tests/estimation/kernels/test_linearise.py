@@ -14,7 +14,7 @@ from bodysense.estimation._kernels.derivatives import linearise
 from bodysense.estimation._kernels.problem import make_memory
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.estimation.map_dynamics.found import flat
-from bodysense.robot.sensors import JointTorque
+from bodysense.sensors import JointTorque
 
 NAMES = [
     "chain",

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sensor_sets import all_sensors
 
+from bodysense.compiled.lanes import LANES
 from bodysense.errors import ShapeError
 from bodysense.estimation import Assumptions, Belief, MapDynamics
 from bodysense.estimation._kernels.side_by_side import solve_side_by_side
 from bodysense.estimation._kernels.solve import solve_moments
 from bodysense.estimation.map_dynamics import estimator
 from bodysense.estimation.map_dynamics.groups import Groups
-from bodysense.robot._kernels.lanes import LANES
-from bodysense.robot.sensors import JointTorque, variances
+from bodysense.sensors import JointTorque, variances
 
 BELIEFS = {
     "joint_acceleration": Belief.zero(1, 10.0),

@@ -23,13 +23,13 @@ from bodysense.estimation import (
 )
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.estimation.map_dynamics import biases as biases_module
-from bodysense.estimation.map_dynamics import looks as looks_module
+from bodysense.estimation.map_dynamics import subsampling as looks_module
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
-from bodysense.estimation.map_dynamics.em.choice import chosen_sources
-from bodysense.estimation.map_dynamics.em.coordinates import Coordinates
+from bodysense.estimation.map_dynamics.em.em import chosen_sources
 from bodysense.estimation.map_dynamics.em.expectation import expected, with_covariances
 from bodysense.estimation.map_dynamics.em.information import information
-from bodysense.estimation.map_dynamics.looks import looks, presence, thinned
+from bodysense.estimation.map_dynamics.em.variances import Coordinates
+from bodysense.estimation.map_dynamics.subsampling import looks, presence, thinned
 
 T = 6
 KINDS = ("accelerometer", "joint_torque", "force_torque", "joint_acceleration")

@@ -14,7 +14,7 @@ from simulated_logs import simulated
 from bodysense.errors import FileReadError, ShapeError, UnknownNameError
 from bodysense.estimation import Assumptions, Belief, Consistency, MapDynamics, consistency
 from bodysense.estimation.map_dynamics import Equations
-from bodysense.robot.sensors import Accelerometer, JointTorque, variances
+from bodysense.sensors import Accelerometer, JointTorque, variances
 
 BELIEFS = dict(wrench=Belief.zero(6, 5.0), joint_acceleration=Belief.zero(1, 10.0))
 

@@ -9,9 +9,9 @@ from pushed_arm import ARM, SENSORS
 
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, UnknownNameError
 from bodysense.estimation import load_estimation, parse_estimation
-from bodysense.estimation.map_dynamics.belief import UNKNOWN
+from bodysense.estimation.map_dynamics.priors import UNKNOWN
 from bodysense.robot import Robot, load_robot
-from bodysense.robot.sensors import Orientation
+from bodysense.sensors import Orientation
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from bodysense.estimation import MapDynamics
 from bodysense.estimation.map_dynamics.estimator import DETAILS
 from bodysense.estimation.map_dynamics.found import joined, room
 from bodysense.robot import load_robot
-from bodysense.robot.sensors import JointTorque, variances
+from bodysense.sensors import JointTorque, variances
 
 
 @pytest.fixture(scope="module")

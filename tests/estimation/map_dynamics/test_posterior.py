@@ -9,7 +9,7 @@ import pytest
 
 from bodysense.errors import FileReadError, ShapeError, UnknownNameError
 from bodysense.estimation import Assumptions, Belief, MapDynamics, Posterior
-from bodysense.robot.sensors import ForceTorque, JointTorque, variances
+from bodysense.sensors import ForceTorque, JointTorque, variances
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from bodysense.identification.consistent.entropic import EntropicExcess
-from bodysense.identification.consistent.link_matrices import LinkMatrices
 from bodysense.identification.consistent.projection import consistent_least_squares
-from bodysense.identification.consistent.relaxation import Relaxation
+from bodysense.identification.consistent.relaxation import EntropicExcess, LinkMatrices, Relaxation
 from bodysense.robot import Friction, Robot
 from bodysense.spatial import entropic_divergence, pi_from_pseudo_inertia, pullback_distance
 

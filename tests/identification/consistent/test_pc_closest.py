@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.identification.consistent.link_matrices import MARGIN
 from bodysense.identification.consistent.pc_closest import ClosestConsistent, closest_consistent
-from bodysense.identification.consistent.pc_ols import ConsistentOLS
-from bodysense.identification.linear.ols import OLS
+from bodysense.identification.consistent.physical import ConsistentOLS
+from bodysense.identification.consistent.relaxation import MARGIN
+from bodysense.identification.linear.least_squares import OLS
 
 
 def directly(case, pseudo_inertia, theta_base, M) -> float:

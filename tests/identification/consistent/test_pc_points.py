@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.identification.consistent.link_points import (
+from bodysense.identification.consistent.pc_points import (
+    PointMasses,
     grid_points,
     link_shapes,
     parameters_of_points,
+    point_mass_least_squares,
 )
-from bodysense.identification.consistent.pc_points import PointMasses, point_mass_least_squares
 from bodysense.identification.knowledge import EqualLinks, Knowledge
 from bodysense.identification.prior import Prior
-from bodysense.robot.hull import Hull
+from bodysense.robot.shapes.hull import Hull
 
 
 def test_parameters_of_points_are_sums_over_points(rng):

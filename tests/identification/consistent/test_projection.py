@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from bodysense.identification.consistent import projection
-from bodysense.identification.consistent.link_matrices import MARGIN
-from bodysense.identification.consistent.pc_irls import ConsistentIRLS
-from bodysense.identification.consistent.pc_ols import ConsistentOLS
-from bodysense.identification.consistent.pc_wls import ConsistentWLS
+from bodysense.identification.consistent.physical import (
+    ConsistentIRLS,
+    ConsistentOLS,
+    ConsistentWLS,
+)
 from bodysense.identification.consistent.projection import consistent_least_squares
-from bodysense.identification.consistent.relaxation import Relaxation
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.consistent.relaxation import MARGIN, Relaxation
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.spatial import random_pi
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from bodysense.errors import InconsistentInertiaError, ShapeError, UnknownNameError
-from bodysense.identification.consistent.entropic import EntropicExcess
-from bodysense.identification.consistent.link_matrices import LinkMatrices
-from bodysense.identification.consistent.pc_irls import ConsistentIRLS
-from bodysense.identification.consistent.pc_ols import ConsistentOLS
-from bodysense.identification.consistent.pc_wls import ConsistentWLS
-from bodysense.identification.consistent.relaxation import Relaxation
+from bodysense.identification.consistent.physical import (
+    ConsistentIRLS,
+    ConsistentOLS,
+    ConsistentWLS,
+)
+from bodysense.identification.consistent.relaxation import EntropicExcess, LinkMatrices, Relaxation
 from bodysense.spatial import exp_so3, random_pi, transform_pi
 
 

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from bodysense.identification.consistent import sqp
-from bodysense.identification.consistent.pc_sqp_irls import ConsistentSQPIRLS
-from bodysense.identification.consistent.pc_sqp_ols import ConsistentSQPOLS
-from bodysense.identification.consistent.pc_sqp_wls import ConsistentSQPWLS
+from bodysense.identification.consistent.physical import (
+    ConsistentSQPIRLS,
+    ConsistentSQPOLS,
+    ConsistentSQPWLS,
+)
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.consistent.relaxation import Relaxation
 from bodysense.identification.consistent.sqp import square_root_least_squares
 from bodysense.identification.knowledge import EqualLinks, Knowledge, Mirror
-from bodysense.robot.hull import Hull
+from bodysense.robot.shapes.hull import Hull
 
 METHODS = [ConsistentSQPOLS(), ConsistentSQPWLS(), ConsistentSQPIRLS()]
 

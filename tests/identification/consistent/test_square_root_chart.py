@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bodysense.identification.consistent.link_matrices import LinkMatrices
-from bodysense.identification.consistent.square_root_chart import SquareRootChart
-from bodysense.spatial.square_root import SquareRoot
+from bodysense.identification.consistent.relaxation import LinkMatrices
+from bodysense.identification.consistent.sqp import SquareRootChart
+from bodysense.spatial.manifolds import SquareRoot
 
 
 @pytest.fixture

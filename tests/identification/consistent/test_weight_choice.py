@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bodysense.identification.consistent.pc_wls import ConsistentWLS
-from bodysense.identification.consistent.weight_choice import choose_weight
+from bodysense.identification.consistent.physical import ConsistentWLS, choose_weight
 from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
 
@@ -65,7 +64,7 @@ def test_the_chosen_weight_is_told_and_used(simulate):
 
 
 def test_without_any_solution_the_weight_is_the_default(simulate, monkeypatch):
-    import bodysense.identification.consistent.weight_choice as module
+    import bodysense.identification.consistent.physical as module
 
     problem = simulate(5.0, n_t=120, off=0.0).problem
     failed = Solution(problem.robot.theta, failure="no")

@@ -13,7 +13,7 @@ from bodysense.errors import MismatchError, ShapeError, UnknownNameError
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import Identification, Motion, Preprocessing, Regression
 from bodysense.identification.filtering import CDKF, EKF, PF, SRCDKF, SREKF, SRUKF, UKF
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.prior import Prior
 from bodysense.robot import (
     BaseParameters,

@@ -8,7 +8,7 @@ import pytest
 from bodysense.errors import ShapeError
 from bodysense.identification import Regression
 from bodysense.identification.linear.energy import Energy
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.prior import Prior
 
 

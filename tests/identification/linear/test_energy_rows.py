@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bodysense.identification import Preprocessing, Regression
-from bodysense.identification.linear import energy_rows as module
-from bodysense.identification.linear.energy_rows import REACH, EnergyRows, slope
+from bodysense.identification.linear import energy as module
+from bodysense.identification.linear.energy import REACH, EnergyRows, slope
 from bodysense.robot import energy_regressor, inverse_dynamics, load_robot
 
 

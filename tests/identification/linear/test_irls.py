@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from bodysense.errors import UnknownNameError
 from bodysense.identification.linear.irls import IRLS
-from bodysense.identification.linear.ols import OLS
+from bodysense.identification.linear.least_squares import OLS
 from bodysense.identification.prior import Prior
 
 METHODS = [IRLS(), IRLS(weighting="window")]

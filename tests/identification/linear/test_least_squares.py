@@ -7,11 +7,14 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.identification import Regression
-from bodysense.identification.linear.least_squares import noise_levels, rounding_levels
-from bodysense.identification.linear.ols import OLS
+from bodysense.identification.linear.least_squares import (
+    OLS,
+    TLS,
+    WLS,
+    noise_levels,
+    rounding_levels,
+)
 from bodysense.identification.linear.ridge import Ridge
-from bodysense.identification.linear.tls import TLS
-from bodysense.identification.linear.wls import WLS
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics
 

@@ -11,16 +11,16 @@ import pytest
 from bodysense.errors import ShapeError
 from bodysense.identification import Motion, Preprocessing, Regression, motions
 from bodysense.identification.linear import ml
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.linear.ml import ML
 from bodysense.identification.linear.noise_propagation import (
     motion_variances,
     propagated,
     row_slopes,
 )
-from bodysense.identification.linear.wls import WLS
 from bodysense.identification.prior import Prior
+from bodysense.logs.log import Log
 from bodysense.robot import inverse_dynamics
-from bodysense.signals.log import Log
 
 RATE = 500.0
 NOISY = 2e-3

@@ -18,10 +18,10 @@ from bodysense.identification.linear.noise_propagation import (
     row_states,
     torque_slopes,
 )
-from bodysense.identification.plan import Plan
+from bodysense.identification.preprocessing import Plan
+from bodysense.logs.filtering import differentiate, lowpass
+from bodysense.logs.log import Log
 from bodysense.robot import Robot, inverse_dynamics
-from bodysense.signals.filtering import differentiate, lowpass
-from bodysense.signals.log import Log
 
 RATE = 500.0
 

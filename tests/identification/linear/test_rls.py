@@ -7,9 +7,9 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.identification import Motion, Regression
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.linear.ridge import Ridge
 from bodysense.identification.linear.rls import RLS
-from bodysense.identification.linear.wls import WLS
 from bodysense.robot import inverse_dynamics, with_payload
 
 

@@ -11,7 +11,7 @@ import pytest
 from bodysense.errors import ShapeError, UnknownNameError
 from bodysense.identification import Regression
 from bodysense.identification._kernels.adaline import descend, learn_instants
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.neural import adaline
 from bodysense.identification.neural.adaline import Adaline
 from bodysense.identification.prior import Prior

@@ -12,7 +12,7 @@ from scipy.optimize import lsq_linear
 
 from bodysense.errors import ShapeError
 from bodysense.identification import Regression
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.neural.hopfield import Hopfield
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics

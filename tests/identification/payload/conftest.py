@@ -10,8 +10,8 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from bodysense.doctor.diagnosis import Diagnosis
 from bodysense.identification import Motion, Preprocessing
-from bodysense.identification.doctor.diagnosis import Diagnosis
 from bodysense.identification.payload.experiment import ROBOT_UNCERTAINTY, LoadExperiment
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.robot import BaseParameters, Friction, Robot, base_parameters

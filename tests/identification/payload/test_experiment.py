@@ -10,10 +10,10 @@ from bodysense.identification import Preprocessing
 from bodysense.identification.payload.experiment import prepare
 from bodysense.identification.payload.identify_drive_gains import identify_drive_gains
 from bodysense.identification.payload.identify_payload import identify_payload
+from bodysense.logs.log import Log
+from bodysense.logs.read import read_log
+from bodysense.logs.write import write_log
 from bodysense.robot import load_robot
-from bodysense.signals.log import Log
-from bodysense.signals.read import read_log
-from bodysense.signals.write import write_log
 
 QUICK = Preprocessing(cutoff=15.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bodysense.identification.payload.gain_regression import GainRegression
+from bodysense.identification.payload.loaded_regression import GainRegression
 from bodysense.spatial import Array
 
 LOSSES = np.array([0.05, 0.08, 0.06, 0.04])

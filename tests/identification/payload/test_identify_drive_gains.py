@@ -11,7 +11,7 @@ from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.identify_drive_gains import drive_gains_of
 from bodysense.identification.payload.identify_payload import payload_of
-from bodysense.identification.payload.status import LoadStatus
+from bodysense.identification.payload.payload import LoadStatus
 
 LOGGED = np.array([1.1, 0.95, 1.05, 0.9])
 """Logged over true torque."""

@@ -12,9 +12,9 @@ from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.identify_drive_gains import identify_drive_gains
 from bodysense.identification.payload.identify_payload import identify_payload
 from bodysense.identification.payload.payload import Payload
+from bodysense.logs.log import RawLog
+from bodysense.logs.read import read_log
 from bodysense.robot import Robot, load_robot
-from bodysense.signals.raw_log import RawLog
-from bodysense.signals.read import read_log
 
 LAYOUT = Path(__file__).resolve().parents[3] / "examples" / "layouts" / "ur10e.yaml"
 WEIGHED = 2.805

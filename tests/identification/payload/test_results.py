@@ -11,8 +11,7 @@ import pytest
 from bodysense.errors import FileReadError, MismatchError, ShapeError
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.parts import LoadPart
-from bodysense.identification.payload.payload import Payload
-from bodysense.identification.payload.status import LoadStatus
+from bodysense.identification.payload.payload import LoadStatus, Payload
 from bodysense.robot import inverse_dynamics, with_payload
 from bodysense.spatial.pseudo_inertia import inertia_at_com, pi_from_mass_com_inertia
 

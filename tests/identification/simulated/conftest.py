@@ -14,10 +14,10 @@ from bodysense.excitation import FourierTrajectory
 from bodysense.identification import Identification, Preprocessing, Regression, motions
 from bodysense.identification.prior import Prior
 from bodysense.identification.simulated.closed_loop import ClosedLoop
+from bodysense.logs import Log
 from bodysense.robot import BaseParameters, Friction, Robot, base_parameters, suggested_controller
-from bodysense.signals import Log
 from bodysense.simulation import Rollout, rollout
-from bodysense.simulation.backend import backend
+from bodysense.simulation.experiment import backend
 from bodysense.spatial import exp_so3, random_pi
 
 

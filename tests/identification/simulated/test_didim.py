@@ -10,16 +10,12 @@ import numpy as np
 import pytest
 
 from bodysense.identification import Preprocessing, Regression
-from bodysense.identification.consistent.link_matrices import MARGIN
-from bodysense.identification.consistent.pc_didim import ConsistentDIDIM
-from bodysense.identification.consistent.pc_iv import ConsistentIV
 from bodysense.identification.consistent.projection import consistent_least_squares
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.consistent.relaxation import MARGIN
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.prior import Prior
-from bodysense.identification.simulated.clie import CLIE
-from bodysense.identification.simulated.cloe import CLOE
-from bodysense.identification.simulated.didim import DIDIM
-from bodysense.identification.simulated.iv import IV
+from bodysense.identification.simulated.iv import DIDIM, IV, ConsistentDIDIM, ConsistentIV
+from bodysense.identification.simulated.output_error import CLIE, CLOE
 from bodysense.robot import suggested_controller
 from bodysense.spatial import pseudo_inertia_from_pi
 

@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 
 from bodysense.identification import Preprocessing, Regression
-from bodysense.identification.consistent.pc_didim import ConsistentDIDIM
-from bodysense.identification.consistent.pc_iv import ConsistentIV
-from bodysense.identification.consistent.pc_wls import ConsistentWLS
-from bodysense.identification.linear.wls import WLS
-from bodysense.identification.simulated.clie import CLIE
-from bodysense.identification.simulated.cloe import CLOE
-from bodysense.identification.simulated.didim import DIDIM
-from bodysense.identification.simulated.iv import IV
+from bodysense.identification.consistent.physical import ConsistentWLS
+from bodysense.identification.linear.least_squares import WLS
+from bodysense.identification.simulated.iv import DIDIM, IV, ConsistentDIDIM, ConsistentIV
+from bodysense.identification.simulated.output_error import CLIE, CLOE
 from bodysense.robot import Robot, base_parameters
 from bodysense.simulation import rollout
 

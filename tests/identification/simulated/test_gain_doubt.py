@@ -10,11 +10,10 @@ import pytest
 
 from bodysense.identification import Identification, Preprocessing, Regression
 from bodysense.identification.simulated import output_error
-from bodysense.identification.simulated.clie import CLIE
-from bodysense.identification.simulated.cloe import CLOE
 from bodysense.identification.simulated.closed_loop import ClosedLoop
 from bodysense.identification.simulated.controller_fit import ControllerFit, fit_controller
 from bodysense.identification.simulated.linearised import SimulatedRows
+from bodysense.identification.simulated.output_error import CLIE, CLOE
 from bodysense.robot import Controller
 
 BOTH = (CLOE, CLIE)

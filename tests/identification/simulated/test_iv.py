@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 
 from bodysense.identification import Preprocessing, Regression, motions
-from bodysense.identification.consistent.link_matrices import MARGIN
-from bodysense.identification.consistent.pc_iv import ConsistentIV
 from bodysense.identification.consistent.projection import consistent_least_squares
-from bodysense.identification.linear.least_squares import noise_levels
-from bodysense.identification.linear.ols import OLS
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.consistent.relaxation import MARGIN
+from bodysense.identification.linear.least_squares import OLS, WLS, noise_levels
 from bodysense.identification.prior import Prior
-from bodysense.identification.simulated.iv import IV
+from bodysense.identification.simulated.iv import IV, ConsistentIV
 from bodysense.simulation import rollout
 from bodysense.spatial import pseudo_inertia_from_pi
 

@@ -7,16 +7,12 @@ import pytest
 
 from bodysense.errors import ShapeError, UnknownNameError
 from bodysense.identification import Preprocessing
-from bodysense.identification.consistent.pc_didim import ConsistentDIDIM
-from bodysense.identification.consistent.pc_iv import ConsistentIV
 from bodysense.identification.prior import Prior
 from bodysense.identification.simulated import simulating
-from bodysense.identification.simulated.clie import CLIE
-from bodysense.identification.simulated.cloe import CLOE
-from bodysense.identification.simulated.didim import DIDIM
-from bodysense.identification.simulated.iv import IV
+from bodysense.identification.simulated.iv import DIDIM, IV, ConsistentDIDIM, ConsistentIV
 from bodysense.identification.simulated.linearised import SimulatedRows
-from bodysense.simulation.backend import Threads
+from bodysense.identification.simulated.output_error import CLIE, CLOE
+from bodysense.simulation.experiment import Threads
 
 BOTH = (CLOE, CLIE)
 both_errors = pytest.mark.parametrize("cls", BOTH, ids=[cls.name for cls in BOTH])

@@ -12,9 +12,9 @@ sign, a prior without doubt and one without bounds are both harmless, and the wa
 
 from __future__ import annotations
 
+from bodysense.compiled.jit import called
 from bodysense.estimation._kernels.reflections import log_diagonal, take_in, whiten
 from bodysense.estimation._kernels.small import add_product
-from bodysense.robot._kernels.jit import called
 
 
 @called

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.compiled.jit import allocating, called, merged
 from bodysense.estimation._kernels.problem import MOST, OWN_WRENCH, PARENT_SIDE
 from bodysense.estimation._kernels.reflections import give_back, shorten
 from bodysense.estimation._kernels.small import (
@@ -23,7 +24,6 @@ from bodysense.estimation._kernels.small import (
     product,
     square,
 )
-from bodysense.robot._kernels.jit import allocating, called, merged
 from bodysense.spatial.arrays import Array
 
 WIDTH = 12 + MOST

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bodysense.compiled.jit import called, threaded
 from bodysense.estimation._kernels.covariance import Spread, make_spread
 from bodysense.estimation._kernels.motion import (
     cross,
@@ -34,7 +35,6 @@ from bodysense.estimation._kernels.problem import (
 )
 from bodysense.estimation._kernels.solve import ONE, Found, solve_moments
 from bodysense.robot._kernels.friction import friction_basis
-from bodysense.robot._kernels.jit import called, threaded
 from bodysense.spatial.arrays import Array
 
 

@@ -23,6 +23,7 @@ whatever else is unknown (state, biases, parameters).
 
 from __future__ import annotations
 
+from bodysense.compiled.jit import called, merged
 from bodysense.estimation._kernels.conditioning import condition, condition_alpha, set_aside, tell
 from bodysense.estimation._kernels.problem import EXTERNAL, OWN_MOTION, OWN_WRENCH, PARENT_SIDE
 from bodysense.estimation._kernels.reflections import take_in, whiten
@@ -34,7 +35,6 @@ from bodysense.estimation._kernels.small import (
     copy,
     product,
 )
-from bodysense.robot._kernels.jit import called, merged
 
 EXACT = 1e-9
 """Least standard deviation of a reading, in SI units: that of one without noise."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from bodysense.compiled.jit import called, inlined
+from bodysense.compiled.lanes import is_zero, lane, lanes_in, with_lane
 from bodysense.robot._kernels.friction import friction_basis
-from bodysense.robot._kernels.jit import called, inlined
-from bodysense.robot._kernels.lanes import is_zero, lane, lanes_in, with_lane
 
 
 @inlined

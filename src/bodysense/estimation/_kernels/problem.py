@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.compiled.jit import allocating
 from bodysense.estimation._kernels.reflections import TAIL
-from bodysense.robot._kernels.jit import allocating
 from bodysense.spatial.arrays import Array
 
 # Groups of blocks of readings, by what they depend on.

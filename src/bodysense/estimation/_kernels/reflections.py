@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 
-from bodysense.robot._kernels.jit import called
-from bodysense.robot._kernels.lanes import away_from, inverse, is_zero
+from bodysense.compiled.jit import called
+from bodysense.compiled.lanes import away_from, inverse, is_zero
 
 PIVOT = 0  # columns of a row of reflections; the rest of the vector stands behind
 SCALE = 1

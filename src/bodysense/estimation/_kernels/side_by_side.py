@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.compiled.jit import called, threaded
+from bodysense.compiled.lanes import LANES, lanes_of, lanes_of_zeros
 from bodysense.estimation._kernels.covariance import Spread, make_spread
 from bodysense.estimation._kernels.motion import which_are_present
 from bodysense.estimation._kernels.problem import Memory, make_memory
 from bodysense.estimation._kernels.solve import Found, solve_moment
-from bodysense.robot._kernels.jit import called, threaded
-from bodysense.robot._kernels.lanes import LANES, lanes_of, lanes_of_zeros
 from bodysense.spatial.arrays import Array
 
 

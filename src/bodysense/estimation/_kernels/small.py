@@ -6,7 +6,7 @@ sums stay in registers: six times as fast as rows that are added to one another 
 
 from __future__ import annotations
 
-from bodysense.robot._kernels.jit import called
+from bodysense.compiled.jit import called
 
 
 @called

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.compiled.jit import called, merged, threaded
 from bodysense.estimation._kernels.covariance import spread
 from bodysense.estimation._kernels.elimination import eliminate
 from bodysense.estimation._kernels.motion import (
@@ -18,7 +19,6 @@ from bodysense.estimation._kernels.motion import (
 from bodysense.estimation._kernels.problem import PARENT_SIDE
 from bodysense.estimation._kernels.small import copy
 from bodysense.estimation._kernels.substitution import substitute
-from bodysense.robot._kernels.jit import called, merged, threaded
 from bodysense.spatial.arrays import Array
 
 

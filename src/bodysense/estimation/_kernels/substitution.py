@@ -7,11 +7,11 @@ Elimination turned sources into others by reflections; here the same reflections
 
 from __future__ import annotations
 
+from bodysense.compiled.jit import called, merged
 from bodysense.estimation._kernels.conditioning import surprise
 from bodysense.estimation._kernels.problem import OWN_WRENCH, PARENT_SIDE
 from bodysense.estimation._kernels.reflections import give_back
 from bodysense.estimation._kernels.small import add_product, add_transposed_product, clear, copy
-from bodysense.robot._kernels.jit import called, merged
 
 
 @called

@@ -1,10 +1,9 @@
 """Maximum-a-posteriori dynamics: every acceleration, wrench and torque from redundant sensors."""
 
-from bodysense.estimation.map_dynamics.assumptions import Assumptions
-from bodysense.estimation.map_dynamics.belief import Belief
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations import Equations, Variables
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.priors import Assumptions, Belief
 
 __all__ = [
     "Assumptions",

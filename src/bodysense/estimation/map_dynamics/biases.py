@@ -27,9 +27,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
 from bodysense.estimation.map_dynamics.found import Moments
-from bodysense.estimation.map_dynamics.looks import Look, dense_roots, looks
 from bodysense.estimation.map_dynamics.noise import chunks
-from bodysense.robot.sensors.sensor import Sensor
+from bodysense.estimation.map_dynamics.subsampling import Look, dense_roots, looks
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from bodysense.errors import FileReadError, ShapeError, unknown_name
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
 from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
 from bodysense.estimation.map_dynamics.found import Moments
-from bodysense.estimation.map_dynamics.looks import Look, presence
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
+from bodysense.estimation.map_dynamics.subsampling import Look, presence
 from bodysense.files import read_arrays, read_json, write_result
 from bodysense.spatial.arrays import Array
 

@@ -19,24 +19,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bodysense.compiled.jit import in_threads
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.estimation._kernels.covariance import Spread, make_spread
 from bodysense.estimation._kernels.problem import Memory, make_memory
 from bodysense.estimation._kernels.side_by_side import make_workspace, solve_side_by_side
 from bodysense.estimation._kernels.solve import ONE, Found, solve_moments
-from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
-from bodysense.estimation.map_dynamics.equations.equations import Equations
-from bodysense.estimation.map_dynamics.equations.names import Variables
+from bodysense.estimation.map_dynamics.equations.equations import Equations, Variables
 from bodysense.estimation.map_dynamics.found import Moments, posterior_of, room
 from bodysense.estimation.map_dynamics.groups import Groups
 from bodysense.estimation.map_dynamics.likelihood import log_likelihood
+from bodysense.estimation.map_dynamics.priors import Assumptions
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.posterior import Posterior
 from bodysense.robot import Robot
-from bodysense.robot._kernels.jit import in_threads
-from bodysense.robot.sensors.sensor import Sensor
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array, as_array
 
 Detail = Literal["means", "variances", "blocks", "slacks"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.robot._kernels.lanes import LANES
+from bodysense.compiled.lanes import LANES
 from bodysense.spatial.arrays import Array
 
 _FEW = 2  # moments that take as long one by one as side by side

@@ -22,11 +22,10 @@ from bodysense.estimation._kernels.problem import (
     PARENT_SIDE,
     Readings,
 )
-from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.noise_sources import reading_triangle, whitener
-from bodysense.robot.sensors.measurement import Measurement
-from bodysense.robot.sensors.sensor import Sensor
+from bodysense.estimation.map_dynamics.priors import Assumptions, reading_triangle, whitener
+from bodysense.sensors.measurement import Measurement
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bodysense.robot._kernels.jit import inlined, threaded
+from bodysense.compiled.jit import inlined, threaded
 
 
 @inlined

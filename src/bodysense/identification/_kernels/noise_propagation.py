@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
+from bodysense.compiled.jit import inlined, threaded
 from bodysense.robot._kernels.derivatives import inverse_dynamics_derivatives
 from bodysense.robot._kernels.dynamics import gather, mass_matrix
-from bodysense.robot._kernels.jit import inlined, threaded
 from bodysense.robot._kernels.tree import DERIVATIVES_WIDTH, make_scratch, move, place, weigh
 from bodysense.simulation._kernels.sensitivity import add_friction_slope
 

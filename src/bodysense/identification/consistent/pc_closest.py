@@ -11,8 +11,7 @@ from bodysense.errors import ShapeError
 from bodysense.identification.consistent.projection import nearest_consistent
 from bodysense.identification.consistent.relaxation import Relaxation
 from bodysense.identification.factors import Stack
-from bodysense.identification.linear.least_squares import Solution, least_squares
-from bodysense.identification.linear.ols import OLS
+from bodysense.identification.linear.least_squares import OLS, Solution, least_squares
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array, as_array

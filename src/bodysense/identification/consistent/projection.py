@@ -21,9 +21,13 @@ from __future__ import annotations
 import numpy as np
 
 from bodysense.identification.consistent.conic import Rows, matrix_rows, solve_conic
-from bodysense.identification.consistent.entropic import EntropicExcess, minimise_entropic
-from bodysense.identification.consistent.link_matrices import MARGIN, LinkMatrices
-from bodysense.identification.consistent.relaxation import Relaxation
+from bodysense.identification.consistent.relaxation import (
+    MARGIN,
+    EntropicExcess,
+    LinkMatrices,
+    Relaxation,
+    minimise_entropic,
+)
 from bodysense.identification.factors import Stack
 from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior

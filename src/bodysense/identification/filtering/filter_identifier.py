@@ -27,15 +27,16 @@ from bodysense.identification.filtering.calibration import (
     correlation_times,
     filtered_uncertainty,
     innovation_level,
+    scaled_factor,
     shown_by,
+    start_factor,
+    start_mean,
     trace,
 )
 from bodysense.identification.filtering.outcome import Outcome, judged
 from bodysense.identification.filtering.pieces import Torque
 from bodysense.identification.filtering.setup import body_model
-from bodysense.identification.filtering.start import scaled_factor, start_factor, start_mean
-from bodysense.identification.identification import Identification, Status
-from bodysense.identification.identifier import Identifier
+from bodysense.identification.identification import Identification, Identifier, Status
 from bodysense.identification.linear.least_squares import noise_levels
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression

@@ -18,7 +18,7 @@ from bodysense.errors import MismatchError
 from bodysense.identification.preprocessing import Motion, standing
 from bodysense.identification.regression import Regression
 from bodysense.robot.controller import Controller
-from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.spatial.arrays import Array
 
 Torque = Literal["measured", "simulated"]

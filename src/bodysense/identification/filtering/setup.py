@@ -6,20 +6,131 @@ import numpy as np
 
 from bodysense.errors import MismatchError
 from bodysense.identification.filtering.body_model import BodyModel
-from bodysense.identification.filtering.levels import (
-    coulomb_levels,
-    early_levels,
-    interval_levels,
-    position_levels,
-    torque_levels,
-)
-from bodysense.identification.filtering.pieces import Piece, Torque, pieces
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.filtering.pieces import Piece, Torque, filter_stride, pieces
+from bodysense.identification.linear.least_squares import WLS, noise_levels
+from bodysense.identification.preprocessing import LEAST_RANGE, Plan, usable_cutoff
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
+from bodysense.robot.robot import Robot
 from bodysense.simulation.propagation import Drive, Propagation
 from bodysense.simulation.rollout import Integrator
 from bodysense.spatial.arrays import Array
+
+# How much noise a filter is told: of positions, of torques, and of friction near standstill.
+#
+# Torques drive the prediction, so that their noise and all that the model does not describe are its
+# process noise. What matters is the density of both at the frequencies of the motion. A
+# regression's residuals, which have passed its parallel filter with taps c at the rate r, tell it:
+# their variance is density · r Σ c², and white noise of that density has the variance density · f
+# in intervals of length 1 / f.
+
+_FINEST = 1e-7
+"""Share of a joint's range below which the noise of its position is not taken to be."""
+
+_LEAST_REMOVED = 0.1
+
+_HELD = 10.0
+"""By how much friction that is off counts more than white noise of its size: it is off the same
+way for many samples."""
+
+_DOUBTED = 0.1
+"""Share of the torque by which even a prior that explains it all may be wrong."""
+
+
+def position_levels(problem: Regression) -> Array:
+    """(n,) standard deviations of recorded positions.
+
+    From what the low-pass filter removed. White noise leaves it the share 2 · cut-off / rate of
+    its variance, by which the rest is scaled up.
+    """
+    n = problem.n_joints
+    squares, reach, count = np.zeros(n), np.zeros(n), 0
+    for motion in problem.motions:
+        reach = np.maximum(reach, np.ptp(motion.q, axis=0))
+        if motion.q_raw is not None:
+            count += motion.t.size
+            cutoff = usable_cutoff(problem.settings.cutoff or motion.rate, motion.rate)
+            removed = max(1.0 - 2.0 * cutoff / motion.rate, _LEAST_REMOVED)
+            squares += np.square(motion.q_raw - motion.q).sum(axis=0) / removed
+    sigma: Array = np.sqrt(squares / max(count, 1))
+    return np.maximum(sigma, _FINEST * np.maximum(reach, LEAST_RANGE))
+
+
+def torque_levels(problem: Regression, theta_base: Array, rate: float) -> Array:
+    """(n_logs, n) standard deviations of the mean torque of an interval.
+
+    The second part is what is lost by holding the mean for all of it: a twelfth of the torque's
+    second difference.
+
+    Args:
+        problem: the regression.
+        theta_base: (b,) an estimate, whose residuals are looked at.
+        rate: the filter's, at most [Hz].
+    """
+    level = noise_levels(problem, theta_base)
+    found, weight = np.zeros((2, *level.shape))
+    for motion in problem.motions:
+        plan = Plan.of(motion, problem.settings)
+        stride = filter_stride(motion, rate)
+        density = 1.0 / (motion.rate / plan.stride * float(np.square(plan.taps).sum()))
+        bend = np.diff(motion.tau[::stride], 2, axis=0) / 12.0
+        lost = np.mean(bend**2, axis=0) if bend.size else np.zeros(level.shape[1])
+        white = level[motion.log] ** 2 * density * motion.rate / stride
+        found[motion.log] += motion.t.size * (white + lost)
+        weight[motion.log] += motion.t.size
+    return np.sqrt(np.where(weight > 0.0, found / np.maximum(weight, 1.0), 1.0))
+
+
+def coulomb_levels(robot: Robot, theta: Array) -> Array:
+    """(n,) by how much friction jumps, or nearly so, at zero velocity; zero where it does not."""
+    layout, tree = robot.layout, robot.tree
+    level = np.zeros(robot.n_joints)
+    if tree.custom != 0:
+        return level
+    for term in layout.friction_terms:
+        if term in ("Fc", "Fs"):
+            level = np.maximum(level, np.abs(theta[layout.friction(term)]))
+    for value, (term, motor) in zip(theta[layout.coupling], layout.coupled, strict=True):
+        if term == "Fcm":
+            level = level + abs(float(value)) * (robot.actuators.coupling[motor] != 0.0)
+    return level
+
+
+def interval_levels(
+    piece: Piece, torque: Array, coulomb: Array, width: Array, wider: Array
+) -> Array:
+    """(m - 1, n) standard deviations of the torque in each interval of a piece.
+
+    A filter's steps are too long for friction that changes its sign within a small velocity, so
+    it is spread over a larger one: where that matters, the difference is noise. A standing joint
+    holds with any friction up to its level, which is outside of every law: all of it is noise.
+
+    Args:
+        piece: the samples.
+        torque: (n,) level of the torque's noise.
+        coulomb: (n,) by how much friction jumps at zero velocity.
+        width: (n,) velocity over which it does so by the robot's law.
+        wider: (n,) velocity over which the filter takes it to.
+    """
+    v = 0.5 * (piece.v[1:] + piece.v[:-1])
+    law, taken = (np.tanh(v / np.maximum(w, 1e-12)) for w in (width, np.maximum(width, wider)))
+    share = np.where(piece.still | (np.abs(v) < wider), 1.0, np.abs(law - taken))
+    level: Array = np.hypot(torque, _HELD * coulomb * share)
+    return level
+
+
+def early_levels(problem: Regression, theta_base: Array) -> Array:
+    """(n,) torques by which the prior is wrong, or may well be.
+
+    While parameters are far off, a tangent, or a few points, tell less than noise alone would let a
+    filter believe. Process noise of this size at the start, which then fades, keeps it from being
+    sure too early.
+    """
+    squares, rows = problem.squares(theta_base)
+    off = np.sqrt(squares.sum(axis=0) / np.maximum(rows.sum(axis=0), 1.0))
+    level: Array = np.maximum(off, _DOUBTED * problem.torque_size)
+    return level
+
 
 _WIDEST = 0.2
 """Friction is spread over at most this share of a joint's r.m.s. speed."""

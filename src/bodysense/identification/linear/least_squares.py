@@ -9,12 +9,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from bodysense.identification.factors import Stack
-from bodysense.identification.identification import Identification, Iteration, Status
-from bodysense.identification.identifier import Identifier
+from bodysense.identification.identification import Identification, Identifier, Iteration, Status
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty, full_uncertainty
@@ -258,3 +258,88 @@ def _status(weighing: Weighing) -> Status:
 
 def _some(names: tuple[str, ...], most: int = 4) -> str:
     return "; ".join(names[:most]) + ("; …" if len(names) > most else "")
+
+
+# Ordinary least squares: every row counts alike.
+
+
+@dataclass(frozen=True)
+class OLS(LinearIdentifier):
+    """Minimise Σ (y - Y theta_base)² over all rows, thesis eq (16) with Σ = σ² I."""
+
+    name: ClassVar[str] = "ols"
+    about: ClassVar[str] = "ordinary least squares"
+    needs: ClassVar[str] = "nothing more"
+    cost: ClassVar[str] = "one regression"
+    when: ClassVar[str] = "a first look, or joints of equal noise"
+
+    def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
+        """All rows alike."""
+        return ordinary(problem, solve)
+
+
+# Weighted least squares: rows count by the noise of their log and joint.
+
+
+@dataclass(frozen=True)
+class WLS(LinearIdentifier):
+    """Minimise Σ ((y - Y theta_base) / σ)² with σ of each log and joint, thesis eqs (16)-(17).
+
+    Attributes:
+        tolerance: relative change of the standard deviations at which they have settled.
+        iterations: how often the standard deviations are taken anew, at most.
+    """
+
+    tolerance: float = 1e-3
+    iterations: int = 20
+
+    name: ClassVar[str] = "wls"
+    about: ClassVar[str] = "least squares weighted by the noise of each log and joint"
+    needs: ClassVar[str] = "noise levels: taken from the log"
+    cost: ClassVar[str] = "one regression, weighed a few times over"
+    when: ClassVar[str] = "torques are all that matters: links may come out as impossible bodies"
+
+    def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
+        """Divide rows by the residual's standard deviation."""
+        return weighted(problem, prior, solve, tolerance=self.tolerance, most=self.iterations)
+
+
+# Total least squares: noise in the regressor as well as in the torques.
+
+
+@dataclass(frozen=True)
+class TLS(LinearIdentifier):
+    """Smallest change of [Y y] that makes it singular: its last right singular vector.
+
+    All columns are taken to be equally noisy, which is rarely so: accelerations are noisy, friction
+    columns are not. It is here for comparison.
+    """
+
+    name: ClassVar[str] = "tls"
+    about: ClassVar[str] = "total least squares: noise in the regressor too"
+    needs: ClassVar[str] = "nothing more"
+    cost: ClassVar[str] = "one regression"
+    when: ClassVar[str] = (
+        "for comparison: it takes every column of the regressor to be equally noisy"
+    )
+
+    def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
+        """All rows alike."""
+        return ordinary(problem, solve)
+
+    def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
+        """From the singular vectors of the triangle, which are those of the whole."""
+        fallback = least_squares(problem, prior, stack)
+        if fallback.unseen:  # a second small singular value: the last vector means nothing
+            return fallback
+        b = problem.size
+        whole = np.zeros((b + 1, b + 1))
+        whole[:b, :b], whole[:b, b], whole[b, b] = stack.A, stack.z, np.sqrt(max(stack.rest, 0.0))
+        last = np.linalg.svd(whole)[2][-1]
+        if abs(last[b]) < 1e-12:
+            return Solution(
+                fallback.theta,
+                failure="Total least squares has no solution here: the regressor alone is nearly "
+                "singular. Use wls, or a motion that excites more.",
+            )
+        return Solution(prior.complete(-last[:b] / last[b]))

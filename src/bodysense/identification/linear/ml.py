@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from bodysense.compiled.jit import in_threads
 from bodysense.errors import ShapeError
 from bodysense.identification._kernels.noise_propagation import whiten_batch
 from bodysense.identification.given_rows import GivenRows
@@ -28,8 +29,7 @@ from bodysense.identification.linear.noise_propagation import (
 )
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, Regression
-from bodysense.robot._kernels.jit import in_threads
-from bodysense.robot.regressors import torque_regressor
+from bodysense.robot.dynamics.regressors import torque_regressor
 from bodysense.spatial.arrays import Array
 
 _EXACT_POSITIONS = (

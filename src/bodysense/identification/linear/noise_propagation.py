@@ -21,13 +21,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bodysense.compiled.jit import in_threads
 from bodysense.identification._kernels.noise_propagation import torque_slopes_batch
-from bodysense.identification.plan import Plan
-from bodysense.identification.preprocessing import Preprocessing, usable_cutoff
+from bodysense.identification.preprocessing import Plan, Preprocessing, usable_cutoff
 from bodysense.identification.regression import Block, Regression
-from bodysense.robot._kernels.jit import in_threads
+from bodysense.logs.filtering import differentiate, lowpass
 from bodysense.robot.robot import Robot
-from bodysense.signals.filtering import differentiate, lowpass
 from bodysense.spatial.arrays import Array, as_array
 
 _PERIODS = 12.0

@@ -1,9 +1,10 @@
 """Identification while the robot moves: one sample after the other, at a fixed cost each."""
 
-from bodysense.identification.online.online_identifier import OnlineIdentifier, Sample
 from bodysense.identification.online.recursive_least_squares import (
+    OnlineIdentifier,
     RecursiveLeastSquares,
     RecursiveState,
+    Sample,
 )
 
 __all__ = ["OnlineIdentifier", "RecursiveLeastSquares", "RecursiveState", "Sample"]

@@ -9,8 +9,7 @@ from bodysense.identification.payload.identify_drive_gains import (
 from bodysense.identification.payload.identify_payload import identify_payload, payload_of
 from bodysense.identification.payload.output import write_drive_gains, write_payload
 from bodysense.identification.payload.parts import LoadPart
-from bodysense.identification.payload.payload import Payload
-from bodysense.identification.payload.status import LoadStatus
+from bodysense.identification.payload.payload import LoadStatus, Payload
 
 __all__ = [
     "DriveGains",

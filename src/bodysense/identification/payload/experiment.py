@@ -8,28 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from bodysense.doctor.diagnosis import Diagnosis
+from bodysense.doctor.examine import usable
 from bodysense.errors import MismatchError, ShapeError
+from bodysense.files import versions
 from bodysense.identification.choices import choose_cutoff
-from bodysense.identification.doctor.diagnosis import Diagnosis
-from bodysense.identification.doctor.usable import usable
 from bodysense.identification.friction_comparison import friction_unknown, with_richest
-from bodysense.identification.linear.wls import WLS
+from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import loud_recordings
-from bodysense.identification.plan import FOLDS
 from bodysense.identification.preprocessing import (
+    FOLDS,
     Preprocessing,
     motions,
     require_below_half,
     require_fixed,
 )
-from bodysense.identification.provenance import robot_origin, versions
 from bodysense.identification.run import with_law
+from bodysense.logs.log import Log, RawLog
 from bodysense.robot.base_parameters import base_parameters
+from bodysense.robot.io.source import robot_origin
 from bodysense.robot.payload import holding_frame
 from bodysense.robot.robot import Robot
-from bodysense.signals.log import Log
-from bodysense.signals.raw_log import RawLog
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
 

@@ -17,21 +17,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, MismatchError, ShapeError
-from bodysense.identification.consistent.pc_irls import ConsistentIRLS
+from bodysense.identification.consistent.physical import ConsistentIRLS
 from bodysense.identification.consistent.projection import unconstrained
 from bodysense.identification.factors import Factor, Stack
 from bodysense.identification.linear.irls import IRLS
 from bodysense.identification.linear.least_squares import LinearIdentifier, Solution, Weighing
-from bodysense.identification.payload.drive_gains import DriveGains
+from bodysense.identification.payload.drive_gains import DriveGains, require_liftable
 from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
-from bodysense.identification.payload.gain_regression import GainRegression
 from bodysense.identification.payload.identify_payload import fitted_load
-from bodysense.identification.payload.liftable import require_liftable
-from bodysense.identification.payload.loaded_regression import LoadedRegression
+from bodysense.identification.payload.loaded_regression import GainRegression, LoadedRegression
 from bodysense.identification.payload.parts import PartRows
-from bodysense.identification.payload.status import LoadStatus
-from bodysense.identification.plan import FOLDS
-from bodysense.identification.preprocessing import Preprocessing
+from bodysense.identification.payload.payload import LoadStatus
+from bodysense.identification.preprocessing import FOLDS, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bodysense.errors import ShapeError
-from bodysense.identification.consistent.pc_irls import ConsistentIRLS
+from bodysense.identification.consistent.physical import ConsistentIRLS
 from bodysense.identification.linear.least_squares import Weighing
 from bodysense.identification.payload.experiment import (
     ROBOT_UNCERTAINTY,
@@ -24,8 +24,7 @@ from bodysense.identification.payload.experiment import (
     prepare,
 )
 from bodysense.identification.payload.parts import PartRows
-from bodysense.identification.payload.payload import Payload
-from bodysense.identification.payload.status import LoadStatus
+from bodysense.identification.payload.payload import LoadStatus, Payload
 from bodysense.identification.preprocessing import Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.uncertainty import base_uncertainty

@@ -13,9 +13,9 @@ from bodysense.errors import BodysenseError
 from bodysense.files import write_atomically
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.payload import Payload
-from bodysense.robot.mjcf_writer import write_mjcf
+from bodysense.robot.io.mjcf_writer import write_mjcf
+from bodysense.robot.io.urdf_writer import write_urdf
 from bodysense.robot.robot import Robot
-from bodysense.robot.urdf_writer import write_urdf
 
 PAYLOAD_FILES = (
     "config.yaml",

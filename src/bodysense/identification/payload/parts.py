@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bodysense.identification.factors import Factor
 from bodysense.identification.linear.least_squares import Weighing
 from bodysense.identification.payload.loaded_regression import LoadedRegression
-from bodysense.identification.plan import FOLDS
+from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.spatial.arrays import Array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,13 +14,71 @@ from scipy.special import ndtri
 
 from bodysense.errors import FileReadError, ShapeError
 from bodysense.files import read_result, write_result
-from bodysense.identification.payload.known_values import known_alone, number_of
 from bodysense.identification.payload.parts import LoadPart
-from bodysense.identification.payload.status import LoadStatus
 from bodysense.robot.payload import with_payload
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
 from bodysense.spatial.pseudo_inertia import Consistency, inertia_at_com, physical_consistency
+
+# How an identification with a load ended: perhaps a failure, and notes.
+
+
+@dataclass(frozen=True)
+class LoadStatus:
+    """How it ended.
+
+    Attributes:
+        failure: why the result is of no use, and what to do about it; empty if it is of use.
+        notes: what to know about the result or the recordings, and what to do about it.
+    """
+
+    failure: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the result can be used."""
+        return not self.failure
+
+    @property
+    def message(self) -> str:
+        """All of it in words."""
+        return " ".join(words for words in (self.failure, *self.notes) if words) or "Solved."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "ok": self.ok,
+            "message": self.message,
+            "failure": self.failure,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> LoadStatus:
+        """Read what `to_dict` wrote."""
+        return cls(str(table["failure"]), tuple(str(note) for note in table["notes"]))
+
+
+# Numbers of a result in JSON, which has no NaN: what is not known is null.
+
+
+def known_alone(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The same table, with `None` for numbers that are not finite, in tables and lists inside."""
+    return {key: _known(value) for key, value in table.items()}
+
+
+def number_of(value: float | None) -> float:
+    """The number; NaN for null."""
+    return math.nan if value is None else float(value)
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, dict):
+        return known_alone(value)
+    if isinstance(value, list):
+        return [_known(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True, eq=False, repr=False)

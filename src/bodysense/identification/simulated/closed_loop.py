@@ -24,15 +24,14 @@ import numpy as np
 
 from bodysense.errors import MismatchError
 from bodysense.excitation.trajectory import SampledTrajectory
-from bodysense.identification.consistent.pc_wls import ConsistentWLS
+from bodysense.identification.consistent.physical import ConsistentWLS
 from bodysense.identification.preprocessing import Motion, standing
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.controller_fit import fit_controller
 from bodysense.robot.controller import Controller
 from bodysense.robot.controller_design import suggested_controller
 from bodysense.robot.robot import Robot
-from bodysense.simulation.backend import Backend
-from bodysense.simulation.experiment import Experiment
+from bodysense.simulation.experiment import Backend, Experiment
 from bodysense.simulation.rollout import Integrator
 from bodysense.spatial.arrays import Array
 

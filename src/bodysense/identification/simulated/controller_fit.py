@@ -35,10 +35,10 @@ from bodysense.identification.preprocessing import (
     require_fixed,
     usable_cutoff,
 )
+from bodysense.logs.filtering import differentiate, lowpass
 from bodysense.robot.controller import Controller
 from bodysense.robot.controller_design import suggested_controller
 from bodysense.robot.robot import Robot
-from bodysense.signals.filtering import differentiate, lowpass
 from bodysense.spatial.arrays import Array, as_array, read_only
 
 _BLOCKS = 10

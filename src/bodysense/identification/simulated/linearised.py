@@ -16,12 +16,11 @@ from typing import Literal
 import numpy as np
 
 from bodysense.identification.given_rows import GivenRows
-from bodysense.identification.plan import Plan
-from bodysense.identification.preprocessing import Motion, standing
+from bodysense.identification.preprocessing import Motion, Plan, standing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop
-from bodysense.signals.filtering import decimate
+from bodysense.logs.filtering import decimate
 from bodysense.spatial.arrays import Array
 
 Quantity = Literal["q", "tau"]

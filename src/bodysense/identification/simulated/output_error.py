@@ -350,3 +350,33 @@ class _Directions:
         V, size = self.Vt[self.seen], self.prior.size_base
         moved: Array = size * (V.T @ ((V @ (size * pull)) / self.s[self.seen] ** 2))
         return moved
+
+
+# CLIE: closed-loop input error.
+
+
+@dataclass(frozen=True)
+class CLIE(ClosedLoopFit):
+    """Fit the simulated controller's torques to recorded ones, thesis eqs (38)-(40)."""
+
+    name: ClassVar[str] = "clie"
+    about: ClassVar[str] = "closed-loop input error: simulated against recorded torques"
+    needs: ClassVar[str] = "the controller; what it was told, or it follows the measured motion"
+    cost: ClassVar[str] = "one simulation with derivatives an iteration, about four of them"
+    when: ClassVar[str] = "as didim, with the exact derivative"
+    quantity: ClassVar[Quantity] = "tau"
+
+
+# CLOE: closed-loop output error.
+
+
+@dataclass(frozen=True)
+class CLOE(ClosedLoopFit):
+    """Fit simulated positions to recorded ones, thesis eqs (33)-(37)."""
+
+    name: ClassVar[str] = "cloe"
+    about: ClassVar[str] = "closed-loop output error: simulated against recorded positions"
+    needs: ClassVar[str] = "the controller; what it was told, or it follows the measured motion"
+    cost: ClassVar[str] = "one simulation with derivatives an iteration, about four of them"
+    when: ClassVar[str] = "torques are poor, positions and the controller good"
+    quantity: ClassVar[Quantity] = "q"

@@ -18,7 +18,7 @@ from bodysense.identification.linear.least_squares import (
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop
-from bodysense.simulation.backend import BACKENDS, backend
+from bodysense.simulation.experiment import BACKENDS, backend
 from bodysense.simulation.rollout import INTEGRATORS, Integrator
 from bodysense.spatial.arrays import Array
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from bodysense.robot._kernels.jit import threaded
+from bodysense.compiled.jit import threaded
 
 
 @threaded

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from bodysense.excitation.design import Design
-from bodysense.excitation.motion_limits import MotionLimits
+from bodysense.excitation.limits import MotionLimits
 from bodysense.excitation.trajectory import Trajectory
+from bodysense.report.rendering import effort_unit, number, percent
 from bodysense.report.traces import TracePool, float_bytes
-from bodysense.report.wording import effort_unit, number, percent
-from bodysense.robot.collisions import Collisions
-from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
+from bodysense.robot.shapes.collisions import Collisions
 from bodysense.spatial.arrays import Array
 
 _POINTS = 1500  # of a curve: every motion has far fewer ups and downs

@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 
 from bodysense.estimation import LogChunk, LogEstimate, StateLogEstimate
+from bodysense.report.rendering import BAND, effort_unit
 from bodysense.report.traces import Stretches, TracePool, float_bytes
-from bodysense.report.wording import BAND, effort_unit
 from bodysense.spatial.arrays import Array
 
 _POINTS = 2000  # of a curve

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bodysense.estimation import StateTotals
-from bodysense.report.wording import BAND, number
+from bodysense.report.rendering import BAND, number
 
 
 @dataclass(frozen=True)

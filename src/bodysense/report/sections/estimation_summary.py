@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from bodysense.estimation import LogEstimate, LogTotals, Observability, StateLogEstimate
 from bodysense.estimation.map_dynamics.log.totals import SensorScore
+from bodysense.report.rendering import BAND, count, number, percent
 from bodysense.report.sections.verdict import Tile
-from bodysense.report.wording import BAND, count, number, percent
 
 LOUD = 0.15
 """Share of moments beyond 95 % from which a sensor contradicts the others: 0.05 is right."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bodysense.excitation.design import Design
+from bodysense.report.rendering import NOTHING, count, number, percent
 from bodysense.report.sections.limit_use import QUANTITIES
 from bodysense.report.sections.predicted_precision import LABELS, precision_labels
 from bodysense.report.sections.verdict import Tile
-from bodysense.report.wording import NOTHING, count, number, percent
-from bodysense.robot.collisions import Collisions
 from bodysense.robot.robot import Robot
+from bodysense.robot.shapes.collisions import Collisions
 
 _ENDS = {
     "time": "until its time was used up",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bodysense.identification.doctor.diagnosis import SEVERITIES, Diagnosis, Finding
+from bodysense.doctor.diagnosis import SEVERITIES, Diagnosis, Finding
 from bodysense.identification.run import IdentificationRun
-from bodysense.report.wording import count, number
+from bodysense.report.rendering import count, number
 
 _MOST = 100
 """Findings of one log that are shown: a page is no place for more."""

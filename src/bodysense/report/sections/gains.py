@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bodysense.identification.payload.drive_gains import DriveGains
+from bodysense.report.rendering import BAND, number, percent
 from bodysense.report.sections.axis import Axis
-from bodysense.report.wording import BAND, number, percent
 
 WIDTH = 220.0
 """Of the drawing of a gain, in its own units."""

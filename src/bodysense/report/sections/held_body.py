@@ -8,9 +8,9 @@ import numpy as np
 from scipy.stats import chi2
 
 from bodysense.identification.payload.payload import Payload
+from bodysense.report.rendering import BAND, NOTHING, number
 from bodysense.report.sections.axis import Axis, round_step
 from bodysense.report.sections.links import ellipsoid
-from bodysense.report.wording import BAND, NOTHING, number
 from bodysense.spatial.arrays import Array
 
 SIZE = 300.0

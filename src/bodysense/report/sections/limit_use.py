@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bodysense.excitation.design import Design
-from bodysense.excitation.motion_limits import LimitUse, MotionLimits
-from bodysense.report.wording import NOTHING, number, percent
+from bodysense.excitation.limits import LimitUse, MotionLimits
+from bodysense.report.rendering import NOTHING, number, percent
 from bodysense.robot.robot import Robot
 
 QUANTITIES = ("position", "speed", "acceleration", "torque")

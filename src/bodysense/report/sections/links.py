@@ -15,8 +15,8 @@ import pinocchio as pin
 
 from bodysense.identification.identification import Identification
 from bodysense.identification.run import IdentificationRun
+from bodysense.report.rendering import NOTHING, number, place
 from bodysense.report.rollout_page import stick_figure
-from bodysense.report.wording import NOTHING, number, place
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pseudo_inertia_from_pi
 

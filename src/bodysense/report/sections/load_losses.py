@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bodysense.identification.payload.experiment import LoadExperiment
-from bodysense.report.wording import NOTHING, number, percent
+from bodysense.report.rendering import NOTHING, number, percent
 from bodysense.spatial.arrays import Array
 
 

@@ -6,10 +6,9 @@ import numpy as np
 
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment
-from bodysense.identification.payload.payload import Payload
-from bodysense.identification.payload.status import LoadStatus
+from bodysense.identification.payload.payload import LoadStatus, Payload
+from bodysense.report.rendering import BAND, NOTHING, number, percent
 from bodysense.report.sections.verdict import Tile, VerdictSection
-from bodysense.report.wording import BAND, NOTHING, number, percent
 
 _MOSTLY = 2.0  # times the other part, from which one part of an interval decides
 

@@ -19,8 +19,8 @@ import numpy as np
 from bodysense.identification.identification import LABELS, Label
 from bodysense.identification.prior import Prior
 from bodysense.identification.run import IdentificationRun
+from bodysense.report.rendering import BAND, NOTHING, number, place
 from bodysense.report.sections.whiskers import Whisker, WhiskerScale
-from bodysense.report.wording import BAND, NOTHING, number, place
 from bodysense.robot.layout import ParameterLayout
 from bodysense.spatial.arrays import Array
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bodysense.excitation.design import Design
+from bodysense.report.rendering import count, number, percent, place
 from bodysense.report.sections.parameters import parameter_units
-from bodysense.report.wording import count, number, percent, place
-from bodysense.robot.poses import moved_by
+from bodysense.robot.frames import moved_by
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

@@ -10,8 +10,8 @@ from scipy.signal import welch
 from bodysense.identification.friction_comparison import FrictionChoice
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import Prediction
+from bodysense.report.rendering import count, effort_unit, number, percent
 from bodysense.report.traces import drawable
-from bodysense.report.wording import count, effort_unit, number, percent
 from bodysense.spatial.arrays import Array
 
 _LAGS = 200  # points of a drawn autocorrelation

@@ -8,8 +8,8 @@ import numpy as np
 
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import DataScores, Score
+from bodysense.report.rendering import effort_unit, number, percent
 from bodysense.report.sections.torques import KINDS
-from bodysense.report.wording import effort_unit, number, percent
 
 _FULL = 0.25  # relative error at which a bar is full: what the verdict calls poor
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from bodysense.estimation import LogTotals, Observability
+from bodysense.report.rendering import BAND, number, percent, place
 from bodysense.report.sections.estimation_summary import is_loud
-from bodysense.report.wording import BAND, number, percent, place
 
 _FULL = 3.0  # ratio at which a bar is full
 _ROWS = 200

@@ -9,8 +9,8 @@ import numpy as np
 
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import Prediction, score
+from bodysense.report.rendering import effort_unit, percent
 from bodysense.report.traces import Stretches, TracePool, float_bytes, runs
-from bodysense.report.wording import effort_unit, percent
 
 _POINTS_PER_TRACE = 2000
 _POINTS_IN_ALL = 1_200_000  # 2.7 bytes each in the page

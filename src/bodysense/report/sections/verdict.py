@@ -8,8 +8,8 @@ import numpy as np
 
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import DataScores
+from bodysense.report.rendering import NOTHING, count, number, percent
 from bodysense.report.sections.links import link_states
-from bodysense.report.wording import NOTHING, count, number, percent
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from bodysense.compiled.jit import inlined, threaded
 from bodysense.robot._kernels.derivatives import apply_inertia, cross_motion
 from bodysense.robot._kernels.friction import friction_basis, smooth_sign
-from bodysense.robot._kernels.jit import inlined, threaded
 from bodysense.robot._kernels.regressor import regressor, rotate_back
 from bodysense.robot._kernels.tree import (
     ACC,

@@ -15,7 +15,7 @@ Fixed base only: what a closed-loop rollout needs.
 
 from __future__ import annotations
 
-from bodysense.robot._kernels.jit import inlined
+from bodysense.compiled.jit import inlined
 from bodysense.robot._kernels.tree import (
     ACC,
     AXIS,

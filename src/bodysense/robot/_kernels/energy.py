@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import prange
 
-from bodysense.robot._kernels.jit import entry, inlined
+from bodysense.compiled.jit import entry, inlined
 from bodysense.robot._kernels.regressor import rotate_back
 from bodysense.robot._kernels.tree import DYNAMICS_WIDTH, POS, TWIST, make_scratch, move, place
 

@@ -13,8 +13,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
+from bodysense.compiled.jit import Kernel, allocating, inlined, uncached
 from bodysense.errors import BodysenseError
-from bodysense.robot._kernels.jit import Kernel, allocating, inlined, uncached
 from bodysense.robot.friction import CustomBasis
 from bodysense.spatial.arrays import Array
 

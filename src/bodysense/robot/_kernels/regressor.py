@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
+from bodysense.compiled.jit import entry, inlined
 from bodysense.robot._kernels.friction import friction_basis, smooth_sign
-from bodysense.robot._kernels.jit import entry, inlined
 from bodysense.robot._kernels.tree import (
     ACC,
     AXIS,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.robot._kernels.jit import allocating, inlined
+from bodysense.compiled.jit import allocating, inlined
 from bodysense.robot._kernels.trigonometry import cosines_and_sines
 from bodysense.spatial.arrays import Array
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from bodysense.robot._kernels.jit import inlined
+from bodysense.compiled.jit import inlined
 
 _PER_TURN = 2.0 / math.pi
 # π/2 in parts of 33, 33 and 53 bits.

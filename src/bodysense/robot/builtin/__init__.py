@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import as_file, files
 
 from bodysense.errors import unknown_name
-from bodysense.robot.dh import load_dh
+from bodysense.robot.io.dh import load_dh
 from bodysense.robot.robot import Robot
 
 _SUFFIX = ".yaml"

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from bodysense.robot._kernels.jit import inlined
+from bodysense.compiled.jit import inlined
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bodysense.compiled.jit import inlined, threaded
 from bodysense.robot._kernels.dynamics import add_friction, forward_dynamics
-from bodysense.robot._kernels.jit import inlined, threaded
 from bodysense.robot._kernels.tree import DERIVATIVES_WIDTH, DYNAMICS_WIDTH, make_scratch
 from bodysense.simulation._kernels.rollout import (
     begin_step,

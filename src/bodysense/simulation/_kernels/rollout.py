@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.compiled.jit import allocating, inlined, threaded
 from bodysense.robot._kernels.dynamics import add_friction, add_motor_friction, forward_dynamics
 from bodysense.robot._kernels.friction import stribeck_decay
-from bodysense.robot._kernels.jit import allocating, inlined, threaded
 from bodysense.robot._kernels.tree import DYNAMICS_WIDTH, make_scratch
 from bodysense.simulation._kernels.noise import normal
 from bodysense.spatial.arrays import Array

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bodysense.compiled.jit import allocating, inlined, threaded
 from bodysense.robot._kernels.derivatives import inverse_dynamics_derivatives
 from bodysense.robot._kernels.dynamics import forward_dynamics, gather
 from bodysense.robot._kernels.friction import friction_basis, smooth_sign
-from bodysense.robot._kernels.jit import allocating, inlined, threaded
 from bodysense.robot._kernels.regressor import regressor
 from bodysense.robot._kernels.tree import DERIVATIVES_WIDTH, make_scratch, move, weigh
 from bodysense.simulation._kernels.rollout import (

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from bodysense.estimation import InverseWishart
-from bodysense.estimation.map_dynamics.em.coordinates import Coordinates
-from bodysense.estimation.map_dynamics.em.sources import Moment2, Source
+from bodysense.estimation.map_dynamics.em.variances import Coordinates, Moment2, Source
 from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
-from bodysense.estimation.map_dynamics.noise_sources import sources
+from bodysense.estimation.map_dynamics.priors import sources
 
 
 def source(structure, covariance, weight=10.0):

@@ -20,7 +20,7 @@ from bodysense.estimation import (
 )
 from bodysense.estimation.map_dynamics.em import em as module
 from bodysense.robot import load_robot
-from bodysense.robot.sensors import (
+from bodysense.sensors import (
     Accelerometer,
     AngularAccelerometer,
     ForceTorque,

@@ -12,7 +12,7 @@ from bodysense.errors import MismatchError, ShapeError, UnknownNameError
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations.equations import Equations
 from bodysense.robot import Robot, inverse_dynamics
-from bodysense.robot.sensors import (
+from bodysense.sensors import (
     Accelerometer,
     DirectedContact,
     Encoder,

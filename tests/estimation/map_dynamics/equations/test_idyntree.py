@@ -10,7 +10,7 @@ from pinocchio_truth import joint_index, truth_of
 from sensor_sets import peer_sensors
 
 from bodysense.estimation.map_dynamics.equations.equations import Equations
-from bodysense.robot.sensors import ExternalWrench, Mount
+from bodysense.sensors import ExternalWrench, Mount
 
 SAME = [
     "chain",

@@ -21,12 +21,11 @@ from bodysense.estimation import (
     estimate_log,
     parse_estimation,
 )
-from bodysense.estimation.map_dynamics.log.component_names import component_names, component_units
-from bodysense.estimation.map_dynamics.log.considered_parameters import directions_of
-from bodysense.estimation.map_dynamics.log.felt import Touch, felt, touches
-from bodysense.estimation.map_dynamics.log.reversals import reversing
+from bodysense.estimation.map_dynamics.log.contacts import Touch, felt, reversing, touches
+from bodysense.estimation.map_dynamics.log.estimate import directions_of
+from bodysense.estimation.map_dynamics.log.files import component_names, component_units
+from bodysense.logs.log import RawLog
 from bodysense.robot.base_parameters import base_parameters
-from bodysense.signals.raw_log import RawLog
 
 
 @pytest.fixture(scope="module")

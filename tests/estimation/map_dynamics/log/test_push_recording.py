@@ -13,8 +13,8 @@ import pytest
 
 from bodysense.estimation import LogEstimate, LogTotals, estimate_log, load_estimation
 from bodysense.identification import Preprocessing, identify
+from bodysense.logs import read_log
 from bodysense.robot import load_robot
-from bodysense.signals import read_log
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 LAYOUT = EXAMPLES / "layouts" / "ur10e.yaml"

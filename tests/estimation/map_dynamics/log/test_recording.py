@@ -11,11 +11,10 @@ from pushed_arm import SENSORS, Pushed, pushed_arm
 
 from bodysense.errors import BodysenseError, MismatchError, ShapeError, UnusableLogError
 from bodysense.estimation import MapDynamics, parse_estimation
-from bodysense.estimation.map_dynamics.log.recorded_times import bridged, pieces, usable_times
-from bodysense.estimation.map_dynamics.log.recording import Recording
-from bodysense.robot.sensors import JointVelocity, variances
-from bodysense.signals import Log
-from bodysense.signals.raw_log import RawLog, RowFault
+from bodysense.estimation.map_dynamics.log.recording import Recording, bridged, pieces, usable_times
+from bodysense.logs import Log
+from bodysense.logs.log import RawLog, RowFault
+from bodysense.sensors import JointVelocity, variances
 
 
 @pytest.fixture(scope="module")

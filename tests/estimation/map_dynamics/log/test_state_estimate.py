@@ -19,7 +19,7 @@ from bodysense.estimation import (
     estimate_log,
     parse_estimation,
 )
-from bodysense.signals.raw_log import RawLog
+from bodysense.logs.log import RawLog
 
 ORIENTATION = """
 sensors:

@@ -10,7 +10,7 @@ from bodysense.errors import FileReadError, ShapeError, UnknownNameError
 from bodysense.estimation import Assumptions, Belief, MapDynamics, Observability, observability
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.robot import load_robot
-from bodysense.robot.sensors import (
+from bodysense.sensors import (
     Accelerometer,
     Encoder,
     ExternalWrench,

@@ -8,7 +8,7 @@ from scipy.linalg import expm
 
 from bodysense.errors import ShapeError
 from bodysense.estimation import Belief, StateBelief
-from bodysense.estimation.map_dynamics.state.motion_prior import noise, steps, transition, whitener
+from bodysense.estimation.map_dynamics.state.prior import noise, steps, transition, whitener
 
 
 @pytest.mark.parametrize("order", [2, 3])

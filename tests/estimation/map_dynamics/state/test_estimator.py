@@ -16,14 +16,7 @@ from bodysense.estimation import Assumptions, Belief, MapDynamics, StateAndDynam
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.robot import Robot
-from bodysense.robot.sensors import (
-    Accelerometer,
-    Encoder,
-    ForceTorque,
-    Gyroscope,
-    JointTorque,
-    variances,
-)
+from bodysense.sensors import Accelerometer, Encoder, ForceTorque, Gyroscope, JointTorque, variances
 
 SOFT = Assumptions(
     wrench=Belief.zero(6, 5.0),

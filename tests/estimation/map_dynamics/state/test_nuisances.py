@@ -22,15 +22,8 @@ from bodysense.estimation.map_dynamics.state.linearisation import Linearisation
 from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
 from bodysense.estimation.map_dynamics.state.orientation_rows import rotations
 from bodysense.robot import Robot, base_parameters
-from bodysense.robot.regressors import torque_regressor
-from bodysense.robot.sensors import (
-    Accelerometer,
-    Encoder,
-    Gyroscope,
-    JointTorque,
-    Orientation,
-    variances,
-)
+from bodysense.robot.dynamics.regressors import torque_regressor
+from bodysense.sensors import Accelerometer, Encoder, Gyroscope, JointTorque, Orientation, variances
 from bodysense.spatial import exp_so3, log_so3
 
 BELIEFS = Assumptions(

@@ -19,10 +19,10 @@ from bodysense.estimation import (
     StateSmoother,
 )
 from bodysense.estimation.map_dynamics import BodyTree
-from bodysense.estimation.map_dynamics.state.motion_prior import noise, transition
-from bodysense.estimation.map_dynamics.state.square_root_window import Link, WindowLinear
+from bodysense.estimation.map_dynamics.state.prior import noise, transition
+from bodysense.estimation.map_dynamics.state.window import Link, WindowLinear
 from bodysense.robot import Robot
-from bodysense.robot.sensors import Accelerometer, Gyroscope, Orientation, variances
+from bodysense.sensors import Accelerometer, Gyroscope, Orientation, variances
 from bodysense.spatial import exp_so3, log_so3
 
 JERK = 50.0

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
-from bodysense.estimation.map_dynamics.belief import Belief
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
-from bodysense.estimation.map_dynamics.em.sources import Moment2, Source, columns_of
+from bodysense.estimation.map_dynamics.em.variances import Moment2, Source, columns_of
 from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
 from bodysense.estimation.map_dynamics.found import Moments
 from bodysense.estimation.map_dynamics.likelihood import log_density
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
+from bodysense.estimation.map_dynamics.priors import Belief
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:

@@ -12,17 +12,16 @@ inverse of F, summed over moments (Cramér and Rao), and the most likely one com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from bodysense.estimation.map_dynamics.em.coordinates import Coordinates
-from bodysense.estimation.map_dynamics.em.sources import columns_of
+from bodysense.estimation.map_dynamics.em.variances import Coordinates, Slope, columns_of
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots, root_of
 from bodysense.estimation.map_dynamics.found import Moments
-from bodysense.estimation.map_dynamics.looks import dense_roots, looks
+from bodysense.estimation.map_dynamics.subsampling import dense_roots, looks
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:
@@ -76,3 +75,158 @@ def _of_moment(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, 
     belongs = csr_array((half, (u, np.arange(len(u)))), shape=(coordinates.size, len(u)))
     information: Array = belongs @ (belongs @ F).T
     return information
+
+
+# A step of Fisher scoring: as far as the slope leads by what the readings are expected to tell.
+#
+# EM is slow where readings say little about a noise of their own: it steps as if every noise had
+# been seen. Scoring steps by what was seen,
+#
+#     u = D⁻¹ g,     D = F + bend of the prior + max(-g of the readings, 0),     distance² = gᵀ D⁻¹
+# g
+#
+# and comes to the maximum in a few steps. F is that of some moments; how the slope really changed
+# with the last small steps corrects D (BFGS), s the step and -y the change of g: D s = y holds for
+# the last of them, for those before about. That takes coordinates that stay the same: axes of a
+# full covariance turn with every step, and nothing is learned where there is one. The distance is
+# in standard deviations of what is estimated: below one tenth, no more can be found out. Far from
+# the maximum a step may be too long; whether it helped is for the caller to see.
+
+NOTHING = 1e-9
+"""Information added to all, so that what leaves no trace has a large variance, not infinity."""
+
+_SMALL = 0.5
+"""Largest change of a logarithm in a step that tells how the slope changes at the maximum."""
+
+
+class Step(NamedTuple):
+    """A way to go.
+
+    Attributes:
+        u: (k,) the step.
+        slope: of the log density where it begins.
+        distance: from the maximum, in standard deviations.
+    """
+
+    u: Array
+    slope: Slope
+    distance: float
+
+
+def scored(slope: Slope, F: Array, taken: Sequence[tuple[Array, Array]], reach: float) -> Step:
+    """The next step.
+
+    Args:
+        slope: of the log density.
+        F: (k, k) information of the readings.
+        taken: (s, y) of small steps before, the last one at the end.
+        reach: most change of a logarithm.
+    """
+    g = slope.readings + slope.prior
+    # A falling slope bends the logarithm too: the derivative of v l' is v² l'' + v l'.
+    bend = slope.bend + np.maximum(-slope.readings, 0.0) + NOTHING
+    shares = []
+    rest = g
+    for s, y in reversed(taken):
+        shares.append(float(s @ rest) / float(s @ y))
+        rest = rest - shares[-1] * y
+    u: Array = np.asarray(np.linalg.solve(F + np.diag(bend), rest), dtype=np.float64)
+    for s, y in taken:
+        u = u + s * (shares.pop() - float(y @ u) / float(s @ y))
+    distance = np.sqrt(max(float(g @ u), 0.0))
+    return Step(u.clip(-reach, reach), slope, float(distance))
+
+
+def learned(
+    taken: Sequence[tuple[Array, Array]], step: Step, slope: Slope
+) -> tuple[tuple[Array, Array], ...]:
+    """(s, y) of small steps in a row, with one more and the slope at its end; none if large."""
+    if np.abs(step.u).max(initial=0.0) > _SMALL:
+        return ()
+    y = step.slope.readings + step.slope.prior - slope.readings - slope.prior
+    return (*taken, (step.u, y))[-10:] if step.u @ y > 0.0 else tuple(taken)
+
+
+def covariance(F: Array, believed: Array) -> Array:
+    """(k, k) of the coordinates at the maximum, from the information of readings and prior."""
+    return np.asarray(np.linalg.inv(F + np.diag(believed + NOTHING)), dtype=np.float64)
+
+
+# Which covariances the readings can tell, and which they cannot tell apart, in words.
+
+_VAGUE = 0.7
+"""Standard deviation of the logarithm of a variance from which it is not known: a factor of two."""
+
+
+class Vague(NamedTuple):
+    """A covariance that the readings do not tell.
+
+    Attributes:
+        name: of the source, or of the kind of all that share a factor.
+        components: those of it that are not known; of a full covariance its principal axes, of
+            one that is scaled its units.
+        sigma: standard deviation of the logarithm of a variance, from readings and prior; the
+            largest of these components.
+        with_other: the source it cannot be told from; `None`: it leaves no trace of its own.
+    """
+
+    name: str
+    components: tuple[int, ...]
+    sigma: float
+    with_other: str | None
+
+
+def vague_sources(F: Array, C: Array, coordinates: Coordinates) -> tuple[Vague, ...]:
+    """Sources of which a variance is known to less than a factor of two or so.
+
+    Args:
+        F: (k, k) information of the readings.
+        C: (k, k) covariance of the coordinates.
+        coordinates: what was estimated.
+    """
+    alone, sigma = np.diag(F), np.sqrt(np.diag(C))
+    correlation = np.abs(C / np.outer(sigma, sigma))
+    names = np.array(coordinates.titles)
+    variance = np.array([i == j for i, j in coordinates.axes])
+    found = []
+    for name in dict.fromkeys(coordinates.titles):
+        vague = np.flatnonzero((names == name) & variance & (sigma > _VAGUE))
+        if not vague.size:
+            continue
+        worst = vague[sigma[vague].argmax()]
+        strength = np.where(names == name, 0.0, correlation[worst])
+        partner = int(strength.argmax())
+        told = alone[worst] > 1.0 / _VAGUE**2 and strength[partner] > 0.5
+        components = tuple(coordinates.axes[k][0] for k in vague)
+        other = str(names[partner]) if told else None
+        found.append(Vague(str(name), components, float(sigma[worst]), other))
+    return tuple(found)
+
+
+def in_words(vague: Sequence[Vague]) -> str:
+    """Which they are, and what to do about it."""
+    pairs: list[set[str]] = []
+    single = []
+    for item in vague:
+        if item.with_other is None:
+            single.append(f"{item.name}[{', '.join(map(str, item.components))}]")
+        elif {item.name, item.with_other} not in pairs:
+            pairs.append({item.name, item.with_other})
+    text = [
+        f"The covariances of {' and '.join(sorted(pair))} cannot be told apart by these readings, "
+        "only a combination shows: keep one of them fixed (sensors=, wrenches=, slacks=), or give "
+        "it a prior of more weight."
+        for pair in pairs[:3]
+    ]
+    if single:
+        text.append(
+            f"The log says little about the covariance of {_some(single)}: add a sensor that sees "
+            "the same, give more moments, let all of a kind share one factor "
+            '(structure="type"), or leave it out of the estimation.'
+        )
+    return " ".join(text)
+
+
+def _some(names: Sequence[str], most: int = 6) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

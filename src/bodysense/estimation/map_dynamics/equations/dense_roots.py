@@ -26,11 +26,10 @@ from scipy.linalg import block_diag
 from scipy.sparse import csc_array, eye_array, vstack
 from scipy.sparse.linalg import splu
 
-from bodysense.estimation.map_dynamics.assumptions import Assumptions
 from bodysense.estimation.map_dynamics.equations.equations import Equations
-from bodysense.estimation.map_dynamics.noise_sources import sources
-from bodysense.estimation.named_slices import NamedSlices
-from bodysense.robot.sensors.sensor import Sensor
+from bodysense.estimation.map_dynamics.priors import Assumptions, sources
+from bodysense.estimation.posterior import NamedSlices
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
 

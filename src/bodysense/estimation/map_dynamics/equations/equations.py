@@ -23,13 +23,61 @@ from scipy.sparse import csr_array
 
 from bodysense.errors import unknown_name
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations.blocks import Blocks
-from bodysense.estimation.map_dynamics.equations.moment import Moment, motion_cross
-from bodysense.estimation.map_dynamics.equations.names import Variables, equation_rows
-from bodysense.estimation.map_dynamics.equations.readings import fill_readings, reading_rows
-from bodysense.estimation.named_slices import NamedSlices
-from bodysense.robot.sensors.sensor import Sensor
+from bodysense.estimation.map_dynamics.equations.rows import (
+    Blocks,
+    Moment,
+    fill_readings,
+    motion_cross,
+    reading_rows,
+)
+from bodysense.estimation.posterior import NamedSlices
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
+
+# Names of the unknowns d, and of the rows of equations and readings: slices of a vector.
+#
+# Every body that has unknowns brings 20 numbers, in the order of the tree (paper 000, appendix):
+#
+#     a.<link> (6)  f.<joint> (6)  tau.<joint> (1)  fx.<link> (6)  ddq.<joint> (1)
+#
+# a: proper spatial acceleration; f: wrench on the body below the joint by the one above, in the
+# frame of the body below; fx: wrench on the link by the environment; linear first. A floating root
+# hangs on no joint and has a and fx alone; a root that is held has nothing.
+
+
+class Variables(NamedSlices):
+    """Names ↔ slices of the unknowns d."""
+
+    @classmethod
+    def of_tree(cls, tree: BodyTree) -> Variables:
+        """The unknowns of all bodies, in the order of the tree."""
+        sizes: list[tuple[str, int]] = []
+        for i in tree.with_unknowns:
+            link = tree.names[i]
+            if i == 0:
+                sizes += [(f"a.{link}", 6), (f"fx.{link}", 6)]
+                continue
+            joint = tree.joint_name(i)
+            sizes += [(f"a.{link}", 6), (f"f.{joint}", 6), (f"tau.{joint}", 1)]
+            sizes += [(f"fx.{link}", 6), (f"ddq.{joint}", 1)]
+        return cls.of("quantity", sizes)
+
+
+def equation_rows(tree: BodyTree) -> NamedSlices:
+    """Rows of D: acceleration.<link> (6), wrench.<link> (6), torque.<joint> (1) for every body.
+
+    A floating root has its wrench balance alone.
+    """
+    sizes: list[tuple[str, int]] = []
+    for i in tree.with_unknowns:
+        link = tree.names[i]
+        if i == 0:
+            sizes.append((f"wrench.{link}", 6))
+            continue
+        sizes += [(f"acceleration.{link}", 6), (f"wrench.{link}", 6)]
+        sizes.append((f"torque.{tree.joint_name(i)}", 1))
+    return NamedSlices.of("equation", sizes)
+
 
 ACCELERATIONS = ("spatial", "classical")
 

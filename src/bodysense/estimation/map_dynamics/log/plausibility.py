@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.robot.sensors.accelerometer import Accelerometer
-from bodysense.robot.sensors.gyroscope import Gyroscope
-from bodysense.robot.sensors.joint_torque import JointTorque
-from bodysense.robot.sensors.joint_velocity import JointVelocity
-from bodysense.robot.sensors.sensor import Sensor
+from bodysense.sensors.inertial_sensors import Accelerometer, Gyroscope
+from bodysense.sensors.joint_sensors import JointTorque, JointVelocity
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
 _GRAVITY = 9.81

@@ -7,25 +7,176 @@ absent. Everything that is left out is counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline
 
-from bodysense.errors import ShapeError, UnusableLogError
+from bodysense.errors import MismatchError, ShapeError, UnusableLogError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.log.channels import joint_positions, sensor_readings
 from bodysense.estimation.map_dynamics.log.plausibility import doubtful_units
-from bodysense.estimation.map_dynamics.log.recorded_times import bridged, pieces, usable_times
-from bodysense.robot.sensors.gyroscope import Gyroscope
-from bodysense.signals.joint_motion import SmoothMotion, smooth_motion, usable_cutoff
-from bodysense.signals.log import Log
-from bodysense.signals.raw_log import RawLog
-from bodysense.signals.resampling import is_even
+from bodysense.logs.channels import units_of
+from bodysense.logs.filtering import SmoothMotion, is_even, smooth_motion, usable_cutoff
+from bodysense.logs.log import Log, RawLog
+from bodysense.sensors.inertial_sensors import Gyroscope
+from bodysense.sensors.joint_sensors import Encoder, JointAcceleration
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
+
+# Which rows of a recording can be used, and where it is interrupted.
+
+Mask = NDArray[np.bool_]
+
+BRIDGE = 0.1
+"""s: positions that are missing for less are interpolated, and longer pauses interrupt a recording:
+within a tenth of a second an arm can hardly begin something new."""
+
+_PAUSE = 5.0  # usual periods that make a pause as well
+_STRAY = 10.0  # spans of nearly all times, beyond which a time belongs to another age
+
+
+def usable_times(t: Array) -> tuple[Mask, dict[str, int]]:
+    """(n_t,) rows whose times are numbers and ascend, and how many do not, by reason."""
+    finite = np.isfinite(t)
+    stray = ~finite
+    if finite.any():
+        low, middle, high = np.percentile(t[finite], (1.0, 50.0, 99.0))
+        reach = _STRAY * (high - low) + 1.0
+        stray = ~finite | (np.abs(np.where(finite, t, middle) - middle) > reach)
+    best = np.maximum.accumulate(np.where(stray, -np.inf, t))
+    before = np.concatenate([[-np.inf], best[:-1]])
+    late = ~stray & (t <= before)
+    counts = {"with times that are none": int(stray.sum()), "late or repeated": int(late.sum())}
+    return ~(stray | late), counts
+
+
+def bridged(t: Array, q: Array, kept: Mask) -> tuple[Array, Mask]:
+    """Positions (n_t, n) with short gaps interpolated, and kept rows (n_t,) that still lack one."""
+    full, holes = q.copy(), np.zeros(t.size, dtype=bool)
+    for j in range(q.shape[1]):
+        good = np.flatnonzero(kept & np.isfinite(q[:, j]))
+        bad = np.flatnonzero(kept & ~np.isfinite(q[:, j]))
+        if not bad.size:
+            continue
+        after = np.searchsorted(good, bad)
+        inside = (after > 0) & (after < good.size)
+        left = good[np.clip(after - 1, 0, max(good.size - 1, 0))] if good.size else bad
+        right = good[np.clip(after, 0, max(good.size - 1, 0))] if good.size else bad
+        short = inside & (t[right] - t[left] <= BRIDGE)
+        if short.any():
+            full[bad[short], j] = np.interp(t[bad[short]], t[good], q[good, j])
+        holes[bad[~short]] = True
+    return full, holes
+
+
+def pieces(t: Array) -> list[slice]:
+    """Stretches of times (n,) without a pause."""
+    if t.size < 2:
+        return []
+    steps = np.diff(t)
+    pause = max(BRIDGE, _PAUSE * float(np.median(steps)))
+    edges = np.flatnonzero(steps > pause) + 1
+    return [slice(a, b) for a, b in pairwise([0, *edges.tolist(), t.size])]
+
+
+# `listing`: names in a message, not too many of them.
+
+
+def listing(names: Sequence[str], most: int = 6) -> str:
+    """``a, b, c and 4 more``; ``none`` where there are none."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more if names else "none"
+
+
+# Which channels of a log hold positions of joints, and readings of sensors.
+
+_SHOWN = 12  # names in a message
+
+
+def joint_positions(problem: MapDynamics, log: RawLog) -> Array:
+    """(n_t, n_joints) as recorded: of encoders among the sensors, else of channels q.<joint>.
+
+    Raises:
+        MismatchError: joints without a position, as in the log of another robot.
+    """
+    names = problem.robot.joint_names
+    channel = {name: f"q.{name}" for name in names}
+    for sensor in problem.sensors:
+        if isinstance(sensor, Encoder) and sensor.channels:
+            channel[sensor.joint] = sensor.channels[0]
+    missing = [name for name in names if channel[name] not in log.channels]
+    if missing:
+        there = [name.removeprefix("q.") for name in log.channels if name.startswith("q.")]
+        raise MismatchError(
+            f"{log.source} has no positions of {listing(missing, _SHOWN)}; it has them of "
+            f"{listing(there, _SHOWN)}. Is it the log of another robot? Otherwise name the "
+            "channels q.<joint> in the layout file, or give encoders with `channels:` in the "
+            "sensors file."
+        )
+    q = [np.where(np.isfinite(x), x, np.nan) for x in (log.channels[channel[n]] for n in names)]
+    return np.stack(q, axis=1) if q else np.zeros((log.t.size, 0))
+
+
+def sensor_readings(
+    problem: MapDynamics, log: RawLog, rows: NDArray[np.int64], ddq: Array
+) -> Array:
+    """(T, m) readings of all sensors at some rows of a log.
+
+    Args:
+        problem: the estimator.
+        log: the recording.
+        rows: (T,) of it.
+        ddq: (T, n_joints) accelerations of joints by differentiation, for sensors of these that
+            have no channel.
+
+    Raises:
+        MismatchError: channels that are missing, or in other units.
+    """
+    absent = {
+        sensor.name: [name for name in sensor.channels if name not in log.channels]
+        for sensor in problem.sensors
+        if not isinstance(sensor, JointAcceleration)
+    }
+    missing = [f"{channel} of {name}" for name, names in absent.items() for channel in names]
+    if missing:
+        raise MismatchError(
+            f"{log.source} lacks channels of sensors: {listing(missing, _SHOWN)}. It has "
+            f"{listing(list(log.channels), _SHOWN)}. Name them in the layout file, say "
+            "`channels:` in the sensors file, or leave the sensors out."
+        )
+    readings = np.full((rows.size, problem.layout.size), np.nan)
+    for sensor in problem.sensors:
+        where = problem.layout.slices[sensor.name]
+        known = all(name in log.channels for name in sensor.channels)
+        if isinstance(sensor, JointAcceleration) and not known:
+            readings[:, where] = ddq[:, [sensor.joint_index(problem.robot)]]
+            continue
+        _require_units(problem, sensor, log)
+        columns = [log.channels[name][rows] for name in sensor.channels]
+        values = np.stack(columns, axis=1) if columns else np.zeros((rows.size, 0))
+        readings[:, where] = sensor.reading(np.where(np.isfinite(values), values, np.nan))
+    return readings
+
+
+def _require_units(problem: MapDynamics, sensor: Sensor, log: RawLog) -> None:
+    """Refuse channels of another unit; one without a unit is taken to be right.
+
+    A log that states none has the usual unit of a channel, which is that of a joint that turns.
+    """
+    wanted = sensor.channel_units(problem.robot)
+    for channel, unit in zip(sensor.channels, wanted, strict=True):
+        found, known = log.units.get(channel, ""), units_of(channel)
+        usual = unit in known and found == known[0]
+        if found and unit and found != unit and not usual:
+            raise MismatchError(
+                f"channel {channel!r} of {log.source} is in {found}, and {sensor.who} reads "
+                f"{unit}: is it the right channel? Otherwise correct its unit in the layout file."
+            )
+
 
 CUTOFF = 10.0
 """Hz of the low-pass on positions: arms and legs seldom move faster on purpose, and noise of

@@ -18,17 +18,15 @@ from threadpoolctl import threadpool_limits
 from bodysense.estimation.map_dynamics.consistency import Consistency, exact_error, noisy
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, Motion
-from bodysense.estimation.map_dynamics.log.first_search import searched
-from bodysense.estimation.map_dynamics.log.first_state import first_state
-from bodysense.estimation.map_dynamics.state.belief import StateBelief
+from bodysense.estimation.map_dynamics.log.first_state import first_state, searched
+from bodysense.estimation.map_dynamics.setup import StateSetup
 from bodysense.estimation.map_dynamics.state.layout import StateLayout
 from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
 from bodysense.estimation.map_dynamics.state.orientation_rows import OrientationRows
+from bodysense.estimation.map_dynamics.state.prior import StateBelief
 from bodysense.estimation.map_dynamics.state.smoothing import StateSmoother
 from bodysense.estimation.map_dynamics.state.tracker import JERK, StateTracker
-from bodysense.estimation.map_dynamics.state_setup import StateSetup
-from bodysense.estimation.named_slices import NamedSlices
-from bodysense.estimation.posterior import Posterior
+from bodysense.estimation.posterior import NamedSlices, Posterior
 from bodysense.spatial.arrays import Array
 
 CHUNK = 200

@@ -18,7 +18,7 @@ import numpy as np
 from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.robot.sensors.orientation import Orientation
+from bodysense.sensors.inertial_sensors import Orientation
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.se3 import exp_so3, left_jacobian_inverse, log_so3, right_jacobian
 

@@ -14,14 +14,12 @@ import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations.names import Variables
+from bodysense.estimation.map_dynamics.equations.equations import Variables
 from bodysense.estimation.map_dynamics.found import joined, posterior_of
-from bodysense.estimation.map_dynamics.state.belief import StateBelief
-from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, strange
+from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, Gaussian, strange
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
-from bodysense.estimation.map_dynamics.state.moment_problem import Gaussian
-from bodysense.estimation.named_slices import NamedSlices
-from bodysense.estimation.posterior import Posterior
+from bodysense.estimation.map_dynamics.state.prior import StateBelief
+from bodysense.estimation.posterior import NamedSlices, Posterior
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.se3 import exp_so3, log_so3, right_jacobian
 

@@ -15,14 +15,13 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.state.belief import StateBelief
 from bodysense.estimation.map_dynamics.state.estimator import moment_of
 from bodysense.estimation.map_dynamics.state.gauss_newton import descend
 from bodysense.estimation.map_dynamics.state.linearisation import Moment
-from bodysense.estimation.map_dynamics.state.motion_prior import steps
 from bodysense.estimation.map_dynamics.state.posterior import StatePosterior
+from bodysense.estimation.map_dynamics.state.prior import StateBelief, steps
 from bodysense.estimation.map_dynamics.state.tracker import JERK, StateTracker
-from bodysense.estimation.map_dynamics.state.window_problem import WindowProblem
+from bodysense.estimation.map_dynamics.state.window import WindowProblem
 from bodysense.spatial.arrays import Array, as_array
 
 ITERATIONS = 20

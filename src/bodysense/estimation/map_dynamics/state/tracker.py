@@ -18,18 +18,17 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.state.belief import StateBelief
 from bodysense.estimation.map_dynamics.state.estimator import (
     moment_of,
     most_probable,
     require_joints,
     solved,
 )
+from bodysense.estimation.map_dynamics.state.gauss_newton import Gaussian, MomentProblem
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
-from bodysense.estimation.map_dynamics.state.moment_problem import Gaussian, MomentProblem
-from bodysense.estimation.map_dynamics.state.motion_prior import noise, transition
 from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
 from bodysense.estimation.map_dynamics.state.posterior import StatePosterior
+from bodysense.estimation.map_dynamics.state.prior import StateBelief, noise, transition
 from bodysense.spatial.arrays import Array, one_each
 
 JERK = 100.0

@@ -1,0 +1,1 @@
+"""What makes compiled kernels: decorators, cache, lanes. Knows no robot."""

@@ -1,0 +1,145 @@
+"""How kernels are compiled, and where the compiled code is kept.
+
+numba keeps compiled code on disk and compiles anew when the file of a function changes. It does
+not see that a function it inlined from another file has changed, or a tuple that it takes, and
+would go on with the old code. So kernels, and all that they take, live in `compiled` and in folders
+`_kernels`, and
+the compiled code is kept in a folder named after a digest of these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from numba import config as numba_config
+from numba import get_num_threads, njit
+
+# A kernel is typed by numba when it is called, so it is any callable to Python's type checker;
+# the functions that call it from Python are typed.
+Kernel = Callable[..., Any]
+_jit: Callable[..., Callable[[Kernel], Kernel]] = njit
+_settings: Any = numba_config
+
+# Multiplications and additions may be contracted, which is faster and more exact. Division by
+# zero gives infinity, as in numpy, instead of a check before each division.
+_FAST: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+
+
+def _cache_folder() -> str:
+    """Where this version of the kernels is kept: the first place that can be written to."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for source in sorted([*package.glob("compiled/*.py"), *package.glob("*/_kernels/*.py")]):
+        digest.update(f"{source.relative_to(package)}\n".encode())
+        digest.update(source.read_bytes())
+    name = f"bodysense-{digest.hexdigest()[:16]}"
+    if _settings.CACHE_DIR:  # the user's choice, NUMBA_CACHE_DIR
+        return str(Path(_settings.CACHE_DIR) / name)
+    places = [package / "__pycache__", Path("~/.cache/bodysense").expanduser()]
+    for place in places:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(place, os.W_OK):
+            return str(place / name)
+    return tempfile.mkdtemp(prefix="bodysense-")  # for this process alone, and nobody else's
+
+
+_CACHE_FOLDER = _cache_folder()
+
+
+def _compile(function: Kernel, **options: Any) -> Kernel:
+    chosen = _settings.CACHE_DIR
+    _settings.CACHE_DIR = _CACHE_FOLDER  # read when a function is decorated, so for ours alone
+    try:
+        return _jit(cache=True, **options)(function)
+    finally:
+        _settings.CACHE_DIR = chosen
+
+
+def inlined(function: Kernel) -> Kernel:
+    """Compile a step function: inlined into its caller and without reference counting.
+
+    It must not allocate. Counting references to arrays that the caller owns anyway costs more
+    than the arithmetic between two counts, and the compiler cannot always remove it.
+    """
+    return _compile(function, forceinline=True, _nrt=False, **_FAST)
+
+
+def called(function: Kernel) -> Kernel:
+    """Compile a step function that is called, not inlined: for what stands in many places.
+
+    It must not allocate either. Pass it the arrays it needs and no tuples of many. Python cannot
+    call it: what would unpack Python's arrays takes longer to compile than a small function.
+    """
+    return _compile(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_FAST)
+
+
+def merged(function: Kernel) -> Kernel:
+    """Compile a function as a part of its caller, for steps that call others.
+
+    Every compiled function is optimised anew, with all that it calls, in each of its callers, and
+    a tuple of many arrays is taken apart at each call. So what has loops is `called`, with a few
+    arrays, and what puts such steps in order is merged; it takes arrays out of tuples once, before
+    its loops.
+    """
+    return _compile(function, inline="always", _nrt=False, **_FAST)
+
+
+def allocating(function: Kernel) -> Kernel:
+    """Compile a function that makes the working memory of one thread."""
+    return _compile(function)
+
+
+def uncached(function: Kernel, *, boundscheck: bool = False) -> Kernel:
+    """Compile a function of the user's, for this process only."""
+    return _jit(boundscheck=boundscheck)(function)
+
+
+def entry(function: Kernel) -> Kernel:
+    """Compile what Python calls, parallel over samples: it makes the memory of each thread."""
+    return _compile(function, parallel=True, **_FAST)
+
+
+def threaded(function: Kernel) -> Kernel:
+    """Compile what Python calls for a range of runs, without its lock: see `in_threads`.
+
+    A parallel loop would compile the whole simulation once more, for which users would wait.
+    """
+    return _compile(function, nogil=True, **_FAST)
+
+
+def in_threads(
+    kernel: Kernel, runs: int, *arguments: object, compiled: Kernel | None = None
+) -> None:
+    """Call ``kernel(first, last, *arguments)`` for shares of the runs on numba's threads.
+
+    What has to be compiled is so in this thread, on no runs: threads of a pool do not hear Ctrl-C.
+
+    Args:
+        kernel: a kernel, or a function of Python that calls one.
+        runs: how many.
+        arguments: of the kernel.
+        compiled: the kernel that a function of Python calls.
+    """
+    if runs == 0:
+        return
+    if not getattr(compiled or kernel, "signatures", True):
+        kernel(0, 0, *arguments)
+    shares = min(runs, get_num_threads())
+    if shares == 1:
+        kernel(0, runs, *arguments)
+        return
+    ends = [runs * k // shares for k in range(shares + 1)]
+    with ThreadPoolExecutor(shares) as pool:
+        jobs = [pool.submit(kernel, a, b, *arguments) for a, b in pairwise(ends)]
+        for job in jobs:
+            job.result()

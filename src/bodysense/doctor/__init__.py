@@ -1,0 +1,6 @@
+"""The doctor: looks at a recording before anybody computes with it."""
+
+from bodysense.doctor.diagnosis import Diagnosis, Finding, Severity
+from bodysense.doctor.examine import examine
+
+__all__ = ["Diagnosis", "Finding", "Severity", "examine"]

@@ -1,0 +1,237 @@
+"""Which channels are there: positions, torques or currents, and velocities of every joint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from bodysense.doctor.diagnosis import Finding, Samples, count, row_ranges
+from bodysense.logs.log import RawLog, RowFault
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+
+# Beyond one row in a hundred, lost rows say more about the recorder than about a stumble.
+_FEW = 0.01
+# No time, angle or torque in whatever unit is larger; squares and sums of it stay finite.
+_NO_NUMBER = 1e100
+_SHORT_ROW = re.compile(r"(\d+) of (\d+) values")
+_DEGREES = ("deg", "°", "degree", "degrees", "deg/s", "°/s")
+
+
+def unreadable_rows(raw: RawLog) -> list[Finding]:
+    """Report the rows that the reader had to leave out."""
+    short = [fault for fault in raw.faults if _is_short(fault)]
+    other = [fault for fault in raw.faults if not _is_short(fault)]
+    findings = []
+    for kind, faults in (("truncated-rows", short), ("unreadable-rows", other)):
+        if faults:
+            many = len(faults) > max(1.0, _FEW * (raw.t.size + len(raw.faults)))
+            findings.append(
+                Finding(
+                    kind,
+                    "warning" if many else "note",
+                    row_ranges(np.array([fault.row for fault in faults])),
+                    f"{count(len(faults), 'row')} cannot be read in full, the first: "
+                    f"{faults[0].reason}",
+                    "left out",
+                )
+            )
+    return findings
+
+
+def take_channels(robot: Robot, raw: RawLog) -> tuple[Samples | None, list[Finding]]:
+    """Pick the channels of the robot's joints; no samples where positions or torques lack."""
+    names = robot.joint_names
+    findings: list[Finding] = []
+    channels = _sound_channels(raw, findings)
+    findings += _declared_degrees(raw, names)
+    q = _stacked(channels, "q", names)
+    if q is None or not names:
+        findings.append(_missing_positions(channels, names))
+    tau, current = _torque(robot, channels, findings)
+    v = _velocity(channels, names, findings)
+    if q is None or tau is None or not names:
+        return None, findings
+    rows = np.asarray(raw.rows)
+    if rows.shape != (raw.t.size,):
+        rows = np.arange(1, raw.t.size + 1)
+    samples = Samples(
+        t=_bounded(np.asarray(raw.t, dtype=np.float64)),
+        q=q,
+        tau=tau,
+        v=v,
+        reference=_stacked(channels, "q_des", names),
+        rows=rows.astype(np.int64),
+        piece=np.zeros(raw.t.size, dtype=np.int64),
+        current=current,
+        joint_names=names,
+    )
+    return samples, findings
+
+
+def _is_short(fault: RowFault) -> bool:
+    found = _SHORT_ROW.search(fault.reason)
+    return found is not None and int(found[1]) < int(found[2])
+
+
+def _sound_channels(raw: RawLog, findings: list[Finding]) -> dict[str, Array]:
+    """Channels that are rows of numbers, one a sample."""
+    sound: dict[str, Array] = {}
+    for name, values in raw.channels.items():
+        try:
+            array = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.zeros((0, 0))
+        if array.shape == (raw.t.size,):
+            sound[name] = array
+        else:
+            findings.append(
+                Finding(
+                    "malformed-channel",
+                    "warning",
+                    name,
+                    f"it is not one number a sample ({raw.t.size} samples)",
+                    "ignored; check how the recording was read",
+                )
+            )
+    return sound
+
+
+def _declared_degrees(raw: RawLog, names: Sequence[str]) -> list[Finding]:
+    """Report units that the source itself declares and nobody has converted."""
+    declared = [
+        f"{quantity}.{name}"
+        for quantity in ("q", "v")
+        for name in names
+        if raw.units.get(f"{quantity}.{name}", "").strip() in _DEGREES
+    ]
+    if not declared:
+        return []
+    return [
+        Finding(
+            "degrees",
+            "error",
+            ", ".join(declared),
+            "the source says that these are in degrees",
+            "write `unit: deg` (`deg/s`) for them in the layout file",
+        )
+    ]
+
+
+def _stacked(channels: dict[str, Array], quantity: str, names: Sequence[str]) -> Array | None:
+    keys = [f"{quantity}.{name}" for name in names]
+    if not all(key in channels for key in keys):
+        return None
+    return _bounded(np.stack([channels[key] for key in keys], axis=1)) if keys else None
+
+
+def _bounded(x: Array) -> Array:
+    """Numbers that nothing can be computed with count as not finite."""
+    return np.where(np.abs(x) > _NO_NUMBER, np.inf, x)
+
+
+def _joints_with(channels: dict[str, Array], quantity: str) -> list[str]:
+    prefix = f"{quantity}."
+    return [name.removeprefix(prefix) for name in channels if name.startswith(prefix)]
+
+
+def _missing_positions(channels: dict[str, Array], names: Sequence[str]) -> Finding:
+    if not names:
+        return Finding(
+            "missing-joint", "error", "robot", "the robot has no joints", "load another robot"
+        )
+    found = _joints_with(channels, "q")
+    missing = [name for name in names if name not in found]
+    strangers = [name for name in found if name not in names]
+    text = f"there is no position of {', '.join(missing)}"
+    if not found:
+        return Finding(
+            "missing-joint",
+            "error",
+            "q",
+            f"{text}; no channel is named q.<joint>",
+            f"name the columns in a layout file, `joints: [{', '.join(names)}]`, or in the file",
+        )
+    listed = f"; there is one of {', '.join(strangers)}, which the robot does not have"
+    return Finding(
+        "missing-joint",
+        "error",
+        ", ".join(f"q.{name}" for name in missing),
+        text + (listed if strangers else ""),
+        "is it the recording of another robot? Otherwise write the robot's joint names into the "
+        f"layout file: `joints: [{', '.join(names)}]`",
+    )
+
+
+def _torque(
+    robot: Robot, channels: dict[str, Array], findings: list[Finding]
+) -> tuple[Array | None, bool]:
+    """Torques where there are any, else drive signals and True."""
+    names = robot.joint_names
+    tau = _stacked(channels, "tau", names)
+    if tau is not None or not names:
+        return tau, False
+    current = _stacked(channels, "i", names)
+    if current is None:
+        quantity = "tau" if _joints_with(channels, "tau") else "i"
+        found = _joints_with(channels, quantity)
+        missing = [name for name in names if name not in found]
+        findings.append(
+            Finding(
+                "no-torque",
+                "error",
+                ", ".join(f"tau.{name}" for name in missing),
+                f"there is neither torque nor current of {', '.join(missing)}"
+                if len(missing) < len(names)
+                else "there are neither torques (tau.<joint>) nor currents (i.<joint>)",
+                f"those of {', '.join(found)} are there: give channels the robot's joint names"
+                if found and len(missing) == len(names)
+                else "record them: without torque, no mass and no friction can be found",
+            )
+        )
+        return None, False
+    gains = robot.actuators.drive_gain
+    text = ", ".join(f"{gain:g}" for gain in gains)
+    if (gains == 1.0).all():
+        findings.append(
+            Finding(
+                "unknown-gain",
+                "warning",
+                "i",
+                "there are currents but no torques, and the robot's drive gains are all 1 N·m/A",
+                "give the gains in an actuator file (`drive_gain:`): as it is, all masses come "
+                "out in wrong units",
+            )
+        )
+    else:
+        findings.append(
+            Finding(
+                "current",
+                "note",
+                "i",
+                "there are currents but no torques",
+                f"torque = current times the robot's drive gains, {text} N·m/A",
+            )
+        )
+    return current, True
+
+
+def _velocity(
+    channels: dict[str, Array], names: Sequence[str], findings: list[Finding]
+) -> Array | None:
+    v = _stacked(channels, "v", names)
+    found = [name for name in _joints_with(channels, "v") if name in names]
+    if v is None and found:
+        missing = [name for name in names if name not in found]
+        findings.append(
+            Finding(
+                "partial-velocity",
+                "note",
+                ", ".join(f"v.{name}" for name in missing),
+                f"velocities were recorded of {len(found)} of {len(names)} joints",
+                "recorded velocities only serve as a check; positions are differentiated",
+            )
+        )
+    return v

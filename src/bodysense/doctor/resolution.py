@@ -1,0 +1,241 @@
+"""Channels that are dead, clipped, held or coarsely quantised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bodysense.doctor.diagnosis import Finding, Mask, Outcome, Samples, row_ranges
+from bodysense.doctor.motion import moving_mask
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+
+# A channel that repeats one value for a quarter of a second and 20 samples while its joint moves
+# is not measuring: torque changes with every posture.
+_FROZEN_TIME, _FROZEN_SAMPLES = 0.25, 20
+# … if it does so ten times as long as it ever does otherwise: coarse steps repeat as well.
+_UNUSUAL = 10.0
+# Clipped: this many samples at the very same extreme, and more of them than in the next twentieth
+# of the range and the next three levels. A smooth peak, however coarse, has its neighbours.
+_CLIPPED, _BELOW, _NEIGHBOURS = 10, 0.05, 3
+# Values that are multiples of one step: within this tolerance 4 % of arbitrary numbers would be.
+_ON_GRID, _GRID_TOLERANCE = 0.5, 0.02
+_REPEATING = 0.95
+# Closer values are one level and the last digit of a float.
+_SAME_LEVEL = 1e-9
+# A position step matters if it makes one per cent of the usual speed when differentiated from
+# sample to sample; a channel with fewer than 100 levels is coarse.
+_SHOWS, _LEVELS = 0.01, 100
+# Half of the samples repeat the one before: the channel is updated at half the rate or less.
+_HELD = 0.5
+
+
+def dead_channels(robot: Robot, samples: Samples) -> Outcome:
+    """Report channels that never change; drop rows where a torque stops changing for a while."""
+    findings: list[Finding] = []
+    if samples.n < _FROZEN_SAMPLES:
+        return Outcome(samples, findings)
+    moving = moving_mask(samples)
+    anything = bool(moving.any())
+    frozen = np.zeros(samples.n, dtype=bool)
+    for quantity, values in samples.blocks:
+        for j, name in enumerate(samples.joint_names):
+            x = values[:, j]
+            channel = f"{quantity}.{name}"
+            if x.min() == x.max():
+                if anything and (quantity == "q" or moving[:, j].any()):
+                    findings.append(_dead(quantity, channel, float(x[0])))
+                    if quantity == "v":
+                        samples = replace(samples, v=None)
+            elif quantity != "q":
+                stuck = _stuck(samples, x, moving[:, j])
+                if stuck.any():
+                    findings.append(_frozen(samples, channel, stuck))
+                    frozen |= stuck
+    after = np.flatnonzero(np.diff(frozen.astype(np.int8)) == -1) + 1
+    return Outcome(samples.split(after).kept(~frozen) if frozen.any() else samples, findings)
+
+
+def clipped_channels(robot: Robot, samples: Samples) -> Outcome:
+    """Report torques that end flat at a limit."""
+    findings = []
+    moving = moving_mask(samples)
+    for j, name in enumerate(samples.joint_names):
+        x = samples.tau[moving[:, j], j]
+        if x.size < _CLIPPED or x.min() == x.max():
+            continue
+        levels = np.unique(x)
+        near, few = _BELOW * (levels[-1] - levels[0]), min(_NEIGHBOURS, levels.size - 1)
+        for extreme, inside in (
+            (levels[-1], x >= min(levels[-1] - near, levels[-1 - few])),
+            (levels[0], x <= max(levels[0] + near, levels[few])),
+        ):
+            at = np.count_nonzero(x == extreme)
+            if at >= _CLIPPED and at > np.count_nonzero(inside) - at:
+                rows = samples.rows[moving[:, j] & (samples.tau[:, j] == extreme)]
+                findings.append(
+                    Finding(
+                        "saturated-channel",
+                        "warning",
+                        f"tau.{name}, {row_ranges(rows)}",
+                        f"{at} samples end flat at {extreme:.4g} N·m: the drive or the sensor is "
+                        "at its limit",
+                        "move more slowly if the sensor clips; what the motor truly gave is not "
+                        "known there",
+                    )
+                )
+    return Outcome(samples, findings)
+
+
+def quantised_channels(robot: Robot, samples: Samples) -> Outcome:
+    """Report steps in positions and torques that are large enough to matter."""
+    findings = []
+    moving = moving_mask(samples)
+    period = samples.period
+    for quantity, values in (("q", samples.q), ("tau", samples.tau)):
+        unit = "rad" if quantity == "q" else "N·m"
+        steps: dict[str, float] = {}
+        coarse = False
+        for j, name in enumerate(samples.joint_names):
+            own = moving[:, j]
+            x = values[own, j]
+            if x.size < _LEVELS:
+                continue
+            held = _held(samples, values[:, j], own)
+            if held is not None:
+                findings.append(_held_finding(f"{quantity}.{name}", held, 1.0 / period))
+                continue
+            levels = np.unique(x)
+            # An even motion has even distances too, but hardly ever the same value twice.
+            step = _grid_step(levels) if levels.size < _REPEATING * x.size else None
+            if step is None:
+                continue
+            if quantity == "q":
+                usual = float(np.median(np.abs(np.diff(values[:, j]))[own[1:]]))
+                # A held value cannot be told from a slow motion: the step itself is the least.
+                shows = step > _SHOWS * max(usual, 0.1 * step)
+            else:
+                shows = step > _SHOWS * float(x.std())
+            if shows:
+                steps[name] = step
+                coarse = coarse or levels.size < _LEVELS
+        if steps:
+            findings.append(_quantised(quantity, unit, steps, robot.n_joints, coarse, period))
+    return Outcome(samples, findings)
+
+
+def _quantised(
+    quantity: str,
+    unit: str,
+    steps: dict[str, float],
+    n_joints: int,
+    coarse: bool,
+    period: float,
+) -> Finding:
+    largest = max(steps.values())
+    text = f"{quantity} comes in steps of {_span(min(steps.values()), largest)} {unit}"
+    if quantity == "q":
+        text += f": {largest / period:.2g} rad/s when differentiated from sample to sample"
+    return Finding(
+        "quantised",
+        "warning" if coarse else "note",
+        f"{quantity} (all joints)"
+        if len(steps) == n_joints
+        else ", ".join(f"{quantity}.{name}" for name in steps),
+        text,
+        "smoothed by the filter; " + ("record with more digits" if coarse else "harmless"),
+    )
+
+
+def _span(low: float, high: float) -> str:
+    texts = f"{low:.2g}", f"{high:.2g}"
+    return texts[0] if texts[0] == texts[1] else " to ".join(texts)
+
+
+def _dead(quantity: str, channel: str, value: float) -> Finding:
+    if quantity == "q":
+        return Finding(
+            "dead-channel",
+            "warning",
+            channel,
+            f"it stays at {value:.6g} rad exactly while other joints move",
+            "check the encoder; a joint that stands still cannot be identified",
+        )
+    if quantity == "v":
+        return Finding(
+            "dead-channel",
+            "warning",
+            channel,
+            f"it stays at {value:.6g} rad/s while the joint moves",
+            "recorded velocities only serve as a check; positions are differentiated",
+        )
+    return Finding(
+        "dead-channel",
+        "error",
+        channel,
+        f"it stays at {value:.6g} while the joint moves",
+        "name the right column in the layout file, or record the torque of this joint",
+    )
+
+
+def _stuck(samples: Samples, x: Array, moving: Mask) -> Mask:
+    """Where a channel repeats one value for long while its joint moves."""
+    new = np.ones(x.size, dtype=bool)
+    new[1:] = (np.diff(x) != 0.0) | (np.diff(samples.piece) != 0)
+    first = np.flatnonzero(new)
+    length = np.diff(np.append(first, x.size))
+    busy = np.add.reduceat(moving.astype(np.int64), first)
+    long = (busy >= _FROZEN_SAMPLES) & (busy * samples.period >= _FROZEN_TIME)
+    long &= length > _UNUSUAL * np.percentile(length, 99.0)
+    # At its limits a channel is clipped, which is another matter.
+    long &= (x[first] != x.max()) & (x[first] != x.min())
+    return np.repeat(long, length)
+
+
+def _frozen(samples: Samples, channel: str, stuck: Mask) -> Finding:
+    return Finding(
+        "dead-channel",
+        "warning",
+        f"{channel}, {row_ranges(samples.rows[stuck])}",
+        f"it repeats one value over {np.count_nonzero(stuck)} rows while the joint moves",
+        "these rows left out",
+    )
+
+
+def _held(samples: Samples, x: Array, moving: Mask) -> float | None:
+    """Usual number of samples between changes, where most samples only repeat the one before."""
+    inside = moving[1:] & (np.diff(samples.piece) == 0)
+    step = np.abs(np.diff(x))[inside]
+    changes = step[step > 0.0]
+    if not changes.size or 1.0 - changes.size / step.size < _HELD:
+        return None
+    levels = np.unique(x[moving])
+    grid = _grid_step(levels)
+    if grid is not None and np.median(changes) < 3.0 * grid:
+        return None  # slow motion on a coarse grid, not a slow channel
+    return float(step.size / changes.size)
+
+
+def _held_finding(channel: str, every: float, rate: float) -> Finding:
+    return Finding(
+        "held-channel",
+        "warning",
+        channel,
+        f"it changes every {every:.3g} samples only, {rate / every:.3g} times a second",
+        "record at that rate, or all channels at the same: held values lag behind",
+    )
+
+
+def _grid_step(levels: Array) -> float | None:
+    """The step that most distances between the levels are multiples of, if there is one."""
+    distance = np.diff(levels)
+    distance = distance[distance > _SAME_LEVEL * (levels[-1] - levels[0])]
+    if distance.size < 2:
+        return None
+    # A recorder with five significant digits has finer steps near zero: the usual one counts.
+    for step in np.percentile(distance, (1.0, 10.0, 30.0)):
+        multiple = distance / step
+        if np.mean(np.abs(multiple - np.rint(multiple)) < _GRID_TOLERANCE) > _ON_GRID:
+            return float(step)
+    return None

@@ -1,0 +1,281 @@
+"""Time: its order, repeats, gaps and evenness."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.doctor.diagnosis import (
+    Finding,
+    Outcome,
+    Samples,
+    Severity,
+    count,
+    row_ranges,
+    spread,
+)
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+
+# A clock that goes wrong for more rows in a row than this was set anew; for fewer, it stumbled.
+_STUMBLE = 3
+# A clock that runs backward more often than once in a hundred rows is none.
+_STUMBLES, _STUMBLES_AT_MOST = 0.01, 10
+# One repeated time in ten is more than a recorder that wrote a row twice.
+_MANY_REPEATS = 0.1
+# A step of 2.5 usual ones has lost a sample for certain, even where steps of one and two
+# alternate.
+_LOST_SAMPLE = 2.5
+# A gap is bridged up to 5 steps or 20 ms: little of what an arm does is faster than 25 Hz.
+_BRIDGED_STEPS, _BRIDGED_TIME = 5.0, 0.02
+# Filters need some room at either end; fewer samples than this leave nothing in between.
+_LEAST_SAMPLES = 20
+# Uneven steps matter to differentiation in proportion: 5 % of a velocity. Beyond a whole step
+# either way, the time is hardly worth its name.
+_UNEVEN, _VERY_UNEVEN = 0.05, 2.0
+# More than a tenth of the time lost.
+_MUCH_LOST = 0.1
+# Motions of arms have content up to some 10 Hz: 25 Hz is just enough to see it, and below 2 Hz
+# there is nothing to differentiate.
+_LOW_RATE, _NO_RATE = 25.0, 2.0
+# No drive reports more often than this; a higher rate is a time in the wrong unit.
+_ANY_RATE = 1.0e5
+# Shorter recordings hold less than one motion.
+_SHORT, _TOO_SHORT = 1.0, 0.2
+
+
+def time_order(robot: Robot, samples: Samples) -> Outcome:
+    """Make time ascend: sort rows that were written late, split where the clock was set back."""
+    findings = []
+    if (np.diff(samples.t) < 0.0).any():
+        samples, finding = _ascending(samples)
+        findings.append(finding)
+    repeated = np.zeros(samples.n, dtype=bool)
+    repeated[1:] = (np.diff(samples.t) <= 0.0) & (np.diff(samples.piece) == 0)
+    n_repeated = np.count_nonzero(repeated)
+    if n_repeated:
+        many = n_repeated > _MANY_REPEATS * samples.n
+        findings.append(
+            Finding(
+                "repeated-time",
+                "warning" if many else "note",
+                row_ranges(samples.rows[repeated]),
+                f"{n_repeated} of {samples.n} rows have the time of the row before"
+                + (": the clock is coarser than the sampling" if many else ""),
+                "all but the first of each time left out"
+                + ("; if sampling was even, give `rate: …` [Hz] in the layout" if many else ""),
+            )
+        )
+        samples = samples.kept(~repeated)
+    return Outcome(samples, findings)
+
+
+def gaps(robot: Robot, samples: Samples) -> Outcome:
+    """Split at gaps that cannot be bridged, and drop pieces of a few samples."""
+    findings = []
+    period = samples.period
+    step = np.diff(samples.t)
+    same = np.diff(samples.piece) == 0
+    lost = same & (step > _LOST_SAMPLE * period)
+    longest = max(_BRIDGED_STEPS * period, _BRIDGED_TIME)
+    long = lost & (step > longest)
+    for where, action in (
+        (lost & ~long, "bridged by interpolation"),
+        (long, "the recording is split there"),
+    ):
+        if not where.any():
+            continue
+        k = np.flatnonzero(where)
+        total = float(step[k].sum())
+        together = f", {_seconds(total)} together" if k.size > 1 else ""
+        much = total > _MUCH_LOST * float(step[same].sum())
+        rows = samples.rows[k + 1]
+        findings.append(
+            Finding(
+                "gap",
+                "warning" if much else "note",
+                f"before {row_ranges(rows)}",
+                f"{count(k.size, 'step')} of up to {_seconds(step[k].max())} where "
+                f"{_seconds(period)} is usual{together}",
+                action,
+            )
+        )
+    return _without_fragments(samples.split(np.flatnonzero(long) + 1), findings)
+
+
+def evenness(robot: Robot, samples: Samples) -> Outcome:
+    """Report uneven sampling, and rates at which nothing can be differentiated."""
+    findings: list[Finding] = []
+    period = samples.period
+    if not np.isfinite(period):
+        return Outcome(samples, findings)
+    rate = 1.0 / period if period > 0.0 else np.inf
+    if rate < _NO_RATE or rate > _ANY_RATE:
+        findings.append(
+            Finding(
+                "time-unit",
+                "error",
+                "t",
+                f"samples are {_seconds(period)} apart, if time is in seconds",
+                "no arm can be identified so: write the unit of time into the layout file, as in "
+                f"`time: {{unit: {_likely_unit(period)}}}`",
+            )
+        )
+    elif rate < _LOW_RATE:
+        findings.append(
+            Finding(
+                "low-rate",
+                "warning",
+                "t",
+                f"there are {rate:.3g} samples a second, which hardly shows accelerations",
+                f"record at 100 Hz or more, or check the unit of time (`time: {{unit: "
+                f"{_likely_unit(period)}}}`)",
+            )
+        )
+    steps = samples.steps
+    width = spread(steps) / period
+    if width > _UNEVEN:
+        low, high = np.percentile(steps, (1.0, 99.0))
+        findings.append(
+            Finding(
+                "jitter",
+                "warning" if width > _VERY_UNEVEN else "note",
+                "t",
+                f"samples are {_seconds(low)} to {_seconds(high)} apart, {_seconds(period)} most "
+                f"often ({_seconds(steps.min())} to {_seconds(steps.max())} at the extremes)",
+                f"resampled to even steps ({1.0 / steps.mean():.4g} Hz on average) before anything "
+                "is filtered",
+            )
+        )
+    return Outcome(samples, findings)
+
+
+def length(robot: Robot, samples: Samples) -> Outcome:
+    """Report recordings of which too little is left."""
+    samples, findings = _without_fragments(samples, [])
+    total = float(samples.steps.sum())
+    if samples.n < _LEAST_SAMPLES or total < _TOO_SHORT:
+        severity: Severity = "error"
+    elif total < _SHORT:
+        severity = "warning"
+    else:
+        return Outcome(samples, findings)
+    findings.append(
+        Finding(
+            "too-short",
+            severity,
+            "t",
+            f"{samples.n} good samples over {_seconds(total)} are left",
+            "record a longer motion: ten seconds of moving all joints is usual",
+        )
+    )
+    return Outcome(samples, findings)
+
+
+def _ascending(samples: Samples) -> tuple[Samples, Finding]:
+    """Sort, drop or split, whichever leaves the positions smoothest."""
+    t = samples.t
+    back = np.flatnonzero(np.diff(t) < 0.0) + 1
+    where = row_ranges(samples.rows[back])
+    worst = float(-np.diff(t).min())
+    seen = f"time runs backward {count(back.size, 'time')}, by up to {_seconds(worst)}"
+    order = np.argsort(t, kind="stable")
+    if _path(samples.q[order]) <= _path(samples.q):
+        ordered = replace(
+            samples,
+            t=t[order],
+            q=samples.q[order],
+            tau=samples.tau[order],
+            v=None if samples.v is None else samples.v[order],
+            reference=None if samples.reference is None else samples.reference[order],
+            rows=samples.rows[order],
+        )
+        text = f"{seen}; in the order of time, positions are smooth: rows were written late"
+        return ordered, Finding("backward-time", "note", where, text, "sorted by time")
+    if back.size > max(_STUMBLES_AT_MOST, _STUMBLES * samples.n):
+        return samples.kept(np.zeros(samples.n, dtype=bool)), Finding(
+            "backward-time",
+            "error",
+            where,
+            f"{seen}, and sorted by time the positions make no motion: this is no time",
+            "name the right column of time in the layout file, or give `rate: …` [Hz] instead",
+        )
+    late = np.ones(samples.n, dtype=bool)
+    late[_longest_ascending(t)] = False
+    edges = np.diff(np.concatenate([[False], late, [False]]).astype(np.int8))
+    runs = np.flatnonzero(edges == -1) - np.flatnonzero(edges == 1)
+    if runs.size and runs.max() <= _STUMBLE:
+        where = row_ranges(samples.rows[late])
+        return samples.kept(~late), Finding(
+            "backward-time", "note", where, f"{seen}: the clock stumbled", "these rows left out"
+        )
+    return samples.split(back), Finding(
+        "backward-time",
+        "warning",
+        where,
+        f"{seen}: the clock was set back, or recordings were joined",
+        "the recording is split there",
+    )
+
+
+def _path(q: Array) -> float:
+    """Length of the way that the joints go, each in parts of its range."""
+    widths = np.array([spread(x) for x in q.T])
+    steps = np.nan_to_num(np.abs(np.diff(q, axis=0)), nan=0.0, posinf=0.0)
+    # Rounded: sums in another order differ in the last digits.
+    return round(float((steps.sum(axis=0) / np.where(widths > 0.0, widths, np.inf)).sum()), 6)
+
+
+def _longest_ascending(t: Array) -> NDArray[np.intp]:
+    """Places of the longest run of strictly ascending times, gaps allowed (patience sorting)."""
+    ends: list[float] = []
+    place: list[int] = []
+    before = np.full(t.size, -1, dtype=np.intp)
+    for k, x in enumerate(t.tolist()):
+        j = bisect_left(ends, x)
+        before[k] = place[j - 1] if j else -1
+        if j == len(ends):
+            ends.append(x)
+            place.append(k)
+        else:
+            ends[j], place[j] = x, k
+    chain = np.empty(len(place), dtype=np.intp)
+    k = place[-1]
+    for j in range(len(place) - 1, -1, -1):
+        chain[j], k = k, int(before[k])
+    return chain
+
+
+def _without_fragments(samples: Samples, findings: list[Finding]) -> Outcome:
+    if not samples.n:
+        return Outcome(samples, findings)
+    sizes = np.bincount(samples.piece)
+    tiny = (sizes < _LEAST_SAMPLES)[samples.piece]
+    if tiny.any() and not tiny.all():
+        n_tiny = int(np.count_nonzero(tiny))
+        findings.append(
+            Finding(
+                "fragment",
+                "warning" if n_tiny > _MUCH_LOST * samples.n else "note",
+                row_ranges(samples.rows[tiny]),
+                f"{count(n_tiny, 'row')} between gaps, in groups of less than {_LEAST_SAMPLES}",
+                "left out",
+            )
+        )
+        samples = samples.kept(~tiny)
+    return Outcome(samples, findings)
+
+
+def _likely_unit(period: float) -> str:
+    """The unit in which a period would be that of a rate between 20 Hz and 20 kHz."""
+    for unit, seconds in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
+        if period * seconds < 0.05:
+            return unit
+    return "s"
+
+
+def _seconds(x: float) -> str:
+    return f"{x:.3g} s" if not abs(x) < 1.0 else f"{1e3 * x:.3g} ms"

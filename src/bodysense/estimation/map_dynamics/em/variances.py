@@ -1,0 +1,330 @@
+"""Covariances to estimate, how each is structured, and the step that maximises.
+
+Given the sum A = Σ E[n nᵀ] over N moments of everything that a covariance Sigma has produced, and
+a prior worth w moments whose mode is Sigma_p, the best Sigma is, by its structure,
+
+    full    (A + w Sigma_p) / (N + w)                            every entry
+    axis    the diagonal of that                                 components independent
+    type    c_g Sigma_0 for each group g of components with a unit, one factor c_g for all
+            sensors of a kind: the mean of tr(Sigma_0⁻¹ (A + w Sigma_p)) / ((N + w) size)
+
+The prior is the inverse-Wishart density with scale w Sigma_p and w - size - 1 degrees of freedom:
+log p = -w/2 (log det Sigma + tr(Sigma⁻¹ Sigma_p)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from bodysense.errors import ShapeError
+from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
+from bodysense.sensors.sensor import checked_covariance
+from bodysense.spatial.arrays import Array
+
+Structure = Literal["type", "axis", "full"]
+STRUCTURES: tuple[Structure, ...] = ("type", "axis", "full")
+
+
+@dataclass(frozen=True, eq=False)
+class InverseWishart:
+    """A prior of a covariance.
+
+    Attributes:
+        weight: how many moments it counts for; zero says nothing.
+        covariance: (m, m) its mode; by default the covariance at the start.
+    """
+
+    weight: float = 1.0
+    covariance: Array | None = None
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.weight) and self.weight >= 0.0):
+            raise ShapeError(f"the weight of a prior is {self.weight}: give a number of moments.")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Something random whose covariance is estimated.
+
+    Attributes:
+        name: of the sensor; ``belief.fx.<link>`` of the belief about an external wrench;
+            ``slack.acceleration``, ``slack.wrench`` or ``slack.torque`` of the equations.
+        kind: of the sensor; ``fx`` or the name of the slack.
+        covariance: (m, m) at the start, structured.
+        groups: components that have one unit.
+        structure: what may change.
+        weight: of the prior.
+        mode: (m, m) of the prior.
+    """
+
+    name: str
+    kind: str
+    covariance: Array
+    groups: tuple[tuple[int, ...], ...]
+    structure: Structure
+    weight: float
+    mode: Array
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        kind: str,
+        covariance: Array,
+        units: Sequence[str],
+        structure: Structure,
+        prior: InverseWishart,
+    ) -> Source:
+        """Give a covariance its structure.
+
+        Args:
+            name: of the source.
+            kind: those of one kind and structure "type" share their factors.
+            covariance: (m, m) to start from; what does not fit the structure is left out.
+            units: of the components.
+            structure: what may change.
+            prior: of the covariance.
+        """
+        groups = tuple(
+            tuple(k for k, unit in enumerate(units) if unit == wanted)
+            for wanted in dict.fromkeys(units)
+        )
+        mode = covariance if prior.covariance is None else prior.covariance
+        mode = checked_covariance(mode, len(units), f"the prior covariance of {name}")
+        start = np.array(covariance)
+        if structure == "axis":
+            start = np.diag(np.diag(start))
+        elif structure == "type":
+            same = np.array([[unit == other for other in units] for unit in units])
+            start = np.where(same, start, 0.0)
+        return cls(name, kind, start, groups, structure, prior.weight, np.asarray(mode))
+
+    def root(self, Sigma: Array) -> Array:
+        """(m, m) R with R Rᵀ = Sigma; columns of components whose factors differ do not mix."""
+        if self.structure != "type":
+            return root_of(Sigma)
+        R = np.zeros_like(Sigma)
+        for group in self.groups:
+            R[np.ix_(group, group)] = root_of(Sigma[np.ix_(group, group)])
+        return R
+
+    def log_prior(self, Sigma: Array) -> float:
+        """Of the covariance, up to a constant."""
+        if self.weight == 0.0:
+            return 0.0
+        R = self.root(Sigma)  # whose columns are orthogonal: what is exact is the same to the slope
+        values = (R**2).sum(axis=0)
+        R, values = R[:, values > 0.0], values[values > 0.0]
+        inverse = R / values
+        spread = np.einsum("ik,ij,jk->k", inverse, self.mode, inverse)
+        return float(-0.5 * self.weight * (np.log(values) + spread).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Moment2:
+    """A = Σ E[n nᵀ] (m, m) and how many terms it has."""
+
+    sum: Array
+    count: int
+
+
+def maximised(
+    sources: Sequence[Source], expected: Mapping[str, Moment2], last: Mapping[str, Array]
+) -> dict[str, Array]:
+    """New covariances by name; those of sources that never occurred stay as they were."""
+    factors = _factors(sources, expected)
+    covariances = {}
+    for source in sources:
+        seen = expected[source.name]
+        count = seen.count + source.weight
+        total = seen.sum + source.weight * source.mode
+        if source.structure == "type":
+            Sigma = source.covariance.copy()
+            for g, group in enumerate(source.groups):
+                Sigma[np.ix_(group, group)] *= factors.get((source.kind, g), 1.0)
+        elif count == 0.0:
+            Sigma = last[source.name]
+        else:
+            Sigma = (total + total.T) / (2.0 * count)
+            Sigma = np.diag(np.diag(Sigma)) if source.structure == "axis" else Sigma
+        covariances[source.name] = Sigma
+    return covariances
+
+
+def _factors(
+    sources: Sequence[Source], expected: Mapping[str, Moment2]
+) -> dict[tuple[str, int], float]:
+    """Factor of each kind and group of components."""
+    above: dict[tuple[str, int], float] = {}
+    below: dict[tuple[str, int], float] = {}
+    for source in sources:
+        if source.structure != "type":
+            continue
+        seen = expected[source.name]
+        total = seen.sum + source.weight * source.mode
+        for g, group in enumerate(source.groups):
+            at, key = np.ix_(group, group), (source.kind, g)
+            inverse = np.linalg.pinv(source.covariance[at], hermitian=True)
+            rank = float(np.trace(inverse @ source.covariance[at]))
+            above[key] = above.get(key, 0.0) + float(np.trace(inverse @ total[at]))
+            below[key] = below.get(key, 0.0) + (seen.count + source.weight) * rank
+    return {key: above[key] / below[key] for key in above if below[key] > 0.0}
+
+
+def columns_of(source: Source, names: Iterable[str]) -> list[str]:
+    """Names of the columns that a source has in `DenseRoots`."""
+    if source.kind.startswith("slack."):
+        start = source.kind.removeprefix("slack.") + "."
+        return [name for name in names if name.startswith(start)]
+    mine = source.name.removeprefix("belief.") if source.kind == "fx" else f"sensor.{source.name}"
+    return [name for name in names if name == mine]
+
+
+# Logarithms of covariances as coordinates, in which all of them are positive.
+#
+# About the present covariance Sigma = R Rᵀ of a source it is
+#
+#     Sigma(u) = R exp(Σ u_d E_d) Rᵀ,     E = e_k e_kᵀ, or e_i e_jᵀ + e_j e_iᵀ between two axes
+#
+# where one u may belong to axes of several sources, as the factor of a kind does. The sums
+# A = Σ E[n nᵀ] over N moments, which EM maximises with, are the slope of the log density of the
+# readings too (Fisher's identity), and so is the prior's mode with its weight:
+#
+#     ∂ log p / ∂u_d = tr(G E_d),     G = ½ (R⁻¹ A R⁻ᵀ - N)
+
+
+class Direction(NamedTuple):
+    """E of one source: its axes i and j, alike for a variance, and which u it belongs to."""
+
+    i: int
+    j: int
+    u: int
+
+
+class Slope(NamedTuple):
+    """Of the log density.
+
+    Attributes:
+        readings: (k,) by u, of the readings.
+        prior: (k,) by u, of the prior.
+        bend: (k,) minus the second derivative of the prior.
+    """
+
+    readings: Array
+    prior: Array
+    bend: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """What can change. Build it with `Coordinates.of`.
+
+    Attributes:
+        sources: of noise.
+        directions: of each source.
+        titles: (k,) whose covariance each u changes: a source, or all of a kind.
+        axes: (k,) i and j in it.
+    """
+
+    sources: tuple[Source, ...]
+    directions: tuple[tuple[Direction, ...], ...]
+    titles: tuple[str, ...]
+    axes: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, sources: Sequence[Source]) -> Coordinates:
+        """Number everything that may change."""
+        found: dict[tuple[str, int, int], int] = {}
+
+        def u(title: str, i: int, j: int) -> int:
+            return found.setdefault((title, i, j), len(found))
+
+        directions = []
+        for source in sources:
+            m, title = len(source.covariance), source.name
+            if source.structure == "full":
+                pairs = [(i, j) for i in range(m) for j in range(i, m)]
+                directions.append(tuple(Direction(i, j, u(title, i, j)) for i, j in pairs))
+            elif source.structure == "axis":
+                directions.append(tuple(Direction(k, k, u(title, k, k)) for k in range(m)))
+            else:
+                title = f"all of kind {source.kind}"
+                first = {k: group[0] for group in source.groups for k in group}
+                directions.append(
+                    tuple(Direction(k, k, u(title, first[k], first[k])) for k in range(m))
+                )
+        names = list(found)
+        titles, axes = tuple(name[0] for name in names), tuple(name[1:] for name in names)
+        return cls(tuple(sources), tuple(directions), titles, axes)
+
+    @property
+    def size(self) -> int:
+        """k, how many numbers."""
+        return len(self.titles)
+
+    @property
+    def steady(self) -> bool:
+        """Whether a u means the same at all covariances; axes of a full one turn with it."""
+        return all(source.structure != "full" for source in self.sources)
+
+    def moved(self, covariances: Mapping[str, Array], u: Array) -> dict[str, Array]:
+        """Covariances at other coordinates."""
+        new = {}
+        for source, directions in zip(self.sources, self.directions, strict=True):
+            Sigma = covariances[source.name]
+            R, X = source.root(Sigma), np.zeros_like(Sigma)
+            for i, j, k in directions:
+                X[i, j] = X[j, i] = u[k]
+            values, vectors = np.linalg.eigh(X)
+            Sigma = R @ (vectors * np.exp(values)) @ vectors.T @ R.T
+            new[source.name] = 0.5 * (Sigma + Sigma.T)
+        return new
+
+    def slope(self, covariances: Mapping[str, Array], expected: Mapping[str, Moment2]) -> Slope:
+        """At the present covariances, of which the expectations are."""
+        slope = Slope(*(np.zeros(self.size) for _ in Slope._fields))
+        for source, directions in zip(self.sources, self.directions, strict=True):
+            R = source.root(covariances[source.name])
+            inverse = np.linalg.pinv(R)
+            seen, one = expected[source.name], inverse @ R  # without axes that are exact
+            G = 0.5 * (inverse @ seen.sum @ inverse.T - seen.count * one)
+            M = 0.5 * source.weight * (inverse @ source.mode @ inverse.T)
+            P = M - 0.5 * source.weight * one
+            for i, j, k in directions:
+                twice = 1.0 if i == j else 2.0
+                slope.readings[k] += twice * G[i, j]
+                slope.prior[k] += twice * P[i, j]
+                slope.bend[k] += M[i, i] if i == j else M[i, i] + M[j, j]
+        return slope
+
+    def believed(self, covariances: Mapping[str, Array]) -> Array:
+        """(k,) information of the prior: half its weight where it agrees with what was found.
+
+        All of its weight between two axes, which E holds twice.
+
+        Less where it does not: there the density of the logarithm is far from a normal one.
+        """
+        information = np.zeros(self.size)
+        for source, directions in zip(self.sources, self.directions, strict=True):
+            inverse = np.linalg.pinv(source.root(covariances[source.name]))
+            ratio = np.maximum(np.diag(inverse @ source.mode @ inverse.T), 1e-300)
+            agreed = np.minimum(ratio, 1.0 / ratio)
+            for i, j, k in directions:
+                twice = 1.0 if i == j else 2.0
+                information[k] += twice * 0.5 * source.weight * agreed[i] * agreed[j]
+        return information
+
+    def deviations(self, covariances: Mapping[str, Array], C: Array) -> dict[str, Array]:
+        """(m,) standard deviations of the variances of each source, C (k, k) that of u."""
+        found = {}
+        for source, directions in zip(self.sources, self.directions, strict=True):
+            R = source.root(covariances[source.name])
+            J = np.zeros((len(R), self.size))
+            for i, j, k in directions:
+                J[:, k] += R[:, i] * R[:, j] * (1.0 if i == j else 2.0)
+            found[source.name] = np.sqrt(np.einsum("ak,kl,al->a", J, C, J))
+        return found

@@ -1,0 +1,182 @@
+"""`Belief`: a mean and a covariance, for what is assumed before any reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import ShapeError, unknown_name
+from bodysense.estimation._kernels.elimination import EXACT
+from bodysense.estimation._kernels.problem import Beliefs
+from bodysense.estimation.map_dynamics.body_tree import BodyTree, require_link
+from bodysense.sensors.sensor import checked_covariance
+from bodysense.spatial.arrays import Array, as_array, read_only
+
+UNKNOWN = 1e3
+"""Standard deviation of what is not known at all, in SI units.
+
+Wide beside what robots feel; not wider, since in poses in which readings say little about a wrench
+the smallest error of the model would be blown up to it.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """A Gaussian belief about k numbers.
+
+    Attributes:
+        mean: (k,).
+        covariance: (k, k), zero where there is no doubt.
+    """
+
+    mean: Array
+    covariance: Array
+
+    def __post_init__(self) -> None:
+        mean = as_array(self.mean, (None,), "the mean of a belief")
+        covariance = checked_covariance(self.covariance, mean.size, "the covariance of a belief")
+        object.__setattr__(self, "mean", read_only(mean))
+        object.__setattr__(self, "covariance", covariance)
+
+    @classmethod
+    def of(cls, mean: ArrayLike, std: ArrayLike) -> Belief:
+        """Independent numbers: means (k,) and standard deviations, one or (k,)."""
+        centre = as_array(mean, (None,), "mean")
+        sigma = np.broadcast_to(np.asarray(std, dtype=np.float64), centre.shape)
+        if (sigma < 0.0).any():
+            raise ShapeError(f"std of a belief is {sigma.min():g}: give numbers from zero up.")
+        return cls(centre, np.diag(sigma**2))
+
+    @classmethod
+    def zero(cls, k: int, std: ArrayLike = 0.0) -> Belief:
+        """Zero, up to a standard deviation."""
+        return cls.of(np.zeros(k), std)
+
+    @classmethod
+    def unknown(cls, k: int) -> Belief:
+        """Anything."""
+        return cls.of(np.zeros(k), UNKNOWN)
+
+
+# Covariances as sources of unit noise: rows R with RᵀR the covariance (see `_kernels`).
+
+_ROUNDING = 1e-15  # of the largest variance: what eigenvalues are not told apart from zero
+
+
+def sources(covariance: Array) -> Array:
+    """(…, k, k) R with RᵀR = covariance; rows of zero where there is no doubt."""
+    diagonal = np.einsum("...ii->...i", covariance)
+    k = covariance.shape[-1]
+    if not (covariance * (1.0 - np.eye(k))).any():
+        return np.asarray(np.sqrt(diagonal)[..., None] * np.eye(k))
+    values, vectors = np.linalg.eigh(covariance)
+    values = np.where(values > _ROUNDING * values.max(axis=-1, keepdims=True), values, 0.0)
+    # Rows behind each other like those above: for another layout the kernels would compile anew.
+    return np.ascontiguousarray(np.sqrt(values)[..., None] * vectors.swapaxes(-1, -2))
+
+
+def reading_triangle(covariance: Array) -> Array:
+    """(m, m) upper R with RᵀR = covariance; exact readings are given a tiny variance."""
+    m = len(covariance)
+    if not (covariance * (1.0 - np.eye(m))).any():
+        return np.diag(np.maximum(np.sqrt(np.diag(covariance)), EXACT))
+    values, vectors = np.linalg.eigh(covariance)
+    rows = np.sqrt(np.maximum(values, EXACT**2))[:, None] * vectors.T
+    return np.asarray(np.linalg.qr(rows).R, dtype=np.float64)
+
+
+def whitener(triangle: Array) -> tuple[Array, float]:
+    """W with W covariance Wᵀ = 1 from the triangle of a covariance, and log |det W|."""
+    W = np.asarray(np.linalg.inv(triangle.T), dtype=np.float64)
+    return W, float(-np.log(np.abs(np.diag(triangle))).sum())
+
+
+# `Assumptions`: what is believed before any reading, and how far the equations are trusted.
+#
+# Independent of one another a priori are the external wrenches, the joint accelerations and, for a
+# floating root, its acceleration: all else follows from these by the equations of motion,
+#
+#     a_i = X_i a_p + S_i q̈_i + c_i + slack,   f_i = I_i a_i + p_i - fx_i + Σ Xᵀ f_j + slack,
+#     tau_i = S_iᵀ f_i + slack,
+#
+# whose slacks are Gaussian and by default zero. Further beliefs about accelerations, transmitted
+# wrenches and torques act as readings (the prior of paper 000, eq (7)).
+
+SHARP = Belief.zero(6)
+"""An equation without slack."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assumptions:
+    """Beliefs by name.
+
+    Attributes:
+        wrench: belief about the external wrench of a link that `wrenches` does not name; zero
+            without doubt by default.
+        wrenches: beliefs (6) about external wrenches by link, in the link's frame about its
+            origin.
+        joint_acceleration: belief (1) about the acceleration of each joint.
+        base_acceleration: belief (6) about the proper acceleration of a floating root.
+        acceleration_slack: (6) of the acceleration equation; its mean counts for nothing.
+        wrench_slack: (6) of the wrench balance.
+        torque_slack: (1) of tau = Sᵀ f.
+        others: more beliefs by quantity: ``a.<link>`` (6), ``f.<joint>`` (6), ``tau.<joint>`` (1),
+            ``ddq.<joint>`` (1).
+    """
+
+    wrench: Belief = field(default_factory=lambda: Belief.zero(6))
+    wrenches: Mapping[str, Belief] = field(default_factory=dict)
+    joint_acceleration: Belief = field(default_factory=lambda: Belief.unknown(1))
+    base_acceleration: Belief = field(default_factory=lambda: Belief.unknown(6))
+    acceleration_slack: Belief = SHARP
+    wrench_slack: Belief = SHARP
+    torque_slack: Belief = field(default_factory=lambda: Belief.zero(1))
+    others: Mapping[str, Belief] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        sizes = {"joint_acceleration": 1, "torque_slack": 1}
+        for name in ("wrench", "base_acceleration", "acceleration_slack", "wrench_slack", *sizes):
+            _require_size(getattr(self, name), sizes.get(name, 6), name)
+        for link, belief in self.wrenches.items():
+            _require_size(belief, 6, f"the external wrench of {link}")
+        for name, belief in self.others.items():
+            quantity = name.partition(".")[0]
+            if quantity not in ("a", "f", "tau", "ddq"):
+                raise unknown_name("quantity", name, ("a.<link>", "f.<joint>", "tau.<joint>"))
+            _require_size(belief, 6 if quantity in ("a", "f") else 1, name)
+
+    def arrays(self, tree: BodyTree) -> Beliefs:
+        """As plain arrays for the kernels."""
+        unknown = [link for link in self.wrenches if link not in tree.names]
+        if unknown:
+            require_link(tree.robot, unknown[0], "external wrenches")
+            raise unknown_name("link with an external wrench", unknown[0], tree.names)
+        wrenches = [self.wrenches.get(name, self.wrench) for name in tree.names]
+        wrench = sources(np.stack([belief.covariance for belief in wrenches]))
+        slack = sources(np.stack([self.wrench_slack.covariance] * tree.n))
+        soft = bool(self.acceleration_slack.covariance.any())
+        motion = np.zeros((tree.n, 7, 7))
+        motion[:, 0, :6], motion[:, 0, 6] = tree.arrays.S, 1.0
+        motion[:, 0] *= float(np.sqrt(self.joint_acceleration.covariance[0, 0]))
+        motion[:, 1:, :6] = sources(self.acceleration_slack.covariance)
+        motion[0] = 0.0
+        motion[0, :6, :6] = sources(self.base_acceleration.covariance)
+        return Beliefs(
+            wrench_mean=np.stack([belief.mean for belief in wrenches]),
+            wrench=wrench,
+            joint_mean=np.full(tree.n, self.joint_acceleration.mean[0]),
+            motion=motion,
+            slack=slack,
+            torque=np.full(tree.n, float(np.sqrt(self.torque_slack.covariance[0, 0]))),
+            n_wrench=np.where(wrench.any(axis=(1, 2)), 6, 0),
+            n_motion=np.array([6, *[7 if soft else 1] * (tree.n - 1)], dtype=np.int64),
+            n_slack=np.where(slack.any(axis=(1, 2)), 6, 0),
+        )
+
+
+def _require_size(belief: Belief, size: int, name: str) -> None:
+    if belief.mean.size != size:
+        raise ShapeError(f"{name} has {belief.mean.size} numbers, expected {size}.")

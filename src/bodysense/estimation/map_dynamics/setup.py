@@ -1,0 +1,136 @@
+"""`EstimationSetup`: everything that an estimator needs besides the robot.
+
+What a sensor may be wrong about for long, its bias b ~ N(0, bias_sigma²), is at a single moment not
+to be told from its noise: there the reading has the covariance of both,
+
+    Cov(y) = covariance + diag(bias_sigma²).
+
+Over a log it is, and `problem_of_log` leaves it to be estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from bodysense.errors import ShapeError
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.priors import Assumptions, Belief
+from bodysense.robot.robot import Robot
+from bodysense.sensors.inertial_sensors import Orientation
+from bodysense.sensors.sensor import Sensor
+from bodysense.spatial.arrays import Array
+
+# `StateSetup`: how positions and velocities of a log are estimated, if not measured.
+
+StateMethod = Literal["track", "smooth"]
+METHODS: tuple[StateMethod, ...] = ("track", "smooth")
+
+QUANTITIES = ("q", "dq", "ddq")
+"""What may be believed of a joint at the first moment."""
+
+WINDOW = 200
+"""Moments that are smoothed together."""
+
+
+@dataclass(frozen=True, eq=False)
+class StateSetup:
+    """The method, and what is believed before any reading.
+
+    Attributes:
+        method: ``track``, from moment to moment with the readings up to each, or ``smooth``, with
+            all readings of a window.
+        window: moments that are smoothed together.
+        jerk: (n,) or one, spectral density of each joint's jerk [(rad/s³)² s]; `None`: that of
+            `StateTracker`.
+        beliefs: at the first moment, by ``q.<joint>``, ``dq.<joint>`` and ``ddq.<joint>``; the
+            others come from the first readings.
+    """
+
+    method: StateMethod = "track"
+    window: int = WINDOW
+    jerk: Array | float | None = None
+    beliefs: Mapping[str, Belief] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ShapeError(
+                f"the method of a state is {self.method!r}: give one of {', '.join(METHODS)}."
+            )
+        if self.window < 2:
+            raise ShapeError(f"the window of a state is {self.window}: give 2 moments or more.")
+        if self.jerk is not None and not (np.asarray(self.jerk) > 0.0).all():
+            raise ShapeError(
+                "the jerk of a state is not positive: give spectral densities above 0."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class EstimationSetup:
+    """Sensors, beliefs and the root of the tree.
+
+    Attributes:
+        sensors: that the robot carries.
+        assumptions: what is believed before any reading.
+        base: link at the root of the tree; `None`: the robot's base.
+        fixed: whether the root is held still; `None`: as the robot's base is.
+        gravity: (3,) in the frame of a root that is held [m/s²]; `None`: the robot's own.
+        notes: what the user should know, e.g. which sensors of a URDF were left out.
+        state: how positions and velocities are to be estimated; `None`: they are taken as they
+            were recorded, where they were.
+    """
+
+    sensors: tuple[Sensor, ...] = ()
+    assumptions: Assumptions = field(default_factory=Assumptions)
+    base: str | None = None
+    fixed: bool | None = None
+    gravity: Array | None = None
+    notes: tuple[str, ...] = ()
+    state: StateSetup | None = None
+
+    def problem(self, robot: Robot) -> MapDynamics:
+        """The estimator of this robot, moment by moment: biases are among the noise.
+
+        Raises:
+            UnknownNameError: a joint, link or frame that the robot does not have.
+            MismatchError: a sensor that cannot sit where it is, or a root that cannot be one.
+        """
+        return self.problem_with(robot, [_at_a_moment(sensor) for sensor in self.used])
+
+    def problem_of_log(self, robot: Robot) -> MapDynamics:
+        """The same for `consistency` and `estimate_covariances`, which find biases from a log.
+
+        Readings are laid out as in `problem`. The bias of a sensor whose covariance is singular
+        stays among its noise: see `Biases`.
+        """
+        sensors = [s if _of_full_rank(s) else _at_a_moment(s) for s in self.used]
+        return self.problem_with(robot, sensors)
+
+    def problem_with(self, robot: Robot, sensors: Sequence[Sensor]) -> MapDynamics:
+        """The estimator with other sensors, whose biases stay what they are."""
+        return MapDynamics(robot, sensors, self.assumptions, base=self.base, fixed=self.fixed)
+
+    @property
+    def used(self) -> tuple[Sensor, ...]:
+        """Sensors that say something of the dynamics once positions are known: not orientations."""
+        return tuple(s for s in self.sensors if not isinstance(s, Orientation))
+
+    @property
+    def unused(self) -> tuple[Sensor, ...]:
+        """The others."""
+        return tuple(s for s in self.sensors if isinstance(s, Orientation))
+
+
+def _of_full_rank(sensor: Sensor) -> bool:
+    return bool(np.linalg.matrix_rank(sensor.covariance, hermitian=True) == sensor.size)
+
+
+def _at_a_moment(sensor: Sensor) -> Sensor:
+    """The sensor with its bias among its noise."""
+    if sensor.bias_sigma is None:
+        return sensor
+    covariance = sensor.covariance + np.diag(sensor.bias_sigma**2)
+    return replace(sensor, covariance=covariance, bias_sigma=None)

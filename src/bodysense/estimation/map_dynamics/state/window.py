@@ -1,0 +1,287 @@
+"""The least-squares problem of a window of moments, and its posterior.
+
+    min  Σ_t |r_t(x_t, c)|²  +  Σ_t |x_t+1 - F x_t|²_Q  +  |(x_0, c) - prior|²
+
+See `smoothing`; here the rows are written down, moment by moment, in as many threads as numba has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numba
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from bodysense.estimation._kernels.elimination import EXACT
+from bodysense.estimation._kernels.solve import Found
+from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, Gaussian, Step, qr_r
+from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
+from bodysense.estimation.map_dynamics.state.posterior import StatePosterior, assembled, widened
+from bodysense.estimation.map_dynamics.state.prior import transition, whitener
+from bodysense.spatial.arrays import Array
+
+# Least squares over a window of moments: a chain of blocks with common columns, by QR.
+#
+#     rows of moment t          on x_t and c
+#     rows between t and t + 1  on x_t and x_t+1
+#
+# c is what is the same at all moments. From the first moment to the last, reflections eliminate
+# x_t: R_t x_t + N_t x_t+1 + C_t c = z_t. Back from the last, means and covariances follow,
+#
+#     x_t = R_t⁻¹ (z_t - N_t x_t+1 - C_t c + noise),   noise ~ N(0, 1): Cov(x_t) from Cov(x_t+1, c),
+#
+# which only adds what is positive. Work grows with the number of moments, not with its cube.
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """Rows between two moments: before x_t + after x_t+1 = right."""
+
+    before: Array  # (k, p)
+    after: Array  # (k, p)
+    right: Array  # (k,)
+
+
+@dataclass(frozen=True, eq=False)
+class Eliminated:
+    """R x_t + N x_t+1 + C c = z."""
+
+    R: Array
+    N: Array
+    C: Array
+    z: Array
+
+
+@dataclass(frozen=True, eq=False)
+class WindowLinear:
+    """A linearised window.
+
+    Attributes:
+        p: numbers of a moment.
+        moments: T blocks of rows (k, p + c + 1), the last column the right-hand side.
+        links: T - 1 of them.
+        cost: chi-square where it was linearised.
+    """
+
+    p: int
+    moments: Sequence[Array]
+    links: Sequence[Link]
+    cost: float
+
+    @property
+    def c(self) -> int:
+        """How many numbers are the same at all moments."""
+        return int(self.moments[0].shape[1]) - 1 - self.p
+
+    def step(self, damping: float) -> Step:
+        """Change (T p + c,) of all unknowns."""
+        chain, R, z = self._eliminate(damping)
+        common = solve_triangular(R, z) if self.c else np.zeros(0)
+        x = np.zeros((len(chain), self.p))
+        after = np.zeros(self.p)
+        for t in range(len(chain) - 1, -1, -1):
+            e = chain[t]
+            after = x[t] = solve_triangular(e.R, e.z - e.N @ after - e.C @ common)
+        return Step(np.concatenate([x.ravel(), common]), self._decrease(x, common))
+
+    def covariances(self) -> list[Array]:
+        """(p + c, p + c) of (x_t, c) at all moments."""
+        chain, R, _ = self._eliminate(0.0)
+        p, c = self.p, self.c
+        inverse = solve_triangular(R, np.eye(c)) if c else np.zeros((0, 0))
+        after = np.zeros((p + c, p + c))
+        after[p:, p:] = inverse @ inverse.T
+        found = []
+        for e in reversed(chain):
+            own = solve_triangular(e.R, np.eye(p))
+            gain = -own @ np.hstack([e.N, e.C])
+            both = gain @ after
+            here = np.empty_like(after)
+            here[:p, :p] = own @ own.T + both @ gain.T
+            here[:p, p:] = both[:, p:]
+            here[p:, :p] = both[:, p:].T
+            here[p:, p:] = after[p:, p:]
+            found.append(here)
+            after = here
+        return found[::-1]
+
+    def _eliminate(self, damping: float) -> tuple[list[Eliminated], Array, Array]:
+        p, c = self.p, self.c
+        chain: list[Eliminated] = []
+        held = np.zeros((0, p + c + 1))
+        for t, link in enumerate(self.links):
+            top = self._stacked(t, held, damping)
+            k = top.shape[0]
+            wide = np.zeros((k + link.right.size, 2 * p + c + 1))
+            wide[:k, :p], wide[:k, 2 * p :] = top[:, :p], top[:, p:]
+            wide[k:, :p], wide[k:, p : 2 * p], wide[k:, -1] = link.before, link.after, link.right
+            R = qr_r(wide)
+            chain.append(Eliminated(R[:p, :p], R[:p, p : 2 * p], R[:p, 2 * p : -1], R[:p, -1]))
+            held = R[p:, p:]
+        R = qr_r(self._stacked(len(self.links), held, damping))
+        chain.append(Eliminated(R[:p, :p], np.zeros((p, p)), R[:p, p:-1], R[:p, -1]))
+        return chain, R[p : p + c, p : p + c], R[p : p + c, -1]
+
+    def _stacked(self, t: int, held: Array, damping: float) -> Array:
+        """What earlier moments say, the rows of this one, and damping."""
+        rows = [held, self.moments[t]]
+        if damping > 0.0:
+            rows.append(np.sqrt(damping) * self._scales(t))
+        return np.vstack(rows)
+
+    def _scales(self, t: int) -> Array:
+        """Rows of Marquardt's damping: the size of each column."""
+        squares = (self.moments[t][:, :-1] ** 2).sum(axis=0)
+        if t > 0:
+            squares[: self.p] += (self.links[t - 1].after ** 2).sum(axis=0)
+        if t < len(self.links):
+            squares[: self.p] += (self.links[t].before ** 2).sum(axis=0)
+        rows = np.zeros((squares.size, squares.size + 1))
+        np.fill_diagonal(rows, np.sqrt(squares))
+        return rows
+
+    def _decrease(self, x: Array, common: Array) -> float:
+        """How much lower the linear cost is after a step."""
+        gain = 0.0
+        for t, rows in enumerate(self.moments):
+            gain += _gain(rows[:, -1], rows[:, : self.p] @ x[t] + rows[:, self.p : -1] @ common)
+        for t, link in enumerate(self.links):
+            gain += _gain(link.right, link.before @ x[t] + link.after @ x[t + 1])
+        return gain
+
+
+def _gain(right: Array, explained: Array) -> float:
+    left = right - explained
+    return float(right @ right - left @ left)
+
+
+_Out = TypeVar("_Out")
+
+
+class WindowProblem:
+    """The problem of one window; unknowns are all x_t, then c in units of its prior."""
+
+    def __init__(
+        self,
+        linearisation: Linearisation,
+        prior: Gaussian,
+        jerk: Array,
+        moments: Sequence[Moment],
+        h: Array,
+    ) -> None:
+        """Lay the window out.
+
+        Args:
+            linearisation: of the robot with its sensors, order 3.
+            prior: of all of x at the first moment, biases and parameters included.
+            jerk: (n,) spectral densities.
+            moments: T of them.
+            h: (T - 1,) time from each to the next.
+        """
+        self.linearisation, self.layout = linearisation, linearisation.layout
+        self.moments, self.sigma = moments, linearisation.nuisances.sigma
+        k, local = self.layout.joints, self.layout.local
+        unit = np.concatenate([np.ones(local), np.where(self.sigma > 0.0, self.sigma, 1.0)])
+        self.mean = prior.mean / unit
+        self.first = _information(prior.covariance / np.outer(unit, unit))
+        self.others = np.zeros_like(self.first)  # of what has no past: root's turn and velocity
+        self.others[k:local, k:local] = _information(prior.covariance[k:local, k:local])
+        self.blocks = [_between(self.layout.order, step, jerk, local) for step in h]
+        shares = min(len(moments), numba.get_num_threads())
+        self.workers = [linearisation, *(linearisation.another() for _ in range(shares - 1))]
+
+    def linear(self, unknown: Array) -> WindowLinear:
+        """Linearise everywhere."""
+        x, c = self._split(unknown)
+        local, T = self.layout.local, len(self.moments)
+        full = [np.concatenate([x[t], self.sigma * c]) for t in range(T)]
+
+        def rows(worker: Linearisation, t: int) -> tuple[Array, float]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                at = worker.at(full[t], self.moments[t])
+            jacobian = at.jacobian
+            jacobian[:, local:] *= self.sigma
+            W = self.first if t == 0 else self.others
+            residual = W @ (np.concatenate([x[t], c]) - self.mean)
+            beliefs = np.hstack([W, -residual[:, None]])
+            read = np.hstack([jacobian, -at.residual[:, None]])
+            with np.errstate(over="ignore", invalid="ignore"):
+                cost = at.residual @ at.residual + residual @ residual
+            if not (np.isfinite(cost) and np.isfinite(jacobian).all()):
+                return np.eye(W.shape[1], W.shape[1] + 1), np.inf
+            return qr_r(np.vstack([read, beliefs])), float(cost)
+
+        found = self._everywhere(rows)
+        links = [
+            Link(before, after, -(before @ x[t] + after @ x[t + 1]))
+            for t, (before, after) in enumerate(self.blocks)
+        ]
+        cost = sum(cost for _, cost in found)
+        cost += sum(float(link.right @ link.right) for link in links)
+        cost = cost if np.isfinite(cost) else np.inf
+        return WindowLinear(local, [block for block, _ in found], links, cost)
+
+    def posterior(self, unknown: Array, linear: WindowLinear, ending: Ending) -> StatePosterior:
+        """Name what was found."""
+        x, c = self._split(unknown)
+        local = self.layout.local
+        scale = np.concatenate([np.ones(local), self.sigma])
+        spreads = [scale[:, None] * P * scale for P in linear.covariances()]
+        states = [
+            Gaussian(np.concatenate([x[t], self.sigma * c]), P) for t, P in enumerate(spreads)
+        ]
+
+        def dynamics(worker: Linearisation, t: int) -> Found:
+            slope = worker.at(states[t].mean, self.moments[t]).slope
+            given = worker.solved(states[t].mean, self.moments[t], spread=True)
+            return widened(given, slope, states[t].factor)
+
+        return assembled(
+            self.linearisation,
+            self.moments,
+            states,
+            self._everywhere(dynamics),
+            cost=linear.cost,
+            ending=ending,
+            single=False,
+        )
+
+    def _split(self, unknown: Array) -> tuple[Array, Array]:
+        T, local = len(self.moments), self.layout.local
+        return unknown[: T * local].reshape(T, local), unknown[T * local :]
+
+    def _everywhere(self, work: Callable[[Linearisation, int], _Out]) -> list[_Out]:
+        """Do something at all moments, shared among threads with their own memory."""
+        T, shares = len(self.moments), len(self.workers)
+        if shares == 1:
+            return [work(self.workers[0], t) for t in range(T)]
+
+        def share(k: int) -> list[_Out]:
+            return [work(self.workers[k], t) for t in range(T * k // shares, T * (k + 1) // shares)]
+
+        with ThreadPoolExecutor(shares) as pool:
+            return [found for part in pool.map(share, range(shares)) for found in part]
+
+
+def _between(order: int, h: float, jerk: Array, local: int) -> tuple[Array, Array]:
+    """Whitened rows of x_t+1 - F x_t, of x_t and of x_t+1."""
+    scale = np.diag(1.0 / np.sqrt(jerk))
+    W = whitener(order, h)
+    after, before = np.kron(W, scale), -np.kron(W @ transition(order, h), scale)
+    k = after.shape[0]
+    wide = np.zeros((2, k, local))
+    wide[0, :, :k], wide[1, :, :k] = before, after
+    return wide[0], wide[1]
+
+
+def _information(covariance: Array) -> Array:
+    """W with Wᵀ W the inverse of a covariance; what is certain has a tiny variance."""
+    sigma = np.sqrt(np.diag(covariance))
+    scale = np.maximum(sigma, EXACT)
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    W: Array = vectors.T / np.sqrt(np.maximum(values, 1e-12))[:, None] / scale
+    return W

@@ -1,0 +1,221 @@
+"""How a text table is written: separator, decimal sign, header. Stated by the caller or found."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from bodysense.errors import FileReadError
+from bodysense.logs.channels import split_unit
+
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " "}
+"""Separators by name; "space" is any number of spaces and tabs."""
+
+COMMENTS = ("#", "%", "//")
+"""Lines that start with one of these hold no data."""
+
+_SAMPLE = 2**18  # bytes that are looked at
+_TYPICAL = 100  # lines that are looked at
+_CONTROL = 0.05  # share of control characters above which a file is binary
+_WITH_POINT = re.compile(r"(?<![\w.])[+-]?\d+\.\d")
+_WITH_COMMA = re.compile(r"(?<![\w,])[+-]?\d+,\d")
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How a text table is written.
+
+    Attributes:
+        separator: between cells, as in `SEPARATORS`; "" if there is one column alone.
+        decimal: "." or ",".
+        line_end: line feed, also where a carriage return comes before it; or that one alone.
+        names: of the columns without units; `None` if the file has no header.
+        units: of the columns as the header states them, "" where it does not.
+        n_columns: cells that a row must have.
+        first_line: line at which the data starts, counted from 1.
+        first_byte: where that line starts in the file.
+    """
+
+    separator: str
+    decimal: str
+    line_end: str
+    names: tuple[str, ...] | None
+    units: tuple[str, ...]
+    n_columns: int
+    first_line: int
+    first_byte: int
+
+
+def find_format(
+    path: str | PathLike[str],
+    *,
+    separator: str | None = None,
+    decimal: str | None = None,
+    header: bool | int | None = None,
+) -> CsvFormat:
+    """Look at the start of a text table.
+
+    Args:
+        path: the file.
+        separator: one of the values of `SEPARATORS`; `None` finds it.
+        decimal: "." or ","; `None` finds it.
+        header: whether there is one, or in which line it stands, counted from 1. `None` finds it:
+            the first line is a header if fewer than half of its cells are numbers; so is a comment
+            right before the data that has as many cells.
+
+    Raises:
+        FileReadError: the file is missing, empty, binary, or not in a byte-sized encoding.
+    """
+    sample, complete = _sample(path)
+    mark = 3 if sample.startswith(b"\xef\xbb\xbf") else 0
+    line_end = "\r" if b"\n" not in sample and b"\r" in sample else "\n"
+    pieces = sample[mark:].split(line_end.encode())
+    if not complete and len(pieces) > 1:
+        pieces.pop()  # cut somewhere
+    lines = [_text(piece) for piece in pieces]
+    stated = header if isinstance(header, int) and not isinstance(header, bool) else None
+    if stated is not None and not 1 <= stated <= len(lines):
+        raise FileReadError(
+            f"{path}: there is no header in line {stated}; its start has {len(lines)} lines."
+        )
+    data = [k for k, line in enumerate(lines) if line.strip() and not _is_comment(line)]
+    data = [k for k in data if stated is None or k >= stated]
+    if not data:
+        raise FileReadError(f"{path} holds no rows of numbers: is it the right file?")
+    seen = [lines[k] for k in data[:_TYPICAL]]
+    between = _separator(seen) if separator is None else separator
+    point = _decimal(seen, between) if decimal is None else decimal
+    title = _header(lines, data[0], header, between, point)
+    first = data[0] if title is None else title + 1
+    body = [lines[k] for k in data[:_TYPICAL] if k != title]
+    titles = None if title is None else _titles(lines[title], between)
+    counts = Counter(len(split_cells(line, between)) for line in body)
+    n_columns = counts.most_common(1)[0][0] if counts else 0
+    names: tuple[str, ...] | None = None
+    units = ("",) * n_columns
+    if titles is not None:
+        if n_columns == len(titles) + 1 and not split_cells(body[0], between)[-1].strip():
+            titles.append("")  # rows end with a separator, the header does not
+        pairs = [split_unit(cell) for cell in titles]
+        names, units = tuple(name for name, _ in pairs), tuple(unit for _, unit in pairs)
+        n_columns = len(titles)
+    return CsvFormat(
+        separator=between,
+        decimal=point,
+        line_end=line_end,
+        names=names,
+        units=units,
+        n_columns=n_columns,
+        first_line=first + 1,
+        first_byte=mark + sum(len(piece) + 1 for piece in pieces[:first]),
+    )
+
+
+def split_cells(line: str, separator: str) -> list[str]:
+    """Cells of a row."""
+    if not separator:
+        return [line]
+    return line.split() if separator == " " else line.split(separator)
+
+
+def _sample(path: str | PathLike[str]) -> tuple[bytes, bool]:
+    try:
+        with Path(path).open("rb") as stream:
+            sample = stream.read(_SAMPLE)
+            complete = not stream.read(1)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise FileReadError(f"cannot read {path}: {reason}; check the path.") from error
+    if not sample.strip():
+        raise FileReadError(f"{path} is empty: is the recording complete?")
+    if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FileReadError(f"{path} is UTF-16 text: save it as UTF-8.")
+    start = sample[:4096]
+    if sum(byte < 32 and byte not in b"\t\r\n" for byte in start) > _CONTROL * len(start):
+        raise FileReadError(
+            f"{path} is a binary file, not a text table: give it the suffix of its format, "
+            ".parquet, .mcap or .db3, or export it as CSV."
+        )
+    return sample, complete
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode("utf-8").rstrip("\r")
+    except UnicodeDecodeError:
+        return line.decode("latin-1").rstrip("\r")
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith(COMMENTS)
+
+
+def _separator(lines: Sequence[str]) -> str:
+    for candidate in ("\t", ";", ","):
+        if 2 * sum(candidate in line.strip() for line in lines) > len(lines):
+            return " " if candidate == "\t" and _ragged_tabs(lines) else candidate
+    return " " if 2 * sum(len(line.split()) > 1 for line in lines) > len(lines) else ""
+
+
+def _ragged_tabs(lines: Sequence[str]) -> bool:
+    """Whether tabs only align columns, together with spaces or in differing numbers."""
+    return len({len(line.split("\t")) for line in lines}) > 1 and (
+        len({len(line.split()) for line in lines}) == 1
+    )
+
+
+def _decimal(lines: Sequence[str], separator: str) -> str:
+    if separator == "," or any(_WITH_POINT.search(line) for line in lines):
+        return "."
+    return "," if any(_WITH_COMMA.search(line) for line in lines) else "."
+
+
+def _header(
+    lines: Sequence[str], first: int, stated: bool | int | None, separator: str, decimal: str
+) -> int | None:
+    """Position of the header among the lines."""
+    if stated is False:
+        return None
+    if stated is True:
+        return first
+    if stated is not None:
+        return stated - 1
+    cells = split_cells(lines[first], separator)
+    if _is_mostly_text(cells, decimal):
+        return first
+    before = first - 1
+    if before >= 0 and _is_comment(lines[before]):
+        titles = _titles(lines[before], separator)
+        if len(titles) == len(cells) and _is_mostly_text(titles, decimal):
+            return before
+    return None
+
+
+def _is_mostly_text(cells: Sequence[str], decimal: str) -> bool:
+    filled = [cell.strip(' "').replace(decimal, ".") for cell in cells if cell.strip(' "')]
+    return 2 * sum(_is_number(cell) for cell in filled) < len(filled)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _titles(line: str, separator: str) -> list[str]:
+    text = line.strip() if separator in ("", " ") else line.strip(" ")
+    if _is_comment(text):
+        text = text.lstrip("#%/").lstrip(" ")
+    if separator == " ":
+        return [cell.strip('"') for cell in text.split()]
+    if not separator:
+        return [text.strip('"')]
+    row = next(csv.reader([text], delimiter=separator, skipinitialspace=True), [])
+    return [cell.strip() for cell in row]

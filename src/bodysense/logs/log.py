@@ -1,0 +1,142 @@
+"""`Log`: what was recorded, as time-stamped channels with names and units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bodysense.errors import MismatchError, ShapeError
+from bodysense.spatial.arrays import Array, as_array, read_only
+
+UNITS = MappingProxyType({"q": "rad", "v": "rad/s", "a": "rad/s²", "tau": "N·m", "i": "A"})
+"""Quantities of a joint and their units: channel ``q.elbow`` is the position of joint elbow."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Log:
+    """A recording. Build one with `Log.of`.
+
+    Attributes:
+        t: (n_t,) times, ascending [s], read-only.
+        channels: (n_t,) values by name, read-only.
+        units: of the channels, by name.
+    """
+
+    t: Array
+    channels: Mapping[str, Array]
+    units: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, t: ArrayLike, channels: Mapping[str, ArrayLike], units: Mapping[str, str] | None = None
+    ) -> Log:
+        """Check and keep a recording.
+
+        Args:
+            t: (n_t,) times [s].
+            channels: (n_t,) values by name; of joints: ``q.<joint>``, ``v.<joint>``, ….
+            units: by channel, where they differ from `UNITS` or the name is none of a joint's.
+        """
+        times = as_array(t, (None,), "t")
+        backward = np.flatnonzero(~(np.diff(times) > 0.0))
+        if backward.size:
+            k = int(backward[0])
+            raise ShapeError(
+                f"time does not ascend: t[{k}] = {times[k]:g} is followed by {times[k + 1]:g}; "
+                "sort the samples and drop repeated ones."
+            )
+        kept = {name: read_only(as_array(x, (times.size,), name)) for name, x in channels.items()}
+        known = {name: UNITS.get(name.partition(".")[0], "") for name in kept}
+        for name, unit in (units or {}).items():
+            if name not in kept:
+                raise MismatchError(f"unit of {name!r}: there is no such channel in the log.")
+            known[name] = unit
+        return cls(read_only(times), MappingProxyType(kept), MappingProxyType(known))
+
+    def __repr__(self) -> str:
+        return f"<Log: {self.summary()}>"
+
+    def summary(self) -> str:
+        """The recording in a line."""
+        span = self.t[-1] - self.t[0] if self.t.size else 0.0
+        return f"{len(self.channels)} channels, {self.t.size} samples over {span:g} s"
+
+    def joints(self, quantity: str, joint_names: Sequence[str]) -> Array:
+        """(n_t, n) values of a quantity for the given joints, in their order.
+
+        Raises:
+            MismatchError: joints are missing, as in the log of another robot.
+        """
+        prefix = f"{quantity}."
+        missing = [name for name in joint_names if prefix + name not in self.channels]
+        if missing:
+            found = [name.removeprefix(prefix) for name in self.channels if name.startswith(prefix)]
+            raise MismatchError(
+                f"the log has no {quantity!r} of joints {', '.join(missing)}; it has it of "
+                f"{', '.join(found) or 'none'}. Is it the log of another robot? Otherwise rename "
+                f"its channels to {prefix}<joint>."
+            )
+        columns = [self.channels[prefix + name] for name in joint_names]
+        return np.stack(columns, axis=1) if columns else np.zeros((self.t.size, 0))
+
+
+# `RawLog`: a recording as it was found, before anybody has judged it.
+
+
+@dataclass(frozen=True)
+class RowFault:
+    """A row of the source that could not be read, or not in full.
+
+    Attributes:
+        row: number of the row (the line of a text file), counted from 1.
+        reason: what is wrong with it, e.g. "19 of 31 values".
+    """
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawLog:
+    """A recording with all its faults: values may be NaN, and time may run backward or repeat.
+
+    The doctor (`bodysense.doctor`) turns it into clean `Log` pieces.
+
+    Attributes:
+        t: (n_t,) times as recorded [s].
+        channels: (n_t,) values by name, as in `Log`.
+        units: of the channels, by name.
+        rows: (n_t,) row of the source behind each sample, counted from 1.
+        faults: rows that are not among the samples, and why.
+        source: name of the file, for messages.
+        digest: SHA-256 of the files behind it, hexadecimal; empty if there are none.
+        notes: what the reader decided on its own, e.g. which of two clocks it took.
+    """
+
+    t: Array
+    channels: Mapping[str, Array]
+    units: Mapping[str, str]
+    rows: NDArray[np.int64]
+    faults: tuple[RowFault, ...] = ()
+    source: str = "log"
+    digest: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, log: Log, source: str = "log") -> RawLog:
+        """A clean log as a raw one."""
+        rows = np.arange(1, log.t.size + 1, dtype=np.int64)
+        return cls(log.t, log.channels, log.units, rows, source=source)
+
+    def __repr__(self) -> str:
+        return f"<RawLog {self.summary()}>"
+
+    def summary(self) -> str:
+        """The recording in a line."""
+        n = len(self.faults)
+        bad = f", {n} row{'s' if n > 1 else ''} unreadable" if n else ""
+        return f"{self.source}: {len(self.channels)} channels, {self.t.size} samples{bad}"

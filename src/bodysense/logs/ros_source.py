@@ -1,0 +1,243 @@
+"""Recordings of ROS 2 as a table: joint states, and forces and IMUs brought to their times.
+
+One row a message of the joint states, counted from 1. Time is the stamp of the messages, or the
+time of recording if a topic has no stamps. Other topics, and joints whose states come in messages
+of their own, are interpolated linearly between the two messages around; there is no value before
+the first, after the last, or in a gap of more than five usual periods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.errors import FileReadError, unknown_name
+from bodysense.logs.channels import FRAME_QUANTITIES, units_of
+from bodysense.logs.log import RowFault
+from bodysense.logs.ros_storage import (
+    JOINT_STATE,
+    DecodingError,
+    Message,
+    Recording,
+    decode,
+    read_recording,
+)
+from bodysense.logs.source import Table
+from bodysense.spatial.arrays import Array
+
+_GAP = 5.0  # usual periods
+_RARE = 0.01  # share of the messages below which a set of joints is an exception
+_COMPONENTS = {
+    start: tuple(c for key, cs, _ in FRAME_QUANTITIES.values() if key == start for c in cs)
+    for start in ("wrench", "gyro", "acc", "quat")
+}
+
+
+@dataclass(frozen=True, eq=False)
+class RosSource:
+    """A recording of ROS 2; see `Source`."""
+
+    name: str
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    columns: tuple[Array, ...]
+    rows: NDArray[np.int64]
+    faults: tuple[RowFault, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns there are."""
+        return len(self.names)
+
+    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> Table:
+        """Hand out columns; see `Source.read`."""
+        return Table({k: self.columns[k] for k in (*required, *optional)}, self.rows, self.faults)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stream:
+    """Messages that have the same columns."""
+
+    rows: NDArray[np.int64]
+    times: NDArray[np.int64]  # [ns]
+    columns: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class _Received:
+    """A message, its number in its topic, and when it was recorded [ns]."""
+
+    row: int
+    recorded: int
+    message: Message
+
+
+def open_recording(path: Path, topic: str | None = None) -> tuple[RosSource, list[Path]]:
+    """Read a recording, and say which files it consists of.
+
+    Args:
+        path: an MCAP file, a .db3 file, or the folder of a bag.
+        topic: of the joint states; may be left out if there is one alone.
+
+    Raises:
+        FileReadError: the recording is damaged, or has no joint states, or several topics of them.
+        UnknownNameError: there is no such topic.
+        MissingDependencyError: MCAP needs a package that is not installed.
+    """
+    recording = read_recording(path)
+    chosen = _joint_topic(recording, topic, path.name)
+    received: dict[str, list[_Received]] = {}
+    faults: list[RowFault] = []
+    for name, messages in recording.messages.items():
+        kind = recording.topics[name]
+        if kind == JOINT_STATE and name != chosen:
+            continue
+        received[name] = []
+        for row, (time, data) in enumerate(messages, start=1):
+            try:
+                received[name].append(_Received(row, time, decode(kind, data)))
+            except DecodingError as error:
+                if name == chosen:
+                    faults.append(RowFault(row, str(error)))
+    if not received.get(chosen):
+        why = f": message {faults[0].row} has {faults[0].reason}" if faults else ""
+        raise FileReadError(f"{path.name}: {chosen} has no message that can be read{why}.")
+    received = {name: found for name, found in received.items() if found}
+    notes = list(recording.notes)
+    silent = [name for name, found in received.items() if not all(m.message.stamp for m in found)]
+    if silent:
+        notes.append(
+            f"time is that of recording, as {', '.join(silent)} has messages without stamp"
+        )
+    own, *others = _joint_streams(received.pop(chosen), stamped=not silent)
+    others += _frame_streams(received, stamped=not silent)
+    columns = dict(own.columns)
+    for stream in others:
+        for name, column in _brought_to(own.times, stream).items():
+            columns.setdefault(name, column)
+    names = ("t", *columns)
+    source = RosSource(
+        name=path.name,
+        names=names,
+        units=("s", *(units_of(name)[0] for name in columns)),
+        columns=(_seconds(own.times), *columns.values()),
+        rows=own.rows,
+        faults=tuple(faults),
+        notes=tuple(notes),
+    )
+    return source, recording.files
+
+
+def _joint_topic(recording: Recording, wanted: str | None, where: str) -> str:
+    topics = [name for name, kind in recording.topics.items() if kind == JOINT_STATE]
+    if wanted is not None:
+        if wanted not in topics:
+            raise unknown_name("topic of joint states", wanted, topics, f"(in {where})")
+        return wanted
+    if not topics:
+        found = ", ".join(f"{name} ({kind})" for name, kind in recording.topics.items())
+        raise FileReadError(
+            f"{where} has no topic of type {JOINT_STATE}; it has {found or 'none at all'}."
+        )
+    if len(topics) > 1:
+        raise FileReadError(
+            f"{where} has joint states on several topics: {', '.join(topics)}. Choose one in a "
+            "layout: `topic: …`."
+        )
+    return topics[0]
+
+
+def _joint_streams(received: Sequence[_Received], *, stamped: bool) -> list[_Stream]:
+    """One stream a set of joints that come together, the one that gives the rows first."""
+    groups: dict[frozenset[str], list[_Received]] = defaultdict(list)
+    for entry in received:
+        groups[frozenset(entry.message.joints)].append(entry)
+    usual = [key for key, found in groups.items() if len(found) >= _RARE * len(received)]
+    main = max(usual, key=lambda key: (len(key), len(groups[key])))
+    return [
+        _stream(groups[key], stamped=stamped)
+        for key in sorted(groups, key=lambda key: (key != main, -len(groups[key]), sorted(key)))
+    ]
+
+
+def _frame_streams(received: Mapping[str, list[_Received]], *, stamped: bool) -> list[_Stream]:
+    """Streams of vectors, named by their frame, or by their topic where two share a frame."""
+    frames = {name: found[0].message.frame.strip("/") for name, found in received.items()}
+    uses = Counter(
+        (frames[name], start)
+        for name, found in received.items()
+        for start in found[0].message.values
+    )
+    streams = []
+    for name, found in received.items():
+        frame = frames[name]
+        if not frame or any(uses[frame, start] > 1 for start in found[0].message.values):
+            frame = name.strip("/").replace("/", "_")
+        streams.append(_stream(found, frame, stamped=stamped))
+    return streams
+
+
+def _stream(received: Sequence[_Received], frame: str = "", *, stamped: bool) -> _Stream:
+    columns: dict[str, Array] = {}
+    n = len(received)
+    for k, entry in enumerate(received):
+        message = entry.message
+        for key, numbers in message.values.items():
+            if message.joints:
+                targets = [f"{key}.{joint}" for joint in message.joints]
+            else:
+                targets = [f"{key}.{frame}.{part}" for part in _COMPONENTS[key]]
+            for target, number in zip(targets, numbers, strict=True):
+                if target not in columns:
+                    columns[target] = np.full(n, np.nan)
+                columns[target][k] = number
+    return _Stream(
+        rows=np.array([entry.row for entry in received], dtype=np.int64),
+        times=np.array(
+            [entry.message.stamp if stamped else entry.recorded for entry in received],
+            dtype=np.int64,
+        ),
+        columns=columns,
+    )
+
+
+def _seconds(times: NDArray[np.int64]) -> Array:
+    """Times [s] from those [ns], which are too large for a float to hold all their digits."""
+    return np.asarray(times // 10**9 + (times % 10**9) / 1e9, dtype=np.float64)
+
+
+def _brought_to(times: NDArray[np.int64], stream: _Stream) -> dict[str, Array]:
+    """Columns of a stream at other times [ns], interpolated; NaN where nothing is near."""
+    known, order = np.unique(stream.times, return_index=True)
+    start = int(known[0])
+    at, of = (times - start) * 1e-9, (known - start) * 1e-9
+    after = np.clip(np.searchsorted(of, at), 1, max(of.size - 1, 1))
+    reachable = (at >= of[0]) & (at <= of[-1])
+    if of.size > 1:
+        steps = np.diff(of)
+        reachable &= (steps[after - 1] <= _GAP * np.median(steps)) | np.isin(at, of)
+    values = {name: column[order] for name, column in stream.columns.items()}
+    quaternions = sorted({name.rpartition(".")[0] for name in values if name.startswith("quat.")})
+    for frame in quaternions:
+        parts = [f"{frame}.{part}" for part in _COMPONENTS["quat"]]
+        stack = np.stack([values[part] for part in parts])
+        # q and -q are the same orientation: without a jump between the two, or the middle is zero.
+        turned = np.where(np.sum(stack[:, 1:] * stack[:, :-1], axis=0) < 0.0, -1.0, 1.0)
+        stack[:, 1:] *= np.cumprod(turned)
+        values.update(dict(zip(parts, stack, strict=True)))
+    found = {
+        name: np.where(reachable, np.interp(at, of, column), np.nan)
+        for name, column in values.items()
+    }
+    for frame in quaternions:
+        parts = [f"{frame}.{part}" for part in _COMPONENTS["quat"]]
+        length = np.linalg.norm([found[part] for part in parts], axis=0)
+        length[length == 0.0] = np.nan
+        found.update({part: found[part] / length for part in parts})
+    return found

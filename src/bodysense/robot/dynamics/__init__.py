@@ -1,0 +1,1 @@
+"""Dynamics, regressors and energy of a robot."""

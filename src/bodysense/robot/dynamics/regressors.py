@@ -1,0 +1,263 @@
+"""Regressors of a robot: torques and gravity as functions linear in theta, and contacts.
+
+    tau = Y(q, v, a) theta
+
+with theta as in the robot's `ParameterLayout`. Joint coordinates come as q of length `robot.nq`:
+for a floating base position, quaternion (xyzw) and joints, as in Pinocchio; v and a have length
+`robot.nv`, base first, linear first, in base coordinates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike, NDArray
+
+from bodysense.errors import ShapeError, unknown_name
+from bodysense.robot._kernels.energy import energy_batch
+from bodysense.robot._kernels.regressor import regressor_batch
+from bodysense.robot.dynamics.dynamics import gravity_in_base, joint_coordinates, motion
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array, as_array
+
+
+def torque_regressor(
+    robot: Robot,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    *,
+    columns: NDArray[np.int64] | None = None,
+    base_link: str | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Y of tau = Y theta, sample by sample.
+
+    For a floating base the first six rows are the wrench that must act on the robot from
+    outside, about the base's origin in base coordinates, and the joint rows follow.
+
+    Args:
+        robot: the robot; only its geometry, friction law and couplings enter.
+        q: (n_t, nq) positions.
+        v: (n_t, nv) velocities.
+        a: (n_t, nv) accelerations.
+        columns: keep only these columns of theta, e.g. ``base.independent``.
+        base_link: take this link as the base instead (see `rebase_rows`); floating base only.
+        out: (n_t, nv, n_columns) array to write to. Getting fresh memory takes as long as
+            filling it, so that work in blocks is faster with one array for all of them.
+
+    Returns:
+        (n_t, nv, n_columns); ``Y.reshape(-1, n_columns)`` is the stacked regressor.
+    """
+    q, v, a = motion(robot, q, v, a)
+    rows = kept = places = np.zeros(0, dtype=np.int64)
+    size = robot.layout.size
+    if columns is not None:
+        chosen = _checked(robot, columns)
+        size = chosen.size
+        # Contiguous, as the views of nonzero are not: the kernel is compiled for one type alone.
+        rows, places = (
+            np.ascontiguousarray(k) for k in np.nonzero(regressor_pattern(robot)[:, chosen])
+        )
+        kept = chosen[places]
+    shape = (q.shape[0], robot.nv, size)
+    if out is None:
+        Y = np.zeros(shape)
+    else:
+        Y = out
+        if Y.shape != shape or Y.dtype != np.float64 or not Y.flags.c_contiguous:
+            raise ShapeError(f"out must be a C-contiguous float64 array of shape {shape}.")
+    g = gravity_in_base(robot, q)
+    if columns is None or kept.size > 0:  # to the kernel no columns means all
+        joints, clear = joint_coordinates(robot, q), int(out is not None)
+        regressor_batch(robot.tree, joints, v, a, g, rows, kept, places, clear, Y)
+    elif out is not None:
+        Y.fill(0.0)
+    if base_link is not None:
+        rebase_rows(robot, q, base_link, Y)
+    return Y
+
+
+def gravity_regressor(
+    robot: Robot, q: ArrayLike, *, columns: NDArray[np.int64] | None = None
+) -> Array:
+    """Y of the torques that hold the robot still: (n_t, nv, n_columns) from q (n_t, nq)."""
+    q = as_array(q, (None, robot.nq), "q")
+    still = np.zeros((q.shape[0], robot.nv))
+    return torque_regressor(robot, q, still, still, columns=columns)
+
+
+def regressor_pattern(robot: Robot) -> NDArray[np.bool_]:
+    """(nv, p) where Y can be other than zero: a link acts on the joints above it alone."""
+    n, base, layout = robot.n_joints, robot.nv - robot.n_joints, robot.layout
+    pattern = np.zeros((robot.nv, layout.size), dtype=bool)
+    pattern[:base, layout.inertial] = True
+    for j in range(n):
+        link = layout.link(j + int(robot.floating_base))
+        above = j
+        while above >= 0:
+            pattern[base + above, link] = True
+            above = int(robot.tree.parent[above])
+    own = np.eye(n, dtype=bool)
+    for k in range(1 + len(layout.friction_terms)):
+        start = layout.rotor.start + n * k
+        pattern[base:, start : start + n] = own
+    pattern[base:, layout.coupling] = robot.tree.coupling.T != 0.0
+    return pattern
+
+
+def _checked(robot: Robot, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    kept = np.asarray(columns)
+    last = robot.layout.size - 1
+    fits = kept.ndim == 1 and (kept.size == 0 or kept.dtype.kind in "iu")
+    if not fits or (kept < 0).any() or (kept > last).any():
+        raise ShapeError(
+            f"columns must be places in theta, integers from 0 to {last}: take them from "
+            "layout.index or, for a mask, from numpy.flatnonzero."
+        )
+    return np.ascontiguousarray(kept, dtype=np.int64)
+
+
+def rebase_rows(robot: Robot, q: Array, base_link: str, Y: Array) -> None:
+    """Turn the rows of a floating-base regressor into those for another base link, in place.
+
+    Velocities with link b as the base are ν' = T ν with ν'_base = X_b0 v_0 + J_b v_joints, so
+    forces are τ = Tᵀ τ':
+
+        τ'_base = X_b0⁻ᵀ τ_base,      τ'_joints = τ_joints - J_bᵀ τ'_base.
+
+    The map is invertible, so that the identifiable combinations do not depend on the base link
+    (paper 003, Traversaro et al. 2015).
+    """
+    if base_link not in robot.link_names:
+        raise unknown_name("link", base_link, robot.link_names)
+    if not robot.floating_base:
+        raise unknown_name(
+            "base link", base_link, (), "Load the robot with floating_base=True to choose its base."
+        )
+    joint = robot.link_names.index(base_link) + 1
+    data = robot.model.createData()
+    for t in range(q.shape[0]):
+        J = pin.computeJointJacobian(robot.model, data, q[t], joint)
+        Y[t, :6] = np.linalg.solve(J[:, :6].T, Y[t, :6])
+        Y[t, 6:] -= J[:, 6:].T @ Y[t, :6]
+
+
+def contact_map(robot: Robot, q: ArrayLike, frames: list[str]) -> Array:
+    """Map contact wrenches to generalised forces: M a + h = tau + G f.
+
+    Args:
+        robot: the robot.
+        q: (n_t, nq) positions.
+        frames: names of the frames where the wrenches act (links, sensors, any frame of the model).
+
+    Returns:
+        G (n_t, nv, 6 len(frames)), the transposed frame Jacobians side by side; f stacks the
+        wrenches that the environment exerts, linear first, each in its own frame.
+    """
+    q = as_array(q, (None, robot.nq), "q")
+    names = [frame.name for frame in robot.model.frames]
+    for frame in frames:
+        if frame not in names:
+            raise unknown_name("frame", frame, names)
+    data = robot.model.createData()
+    G = np.empty((q.shape[0], robot.nv, 6 * len(frames)))
+    for t in range(q.shape[0]):
+        pin.computeJointJacobians(robot.model, data, q[t])
+        pin.updateFramePlacements(robot.model, data)
+        for k, frame in enumerate(frames):
+            J = pin.getFrameJacobian(
+                robot.model, data, names.index(frame), pin.ReferenceFrame.LOCAL
+            )
+            G[t, :, 6 * k : 6 * k + 6] = J.T
+    return G
+
+
+# Energy and power regressors: identification without accelerations.
+#
+# The torques' work goes into the robot's energy and into friction:
+#
+#     ∫ tau · v dt = E(end) - E(start) + ∫ v · tau_friction dt
+#
+# Every term is linear in theta, and none needs an acceleration (Gautier and Khalil 1988).
+
+
+def energy_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
+    """Rows (n_t, p) of the kinetic plus potential energy [J] at q (n_t, nq), v (n_t, nv).
+
+    Friction columns are zero. The potential energy is zero at the world's origin.
+    """
+    q = as_array(q, (None, robot.nq), f"q of {robot.name}")
+    v = as_array(v, (q.shape[0], robot.nv), f"v of {robot.name}")
+    height = np.zeros(q.shape[0])
+    if robot.floating_base:
+        p_world_root = robot.model.jointPlacements[1].translation
+        height -= q[:, :3] @ robot.tree.gravity + p_world_root @ robot.model.gravity.linear
+    rows = np.zeros((q.shape[0], robot.layout.size))
+    g = gravity_in_base(robot, q)
+    energy_batch(robot.tree, joint_coordinates(robot, q), v, g, height, rows)
+    return rows
+
+
+def power_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
+    """Rows (n_t, p) of the power [W] that friction takes; inertial columns are zero."""
+    q = as_array(q, (None, robot.nq), f"q of {robot.name}")
+    v = as_array(v, (q.shape[0], robot.nv), f"v of {robot.name}")
+    columns = np.arange(robot.layout.rotor.stop, robot.layout.size)
+    Y = torque_regressor(robot, q, v, np.zeros_like(v), columns=columns)
+    rows = np.zeros((q.shape[0], robot.layout.size))
+    if columns.size:
+        rows[:, columns] = np.einsum("tij,ti->tj", Y, v)
+    return rows
+
+
+def work_regressor(
+    robot: Robot, t: ArrayLike, q: ArrayLike, v: ArrayLike, *, stride: int = 1
+) -> Array:
+    """Rows of the work that the torques do between samples: ``work = rows @ theta`` [J].
+
+    Args:
+        robot: the robot.
+        t: (n_t,) times, ascending [s].
+        q: (n_t, nq) positions.
+        v: (n_t, nv) velocities.
+        stride: samples between the ends of a row; rows follow each other without overlap.
+
+    Returns:
+        (n_rows, p): energy gained plus friction's work (trapezoidal rule) over each interval.
+        `work` on the left is the integral of tau · v by the same rule, see `work`.
+    """
+    rows = energy_regressor(robot, q, v)
+    times = as_array(t, (rows.shape[0],), "t")
+    ends = _ends(times, stride)
+    lost = _integral(times, power_regressor(robot, q, v))
+    difference: Array = (rows + lost)[ends[1:]] - (rows + lost)[ends[:-1]]
+    return difference
+
+
+def work(t: ArrayLike, tau: ArrayLike, v: ArrayLike, *, stride: int = 1) -> Array:
+    """(n_rows,) work of the torques over the intervals of `work_regressor` [J]."""
+    tau = as_array(tau, (None, None), "tau")
+    v = as_array(v, tau.shape, "v")
+    times = as_array(t, (tau.shape[0],), "t")
+    done = _integral(times, np.sum(tau * v, axis=1, keepdims=True))[:, 0]
+    difference: Array = np.diff(done[_ends(times, stride)])
+    return difference
+
+
+def _ends(t: Array, stride: int) -> NDArray[np.int64]:
+    if t.size < 2:
+        raise ShapeError(f"work is done between two samples at least, and there are {t.size}.")
+    if not (np.diff(t) > 0.0).all():
+        raise ShapeError("t must ascend: sort the samples and drop repeated times.")
+    if not 1 <= stride < t.size:
+        raise ShapeError(f"stride is {stride}: give a number of samples from 1 to {t.size - 1}.")
+    return np.arange(0, t.size, stride, dtype=np.int64)
+
+
+def _integral(t: Array, values: Array) -> Array:
+    """Cumulative trapezoidal integral along the first axis, zero at the start."""
+    total = np.zeros_like(values)
+    step = np.diff(t)[:, None]
+    np.cumsum(0.5 * step * (values[1:] + values[:-1]), axis=0, out=total[1:])
+    return total

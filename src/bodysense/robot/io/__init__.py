@@ -1,0 +1,1 @@
+"""Robot files: URDF, MJCF, DH tables, actuator files, example robots."""

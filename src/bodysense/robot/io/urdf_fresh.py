@@ -1,0 +1,300 @@
+"""A URDF written from nothing, for robots that were not read from one.
+
+One link a joint, with its frame on the joint, and a root link in the place of the world:
+
+- Gravity points along -z in URDF. A robot with another gravity is turned as a whole, by a joint
+  between a root "world" and the base, until its gravity points there too.
+- Readers order the joints of one link by name. Where that is not the robot's order, such joints
+  hang on empty links, whose names keep it.
+- A floating base is the root, without a joint of its own; it is loaded with floating_base=True.
+  Only where the base does not start at the origin of the world, a joint of type "floating" says so.
+- Other named frames become empty links on fixed joints.
+
+All numbers are written in full. What URDF cannot hold stands in a comment, see `urdf_notes`.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from bodysense.errors import RobotFileError
+from bodysense.robot.frames import named_frames
+from bodysense.robot.io.urdf_elements import DYNAMICS, INERTIA_ENTRIES
+from bodysense.robot.model import is_prismatic, joint_axis, one_axis_joints
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+from bodysense.spatial.pseudo_inertia import inertia_at_com
+
+_GRAVITY = 9.81  # m/s², what readers of URDF assume
+_NO_LIMIT = float(np.finfo(float).max)  # URDF asks for a number; Pinocchio takes this for none
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def fresh_urdf(robot: Robot) -> bytes:
+    """Return the robot as a new URDF file; `urdf_writer.urdf_bytes` checks its bodies first.
+
+    Raises:
+        RobotFileError: a name that XML or URDF cannot hold.
+    """
+    _require_names(robot)
+    model, links, joints = robot.model, robot.link_names, one_axis_joints(robot.model)
+    names = _Names(links, robot.joint_names)
+    root = ET.Element("robot", name=robot.name.strip() or "robot")
+    root.append(ET.Comment(_comment(robot)))
+    parents: dict[int, str] = {}  # name of the link of each Pinocchio joint, 0 for the base
+    turn, bases = _turn(robot), _base_frames(robot)
+    if robot.floating_base:
+        T_world_base, kind = turn * model.jointPlacements[1], "floating"
+    else:
+        T_world_base, kind = turn, "fixed"
+        parents[0] = names.new_link(bases[0] if bases else "base_link")
+    base = parents.get(0, links[0])
+    if not _same_place(T_world_base, pin.SE3.Identity()):
+        world = names.new_link("world")
+        ET.SubElement(root, "link", name=world)
+        _add_joint(root, names.new_joint("world_joint"), kind, world, base, T_world_base)
+        if robot.floating_base:
+            parents[0] = world
+    if not robot.floating_base:
+        ET.SubElement(root, "link", name=base)
+    for k, name in enumerate(links):
+        parents[k + 1] = name
+        _add_link(root, name, robot.pi(k))
+    mounts = _mounts(robot, parents, names)
+    for j, i in enumerate(joints):
+        parent = parents[int(model.parents[i])]
+        if i in mounts:
+            mount = mounts[i]
+            ET.SubElement(root, "link", name=mount)
+            _add_joint(root, names.new_joint(mount), "fixed", parent, mount, pin.SE3.Identity())
+            parent = mount
+        kind = _kind(robot, j)
+        element = _add_joint(
+            root, model.names[i], kind, parent, parents[i], model.jointPlacements[i]
+        )
+        ET.SubElement(element, "axis", xyz=_numbers(joint_axis(model, i)))
+        _add_limits(element, robot, j, kind)
+        _add_dynamics(element, robot, j)
+    for frame in named_frames(robot):
+        names_the_base = frame.parentJoint == 0 and frame.name in bases[:1]
+        if names_the_base or frame.parentJoint not in parents:  # a floating base has no world
+            continue
+        link = names.new_link(frame.name)
+        ET.SubElement(root, "link", name=link)
+        parent = parents[frame.parentJoint]
+        _add_joint(root, names.new_joint(link), "fixed", parent, link, frame.placement)
+    ET.indent(root)
+    text = ET.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
+
+
+def urdf_notes(robot: Robot) -> tuple[str, ...]:
+    """What URDF cannot express of a robot, in words; the actuator file holds most of it."""
+    notes = []
+    law = robot.friction.model
+    if law.name != "coulomb":
+        notes.append(f"the friction law {law.name!r}: readers take 'coulomb' unless told otherwise")
+    if (robot.friction.shape != law.defaults).any():
+        notes.append(f"shape of the friction law left out: {', '.join(law.shape)}")
+    terms = [term for term in robot.layout.friction_terms if term not in DYNAMICS.values()]
+    if terms:
+        notes.append(f"friction left out: {', '.join(terms)}")
+    for k in robot.actuators.coupled_motors:
+        also = np.flatnonzero(robot.actuators.coupling[k])
+        others = ", ".join(robot.joint_names[j] for j in also if j != k)
+        notes.append(f"the motor of {robot.joint_names[k]} also moves {others}; left out")
+    lower, upper = robot.position_limits
+    for j in np.flatnonzero(lower > upper):
+        notes.append(f"position limits of {robot.joint_names[j]} left out: they leave no room")
+    for key, term in DYNAMICS.items():
+        if term in ("Fv", "Fc", "Fs") and term in robot.layout.friction_terms:
+            for j in np.flatnonzero(robot.theta[robot.layout.friction(term)] < 0.0):
+                notes.append(f"{key} of {robot.joint_names[j]} is negative: simulators may fail")
+    present = {
+        "gear ratios": (robot.actuators.gear_ratio != 1.0).any(),
+        "drive gains": (robot.actuators.drive_gain != 1.0).any(),
+        "controller": robot.controller is not None,
+        "acceleration limits": np.isfinite(robot.acceleration_limit).any(),
+    }
+    if any(present.values()):
+        notes.append(f"left out: {', '.join(key for key, there in present.items() if there)}")
+    size = float(np.linalg.norm(robot.model.gravity.linear))
+    if abs(size - _GRAVITY) > 1e-12:
+        notes.append(f"gravity of {size!r} m/s²: readers of URDF take {_GRAVITY}")
+    return tuple(notes)
+
+
+class _Names:
+    """Names of links and joints that are taken; each new one is made different from all."""
+
+    def __init__(self, links: Iterable[str], joints: Iterable[str]) -> None:
+        self._links, self._joints = set(links), {*joints, "universe"}
+
+    def new_link(self, wanted: str) -> str:
+        """The wanted name, or one that resembles it."""
+        return self._free(self._links, wanted, "_frame")
+
+    def new_joint(self, of_link: str) -> str:
+        """A name for the fixed joint of an empty link."""
+        return self._free(self._joints, f"{of_link.removesuffix('_joint')}_joint", "_")
+
+    @staticmethod
+    def _free(taken: set[str], wanted: str, suffix: str) -> str:
+        while wanted in taken:
+            wanted += suffix
+        taken.add(wanted)
+        return wanted
+
+
+def _require_names(robot: Robot) -> None:
+    frames = [frame.name for frame in named_frames(robot)]
+    kinds = (("link", robot.link_names), ("joint", robot.joint_names), ("frame", frames))
+    for kind, names in kinds:
+        for name in names:
+            if not name or name != name.strip() or _NOT_XML.search(name):
+                raise RobotFileError(
+                    f"robot {robot.name!r} cannot be written as URDF: the {kind} name {name!r} is "
+                    "empty, has blanks at its ends or characters that XML does not know; rename it."
+                )
+    if _NOT_XML.search(robot.name):
+        raise RobotFileError(
+            f"robot {robot.name!r} cannot be written as URDF: its name has characters that XML "
+            "does not know; rename it."
+        )
+
+
+def _comment(robot: Robot) -> str:
+    lines = ["Written by bodysense."]
+    if robot.floating_base:
+        lines.append("The base floats: load it with floating_base=True.")
+    limits = (*robot.position_limits, robot.velocity_limit, robot.effort_limit)
+    if np.isinf(limits).any():
+        lines.append(f"A limit of {_NO_LIMIT!r} means that there is none.")
+    notes = urdf_notes(robot)
+    if notes:
+        lines += ["What URDF cannot express (the actuator file can hold drives and friction):"]
+        lines += [f"- {note}" for note in notes]
+    text = "\n    ".join(lines)
+    return f" {_NOT_XML.sub('?', text)}\n  ".replace("--", "- -")
+
+
+def _turn(robot: Robot) -> pin.SE3:
+    """The rotation that makes the robot's gravity point along -z."""
+    g = robot.model.gravity.linear
+    if not g[:2].any() and g[2] <= 0.0:
+        return pin.SE3.Identity()
+    down = np.array([0.0, 0.0, -1.0])
+    return pin.SE3(pin.Quaternion.FromTwoVectors(g, down).normalized().matrix(), np.zeros(3))
+
+
+def _base_frames(robot: Robot) -> list[str]:
+    """Names of bodies that are the world's own; the first one names the base link."""
+    return [
+        frame.name
+        for frame in robot.model.frames
+        if frame.parentJoint == 0
+        and frame.type == pin.FrameType.BODY
+        and frame.placement.isIdentity(1e-12)
+    ]
+
+
+def _mounts(robot: Robot, parents: dict[int, str], names: _Names) -> dict[int, str]:
+    """Empty links for the joints whose order among their siblings is not that of their names."""
+    model, mounts = robot.model, {}
+    siblings: dict[int, list[int]] = {}
+    for i in one_axis_joints(model):
+        siblings.setdefault(int(model.parents[i]), []).append(i)
+    for parent, children in siblings.items():
+        keys = [model.names[i].encode() for i in children]
+        if keys != sorted(keys):
+            digits = len(str(len(keys)))
+            for k, i in enumerate(children, start=1):
+                mounts[i] = names.new_link(f"{parents[parent]}_mount{k:0{digits}}")
+    return mounts
+
+
+def _add_link(root: ET.Element, name: str, pi: Array) -> None:
+    link = ET.SubElement(root, "link", name=name)
+    if pi[0] == 0.0:
+        return
+    I = inertia_at_com(pi)
+    six = (I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2])
+    inertial = ET.SubElement(link, "inertial")
+    ET.SubElement(inertial, "origin", xyz=_numbers(pi[1:4] / pi[0]), rpy="0 0 0")
+    ET.SubElement(inertial, "mass", value=_numbers(pi[0]))
+    ET.SubElement(inertial, "inertia", dict(zip(INERTIA_ENTRIES, map(_numbers, six), strict=True)))
+
+
+def _add_joint(
+    root: ET.Element, name: str, kind: str, parent: str, child: str, placement: pin.SE3
+) -> ET.Element:
+    """A joint with its ends and, unless it is nowhere else, its place in the parent link."""
+    joint = ET.SubElement(root, "joint", name=name, type=kind)
+    if not _same_place(placement, pin.SE3.Identity()):
+        xyz, rpy = _numbers(placement.translation), _numbers(_roll_pitch_yaw(placement.rotation))
+        ET.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
+    ET.SubElement(joint, "parent", link=parent)
+    ET.SubElement(joint, "child", link=child)
+    return joint
+
+
+def _roll_pitch_yaw(R: Array) -> Array:
+    """(3,) angles; where roll and yaw turn about the same axis, all of it is roll."""
+    rpy: Array = pin.rpy.matrixToRpy(R)
+    simple = np.array([rpy[0] - np.sign(rpy[1]) * rpy[2], rpy[1], 0.0])
+    same = np.abs(pin.rpy.rpyToMatrix(simple) - R).max() < 1e-15
+    return simple if same else rpy
+
+
+def _kind(robot: Robot, j: int) -> str:
+    if is_prismatic(robot.model, one_axis_joints(robot.model)[j]):
+        return "prismatic"
+    lower, upper = _range(robot, j)
+    return "revolute" if np.isfinite([lower, upper]).any() else "continuous"
+
+
+def _range(robot: Robot, j: int) -> tuple[float, float]:
+    lower, upper = (float(limits[j]) for limits in robot.position_limits)
+    return (lower, upper) if lower <= upper else (-np.inf, np.inf)
+
+
+def _add_limits(element: ET.Element, robot: Robot, j: int, kind: str) -> None:
+    strength = {"effort": robot.effort_limit[j], "velocity": robot.velocity_limit[j]}
+    if kind == "continuous":
+        if not np.isfinite(list(strength.values())).any():
+            return
+        values = strength
+    else:
+        values = dict(zip(("lower", "upper"), _range(robot, j), strict=True)) | strength
+    limited = {
+        key: _numbers(np.clip(value, -_NO_LIMIT, _NO_LIMIT)) for key, value in values.items()
+    }
+    ET.SubElement(element, "limit", limited)
+
+
+def _add_dynamics(element: ET.Element, robot: Robot, j: int) -> None:
+    layout = robot.layout
+    values = {}
+    for key, term in DYNAMICS.items():
+        if term in ("Ia", *layout.friction_terms):
+            value = robot.theta[layout.places(term)[j]]
+            # URDF readers refuse a <dynamics> with neither of the two standard attributes.
+            if value != 0.0 or key in ("damping", "friction"):
+                values[key] = _numbers(value)
+    if values:
+        ET.SubElement(element, "dynamics", {"damping": "0.0", **values})
+
+
+def _same_place(placement: pin.SE3, other: pin.SE3) -> bool:
+    return np.array_equal(placement.homogeneous, other.homogeneous)
+
+
+def _numbers(values: ArrayLike) -> str:
+    """Numbers in full precision, separated by blanks; zeros without sign."""
+    return " ".join(repr(float(value) + 0.0) for value in np.atleast_1d(np.asarray(values)))

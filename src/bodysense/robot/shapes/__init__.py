@@ -1,0 +1,1 @@
+"""Shapes of links: hulls, collisions, the workspace."""

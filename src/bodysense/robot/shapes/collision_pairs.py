@@ -1,0 +1,251 @@
+"""Which bodies of a robot may collide, and which pairs need not be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+import coal
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.errors import ShapeError, unknown_name
+from bodysense.robot.frames import moved_by
+from bodysense.robot.io.urdf_elements import parse_urdf
+from bodysense.robot.robot import Robot
+from bodysense.robot.shapes.hull import Hull, principal_box
+from bodysense.robot.shapes.link_shapes import Body
+from bodysense.robot.shapes.urdf_shapes import mimic_groups
+from bodysense.spatial.arrays import Array
+
+
+@dataclass(frozen=True)
+class IgnoredPair:
+    """Two bodies that are not checked, and why."""
+
+    pair: tuple[str, str]
+    reason: str
+
+
+def candidate_pairs(
+    robot: Robot, bodies: tuple[Body, ...], ignore: Iterable[tuple[str, str]]
+) -> tuple[NDArray[np.intp], tuple[IgnoredPair, ...]]:
+    """Pairs of bodies (n, 2) whose links no joint connects, and those of them that are ignored.
+
+    Raises:
+        UnknownNameError: a name in `ignore` that is no body or link.
+        ShapeError: something in `ignore` that is no pair.
+    """
+    wanted = [_groups(robot, bodies, pair) for pair in ignore]
+    mimics, moves = _mimics(robot), moved_by(robot)
+    ignored: list[IgnoredPair] = []
+    places: list[tuple[int, int]] = []
+    for a, b in combinations(range(len(bodies)), 2):
+        first, second = bodies[a], bodies[b]
+        if _adjacent(robot, first.joint, second.joint):
+            continue
+        leaders = {
+            mimics.get(int(j), "")
+            for j in np.flatnonzero(moves[first.joint + 1] ^ moves[second.joint + 1])
+        }
+        leader = leaders.pop() if len(leaders) == 1 else ""
+        if any((a in one and b in two) or (b in one and a in two) for one, two in wanted):
+            ignored.append(IgnoredPair((first.name, second.name), "as asked for"))
+        elif leader:
+            reason = f"moved only by joint {leader!r} and what mimics it, as a gripper is"
+            ignored.append(IgnoredPair((first.name, second.name), reason))
+        else:
+            places.append((a, b))
+    return np.array(places, dtype=np.intp).reshape(-1, 2), tuple(ignored)
+
+
+def is_made_up(robot: Robot, body: Body) -> bool:
+    """Whether a body is but a box round a link without mass: there may be no body at all."""
+    link = body.joint + int(robot.floating_base)
+    return body.shape == "boxes" and link >= 0 and bool(robot.pi(link)[0] <= 0.0)
+
+
+def _adjacent(robot: Robot, a: int, b: int) -> bool:
+    """Whether links are the same or connected by a joint."""
+    parent = robot.tree.parent
+    return a == b or (b >= 0 and int(parent[b]) == a) or (a >= 0 and int(parent[a]) == b)
+
+
+def _groups(
+    robot: Robot, bodies: tuple[Body, ...], pair: tuple[str, str]
+) -> tuple[frozenset[int], frozenset[int]]:
+    names = tuple(pair)
+    if len(names) != 2 or not all(isinstance(name, str) for name in names):
+        raise ShapeError(f"ignore holds {pair!r}: give pairs of names, [('hand', 'link1')].")
+    return _of_name(robot, bodies, names[0]), _of_name(robot, bodies, names[1])
+
+
+def _of_name(robot: Robot, bodies: tuple[Body, ...], name: str) -> frozenset[int]:
+    """Bodies of a name, or of a link of that name."""
+    base = int(robot.floating_base)
+    links = {link: k - base for k, link in enumerate(robot.link_names)}
+    found = frozenset(
+        k for k, body in enumerate(bodies) if name == body.name or links.get(name) == body.joint
+    )
+    if not found:
+        names = dict.fromkeys((*(body.name for body in bodies), *robot.link_names))
+        raise unknown_name("body", name, names)
+    return found
+
+
+def _mimics(robot: Robot) -> dict[int, str]:
+    """For every joint that mimics another or is mimicked, the name of the one they follow."""
+    if robot.source is None or robot.source.format != "urdf":
+        return {}
+    groups = mimic_groups(parse_urdf(robot.source.data, robot.source.path))
+    return {j: groups[name] for j, name in enumerate(robot.joint_names) if name in groups}
+
+
+# Distances between bodies made of convex pieces, for many relative poses.
+#
+# Boxes round the pieces give lower bounds; coal's GJK and EPA measure what may be within reach.
+
+Box = tuple[Array, Array, Array]
+"""Middle (3,), half lengths (3,) and axes as columns (3, 3) of a box [m]."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexPieces:
+    """A body as coal sees it: the box round it all, its pieces, and the boxes round these."""
+
+    box: Box
+    pieces: tuple[coal.Convex, ...]
+    boxes: tuple[Box, ...]
+
+    @classmethod
+    def of(cls, hull: Hull, pieces: tuple[Hull, ...]) -> ConvexPieces:
+        """Hand a body's hulls to coal."""
+        return cls(
+            principal_box(hull.vertices),
+            tuple(_convex(piece) for piece in pieces),
+            tuple(principal_box(piece.vertices) for piece in pieces),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What was measured of a pair of bodies, in the frame of the first one's link.
+
+    Attributes:
+        sample: (m,) which poses.
+        distance: (m,) [m], negative inside each other.
+        normal: (m, 3) unit vector from the first body to the second.
+        first: (m, 3) closest point of the first body [m].
+        second: (m, 3) closest point of the second body [m].
+    """
+
+    sample: NDArray[np.intp]
+    distance: Array
+    normal: Array
+    first: Array
+    second: Array
+
+    def only(self, chosen: NDArray[np.bool_]) -> Measured:
+        """Some of it."""
+        return Measured(
+            self.sample[chosen],
+            self.distance[chosen],
+            self.normal[chosen],
+            self.first[chosen],
+            self.second[chosen],
+        )
+
+
+def pair_distances(
+    a: ConvexPieces, b: ConvexPieces, R_a_b: Array, p_a_b: Array, reach: float
+) -> tuple[Measured, Array]:
+    """Measure two bodies wherever they may be within reach.
+
+    The distance of bodies is that of their closest pieces. Those whose boxes are closest are
+    measured first, all others only where their boxes are closer than what was found.
+
+    Args:
+        a: the first body.
+        b: the second one.
+        R_a_b: (n_t, 3, 3) of their links.
+        p_a_b: (n_t, 3) of their links [m].
+        reach: [m].
+
+    Returns:
+        What is within reach, and a lower bound of the distance (n_t,) [m]: the distance itself
+        within reach, and no less than the reach beyond.
+    """
+    bound = lower_bound(a.box, b.box, R_a_b, p_a_b)
+    t = np.flatnonzero(bound < reach)
+    R, p = R_a_b[t], p_a_b[t]
+    couples = [(i, k) for i in range(len(a.pieces)) for k in range(len(b.pieces))]
+    if len(couples) == 1:
+        bounds = bound[None, t]
+    else:
+        bounds = np.array([lower_bound(a.boxes[i], b.boxes[k], R, p) for i, k in couples])
+    best = Measured(t, np.full(t.size, np.inf), *np.zeros((3, t.size, 3)))
+    likely = np.argmin(bounds, axis=0)
+    for first in (True, False):
+        for c, (i, k) in enumerate(couples):
+            chosen = (likely == c) == first
+            todo = np.flatnonzero(chosen & (bounds[c] < np.minimum(best.distance, reach)))
+            if todo.size:
+                bounds[c, todo] = _measure(a.pieces[i], b.pieces[k], R, p, todo, best)
+    bound[t] = bounds.min(axis=0)
+    return best.only(best.distance < reach), bound
+
+
+def lower_bound(a: Box, b: Box, R_a_b: Array, p_a_b: Array) -> Array:
+    """(n_t,) a lower bound of the distance of what is in two boxes [m], negative where they meet.
+
+    The widest gap between the boxes along the line of their middles and their own axes.
+    """
+    center_a, half_a, axes_a = a
+    center_b, half_b, axes_b = b
+    turned = axes_a.T @ R_a_b @ axes_b  # axes of B in those of A
+    shift = (R_a_b @ center_b + p_a_b - center_a) @ axes_a
+    size = np.abs(turned)
+    gaps = np.abs(shift) - half_a - size @ half_b
+    others = np.abs((shift[:, None, :] @ turned)[:, 0]) - half_b - half_a @ size
+    length = np.linalg.norm(shift, axis=1)
+    line = shift / np.maximum(length, 1e-12)[:, None]
+    along = np.abs(line) @ half_a + np.abs((line[:, None, :] @ turned)[:, 0]) @ half_b
+    bound: Array = np.maximum(np.maximum(gaps.max(axis=1), others.max(axis=1)), length - along)
+    return bound
+
+
+def _measure(
+    first: coal.Convex,
+    second: coal.Convex,
+    R_a_b: Array,
+    p_a_b: Array,
+    todo: NDArray[np.intp],
+    best: Measured,
+) -> Array:
+    """Measure two pieces in some poses, (m,) [m], and keep in `best` what is closer."""
+    request, result = coal.DistanceRequest(), coal.DistanceResult()
+    request.enable_signed_distance = True
+    # Gradients need the closest points, and these need more digits than the distance does.
+    request.gjk_tolerance = request.epa_tolerance = 1.0e-9
+    request.gjk_max_iterations = request.epa_max_iterations = 512
+    at_a, at_b = coal.Transform3s(), coal.Transform3s()
+    measure = coal.ComputeDistance(first, second)
+    found = np.empty(todo.size)
+    for m, i in enumerate(todo):
+        at_b.setTransform(R_a_b[i], p_a_b[i])
+        result.clear()
+        found[m] = distance = measure(at_a, at_b, request, result)
+        if distance < best.distance[i]:
+            best.distance[i] = distance
+            best.normal[i] = result.normal
+            best.first[i] = result.getNearestPoint1()
+            best.second[i] = result.getNearestPoint2()
+    return found
+
+
+def _convex(hull: Hull) -> coal.Convex:
+    points = coal.StdVec_Vec3s()
+    for vertex in hull.vertices:
+        points.append(vertex)
+    return coal.Convex.convexHull(points, True, None)

@@ -1,0 +1,266 @@
+"""The shapes of a URDF file: <collision> and <visual> elements as points whose hull they fill."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import coal
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+from scipy.spatial import ConvexHull, QhullError
+
+from bodysense.errors import RobotFileError
+from bodysense.robot.io.source import Source
+from bodysense.robot.io.urdf_elements import UrdfDescription, parse_urdf
+from bodysense.robot.io.urdf_xml import Element, UrdfReader
+from bodysense.robot.shapes.hull import box_corners, principal_box
+from bodysense.spatial.arrays import Array, read_only
+
+# Slices of a mesh: a bent link fills less in pieces than its one convex hull.
+
+_SLICES = 4
+_WORTH = 0.9  # a mesh is sliced where its slices fill less than this part of its hull
+
+
+def sliced(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
+    """Points of a mesh, as a whole or slice by slice, whichever hulls describe it well.
+
+    The mesh is cut at equal distances across its longest axis. The hull of a slice is that of the
+    corners in it and of the points where edges are cut, so that no part of the surface is lost.
+
+    Args:
+        points: (n, 3) corners of the mesh [m].
+        triangles: (k, 3) corners of every triangle.
+
+    Returns:
+        One cloud (m, 3), or one a slice.
+    """
+    if points.shape[0] < 4 or triangles.shape[0] == 0:
+        return [points]
+    _, half, axes = principal_box(points)
+    heights = points @ axes[:, int(np.argmax(half))]
+    cuts = np.linspace(heights.min(), heights.max(), _SLICES + 1)
+    edges = np.vstack([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
+    crossings = [_crossings(points, heights, edges, cut) for cut in cuts]
+    slices = []
+    for k in range(_SLICES):
+        inside = (heights >= cuts[k]) & (heights <= cuts[k + 1])
+        cloud = np.vstack([points[inside], crossings[k], crossings[k + 1]])
+        if cloud.shape[0]:
+            slices.append(cloud)
+    try:
+        whole = ConvexHull(points)
+        hulls = [ConvexHull(cloud) for cloud in slices]
+    except QhullError:  # flat: a hull of it will be given a thickness
+        return [points]
+    if sum(hull.volume for hull in hulls) < _WORTH * whole.volume:
+        return [_corners(hull) for hull in hulls]
+    return [_corners(whole)]
+
+
+def _corners(hull: ConvexHull) -> Array:
+    """(m, 3) the points that matter, in their order."""
+    corners: Array = hull.points[np.sort(hull.vertices)]
+    return corners
+
+
+def _crossings(points: Array, heights: Array, edges: NDArray[np.intp], cut: float) -> Array:
+    """(m, 3) where edges cross a plane."""
+    low, high = heights[edges[:, 0]], heights[edges[:, 1]]
+    cross = (low - cut) * (high - cut) < 0.0
+    first, second = points[edges[cross, 0]], points[edges[cross, 1]]
+    part = (cut - low[cross]) / (high[cross] - low[cross])
+    found: Array = first + part[:, None] * (second - first)
+    return found
+
+
+_CORNERS = 16  # of the prism round a cylinder
+_ROUND = 64  # of the polyhedron round a sphere
+
+
+@dataclass(frozen=True, eq=False)
+class FileShapes:
+    """What the file says of the shape of its bodies.
+
+    Attributes:
+        points: of every body that has a shape, (n, 3) points of each of its pieces, in the frame of
+            the body [m]; their hulls hold the piece.
+        problems: of every body whose shape cannot be read, why, with the remedy.
+    """
+
+    points: dict[str, list[Array]]
+    problems: dict[str, str]
+
+
+def urdf_shapes(
+    source: Source, kind: str, package_dirs: Sequence[str], known: Collection[str] = ()
+) -> FileShapes:
+    """Points of every link of the file that has elements of a kind, "collision" or "visual".
+
+    Args:
+        source: the file.
+        kind: the tag of the elements.
+        package_dirs: folders in which packages of meshes lie.
+        known: links that need not be read.
+    """
+    description = parse_urdf(source.data, source.path)
+    read = UrdfReader(source.path)
+    points: dict[str, list[Array]] = {}
+    problems: dict[str, str] = {}
+    for link in description.links.values():
+        if link.name in known:
+            continue
+        try:
+            clouds = [
+                cloud
+                for element in link.element.all(kind)
+                for cloud in _pieces(element, link.element, read, package_dirs)
+            ]
+        except RobotFileError as error:
+            problems[link.name] = str(error)
+            continue
+        clouds = [cloud for cloud in clouds if cloud.shape[0]]
+        if clouds:
+            points[link.name] = clouds
+    return FileShapes(points, problems)
+
+
+def mimic_groups(description: UrdfDescription) -> dict[str, str]:
+    """For every joint that mimics another, and that other, the name of the one they all follow."""
+    leader = {
+        joint.name: mimic.attributes["joint"]
+        for joint in description.joints.values()
+        for mimic in joint.element.all("mimic")
+        if mimic.attributes.get("joint") in description.joints
+    }
+    groups: dict[str, str] = {}
+    for name in leader:
+        seen = [name]
+        while seen[-1] in leader and leader[seen[-1]] not in seen:
+            seen.append(leader[seen[-1]])
+        groups.update(dict.fromkeys(seen, seen[-1]))
+    return groups
+
+
+def _pieces(
+    element: Element, link: Element, read: UrdfReader, package_dirs: Sequence[str]
+) -> list[Array]:
+    """Points (n, 3) of the pieces of one <collision> or <visual>, in the frame of its link."""
+    xyz, rpy = read.origin(element, link)
+    geometry = read.required_child(element, "geometry", link)
+    if len(geometry.children) != 1:
+        read.fail(geometry, f"it holds {len(geometry.children)} shapes; give one.", link)
+    shape = geometry.children[0]
+    if shape.tag == "box":
+        clouds = [box_corners(np.zeros(3), 0.5 * np.abs(read.vector(shape, "size", link)))]
+    elif shape.tag == "sphere":
+        clouds = [round_points(read.number(shape, "radius", link))]
+    elif shape.tag in ("cylinder", "capsule"):
+        radius, length = (read.number(shape, key, link) for key in ("radius", "length"))
+        clouds = [cylinder_points(radius, length, rounded=shape.tag == "capsule")]
+    elif shape.tag == "mesh":
+        clouds = _mesh_pieces(shape, link, read, package_dirs)
+    else:
+        read.fail(
+            shape,
+            f"<{shape.tag}> is no shape of URDF; valid: box, cylinder, capsule, sphere, mesh. "
+            'Or take shapes="boxes".',
+            link,
+        )
+    R = pin.rpy.rpyToMatrix(*rpy)
+    return [cloud @ R.T + xyz for cloud in clouds]
+
+
+def cylinder_points(radius: float, length: float, *, rounded: bool = False) -> Array:
+    """Corners of a prism round a cylinder along z, or of what holds a capsule [m]."""
+    if rounded:
+        ball, up = round_points(radius), np.array([0.0, 0.0, 0.5 * length])
+        return np.vstack([ball - up, ball + up])
+    angle = np.arange(_CORNERS) * (2.0 * np.pi / _CORNERS)
+    outer = abs(radius) / np.cos(np.pi / _CORNERS)
+    ring = np.column_stack([outer * np.cos(angle), outer * np.sin(angle), np.zeros(_CORNERS)])
+    up = np.array([0.0, 0.0, 0.5 * length])
+    return np.vstack([ring - up, ring + up])
+
+
+@cache
+def _ball() -> Array:
+    """Corners of a polyhedron round the unit sphere."""
+    k = np.arange(_ROUND) + 0.5
+    height, angle = 1.0 - 2.0 * k / _ROUND, np.pi * (1.0 + np.sqrt(5.0)) * k
+    across = np.sqrt(1.0 - height**2)
+    points = np.column_stack([across * np.cos(angle), across * np.sin(angle), height])
+    inside = np.min(-ConvexHull(points).equations[:, 3])
+    return read_only(points / inside)
+
+
+def round_points(radius: float) -> Array:
+    """Corners of a polyhedron round a sphere [m], a tenth of its radius outside at most."""
+    return abs(radius) * _ball()
+
+
+def _mesh_pieces(
+    mesh: Element, link: Element, read: UrdfReader, package_dirs: Sequence[str]
+) -> list[Array]:
+    name = read.text(mesh, "filename", link)
+    scale = read.vector(mesh, "scale", link) if "scale" in mesh.attributes else np.ones(3)
+    places = list(_places(name, Path(read.where), package_dirs))
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        read.fail(
+            mesh,
+            f"the mesh {name!r} is not found (looked for {_some(places)}): name the folder that "
+            'holds its package in package_dirs, or take shapes="boxes".',
+            link,
+        )
+    try:
+        model = coal.MeshLoader().load(str(found), scale)
+        points = np.array(model.vertices(), dtype=np.float64).reshape(-1, 3)
+        sides = [model.tri_indices(k) for k in range(model.num_tris)]
+    except (ValueError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        read.fail(
+            mesh,
+            f'the mesh {found} cannot be read ({reason}): mend it, or take shapes="boxes".',
+            link,
+        )
+    if not np.isfinite(points).all():
+        read.fail(mesh, f"the mesh {found} holds numbers that are not finite: mend it.", link)
+    triangles = np.array([(side[0], side[1], side[2]) for side in sides], dtype=np.intp)
+    return sliced(points, triangles.reshape(-1, 3))
+
+
+def _places(name: str, urdf: Path, package_dirs: Sequence[str]) -> Iterator[Path]:
+    """Where a mesh may lie, the likeliest place first."""
+    folder = Path(os.path.abspath(urdf)).parent
+    scheme, separator, rest = name.partition("://")
+    if not separator:
+        yield folder / name
+        yield from (Path(place) / name for place in package_dirs)
+        return
+    if scheme == "file":
+        yield Path(rest)
+        return
+    package, _, below = rest.partition("/")
+    shares = [f"{prefix}/share" for prefix in _listed("AMENT_PREFIX_PATH")]
+    upward = [str(place) for place in folder.parents]
+    for place in (*package_dirs, *upward, *_listed("ROS_PACKAGE_PATH"), *shares):
+        yield Path(place) / package / below
+        if Path(place).name == package:
+            yield Path(place) / below
+    # A package in a folder of another name, as a clone may be.
+    yield from (place / below for place in folder.parents)
+
+
+def _listed(variable: str) -> list[str]:
+    return [place for place in os.environ.get(variable, "").split(os.pathsep) if place]
+
+
+def _some(places: Iterable[Path], most: int = 3) -> str:
+    shown = [str(place) for place in places]
+    return ", ".join(shown[:most]) + (", …" if len(shown) > most else "")

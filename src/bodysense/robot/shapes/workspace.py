@@ -1,0 +1,161 @@
+"""The room that a robot may fill: a box in base coordinates that its links must stay inside.
+
+A table at the height of the base is ``Workspace(lower=(-inf, -inf, 0))``. The margin of a link to a
+side of the box is that of its outermost corner,
+
+    margin = min over vertices x of  n · x - o,    n the inward normal, n · x >= o inside,
+
+and its gradient that of this corner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bodysense.errors import ShapeError, unknown_name
+from bodysense.robot.frames import LinkPoses, link_poses, moved_by, point_velocities, sampled_poses
+from bodysense.robot.robot import Robot
+from bodysense.robot.shapes.hull import Hull
+from bodysense.spatial.arrays import Array
+
+_SAMPLES = 256  # poses that show which margins change
+_STILL = 1.0e-6  # a margin that changes by less does not depend on the pose [m]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A box along the axes of the base.
+
+    Attributes:
+        lower: (3,) least x, y and z [m], -inf where there is no wall.
+        upper: (3,) largest x, y and z [m], inf where there is no wall.
+    """
+
+    lower: tuple[float, float, float] = (-np.inf, -np.inf, -np.inf)
+    upper: tuple[float, float, float] = (np.inf, np.inf, np.inf)
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            try:
+                values = tuple(float(value) for value in getattr(self, name))
+            except (TypeError, ValueError):
+                values = ()
+            if len(values) != 3 or np.isnan(values).any():
+                raise ShapeError(
+                    f"{name} of the workspace is {getattr(self, name)!r}: give three numbers in "
+                    "metres, infinite where there is no wall."
+                )
+            object.__setattr__(self, name, values)
+        for axis, low, high in zip("xyz", self.lower, self.upper, strict=True):
+            if low >= high:
+                raise ShapeError(
+                    f"the workspace is empty along {axis}, from {low:g} to {high:g} m: swap its "
+                    "lower and upper bound."
+                )
+
+    def walls(self) -> tuple[tuple[str, Array, float], ...]:
+        """Name, inward normal (3,) and offset o of every wall, with n · x >= o inside [m]."""
+        found = []
+        for k, axis in enumerate("xyz"):
+            if np.isfinite(self.lower[k]):
+                found.append((f"{axis} >= {self.lower[k]:g}", np.eye(3)[k], self.lower[k]))
+            if np.isfinite(self.upper[k]):
+                found.append((f"{axis} <= {self.upper[k]:g}", -np.eye(3)[k], -self.upper[k]))
+        return tuple(found)
+
+    def around(self, robot: Robot, hulls: Mapping[str, Hull]) -> WorkspaceMargins:
+        """The margins of a robot's links to the walls.
+
+        Counted are those that change with the pose, found by many random ones: the base does not
+        move, and a link that only turns about a vertical axis keeps its height. What is outside in
+        all of these poses is told in `notes`.
+
+        Args:
+            robot: the robot.
+            hulls: of its links by name, see `link_hulls`; links that are not there do not count.
+
+        Raises:
+            UnknownNameError: a hull of a link that the robot does not have.
+        """
+        for name in hulls:
+            if name not in robot.link_names:
+                raise unknown_name("link", name, robot.link_names)
+        base = int(robot.floating_base)
+        rows = [(k + 1 - base, name) for k, name in enumerate(robot.link_names) if name in hulls]
+        every = WorkspaceMargins(
+            robot,
+            tuple((row, hulls[name], wall) for row, name in rows for wall in self.walls()),
+            tuple((name, wall[0]) for _, name in rows for wall in self.walls()),
+            (),
+        )
+        sampled = every.margins(sampled_poses(robot, _SAMPLES))
+        changes = np.ptp(sampled, axis=0) > _STILL
+        notes = []
+        for k in np.flatnonzero((sampled < 0.0).all(axis=0)):
+            link, wall = every.names[k]
+            by = 1e3 * -sampled[:, k].max()
+            notes.append(
+                f"{link} is outside {wall} by {by:.1f} mm at least in every pose"
+                + ("" if changes[k] else ", which no joint changes: not counted")
+            )
+        return WorkspaceMargins(
+            robot,
+            tuple(part for part, counts in zip(every.parts, changes, strict=True) if counts),
+            tuple(name for name, counts in zip(every.names, changes, strict=True) if counts),
+            tuple(notes),
+        )
+
+    def margins(self, robot: Robot, hulls: Mapping[str, Hull], q: ArrayLike) -> tuple[Array, Array]:
+        """Margins (n_t, n) and gradients (n_t, n, n_joints) at q (n_t, nq); see `around`."""
+        return self.around(robot, hulls).margins_and_gradients(q)
+
+
+@dataclass(frozen=True, eq=False)
+class WorkspaceMargins:
+    """Margins of links to walls; build it with `Workspace.around`.
+
+    Attributes:
+        robot: the robot.
+        parts: of every margin the row of the link in `LinkPoses`, its hull and the wall.
+        names: of every margin the link and the wall, as ("link6", "z >= 0").
+        notes: what is always outside, in words.
+    """
+
+    robot: Robot
+    parts: tuple[tuple[int, Hull, tuple[str, Array, float]], ...]
+    names: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+    def margins(self, q: ArrayLike) -> Array:
+        """(n_t, n) signed distances to the walls at q (n_t, nq) [m], negative outside."""
+        return self._measure(link_poses(self.robot, q))[0]
+
+    def margins_and_gradients(self, q: ArrayLike) -> tuple[Array, Array]:
+        """Margins (n_t, n) and their gradients (n_t, n, n_joints) [m/rad or m/m]."""
+        poses = link_poses(self.robot, q)
+        margins, corner = self._measure(poses)
+        gradients = np.zeros((*margins.shape, self.robot.n_joints))
+        moves = moved_by(self.robot)
+        t = np.arange(margins.shape[0])
+        for k, (row, hull, (_, normal, _)) in enumerate(self.parts):
+            x = np.einsum("tij,tj->ti", poses.R[row], hull.vertices[corner[:, k]]) + poses.p[row]
+            for j in np.flatnonzero(moves[row]):
+                velocity = point_velocities(self.robot, poses, int(j), t, x)
+                gradients[:, k, j] = velocity @ normal
+        return margins, gradients
+
+    def _measure(self, poses: LinkPoses) -> tuple[Array, NDArray[np.intp]]:
+        """(n_t, n) margins, and which vertex each belongs to."""
+        n_t = poses.p.shape[1]
+        margins = np.empty((n_t, len(self.parts)))
+        corner = np.empty((n_t, len(self.parts)), dtype=np.intp)
+        for k, (row, hull, (_, normal, offset)) in enumerate(self.parts):
+            heights = (normal @ poses.R[row]) @ hull.vertices.T
+            corner[:, k] = np.argmin(heights, axis=1)
+            lowest = heights[np.arange(n_t), corner[:, k]]
+            margins[:, k] = lowest + poses.p[row] @ normal - offset
+        return margins, corner

@@ -1,0 +1,178 @@
+"""YAML as plain data, with errors that say where.
+
+Only plain data is ever built (`yaml.SafeLoader`). What YAML would silently accept is refused: a
+key that occurs twice, and aliases, a few of which can stand for gigabytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from os import PathLike
+
+import numpy as np
+import yaml
+from numpy.typing import ArrayLike, NDArray
+
+from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
+from bodysense.files import read_robot_file
+
+
+def parse_yaml(data: bytes, where: str, error: type[BodysenseError]) -> dict[str, object]:
+    """Parse the bytes of a file whose top level is a mapping with names as keys.
+
+    Args:
+        data: content of the file.
+        where: its name, for messages.
+        error: what to raise if it is empty, not YAML or no mapping, has an alias or a key twice.
+    """
+    if not data.strip():
+        raise error(f"{where} is empty: it must hold a YAML mapping, `key: value`.")
+    try:
+        for event in yaml.parse(data, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                mark = event.start_mark
+                line = 0 if mark is None else mark.line + 1
+                raise error(
+                    f"{where}, line {line}: the alias *{event.anchor} is not supported: write the "
+                    "value out."
+                )
+        node = yaml.compose(data, Loader=yaml.SafeLoader)
+        if node is not None:
+            _refuse_repeated_keys(node, where, error)
+        content = yaml.safe_load(data)
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise error(f"{where}{place}: not valid YAML: {problem.problem}.") from problem
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        raise error(f"{where} is not valid YAML: {problem}.") from problem
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise error(
+            f"{where} holds a {type(content).__name__}: it must be a YAML mapping, `key: value`, "
+            "with names as keys."
+        )
+    return content
+
+
+def _refuse_repeated_keys(root: yaml.Node, where: str, error: type[BodysenseError]) -> None:
+    nodes, seen = [root], set[int]()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen:  # aliases share nodes, and may form a loop
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            nodes.extend(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            keys = set[str]()
+            for key, value in node.value:
+                nodes += [key, value]
+                if isinstance(key, yaml.ScalarNode):
+                    if key.value in keys:
+                        raise error(
+                            f"{where}, line {key.start_mark.line + 1}: the key {key.value!r} "
+                            "occurs twice in one mapping; remove one of them."
+                        )
+                    keys.add(key.value)
+
+
+# Values of robots' YAML files, checked: mappings with known keys, numbers a joint.
+
+
+def read_yaml(path: str | PathLike[str]) -> dict[str, object]:
+    """Read a file whose top level is a mapping.
+
+    Raises:
+        RobotFileError: the file is missing, empty, not YAML, not a mapping, or has a key twice.
+    """
+    return parse_yaml(read_robot_file(path), str(path), RobotFileError)
+
+
+def section(value: object, keys: Sequence[str], where: str) -> dict[str, object]:
+    """Return `value` as a mapping that has no other keys than these."""
+    if not isinstance(value, Mapping):
+        raise RobotFileError(
+            f"{where}: expected a mapping with keys out of {', '.join(keys) or '(none)'}; "
+            f"got {value!r:.60}."
+        )
+    for key in value:
+        if key not in keys:
+            raise unknown_name("key", str(key), keys, f"({where})")
+    return dict(value)
+
+
+def finite_number(value: object, where: str) -> float:
+    """Return `value` as a finite float; text such as ``1e3``, which YAML reads as a word, too."""
+    number = _number(value, where)
+    if not math.isfinite(number):
+        raise RobotFileError(f"{where}: {number} is not a finite number; give its value.")
+    return number
+
+
+def number_per_name(
+    value: object, names: Sequence[str], where: str, default: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    """(len(names),) from one number, a list with one a name, or a mapping from name to number.
+
+    Args:
+        value: as read from the file.
+        names: of the joints (or motors), in their order.
+        where: file and key, for messages.
+        default: one number or one a name, for names that a mapping leaves out; `None` makes a
+            left-out name an error.
+
+    Raises:
+        RobotFileError: not numbers, not finite, a name left out.
+        MismatchError: names or a length that belong to another robot.
+    """
+    if isinstance(value, Mapping):
+        return _from_mapping(value, names, where, default)
+    if isinstance(value, list):
+        if len(value) != len(names):
+            raise MismatchError(
+                f"{where}: {len(value)} values for {len(names)} joints ({', '.join(names)}); give "
+                "one number for all, one a joint, or a mapping from joint to number."
+            )
+        return np.array(
+            [finite_number(v, f"{where}, {name}") for v, name in zip(value, names, strict=True)],
+            dtype=np.float64,
+        )
+    return np.full(len(names), finite_number(value, where))
+
+
+def name_list(value: object, where: str) -> tuple[str, ...]:
+    """Return `value` as a tuple of names."""
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise RobotFileError(f"{where}: expected a list of names, got {value!r:.60}.")
+    return tuple(value)
+
+
+def _from_mapping(
+    value: Mapping[object, object], names: Sequence[str], where: str, default: ArrayLike | None
+) -> NDArray[np.float64]:
+    foreign = [str(key) for key in value if key not in names]
+    if foreign:
+        raise MismatchError(
+            f"{where}: {', '.join(map(repr, foreign[:5]))} "
+            f"{'is' if len(foreign) == 1 else 'are'} not of this robot, whose names are "
+            f"{', '.join(names)}; is the table for another robot?"
+        )
+    absent = [name for name in names if name not in value]
+    if absent and default is None:
+        raise RobotFileError(f"{where}: {', '.join(absent)} missing; give a number for each.")
+    fill = np.nan if default is None else default
+    numbers = np.array(np.broadcast_to(np.asarray(fill, dtype=np.float64), (len(names),)))
+    for k, name in enumerate(names):
+        if name in value:
+            numbers[k] = finite_number(value[name], f"{where}, {name}")
+    return numbers
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except (ValueError, OverflowError):
+            pass
+    raise RobotFileError(f"{where}: expected a number, got {value!r:.60}.")

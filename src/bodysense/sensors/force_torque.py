@@ -1,0 +1,147 @@
+"""`ForceTorque`: reads all six components of what one part of the robot does to the next.
+
+    y = ± X* (w - I_sub a - v ×* (I_sub v))
+
+w is the wrench on the link through one of its joints, in the link's frame about its origin, X* the
+transform to the sensor's frame. A sensor at the joint itself has no part of the link between the
+joint and itself, I_sub = 0. One inside the link has: w has then moved that part before it arrives
+(paper 003); the external wrench of the link and its other joints lie beyond the sensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from bodysense.errors import MismatchError, ShapeError
+from bodysense.robot.model import pi_tensor
+from bodysense.sensors.inertial_sensors import LinkSensor
+from bodysense.sensors.joint_sensors import joint_index
+from bodysense.sensors.measurement import Measurement, gyroscopic
+from bodysense.sensors.mount import Mount, Mounted
+from bodysense.sensors.sensor import Sensor
+from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.se3 import skew
+
+if TYPE_CHECKING:
+    from bodysense.robot.robot import Robot
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ForceTorque(Sensor):
+    """A six-axis force/torque sensor at a joint or inside a link; joint or mount must be given.
+
+    Attributes:
+        joint: through which the wrench comes; by default the one that moves the mount's link.
+        mount: on one of the two links that the joint connects; by default the frame of the link
+            that the joint moves.
+        sign: 1 if it reads the wrench on the mount's link (on the rest of it, beyond the sensor),
+            -1 if it reads the opposite one.
+        sub_link: (10,) inertial parameters, about the link's origin in its axes, of the part of
+            the link between the joint and the sensor; `None`: the sensor sits at the joint.
+    """
+
+    kind: ClassVar[str] = "force_torque"
+    components: ClassVar[tuple[str, ...]] = ("fx", "fy", "fz", "mx", "my", "mz")
+    units: ClassVar[tuple[str, ...]] = ("N",) * 3 + ("N·m",) * 3
+
+    joint: str | None = None
+    mount: Mount | None = None
+    sign: int = 1
+    sub_link: Array | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.joint is None and self.mount is None:
+            raise ShapeError(f"{self.who} is nowhere: give the joint, or the link it is inside of.")
+        if self.sign not in (-1, 1):
+            raise ShapeError(
+                f"the sign of {self.who} is {self.sign}: give 1 for the wrench on the link, -1 for "
+                "its opposite."
+            )
+        object.__setattr__(self, "sign", int(self.sign))
+        if self.sub_link is not None:
+            pi = as_array(self.sub_link, (10,), f"sub_link of {self.who}")
+            object.__setattr__(self, "sub_link", read_only(pi))
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+        places = [] if self.joint is None else [f"joint {self.joint}"]
+        return ", ".join(places + ([] if self.mount is None else [f"frame {self.mount.frame}"]))
+
+    def measurement(self, robot: Robot) -> Measurement:
+        """Coefficients of the readings."""
+        joint, place = self._ends(robot)
+        X = self.sign * place.force
+        if self.sub_link is None:
+            return Measurement(6, link=place.link, joint=joint, transmitted=X)
+        I = spatial_inertia(self.sub_link)
+        return Measurement(
+            6,
+            link=place.link,
+            joint=joint,
+            transmitted=X,
+            acceleration=-X @ I,
+            quadratic=-np.einsum("kl,lij->kij", X, gyroscopic(I)),
+        )
+
+    def _ends(self, robot: Robot) -> tuple[str, Mounted]:
+        """The joint, and the place on one of its links."""
+        model, links = robot.model, robot.link_names
+        first = model.njoints - robot.n_joints  # of the joints with one axis
+        if self.joint is None:
+            place = self._mount(links[0]).on(robot, self.who)
+            child = links.index(place.link) + 1
+            if child < first:
+                raise MismatchError(
+                    f"{self.who} is inside link {place.link!r}, the floating base, which no joint "
+                    "moves: give the joint whose wrench it reads."
+                )
+            return str(model.names[child]), place
+        child = first + joint_index(robot, self.joint, self.who)
+        place = self._mount(links[child - 1]).on(robot, self.who)
+        ends = [links[i - 1] for i in (int(model.parents[child]), child) if i > 0]
+        if place.link not in ends:
+            raise MismatchError(
+                f"{self.who} is mounted on link {place.link!r}, which joint {self.joint!r} does "
+                f"not connect: mount it on {' or '.join(map(repr, ends))}."
+            )
+        return self.joint, place
+
+    def _mount(self, default: str) -> Mount:
+        return Mount(default) if self.mount is None else self.mount
+
+
+def spatial_inertia(pi: Array) -> Array:
+    """(6, 6) spatial inertia about the link's origin, linear first, of pi (10,); it may be zero."""
+    I = np.zeros((6, 6))
+    I[:3, :3] = pi[0] * np.eye(3)
+    I[3:, :3] = skew(pi[1:4])
+    I[:3, 3:] = -I[3:, :3]
+    I[3:, 3:] = pi_tensor(pi)
+    return I
+
+
+# `ExternalWrench`: reads the net wrench of the environment on a link, in a frame of the link.
+#
+#     y = X* fx
+#
+# Measured, for instance by a force plate under the foot, or known: no contact is the constant zero,
+# with a variance if that is a belief rather than a fact.
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ExternalWrench(LinkSensor):
+    """Force [N] and moment [N·m] about the origin of the mount, in its axes."""
+
+    kind: ClassVar[str] = "external_wrench"
+    components: ClassVar[tuple[str, ...]] = ("fx", "fy", "fz", "mx", "my", "mz")
+    units: ClassVar[tuple[str, ...]] = ("N",) * 3 + ("N·m",) * 3
+
+    def measurement(self, robot: Robot) -> Measurement:
+        """Coefficients of the readings."""
+        place = self.mounted(robot)
+        return Measurement(6, link=place.link, external=place.force)

@@ -1,0 +1,226 @@
+"""`Sensor`: where it is mounted, what it measures, its covariance.
+
+    reading = prediction + bias + noise,   noise ~ N(0, covariance),  bias ~ N(0, bias_sigma²)
+
+The prediction is a `Measurement`: constants that multiply the motion and the wrenches of one link
+and one joint. Readings come from channels of a log; what is known without measuring it, such as
+the absence of contact, is a constant reading with a variance.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import ShapeError
+from bodysense.sensors.measurement import Measurement
+from bodysense.spatial.arrays import Array, one_each, read_only
+
+if TYPE_CHECKING:
+    from bodysense.robot.robot import Robot
+
+
+# Covariances that sensors are given: symmetric, finite, nowhere negative; zero means exact.
+
+_ROUNDING = 1e-10  # of the largest entry: what a matrix read from a file may be off
+
+
+def variances(std: ArrayLike, m: int, name: str = "std") -> Array:
+    """(m, m) covariance of readings that err independently of each other.
+
+    Args:
+        std: standard deviation in SI units, one number for all or `m` of them; zero is exact.
+        m: number of readings.
+        name: what the caller calls `std`, for messages.
+
+    Raises:
+        ShapeError: another number of them, negative, or not finite.
+    """
+    return np.diag(deviations(std, m, name) ** 2)
+
+
+def deviations(std: ArrayLike, m: int, name: str) -> Array:
+    """(m,) standard deviations, from one number or `m` of them."""
+    values = one_each(std, m, name)
+    if (values < 0.0).any():
+        raise ShapeError(
+            f"{name} holds {values.min():g}: a standard deviation is zero (exact) or positive."
+        )
+    return values
+
+
+def checked_covariance(value: ArrayLike, m: int, name: str) -> Array:
+    """Return `value` as an (m, m) covariance, symmetric to the last digit and read-only.
+
+    Raises:
+        ShapeError: wrong shape, not finite, not symmetric, or with a negative direction.
+    """
+    try:
+        given = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{name} must be a matrix of numbers: {error}") from error
+    if given.shape != (m, m):
+        raise ShapeError(
+            f"{name} has shape {given.shape}, expected {(m, m)}: build it from standard deviations "
+            f"with variances(std, {m})."
+        )
+    if not np.isfinite(given).all():
+        raise ShapeError(
+            f"{name} holds {given[~np.isfinite(given)][0]}: give finite variances, and leave a "
+            "sensor that says nothing out."
+        )
+    size = float(np.abs(given).max(initial=0.0))
+    asymmetry = float(np.abs(given - given.T).max(initial=0.0))
+    if asymmetry > _ROUNDING * size:
+        raise ShapeError(
+            f"{name} is not symmetric (by {asymmetry:.3g}): give the full matrix, for example "
+            "(A + A.T) / 2."
+        )
+    Sigma = 0.5 * (given + given.T)
+    least = float(np.linalg.eigvalsh(Sigma).min(initial=0.0))
+    if least < -_ROUNDING * size:
+        raise ShapeError(
+            f"{name} is not positive: its least eigenvalue is {least:.3g}. Variances are squares "
+            "of standard deviations, and no correlation exceeds 1."
+        )
+    return read_only(Sigma)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Sensor(ABC):
+    """Base of all sensors.
+
+    Attributes:
+        name: of the sensor, distinct on a robot.
+        covariance: (size, size) of the noise, SI units; zero where a reading is exact.
+        bias_sigma: (size,) prior standard deviation of a constant bias; `None`: there is no bias.
+        constant: (len(labels),) readings known without measuring them, NaN where a channel gives
+            them; `None`: all come from channels.
+        channels: of the log, one a reading that is not constant; by default `<name>.<label>`, or
+            the name alone for a sensor with one reading.
+    """
+
+    kind: ClassVar[str]
+    """The word for it in files."""
+    components: ClassVar[tuple[str, ...]]
+    """What its readings are called, the ends of its channels' names."""
+    units: ClassVar[tuple[str, ...]]
+    """SI units of its readings."""
+
+    name: str
+    covariance: Array
+    bias_sigma: Array | None = None
+    constant: Array | None = None
+    channels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise ShapeError(f"a sensor is named {self.name!r}: give it a name.")
+        Sigma = checked_covariance(self.covariance, self.size, f"the covariance of {self.who}")
+        object.__setattr__(self, "covariance", Sigma)
+        if self.bias_sigma is not None:
+            sigma = deviations(self.bias_sigma, self.size, f"bias_sigma of {self.who}")
+            object.__setattr__(self, "bias_sigma", read_only(sigma))
+        if self.constant is not None:
+            constant = np.asarray(self.constant, dtype=np.float64)
+            if constant.shape != (len(self.labels),) or np.isinf(constant).any():
+                raise ShapeError(
+                    f"the constant reading of {self.who} is {self.constant!r:.60}: give "
+                    f"{len(self.labels)} numbers ({', '.join(self.labels)}), NaN where a channel "
+                    "gives the value."
+                )
+            object.__setattr__(self, "constant", read_only(constant))
+        self._name_channels()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self.place}>"
+
+    @property
+    def who(self) -> str:
+        """The sensor in words, for messages."""
+        return f"sensor {self.name!r} ({self.kind})"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What its values are called."""
+        return self.components
+
+    @property
+    def size(self) -> int:
+        """m, the number of readings that count: of the covariance and the residual."""
+        return self.readings(len(self.channels))
+
+    @classmethod
+    def readings(cls, n_channels: int) -> int:
+        """How many a sensor of this kind has that is given so many channels."""
+        return len(cls.components)
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it is, in words."""
+
+    @abstractmethod
+    def measurement(self, robot: Robot) -> Measurement:
+        """Coefficients of the readings on this robot.
+
+        Raises:
+            UnknownNameError: the robot has no such joint or frame.
+            MismatchError: the sensor cannot sit there.
+        """
+
+    @property
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """(size,) label and unit of each reading that counts, as residuals have them."""
+        return tuple(zip(self.labels, self.units, strict=False))[: self.size]
+
+    def channel_units(self, robot: Robot) -> tuple[str, ...]:
+        """Unit of each channel on this robot."""
+        units = self.units[: len(self.labels)]
+        return tuple(unit for unit, open_ in zip(units, self._open(), strict=True) if open_)
+
+    def reading(self, values: ArrayLike) -> Array:
+        """(..., len(labels)) readings from channels (..., len(channels)), constants filled in.
+
+        NaN, which stands for a reading that did not come, stays.
+        """
+        array = np.asarray(values, dtype=np.float64)
+        if array.ndim == 0 or array.shape[-1] != len(self.channels):
+            raise ShapeError(
+                f"values of {self.who} have shape {array.shape}: the last axis holds its "
+                f"{len(self.channels)} channels ({', '.join(self.channels) or 'none'})."
+            )
+        if self.constant is None:
+            return array
+        full = np.array(np.broadcast_to(self.constant, (*array.shape[:-1], self.constant.size)))
+        full[..., np.isnan(self.constant)] = array
+        return full
+
+    def _default_channels(self) -> tuple[str, ...]:
+        if len(self.labels) == 1:
+            return (self.name,)
+        return tuple(f"{self.name}.{label}" for label in self.labels)
+
+    def _open(self) -> tuple[bool, ...]:
+        """Which labels are read from channels."""
+        if self.constant is None:
+            return (True,) * len(self.labels)
+        return tuple(bool(missing) for missing in np.isnan(self.constant))
+
+    def _name_channels(self) -> None:
+        given, open_ = tuple(self.channels), self._open()
+        if not given:
+            named = zip(self._default_channels(), open_, strict=True)
+            given = tuple(channel for channel, is_open in named if is_open)
+        if len(given) != sum(open_) or len(set(given)) != len(given):
+            wanted = [label for label, is_open in zip(self.labels, open_, strict=True) if is_open]
+            needs = f"{len(wanted)} different ones ({', '.join(wanted)})" if wanted else "none"
+            raise ShapeError(
+                f"channels of {self.who} are {', '.join(given)}: give {needs}"
+                + ("." if wanted else ", for its readings are constant.")
+            )
+        object.__setattr__(self, "channels", given)

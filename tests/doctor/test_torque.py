@@ -1,0 +1,188 @@
+"""Torques that have the wrong sign, order or unit; and recordings of real arms, damaged."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from bodysense.doctor import examine
+from bodysense.logs.read import read_log
+from bodysense.robot import load_robot
+
+JOINTS = tuple(range(1, 7))
+PAIRS = tuple(itertools.combinations(JOINTS, 2))
+
+
+def altered(raw, changed, **factors):
+    channels = dict(raw.channels)
+    for name, factor in factors.items():
+        channels[name.replace("_", ".", 1)] = channels[name.replace("_", ".", 1)] * factor
+    return changed(raw, channels)
+
+
+def exchanged(raw, changed, a, b, quantities=("tau",)):
+    channels = dict(raw.channels)
+    for quantity in quantities:
+        one, other = f"{quantity}.{a}", f"{quantity}.{b}"
+        channels[one], channels[other] = raw.channels[other], raw.channels[one]
+    return changed(raw, channels)
+
+
+@pytest.mark.parametrize("name", ["tx40", "rv2sq"])
+@pytest.mark.parametrize("k", JOINTS)
+def test_a_torque_with_the_wrong_sign_is_found(name, k, recorded, changed, robot_named):
+    robot = robot_named(name, None)
+    joint = robot.joint_names[k - 1]
+    raw = altered(recorded(name, 6, noise=1e-5), changed, **{f"tau_{joint}": -1.0})
+    (finding,) = examine(robot, raw).findings
+    assert (finding.kind, finding.severity, finding.where) == (
+        "torque-sign",
+        "error",
+        f"tau.{joint}",
+    )
+    assert f"`gain: -1`, or its present gain times -1, for tau.{joint}" in finding.action
+
+
+def test_torques_that_all_have_the_wrong_sign_are_one_finding(clean, changed, only):
+    raw = altered(clean, changed, **{f"tau_joint{k}": -1.0 for k in JOINTS})
+    finding = only(raw, "torque-sign", "error")
+    assert "`tau: {gain: -1}`" in finding.action
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_mirrored_joint_is_told_from_a_mirrored_torque(k, clean, changed, found):
+    raw = altered(clean, changed, **{f"q_joint{k}": -1.0, f"v_joint{k}": -1.0})
+    errors = found(raw).of("error")
+    assert [(f.kind, f.where) for f in errors] == [("position-sign", f"q.joint{k}")]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_swapped_torques_are_found(pair, clean, changed, only):
+    a, b = (f"joint{k}" for k in pair)
+    finding = only(exchanged(clean, changed, a, b), "swapped-joints", "error")
+    assert finding.where == f"{a}, {b}"
+    assert f"tau.{a}, tau.{b}" in finding.action
+
+
+def test_torques_in_a_circle_are_found(clean, changed, only):
+    raw = exchanged(clean, changed, "joint1", "joint2")
+    raw = exchanged(raw, changed, "joint2", "joint4")
+    assert only(raw, "swapped-joints", "error").where == "joint1, joint2, joint4"
+
+
+@pytest.mark.parametrize("pair", [(1, 2), (2, 3), (3, 5)])
+def test_swapped_positions_are_told_from_swapped_torques(pair, clean, changed, found):
+    a, b = (f"joint{k}" for k in pair)
+    errors = found(exchanged(clean, changed, a, b, ("q", "v"))).of("error")
+    assert [(f.kind, f.where) for f in errors] == [("swapped-joints", f"{a}, {b}")]
+    assert f"q.{a}, q.{b}" in errors[0].action
+
+
+@pytest.mark.parametrize(
+    ("factor", "edit"),
+    [(1000.0, "unit: mN·m"), (0.001, "unit: kN·m"), (1.0 / 32.0, "gain: 3"), (20.0, "gain: 0.05")],
+)
+def test_torques_out_of_scale_are_found(factor, edit, clean, changed, only):
+    raw = altered(clean, changed, **{f"tau_joint{k}": factor for k in JOINTS})
+    finding = only(raw, "wrong-scale", "error")
+    assert finding.where == "tau (all joints)"
+    assert edit in finding.action
+
+
+def test_a_single_torque_out_of_scale_is_named(clean, changed, only):
+    raw = altered(clean, changed, tau_joint2=1.0 / 40.0)
+    assert only(raw, "wrong-scale", "error").where == "tau.joint2"
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.8, 1.25, 2.0])
+def test_gains_that_are_somewhat_off_are_no_finding(factor, clean, changed, found):
+    assert found(altered(clean, changed, tau_joint2=factor, tau_joint5=factor)).findings == ()
+
+
+# -- real recordings ---------------------------------------------------------------------------
+
+MOTIONS = ("ur-20_02_12-50sec_12harm", "ur-20_01_31-load", "ur-20_02_19_15harm50secLoad")
+
+
+@pytest.fixture(scope="module")
+def ur10e(recordings):
+    return load_robot(recordings / "ur10e" / "ur10e.urdf")
+
+
+def ur10e_log(recordings, name):
+    from bodysense.logs.layout_file import parse_layout
+
+    joints = [
+        *("shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint"),
+        *("wrist_1_joint", "wrist_2_joint", "wrist_3_joint"),
+    ]
+    gains = [11.98, 11.976, 9.839, 10.763, 10.764, 10.76]
+    layout = {
+        "joints": joints,
+        "header": False,
+        "time": {"column": 1},
+        "channels": {
+            "q": {"columns": list(range(2, 8))},
+            "v": {"columns": list(range(8, 14))},
+            "tau": {"columns": list(range(14, 20)), "gain": gains},
+        },
+    }
+    return read_log(recordings / "ur10e" / f"{name}.csv", parse_layout(layout))
+
+
+@pytest.mark.parametrize("name", MOTIONS)
+def test_real_motions_are_usable(name, recordings, ur10e, check_diagnosis):
+    diagnosis = examine(ur10e, ur10e_log(recordings, name))
+    check_diagnosis(diagnosis)
+    assert diagnosis.usable
+    assert {f.severity for f in diagnosis.findings} == {"note"}
+    kinds = {f.kind for f in diagnosis.findings}
+    assert {"jitter", "standstill"} <= kinds
+    assert diagnosis.rate == pytest.approx(94.0, abs=1.5)
+
+
+def test_garbage_in_a_real_recording(recordings, ur10e):
+    diagnosis = examine(ur10e, ur10e_log(recordings, MOTIONS[2]))
+    where = {f.kind: f.where for f in diagnosis.findings}
+    assert where["garbage-rows"] == "rows 2-10"
+    assert where["truncated-rows"] == "row 6107"
+    assert where["fragment"] == "row 1"
+    assert where["quantised"] == "q (all joints)"
+
+
+@pytest.mark.parametrize("k", range(6))
+@pytest.mark.parametrize("name", MOTIONS[:2])
+def test_a_wrong_sign_in_a_real_recording(name, k, recordings, ur10e, changed):
+    joint = ur10e.joint_names[k]
+    raw = altered(ur10e_log(recordings, name), changed, **{f"tau_{joint}": -1.0})
+    errors = examine(ur10e, raw).of("error")
+    assert [(f.kind, f.where) for f in errors] == [("torque-sign", f"tau.{joint}")]
+
+
+@pytest.mark.parametrize("pair", tuple(itertools.combinations(range(6), 2)))
+def test_a_swap_in_a_real_recording(pair, recordings, ur10e, changed):
+    a, b = (ur10e.joint_names[k] for k in pair)
+    errors = examine(ur10e, exchanged(ur10e_log(recordings, MOTIONS[0]), changed, a, b)).of("error")
+    assert [(f.kind, f.where) for f in errors] == [("swapped-joints", f"{a}, {b}")]
+
+
+def test_currents_taken_for_torques_in_a_real_recording(recordings, ur10e, changed):
+    raw = ur10e_log(recordings, MOTIONS[0])
+    currents = {f"tau_{joint}": 0.09 for joint in ur10e.joint_names}
+    errors = examine(ur10e, altered(raw, changed, **currents)).of("error")
+    assert [(f.kind, f.where) for f in errors] == [("wrong-scale", "tau (all joints)")]
+    assert "currents" in errors[0].action
+
+
+@pytest.mark.parametrize("k", range(1, 11))
+def test_standing_still_is_no_motion(k, recordings, ur10e):
+    diagnosis = examine(ur10e, ur10e_log(recordings, f"static_p{k}"))
+    assert [f.kind for f in diagnosis.of("error")] == ["all-still"]
+    assert diagnosis.of("warning") == ()
+
+
+def test_a_push_is_told(recordings, ur10e):
+    diagnosis = examine(ur10e, ur10e_log(recordings, "ur-20_01_22-push_pose_1"))
+    assert [f.kind for f in diagnosis.of("error")] == ["all-still"]
+    assert [f.kind for f in diagnosis.of("warning")] == ["external-force"]
