@@ -13,8 +13,8 @@ import numpy as np
 import pinocchio as pin
 
 from bodysense import Robot, load_robot
-from bodysense.estimation import Assumptions, Belief, MapDynamics
-from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
+from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.sensors import (
     Accelerometer,
     ForceTorque,
@@ -36,21 +36,22 @@ UNSURE = 0.01  # N, N·m, of the links that nothing touches
 
 
 class Subject(NamedTuple):
-    """A problem with the covariances that are behind the log, and its moments."""
+    """A problem with the covariances that are behind the log, and its samples."""
 
     problem: MapDynamics
-    moments: Moments
+    samples: Samples
 
 
-def covariance_subject(moments: int, seed: int = 0) -> Subject:
-    """Simulate so many moments."""
+def covariance_subject(samples: int, seed: int = 0) -> Subject:
+    """Simulate so many samples."""
     rng = np.random.default_rng(seed)
     robot = load_robot("example:icub")
-    beliefs = Assumptions(
-        wrench=Belief.zero(6, UNSURE), wrenches={link: Belief.unknown(6) for link in TOUCHED}
+    priors = Assumptions(
+        wrench=GaussianPrior.zero(6, UNSURE),
+        wrenches={link: GaussianPrior.unknown(6) for link in TOUCHED},
     )
-    problem = MapDynamics(robot, _sensors(robot), beliefs)
-    return Subject(problem, _simulated(problem, moments, rng))
+    problem = MapDynamics(robot, _sensors(robot), priors)
+    return Subject(problem, _simulated(problem, samples, rng))
 
 
 def wrong_by_factors(problem: MapDynamics, rng: np.random.Generator) -> MapDynamics:
@@ -97,7 +98,7 @@ def _sensors(robot: Robot) -> list[Sensor]:
     return sensors
 
 
-def _simulated(problem: MapDynamics, T: int, rng: np.random.Generator) -> Moments:
+def _simulated(problem: MapDynamics, T: int, rng: np.random.Generator) -> Samples:
     """Joints swing by sines, the base turns and drifts as pushes and joints make it."""
     robot, model = problem.robot, problem.robot.model
     data, n = model.createData(), problem.robot.n_joints
@@ -127,7 +128,7 @@ def _simulated(problem: MapDynamics, T: int, rng: np.random.Generator) -> Moment
         pin.rnea(model, data, at, v, a, forces)
         readings[k] = _readings(problem, data, a)
     readings += sigma * rng.normal(size=readings.shape)
-    return problem.moments(q, dq, readings, base_twist=drift)
+    return problem.samples(q, dq, readings, base_twist=drift)
 
 
 def _readings(problem: MapDynamics, data: pin.Data, a: Array) -> Array:

@@ -28,11 +28,11 @@ LEVEL = 0.95
 
 
 def run(
-    repeat: int, *, moments: int = 12_000, parts: int = 6, within: float = 0.03
+    repeat: int, *, samples: int = 12_000, parts: int = 6, within: float = 0.03
 ) -> tuple[Result, ...]:
     """Fit one long log by axis and by kind, and its parts by axis."""
     rng = np.random.default_rng(1)
-    subject = covariance_subject(moments)
+    subject = covariance_subject(samples)
     problem, log = subject
     begin = perf_counter()
     fit = estimate_covariances(wrong_by_factors(problem, rng), log)
@@ -42,7 +42,7 @@ def run(
     kind = estimate_covariances(wrong_by_kind(problem, rng), log, structure="type")
     of_kind = _ratios(problem, kind)
     held, z = _held(subject, parts, rng)
-    what = f"iCub, {problem.layout.size} variances from {moments / RATE:g} s"
+    what = f"iCub, {problem.layout.size} variances from {samples / RATE:g} s"
     return (
         Result.judged(
             "covariances",

@@ -1,6 +1,6 @@
 """iDynTree's maximum-a-posteriori solver on the same robot with the same sensors, floating.
 
-It takes one moment at a time and returns means. Its unknowns are a link's classical proper
+It takes one sample at a time and returns means. Its unknowns are a link's classical proper
 acceleration and external wrench, a joint's wrench and acceleration; torques are not among them.
 """
 
@@ -28,7 +28,7 @@ from bodysense.spatial import Array
 
 
 class Inputs(NamedTuple):
-    """One moment, in the peer's order of joints and readings.
+    """One sample, in the peer's order of joints and readings.
 
     Attributes:
         q: (n_joints,) positions.
@@ -118,15 +118,15 @@ class IdyntreeMap:
         positions[places], speeds[places], readings[self._order] = q, dq, y
         return Inputs(positions, speeds, np.array(omega), readings)
 
-    def estimate(self, moment: Inputs) -> Array:
+    def estimate(self, sample: Inputs) -> Array:
         """Means of all unknowns, in the peer's order."""
         idyn, solver = self._idyn, self._solver
         solver.updateEstimateInformationFloatingBase(
-            idyn.JointPosDoubleArray.FromPython(moment.q),
-            idyn.JointDOFsDoubleArray.FromPython(moment.dq),
+            idyn.JointPosDoubleArray.FromPython(sample.q),
+            idyn.JointDOFsDoubleArray.FromPython(sample.dq),
             self._frame,
-            idyn.Vector3.FromPython(moment.omega),
-            idyn.VectorDynSize.FromPython(moment.readings),
+            idyn.Vector3.FromPython(sample.omega),
+            idyn.VectorDynSize.FromPython(sample.readings),
         )
         solver.doEstimate()
         means: Array = solver.getLastEstimate().toNumPy().copy()

@@ -20,8 +20,8 @@ from benchmarks.timing import Timings, all_threads, interleaved
 from bodysense import Robot, load_robot
 from bodysense.estimation import (
     Assumptions,
-    Belief,
     EstimatorStream,
+    GaussianPrior,
     MapDynamics,
     Posterior,
     Sample,
@@ -45,14 +45,14 @@ PRIOR = 1e4  # of every unknown
 STD = {"acc": 0.05, "gyro": 0.005, "fx": 1.0, "ddq": 0.1, "ft": 0.5}
 FASTER = 4.0
 BATCH_FASTER = 2.0
-DROPOUTS = 0.01  # of the readings of every sensor that are missing, so that most moments differ
+DROPOUTS = 0.01  # of the readings of every sensor that are missing, so that most samples differ
 LINEAR = 0.8  # the least ratio of times per link that is still called linear
 CLOSE = 1e-5  # of the largest value, between the means of both sides
 
 
 @dataclass(frozen=True)
 class Steps:
-    """An estimator, and moments for it that are drawn at random, the same every time.
+    """An estimator, and samples for it that are drawn at random, the same every time.
 
     Nothing that either side does depends on what the readings are.
 
@@ -72,17 +72,17 @@ class Steps:
 
     @classmethod
     def of(cls, robot: Robot, n: int) -> Steps:
-        """Draw n moments for a robot with sensors all over."""
+        """Draw n samples for a robot with sensors all over."""
         rng = np.random.default_rng(4)
         estimator = MapDynamics(
             robot,
             sensors(robot, rng),
             Assumptions(
-                wrench=Belief.zero(6, PRIOR),
-                joint_acceleration=Belief.zero(1, PRIOR),
-                base_acceleration=Belief.zero(6, PRIOR),
-                acceleration_slack=Belief.zero(6, SLACK),
-                wrench_slack=Belief.zero(6, SLACK),
+                wrench=GaussianPrior.zero(6, PRIOR),
+                joint_acceleration=GaussianPrior.zero(1, PRIOR),
+                base_acceleration=GaussianPrior.zero(6, PRIOR),
+                acceleration_slack=GaussianPrior.zero(6, SLACK),
+                wrench_slack=GaussianPrior.zero(6, SLACK),
             ),
         )
         q, dq = rng.normal(size=(2, n, robot.n_joints))
@@ -90,32 +90,32 @@ class Steps:
         return cls(estimator, q, dq, twist, y)
 
     def estimates(self, detail: Detail) -> Callable[[], list[Posterior]]:
-        """All moments, a call of `estimate` each."""
-        estimate, moments = self.estimator.estimate, (self.q, self.dq, self.twist, self.y)
+        """All samples, a call of `estimate` each."""
+        estimate, samples = self.estimator.estimate, (self.q, self.dq, self.twist, self.y)
         return lambda: [
             estimate(q, dq, y, base_twist=twist, detail=detail)
-            for q, dq, twist, y in zip(*moments, strict=True)
+            for q, dq, twist, y in zip(*samples, strict=True)
         ]
 
     def solves(self, detail: Detail) -> Callable[[], list[Found]]:
-        """All moments, a call of `solve` each: arrays without names."""
-        ours, moments = self.estimator, (self.q, self.dq, self.twist, self.y)
+        """All samples, a call of `solve` each: arrays without names."""
+        ours, samples = self.estimator, (self.q, self.dq, self.twist, self.y)
         return lambda: [
-            ours.solve(ours.moments(q, dq, y, base_twist=twist), detail)
-            for q, dq, twist, y in zip(*moments, strict=True)
+            ours.solve(ours.samples(q, dq, y, base_twist=twist), detail)
+            for q, dq, twist, y in zip(*samples, strict=True)
         ]
 
     def stream(self, detail: Detail) -> Callable[[], list[Posterior]]:
-        """All moments, one after the other through a stream, as in a control loop."""
+        """All samples, one after the other through a stream, as in a control loop."""
         loop = EstimatorStream(self.estimator, detail=detail, late="use")
-        moments = (self.q, self.dq, self.twist, self.y)
+        samples = (self.q, self.dq, self.twist, self.y)
         return lambda: [
             loop.step(Sample(0.001 * k, q, dq, y, twist))
-            for k, (q, dq, twist, y) in enumerate(zip(*moments, strict=True))
+            for k, (q, dq, twist, y) in enumerate(zip(*samples, strict=True))
         ]
 
     def batch(self, detail: Detail) -> Callable[[], Posterior]:
-        """All moments in one call of `estimate`."""
+        """All samples in one call of `estimate`."""
         return lambda: self.estimator.estimate(
             self.q, self.dq, self.y, base_twist=self.twist, detail=detail
         )
@@ -174,7 +174,7 @@ def run(
 def _beside(label: str, steps: Steps, repeat: int) -> list[Result]:
     robot = steps.estimator.robot
     peer = IdyntreeMap(robot, steps.estimator.sensors, slack=SLACK, prior=PRIOR)
-    moments = [
+    samples = [
         peer.inputs(q, dq, twist[3:], y)
         for q, dq, twist, y in zip(steps.q, steps.dq, steps.twist, steps.y, strict=True)
     ]
@@ -187,10 +187,10 @@ def _beside(label: str, steps: Steps, repeat: int) -> list[Result]:
     }
     sides = {side: function for side, (_, function, _) in ours.items()}
     timings = interleaved(
-        {**sides, "peer": lambda: [peer.estimate(moment) for moment in moments]}, repeat
+        {**sides, "peer": lambda: [peer.estimate(sample) for sample in samples]}, repeat
     )
-    agreement = _agreement(steps, peer, [peer.estimate(moment) for moment in moments])
-    per_step = 1e6 / len(moments)
+    agreement = _agreement(steps, peer, [peer.estimate(sample) for sample in samples])
+    per_step = 1e6 / len(samples)
     return [
         Result.judged(
             "map-dynamics",

@@ -26,11 +26,11 @@ from benchmarks.state_subjects import (
 )
 from bodysense.estimation import (
     Assumptions,
-    Belief,
+    GaussianPrior,
     MapDynamics,
     StateAndDynamics,
-    StateBelief,
     StatePosterior,
+    StatePrior,
     StateSmoother,
     StateTracker,
 )
@@ -53,7 +53,7 @@ class Errors(NamedTuple):
     iterated: Array
 
 
-def run(repeat: int, *, repetitions: int = 10, moments: int = 200) -> tuple[Result, ...]:
+def run(repeat: int, *, repetitions: int = 10, samples: int = 200) -> tuple[Result, ...]:
     """Measure both."""
     found = [planar_errors(seed) for seed in range(repetitions)]
     prior, once, iterated = (np.mean([e[k] for e in found], axis=0) for k in range(3))
@@ -83,7 +83,7 @@ def run(repeat: int, *, repetitions: int = 10, moments: int = 200) -> tuple[Resu
                 notes=note,
             )
         )
-    return (*results, *_humanoid(repeat, moments))
+    return (*results, *_humanoid(repeat, samples))
 
 
 def planar_errors(seed: int) -> Errors:
@@ -98,11 +98,11 @@ def planar_errors(seed: int) -> Errors:
     y = truth.readings[0] + sigma * rng.normal(size=sigma.size)
     off = [rng.uniform(0.0, most, size) for most, size in zip(OFF, (n, n, 20 * n), strict=True)]
     assumptions = Assumptions(
-        wrench=Belief.zero(6, 1e-3), joint_acceleration=Belief.zero(1, OFF[2])
+        wrench=GaussianPrior.zero(6, 1e-3), joint_acceleration=GaussianPrior.zero(1, OFF[2])
     )
     # of a uniform number from zero: the root of its second moment
     std = [most / np.sqrt(3.0) for most in OFF]
-    state = StateBelief.of(q[0] + off[0], dq[0] + off[1], q_std=std[0], dq_std=std[1])
+    state = StatePrior.of(q[0] + off[0], dq[0] + off[1], q_std=std[0], dq_std=std[1])
     estimator = StateAndDynamics(MapDynamics(robot, sensors, assumptions), state)
 
     def errors(posterior: StatePosterior) -> Array:
@@ -123,30 +123,30 @@ def positions(posterior: StatePosterior, joints: tuple[str, ...], what: str) -> 
     return np.concatenate([posterior[f"{what}.{joint}"] for joint in joints], axis=-1)
 
 
-def _humanoid(repeat: int, moments: int) -> tuple[Result, ...]:
+def _humanoid(repeat: int, samples: int) -> tuple[Result, ...]:
     """Track and smooth an iCub from rest; its elbows are believed a radian from where they are."""
     robot, rng = icub(), np.random.default_rng(3)
     tree, sensors = BodyTree.of(robot, fixed=True), icub_sensors(robot)
-    t, q, dq, ddq = repetitive(robot, moments, RATE, rng)
+    t, q, dq, ddq = repetitive(robot, samples, RATE, rng)
     truth = recorded(tree, sensors, q, dq, ddq)
     sigma = np.sqrt(np.concatenate([np.diag(s.covariance) for s in sensors]))
     y = truth.readings + sigma * rng.normal(size=truth.readings.shape)
     problem = MapDynamics(robot, sensors, fixed=True)
     zero = np.zeros(robot.n_joints)
-    state = StateBelief.of(zero, zero, zero, q_std=1.0, dq_std=0.1, ddq_std=10.0)
+    state = StatePrior.of(zero, zero, zero, q_std=1.0, dq_std=0.1, ddq_std=10.0)
     hidden = [robot.joint_names.index(joint) for joint in HIDDEN]
     tracker = StateTracker(problem, state)
     tracked, times = [], []
-    for k in range(moments):
+    for k in range(samples):
         begin = perf_counter()
         found = tracker.step(t[k], y[k], gravity=HELD)
         times.append(perf_counter() - begin)
         tracked.append(positions(found, robot.joint_names, "q"))
-    settled = moments // 4
+    settled = samples // 4
     error = np.abs(np.array(tracked) - q)[:, hidden]
     begin = perf_counter()
     smooth = StateSmoother(problem, state).estimate(t, y, gravity=HELD)
-    each = (perf_counter() - begin) / moments
+    each = (perf_counter() - begin) / samples
     smoothed = np.abs(positions(smooth, robot.joint_names, "q") - q)[:, hidden]
     what = f"iCub, {robot.n_joints} joints, {sigma.size} readings at {RATE:g} Hz"
     return (
@@ -166,11 +166,11 @@ def _humanoid(repeat: int, moments: int) -> tuple[Result, ...]:
             ours=float(smoothed.max()),
             peer=PAPER_ANGLE,
             ours_below=PAPER_ANGLE,
-            notes=f"all {moments} moments; {1e3 * each:.0f} ms each",
+            notes=f"all {samples} samples; {1e3 * each:.0f} ms each",
         ),
         Result.judged(
             "state",
-            f"{what}: time of a moment, tracked, peer: quoted",
+            f"{what}: time of a sample, tracked, peer: quoted",
             unit="s",
             ours=float(np.median(times[settled:])),
             peer=PAPER_TIME,

@@ -33,7 +33,7 @@ HIDDEN = ("l_elbow", "l_wrist_prosup", "r_elbow", "r_wrist_prosup")
 
 
 class Recorded(NamedTuple):
-    """What Pinocchio says of T moments.
+    """What Pinocchio says of T samples.
 
     Attributes:
         q: (T, n) positions.

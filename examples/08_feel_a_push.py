@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import bodysense
-from bodysense.estimation import Assumptions, Belief, MapDynamics, Posterior
+from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics, Posterior
 from bodysense.sensors import (
     Accelerometer,
     ForceTorque,
@@ -74,7 +74,7 @@ PUSHES = (
 
 @dataclass(frozen=True)
 class Recording:
-    """What the sensors of T moments say, and what only a simulation knows.
+    """What the sensors of T samples say, and what only a simulation knows.
 
     Attributes:
         t: (T,) [s].
@@ -108,11 +108,11 @@ def main() -> None:
 
     # Wrenches are unknown where the robot stands and where it may be touched, zero elsewhere.
     places = (*FEET, *(push.link for push in PUSHES))
-    believed = Assumptions(wrenches={link: Belief.unknown(6) for link in places})
+    believed = Assumptions(wrenches={link: GaussianPrior.unknown(6) for link in places})
     estimator = MapDynamics(robot, sensors, believed)
     console.print(
         f"{robot.name}: {len(sensors)} sensors with {estimator.layout.size} readings for "
-        f"{estimator.variables.size} unknowns, at {recorded.t.size} moments."
+        f"{estimator.variables.size} unknowns, at {recorded.t.size} samples."
     )
     with console.status("estimating …"):
         felt = estimator.estimate(

@@ -48,15 +48,15 @@ def _identification() -> None:
 
 
 def _estimation() -> None:
-    """The estimators: of one moment, of several, and of positions too."""
-    from bodysense.estimation import MapDynamics, StateAndDynamics, StateBelief
+    """The estimators: of one sample, of several, and of positions too."""
+    from bodysense.estimation import MapDynamics, StateAndDynamics, StatePrior
     from bodysense.robot import load_robot
 
     problem, still = MapDynamics(load_robot("tx40"), []), np.zeros((4, 6))
     for T in (1, 4):
         problem.estimate(still[:T], still[:T], np.zeros((T, 0)), detail="slacks")
-    belief = StateBelief.of(still[0], still[0], q_std=1.0, dq_std=1.0)
-    StateAndDynamics(problem, belief).estimate(np.zeros(0))
+    prior = StatePrior.of(still[0], still[0], q_std=1.0, dq_std=1.0)
+    StateAndDynamics(problem, prior).estimate(np.zeros(0))
 
 
 # The kernels of estimators take about as long as all others together.
@@ -81,7 +81,7 @@ def warm_caches(root: Path, workers: int) -> None:
                 done = place / f".{share}"
                 if (root / share / digest).is_dir() and not done.exists():
                     shutil.copytree(root / share / digest, place, dirs_exist_ok=True)
-                    done.touch()
+                    done.contact()
 
 
 if __name__ == "__main__":

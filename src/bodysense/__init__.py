@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from bodysense.errors import BodysenseError
     from bodysense.estimation import (
         Assumptions,
-        Belief,
         EstimationSetup,
         EstimatorStream,
+        GaussianPrior,
         LogEstimate,
         MapDynamics,
         Observability,
@@ -70,7 +70,7 @@ _HOME = {
     "bodysense.errors": ("BodysenseError",),
     "bodysense.estimation": (
         "Assumptions",
-        "Belief",
+        "GaussianPrior",
         "EstimationSetup",
         "EstimatorStream",
         "LogEstimate",
@@ -132,7 +132,6 @@ __all__ = [
     "Actuators",
     "Assumptions",
     "BaseParameters",
-    "Belief",
     "BodysenseError",
     "Controller",
     "Design",
@@ -141,6 +140,7 @@ __all__ = [
     "EstimatorStream",
     "FourierTrajectory",
     "Friction",
+    "GaussianPrior",
     "HoldTrajectory",
     "Identification",
     "IdentificationRun",

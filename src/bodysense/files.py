@@ -212,13 +212,13 @@ _PACKAGES = ("bodysense", "numpy", "scipy", "numba", "pin", "clarabel")
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide the numbers."""
-    found = {"python": platform.python_version()}
+    result = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            result[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return result
 
 
 # Reading the bytes of a robot's file, with an answer for everything that can go wrong.

@@ -77,7 +77,7 @@ def _refuse_repeated_keys(root: yaml.Node, where: str, error: type[BodysenseErro
                     keys.add(key.value)
 
 
-# Values of robots' YAML files, checked: mappings with known keys, numbers a joint.
+# Values of robots' YAML files, checked: mappings with known keys, numbers per joint.
 
 
 def read_yaml(path: str | PathLike[str]) -> dict[str, object]:
@@ -132,7 +132,7 @@ def number_per_name(
         if len(value) != len(names):
             raise MismatchError(
                 f"{where}: {len(value)} values for {len(names)} joints ({', '.join(names)}); give "
-                "one number for all, one a joint, or a mapping from joint to number."
+                "one number for all, one per joint, or a mapping from joint to number."
             )
         return np.array(
             [finite_number(v, f"{where}, {name}") for v, name in zip(value, names, strict=True)],

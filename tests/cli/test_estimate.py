@@ -64,8 +64,8 @@ def test_everything_is_written(capsys):
     assert abs(force[~inside].mean()) < 0.1
     assert (sigma > 0.0).all()
     summary = json.loads(Path("out/summary.json").read_text())
-    assert summary["touches"][0]["start"] == pytest.approx(PUSH[0], abs=0.05)
-    assert summary["moments"] == table.num_rows == 381
+    assert summary["contacts"][0]["start"] == pytest.approx(PUSH[0], abs=0.05)
+    assert summary["samples"] == table.num_rows == 381
     assert len(summary["sensors"]) == 9
     assert pq.read_table("out/sensors.parquet").num_rows == 381
 
@@ -78,7 +78,7 @@ def test_json_is_the_summary(capsys):
 
 def test_without_a_folder_nothing_is_written(capsys):
     assert main(words()) == 0
-    assert "Touches" in capsys.readouterr().out
+    assert "Contacts" in capsys.readouterr().out
     assert sorted(path.name for path in Path().iterdir()) == ["push.csv", "sensors.yaml"]
 
 
@@ -158,14 +158,14 @@ def test_an_interruption_keeps_what_is_done(monkeypatch, capsys):
     monkeypatch.setattr(LogEstimate, "chunks", lambda self, **how: chunks(self, 150, **how))
     monkeypatch.setattr(MapDynamics, "estimate", interrupted)
     assert main(words("-o", "out")) == EXIT_INTERRUPTED
-    assert "interrupted: these are the first 150 of 381 moments" in capsys.readouterr().err
+    assert "interrupted: these are the first 150 of 381 samples" in capsys.readouterr().err
     assert sorted(path.name for path in Path("out").iterdir()) == FILES
     assert pq.read_table("out/estimates.parquet").num_rows == 150
     assert pq.read_table("out/sensors.parquet").num_rows == 150
-    assert json.loads(Path("out/summary.json").read_text())["moments"] == 150
+    assert json.loads(Path("out/summary.json").read_text())["samples"] == 150
     page = Path("out/report.html").read_text()
-    assert "push.csv: 150 moments over 1.49" in page
-    assert "381 moments over" not in page
+    assert "push.csv: 150 samples over 1.49" in page
+    assert "381 samples over" not in page
 
 
 # -- an identified robot -----------------------------------------------------------------------

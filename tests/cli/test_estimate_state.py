@@ -40,7 +40,7 @@ def words(*more: str) -> list[str]:
 def test_positions_and_biases_come_out(hidden, capsys):
     assert main(words("-o", "out")) == 0
     out, err = capsys.readouterr()
-    assert "note: positions are estimated, of elbow, from readings up to each moment" in err
+    assert "note: positions are estimated, of elbow, from readings up to each sample" in err
     assert "Positions: estimated, with 95 % bands" in out
     assert "gyro.x" in out
     table = pq.read_table("out/estimates.parquet")
@@ -53,7 +53,7 @@ def test_positions_and_biases_come_out(hidden, capsys):
     summary = json.loads(Path("out/summary.json").read_text())
     assert summary["state"]["unmeasured"] == ["elbow"]
     assert [bias["name"] for bias in summary["state"]["biases"]] == ["gyro.x", "gyro.y", "gyro.z"]
-    assert summary["moments"] == 401
+    assert summary["samples"] == 401
     page = Path("out/report.html").read_text()
     assert '<section id="positions"' in page
     assert "elbow, without an encoder" in page
@@ -101,9 +101,9 @@ def test_an_interruption_keeps_what_is_done(monkeypatch, capsys):
 
     monkeypatch.setattr(StateTracker, "step", interrupted)
     assert main(words("-o", "out")) == EXIT_INTERRUPTED
-    assert "interrupted: these are the first 200 of 401 moments" in capsys.readouterr().err
+    assert "interrupted: these are the first 200 of 401 samples" in capsys.readouterr().err
     assert pq.read_table("out/estimates.parquet").num_rows == 200
-    assert json.loads(Path("out/summary.json").read_text())["moments"] == 200
+    assert json.loads(Path("out/summary.json").read_text())["samples"] == 200
     end[0] = 1.5  # before the first chunk is done
     assert main(words("-o", "nothing")) == EXIT_INTERRUPTED
     assert not Path("nothing").exists()

@@ -12,8 +12,8 @@ import numpy as np
 import bodysense
 from bodysense.compiled import jit
 from bodysense.estimation._kernels.covariance import Spread
-from bodysense.estimation._kernels.problem import Beliefs, Bodies, Memory, Readings
-from bodysense.estimation._kernels.side_by_side import Moment
+from bodysense.estimation._kernels.problem import Bodies, Memory, Priors, Readings
+from bodysense.estimation._kernels.side_by_side import LaneSamples
 from bodysense.estimation._kernels.solve import Found
 from bodysense.robot._kernels.dynamics import (
     forward_dynamics_batch,
@@ -31,7 +31,7 @@ PACKAGE = Path(bodysense.__file__).parent
 
 
 def test_all_that_kernels_take_is_in_the_digest():
-    of_estimators = (Bodies, Readings, Beliefs, Memory, Spread, Moment, Found)
+    of_estimators = (Bodies, Readings, Priors, Memory, Spread, LaneSamples, Found)
     for taken in (Tree, Scratch, Loop, State, Tangent, *of_estimators):
         assert Path(inspect.getfile(taken)).parent.name == "_kernels"
 

@@ -83,4 +83,4 @@ def test_a_channel_that_is_held_is_told(clean, changed, only):
     held = clean.channels["tau.joint4"][np.arange(clean.t.size) // 5 * 5]
     finding = only(with_channel(clean, changed, "tau.joint4", held), "held-channel", "warning")
     assert finding.where == "tau.joint4"
-    assert "100 times a second" in finding.message
+    assert "100 times per second" in finding.message

@@ -6,7 +6,7 @@ root and the slacks; everything else follows from a square system. So
     d = d0 + M s,  s ~ N(0, 1)                  M may have zero columns: nothing is inverted
     y = H d + c + N w,  w ~ N(0, 1)             N may be zero: exact readings
 
-where the readings are those of sensors, further beliefs, and the wrench balance of a floating
+where the readings are those of sensors, further priors, and the wrench balance of a floating
 root, a reading of zero. One orthogonal triangularisation (the square-root array of Kalman filters)
 
     [N  H M]         [L  0]
@@ -36,7 +36,7 @@ class DensePosterior:
         variables: names ↔ slices of d.
         mean: (n,) of d.
         covariance: (n, n) of d.
-        log_joint: log density of all readings together: of sensors, further beliefs, and the
+        log_joint: log density of all readings together: of sensors, further priors, and the
             balance of a floating root.
         log_likelihood: log density of the sensors' readings given the others.
     """
@@ -64,15 +64,15 @@ def dense_posterior(
     """Condition on the readings.
 
     Args:
-        equations: of one moment.
+        equations: of one sample.
         y: (m,) readings, NaN for those that are missing.
         noise: (m, m) covariance of their noise.
-        assumptions: beliefs.
+        assumptions: priors.
         precise: work in long doubles: slow, for small robots.
     """
-    beliefs = Assumptions() if assumptions is None else assumptions
+    priors = Assumptions() if assumptions is None else assumptions
     kind = np.longdouble if precise else np.float64
-    d0, M, balance = _prior(equations, beliefs, kind)
+    d0, M, balance = _prior(equations, priors, kind)
     dense = equations.dense()
     present = ~np.isnan(y)
     H = [dense.Y[present]]
@@ -80,17 +80,17 @@ def dense_posterior(
     z = [y[present]]
     N = [_root(noise[np.ix_(present, present)])]
     sensors = int(present.sum())
-    for name, belief in beliefs.others.items():
+    for name, prior in priors.others.items():
         where = equations.variables[name]
         H.append(np.eye(equations.variables.size)[where])
-        c.append(np.zeros(belief.mean.size))
-        z.append(np.asarray(belief.mean))
-        N.append(_root(belief.covariance))
+        c.append(np.zeros(prior.mean.size))
+        z.append(np.asarray(prior.mean))
+        N.append(_root(prior.covariance))
     if balance is not None:
         H.append(dense.D[balance])
         c.append(dense.b_D[balance])
         z.append(np.zeros(6))
-        N.append(_root(beliefs.wrench_slack.covariance))
+        N.append(_root(priors.wrench_slack.covariance))
     # those of sensors last, so that the rest of the triangle is the likelihood of the others
     order = np.r_[sensors : sum(len(part) for part in z), 0:sensors]
     H_all = np.concatenate(H).astype(kind)[order]
@@ -121,7 +121,7 @@ def dense_prior(equations: Equations, assumptions: Assumptions | None = None) ->
 
 @dataclass(frozen=True)
 class DenseReadings:
-    """What the sensors will read, by the beliefs alone: without the balance of a floating root.
+    """What the sensors will read, by the priors alone: without the balance of a floating root.
 
     Attributes:
         mean: (m,) of the readings.
@@ -137,9 +137,9 @@ class DenseReadings:
 def dense_readings(
     equations: Equations, noise: Array, assumptions: Assumptions | None = None
 ) -> DenseReadings:
-    """The readings of one moment before they are made."""
-    beliefs = Assumptions() if assumptions is None else assumptions
-    d0, M, _ = _prior(equations, beliefs, np.float64)
+    """The readings of one sample before they are made."""
+    priors = Assumptions() if assumptions is None else assumptions
+    d0, M, _ = _prior(equations, priors, np.float64)
     dense = equations.dense()
     YM = dense.Y @ M
     return DenseReadings(dense.Y @ d0 + dense.b_Y, YM @ YM.T + noise, M @ YM.T)
@@ -151,10 +151,10 @@ def sensor_noise(sensors: tuple | list) -> Array:
 
 
 def _prior(
-    equations: Equations, beliefs: Assumptions, kind: type
+    equations: Equations, priors: Assumptions, kind: type
 ) -> tuple[Array, Array, slice | None]:
     """d0 and M, and the rows of D that no unknown is left to fulfil: the floating root's."""
-    tree, variables = equations.moment.tree, equations.variables
+    tree, variables = equations.sample.tree, equations.variables
     dense = equations.dense()
     rows, offsets, roots = [], [], []
 
@@ -172,19 +172,19 @@ def _prior(
     balance = None
     for i in tree.with_unknowns:
         link = tree.names[i]
-        wrench = beliefs.wrenches.get(link, beliefs.wrench)
+        wrench = priors.wrenches.get(link, priors.wrench)
         chosen(f"fx.{link}", wrench.mean, wrench.covariance)
         if i == 0:
-            base = beliefs.base_acceleration
+            base = priors.base_acceleration
             chosen(f"a.{link}", base.mean, base.covariance)
             balance = equations.rows[f"wrench.{link}"]
             continue
         joint = tree.joint_name(i)
-        acceleration = beliefs.joint_acceleration
+        acceleration = priors.joint_acceleration
         chosen(f"ddq.{joint}", acceleration.mean, acceleration.covariance)
-        ruled(f"acceleration.{link}", beliefs.acceleration_slack.covariance)
-        ruled(f"wrench.{link}", beliefs.wrench_slack.covariance)
-        ruled(f"torque.{joint}", beliefs.torque_slack.covariance)
+        ruled(f"acceleration.{link}", priors.acceleration_slack.covariance)
+        ruled(f"wrench.{link}", priors.wrench_slack.covariance)
+        ruled(f"torque.{joint}", priors.torque_slack.covariance)
     A = np.concatenate(rows).astype(kind)
     right = np.column_stack([np.concatenate(offsets), _block_diagonal(roots)]).astype(kind)
     keep = np.concatenate([[True], right[:, 1:].any(axis=0)])  # without the columns of zeros
@@ -225,7 +225,7 @@ def _lower_triangle(array: Array, m: int, precise: bool) -> Array:
     """The array after reflections from the right that make its first m rows triangular.
 
     Large columns first: reflections are then accurate column by column, however far the standard
-    deviations of beliefs lie apart.
+    deviations of priors lie apart.
     """
     A = array[:, np.argsort(-np.abs(array).max(axis=0), kind="stable")].T.copy()
     if A.shape[0] < m + 1:

@@ -13,7 +13,7 @@ from bodysense.spatial.arrays import Array
 
 @dataclass(frozen=True)
 class Truth:
-    """One moment.
+    """One sample.
 
     Attributes:
         tree: the bodies.

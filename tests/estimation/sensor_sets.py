@@ -79,7 +79,7 @@ def random_mount(link: str, rng: np.random.Generator) -> Mount:
 
 
 def pinocchio_reading(sensor: Sensor, truth: Truth) -> Array:
-    """What a sensor reads at a moment, without noise and without bodysense's equations."""
+    """What a sensor reads at a sample, without noise and without bodysense's equations."""
     model, data = truth.tree.robot.model, truth.data
     if isinstance(sensor, (JointTorque, JointAcceleration)):
         quantity = "tau" if isinstance(sensor, JointTorque) else "ddq"

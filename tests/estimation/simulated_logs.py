@@ -1,4 +1,4 @@
-"""Simulated logs: motions drawn from the beliefs of an estimator, computed by Pinocchio."""
+"""Simulated logs: motions drawn from the priors of an estimator, computed by Pinocchio."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def drawn_truth(
     data, n = model.createData(), robot.n_joints
     q, v = rng.uniform(-1.5, 1.5, model.nq), rng.normal(scale=speed, size=model.nv)
     a = np.zeros(model.nv)
-    belief = assumptions.joint_acceleration
-    a[model.nv - n :] = belief.mean[0] + np.sqrt(belief.covariance[0, 0]) * rng.normal(size=n)
+    prior = assumptions.joint_acceleration
+    a[model.nv - n :] = prior.mean[0] + np.sqrt(prior.covariance[0, 0]) * rng.normal(size=n)
     pushes = pin.StdVec_Force()
     for _ in range(model.njoints):
         pushes.append(pin.Force.Zero())
@@ -65,7 +65,7 @@ def drawn_truth(
 
 
 def noisy_readings(sensors: Sequence[Sensor], truth: Truth, rng: np.random.Generator) -> Array:
-    """What the sensors read at a moment, with the noise that they claim to have."""
+    """What the sensors read at a sample, with the noise that they claim to have."""
     parts = [np.zeros(0)]
     for sensor in sensors:
         noise = rng.multivariate_normal(np.zeros(sensor.size), sensor.covariance)
@@ -81,11 +81,11 @@ def simulated(
     sensors: Sequence[Sensor] | None = None,
     assumptions: Assumptions | None = None,
 ):
-    """Moments of `problem`, made by other sensors and beliefs if these are given, and truths."""
+    """Samples of `problem`, made by other sensors and priors if these are given, and truths."""
     makers = problem.sensors if sensors is None else sensors
-    beliefs = problem.assumptions if assumptions is None else assumptions
-    truths = [drawn_truth(problem.tree, beliefs, rng) for _ in range(T)]
+    priors = problem.assumptions if assumptions is None else assumptions
+    truths = [drawn_truth(problem.tree, priors, rng) for _ in range(T)]
     readings = np.stack([noisy_readings(makers, truth, rng) for truth in truths])
     twist = np.stack([t.base_twist for t in truths]) if problem.tree.floating else None
     q, dq = np.stack([t.q for t in truths]), np.stack([t.dq for t in truths])
-    return problem.moments(q, dq, readings, base_twist=twist), truths
+    return problem.samples(q, dq, readings, base_twist=twist), truths

@@ -9,7 +9,7 @@ from pinocchio_truth import truth_of
 from scipy.stats import multivariate_normal
 from sensor_sets import all_sensors, pinocchio_reading
 
-from bodysense.estimation import Assumptions, Belief
+from bodysense.estimation import Assumptions, GaussianPrior
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations.equations import Equations
 from bodysense.robot import Robot
@@ -26,23 +26,23 @@ def tree(request, random_model) -> BodyTree:
 def soft(tree: BodyTree, rng: np.random.Generator) -> Assumptions:
     """Doubt about everything, and correlations."""
 
-    def belief(size: int) -> Belief:
+    def prior(size: int) -> GaussianPrior:
         root = rng.normal(size=(size, size)) + 2.0 * np.eye(size)
-        return Belief(rng.normal(size=size), 0.1 * root @ root.T)
+        return GaussianPrior(rng.normal(size=size), 0.1 * root @ root.T)
 
     joint = tree.joint_name(1)
     return Assumptions(
-        wrench=belief(6),
-        wrenches={tree.names[-1]: belief(6)},
-        joint_acceleration=belief(1),
-        base_acceleration=belief(6),
-        acceleration_slack=belief(6),
-        wrench_slack=belief(6),
-        torque_slack=belief(1),
+        wrench=prior(6),
+        wrenches={tree.names[-1]: prior(6)},
+        joint_acceleration=prior(1),
+        base_acceleration=prior(6),
+        acceleration_slack=prior(6),
+        wrench_slack=prior(6),
+        torque_slack=prior(1),
         others={
-            f"a.{tree.names[1]}": belief(6),
-            f"f.{joint}": belief(6),
-            f"tau.{joint}": belief(1),
+            f"a.{tree.names[1]}": prior(6),
+            f"f.{joint}": prior(6),
+            f"tau.{joint}": prior(1),
         },
     )
 
@@ -62,8 +62,8 @@ def test_equals_the_information_form(tree, rng):
         information = information + H.T @ np.linalg.solve(covariance, H)
         right = right + H.T @ np.linalg.solve(covariance, value)
 
-    def about(name, belief):
-        add(np.eye(n)[equations.variables[name]], belief.mean, belief.covariance)
+    def about(name, prior):
+        add(np.eye(n)[equations.variables[name]], prior.mean, prior.covariance)
 
     slacks = {
         "acceleration": assumptions.acceleration_slack,
@@ -81,8 +81,8 @@ def test_equals_the_information_form(tree, rng):
             about(name, assumptions.joint_acceleration)
     if tree.floating:
         about(f"a.{tree.names[0]}", assumptions.base_acceleration)
-    for name, belief in assumptions.others.items():
-        about(name, belief)
+    for name, prior in assumptions.others.items():
+        about(name, prior)
     covariance = np.linalg.inv(information)
     np.testing.assert_allclose(posterior.covariance, covariance, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(posterior.mean, covariance @ right, rtol=1e-8, atol=1e-9)
@@ -98,7 +98,7 @@ def test_likelihood_is_that_of_a_gaussian(exact, tree, rng):
     assumptions = soft(tree, rng)
     if exact:
         assumptions = Assumptions(
-            wrench=Belief.zero(6, 2.0), joint_acceleration=Belief.zero(1, 3.0)
+            wrench=GaussianPrior.zero(6, 2.0), joint_acceleration=GaussianPrior.zero(1, 3.0)
         )
     sensors, truth = all_sensors(tree, rng), truth_of(tree, rng)
     equations = Equations.at(tree, sensors, **truth.arguments())
@@ -113,7 +113,7 @@ def test_likelihood_is_that_of_a_gaussian(exact, tree, rng):
 
 
 def test_equations_without_slack_hold(tree, rng):
-    assumptions = Assumptions(wrench=Belief.zero(6, 2.0))
+    assumptions = Assumptions(wrench=GaussianPrior.zero(6, 2.0))
     sensors, truth = all_sensors(tree, rng), truth_of(tree, rng)
     equations = Equations.at(tree, sensors, **truth.arguments())
     y = np.concatenate([pinocchio_reading(sensor, truth) for sensor in sensors])
@@ -138,7 +138,7 @@ def test_readings_that_tell_all_give_the_truth(tree, rng):
     truth = truth_of(tree, rng)
     equations = Equations.at(tree, sensors, **truth.arguments())
     y = np.concatenate([pinocchio_reading(sensor, truth) for sensor in sensors])
-    assumptions = Assumptions(wrench=Belief.unknown(6))
+    assumptions = Assumptions(wrench=GaussianPrior.unknown(6))
     posterior = dense_posterior(equations, y, sensor_noise(sensors), assumptions, precise=True)
     d = truth.d(equations.variables)
     np.testing.assert_allclose(posterior.mean, d, atol=1e-7 * np.abs(d).max())
@@ -167,7 +167,7 @@ def test_double_and_long_double_agree(tree, rng):
     sensors, truth = all_sensors(tree, rng), truth_of(tree, rng)
     equations = Equations.at(tree, sensors, **truth.arguments())
     y = np.concatenate([pinocchio_reading(sensor, truth) for sensor in sensors])
-    noise, assumptions = sensor_noise(sensors), Assumptions(wrench=Belief.unknown(6))
+    noise, assumptions = sensor_noise(sensors), Assumptions(wrench=GaussianPrior.unknown(6))
     coarse = dense_posterior(equations, y, noise, assumptions)
     fine = dense_posterior(equations, y, noise, assumptions, precise=True)
     np.testing.assert_allclose(coarse.mean, fine.mean, atol=1e-9 * np.abs(fine.mean).max())
@@ -179,7 +179,9 @@ def test_double_and_long_double_agree(tree, rng):
 def test_intervals_hold_the_truth(tree):
     """The oracle's own draws: d from the prior, readings from d, errors in units of sigma."""
     rng = np.random.default_rng(8)
-    assumptions = Assumptions(wrench=Belief.zero(6, 2.0), joint_acceleration=Belief.zero(1, 3.0))
+    assumptions = Assumptions(
+        wrench=GaussianPrior.zero(6, 2.0), joint_acceleration=GaussianPrior.zero(1, 3.0)
+    )
     links = [tree.names[i] for i in tree.with_unknowns]
     sensors = [
         Accelerometer(name=f"acc.{link}", mount=Mount(link), covariance=variances(0.5, 3))

@@ -67,7 +67,7 @@ def sines(
 
 @dataclass(frozen=True)
 class Simulated:
-    """Motions of a robot, one a log, and the regression that they make.
+    """Motions of a robot, one per log, and the regression that they make.
 
     Attributes:
         problem: from the motions, with a prior that is off.

@@ -253,7 +253,7 @@ def test_every_method_goes_through(method):
         assert "particles" in run.identification.status.message
         return
     assert run.identification.status.ok
-    # One row a sample for all joints: ten seconds are little for energy.
+    # One row per sample for all joints: ten seconds are little for energy.
     assert run.verdict.grade == ("fair" if method == "energy" else "good")
 
 

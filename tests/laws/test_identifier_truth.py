@@ -38,8 +38,8 @@ is integrated by another method than the simulated ones; a network that learns r
 slowly."""
 
 WEAK_ON_TORQUES = {"energy"}
-"""One row a sample for all joints: torques of single joints are predicted less well than fitted, so
-that their residuals hold errors of the estimate beside the noise."""
+"""One row per sample for all joints: torques of single joints are predicted less well than fitted,
+so that their residuals hold errors of the estimate beside the noise."""
 
 
 def exactly(method: str, problem: Regression, truth: Robot) -> Identification:

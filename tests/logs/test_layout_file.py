@@ -189,7 +189,7 @@ def table(**changes):
         ),
         (table(time={"column": 9, "unit": "rad"}), FileReadError, "turns into s"),
         (table(time=9, rate=100), FileReadError, "time and rate exclude each other"),
-        (table(rate=0), FileReadError, "rate: 0 rows a second"),
+        (table(rate=0), FileReadError, "rate: 0 rows per second"),
         (table(rate="fast"), FileReadError, "rate: expected a finite number"),
         (table(rows={"first": 5, "last": 4}), FileReadError, "last row, 4, comes before"),
         (table(rows={"*": [1, 2, 3]}), FileReadError, r"expected \[first, last\]"),

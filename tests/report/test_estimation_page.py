@@ -66,7 +66,7 @@ def test_all_sections_and_numbers_are_there(pushed, tmp_path):
     page = page_of(estimate_of(pushed), tmp_path / "r.html", command="bodysense estimate …")
     for section in ("summary", "wrenches", "torques", "sensors", "seen", "provenance"):
         assert f'<section id="{section}"' in page
-    assert "1 touch on forearm" in page
+    assert "1 contact on forearm" in page
     assert "What small-arm felt" in page
     assert "bodysense estimate …" in page
     assert "torque.elbow" in page
@@ -74,7 +74,7 @@ def test_all_sections_and_numbers_are_there(pushed, tmp_path):
     assert data["links"] == ["forearm"]
     assert len(data["wrenches"][0]) == 6
     assert len(data["torques"]) == 3
-    assert data["touches"][0][0] == pytest.approx(PUSH, abs=0.05)
+    assert data["contacts"][0][0] == pytest.approx(PUSH, abs=0.05)
 
 
 def test_times_are_those_of_the_recording(pushed, tmp_path):
@@ -85,7 +85,7 @@ def test_times_are_those_of_the_recording(pushed, tmp_path):
     page = page_of(estimate, tmp_path / "r.html")
     data = data_of(page)
     assert data["start"] == estimate.t[0] == pytest.approx(began + 0.1)
-    first, last = data["touches"][0][0]
+    first, last = data["contacts"][0][0]
     assert (first - began, last - began) == pytest.approx(PUSH, abs=0.05)
     assert f"<td>{first:.2f}</td><td>{last:.2f}</td>" in page
     assert re.search(r"N on forearm, at 170000000\d\.\d\d s<", page)

@@ -17,7 +17,7 @@ def _rows(text):
     return np.array([[float(word) for word in row.split()] for row in text.strip().split("\n")])
 
 
-# One row a link: theta, d, a, alpha.
+# One row per link: theta, d, a, alpha.
 TX40_DH = np.array(
     [
         [0, 0, 0, 0],

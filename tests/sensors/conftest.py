@@ -22,7 +22,7 @@ class Scene:
     q: Array
     v: Array
     a: Array
-    fx: list[pin.Force]  # one a joint, that of the universe included
+    fx: list[pin.Force]  # one per joint, that of the universe included
     data: pin.Data
 
     def place(self, frame: str, R: Array, p: Array) -> tuple[int, pin.SE3]:

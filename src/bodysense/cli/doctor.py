@@ -106,8 +106,8 @@ def _findings(page: Page, diagnosis: Diagnosis, severity: Severity) -> None:
     from rich import box
     from rich.table import Table
 
-    found = diagnosis.of(severity)
-    if not found:
+    result = diagnosis.of(severity)
+    if not result:
         return
     page.line(_TITLES[severity], style=_STYLES[severity])
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_lines=False)
@@ -115,6 +115,6 @@ def _findings(page: Page, diagnosis: Diagnosis, severity: Severity) -> None:
     table.add_column("where", overflow="fold", ratio=2)
     table.add_column("what", overflow="fold", ratio=4)
     table.add_column("what is done", overflow="fold", ratio=3)
-    for finding in found:
+    for finding in result:
         table.add_row(finding.kind, finding.where, finding.message, finding.action)
     page.show(table)

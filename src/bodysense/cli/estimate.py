@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print(
             "bodysense: interrupted before anything could be kept: nothing written. Give the same "
-            "command again; once moments are counted, an interruption keeps those that are done.",
+            "command again; once samples are counted, an interruption keeps those that are done.",
             file=sys.stderr,
         )
         return _EXIT_INTERRUPTED
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         print(rendered(summary), end="")
         if args.output is not None:
             print(f"\nwritten to {args.output}: {', '.join(names)}")
-    return _EXIT_INTERRUPTED if summary["moments"] < estimate.t.size else 0
+    return _EXIT_INTERRUPTED if summary["samples"] < estimate.t.size else 0
 
 
 def _written(
@@ -173,7 +173,7 @@ class Solved:
             self.state = StateTotals(estimate)
         self._seen = LogSeen(estimate)
         self.seen: Observability
-        self.moments = 0
+        self.samples = 0
 
     def run(self, *more: Callable[[Any], None]) -> None:
         """Solve the log; an interruption leaves the chunks that are done."""
@@ -186,14 +186,14 @@ class Solved:
                 try:
                     chunk = next(chunks, None)
                 except KeyboardInterrupt:
-                    if not self.moments:
+                    if not self.samples:
                         raise
                     break
                 if chunk is None:
                     break
                 for take in takers:
                     take(chunk)
-                self.moments += chunk.t.size
+                self.samples += chunk.t.size
                 advance(chunk.t.size)
         with Console(stderr=True).status("looking what can be seen …"):
             self.seen = self._seen.observability()
@@ -204,9 +204,9 @@ class Solved:
         notes = list(self.estimate.notes)
         if self.state is not None:
             notes += self.state.notes
-        if self.moments < self.estimate.t.size:
+        if self.samples < self.estimate.t.size:
             notes.append(
-                f"interrupted: these are the first {self.moments} of {self.estimate.t.size} moments"
+                f"interrupted: these are the first {self.samples} of {self.estimate.t.size} samples"
             )
         return notes
 
@@ -216,9 +216,9 @@ class Solved:
         summary = {
             "robot": self.estimate.problem.robot.name,
             "log": log.source,
-            "moments": self.moments,
-            "duration": float(r.t[self.moments - 1] - r.t[0]),
-            "pieces": sum(start < self.moments for start in r.starts),
+            "samples": self.samples,
+            "duration": float(r.t[self.samples - 1] - r.t[0]),
+            "pieces": sum(start < self.samples for start in r.starts),
             "left_out": dict(r.counts),
             "unknowns": self.estimate.variables.size,
             "readings": self.estimate.problem.layout.size,
@@ -231,23 +231,23 @@ class Solved:
 
 
 @contextmanager
-def _progress(moments: int) -> Iterator[Callable[[int], None]]:
-    """A bar over all moments, on a terminal only."""
+def _progress(samples: int) -> Iterator[Callable[[int], None]]:
+    """A bar over all samples, on a terminal only."""
     console = Console(stderr=True)
     with Progress(
         TextColumn("estimating"),
         BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f} moments"),
+        TextColumn("{task.completed:.0f} of {task.total:.0f} samples"),
         TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     ) as bar:
-        task = bar.add_task("", total=moments)
+        task = bar.add_task("", total=samples)
         yield lambda n: bar.advance(task, n)
 
 
-# What `bodysense estimate` prints: touches, positions, sensors that disagree, what is not seen.
+# What `bodysense estimate` prints: contacts, positions, sensors that disagree, what is not seen.
 
 _SENSORS = 30
 _TOUCHES = 20
@@ -257,14 +257,14 @@ def rendered(summary: Mapping[str, Any]) -> str:
     """The summary as text."""
     page = Page()
     page.line(
-        f"{summary['robot']}, {summary['log']}: {summary['moments']} moments over "
+        f"{summary['robot']}, {summary['log']}: {summary['samples']} samples over "
         f"{summary['duration']:.4g} s, {summary['readings']} readings for {summary['unknowns']} "
         "unknowns",
         style="bold",
     )
     for reason, n in summary["left_out"].items():
         page.line(f"  {n} rows {reason} are left out")
-    _touches(page, summary)
+    _contacts(page, summary)
     if "state" in summary:
         _state(page, summary["state"])
     _sensors(page, summary["sensors"], stated="state" in summary)
@@ -275,11 +275,11 @@ def rendered(summary: Mapping[str, Any]) -> str:
     return page.text()
 
 
-def _touches(page: Page, summary: Mapping[str, Any]) -> None:
-    touches = summary["touches"]
+def _contacts(page: Page, summary: Mapping[str, Any]) -> None:
+    contacts = summary["contacts"]
     for link in summary["blind"]:
         page.line(f"it cannot be told whether anything touched {link}: no reading shows it")
-    if not touches:
+    if not contacts:
         if not summary["touched"]:
             page.line("no external wrench was allowed for (external_wrenches of the sensors file)")
         for link, (best, worst) in summary["force_sigma"].items():
@@ -290,17 +290,17 @@ def _touches(page: Page, summary: Mapping[str, Any]) -> None:
                     "direction that is told worst"
                 )
         return
-    title = "Touches: when the external wrench differs from what was believed, with 95 % bands"
+    title = "Contacts: when the external wrench differs from what was believed, with 95 % bands"
     forces = ("median force [N]", "largest force [N]", "95 % band [N]")
     table = page.table(title, "link", "from [s]", "to [s]", *forces, "at [s]", text=(0,))
-    for touch in touches[:_TOUCHES]:
-        numbers = (f"{touch[key]:.2f}" for key in ("start", "end"))
-        band = f"\N{PLUS-MINUS SIGN} {BAND * touch['sigma']:.1f}"
-        sizes = (f"{touch[key]:.1f}" for key in ("usual", "force"))
-        table.add_row(touch["link"], *numbers, *sizes, band, f"{touch['at']:.2f}")
+    for contact in contacts[:_TOUCHES]:
+        numbers = (f"{contact[key]:.2f}" for key in ("start", "end"))
+        band = f"\N{PLUS-MINUS SIGN} {BAND * contact['sigma']:.1f}"
+        sizes = (f"{contact[key]:.1f}" for key in ("usual", "force"))
+        table.add_row(contact["link"], *numbers, *sizes, band, f"{contact['at']:.2f}")
     page.show(table)
-    if len(touches) > _TOUCHES:
-        page.line(f"… and {len(touches) - _TOUCHES} more, see summary.json")
+    if len(contacts) > _TOUCHES:
+        page.line(f"… and {len(contacts) - _TOUCHES} more, see summary.json")
     for sentence in summary["reversals"][:_TOUCHES]:
         page.line(sentence)
 

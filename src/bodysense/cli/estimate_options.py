@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "log", metavar="LOG", nargs="?", help="a recording: CSV, Parquet, MCAP or a ROS 2 bag"
     )
     parser.add_argument(
-        "--sensors", metavar="FILE", help="sensors, external wrenches and beliefs (YAML)"
+        "--sensors", metavar="FILE", help="sensors, external wrenches and priors (YAML)"
     )
     parser.add_argument("--layout", metavar="FILE", help="what the columns of the log mean (YAML)")
     parser.add_argument("-o", "--output", metavar="DIR", help="write estimates and report here")
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="file",
         help="estimate positions and velocities as well, as is done anyway where the log lacks "
-        "positions of some joints: track from moment to moment, or smooth windows; without a "
+        "positions of some joints: track from sample to sample, or smooth windows; without a "
         "value as the sensors file says (file), or track if it says nothing",
     )
 

@@ -132,7 +132,7 @@ def _poses(
     from bodysense.excitation.poses import design_poses
     from bodysense.excitation.trajectory_file import write_poses
 
-    found = design_poses(
+    result = design_poses(
         robot,
         args.poses,
         criterion=options.criterion(args),
@@ -143,12 +143,12 @@ def _poses(
         noise=options.one_a_joint(args.noise_torque, "--noise-torque", robot),
         rng=np.random.default_rng(args.seed),
     )
-    write_poses(outputs.motions[0], found.poses, robot.joint_names, sliding=_sliding(robot))
+    write_poses(outputs.motions[0], result.poses, robot.joint_names, sliding=_sliding(robot))
     notes = _shape_notes(collisions) if collisions is not None else []
     if args.json:
-        print(json.dumps(_pose_summary(found, outputs, notes), indent=2, allow_nan=False))
+        print(json.dumps(_pose_summary(result, outputs, notes), indent=2, allow_nan=False))
     else:
-        print(rendered_poses(robot, found, [str(path) for path in outputs.all], notes), end="")
+        print(rendered_poses(robot, result, [str(path) for path in outputs.all], notes), end="")
     return 0
 
 

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--noise-torque",
         metavar="SIGMA",
-        help="of the torques [N·m or N], one or one a joint (1 %% of the effort limits)",
+        help="of the torques [N·m or N], one or one per joint (1 %% of the effort limits)",
     )
     add("--seconds", type=_positive, default=60.0, metavar="S", help="time for the search (60)")
     add("--seed", type=_seed, default=0, metavar="N", help="of the random starts (0)")
@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--workspace", metavar="x0,x1,y0,y1,z0,z1", help="box to stay inside [m], - for no wall")
     add("--floor", type=float, metavar="Z", help="height to stay above [m]")
     add("--velocity-scale", type=_share, default=1.0, metavar="X", help="part of the speeds to use")
-    add("--acceleration-limit", metavar="A", help="one number or one a joint [rad/s² or m/s²]")
+    add("--acceleration-limit", metavar="A", help="one number or one per joint [rad/s² or m/s²]")
     add("--effort-scale", type=_share, default=1.0, metavar="X", help="part of the torques to use")
     robot = parser.add_argument_group("robot")
     add = robot.add_argument
@@ -229,7 +229,7 @@ def joints(args: argparse.Namespace, robot: Robot) -> tuple[str, ...] | None:
 
 
 def one_a_joint(text: str | None, option: str, robot: Robot) -> list[float] | None:
-    """Numbers between commas, one for all joints or one a joint."""
+    """Numbers between commas, one for all joints or one per joint."""
     if text is None:
         return None
     n = robot.n_joints
@@ -271,14 +271,14 @@ def collisions(args: argparse.Namespace, robot: Robot) -> Collisions | None:
     if args.collisions == "off":
         return None
     margin = 0.01 if args.margin is None else args.margin
-    found = Collisions.of(robot, args.collisions, margin=margin, package_dirs=args.package_dirs)
-    if args.margin is not None and found.pairs and not (found.margins == margin).any():
-        largest = math.floor(1e3 * found.margins.max()) / 1e3
+    result = Collisions.of(robot, args.collisions, margin=margin, package_dirs=args.package_dirs)
+    if args.margin is not None and result.pairs and not (result.margins == margin).any():
+        largest = math.floor(1e3 * result.margins.max()) / 1e3
         raise MismatchError(
             f"--margin {margin:g} is more than any two bodies of {robot.name!r} can keep: give "
             f"{largest:g} m at most."
         )
-    return found
+    return result
 
 
 def workspace(args: argparse.Namespace, robot: Robot) -> WorkspaceMargins | None:

@@ -166,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
             for paths in (options.logs, options.validate)
         )
         options.check_digests((*logs, *validate))
-        found = identify(
+        result = identify(
             robot,
             logs,
             method=method,
@@ -179,20 +179,20 @@ def run(args: argparse.Namespace) -> int:
             progress=lambda step: status.update(f"{step} …"),
         )
         names: tuple[str, ...] = ()
-        found = _with_files(found, options)
+        result = _with_files(result, options)
         notes: tuple[str, ...] = ()
         if args.output is not None:
             status.update("writing …")
-            names, notes = _write(args.output, found, options, force=args.force)
+            names, notes = _write(args.output, result, options, force=args.force)
     if args.json:
         from bodysense.identification.output import scores
 
-        print(json.dumps(scores(found), indent=2, allow_nan=False))
+        print(json.dumps(scores(result), indent=2, allow_nan=False))
     else:
-        _print(found, args.output, names)
+        _print(result, args.output, names)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    return 0 if found.identification.status.ok else 1
+    return 0 if result.identification.status.ok else 1
 
 
 def robot_of(options: Options) -> Robot:

@@ -55,25 +55,25 @@ def run_load(args: argparse.Namespace, options: Options) -> int:
             allow_unusable=options.allow_unusable,
             progress=lambda step: status.update(f"{step} …"),
         )
-        found: _Found
+        result: _Found
         if options.drive_gains:
-            found = _Gains.of(experiment, options, robot, (*loaded, *unloaded))
+            result = _Gains.of(experiment, options, robot, (*loaded, *unloaded))
         else:
-            found = _Load.of(experiment, options, robot)
+            result = _Load.of(experiment, options, robot)
         names: tuple[str, ...] = ()
         notes: tuple[str, ...] = ()
         if args.output is not None:
             status.update("writing …")
-            names, notes = _write(args.output, found, experiment, options, force=args.force)
+            names, notes = _write(args.output, result, experiment, options, force=args.force)
     if args.json:
-        print(json.dumps(found.result.to_dict(), indent=2, allow_nan=False))
+        print(json.dumps(result.result.to_dict(), indent=2, allow_nan=False))
     else:
-        print(found.text(), end="")
+        print(result.text(), end="")
         if args.output is not None:
             print(f"\nwritten to {args.output}: {', '.join(names)}")
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    return 0 if found.result.status.ok else 1
+    return 0 if result.result.status.ok else 1
 
 
 class _Found(Protocol):
@@ -114,9 +114,9 @@ class _Load:
 
         given = options.gain_uncertainty
         uncertainty = GAIN_UNCERTAINTY if given is None else given
-        found = payload_of(experiment, gain_uncertainty=uncertainty)
-        origin = {**found.provenance, "files": options.file_digests()}
-        return cls(replace(found, provenance=origin), experiment, robot)
+        result = payload_of(experiment, gain_uncertainty=uncertainty)
+        origin = {**result.provenance, "files": options.file_digests()}
+        return cls(replace(result, provenance=origin), experiment, robot)
 
     def write(self, draft: Path, configuration: dict[str, Any], command: str) -> tuple[str, ...]:
         from bodysense.identification.payload.output import write_payload
@@ -151,14 +151,14 @@ class _Gains:
         from bodysense.identification.payload.identify_drive_gains import drive_gains_of
 
         nominal, line = nominal_gains(options, robot, logs)
-        found = drive_gains_of(
+        result = drive_gains_of(
             experiment,
             load=options.load[0],
             com=options.load[1:] or None,
             nominal=nominal,
         )
-        origin = {**found.provenance, "files": options.file_digests()}
-        return cls(replace(found, provenance=origin), experiment, line(found))
+        origin = {**result.provenance, "files": options.file_digests()}
+        return cls(replace(result, provenance=origin), experiment, line(result))
 
     def write(self, draft: Path, configuration: dict[str, Any], command: str) -> tuple[str, ...]:
         from bodysense.identification.payload.output import write_drive_gains

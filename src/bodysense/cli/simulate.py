@@ -265,7 +265,7 @@ def _summary(
 
 
 def _text(summary: dict[str, Any]) -> str:
-    """The summary as lines: one for the experiment, one a joint, one a file."""
+    """The summary as lines: one for the experiment, one per joint, one per file."""
     runs = f"{summary['runs']} run" + ("s" if summary["runs"] != 1 else "")
     width = max(20, *(len(joint["joint"]) for joint in summary["joints"])) + 2
     lines = [

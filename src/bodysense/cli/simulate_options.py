@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--control-rate", type=_positive, metavar="HZ", help="the controller's own, or 5000")
     add("--sampling-rate", type=_positive, metavar="HZ", help="of the log (at most 1000)")
     add("--integrator", choices=("euler", "rk2", "rk4"), default="rk4", help="rk4 by default")
-    add("--substeps", type=_count, default=1, metavar="N", help="integration steps a period")
+    add("--substeps", type=_count, default=1, metavar="N", help="integration steps per period")
     add("--saturate", action="store_true", help="keep the torques within the effort limits")
     noise = parser.add_argument_group("noise")
     add = noise.add_argument
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--noise-position",
         default="0",
         metavar="SIGMA",
-        help="of the encoders [rad or m], or as 0.001deg; one number or one a joint: s1,s2,…",
+        help="of the encoders [rad or m], or as 0.001deg; one number or one per joint: s1,s2,…",
     )
     add("--noise-torque", default="0", metavar="SIGMA", help="of the logged torques [N·m or N]")
     add("--seed", type=_seed, default=0, metavar="N", help="of the random motion and the noise")
@@ -179,7 +179,7 @@ def position_noise(text: str, robot: Robot) -> list[float]:
     if slides:
         raise MismatchError(
             f"--noise-position {text}: {', '.join(slides)} of {robot.name!r} slide, which degrees "
-            "cannot measure; give one number a joint in rad or m: s1,s2,…."
+            "cannot measure; give one number per joint in rad or m: s1,s2,…."
         )
     return [math.radians(value) for value in values]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bodysense.doctor.diagnosis import Finding, Samples, count, row_ranges
+from bodysense.doctor.diagnosis import Finding, LogSamples, count, row_ranges
 from bodysense.logs.log import RawLog, RowFault
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -41,7 +41,7 @@ def unreadable_rows(raw: RawLog) -> list[Finding]:
     return findings
 
 
-def take_channels(robot: Robot, raw: RawLog) -> tuple[Samples | None, list[Finding]]:
+def take_channels(robot: Robot, raw: RawLog) -> tuple[LogSamples | None, list[Finding]]:
     """Pick the channels of the robot's joints; no samples where positions or torques lack."""
     names = robot.joint_names
     findings: list[Finding] = []
@@ -57,7 +57,7 @@ def take_channels(robot: Robot, raw: RawLog) -> tuple[Samples | None, list[Findi
     rows = np.asarray(raw.rows)
     if rows.shape != (raw.t.size,):
         rows = np.arange(1, raw.t.size + 1)
-    samples = Samples(
+    samples = LogSamples(
         t=_bounded(np.asarray(raw.t, dtype=np.float64)),
         q=q,
         tau=tau,
@@ -72,12 +72,12 @@ def take_channels(robot: Robot, raw: RawLog) -> tuple[Samples | None, list[Findi
 
 
 def _is_short(fault: RowFault) -> bool:
-    found = _SHORT_ROW.search(fault.reason)
-    return found is not None and int(found[1]) < int(found[2])
+    result = _SHORT_ROW.search(fault.reason)
+    return result is not None and int(result[1]) < int(result[2])
 
 
 def _sound_channels(raw: RawLog, findings: list[Finding]) -> dict[str, Array]:
-    """Channels that are rows of numbers, one a sample."""
+    """Channels that are rows of numbers, one per sample."""
     sound: dict[str, Array] = {}
     for name, values in raw.channels.items():
         try:
@@ -92,7 +92,7 @@ def _sound_channels(raw: RawLog, findings: list[Finding]) -> dict[str, Array]:
                     "malformed-channel",
                     "warning",
                     name,
-                    f"it is not one number a sample ({raw.t.size} samples)",
+                    f"it is not one number per sample ({raw.t.size} samples)",
                     "ignored; check how the recording was read",
                 )
             )
@@ -142,11 +142,11 @@ def _missing_positions(channels: dict[str, Array], names: Sequence[str]) -> Find
         return Finding(
             "missing-joint", "error", "robot", "the robot has no joints", "load another robot"
         )
-    found = _joints_with(channels, "q")
-    missing = [name for name in names if name not in found]
-    strangers = [name for name in found if name not in names]
+    result = _joints_with(channels, "q")
+    missing = [name for name in names if name not in result]
+    strangers = [name for name in result if name not in names]
     text = f"there is no position of {', '.join(missing)}"
-    if not found:
+    if not result:
         return Finding(
             "missing-joint",
             "error",
@@ -176,8 +176,8 @@ def _torque(
     current = _stacked(channels, "i", names)
     if current is None:
         quantity = "tau" if _joints_with(channels, "tau") else "i"
-        found = _joints_with(channels, quantity)
-        missing = [name for name in names if name not in found]
+        result = _joints_with(channels, quantity)
+        missing = [name for name in names if name not in result]
         findings.append(
             Finding(
                 "no-torque",
@@ -186,8 +186,8 @@ def _torque(
                 f"there is neither torque nor current of {', '.join(missing)}"
                 if len(missing) < len(names)
                 else "there are neither torques (tau.<joint>) nor currents (i.<joint>)",
-                f"those of {', '.join(found)} are there: give channels the robot's joint names"
-                if found and len(missing) == len(names)
+                f"those of {', '.join(result)} are there: give channels the robot's joint names"
+                if result and len(missing) == len(names)
                 else "record them: without torque, no mass and no friction can be found",
             )
         )
@@ -222,15 +222,15 @@ def _velocity(
     channels: dict[str, Array], names: Sequence[str], findings: list[Finding]
 ) -> Array | None:
     v = _stacked(channels, "v", names)
-    found = [name for name in _joints_with(channels, "v") if name in names]
-    if v is None and found:
-        missing = [name for name in names if name not in found]
+    result = [name for name in _joints_with(channels, "v") if name in names]
+    if v is None and result:
+        missing = [name for name in names if name not in result]
         findings.append(
             Finding(
                 "partial-velocity",
                 "note",
                 ", ".join(f"v.{name}" for name in missing),
-                f"velocities were recorded of {len(found)} of {len(names)} joints",
+                f"velocities were recorded of {len(result)} of {len(names)} joints",
                 "recorded velocities only serve as a check; positions are differentiated",
             )
         )

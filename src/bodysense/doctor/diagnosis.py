@@ -56,7 +56,7 @@ class Diagnosis:
             not usable may still have some, for a look at them.
         moving: for each segment, (n_t, n_joints), where a joint moves.
         n_samples: samples of the recording, rows that could not be read included.
-        rate: samples a second, on average within segments [Hz], NaN where it cannot be told.
+        rate: samples per second, on average within segments [Hz], NaN where it cannot be told.
     """
 
     source: str
@@ -149,7 +149,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class LogSamples:
     """What is left of the recording, in the order of the robot's joints.
 
     Attributes:
@@ -183,8 +183,8 @@ class Samples:
     @property
     def blocks(self) -> tuple[tuple[str, Array], ...]:
         """Quantity and values of all that is there: q, tau (or i) and v."""
-        found = [("q", self.q), ("i" if self.current else "tau", self.tau)]
-        return (*found, ("v", self.v)) if self.v is not None else tuple(found)
+        result = [("q", self.q), ("i" if self.current else "tau", self.tau)]
+        return (*result, ("v", self.v)) if self.v is not None else tuple(result)
 
     @property
     def steps(self) -> Array:
@@ -207,7 +207,7 @@ class Samples:
         bounds = [0, *edges.tolist(), self.n]
         return [slice(a, b) for a, b in pairwise(bounds)]
 
-    def kept(self, mask: Mask) -> Samples:
+    def kept(self, mask: Mask) -> LogSamples:
         """The samples where the mask is true."""
         if mask.all():
             return self
@@ -222,7 +222,7 @@ class Samples:
             piece=self.piece[mask],
         )
 
-    def split(self, before: NDArray[np.intp]) -> Samples:
+    def split(self, before: NDArray[np.intp]) -> LogSamples:
         """The same samples with new pieces that start at the given places."""
         start = np.zeros(self.n, dtype=np.int64)
         start[1:] = np.diff(self.piece) != 0
@@ -233,7 +233,7 @@ class Samples:
 class Outcome(NamedTuple):
     """What a check hands on: the samples, mended or not, and what it found."""
 
-    samples: Samples
+    samples: LogSamples
     findings: list[Finding]
 
 

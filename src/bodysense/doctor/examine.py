@@ -12,9 +12,9 @@ from bodysense.doctor.diagnosis import (
     SEVERITIES,
     Diagnosis,
     Finding,
+    LogSamples,
     Mask,
     Outcome,
-    Samples,
     row_ranges,
     spread,
 )
@@ -37,7 +37,7 @@ _LEAST = 1e-3  # rad or m: below it no joint was told anything
 _LEFT_OUT = "it is left out: methods that simulate the controller follow the measured motion"
 
 
-def recorded_reference(robot: Robot, samples: Samples) -> Outcome:
+def recorded_reference(robot: Robot, samples: LogSamples) -> Outcome:
     """Leave out references with gaps, or that joints did not follow."""
     told = samples.reference
     if told is None or not samples.n:
@@ -70,10 +70,10 @@ def recorded_reference(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(replace(samples, reference=None), [finding])
 
 
-Check = Callable[[Robot, Samples], Outcome]
+Check = Callable[[Robot, LogSamples], Outcome]
 
 
-def joint_torques(robot: Robot, samples: Samples) -> Outcome:
+def joint_torques(robot: Robot, samples: LogSamples) -> Outcome:
     """Turn drive signals into joint torques; the note about it was written with the channels."""
     if not samples.current or not samples.n:
         return Outcome(replace(samples, current=False), [])
@@ -118,25 +118,25 @@ def examine(robot: Robot, raw: RawLog) -> Diagnosis:
     """
     n_samples = raw.t.size + len(raw.faults)
     findings = [*_reader_notes(raw), *unreadable_rows(raw)]
-    samples: Samples | None
+    samples: LogSamples | None
     # Numbers near the end of the float range overflow in differences: that is garbage, which the
     # checks tell by its not being finite.
     with np.errstate(all="ignore"):
-        samples, found = take_channels(robot, raw)
-        findings += found
+        samples, result = take_channels(robot, raw)
+        findings += result
         if samples is not None:
             for check in CHECKS:
-                samples, found = check(robot, samples)
-                findings += found
+                samples, result = check(robot, samples)
+                findings += result
                 # Whatever else takes time into account would only say so once more.
-                if not samples.n or any(finding.kind == "time-unit" for finding in found):
+                if not samples.n or any(finding.kind == "time-unit" for finding in result):
                     break
             if not any(f.severity == "error" and f.kind in _SPOILERS for f in findings):
-                samples, found = torque_model(robot, samples)
-                findings += found
-            samples, found = recorded_reference(robot, samples)
+                samples, result = torque_model(robot, samples)
+                findings += result
+            samples, result = recorded_reference(robot, samples)
             if not any(f.severity != "note" for f in findings):  # which explain it otherwise
-                findings += found
+                findings += result
             if not samples.n and not any(f.severity == "error" for f in findings):
                 findings.append(_nothing_left(n_samples))
         segments, moving = _segments(samples)
@@ -156,10 +156,10 @@ def examine(robot: Robot, raw: RawLog) -> Diagnosis:
 
 def _reader_notes(raw: RawLog) -> list[Finding]:
     """What the reader had to decide, or could not read to the end."""
-    found = []
+    result = []
     for note in raw.notes:
         cut = "cut off" in note
-        found.append(
+        result.append(
             Finding(
                 "truncated-file" if cut else "reader",
                 "warning" if cut else "note",
@@ -168,10 +168,10 @@ def _reader_notes(raw: RawLog) -> list[Finding]:
                 "record it again if what is missing matters" if cut else "taken as it is",
             )
         )
-    return found
+    return result
 
 
-def _rate(samples: Samples | None) -> float:
+def _rate(samples: LogSamples | None) -> float:
     """Samples a second, on average within the pieces [Hz]."""
     steps = samples.steps if samples is not None else np.zeros(0)
     return float(1.0 / steps.mean()) if steps.size else float("nan")
@@ -187,7 +187,7 @@ def _nothing_left(n_samples: int) -> Finding:
     )
 
 
-def _segments(samples: Samples | None) -> tuple[tuple[Log, ...], tuple[Mask, ...]]:
+def _segments(samples: LogSamples | None) -> tuple[tuple[Log, ...], tuple[Mask, ...]]:
     if samples is None:
         return (), ()
     mask = moving_mask(samples)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bodysense.doctor.diagnosis import Finding, Mask, Outcome, Samples, count
+from bodysense.doctor.diagnosis import Finding, LogSamples, Mask, Outcome, count
 from bodysense.robot.payload import carried_mass
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -30,7 +30,7 @@ _REST = 2.0  # s
 _PUSH = 0.1
 
 
-def moving_mask(samples: Samples) -> Mask:
+def moving_mask(samples: LogSamples) -> Mask:
     """(n, n_joints) where a joint moves, from positions alone."""
     from scipy.ndimage import uniform_filter1d
 
@@ -57,7 +57,7 @@ def moving_mask(samples: Samples) -> Mask:
     return moving
 
 
-def standstill(robot: Robot, samples: Samples) -> Outcome:
+def standstill(robot: Robot, samples: LogSamples) -> Outcome:
     """Cut long standstill at both ends, and report joints that never move."""
     if samples.n < 3 or not np.isfinite(samples.period):
         return Outcome(samples, [])
@@ -87,7 +87,7 @@ def standstill(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(samples, findings)
 
 
-def _trimmed(samples: Samples, first: int, last: int) -> tuple[Samples, list[Finding]]:
+def _trimmed(samples: LogSamples, first: int, last: int) -> tuple[LogSamples, list[Finding]]:
     t = samples.t
     findings: list[Finding] = []
     keep = np.ones(samples.n, dtype=bool)
@@ -131,38 +131,38 @@ def _trimmed(samples: Samples, first: int, last: int) -> tuple[Samples, list[Fin
     return samples.kept(keep), findings
 
 
-def rests(robot: Robot, samples: Samples) -> Outcome:
+def rests(robot: Robot, samples: LogSamples) -> Outcome:
     """Report long rests in between, which are kept."""
     if not (_ranges(samples) >= _LEAST_RANGE).any():
         return Outcome(samples, [])  # told already
     moving = np.asarray(moving_mask(samples).any(axis=1))
-    found = []
+    result = []
     for part in samples.slices():
         busy = np.flatnonzero(moving[part]) + part.start
         if busy.size < 2:
             continue
         rest = np.diff(samples.t[busy])
-        found += [(samples.t[busy[k]], rest[k]) for k in np.flatnonzero(rest > _REST)]
-    if not found:
+        result += [(samples.t[busy[k]], rest[k]) for k in np.flatnonzero(rest > _REST)]
+    if not result:
         return Outcome(samples, [])
-    total = sum(rest for _, rest in found)
+    total = sum(rest for _, rest in result)
     finding = Finding(
         "standstill",
         "note",
-        f"from t = {found[0][0]:.6g} s",
-        f"nothing moves for {total:.3g} s in {count(len(found), 'rest')} between motions",
+        f"from t = {result[0][0]:.6g} s",
+        f"nothing moves for {total:.3g} s in {count(len(result), 'rest')} between motions",
         "kept; errors are told apart for moving and standing joints",
     )
     return Outcome(samples, [finding])
 
 
-def _ranges(samples: Samples) -> Array:
+def _ranges(samples: LogSamples) -> Array:
     """(n_joints,) how far each joint gets, single odd values apart."""
     low, high = np.percentile(samples.q, (0.1, 99.9), axis=0)
     return np.asarray(high - low, dtype=np.float64)
 
 
-def _all_still(samples: Samples, reach: Array) -> list[Finding]:
+def _all_still(samples: LogSamples, reach: Array) -> list[Finding]:
     j = int(np.argmax(reach))
     return [
         Finding(
@@ -177,7 +177,7 @@ def _all_still(samples: Samples, reach: Array) -> list[Finding]:
     ]
 
 
-def _pushed(robot: Robot, samples: Samples) -> list[Finding]:
+def _pushed(robot: Robot, samples: LogSamples) -> list[Finding]:
     if samples.current:
         return []
     from scipy.ndimage import uniform_filter1d

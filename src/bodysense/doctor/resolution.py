@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bodysense.doctor.diagnosis import Finding, Mask, Outcome, Samples, row_ranges
+from bodysense.doctor.diagnosis import Finding, LogSamples, Mask, Outcome, row_ranges
 from bodysense.doctor.motion import moving_mask
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -31,7 +31,7 @@ _SHOWS, _LEVELS = 0.01, 100
 _HELD = 0.5
 
 
-def dead_channels(robot: Robot, samples: Samples) -> Outcome:
+def dead_channels(robot: Robot, samples: LogSamples) -> Outcome:
     """Report channels that never change; drop rows where a torque stops changing for a while."""
     findings: list[Finding] = []
     if samples.n < _FROZEN_SAMPLES:
@@ -57,7 +57,7 @@ def dead_channels(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(samples.split(after).kept(~frozen) if frozen.any() else samples, findings)
 
 
-def clipped_channels(robot: Robot, samples: Samples) -> Outcome:
+def clipped_channels(robot: Robot, samples: LogSamples) -> Outcome:
     """Report torques that end flat at a limit."""
     findings = []
     moving = moving_mask(samples)
@@ -88,7 +88,7 @@ def clipped_channels(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(samples, findings)
 
 
-def quantised_channels(robot: Robot, samples: Samples) -> Outcome:
+def quantised_channels(robot: Robot, samples: LogSamples) -> Outcome:
     """Report steps in positions and torques that are large enough to matter."""
     findings = []
     moving = moving_mask(samples)
@@ -179,7 +179,7 @@ def _dead(quantity: str, channel: str, value: float) -> Finding:
     )
 
 
-def _stuck(samples: Samples, x: Array, moving: Mask) -> Mask:
+def _stuck(samples: LogSamples, x: Array, moving: Mask) -> Mask:
     """Where a channel repeats one value for long while its joint moves."""
     new = np.ones(x.size, dtype=bool)
     new[1:] = (np.diff(x) != 0.0) | (np.diff(samples.piece) != 0)
@@ -193,7 +193,7 @@ def _stuck(samples: Samples, x: Array, moving: Mask) -> Mask:
     return np.repeat(long, length)
 
 
-def _frozen(samples: Samples, channel: str, stuck: Mask) -> Finding:
+def _frozen(samples: LogSamples, channel: str, stuck: Mask) -> Finding:
     return Finding(
         "dead-channel",
         "warning",
@@ -203,7 +203,7 @@ def _frozen(samples: Samples, channel: str, stuck: Mask) -> Finding:
     )
 
 
-def _held(samples: Samples, x: Array, moving: Mask) -> float | None:
+def _held(samples: LogSamples, x: Array, moving: Mask) -> float | None:
     """Usual number of samples between changes, where most samples only repeat the one before."""
     inside = moving[1:] & (np.diff(samples.piece) == 0)
     step = np.abs(np.diff(x))[inside]
@@ -222,7 +222,7 @@ def _held_finding(channel: str, every: float, rate: float) -> Finding:
         "held-channel",
         "warning",
         channel,
-        f"it changes every {every:.3g} samples only, {rate / every:.3g} times a second",
+        f"it changes every {every:.3g} samples only, {rate / every:.3g} times per second",
         "record at that rate, or all channels at the same: held values lag behind",
     )
 

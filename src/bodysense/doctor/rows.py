@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.doctor.diagnosis import Finding, Mask, Outcome, Samples, Severity, row_ranges, spread
+from bodysense.doctor.diagnosis import (
+    Finding,
+    LogSamples,
+    Mask,
+    Outcome,
+    Severity,
+    row_ranges,
+    spread,
+)
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -32,7 +40,7 @@ _STEPS = 20.0
 _BRIDGED_SAMPLES, _BRIDGED_TIME = 3, 0.05
 
 
-def garbage_rows(robot: Robot, samples: Samples) -> Outcome:
+def garbage_rows(robot: Robot, samples: LogSamples) -> Outcome:
     """Drop rows whose time or values belong to nothing that this robot has done."""
     bad = _stray_times(samples.t)
     strange: dict[str, tuple[int, float]] = {}
@@ -63,7 +71,7 @@ def garbage_rows(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(samples.kept(~bad), [finding])
 
 
-def spikes(robot: Robot, samples: Samples) -> Outcome:
+def spikes(robot: Robot, samples: LogSamples) -> Outcome:
     """Mend single positions that jump away and come back; report those that stay away."""
     period = samples.period
     if samples.n < 10 or not np.isfinite(period):
@@ -116,7 +124,7 @@ def spikes(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(mended.split(jumps) if jumps.size else mended, findings)
 
 
-def missing_values(robot: Robot, samples: Samples) -> Outcome:
+def missing_values(robot: Robot, samples: LogSamples) -> Outcome:
     """Interpolate short runs of missing values and drop the rows of long ones."""
     findings: list[Finding] = []
     samples = _without_empty_velocity(samples, findings)
@@ -159,7 +167,7 @@ def missing_values(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(samples.kept(~drop), findings)
 
 
-def _holes(samples: Samples, named: list[str], touched: Mask, counts: dict[str, int]) -> Finding:
+def _holes(samples: LogSamples, named: list[str], touched: Mask, counts: dict[str, int]) -> Finding:
     deeds = []
     if counts["bridged"]:
         deeds.append(f"{counts['bridged']} interpolated, between neighbours at most 3 apart")
@@ -185,7 +193,7 @@ def _empty(channel: str) -> Finding:
     )
 
 
-def _without_empty_velocity(samples: Samples, findings: list[Finding]) -> Samples:
+def _without_empty_velocity(samples: LogSamples, findings: list[Finding]) -> LogSamples:
     """Velocities that are mostly missing are not worth losing rows for."""
     if samples.v is None or not samples.n:
         return samples

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bodysense.doctor.diagnosis import (
     Finding,
+    LogSamples,
     Outcome,
-    Samples,
     Severity,
     count,
     row_ranges,
@@ -47,7 +47,7 @@ _ANY_RATE = 1.0e5
 _SHORT, _TOO_SHORT = 1.0, 0.2
 
 
-def time_order(robot: Robot, samples: Samples) -> Outcome:
+def time_order(robot: Robot, samples: LogSamples) -> Outcome:
     """Make time ascend: sort rows that were written late, split where the clock was set back."""
     findings = []
     if (np.diff(samples.t) < 0.0).any():
@@ -73,7 +73,7 @@ def time_order(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(samples, findings)
 
 
-def gaps(robot: Robot, samples: Samples) -> Outcome:
+def gaps(robot: Robot, samples: LogSamples) -> Outcome:
     """Split at gaps that cannot be bridged, and drop pieces of a few samples."""
     findings = []
     period = samples.period
@@ -106,7 +106,7 @@ def gaps(robot: Robot, samples: Samples) -> Outcome:
     return _without_fragments(samples.split(np.flatnonzero(long) + 1), findings)
 
 
-def evenness(robot: Robot, samples: Samples) -> Outcome:
+def evenness(robot: Robot, samples: LogSamples) -> Outcome:
     """Report uneven sampling, and rates at which nothing can be differentiated."""
     findings: list[Finding] = []
     period = samples.period
@@ -130,7 +130,7 @@ def evenness(robot: Robot, samples: Samples) -> Outcome:
                 "low-rate",
                 "warning",
                 "t",
-                f"there are {rate:.3g} samples a second, which hardly shows accelerations",
+                f"there are {rate:.3g} samples per second, which hardly shows accelerations",
                 f"record at 100 Hz or more, or check the unit of time (`time: {{unit: "
                 f"{_likely_unit(period)}}}`)",
             )
@@ -153,7 +153,7 @@ def evenness(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(samples, findings)
 
 
-def length(robot: Robot, samples: Samples) -> Outcome:
+def length(robot: Robot, samples: LogSamples) -> Outcome:
     """Report recordings of which too little is left."""
     samples, findings = _without_fragments(samples, [])
     total = float(samples.steps.sum())
@@ -175,7 +175,7 @@ def length(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(samples, findings)
 
 
-def _ascending(samples: Samples) -> tuple[Samples, Finding]:
+def _ascending(samples: LogSamples) -> tuple[LogSamples, Finding]:
     """Sort, drop or split, whichever leaves the positions smoothest."""
     t = samples.t
     back = np.flatnonzero(np.diff(t) < 0.0) + 1
@@ -249,7 +249,7 @@ def _longest_ascending(t: Array) -> NDArray[np.intp]:
     return chain
 
 
-def _without_fragments(samples: Samples, findings: list[Finding]) -> Outcome:
+def _without_fragments(samples: LogSamples, findings: list[Finding]) -> Outcome:
     if not samples.n:
         return Outcome(samples, findings)
     sizes = np.bincount(samples.piece)

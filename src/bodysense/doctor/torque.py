@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.doctor.diagnosis import Finding, Mask, Outcome, Samples
+from bodysense.doctor.diagnosis import Finding, LogSamples, Mask, Outcome
 from bodysense.doctor.torque_fit import (
     Condensed,
     Fit,
@@ -48,7 +48,7 @@ _SUSPICIOUS, _IMPOSSIBLE = 5.0, 10.0
 _NO_TORQUE = 1e9
 
 
-def torque_model(robot: Robot, samples: Samples) -> Outcome:
+def torque_model(robot: Robot, samples: LogSamples) -> Outcome:
     """Compare torques with what the robot's links, rotors and friction could need."""
     if robot.floating_base:
         return Outcome(samples, [_floating()])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bodysense.doctor.diagnosis import Samples
+from bodysense.doctor.diagnosis import LogSamples
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.robot.dynamics.regressors import torque_regressor
 from bodysense.robot.robot import Robot
@@ -55,18 +55,18 @@ class Condensed(NamedTuple):
         return int(self.q.shape[0])
 
 
-def condensed(samples: Samples) -> Condensed:
+def condensed(samples: LogSamples) -> Condensed:
     """Average, resample, smooth and differentiate; pieces that are too short are left out."""
     width = max(_STEP, samples.period)
     blocks = [values for _, values in samples.blocks]
     parts: list[list[Array]] = []
     for part in samples.slices():
-        found = _even(samples.t[part], [values[part] for values in blocks], width)
-        if found is not None:
-            q = found[0]
+        result = _even(samples.t[part], [values[part] for values in blocks], width)
+        if result is not None:
+            q = result[0]
             v = np.gradient(q, width, axis=0)
             a = np.gradient(v, width, axis=0)
-            parts.append([q, v, a, *found[1:]])
+            parts.append([q, v, a, *result[1:]])
     if not parts:
         empty = np.zeros((0, len(samples.joint_names)))
         return Condensed(empty, empty, empty, empty, None if samples.v is None else empty)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bodysense.doctor.diagnosis import Finding, Mask, Outcome, Samples, Severity
+from bodysense.doctor.diagnosis import Finding, LogSamples, Mask, Outcome, Severity
 from bodysense.doctor.torque_fit import Condensed, condensed
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -36,7 +36,7 @@ _FACTORS = (
 _FACTOR_TOLERANCE = 1.15
 
 
-def position_units(robot: Robot, samples: Samples) -> Outcome:
+def position_units(robot: Robot, samples: LogSamples) -> Outcome:
     """Compare positions and speeds with the robot's limits."""
     short = condensed(samples)
     if short.n < _LEAST_SAMPLES or not np.isfinite(short.v).all():
@@ -92,7 +92,7 @@ def position_units(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(samples, findings)
 
 
-def recorded_velocities(robot: Robot, samples: Samples) -> Outcome:
+def recorded_velocities(robot: Robot, samples: LogSamples) -> Outcome:
     """Compare recorded velocities with those of the positions; drop them if they differ."""
     if samples.v is None:
         return Outcome(samples, [])
@@ -110,7 +110,9 @@ def recorded_velocities(robot: Robot, samples: Samples) -> Outcome:
     return Outcome(replace(samples, v=None) if findings else samples, findings)
 
 
-def _beyond_limits(samples: Samples, short: Condensed, lower: Array, upper: Array) -> list[Finding]:
+def _beyond_limits(
+    samples: LogSamples, short: Condensed, lower: Array, upper: Array
+) -> list[Finding]:
     findings = []
     room = _BEYOND * (upper - lower)
     low, high = np.percentile(short.q, (0.5, 99.5), axis=0)
@@ -130,7 +132,7 @@ def _beyond_limits(samples: Samples, short: Condensed, lower: Array, upper: Arra
     return findings
 
 
-def _huge(samples: Samples) -> list[Finding]:
+def _huge(samples: LogSamples) -> list[Finding]:
     """Positions too large to differentiate."""
     largest = np.abs(samples.q).max(axis=0) if samples.n else np.zeros(0)
     return [
@@ -145,7 +147,7 @@ def _huge(samples: Samples) -> list[Finding]:
     ]
 
 
-def _swapped(samples: Samples, likeness: Array, moved: Mask) -> list[Finding]:
+def _swapped(samples: LogSamples, likeness: Array, moved: Mask) -> list[Finding]:
     pairs = []
     for j in np.flatnonzero(moved):
         k = int(np.argmax(np.abs(likeness[j])))
@@ -170,7 +172,7 @@ def _swapped(samples: Samples, likeness: Array, moved: Mask) -> list[Finding]:
 
 
 def _scaled(
-    samples: Samples, v: Array, recorded: Array, likeness: Array, moved: Mask
+    samples: LogSamples, v: Array, recorded: Array, likeness: Array, moved: Mask
 ) -> list[Finding]:
     findings = []
     names = samples.joint_names

@@ -1,6 +1,6 @@
 """What the robot feels: accelerations, torques and wrenches from whatever sensors it has."""
 
-from bodysense.estimation.map_dynamics.consistency import Consistency, consistency
+from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.em import (
     CovarianceFit,
     InverseWishart,
@@ -18,13 +18,13 @@ from bodysense.estimation.map_dynamics.log import (
     estimate_log,
 )
 from bodysense.estimation.map_dynamics.observability import Observability, observability
-from bodysense.estimation.map_dynamics.priors import Assumptions, Belief
+from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 from bodysense.estimation.map_dynamics.setup import EstimationSetup, StateSetup
 from bodysense.estimation.map_dynamics.setup_file import load_estimation, parse_estimation
 from bodysense.estimation.map_dynamics.state import (
     StateAndDynamics,
-    StateBelief,
     StatePosterior,
+    StatePrior,
     StateSmoother,
     StateTracker,
     theta_covariance,
@@ -34,11 +34,10 @@ from bodysense.estimation.posterior import Posterior
 
 __all__ = [
     "Assumptions",
-    "Belief",
-    "Consistency",
     "CovarianceFit",
     "EstimationSetup",
     "EstimatorStream",
+    "GaussianPrior",
     "InverseWishart",
     "LogChunk",
     "LogEstimate",
@@ -49,10 +48,11 @@ __all__ = [
     "Observability",
     "Posterior",
     "Sample",
+    "SensorConsistency",
     "StateAndDynamics",
-    "StateBelief",
     "StateLogEstimate",
     "StatePosterior",
+    "StatePrior",
     "StateSetup",
     "StateSmoother",
     "StateTotals",

@@ -95,7 +95,7 @@ _OPTIONAL = ("variance", "log_likelihood")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
-    """Means and covariances of T moments; a single moment has no first axis.
+    """Means and covariances of T samples; a single sample has no first axis.
 
     Attributes:
         variables: names ↔ slices of the numbers.
@@ -103,7 +103,7 @@ class Posterior:
         variance: alike, marginal; `None` if it was not asked for.
         blocks: (T, k, k) marginal covariances by variable; empty if they were not asked for.
         residual: by sensor, (T, m): reading minus prediction, NaN where there was no reading.
-        absent: by sensor, at how many moments it gave no reading that could be used.
+        absent: by sensor, at how many samples it gave no reading that could be used.
         log_likelihood: (T,) log density of the sensors' readings; `None` if it was not asked for.
         notes: what the user should know.
     """
@@ -126,7 +126,7 @@ class Posterior:
 
     @property
     def single(self) -> bool:
-        """Whether it is of one moment, without a first axis."""
+        """Whether it is of one sample, without a first axis."""
         return self.mean.ndim == 1
 
     def sigma(self, name: str) -> Array:
@@ -145,16 +145,16 @@ class Posterior:
         return self.blocks[name]
 
     def at(self, t: int) -> Posterior:
-        """The t-th moment alone.
+        """The t-th sample alone.
 
         Raises:
-            ShapeError: there is no such moment, or there is one alone.
+            ShapeError: there is no such sample, or there is one alone.
         """
         if self.single:
-            raise ShapeError("this posterior is of a single moment already: take it as it is.")
+            raise ShapeError("this posterior is of a single sample already: take it as it is.")
         T = self.mean.shape[0]
         if not -T <= t < T:
-            raise ShapeError(f"moment {t} is asked for, and there are {T}, from 0 on.")
+            raise ShapeError(f"sample {t} is asked for, and there are {T}, from 0 on.")
         residual = {name: value[t] for name, value in self.residual.items()}
         return Posterior(
             variables=self.variables,
@@ -168,13 +168,13 @@ class Posterior:
         )
 
     def part(self, which: slice) -> Posterior:
-        """Some of the moments.
+        """Some of the samples.
 
         Raises:
             ShapeError: there is one alone.
         """
         if self.single:
-            raise ShapeError("this posterior is of a single moment already: take it as it is.")
+            raise ShapeError("this posterior is of a single sample already: take it as it is.")
         residual = {name: value[which] for name, value in self.residual.items()}
         likelihood = self.log_likelihood
         return Posterior(
@@ -192,7 +192,7 @@ class Posterior:
 
     @classmethod
     def joined(cls, parts: Sequence[Posterior]) -> Posterior:
-        """Moments one after the other: parts are single moments, or several each; at least one."""
+        """Samples one after the other: parts are single samples, or several each; at least one."""
         join = np.stack if parts[0].single else np.concatenate
         first = parts[0]
 
@@ -216,7 +216,7 @@ class Posterior:
         T = 1 if self.single else self.mean.shape[0]
         known = "means" if self.variance is None else "means and standard deviations"
         known = known if not self.blocks else "means and covariances"
-        text = f"{known} of {len(self.variables)} quantities at {T} moment{'s'[: T != 1]}"
+        text = f"{known} of {len(self.variables)} quantities at {T} sample{'s'[: T != 1]}"
         if self.residual:
             text += f", from {len(self.residual)} sensors"
         gone = {name: count for name, count in self.absent.items() if count}
@@ -224,7 +224,7 @@ class Posterior:
             named = ", ".join(f"{name} ({count})" for name, count in list(gone.items())[:5])
             text += f"; without readings of {named}{', …' if len(gone) > 5 else ''}"
         if self.log_likelihood is not None and T:
-            text += f"; log-likelihood {float(np.mean(self.log_likelihood)):.4g} a moment"
+            text += f"; log-likelihood {float(np.mean(self.log_likelihood)):.4g} a sample"
         return ". ".join((text, *self.notes))
 
     def save(self, folder: str | PathLike[str]) -> None:

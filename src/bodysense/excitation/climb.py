@@ -54,9 +54,9 @@ class Climb:
         g = now.gradient + mu * now.barrier_gradient
         d, slope = self._direction(now, g)
         self._steps += 1
-        found = self._search(d, slope) if slope < 0.0 else None
-        if found is not None:
-            x, new = found
+        result = self._search(d, slope) if slope < 0.0 else None
+        if result is not None:
+            x, new = result
             self._update(x - self._x, new.gradient - now.gradient, now)
             self._x, self._now = x, new
             if new.value < self.best_value:
@@ -64,7 +64,7 @@ class Climb:
         elif self._B is not None and slope < 0.0:
             self._B = None  # what was learnt misleads: begin anew
             return
-        if found is None or -slope < _ENOUGH + 0.1 * mu or self._steps >= _MOST_STEPS:
+        if result is None or -slope < _ENOUGH + 0.1 * mu or self._steps >= _MOST_STEPS:
             self._lower()
 
     def _lower(self) -> None:

@@ -119,10 +119,10 @@ class Design:
 
     def use(self, quantity: str) -> LimitUse:
         """The greatest use of ``position``, ``speed``, ``acceleration`` or ``torque``."""
-        found = [use for use in self.uses if use.quantity == quantity]
-        if not found:
+        result = [use for use in self.uses if use.quantity == quantity]
+        if not result:
             raise unknown_name("quantity", quantity, dict.fromkeys(u.quantity for u in self.uses))
-        return max(found, key=lambda use: use.ratio)
+        return max(result, key=lambda use: use.ratio)
 
     def summary(self) -> str:
         """The design in a few lines."""
@@ -255,7 +255,7 @@ def design_motion(
         known: (b, b) R with RᵀR the information of what is recorded already, in the same base
             parameters, rows divided by noise: the `information` of another design. Or a function
             that makes it from the robot, the base parameters and the noise (n_joints,).
-        noise: standard deviation of the white noise of the raw torque, one number or one a joint;
+        noise: standard deviation of the white noise of the raw torque, one number or one per joint;
             by default 1 % of the effort limit, or of gravity's torque where there is none.
         friction: name of another friction law to excite than the robot's.
         rate: of the recording, whose samples all count, and of the final check (1000 Hz at least)
@@ -264,7 +264,7 @@ def design_motion(
         iterations: stop after so many steps, for results that can be repeated (with threads=1).
         threads: number of threads; all cores by default.
         rng: source of random starts.
-        progress: called a few times a second with `Progress`.
+        progress: called a few times per second with `Progress`.
 
     Raises:
         TrajectoryError: no such motion can exist; the message says why.

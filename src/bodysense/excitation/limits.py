@@ -62,7 +62,7 @@ class MotionLimits:
         Args:
             robot: the robot.
             share: of every limit to use, above 0 and up to 1; ranges shrink about their middle.
-            velocity: instead of the robot's own, one number or one a joint.
+            velocity: instead of the robot's own, one number or one per joint.
             acceleration: instead of the robot's own.
             effort: instead of the robot's own.
         """
@@ -148,7 +148,7 @@ def limit_uses(
     robot: Robot, limits: MotionLimits, trajectories: Sequence[Trajectory], rate: float
 ) -> tuple[LimitUse, ...]:
     """The greatest use of every limit over all trajectories, sampled at `rate` [Hz]."""
-    found: list[LimitUse] = []
+    result: list[LimitUse] = []
     half = 0.5 * (limits.upper - limits.lower)
     for index, trajectory in enumerate(trajectories):
         t, q, v, a = trajectory.sample(rate)
@@ -162,9 +162,9 @@ def limit_uses(
         for quantity, use in uses.items():
             for j, name in enumerate(robot.joint_names):
                 k = int(use[:, j].argmax())
-                found.append(LimitUse(name, quantity, float(use[k, j]), float(t[k]), index))
+                result.append(LimitUse(name, quantity, float(use[k, j]), float(t[k]), index))
     best: dict[tuple[str, str], LimitUse] = {}
-    for use_of in found:
+    for use_of in result:
         key = (use_of.quantity, use_of.joint)
         if key not in best or use_of.ratio > best[key].ratio:
             best[key] = use_of

@@ -66,9 +66,9 @@ class Check:
         closest, when, margin = None, (0.0, 0), np.inf
         for index, trajectory in enumerate(trajectories):
             t, q, _, _ = trajectory.sample(self.rate)
-            found = self.collisions.closest(q) if self.collisions is not None else None
-            if found is not None and (closest is None or found.room < closest.room):
-                closest, when = found, (float(t[found.sample]), index)
+            result = self.collisions.closest(q) if self.collisions is not None else None
+            if result is not None and (closest is None or result.room < closest.room):
+                closest, when = result, (float(t[result.sample]), index)
             if self.margins is not None and self.margins.parts:
                 margin = min(margin, float(self.margins.margins(q).min()))
         if closest is not None:

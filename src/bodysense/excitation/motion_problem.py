@@ -81,7 +81,7 @@ class MotionProblem:
         measure: the criterion.
         known: (b, b) information that is there already.
         trajectories: number of motions.
-        row_rate: rows a second that count [Hz]: the rate of the recording.
+        row_rate: rows per second that count [Hz]: the rate of the recording.
         clearances: collisions, workspace.
     """
 
@@ -139,11 +139,11 @@ class MotionProblem:
     def motions(self, x: Array) -> tuple[Trajectory, ...]:
         """The trajectories of x, of all joints."""
         full = np.zeros((self.robot.n_joints, self.family.size))
-        found = []
+        result = []
         for coefficients in x:
             full[self.moving] = coefficients
-            found.append(self.family.trajectory(full, self.anchor))
-        return tuple(found)
+            result.append(self.family.trajectory(full, self.anchor))
+        return tuple(result)
 
     def states(self, x: Array) -> tuple[Array, Array, Array]:
         """Q, v, a (trajectories * n_t, n_joints) at `times`, one trajectory after another."""

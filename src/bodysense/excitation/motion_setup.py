@@ -41,13 +41,13 @@ def moving_joints(
         for name in joints:
             if name not in robot.joint_names:
                 raise unknown_name("joint", name, robot.joint_names)
-        found = sorted({robot.joint_names.index(name) for name in joints})
-        if not found:
+        result = sorted({robot.joint_names.index(name) for name in joints})
+        if not result:
             raise TrajectoryError(
                 f"joints is empty, so that nothing moves: name some of "
                 f"{', '.join(robot.joint_names)}, or give None for all."
             )
-        return np.array(found, dtype=np.int64), ()
+        return np.array(result, dtype=np.int64), ()
     carried = carried_mass(robot)
     light = carried < _LIGHT * carried[robot.tree.parent[: carried.size] < 0].sum()
     if light.all():

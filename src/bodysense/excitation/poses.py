@@ -173,7 +173,7 @@ def design_poses(
         collisions: pairs of bodies to keep apart; not checked if None.
         workspace: room to stay inside; not checked if None.
         joints: names of those that move. If None all but the lightest.
-        noise: standard deviation of the torque averaged over a pose, one number or one a joint;
+        noise: standard deviation of the torque averaged over a pose, one number or one per joint;
             by default 1 % of the effort limit.
         rng: source of the random poses.
     """
@@ -307,8 +307,8 @@ def _polished(
             strict=True,
         )
     )
-    found = minimize(f, poses[:, moving].ravel(), jac=True, method="L-BFGS-B", bounds=bounds)
-    moved = at(np.clip(found.x, [low for low, _ in bounds], [high for _, high in bounds]))
+    result = minimize(f, poses[:, moving].ravel(), jac=True, method="L-BFGS-B", bounds=bounds)
+    moved = at(np.clip(result.x, [low for low, _ in bounds], [high for _, high in bounds]))
     free = free_mask(robot, limits, moved, collisions, margins)
     mixed = np.where(free[:, np.newaxis], moved, poses)
     # Where some had to stay, the mixture need not be better than what it came from.

@@ -129,12 +129,12 @@ def margins_of(
 def _clearances(
     collisions: Collisions | None, margins: WorkspaceMargins | None
 ) -> tuple[Clearance, ...]:
-    found: list[Clearance] = []
+    result: list[Clearance] = []
     if collisions is not None:
-        found.append(CollisionClearance(collisions))
+        result.append(CollisionClearance(collisions))
     if margins is not None and margins.parts:
-        found.append(WorkspaceClearance(margins))
-    return tuple(found)
+        result.append(WorkspaceClearance(margins))
+    return tuple(result)
 
 
 def _information(known: ArrayLike | None, base: BaseParameters) -> Array:

@@ -94,7 +94,7 @@ class Search:
     _shown: tuple[Array | None, float] = (None, np.inf)
 
     def run(self, threads: int, progress: Callable[[Progress], None] | None) -> None:
-        """Search on so many threads; `progress` is called here, a few times a second.
+        """Search on so many threads; `progress` is called here, a few times per second.
 
         Raises:
             TrajectoryError: no motion was found that keeps all limits.

@@ -55,15 +55,15 @@ def read_trajectory(
     where = fspath(path)
     raw = read_log(path, layout)
     names = [f"q.{name}" for name in joint_names]
-    found = [name for name in raw.channels if name.startswith("q.")]
-    missing = [name for name in names if name not in found]
+    result = [name for name in raw.channels if name.startswith("q.")]
+    missing = [name for name in names if name not in result]
     if missing:
         raise MismatchError(
-            f"{where} has no column {', '.join(missing)}; it has {', '.join(found) or 'none'} of "
+            f"{where} has no column {', '.join(missing)}; it has {', '.join(result) or 'none'} of "
             "that kind. Is it the trajectory of another robot? Otherwise rename its columns to "
             "q.<joint>."
         )
-    foreign = [name for name in found if name not in names]
+    foreign = [name for name in result if name not in names]
     if foreign:
         raise MismatchError(
             f"{where} also has {', '.join(foreign)}, which the robot has not. Is it the trajectory "
@@ -209,15 +209,15 @@ def trajectory_names(families: Sequence[str]) -> list[str]:
 
 def trajectories_of(families: Sequence[str], arrays: Mapping[str, Array]) -> tuple[Trajectory, ...]:
     """Trajectories from their families and what `trajectory_arrays` made."""
-    found: list[Trajectory] = []
+    result: list[Trajectory] = []
     for k, family in enumerate(families):
         duration = float(arrays[f"motion{k}_duration"])
         if family == "fourier":
             a, b, q0 = (arrays[f"motion{k}_{name}"] for name in ("a", "b", "q0"))
-            found.append(FourierTrajectory(duration, a, b, q0))
+            result.append(FourierTrajectory(duration, a, b, q0))
         else:
-            found.append(SplineTrajectory(duration, arrays[f"motion{k}_points"]))
-    return tuple(found)
+            result.append(SplineTrajectory(duration, arrays[f"motion{k}_points"]))
+    return tuple(result)
 
 
 def damaged(folder: str | PathLike[str], name: str, error: Exception) -> FileReadError:
@@ -313,7 +313,7 @@ def write_poses(
     Args:
         path: the file, ``.csv`` or ``.parquet``.
         q: (n, n_joints) poses [rad or m].
-        joint_names: one a column.
+        joint_names: one per column.
         sliding: those of the joints that slide.
     """
     poses = as_array(q, (None, None), "q")

@@ -92,7 +92,7 @@ def _highest_visible(pieces: Sequence[Sequence[Log]]) -> float:
     f lets noise of density N into the accelerations, ∫_0^f N (2πf)⁴ df, and takes away what of the
     signal lies above it; their sum has a minimum. The median over the joints that have one.
     """
-    found = []
+    result = []
     for log in pieces:
         for piece in log:
             names = [name for name in piece.channels if name.startswith("q.")]
@@ -111,8 +111,8 @@ def _highest_visible(pieces: Sequence[Sequence[Log]]) -> float:
             lost = np.cumsum((np.maximum(S - noise, 0.0) * to_acceleration)[::-1], axis=0)[::-1]
             let_in = np.cumsum(noise * to_acceleration, axis=0)
             moving = noise > 0.0
-            found += [float(f[k]) for k in (lost + let_in).argmin(axis=0)[moving]]
-    return float(np.median(found)) if found else np.inf
+            result += [float(f[k]) for k in (lost + let_in).argmin(axis=0)[moving]]
+    return float(np.median(result)) if result else np.inf
 
 
 def _moves(piece: Log) -> bool:

@@ -85,8 +85,8 @@ class FrictionChoice:
         law: the chosen one.
         trials: all that were tried, simple ones first.
         load: what a dependence on load would add; `None` where that was not asked.
-        shape: shape parameters of the chosen law by name, one value a joint; empty where they were
-            not fitted.
+        shape: shape parameters of the chosen law by name, one value per joint; empty where they
+            were not fitted.
     """
 
     law: str
@@ -172,7 +172,7 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
         sigma: (n_logs, n) standard deviations that errors are divided by; by default those of
             weighted least squares with the robot's own shape.
     """
-    found = fit_stribeck(problem)
+    result = fit_stribeck(problem)
     if sigma is None:
         sigma = WLS().estimate(problem, Prior.of(problem)).sigma
     law, n = problem.robot.friction.model, problem.n_joints
@@ -187,10 +187,10 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
     trials = (
         FrictionTrial(law.name, fixed, linear),
         FrictionTrial(
-            _fitted_name(law.name), total / max(rows, 1.0), linear + n * len(found.fitted)
+            _fitted_name(law.name), total / max(rows, 1.0), linear + n * len(result.fitted)
         ),
     )
-    return FrictionChoice(law.name, trials, shape=found.shapes)
+    return FrictionChoice(law.name, trials, shape=result.shapes)
 
 
 def held_out_error(

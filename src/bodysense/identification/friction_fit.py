@@ -71,7 +71,7 @@ class StribeckFit:
 
     @property
     def shapes(self) -> dict[str, tuple[float, ...]]:
-        """All shape parameters by name, one value a joint."""
+        """All shape parameters by name, one value per joint."""
         names = self.prior.friction.model.shape
         return {name: tuple(map(float, self.shape[:, k])) for k, name in enumerate(names)}
 
@@ -124,7 +124,7 @@ def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> Stribe
         search = _Search(problem, prior, sigma, shape, fitted)
         if not search.joints:
             break
-        found = least_squares(
+        result = least_squares(
             search.residual,
             search.start,
             search.jacobian,
@@ -136,10 +136,10 @@ def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> Stribe
             ftol=1e-8,
             gtol=1e-10,
         )
-        evaluations += int(found.nfev)
-        errors += [search.error(search.start), search.error(found.x)]
-        shape = search.shape(found.x)
-        new = search.levels(found.x)
+        evaluations += int(result.nfev)
+        errors += [search.error(search.start), search.error(result.x)]
+        shape = search.shape(result.x)
+        new = search.levels(result.x)
         settled = float(np.abs(new / sigma - 1.0).max()) < 0.02
         sigma = new
         if settled:

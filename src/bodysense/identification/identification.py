@@ -18,7 +18,7 @@ from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
-from bodysense.spatial.pseudo_inertia import Consistency, physical_consistency
+from bodysense.spatial.pseudo_inertia import PhysicalConsistency, physical_consistency
 
 Label = Literal["identified", "driven by the prior", "not identifiable", "known"]
 LABELS: tuple[Label, ...] = ("identified", "driven by the prior", "not identifiable", "known")
@@ -109,14 +109,14 @@ class Identification:
         is never identified: how a combination is shared out among them is the prior's doing.
         """
         alone = set(self.base.alone)
-        found = (_label(r) for r in self.resolution)
+        result = (_label(r) for r in self.resolution)
         return tuple(
             LABELS[3]
             if sigma == 0.0
             else label
             if name in alone or label != LABELS[0]
             else LABELS[1]
-            for name, label, sigma in zip(self.prior.layout.names, found, self.sigma, strict=True)
+            for name, label, sigma in zip(self.prior.layout.names, result, self.sigma, strict=True)
         )
 
     @cached_property
@@ -125,7 +125,7 @@ class Identification:
         return tuple(_label(r) for r in self.base_resolution)
 
     @cached_property
-    def consistency(self) -> tuple[Consistency, ...]:
+    def consistency(self) -> tuple[PhysicalConsistency, ...]:
         """Whether each link can exist as a body, with margins."""
         layout = self.prior.layout
         return tuple(
@@ -155,10 +155,10 @@ class Identification:
 
     def summary(self) -> str:
         """What was found, in a line."""
-        found = sum(label == "identified" for label in self.base_labels)
+        result = sum(label == "identified" for label in self.base_labels)
         physical = "physically consistent" if self.consistent else "NOT physically consistent"
         return (
-            f"{self.method} on {self.prior.name}: {found} of {self.base.size} base parameters "
+            f"{self.method} on {self.prior.name}: {result} of {self.base.size} base parameters "
             f"identified, {physical}. {self.status.message}"
         )
 

@@ -38,7 +38,7 @@ class Prior:
         mapping: (b, p) of base parameters.
         base_names: of the base parameters.
         links: places of each link's ten parameters.
-        link_names: one a link.
+        link_names: one per link.
         link_mass: (n_links,) plausible mass of each link [kg].
         link_length: (n_links,) plausible radius of gyration about the link's origin [m].
         positive: places of drive parameters that cannot be negative.

@@ -1,6 +1,6 @@
 """`Regression`: what every linear identifier eats.
 
-    y = Y theta_base + noise,        row by row: one row a joint and sample
+    y = Y theta_base + noise,        row by row: one row per joint and sample
 
 The stacked regressor of a long log does not fit into memory, and its normal equations lose half of
 the digits. So rows are made in blocks, and each block is folded into a triangular factor,
@@ -202,7 +202,7 @@ class Regression:
 
     @cached_property
     def n_samples(self) -> int:
-        """Number of samples, each with a row a joint, standing ones included."""
+        """Number of samples, each with a row per joint, standing ones included."""
         return sum(Plan.of(motion, self.settings).n_out for motion in self.motions)
 
     @cached_property

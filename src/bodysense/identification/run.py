@@ -298,19 +298,19 @@ def _price_of_knowledge(
 
 def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -> list[str]:
     """What the doctor has found that the verdict must not forget."""
-    found = [
+    result = [
         f"{diagnosis.source}, {finding.where}: {finding.message}; {finding.action}."
         for diagnosis in (*diagnoses, *validation)
         for severity in ("error", "warning")
         for finding in diagnosis.of(severity)
     ]
     seen = {diagnosis.digest for diagnosis in diagnoses if diagnosis.digest}
-    found += [
+    result += [
         f"{diagnosis.source} is validated on and identified from: its score is no test."
         for diagnosis in validation
         if diagnosis.digest in seen
     ]
-    return found
+    return result
 
 
 def _origin(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -242,10 +242,10 @@ def _physics(identification: Identification) -> list[str]:
 
 def _reach(identification: Identification) -> list[str]:
     labels = identification.base_labels
-    found, total = labels.count("identified"), len(labels)
-    if found == total:
+    result, total = labels.count("identified"), len(labels)
+    if result == total:
         return []
     return [
-        f"{total - found} of {total} base parameters are not identified by these data (see "
+        f"{total - result} of {total} base parameters are not identified by these data (see "
         "parameters.csv): a longer and faster motion of all joints would reach more."
     ]

@@ -12,7 +12,7 @@ import numpy as np
 from bodysense.errors import unknown_name
 from bodysense.kalman.forms import (
     CovarianceFilter,
-    Prediction,
+    FilterPrediction,
     RootFilter,
     SigmaCovarianceFilter,
     SigmaRootFilter,
@@ -35,7 +35,7 @@ class EKF(CovarianceFilter):
 
     def step(
         self, model: StateModel, k: int, belief: CovarianceBelief
-    ) -> Prediction[CovarianceBelief]:
+    ) -> FilterPrediction[CovarianceBelief]:
         """The time step from sample k to k + 1."""
         moved, F = tangent(model, k, belief.mean)
         if not (np.isfinite(moved).all() and np.isfinite(F).all()):
@@ -45,7 +45,7 @@ class EKF(CovarianceFilter):
         own = FP @ F.T + E @ E.T
         own = 0.5 * (own + own.T)
         new = self._joined(model, k, belief, moved, FP[:, : model.n_parameters], own)
-        return Prediction(new, belief.matrix, F.T)
+        return FilterPrediction(new, belief.matrix, F.T)
 
 
 # Extended Kalman filter in square-root form: the factor's columns move along the tangent, F S.

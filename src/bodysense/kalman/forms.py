@@ -35,7 +35,7 @@ NOT_FINITE = (
 )
 
 
-class Prediction(NamedTuple, Generic[AnyBelief]):
+class FilterPrediction(NamedTuple, Generic[AnyBelief]):
     """A belief after a time step, and what ties it to the one before.
 
     Attributes:
@@ -84,7 +84,7 @@ class StateFilter(ABC, Generic[AnyBelief]):
         """The belief with this mean (n_x,) and lower-triangular factor (n_x, n_x)."""
 
     @abstractmethod
-    def step(self, model: StateModel, k: int, belief: AnyBelief) -> Prediction[AnyBelief]:
+    def step(self, model: StateModel, k: int, belief: AnyBelief) -> FilterPrediction[AnyBelief]:
         """The time step from sample k to k + 1, with what a smoother needs of it."""
 
     @abstractmethod
@@ -231,9 +231,9 @@ class CovarianceFilter(StateFilter[CovarianceBelief]):
 
     def _not_finite(
         self, model: StateModel, belief: CovarianceBelief
-    ) -> Prediction[CovarianceBelief]:
+    ) -> FilterPrediction[CovarianceBelief]:
         nothing = np.zeros((belief.mean.size, model.n_moving))
-        return Prediction(failed(belief, NOT_FINITE), belief.matrix, nothing)
+        return FilterPrediction(failed(belief, NOT_FINITE), belief.matrix, nothing)
 
     def _indefinite(self) -> str:
         return (
@@ -251,13 +251,13 @@ class SigmaCovarianceFilter(CovarianceFilter):
 
     def step(
         self, model: StateModel, k: int, belief: CovarianceBelief
-    ) -> Prediction[CovarianceBelief]:
+    ) -> FilterPrediction[CovarianceBelief]:
         """The time step from sample k to k + 1."""
         x, p = belief.mean, model.n_parameters
         U = upper_root(belief.matrix)
         if U is None:
             lost = failed(belief, self._indefinite())
-            return Prediction(lost, belief.matrix, np.zeros((x.size, model.n_moving)))
+            return FilterPrediction(lost, belief.matrix, np.zeros((x.size, model.n_moving)))
         weights = self.weights(x.size)
         values = images(model, k, pair_points(x, U, weights.gamma))
         if not np.isfinite(values).all():
@@ -266,7 +266,7 @@ class SigmaCovarianceFilter(CovarianceFilter):
         response = columns[: x.size]
         cross = response[:p].T @ U[:p, :p]
         new = self._joined(model, k, belief, moved, cross, columns.T @ columns)
-        return Prediction(new, U.T, response)
+        return FilterPrediction(new, U.T, response)
 
 
 # Filters that carry the lower-triangular factor S of the covariance, P = S Sᵀ.
@@ -302,20 +302,20 @@ class RootFilter(StateFilter[RootBelief]):
         x, S = checked_start(mean, factor)
         return RootBelief(x, np.array(S, order="F"))
 
-    def step(self, model: StateModel, k: int, belief: RootBelief) -> Prediction[RootBelief]:
+    def step(self, model: StateModel, k: int, belief: RootBelief) -> FilterPrediction[RootBelief]:
         """The time step from sample k to k + 1."""
         x, U, p = belief.mean, belief.rows, model.n_parameters
         response = self._response(model, k, x, U)
         if response is None:
             nothing = np.zeros((x.size, model.n_moving))
-            return Prediction(failed(belief, NOT_FINITE), belief.root, nothing)
+            return FilterPrediction(failed(belief, NOT_FINITE), belief.root, nothing)
         moved, columns = response
         new = join(U, columns, p)
         variances = parameter_variances(model, k)
         if variances is not None:
             add_variances(new, variances)
         mean = np.concatenate((x[:p], moved))
-        return Prediction(RootBelief(mean, new.T), belief.root, columns[: x.size])
+        return FilterPrediction(RootBelief(mean, new.T), belief.root, columns[: x.size])
 
     def correct(
         self, model: StateModel, k: int, belief: RootBelief, y: Array

@@ -13,7 +13,7 @@ from scipy.linalg import lapack, pinvh
 
 from bodysense.errors import ShapeError
 from bodysense.kalman._kernels.points import moving_size
-from bodysense.kalman.forms import Prediction, StateFilter
+from bodysense.kalman.forms import FilterPrediction, StateFilter
 from bodysense.kalman.model import Belief, StateModel, check_model
 from bodysense.spatial.arrays import Array, as_array
 
@@ -82,7 +82,7 @@ class History:
         self.means[k] = belief.mean
         self.covariances[k] = belief.covariance
 
-    def keep_step(self, k: int, prediction: Prediction[Belief]) -> None:
+    def keep_step(self, k: int, prediction: FilterPrediction[Belief]) -> None:
         """Write what ties sample k to the next."""
         self.crosses[k] = prediction.left @ prediction.right
 

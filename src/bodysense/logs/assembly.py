@@ -13,14 +13,14 @@ from bodysense.logs.channels import find_unit, units_of
 from bodysense.logs.layout import CONVERTED, ChannelColumn, LogLayout, MotorSide
 from bodysense.logs.layout_file import refuse_shared
 from bodysense.logs.log import RawLog, RowFault
-from bodysense.logs.source import Source, Table
+from bodysense.logs.source import LogFile, Table
 from bodysense.spatial.arrays import Array
 
 _TIME_NAMES = ("t", "time")
 
 
 def assemble(
-    source: Source, layout: LogLayout, open_beside: Callable[[str], Source], digest: str
+    source: LogFile, layout: LogLayout, open_beside: Callable[[str], LogFile], digest: str
 ) -> RawLog:
     """Read the channels of a log.
 
@@ -93,7 +93,7 @@ class _Joined:
     """Rows that all tables of a recording have."""
 
     def __init__(
-        self, tables: Mapping[str, Table], sources: Mapping[str, Source], layout: LogLayout
+        self, tables: Mapping[str, Table], sources: Mapping[str, LogFile], layout: LogLayout
     ) -> None:
         self.tables = tables
         own = tables[""]
@@ -162,14 +162,14 @@ def _order(table: Table) -> NDArray[np.int64]:
     return np.searchsorted(_all_rows(table), table.rows).astype(np.int64)
 
 
-def _named_columns(source: Source) -> tuple[list[ChannelColumn], set[str]]:
+def _named_columns(source: LogFile) -> tuple[list[ChannelColumn], set[str]]:
     """Channels that the columns name themselves, and those of them that bodysense does not know."""
     if source.names is None:
         raise FileReadError(
             f"{source.name} does not name its columns: give a layout that says which is which, "
             "or give the file a header: t, q.<joint>, tau.<joint>, …"
         )
-    found, optional = [], set[str]()
+    result, optional = [], set[str]()
     time = next((name for name in _TIME_NAMES if name in source.names), None)
     for k, (name, stated) in enumerate(zip(source.names, source.units, strict=True)):
         if not name:
@@ -181,8 +181,8 @@ def _named_columns(source: Source) -> tuple[list[ChannelColumn], set[str]]:
             optional.add(name)
         if known or name in optional:
             unit, factor = _unit(name, stated, known, source.name)
-            found.append(ChannelColumn(name, k + 1, unit, factor))
-    return found, optional
+            result.append(ChannelColumn(name, k + 1, unit, factor))
+    return result, optional
 
 
 def _unit(name: str, stated: str, known: tuple[str, ...], file: str) -> tuple[str, float]:
@@ -209,7 +209,7 @@ def _pick_time(columns: list[ChannelColumn]) -> ChannelColumn | None:
     return None
 
 
-def _position(column: str | int, source: Source) -> int:
+def _position(column: str | int, source: LogFile) -> int:
     """Number of a column, from 0."""
     if isinstance(column, int):
         if column > source.n_columns:

@@ -66,8 +66,8 @@ _SUFFIX = re.compile(r"(?P<name>.*\S)\s*\[(?P<unit>[^\[\]]*)\]")
 
 def split_unit(title: str) -> tuple[str, str]:
     """Name and unit of a column, "" where it states none."""
-    found = _SUFFIX.fullmatch(title)
-    return (found["name"], found["unit"].strip()) if found else (title, "")
+    result = _SUFFIX.fullmatch(title)
+    return (result["name"], result["unit"].strip()) if result else (title, "")
 
 
 def join_unit(name: str, unit: str) -> str:
@@ -119,8 +119,8 @@ class Unit:
 
 def find_unit(text: str) -> Unit | None:
     """The unit of this name, or `None`; ``Nm``, ``N m``, ``N*m``, ``rad/s^2`` are understood."""
-    found = _FACTORS.get(_normalised(text))
-    return None if found is None else Unit(*found)
+    result = _FACTORS.get(_normalised(text))
+    return None if result is None else Unit(*result)
 
 
 def parse_unit(text: str, where: str) -> Unit:

@@ -46,8 +46,8 @@ class CsvSource:
         header: bool | int | None = None,
     ) -> CsvSource:
         """Look at a file; see `find_format`."""
-        found = find_format(path, separator=separator, decimal=decimal, header=header)
-        return cls(Path(path), found)
+        result = find_format(path, separator=separator, decimal=decimal, header=header)
+        return cls(Path(path), result)
 
     @property
     def name(self) -> str:
@@ -85,10 +85,10 @@ class CsvSource:
             for line, part in [(start, block)] if whole is not None else _parts(start, block):
                 columns = _read_whole(part, self.format, wanted, wordy) if whole is None else whole
                 if columns is not None:
-                    found = np.arange(line, line + columns[0].size, dtype=np.int64)
+                    result = np.arange(line, line + columns[0].size, dtype=np.int64)
                 else:
-                    columns, found = self._read_rows(part, line, required, optional, faults)
-                rows.append(found)
+                    columns, result = self._read_rows(part, line, required, optional, faults)
+                rows.append(result)
                 for k, column in zip(wanted, columns, strict=True):
                     pieces[k].append(column)
         numbers = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)

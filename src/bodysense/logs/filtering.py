@@ -189,7 +189,7 @@ def smooth_motion(
 
     Args:
         q: positions as recorded.
-        rate: samples a second [Hz].
+        rate: samples per second [Hz].
         cutoff: of the low-pass [Hz]; see `usable_cutoff`.
         order: of the Butterworth filter in one direction.
         accuracy: order of the central differences.

@@ -89,7 +89,7 @@ class LogLayout:
         channels: where they are; if empty, the columns name them.
         joints: names of the joints, in the order of the lists of the layout.
         time: column of the time, its channel is "t".
-        rate: rows a second, if there is no column of time [Hz].
+        rate: rows per second, if there is no column of time [Hz].
         rows: which to take; the first pattern that fits counts, and all rows if none does.
         motors: what lies between motors and joints, if the log is of motors.
         separator: of a text table, see `SEPARATORS`; `None` finds it.

@@ -1,7 +1,7 @@
 """The layout file: a YAML mapping that says where the channels of a log are.
 
     joints: [shoulder, elbow]           # order of the lists below
-    time: {column: 1, unit: ms}         # or: time: stamp; or: rate: 1000   rows a second
+    time: {column: 1, unit: ms}         # or: time: stamp; or: rate: 1000   rows per second
     channels:                           # columns by name, or by number counted from 1
       q: {columns: [2, 3], unit: deg}
       v: {columns: {elbow: omega}}      # not of all joints
@@ -121,7 +121,7 @@ def read_layout(path: str | PathLike[str]) -> LogLayout:
     Raises:
         FileReadError: the file or a value in it cannot be understood.
         UnknownNameError: an unknown key, unit or joint.
-        MismatchError: not one value a joint.
+        MismatchError: not one value per joint.
     """
     return parse_layout(values.read_mapping(path), str(path))
 
@@ -159,7 +159,7 @@ def parse_layout(content: Mapping[str, object], where: str = "layout") -> LogLay
 
 
 def _joint_channels(given: object, joints: tuple[str, ...], where: str) -> list[ChannelColumn]:
-    found = []
+    result = []
     for quantity, entry in values.mapping(given, where, tuple(JOINT_QUANTITIES)).items():
         place = f"{where}, {quantity}"
         if not joints:
@@ -168,24 +168,24 @@ def _joint_channels(given: object, joints: tuple[str, ...], where: str) -> list[
         of, columns = joints, table["columns"]
         if isinstance(columns, Mapping):  # not of all joints
             of = tuple(name for name in joints if name in columns)
-        found += _columns(table, [f"{quantity}.{name}" for name in of], of, place)
-    return found
+        result += _columns(table, [f"{quantity}.{name}" for name in of], of, place)
+    return result
 
 
 def _frame_channels(given: object, where: str) -> list[ChannelColumn]:
-    found = []
+    result = []
     for frame, vectors in values.mapping(given, where).items():
         place = f"{where}, {frame}"
         for key, entry in values.mapping(vectors, place, tuple(FRAME_QUANTITIES)).items():
             start, components, _ = FRAME_QUANTITIES[key]
             table = _table(entry, ("columns", *_SCALING), f"{place}, {key}")
             channels = [f"{start}.{frame}.{component}" for component in components]
-            found += _columns(table, channels, components, f"{place}, {key}")
-    return found
+            result += _columns(table, channels, components, f"{place}, {key}")
+    return result
 
 
 def _other_channels(given: object, where: str) -> list[ChannelColumn]:
-    found = []
+    result = []
     for channel, entry in values.mapping(given, where).items():
         place = f"{where}, {channel}"
         if channel in ("t", "time") or units_of(channel):
@@ -193,8 +193,8 @@ def _other_channels(given: object, where: str) -> list[ChannelColumn]:
                 f"{place}: a channel that bodysense knows; put it under time, channels or frames."
             )
         table = _table(entry, ("column", *_SCALING), place, key="column")
-        found += _columns({**table, "columns": [table["column"]]}, [channel], [channel], place)
-    return found
+        result += _columns({**table, "columns": [table["column"]]}, [channel], [channel], place)
+    return result
 
 
 def _time(given: object, where: str) -> ChannelColumn:
@@ -232,14 +232,14 @@ def _columns(
     offsets = values.one_each(table.get("offset", 0.0), each, f"{where}, offset")
     units = values.one_each(table.get("unit"), each, f"{where}, unit")
     file = _file(table["file"], f"{where}, file") if "file" in table else ""
-    found = []
+    result = []
     for k, channel in enumerate(channels):
         place = f"{where}, {each[k]}"
         unit, factor = _unit(units[k], units_of(channel) if allowed is None else allowed, place)
         gain = values.number(gains[k], f"{place}, gain")
         if gain == 0.0:
             raise FileReadError(f"{place}, gain: zero leaves nothing of the values; give another.")
-        found.append(
+        result.append(
             ChannelColumn(
                 channel=channel,
                 column=_column(places[k], f"{place}, column"),
@@ -250,7 +250,7 @@ def _columns(
                 file=file,
             )
         )
-    return found
+    return result
 
 
 def _unit(given: object, allowed: tuple[str, ...], where: str) -> tuple[str, float]:
@@ -314,7 +314,7 @@ def refuse_shared(
 def _rate(value: object, where: str) -> float:
     rate = values.number(value, where)
     if rate <= 0.0:
-        raise FileReadError(f"{where}: {rate:g} rows a second; give a positive number.")
+        raise FileReadError(f"{where}: {rate:g} rows per second; give a positive number.")
     return rate
 
 

@@ -55,11 +55,11 @@ def names(value: object, where: str) -> tuple[str, ...]:
     """Return `value` as different names."""
     if not isinstance(value, list) or not value:
         raise FileReadError(f"{where}: expected a list of names, got {value!r:.60}.")
-    found = tuple(text(entry, where) for entry in value)
-    for name in found:
-        if found.count(name) > 1:
+    result = tuple(text(entry, where) for entry in value)
+    for name in result:
+        if result.count(name) > 1:
             raise FileReadError(f"{where}: {name!r} stands there twice; keep one.")
-    return found
+    return result
 
 
 def number(value: object, where: str) -> float:

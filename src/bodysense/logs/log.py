@@ -74,10 +74,12 @@ class Log:
         prefix = f"{quantity}."
         missing = [name for name in joint_names if prefix + name not in self.channels]
         if missing:
-            found = [name.removeprefix(prefix) for name in self.channels if name.startswith(prefix)]
+            result = [
+                name.removeprefix(prefix) for name in self.channels if name.startswith(prefix)
+            ]
             raise MismatchError(
                 f"the log has no {quantity!r} of joints {', '.join(missing)}; it has it of "
-                f"{', '.join(found) or 'none'}. Is it the log of another robot? Otherwise rename "
+                f"{', '.join(result) or 'none'}. Is it the log of another robot? Otherwise rename "
                 f"its channels to {prefix}<joint>."
             )
         columns = [self.channels[prefix + name] for name in joint_names]

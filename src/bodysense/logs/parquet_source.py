@@ -74,7 +74,7 @@ class ParquetSource:
             if not _is_numeric(self.types[k]):
                 raise FileReadError(
                     f"{self.path}: column {self.names[k]!r} holds {self.types[k]}, not numbers; "
-                    "write one column of numbers a channel."
+                    "write one column of numbers per channel."
                 )
         wanted = [*required, *(k for k in optional if _is_numeric(self.types[k]))]
         columns = {}

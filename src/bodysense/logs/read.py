@@ -14,7 +14,7 @@ from bodysense.logs.layout import LogLayout
 from bodysense.logs.layout_file import read_layout
 from bodysense.logs.log import RawLog
 from bodysense.logs.parquet_source import ParquetSource
-from bodysense.logs.source import Source
+from bodysense.logs.source import LogFile
 
 _SUFFIXES = {
     ".csv": "text",
@@ -52,7 +52,7 @@ def read_log(
     elif not isinstance(layout, LogLayout):
         layout = read_layout(layout)
     kind = _kind(path)
-    source: Source
+    source: LogFile
     files: list[Path]
     if kind in ("mcap", "bag"):
         from bodysense.logs.ros_source import open_recording
@@ -65,14 +65,14 @@ def read_log(
     return assemble(source, layout, _opener(path.parent, layout), _digest(files))
 
 
-def _opener(folder: Path, layout: LogLayout) -> Callable[[str], Source]:
-    def open_beside(name: str) -> Source:
+def _opener(folder: Path, layout: LogLayout) -> Callable[[str], LogFile]:
+    def open_beside(name: str) -> LogFile:
         return _open_table(folder / name, _kind(folder / name), layout)
 
     return open_beside
 
 
-def _open_table(path: Path, kind: str, layout: LogLayout) -> Source:
+def _open_table(path: Path, kind: str, layout: LogLayout) -> LogFile:
     if kind == "parquet":
         return ParquetSource.open(path)
     if kind != "text":
@@ -107,7 +107,7 @@ def _kind(path: Path) -> str:
 
 
 def _digest(files: Sequence[Path]) -> str:
-    """SHA-256 of a file; of several, the SHA-256 of their digests, one a line."""
+    """SHA-256 of a file; of several, the SHA-256 of their digests, one per line."""
     digests = []
     for path in files:
         try:

@@ -21,9 +21,9 @@ from bodysense.logs.channels import FRAME_QUANTITIES, units_of
 from bodysense.logs.log import RowFault
 from bodysense.logs.ros_storage import (
     JOINT_STATE,
+    Bag,
     DecodingError,
     Message,
-    Recording,
     decode,
     read_recording,
 )
@@ -108,9 +108,9 @@ def open_recording(path: Path, topic: str | None = None) -> tuple[RosSource, lis
     if not received.get(chosen):
         why = f": message {faults[0].row} has {faults[0].reason}" if faults else ""
         raise FileReadError(f"{path.name}: {chosen} has no message that can be read{why}.")
-    received = {name: found for name, found in received.items() if found}
+    received = {name: result for name, result in received.items() if result}
     notes = list(recording.notes)
-    silent = [name for name, found in received.items() if not all(m.message.stamp for m in found)]
+    silent = [name for name, result in received.items() if not all(m.message.stamp for m in result)]
     if silent:
         notes.append(
             f"time is that of recording, as {', '.join(silent)} has messages without stamp"
@@ -134,16 +134,16 @@ def open_recording(path: Path, topic: str | None = None) -> tuple[RosSource, lis
     return source, recording.files
 
 
-def _joint_topic(recording: Recording, wanted: str | None, where: str) -> str:
+def _joint_topic(recording: Bag, wanted: str | None, where: str) -> str:
     topics = [name for name, kind in recording.topics.items() if kind == JOINT_STATE]
     if wanted is not None:
         if wanted not in topics:
             raise unknown_name("topic of joint states", wanted, topics, f"(in {where})")
         return wanted
     if not topics:
-        found = ", ".join(f"{name} ({kind})" for name, kind in recording.topics.items())
+        result = ", ".join(f"{name} ({kind})" for name, kind in recording.topics.items())
         raise FileReadError(
-            f"{where} has no topic of type {JOINT_STATE}; it has {found or 'none at all'}."
+            f"{where} has no topic of type {JOINT_STATE}; it has {result or 'none at all'}."
         )
     if len(topics) > 1:
         raise FileReadError(
@@ -158,7 +158,7 @@ def _joint_streams(received: Sequence[_Received], *, stamped: bool) -> list[_Str
     groups: dict[frozenset[str], list[_Received]] = defaultdict(list)
     for entry in received:
         groups[frozenset(entry.message.joints)].append(entry)
-    usual = [key for key, found in groups.items() if len(found) >= _RARE * len(received)]
+    usual = [key for key, result in groups.items() if len(result) >= _RARE * len(received)]
     main = max(usual, key=lambda key: (len(key), len(groups[key])))
     return [
         _stream(groups[key], stamped=stamped)
@@ -168,18 +168,18 @@ def _joint_streams(received: Sequence[_Received], *, stamped: bool) -> list[_Str
 
 def _frame_streams(received: Mapping[str, list[_Received]], *, stamped: bool) -> list[_Stream]:
     """Streams of vectors, named by their frame, or by their topic where two share a frame."""
-    frames = {name: found[0].message.frame.strip("/") for name, found in received.items()}
+    frames = {name: result[0].message.frame.strip("/") for name, result in received.items()}
     uses = Counter(
         (frames[name], start)
-        for name, found in received.items()
-        for start in found[0].message.values
+        for name, result in received.items()
+        for start in result[0].message.values
     )
     streams = []
-    for name, found in received.items():
+    for name, result in received.items():
         frame = frames[name]
-        if not frame or any(uses[frame, start] > 1 for start in found[0].message.values):
+        if not frame or any(uses[frame, start] > 1 for start in result[0].message.values):
             frame = name.strip("/").replace("/", "_")
-        streams.append(_stream(found, frame, stamped=stamped))
+        streams.append(_stream(result, frame, stamped=stamped))
     return streams
 
 
@@ -231,13 +231,13 @@ def _brought_to(times: NDArray[np.int64], stream: _Stream) -> dict[str, Array]:
         turned = np.where(np.sum(stack[:, 1:] * stack[:, :-1], axis=0) < 0.0, -1.0, 1.0)
         stack[:, 1:] *= np.cumprod(turned)
         values.update(dict(zip(parts, stack, strict=True)))
-    found = {
+    result = {
         name: np.where(reachable, np.interp(at, of, column), np.nan)
         for name, column in values.items()
     }
     for frame in quaternions:
         parts = [f"{frame}.{part}" for part in _COMPONENTS["quat"]]
-        length = np.linalg.norm([found[part] for part in parts], axis=0)
+        length = np.linalg.norm([result[part] for part in parts], axis=0)
         length[length == 0.0] = np.nan
-        found.update({part: found[part] / length for part in parts})
-    return found
+        result.update({part: result[part] / length for part in parts})
+    return result

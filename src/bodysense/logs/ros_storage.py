@@ -61,15 +61,15 @@ class _Cdr:
         end = self.at + size * count
         if end > len(self.data):
             raise DecodingError(f"{len(self.data)} bytes, at least {end} are needed")
-        found = struct.unpack_from(f"{self.order}{count}{kind}", self.data, self.at)
+        result = struct.unpack_from(f"{self.order}{count}{kind}", self.data, self.at)
         self.at = end
-        return found
+        return result
 
     def count(self) -> int:
-        (found,) = self.take("I")
-        if found > _MOST:
-            raise DecodingError(f"a length of {found}")
-        return int(found)
+        (result,) = self.take("I")
+        if result > _MOST:
+            raise DecodingError(f"a length of {result}")
+        return int(result)
 
     def text(self) -> str:
         size = self.count()
@@ -138,7 +138,7 @@ _METADATA = "metadata.yaml"
 
 
 @dataclass
-class Recording:
+class Bag:
     """Messages as bytes, in the order of the files.
 
     Attributes:
@@ -159,7 +159,7 @@ class Recording:
             self.messages.setdefault(topic, []).append((time, data))
 
 
-def read_recording(path: Path) -> Recording:
+def read_recording(path: Path) -> Bag:
     """Read all messages of the types in `DECODERS`.
 
     Raises:
@@ -167,7 +167,7 @@ def read_recording(path: Path) -> Recording:
             else.
         MissingDependencyError: MCAP needs a package that is not installed.
     """
-    recording = Recording()
+    recording = Bag()
     paths = [path]
     if path.is_dir():
         paths = list(_files_of_bag(path))
@@ -197,7 +197,7 @@ def _files_of_bag(folder: Path) -> Iterator[Path]:
         yield folder / name
 
 
-def _read_mcap(path: Path, recording: Recording) -> None:
+def _read_mcap(path: Path, recording: Bag) -> None:
     try:
         from mcap.records import Channel, Message, Schema
         from mcap.stream_reader import StreamReader
@@ -207,7 +207,7 @@ def _read_mcap(path: Path, recording: Recording) -> None:
         ) from error
     schemas: dict[int, str] = {}
     channels: dict[int, tuple[str, str]] = {}
-    found = 0
+    result = 0
     try:
         with path.open("rb") as stream:
             # In the order of the file, not by its index: a recording that was cut off has none.
@@ -220,22 +220,22 @@ def _read_mcap(path: Path, recording: Recording) -> None:
                     channels[record.id] = (record.topic, kind)
                     recording.topics[record.topic] = kind
                 elif isinstance(record, Message):
-                    found += 1
+                    result += 1
                     topic, kind = channels[record.channel_id]
                     recording.add(topic, kind, record.log_time, record.data)
     except OSError as error:
         raise FileReadError(f"cannot read {path}: {error.strerror}; check the path.") from error
     except Exception as error:  # damage shows as McapError, struct.error, ZstdError, KeyError, …
-        if not found:
+        if not result:
             raise FileReadError(
                 f"cannot read {path} as MCAP: {type(error).__name__} {error}; is it complete?"
             ) from error
         recording.notes.append(
-            f"{path.name} is damaged or was cut off after {found} messages; those were read."
+            f"{path.name} is damaged or was cut off after {result} messages; those were read."
         )
 
 
-def _read_sqlite(path: Path, recording: Recording) -> None:
+def _read_sqlite(path: Path, recording: Bag) -> None:
     if not path.is_file():
         raise FileReadError(f"cannot read {path}: no such file; is the bag complete?")
     try:

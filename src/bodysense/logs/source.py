@@ -28,7 +28,7 @@ class Table:
     faults: tuple[RowFault, ...] = ()
 
 
-class Source(Protocol):
+class LogFile(Protocol):
     """A file whose columns are known and whose values have not been read yet."""
 
     @property

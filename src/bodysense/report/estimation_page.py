@@ -70,8 +70,8 @@ def write_estimation_page(
     """
     robot = estimate.problem.robot
     stretches: dict[str, list[list[float]]] = {}
-    for touch in totals.touches():
-        stretches.setdefault(touch.link, []).append([touch.start, touch.end])
+    for contact in totals.contacts():
+        stretches.setdefault(contact.link, []).append([contact.start, contact.end])
     style = template_text(*_STYLES)
     script = '"use strict";\n(() => {\n' + template_text(*_SCRIPTS) + "})();\n"
     origin = {"versions": versions(), "robot": robot_origin(robot), **(provenance or {})}

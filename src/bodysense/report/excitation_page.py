@@ -114,9 +114,9 @@ def write_excitation_page(
 def _provenance(
     design: Design, robot: Robot, command: str | None, seed: int | None
 ) -> ProvenanceSection:
-    origin, found = robot_origin(robot), versions()
+    origin, result = robot_origin(robot), versions()
     everything = {
-        "versions": found,
+        "versions": result,
         "robot": origin,
         "joints": design.joints,
         "criterion": design.criterion,
@@ -130,7 +130,7 @@ def _provenance(
     return ProvenanceSection(
         command=command,
         inputs=(("robot", str(origin.get("file", robot.name)), str(origin.get("sha256", ""))),),
-        versions=tuple(found.items()),
+        versions=tuple(result.items()),
         seed="" if seed is None else str(seed),
         configuration=json.dumps(
             ready_for_json(everything), indent=2, ensure_ascii=False, allow_nan=False

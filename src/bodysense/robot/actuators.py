@@ -58,7 +58,7 @@ class Actuators:
         coupling: ArrayLike | None = None,
         coupled_terms: tuple[str, ...] = ("Fvm", "Fcm"),
     ) -> Actuators:
-        """Build the drives of `n_joints` joints from numbers or one value a joint."""
+        """Build the drives of `n_joints` joints from numbers or one value per joint."""
         ratio = one_each(gear_ratio, n_joints, "gear_ratio")
         if (ratio == 0.0).any():
             raise ShapeError(

@@ -33,7 +33,7 @@ class Controller:
     def of(
         cls, n_joints: int, *, kp: ArrayLike, kd: ArrayLike, ki: ArrayLike = 0.0, rate: float
     ) -> Controller:
-        """Build a controller from numbers or one value a joint."""
+        """Build a controller from numbers or one value per joint."""
         if not (np.isfinite(rate) and rate > 0.0):
             raise ShapeError(f"the control rate is {rate}: give a positive number of Hz.")
         return cls(

@@ -229,7 +229,7 @@ class Friction:
     def of(cls, name: str | FrictionModel, n_joints: int, **shape: ArrayLike) -> Friction:
         """Build the friction of a robot, e.g. ``Friction.of("coulomb", 6, width=0.01)``.
 
-        Shape parameters are numbers (the same for all joints) or one number a joint.
+        Shape parameters are numbers (the same for all joints) or one number per joint.
         """
         model = friction_model(name) if isinstance(name, str) else name
         for given in shape:

@@ -195,13 +195,13 @@ def _joints(robot: Robot) -> tuple[JointInspection, ...]:
     velocity, effort = robot.velocity_limit, robot.effort_limit
     rotor = robot.theta[layout.rotor]
     friction = {term: robot.theta[layout.friction(term)] for term in layout.friction_terms}
-    found = []
+    result = []
     for k, joint in enumerate(one_axis_joints(model)):
         parent = int(model.parents[joint])
         kind = "prismatic" if is_prismatic(model, joint) else "revolute"
         if kind == "revolute" and not (np.isfinite(lower[k]) or np.isfinite(upper[k])):
             kind = "continuous"
-        found.append(
+        result.append(
             JointInspection(
                 index=k + 1,
                 name=layout.joint_names[k],
@@ -219,7 +219,7 @@ def _joints(robot: Robot) -> tuple[JointInspection, ...]:
                 friction={term: float(values[k]) for term, values in friction.items()},
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _couplings(robot: Robot) -> tuple[CouplingInspection, ...]:

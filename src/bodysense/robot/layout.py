@@ -102,11 +102,11 @@ class ParameterLayout:
 
     @property
     def rotor(self) -> slice:
-        """The reflected rotor inertias, one a joint."""
+        """The reflected rotor inertias, one per joint."""
         return slice(self.n_inertial, self.n_inertial + self.n_joints)
 
     def friction(self, term: str) -> slice:
-        """The coefficients of one friction term, one a joint, e.g. ``friction("Fv")``."""
+        """The coefficients of one friction term, one per joint, e.g. ``friction("Fv")``."""
         if term not in self.friction_terms:
             raise unknown_name("friction term", term, self.friction_terms)
         start = self.n_inertial + self.n_joints * (1 + self.friction_terms.index(term))

@@ -40,7 +40,7 @@ _FREE_FLYER = "JointModelFreeFlyer"
 
 
 def normalised_model(model: pin.Model) -> pin.Model:
-    """Return a copy of `model` with one coordinate a joint and at most a free flyer as root.
+    """Return a copy of `model` with one coordinate per joint and at most a free flyer as root.
 
     Joints are numbered depth first, which Pinocchio's algorithms rely on without checking.
     """

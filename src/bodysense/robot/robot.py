@@ -38,7 +38,7 @@ from bodysense.robot.model import (
 )
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import (
-    Consistency,
+    PhysicalConsistency,
     inertia_at_com,
     physical_consistency,
     pi_from_mass_com_inertia,
@@ -57,7 +57,7 @@ class Robot:
         model: the Pinocchio model that bodysense owns; never change it in place.
         layout: names of all parameters.
         theta: (layout.size,) all parameters, read-only.
-        friction: the friction law and its shape a joint.
+        friction: the friction law and its shape per joint.
         actuators: gears, drive gains, couplings.
         controller: the joint controller that the robot comes with, if known.
         acceleration_limit: (n_joints,) rad/s² or m/s², infinite where unknown.
@@ -97,12 +97,12 @@ class Robot:
         Args:
             model: joints revolute, continuous or prismatic; a free flyer as the first one.
             friction: the friction law; by default viscous and Coulomb with coefficients zero.
-            coefficients: values by prefix, one number or one a joint: friction terms ("Fv",
+            coefficients: values by prefix, one number or one per joint: friction terms ("Fv",
                 "Fc", …; default: the model's damping and friction), "Ia" (default: the model's
                 armature), and coupling terms ("Fvm", …).
             actuators: drives; by default direct ones without coupling.
             controller: the joint controller, if known.
-            acceleration_limit: one number or one a joint.
+            acceleration_limit: one number or one per joint.
             source: the file behind it.
             notes: what the loader had to decide.
             allow_inconsistent: accept links that cannot be physical bodies.
@@ -338,7 +338,7 @@ class Robot:
 
         Args:
             name: of the law, or the law itself.
-            coefficients: by term, one number or one a joint; terms that are not given keep their
+            coefficients: by term, one number or one per joint; terms that are not given keep their
                 present value, or zero if the present law does not have them.
             shape: shape parameters of the law; those that are not given keep their present value
                 if the present law has them, or the law's default.
@@ -394,7 +394,7 @@ class Robot:
 
     # -- physical consistency --------------------------------------------------------------
 
-    def consistency(self) -> tuple[Consistency, ...]:
+    def consistency(self) -> tuple[PhysicalConsistency, ...]:
         """Physical consistency of every link, with its margin."""
         return tuple(physical_consistency(self.pi(k)) for k in range(self.layout.n_links))
 

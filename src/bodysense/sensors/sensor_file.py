@@ -1,7 +1,7 @@
 """The sensor file: which sensors a robot carries, a YAML mapping from name to sensor.
 
     sensors:
-      encoders: {kind: encoder, joint: all, std: 0.001}         # one a joint: encoders.<joint>
+      encoders: {kind: encoder, joint: all, std: 0.001}         # one per joint: encoders.<joint>
       pelvis_gyro: {kind: gyroscope, link: pelvis, xyz: [0, 0, 0.1], rpy: [0, 0, 1.57], std: 0.01,
                     bias_std: 0.02, channels: [gyro.imu.x, gyro.imu.y, gyro.imu.z]}
       wrist: {kind: force_torque, joint: wrist_roll, std: [1, 1, 1, 0.02, 0.02, 0.02]}
@@ -148,12 +148,12 @@ def parse_sensors(table: object, robot: Robot, where: str) -> tuple[Sensor, ...]
     for name, entry in given.items():
         place = f"{where}, {name}"
         try:
-            found = mounted_sensors(robot, _entry(str(name), entry, robot, place))
+            result = mounted_sensors(robot, _entry(str(name), entry, robot, place))
         except BodysenseError as error:
             if place in str(error):
                 raise
             raise type(error)(f"{place}: {error}") from error  # from one that knows no file
-        for sensor in found:
+        for sensor in result:
             if sensor.name in sensors:
                 raise RobotFileError(f"{place}: there is a {sensor.name!r} already; rename one.")
             sensors[sensor.name] = sensor

@@ -284,17 +284,17 @@ def urdf_sensors(
         reason = _unknown_place(tag, description, read)
         if tag.type == "force_torque" and tag.joint in at_joint:
             reason = f"joint {tag.joint!r} has {at_joint[tag.joint]!r} already"
-        found: tuple[Sensor, ...] = ()
+        result: tuple[Sensor, ...] = ()
         try:
             if not reason:
-                found = mounted_sensors(robot, _sensors(tag, robot, description, covariances))
+                result = mounted_sensors(robot, _sensors(tag, robot, description, covariances))
         except (MismatchError, UnknownNameError) as error:
             reason = str(error)
         if reason:
             notes.append(f"sensor {tag.name!r} of line {tag.element.line} is left out: {reason}")
         elif tag.type == "force_torque":
             at_joint[tag.joint] = tag.name
-        for sensor in found:
+        for sensor in result:
             name = sensor.name
             if name in sensors:  # files may call an accelerometer and a gyroscope the same
                 name = f"{name}.{sensor.kind}.{tag.element.line}"

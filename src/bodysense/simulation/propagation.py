@@ -87,9 +87,9 @@ class Propagation:
             centre: (b,) theta_base of p = 0; zero if not given.
             scale: (b,) theta_base of a unit of p; one if not given.
             integrator: ``euler``, ``rk2`` (midpoint) or ``rk4``.
-            substeps: integration steps a period.
+            substeps: integration steps per period.
             smallest_width: friction that jumps at zero velocity, or nearly so, is spread over
-                this velocity [rad/s or m/s], one number or one a joint: steps of a time grid
+                this velocity [rad/s or m/s], one number or one per joint: steps of a time grid
                 cannot hold a joint at rest by a jump.
         """
         base.require_fits(robot)

@@ -202,12 +202,12 @@ def rollout(
         feed_forward: (n_control_steps, n) joint torques added to the controller's, e.g. from
             `inverse_dynamics` of the reference.
         saturate: limit the torques to the robot's effort limits.
-        position_noise: standard deviation of the encoders [rad or m], one number or one a joint;
+        position_noise: standard deviation of the encoders [rad or m], one number or one per joint;
             the controller sees it too.
         differentiate: give the controller backward differences of the measured positions instead
             of true velocities, but for the first step; by default just when there is position
             noise.
-        torque_noise: standard deviation of the logged torques [N·m], one number or one a joint.
+        torque_noise: standard deviation of the logged torques [N·m], one number or one per joint.
         rng: source of all noise; needed when there is any.
     """
     loop, q_d, v_d, ff = prepare(

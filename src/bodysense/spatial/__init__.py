@@ -20,7 +20,7 @@ from bodysense.spatial.manifolds import (
 )
 from bodysense.spatial.pseudo_inertia import (
     PI_NAMES,
-    Consistency,
+    PhysicalConsistency,
     inertia_at_com,
     physical_consistency,
     pi_from_mass_com_inertia,
@@ -36,10 +36,10 @@ __all__ = [
     "MANIFOLDS",
     "PI_NAMES",
     "Array",
-    "Consistency",
     "ExponentialEigenvalue",
     "InertiaManifold",
     "LogCholesky",
+    "PhysicalConsistency",
     "SquareRoot",
     "affine_invariant_distance",
     "as_array",

@@ -139,7 +139,7 @@ def random_pi(rng: np.random.Generator, n: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Consistency:
+class PhysicalConsistency:
     """Whether one body can exist, how far it is from the border, and what is wrong with it.
 
     Attributes:
@@ -176,7 +176,7 @@ class Consistency:
         return self.mass > 0.0 and self.margin >= 0.0
 
 
-def physical_consistency(pi: ArrayLike) -> Consistency:
+def physical_consistency(pi: ArrayLike) -> PhysicalConsistency:
     """Judge the pi (10,) of one body; any finite numbers get a verdict, never an exception."""
     pi = as_array(pi, (10,), "pi")
     with np.errstate(all="ignore"):
@@ -187,7 +187,7 @@ def physical_consistency(pi: ArrayLike) -> Consistency:
         smallest = np.linalg.eigvalsh(P)[0] if np.isfinite(P).all() else np.nan
         slack = 2.0 * second[0]  # D_j + D_k - D_i = 2 L_i with D_i = L_j + L_k
         reason = "" if margin > 0.0 else _reason(pi, float(margin), moments)
-    return Consistency(
+    return PhysicalConsistency(
         mass=float(pi[0]),
         com=read_only(com),
         smallest_eigenvalue=float(smallest),

@@ -11,20 +11,22 @@ from dense_oracle import dense_posterior, sensor_noise
 from pinocchio_truth import truth_of
 from sensor_sets import all_sensors, pinocchio_reading
 
-from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.robot import Robot
 from bodysense.sensors import Accelerometer, ForceTorque, JointAcceleration, JointTorque
 from bodysense.spatial import random_pi
 
-WIDE = dict(joint_acceleration=Belief.zero(1, 10.0), base_acceleration=Belief.zero(6, 20.0))
-PUSHED = Assumptions(wrench=Belief.zero(6, 5.0), **WIDE)
+WIDE = dict(
+    joint_acceleration=GaussianPrior.zero(1, 10.0), base_acceleration=GaussianPrior.zero(6, 20.0)
+)
+PUSHED = Assumptions(wrench=GaussianPrior.zero(6, 5.0), **WIDE)
 SOFT = Assumptions(
-    wrench=Belief.zero(6, 5.0),
+    wrench=GaussianPrior.zero(6, 5.0),
     **WIDE,
-    acceleration_slack=Belief.zero(6, 0.1),
-    wrench_slack=Belief.zero(6, 0.2),
-    torque_slack=Belief.zero(1, 0.1),
+    acceleration_slack=GaussianPrior.zero(6, 0.1),
+    wrench_slack=GaussianPrior.zero(6, 0.2),
+    torque_slack=GaussianPrior.zero(1, 0.1),
 )
 
 
@@ -56,13 +58,13 @@ def problem_of(tree, sensors, assumptions):
     return MapDynamics(tree.robot, sensors, assumptions, base=root, fixed=fixed)
 
 
-def compared(problem, moment, y, tolerance=1e-8, precise=False):
+def compared(problem, sample, y, tolerance=1e-8, precise=False):
     """Mean and variances equal the oracle's; both are returned."""
-    moment = dict(moment)
-    equations = Equations.at(problem.tree, problem.sensors, **moment)
+    sample = dict(sample)
+    equations = Equations.at(problem.tree, problem.sensors, **sample)
     noise = sensor_noise(problem.sensors)
     oracle = dense_posterior(equations, y, noise, problem.assumptions, precise=precise)
-    found = problem.estimate(moment.pop("q"), moment.pop("dq"), y, detail="slacks", **moment)
+    found = problem.estimate(sample.pop("q"), sample.pop("dq"), y, detail="slacks", **sample)
     assert np.isfinite(found.mean).all()
     assert np.isfinite(found.variance).all()
     assert (found.variance >= 0.0).all()
@@ -104,11 +106,11 @@ def test_readings_without_noise(tree_named, name, kind):
 def test_readings_that_contradict_each_other_without_doubt(tree_named, name):
     rng = np.random.default_rng(9)
     tree = tree_named(name)
-    moment = truth_of(tree, rng).arguments()
+    sample = truth_of(tree, rng).arguments()
     sensors = [exact(sensor) for sensor in some(tree, rng)]
     problem = problem_of(tree, sensors, PUSHED)
     y = rng.normal(scale=100.0, size=problem.layout.size)
-    found = problem.estimate(moment.pop("q"), moment.pop("dq"), y, detail="slacks", **moment)
+    found = problem.estimate(sample.pop("q"), sample.pop("dq"), y, detail="slacks", **sample)
     assert np.isfinite(found.mean).all()
     assert np.isfinite(found.variance).all()
     assert (found.variance >= 0.0).all()
@@ -117,7 +119,8 @@ def test_readings_that_contradict_each_other_without_doubt(tree_named, name):
 def test_free_fall_of_a_root_that_nothing_pushes(tree_named):
     tree = tree_named("floating tree")
     assumptions = Assumptions(
-        joint_acceleration=Belief.zero(1), base_acceleration=Belief.of(np.ones(6), 50.0)
+        joint_acceleration=GaussianPrior.zero(1),
+        base_acceleration=GaussianPrior.of(np.ones(6), 50.0),
     )
     q, dq = np.full(tree.robot.n_joints, 0.3), np.zeros(tree.robot.n_joints)
     problem = problem_of(tree, [], assumptions)
@@ -129,7 +132,9 @@ def test_free_fall_of_a_root_that_nothing_pushes(tree_named):
 def test_everything_believed_without_doubt(tree_named):
     rng = np.random.default_rng(2)
     tree = tree_named("chain")
-    assumptions = Assumptions(wrench=Belief.zero(6), joint_acceleration=Belief.of([0.5], 0.0))
+    assumptions = Assumptions(
+        wrench=GaussianPrior.zero(6), joint_acceleration=GaussianPrior.of([0.5], 0.0)
+    )
     truth = truth_of(tree, rng)
     found, _ = compared(problem_of(tree, [], assumptions), truth.arguments(), np.zeros(0))
     assert not found.variance.any()
@@ -138,9 +143,9 @@ def test_everything_believed_without_doubt(tree_named):
 @pytest.mark.parametrize("name", ["chain", "floating tree", "floating tree held at a leaf"])
 def test_no_sensors(tree_named, name):
     tree = tree_named(name)
-    moment = truth_of(tree, np.random.default_rng(4)).arguments()
-    compared(problem_of(tree, [], PUSHED), moment, np.zeros(0))
-    compared(problem_of(tree, [], SOFT), moment, np.zeros(0))
+    sample = truth_of(tree, np.random.default_rng(4)).arguments()
+    compared(problem_of(tree, [], PUSHED), sample, np.zeros(0))
+    compared(problem_of(tree, [], SOFT), sample, np.zeros(0))
 
 
 @pytest.mark.parametrize("name", ["chain", "floating tree"])
@@ -148,9 +153,9 @@ def test_enormous_variances(tree_named, name):
     rng = np.random.default_rng(5)
     tree = tree_named(name)
     wide = Assumptions(
-        wrench=Belief.zero(6, 1e4),
-        joint_acceleration=Belief.zero(1, 1e4),
-        base_acceleration=Belief.zero(6, 1e4),
+        wrench=GaussianPrior.zero(6, 1e4),
+        joint_acceleration=GaussianPrior.zero(1, 1e4),
+        base_acceleration=GaussianPrior.zero(6, 1e4),
     )
     truth, sensors = truth_of(tree, rng), all_sensors(tree, rng)
     held = [] if tree.floating else [tree.names[0]]
@@ -170,12 +175,12 @@ def test_one_unknown_push_and_no_other(robot_of):
     ]
     rng = np.random.default_rng(1)
     for std, tolerance in ((30.0, 1e-9), (1000.0, 1e-7)):
-        push = {arm.link_names[-1]: Belief.zero(6, std)}
-        beliefs = Assumptions(wrenches=push, joint_acceleration=Belief.zero(1, std))
-        problem = MapDynamics(arm, sensors, beliefs)
+        push = {arm.link_names[-1]: GaussianPrior.zero(6, std)}
+        priors = Assumptions(wrenches=push, joint_acceleration=GaussianPrior.zero(1, std))
+        problem = MapDynamics(arm, sensors, priors)
         for _ in range(3):
-            moment = dict(q=rng.uniform(-1.5, 1.5, 6), dq=rng.normal(size=6))
-            compared(problem, moment, rng.normal(scale=10.0, size=12), tolerance, precise=True)
+            sample = dict(q=rng.uniform(-1.5, 1.5, 6), dq=rng.normal(size=6))
+            compared(problem, sample, rng.normal(scale=10.0, size=12), tolerance, precise=True)
 
 
 @pytest.mark.parametrize("joint", [pin.JointModelRY(), pin.JointModelPX()], ids=["turns", "slides"])
@@ -211,7 +216,9 @@ def test_a_long_chain():
     compared(problem_of(tree, sensors, PUSHED), truth.arguments(), y)
 
 
-@pytest.mark.parametrize("wrench", [Belief.zero(6), Belief.zero(6, 0.01), Belief.zero(6, 1e4)])
+@pytest.mark.parametrize(
+    "wrench", [GaussianPrior.zero(6), GaussianPrior.zero(6, 0.01), GaussianPrior.zero(6, 1e4)]
+)
 @pytest.mark.parametrize("name", ["tx40", "example:icub"])
 def test_variances_of_light_links_with_and_without_doubt(robot_of, name, wrench):
     """Links of grams beside links of kilograms, touched by nothing or by anything."""
@@ -221,11 +228,11 @@ def test_variances_of_light_links_with_and_without_doubt(robot_of, name, wrench)
         for j in robot.joint_names
     ]
     problem = MapDynamics(robot, sensors, Assumptions(wrench=wrench))
-    moment = dict(q=rng.uniform(-1, 1, robot.n_joints), dq=rng.normal(size=robot.n_joints))
+    sample = dict(q=rng.uniform(-1, 1, robot.n_joints), dq=rng.normal(size=robot.n_joints))
     if robot.floating_base:
-        moment["base_twist"] = rng.normal(size=6)
+        sample["base_twist"] = rng.normal(size=6)
     y = rng.normal(size=robot.n_joints)
-    found, oracle = compared(problem, moment, y, 1e-9, precise=True)
+    found, oracle = compared(problem, sample, y, 1e-9, precise=True)
     variance = np.diag(oracle.covariance)
     np.testing.assert_allclose(found.variance, variance, rtol=1e-8, atol=1e-12)
 
@@ -238,9 +245,9 @@ def test_readings_of_one_torque_share_the_slack_of_its_equation(robot_of):
         JointTorque(name=f"tau{k}", joint=joint, covariance=np.array([[noise]]))
         for k, noise in enumerate((0.01, 0.04))
     ]
-    moment = dict(q=rng.uniform(-1, 1, 6), dq=rng.normal(size=6))
-    compared(MapDynamics(arm, sensors, SOFT), moment, np.array([3.0, 4.0]))
-    both = MapDynamics(arm, sensors, SOFT).estimate(**moment, readings=np.array([3.0, np.nan]))
-    one = MapDynamics(arm, sensors[:1], SOFT).estimate(**moment, readings=np.array([3.0]))
+    sample = dict(q=rng.uniform(-1, 1, 6), dq=rng.normal(size=6))
+    compared(MapDynamics(arm, sensors, SOFT), sample, np.array([3.0, 4.0]))
+    both = MapDynamics(arm, sensors, SOFT).estimate(**sample, readings=np.array([3.0, np.nan]))
+    one = MapDynamics(arm, sensors[:1], SOFT).estimate(**sample, readings=np.array([3.0]))
     np.testing.assert_allclose(both.mean, one.mean, atol=1e-12)
     np.testing.assert_allclose(both.variance, one.variance, rtol=1e-12)

@@ -9,7 +9,7 @@ import pytest
 from pinocchio_truth import truth_of
 from sensor_sets import all_sensors
 
-from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
 from bodysense.estimation._kernels.derivatives import linearise
 from bodysense.estimation._kernels.problem import make_memory
 from bodysense.estimation.map_dynamics import Equations
@@ -26,20 +26,20 @@ NAMES = [
     "icub on a hand",
 ]
 BELIEFS = dict(
-    wrench=Belief.zero(6, 5.0),
-    joint_acceleration=Belief.zero(1, 10.0),
-    base_acceleration=Belief.zero(6, 20.0),
+    wrench=GaussianPrior.zero(6, 5.0),
+    joint_acceleration=GaussianPrior.zero(1, 10.0),
+    base_acceleration=GaussianPrior.zero(6, 20.0),
 )
 SOFT = Assumptions(
     **BELIEFS,
-    acceleration_slack=Belief.zero(6, 0.1),
-    wrench_slack=Belief.zero(6, 0.2),
-    torque_slack=Belief.zero(1, 0.1),
+    acceleration_slack=GaussianPrior.zero(6, 0.1),
+    wrench_slack=GaussianPrior.zero(6, 0.2),
+    torque_slack=GaussianPrior.zero(1, 0.1),
 )
 
 
 class Linear:
-    """One moment of a tree with its derivatives by q, dq, ddq and the root's angular velocity."""
+    """One sample of a tree with its derivatives by q, dq, ddq and the root's angular velocity."""
 
     def __init__(self, tree, assumptions, seed, share=1.0):
         rng = np.random.default_rng(seed)
@@ -56,22 +56,22 @@ class Linear:
         fixed = None if root is None else not tree.floating
         self.tree, self.sensors = tree, sensors
         self.problem = MapDynamics(tree.robot, sensors, assumptions, base=root, fixed=fixed)
-        self.moment = truth_of(tree, rng).arguments()
+        self.sample = truth_of(tree, rng).arguments()
         self.y = rng.normal(scale=2.0, size=self.problem.layout.size)
         self.n = tree.robot.n_joints
         self.columns = 3 * self.n + (3 if tree.floating else 0)
         self.rng = rng
 
     def moved(self, column, by):
-        """The moment with one number of the state changed."""
-        moment = {key: None if x is None else np.array(x) for key, x in self.moment.items()}
+        """The sample with one number of the state changed."""
+        sample = {key: None if x is None else np.array(x) for key, x in self.sample.items()}
         if column < self.n:
-            moment["q"][column] += by
+            sample["q"][column] += by
         elif column < 2 * self.n:
-            moment["dq"][column - self.n] += by
+            sample["dq"][column - self.n] += by
         elif column >= 3 * self.n:
-            moment["base_twist"][3 + column - 3 * self.n] += by
-        return moment
+            sample["base_twist"][3 + column - 3 * self.n] += by
+        return sample
 
     def linearised(self, at):
         """Memory, out after `linearise` at the solution."""
@@ -82,9 +82,9 @@ class Linear:
         dv, out = np.zeros((tree.n, self.columns, 6)), np.zeros((tree.n, 20, r))
         for k in range(3 * self.n, self.columns):
             dv[0, k, 3 + k - 3 * self.n] = 1.0
-        moment = dict(self.moment)
-        q, dq = moment.pop("q"), moment.pop("dq")
-        prepared = self.problem.moments(q, dq, self.y, **moment)
+        sample = dict(self.sample)
+        q, dq = sample.pop("q"), sample.pop("dq")
+        prepared = self.problem.samples(q, dq, self.y, **sample)
         linearise(
             tree.arrays,
             tree.robot.tree,
@@ -108,8 +108,8 @@ class Linear:
             at[0] = 0.0
             at[0, :3] = -np.asarray(
                 self.tree.robot.tree.gravity
-                if self.moment["gravity"] is None
-                else self.moment["gravity"]
+                if self.sample["gravity"] is None
+                else self.sample["gravity"]
             )
         return at
 
@@ -135,7 +135,7 @@ def test_columns_are_derivatives_of_equations_and_readings(tree_named, name):
             )
 
         slope = difference(left_over)
-        equations = Equations.at(tree, linear.sensors, **linear.moment)
+        equations = Equations.at(tree, linear.sensors, **linear.sample)
         rows = equations.rows
         for i in tree.with_unknowns:
             link = tree.names[i]
@@ -171,12 +171,12 @@ def test_residual_rows_give_the_gradient(tree_named, name, assumptions):
     linear = Linear(tree_named(name), assumptions, seed=6, share=0.4)
     problem = linear.problem
 
-    def solved(moment):
-        moment = dict(moment)
-        prepared = problem.moments(moment.pop("q"), moment.pop("dq"), linear.y, **moment)
+    def solved(sample):
+        sample = dict(sample)
+        prepared = problem.samples(sample.pop("q"), sample.pop("dq"), linear.y, **sample)
         return problem.solve(prepared, "means")
 
-    found = solved(linear.moment)
+    found = solved(linear.sample)
     w, out = linear.linearised(found.d[0])
     rows = w.left[: w.kept[0]]
     np.testing.assert_allclose(out[:, :, 0], found.d[0], atol=1e-9 * (1 + np.abs(found.d).max()))

@@ -1,4 +1,4 @@
-"""Moments in one call are what they are one by one, whichever readings are missing."""
+"""Samples in one call are what they are one by one, whichever readings are missing."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from sensor_sets import all_sensors
 
 from bodysense.compiled.lanes import LANES
 from bodysense.errors import ShapeError
-from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
 from bodysense.estimation._kernels.side_by_side import solve_side_by_side
-from bodysense.estimation._kernels.solve import solve_moments
+from bodysense.estimation._kernels.solve import solve_samples
 from bodysense.estimation.map_dynamics import estimator
 from bodysense.estimation.map_dynamics.groups import Groups
 from bodysense.sensors import JointTorque, variances
 
 BELIEFS = {
-    "joint_acceleration": Belief.zero(1, 10.0),
-    "base_acceleration": Belief.zero(6, 20.0),
+    "joint_acceleration": GaussianPrior.zero(1, 10.0),
+    "base_acceleration": GaussianPrior.zero(6, 20.0),
 }
 SOFT = Assumptions(
-    wrench=Belief.zero(6, 5.0),
-    acceleration_slack=Belief.zero(6, 0.1),
-    wrench_slack=Belief.zero(6, 0.2),
-    torque_slack=Belief.zero(1, 0.1),
+    wrench=GaussianPrior.zero(6, 5.0),
+    acceleration_slack=GaussianPrior.zero(6, 0.1),
+    wrench_slack=GaussianPrior.zero(6, 0.2),
+    torque_slack=GaussianPrior.zero(1, 0.1),
     **BELIEFS,
 )
 EXACT = Assumptions(**BELIEFS)
@@ -43,16 +43,16 @@ def sensors_of(robot, side):
 
 
 def one_by_one(problem, q, dq, y, detail, **more):
-    """What `solve` finds of each moment alone."""
+    """What `solve` finds of each sample alone."""
     parts = []
     for t in range(len(q)):
-        of_moment = {key: value[t] for key, value in more.items()}
-        parts.append(problem.solve(problem.moments(q[t], dq[t], y[t], **of_moment), detail))
+        of_sample = {key: value[t] for key, value in more.items()}
+        parts.append(problem.solve(problem.samples(q[t], dq[t], y[t], **of_sample), detail))
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
 def assert_alike(problem, q, dq, y, detail, **more):
-    found = problem.solve(problem.moments(q, dq, y, **more), detail)
+    found = problem.solve(problem.samples(q, dq, y, **more), detail)
     alone = one_by_one(problem, q, dq, y, detail, **more)
     for name, together, single in zip(found._fields, found, alone, strict=True):
         scale = np.nanmax(np.abs(single), initial=1e-300)
@@ -65,7 +65,7 @@ def assert_alike(problem, q, dq, y, detail, **more):
 @pytest.mark.parametrize(
     "name", ["chain", "floating tree on a fork", "floating tree held at a leaf", "icub"]
 )
-def test_a_batch_is_its_moments(tree_named, name, assumptions):
+def test_a_batch_is_its_samples(tree_named, name, assumptions):
     tree, rng = tree_named(name), np.random.default_rng(7)
     held = [] if tree.floating else [tree.names[0]]
     sensors = [
@@ -81,7 +81,7 @@ def test_a_batch_is_its_moments(tree_named, name, assumptions):
     q[1] = dq[2] = 0.0  # what is zero here is not in the other lanes
     y = rng.normal(size=(T, problem.layout.size))
     y[3 * np.arange(T // 3), 0] = np.nan  # a sensor at another rate,
-    y[5, rng.uniform(size=y.shape[1]) < 0.1] = np.nan  # a moment unlike all others,
+    y[5, rng.uniform(size=y.shape[1]) < 0.1] = np.nan  # a sample unlike all others,
     y[6] = np.nan  # and one with nothing
     more = {}
     if tree.floating:
@@ -93,7 +93,7 @@ def test_a_batch_is_its_moments(tree_named, name, assumptions):
         assert_alike(problem, q, dq, y, detail, **more)
 
 
-def test_friction_of_each_moment(robot_of):
+def test_friction_of_each_sample(robot_of):
     rng = np.random.default_rng(3)
     robot = robot_of("tx40").with_friction("stribeck")
     robot = robot.with_parameters(robot.theta + rng.uniform(0.0, 0.1, robot.theta.size))
@@ -103,7 +103,7 @@ def test_friction_of_each_moment(robot_of):
 
 
 @pytest.mark.parametrize("T", [0, 1, 2, LANES, LANES + 1])
-def test_any_number_of_moments(robot_of, T):
+def test_any_number_of_samples(robot_of, T):
     problem = MapDynamics(robot_of("tx40"), [], SOFT)
     found = problem.estimate(np.zeros((T, 6)), np.zeros((T, 6)), np.zeros((T, 0)))
     assert found.mean.shape == (T, problem.variables.size)
@@ -114,7 +114,7 @@ def test_any_number_of_moments(robot_of, T):
     st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=40),
     st.sampled_from([[0, 6], [0, 1, 4, 6], [0, 1, 2, 3, 4, 5, 6]]),
 )
-def test_groups_hold_all_moments_with_the_same_readings(gone, first):
+def test_groups_hold_all_samples_with_the_same_readings(gone, first):
     y = np.where(np.array(gone), np.nan, 1.0)
     groups = Groups.of(y, np.array(first))
     assert groups.together.shape[1] == LANES
@@ -154,7 +154,7 @@ def test_loops_in_several_threads_share_an_estimator(robot_of):
     expected = problem.estimate(q, dq, y).mean
 
     def loop(_):
-        return [problem.estimate(*moment).mean for moment in zip(q, dq, y, strict=True)]
+        return [problem.estimate(*sample).mean for sample in zip(q, dq, y, strict=True)]
 
     with ThreadPoolExecutor(3) as pool:
         for found in pool.map(loop, range(3)):
@@ -174,7 +174,7 @@ def test_what_is_compiled_can_be_interrupted(robot_of, monkeypatch, T):
         record.signatures = []
         return record
 
-    for name in ("solve_moments", "solve_side_by_side"):
+    for name in ("solve_samples", "solve_side_by_side"):
         monkeypatch.setattr(estimator, name, recorded(getattr(estimator, name)))
     problem.estimate(np.zeros((T, 6)), np.zeros((T, 6)), np.zeros((T, 0)))
     assert threads[0] is threading.main_thread()
@@ -182,11 +182,11 @@ def test_what_is_compiled_can_be_interrupted(robot_of, monkeypatch, T):
 
 @pytest.mark.parametrize("rows", [0, 2, 4, 6])
 @pytest.mark.parametrize("T", [None, 5])
-def test_one_row_a_moment_or_one_for_all(robot_of, rows, T):
+def test_one_row_a_sample_or_one_for_all(robot_of, rows, T):
     problem, shape = MapDynamics(robot_of("tx40"), [], SOFT), () if T is None else (T,)
     state = np.zeros((2, *shape, 6))
     for name, width in (("gravity", 3), ("base_twist", 6)):
-        with pytest.raises(ShapeError, match=f"{name} has {rows} rows for {T or 1} moments"):
+        with pytest.raises(ShapeError, match=f"{name} has {rows} rows for {T or 1} samples"):
             problem.estimate(*state, np.zeros((*shape, 0)), **{name: np.zeros((rows, width))})
 
 
@@ -202,4 +202,4 @@ def test_one_compilation_serves_all_arguments(robot_of):
             problem.estimate(q[1], fixed[0], y[0], detail="means")
             one = {"base_twist": np.zeros(6)} if problem.tree.floating else {"gravity": np.zeros(3)}
             problem.estimate(q, q, np.asfortranarray(y), **one)
-    assert len(solve_moments.signatures) == len(solve_side_by_side.signatures) == 1
+    assert len(solve_samples.signatures) == len(solve_side_by_side.signatures) == 1

@@ -1,4 +1,4 @@
-"""Biases over a log, against one dense Gaussian of all readings of all moments."""
+"""Biases over a log, against one dense Gaussian of all readings of all samples."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from simulated_logs import simulated
 
 from bodysense.estimation import (
     Assumptions,
-    Belief,
-    Consistency,
+    GaussianPrior,
     MapDynamics,
+    SensorConsistency,
     consistency,
     estimate_covariances,
 )
@@ -47,7 +47,7 @@ class Whole:
     rows: dict[str, list[np.ndarray]]
 
     def of_noise(self, name, t, Sigma):
-        """Mean and covariance of a sensor's noise at a moment, after all readings."""
+        """Mean and covariance of a sensor's noise at a sample, after all readings."""
         at = self.rows[name][t]
         gain = self.noise[at] @ self.inverse
         return gain @ (self.y - self.c), Sigma - gain @ self.noise[:, at]
@@ -57,8 +57,8 @@ class Whole:
         return np.linalg.inv(self.S)
 
 
-def equations_of(problem, moments):
-    at = zip(moments.q, moments.dq, strict=True)
+def equations_of(problem, samples):
+    at = zip(samples.q, samples.dq, strict=True)
     return [Equations.at(problem.tree, problem.sensors, q, dq) for q, dq in at]
 
 
@@ -67,22 +67,22 @@ def read_before(problem, equations):
     return [dense_readings(each, noise, problem.assumptions) for each in equations]
 
 
-def dense(problem, moments, link):
+def dense(problem, samples, link):
     layout, m = problem.layout, problem.layout.size
     sigma = np.concatenate(
         [np.zeros(s.size) if s.bias_sigma is None else s.bias_sigma for s in problem.sensors]
     )
-    readings = np.empty_like(moments.y)
-    readings[:, layout.order] = moments.y
-    equations = equations_of(problem, moments)
+    readings = np.empty_like(samples.y)
+    readings[:, layout.order] = samples.y
+    equations = equations_of(problem, samples)
     before = read_before(problem, equations)
     pushes = [one.of_unknowns[equations[0].variables[f"fx.{link}"]] for one in before]
-    shared = np.tile(np.diag(sigma**2), (moments.size, moments.size))
+    shared = np.tile(np.diag(sigma**2), (samples.size, samples.size))
     rows = {
-        name: [t * m + np.arange(at.start, at.stop) for t in range(moments.size)]
+        name: [t * m + np.arange(at.start, at.stop) for t in range(samples.size)]
         for name, at in layout.slices.items()
     }
-    noise = block_diag(*[sensor_noise(problem.sensors)] * moments.size)
+    noise = block_diag(*[sensor_noise(problem.sensors)] * samples.size)
     c = np.concatenate([one.mean for one in before])
     S = block_diag(*[one.covariance for one in before]) + shared
     return Whole(readings.ravel(), c, S, noise, block_diag(*pushes), rows)
@@ -112,22 +112,22 @@ def biased(tree_named):
         bias = rng.uniform(0.0, 2.0, sensor.size) if rng.uniform() < 0.5 else None
         sensors.append(replace(sensor, covariance=root @ root.T + 0.01, bias_sigma=bias))
     last = tree.names[-1]
-    beliefs = Assumptions(
-        wrench=Belief.zero(6, 0.5),
-        wrenches={last: Belief.zero(6, 5.0)},
-        joint_acceleration=Belief.zero(1, 10.0),
+    priors = Assumptions(
+        wrench=GaussianPrior.zero(6, 0.5),
+        wrenches={last: GaussianPrior.zero(6, 5.0)},
+        joint_acceleration=GaussianPrior.zero(1, 10.0),
     )
     sensors = [replace(s, covariance=s.covariance + 0.01 * np.eye(s.size)) for s in sensors]
-    problem = MapDynamics(tree.robot, sensors, beliefs)
-    moments = simulated(problem, rng, T)[0]
-    return problem, moments, last, dense(problem, moments, last)
+    problem = MapDynamics(tree.robot, sensors, priors)
+    samples = simulated(problem, rng, T)[0]
+    return problem, samples, last, dense(problem, samples, last)
 
 
 def test_second_moments_and_density_equal_a_dense_solve(biased):
-    problem, moments, last, whole = biased
+    problem, samples, last, whole = biased
     sources = chosen_sources(problem, "full", None, None, [last], ())
     start = {source.name: source.covariance for source in sources}
-    found, density, note = expected(problem, moments, sources, start)
+    found, density, note = expected(problem, samples, sources, start)
     assert note == ""
     assert density == pytest.approx(multivariate_normal.logpdf(whole.y, whole.c, whole.S), rel=1e-8)
     for sensor in problem.sensors:
@@ -143,13 +143,13 @@ def test_second_moments_and_density_equal_a_dense_solve(biased):
     for t in range(T):
         at = slice(6 * t, 6 * t + 6)
         wanted += 25.0 * np.eye(6) - explained[at, at] + np.outer(mean[at], mean[at])
-    got = found[f"belief.fx.{last}"].sum
+    got = found[f"prior.fx.{last}"].sum
     np.testing.assert_allclose(got, wanted, atol=1e-5 * np.abs(wanted).max())
 
 
 def test_consistency_equals_a_dense_solve(biased):
-    problem, moments, _, whole = biased
-    judged = consistency(problem, moments)
+    problem, samples, _, whole = biased
+    judged = consistency(problem, samples)
     for sensor in problem.sensors:
         for t in range(T):
             mean, covariance = whole.of_noise(sensor.name, t, sensor.covariance)
@@ -162,17 +162,17 @@ def test_consistency_equals_a_dense_solve(biased):
 @pytest.mark.parametrize("structure", ["type", "axis", "full"])
 def test_slope_and_information(biased, structure):
     """The slope against differences of the density; F against traces of dense matrices."""
-    problem, moments, last, _ = biased
+    problem, samples, last, _ = biased
     sources = chosen_sources(problem, structure, None, None, [last], ())
     coordinates = Coordinates.of(sources)
     start = {source.name: source.covariance for source in sources}
     problem = with_covariances(problem, start)
-    slope = coordinates.slope(start, expected(problem, moments, sources, start)[0]).readings
+    slope = coordinates.slope(start, expected(problem, samples, sources, start)[0]).readings
     rng = np.random.default_rng(4)
     some = rng.choice(coordinates.size, min(6, coordinates.size), replace=False)
     fixed = problem.with_sensors([replace(s, bias_sigma=None) for s in problem.sensors])
-    F = information(fixed, moments, coordinates, start)
-    equations = equations_of(fixed, moments)
+    F = information(fixed, samples, coordinates, start)
+    equations = equations_of(fixed, samples)
     inverses = [np.linalg.inv(one.covariance) for one in read_before(fixed, equations)]
     step, changes = 1e-4, []
     for k in some:
@@ -183,7 +183,7 @@ def test_slope_and_information(biased, structure):
             there = with_covariances(problem, moved)
             ends.append(
                 (
-                    expected(there, moments, sources, moved)[1],
+                    expected(there, samples, sources, moved)[1],
                     fixed.changed(
                         [replace(s, bias_sigma=None) for s in there.sensors], there.assumptions
                     ),
@@ -195,33 +195,33 @@ def test_slope_and_information(biased, structure):
         difference = [x.covariance - y.covariance for x, y in zip(one, other, strict=True)]
         changes.append(np.stack(inverses) @ np.stack(difference) / (2.0 * step))
     for a, k in enumerate(some):
-        for b, l in enumerate(some):  # moments are independent without biases
+        for b, l in enumerate(some):  # samples are independent without biases
             wanted = 0.5 * np.einsum("tij,tji->", changes[a], changes[b])
             assert F[k, l] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
 
 
 @pytest.fixture(scope="module")
 def sparse(biased):
-    """A robot that stands still for 42 moments, two sensors with biases that read rarely."""
+    """A robot that stands still for 42 samples, two sensors with biases that read rarely."""
     sensors = sorted(biased[0].sensors, key=lambda s: s.bias_sigma is None)[:8]
     problem = biased[0].with_sensors(sensors)
     with_bias = [s.name for s in sensors[:2]]
-    moments = simulated(problem, np.random.default_rng(5), 42)[0]
-    q, dq = np.tile(moments.q[:1], (42, 1)), np.tile(moments.dq[:1], (42, 1))
-    y = moments.y.copy()
+    samples = simulated(problem, np.random.default_rng(5), 42)[0]
+    q, dq = np.tile(samples.q[:1], (42, 1)), np.tile(samples.dq[:1], (42, 1))
+    y = samples.y.copy()
     place, at = np.argsort(problem.layout.order), np.arange(42)
     for name, there in zip(with_bias, (at % 4 == 3, at % 10 == 7), strict=True):
         y[np.ix_(~there, place[problem.layout.slices[name]])] = np.nan
-    moments = moments._replace(q=q, dq=dq, y=y)
-    return problem, moments, with_bias
+    samples = samples._replace(q=q, dq=dq, y=y)
+    return problem, samples, with_bias
 
 
-def test_looks_stand_for_moments_with_the_same_sensors(sparse, monkeypatch):
-    """Where a robot stands still, looks are exact: as good as all moments."""
-    problem, moments, names = sparse
-    some = looks(problem, moments)
+def test_looks_stand_for_samples_with_the_same_sensors(sparse, monkeypatch):
+    """Where a robot stands still, looks are exact: as good as all samples."""
+    problem, samples, names = sparse
+    some = looks(problem, samples)
     assert len(some) < 42
-    present = presence(problem, moments)
+    present = presence(problem, samples)
     weights = np.array([look.weight for look in some])
     counted = weights @ present[[look.t for look in some]]
     np.testing.assert_allclose(counted, present.sum(axis=0), rtol=1e-12)
@@ -229,23 +229,23 @@ def test_looks_stand_for_moments_with_the_same_sensors(sparse, monkeypatch):
     coordinates = Coordinates.of(sources)
     start = {source.name: source.covariance for source in sources}
     there = with_covariances(problem, start)
-    F, N = information(there, moments, coordinates, start), Biases.of(there, moments).N
+    F, N = information(there, samples, coordinates, start), Biases.of(there, samples).N
     monkeypatch.setattr(looks_module, "LOOKS", 1000)
-    assert len(looks(problem, moments)) == 42
-    np.testing.assert_allclose(F, information(there, moments, coordinates, start), rtol=1e-9)
-    np.testing.assert_allclose(N, Biases.of(there, moments).N, rtol=1e-9, atol=1e-9)
+    assert len(looks(problem, samples)) == 42
+    np.testing.assert_allclose(F, information(there, samples, coordinates, start), rtol=1e-9)
+    np.testing.assert_allclose(N, Biases.of(there, samples).N, rtol=1e-9, atol=1e-9)
     rows = [k for k, title in enumerate(coordinates.titles) if title in names]
     assert (np.diag(F)[rows] > 0.0).all()
 
 
 def test_sparse_sensors_equal_a_dense_solve(sparse, biased):
-    problem, moments, names = sparse
-    whole = present_only(dense(problem, moments, biased[2]))
+    problem, samples, names = sparse
+    whole = present_only(dense(problem, samples, biased[2]))
     sources = chosen_sources(problem, "full", None, None, (), ())
     start = {source.name: source.covariance for source in sources}
-    found, density, _ = expected(problem, moments, sources, start)
+    found, density, _ = expected(problem, samples, sources, start)
     assert density == pytest.approx(multivariate_normal.logpdf(whole.y, whole.c, whole.S), rel=1e-8)
-    judged = consistency(problem, moments)
+    judged = consistency(problem, samples)
     solved = np.linalg.solve(whole.S, np.column_stack([whole.y - whole.c, whole.noise]))
     for sensor in problem.sensors:
         wanted = np.zeros_like(sensor.covariance)
@@ -266,14 +266,14 @@ def test_sparse_sensors_equal_a_dense_solve(sparse, biased):
 
 
 def test_many_patterns_are_looked_at_together(sparse):
-    problem, moments, names = sparse
+    problem, samples, names = sparse
     rng = np.random.default_rng(1)
-    T, m = 400, moments.y.shape[1]
+    T, m = 400, samples.y.shape[1]
     y = np.where(rng.uniform(size=(T, m)) < 0.2, np.nan, 1.0)
     place = np.argsort(problem.layout.order)
     y[1:, place[problem.layout.slices[names[0]]]] = np.inf  # no reading either
     y[0] = 1.0
-    many = moments._replace(q=np.zeros((T, moments.q.shape[1])), y=y)
+    many = samples._replace(q=np.zeros((T, samples.q.shape[1])), y=y)
     some = looks(problem, many)
     assert len(some) < 100
     assert sum(look.weight for look in some) == pytest.approx(T)
@@ -284,17 +284,17 @@ def test_many_patterns_are_looked_at_together(sparse):
 
 
 def test_thinning_keeps_the_share_of_every_sensor(sparse):
-    problem, moments, names = sparse
-    few = thinned(problem, moments, 10)
+    problem, samples, names = sparse
+    few = thinned(problem, samples, 10)
     assert few.size == 10
-    before, after = presence(problem, moments), presence(problem, few)
+    before, after = presence(problem, samples), presence(problem, few)
     np.testing.assert_allclose(after.mean(axis=0), before.mean(axis=0), atol=0.1)
     assert after[:, [s.name in names for s in problem.sensors]].any(axis=0).all()
-    assert thinned(problem, moments, 42) is moments
+    assert thinned(problem, samples, 42) is samples
 
 
 def test_says_what_is_amiss_with_biases(biased, monkeypatch, tmp_path):
-    problem, moments, _, _ = biased
+    problem, samples, _, _ = biased
     name = next(s.name for s in problem.sensors if s.bias_sigma is not None and s.size > 1)
     exact = problem.with_sensors(
         [
@@ -302,17 +302,17 @@ def test_says_what_is_amiss_with_biases(biased, monkeypatch, tmp_path):
             for s in problem.sensors
         ]
     )
-    judged = consistency(exact, moments)
+    judged = consistency(exact, samples)
     assert f"Biases of {name} are not estimated" in judged.summary()
     judged.save(tmp_path)
-    assert Consistency.load(tmp_path).summary() == judged.summary()
+    assert SensorConsistency.load(tmp_path).summary() == judged.summary()
     other = next(s.name for s in problem.sensors if s.name != name)
-    fit = estimate_covariances(exact, moments, sensors=[other], iterations=1)
+    fit = estimate_covariances(exact, samples, sensors=[other], iterations=1)
     assert f"Biases of {name} are not estimated" in fit.message
-    assert Biases.of(problem, moments).converged
+    assert Biases.of(problem, samples).converged
     monkeypatch.setattr(biases_module, "_STEPS", 1)
-    hasty = Biases.of(problem, moments._replace(y=moments.y + 1.0))
-    if hasty.converged:  # the looks are all moments: one step does
+    hasty = Biases.of(problem, samples._replace(y=samples.y + 1.0))
+    if hasty.converged:  # the looks are all samples: one step does
         hasty = replace(hasty, converged=False)
     assert "did not come to rest" in bias_note(problem, hasty)
 
@@ -323,21 +323,23 @@ def test_a_bias_is_no_noise(tree_named):
     tree = tree_named("chain")
     kept = [s for s in all_sensors(tree, rng) if s.kind in KINDS and "ft." not in s.name]
     kept += [s for s in all_sensors(tree, rng) if s.name.startswith("ft.below")]
-    beliefs = Assumptions(wrench=Belief.zero(6, 0.5), joint_acceleration=Belief.zero(1, 10.0))
-    problem = MapDynamics(tree.robot, kept, beliefs)
+    priors = Assumptions(
+        wrench=GaussianPrior.zero(6, 0.5), joint_acceleration=GaussianPrior.zero(1, 10.0)
+    )
+    problem = MapDynamics(tree.robot, kept, priors)
     assert Biases.of(problem, simulated(problem, rng, 3)[0]) is None
-    moments = simulated(problem, rng, 250)[0]
+    samples = simulated(problem, rng, 250)[0]
     honest = problem.with_sensors(
         [
             replace(s, bias_sigma=np.full(s.size, 3.0)) if s.kind == "accelerometer" else s
             for s in kept
         ]
     )
-    b = Biases.of(honest, moments)
+    b = Biases.of(honest, samples)
     offset = rng.normal(scale=3.0, size=b.rows.size)
-    y = moments.y.copy()
+    y = samples.y.copy()
     y[:, b.rows] += offset
-    off = moments._replace(y=y)
+    off = samples._replace(y=y)
     found = Biases.of(honest, off)
     sigma = found.sigma * np.sqrt(np.diag(np.linalg.inv(found.N)))
     error = found.sigma * found.beta - offset

@@ -12,11 +12,17 @@ from sensor_sets import all_sensors, random_mount
 from simulated_logs import simulated
 
 from bodysense.errors import FileReadError, ShapeError, UnknownNameError
-from bodysense.estimation import Assumptions, Belief, Consistency, MapDynamics, consistency
+from bodysense.estimation import (
+    Assumptions,
+    GaussianPrior,
+    MapDynamics,
+    SensorConsistency,
+    consistency,
+)
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.sensors import Accelerometer, JointTorque, variances
 
-BELIEFS = dict(wrench=Belief.zero(6, 5.0), joint_acceleration=Belief.zero(1, 10.0))
+BELIEFS = dict(wrench=GaussianPrior.zero(6, 5.0), joint_acceleration=GaussianPrior.zero(1, 10.0))
 
 
 def some_sensors(tree, rng, share=0.25):
@@ -31,12 +37,12 @@ def some_sensors(tree, rng, share=0.25):
 
 @pytest.fixture(scope="module")
 def judged(tree_named):
-    """A floating tree with all kinds of sensors, at 400 moments."""
+    """A floating tree with all kinds of sensors, at 400 samples."""
     rng = np.random.default_rng(8)
     tree = tree_named("floating tree")
     problem = MapDynamics(tree.robot, some_sensors(tree, rng), Assumptions(**BELIEFS))
-    moments, _ = simulated(problem, rng, 400)
-    return problem, moments, consistency(problem, moments)
+    samples, _ = simulated(problem, rng, 400)
+    return problem, samples, consistency(problem, samples)
 
 
 def test_squares_are_chi_square_distributed(judged):
@@ -70,21 +76,21 @@ def test_equals_a_dense_solve(tree_named, soft):
     rng = np.random.default_rng(9)
     tree = tree_named("tree")
     slacks = dict(
-        acceleration_slack=Belief.zero(6, 0.1),
-        wrench_slack=Belief.zero(6, 0.2),
-        torque_slack=Belief.zero(1, 0.3),
+        acceleration_slack=GaussianPrior.zero(6, 0.1),
+        wrench_slack=GaussianPrior.zero(6, 0.2),
+        torque_slack=GaussianPrior.zero(1, 0.3),
     )
-    beliefs = Assumptions(**BELIEFS, **(slacks if soft else {}))
+    priors = Assumptions(**BELIEFS, **(slacks if soft else {}))
     sensors = some_sensors(tree, rng, 0.4)
     joint = tree.joint_name(2)  # two readings of one torque share its slack
     sensors = [s for s in sensors if not isinstance(s, JointTorque)]
     sensors += [JointTorque(name=n, joint=joint, covariance=variances(0.2, 1)) for n in "AB"]
-    problem = MapDynamics(tree.robot, sensors, beliefs)
+    problem = MapDynamics(tree.robot, sensors, priors)
     q, dq = rng.normal(size=(2, tree.robot.n_joints))
     y = rng.normal(scale=3.0, size=problem.layout.size)
-    found = consistency(problem, problem.moments(q, dq, y))
+    found = consistency(problem, problem.samples(q, dq, y))
     equations, noise = Equations.at(tree, sensors, q, dq), sensor_noise(sensors)
-    oracle = dense_posterior(equations, y, noise, beliefs)
+    oracle = dense_posterior(equations, y, noise, priors)
     Y = equations.dense().Y
     r = y - Y @ oracle.mean - equations.b_Y
     left = noise - Y @ oracle.covariance @ Y.T
@@ -99,12 +105,12 @@ def test_equals_a_dense_solve(tree_named, soft):
 
 
 def test_names_a_sensor_that_is_worse_than_it_says(judged):
-    problem, moments, _ = judged
+    problem, samples, _ = judged
     liar = next(s.name for s in problem.sensors if s.kind == "accelerometer")
     sensors = [
         replace(s, covariance=s.covariance / 25.0) if s.name == liar else s for s in problem.sensors
     ]
-    found = consistency(problem.with_sensors(sensors), moments)
+    found = consistency(problem.with_sensors(sensors), samples)
     assert found.worst(1)[0].sensor == liar
     assert found.ratio[liar] > 2.0
     assert found.beyond()[liar] > 0.3
@@ -112,13 +118,13 @@ def test_names_a_sensor_that_is_worse_than_it_says(judged):
 
 
 def test_one_bad_reading_is_the_worst(judged):
-    problem, moments, _ = judged
-    y = moments.y.copy()
+    problem, samples, _ = judged
+    y = samples.y.copy()
     sensor = next(s.name for s in problem.sensors if s.kind == "angular_accelerometer")
     row = np.flatnonzero(problem.layout.order == problem.layout.slices[sensor].start)[0]
     y[17, row] += 500.0
-    doubt = consistency(problem, moments._replace(y=y)).worst(3)[0]
-    assert (doubt.sensor, doubt.moment) == (sensor, 17)
+    doubt = consistency(problem, samples._replace(y=y)).worst(3)[0]
+    assert (doubt.sensor, doubt.sample) == (sensor, 17)
     assert doubt.p_value < 1e-10
     assert doubt.chi_square > 100.0 * doubt.freedom
 
@@ -131,11 +137,11 @@ def test_what_nothing_contradicts_is_not_judged(tree_named):
         covariance=variances(0.1, 3),
     )
     torque = JointTorque(name="tau", joint=tree.joint_name(1), covariance=variances(0.1, 1))
-    unknown = Assumptions(wrench=Belief.unknown(6))
+    unknown = Assumptions(wrench=GaussianPrior.unknown(6))
     problem = MapDynamics(tree.robot, [sensor, torque], unknown)
     n = tree.robot.n_joints
     readings = np.array([[1.0, 2.0, 3.0, 4.0], [np.nan, 2.0, 3.0, np.nan]])
-    found = consistency(problem, problem.moments(np.zeros((2, n)), np.zeros((2, n)), readings))
+    found = consistency(problem, problem.samples(np.zeros((2, n)), np.zeros((2, n)), readings))
     assert found.freedom["tau"].tolist() == [0.0, 0.0]
     assert np.isnan(found.p_value("tau")).all()
     assert np.isnan(found.ratio["tau"])
@@ -152,7 +158,7 @@ def test_exact_readings_that_contradict_each_other_are_named(tree_named, tmp_pat
     noisy = JointTorque(name="C", joint=joint, covariance=variances(0.1, 1))
     problem = MapDynamics(tree.robot, [*torques, noisy], Assumptions(**BELIEFS))
     readings = np.array([[300.0, 300.0, 300.1], [3.0, 3.5, 3.0], [np.nan, 3.0, 2.0]])
-    found = consistency(problem, problem.moments(np.zeros((3, n)), np.zeros((3, n)), readings))
+    found = consistency(problem, problem.samples(np.zeros((3, n)), np.zeros((3, n)), readings))
     for name in "AB":
         assert found.contradicted(name).tolist() == [False, True, False]
         assert found.off[name][1] == pytest.approx(0.25, rel=1e-3)
@@ -164,11 +170,11 @@ def test_exact_readings_that_contradict_each_other_are_named(tree_named, tmp_pat
     assert "A (off by up to 0.25), B (off by up to 0.25); give them a std above zero" in told
     assert "nothing can contradict" not in told
     found.save(tmp_path)
-    again = Consistency.load(tmp_path)
+    again = SensorConsistency.load(tmp_path)
     np.testing.assert_array_equal(again.off["A"], found.off["A"])
     assert again.summary() == told
     right = consistency(
-        problem, problem.moments(np.zeros((1, n)), np.zeros((1, n)), readings[:1])
+        problem, problem.samples(np.zeros((1, n)), np.zeros((1, n)), readings[:1])
     ).summary()
     assert "contradict each other" not in right
     with pytest.raises(UnknownNameError, match="nose"):
@@ -190,19 +196,19 @@ def test_exact_readings_that_are_true_do_not_contradict_each_other(tree_named, n
 
 
 def test_bad_input_and_files(judged, tmp_path):
-    problem, moments, found = judged
+    problem, samples, found = judged
     with pytest.raises(UnknownNameError, match="nose"):
         found.p_value("nose")
     with pytest.raises(ShapeError, match="level"):
         found.beyond(95)
-    with pytest.raises(ShapeError, match="no moments"):
-        consistency(problem, moments.part(slice(0, 0)))
+    with pytest.raises(ShapeError, match="no samples"):
+        consistency(problem, samples.part(slice(0, 0)))
     found.save(tmp_path)
-    again = Consistency.load(tmp_path)
+    again = SensorConsistency.load(tmp_path)
     for sensor in found.chi_square:
         np.testing.assert_array_equal(again.chi_square[sensor], found.chi_square[sensor])
         np.testing.assert_array_equal(again.normalised[sensor], found.normalised[sensor])
     assert again.summary() == found.summary()
     (tmp_path / "consistency.json").write_text('{"sensors": 3}')
     with pytest.raises(FileReadError, match="damaged"):
-        Consistency.load(tmp_path)
+        SensorConsistency.load(tmp_path)

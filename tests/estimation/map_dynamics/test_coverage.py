@@ -7,7 +7,7 @@ import pytest
 from sensor_sets import all_sensors
 from simulated_logs import drawn_truth, noisy_readings
 
-from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
 from bodysense.estimation.map_dynamics import BodyTree
 from bodysense.robot import Robot
 
@@ -16,23 +16,23 @@ ROBOTS = 20
 
 
 def random_problem(robot, rng):
-    """Random sensors with random noises, and beliefs that differ from link to link."""
+    """Random sensors with random noises, and priors that differ from link to link."""
     tree = BodyTree.of(robot)
     wrenches = {}
     for i in tree.with_unknowns:
         root = rng.normal(scale=rng.uniform(0.5, 5.0), size=(6, 6))
-        wrenches[tree.names[i]] = Belief(rng.normal(size=6), root @ root.T)
-    beliefs = Assumptions(
+        wrenches[tree.names[i]] = GaussianPrior(rng.normal(size=6), root @ root.T)
+    priors = Assumptions(
         wrenches=wrenches,
-        joint_acceleration=Belief.of([0.5], rng.uniform(1.0, 10.0)),
-        base_acceleration=Belief.zero(6, 1e3),
+        joint_acceleration=GaussianPrior.of([0.5], rng.uniform(1.0, 10.0)),
+        base_acceleration=GaussianPrior.zero(6, 1e3),
     )
     sensors = [
         sensor
         for sensor in all_sensors(tree, rng)
         if rng.uniform() < 0.25 and sensor.measurement(robot).link != "world"
     ]
-    return MapDynamics(robot, sensors, beliefs)
+    return MapDynamics(robot, sensors, priors)
 
 
 @pytest.fixture(scope="module")

@@ -29,26 +29,24 @@ def test_everything_that_a_file_can_say(arm, tmp_path):
         "  default: {std: 0.5, mean: [1, 0, 0, 0, 0, 0]}\n"
         "model: {acceleration_std: 0.1, wrench_std: [1, 2, 3, 4, 5, 6], torque_std: 0.2,\n"
         "        joint_acceleration_std: 7, base_acceleration_std: 8}\n"
-        "beliefs: {tau.elbow: {mean: 3, std: 1}, a.forearm: {std: 2}}\n"
+        "priors: {tau.elbow: {mean: 3, std: 1}, a.forearm: {std: 2}}\n"
     )
     (tmp_path / "s.yaml").write_text(text)
     setup = load_estimation(tmp_path / "s.yaml", arm)
-    beliefs = setup.assumptions
+    priors = setup.assumptions
     np.testing.assert_array_equal(
-        np.diag(beliefs.wrenches["forearm"].covariance)[[0, 5]], [2500, 100]
+        np.diag(priors.wrenches["forearm"].covariance)[[0, 5]], [2500, 100]
     )
-    assert beliefs.wrenches["shoulder"].covariance[0, 0] == UNKNOWN**2
-    assert beliefs.wrench.mean[0] == 1.0
-    assert beliefs.wrench.covariance[3, 3] == 0.25
-    np.testing.assert_allclose(
-        np.sqrt(np.diag(beliefs.wrench_slack.covariance)), [1, 2, 3, 4, 5, 6]
-    )
-    assert beliefs.acceleration_slack.covariance[2, 2] == pytest.approx(0.01)
-    assert beliefs.torque_slack.covariance[0, 0] == pytest.approx(0.04)
-    assert beliefs.joint_acceleration.covariance[0, 0] == 49.0
-    assert beliefs.base_acceleration.covariance[0, 0] == 64.0
-    assert beliefs.others["tau.elbow"].mean[0] == 3.0
-    assert beliefs.others["a.forearm"].covariance.shape == (6, 6)
+    assert priors.wrenches["shoulder"].covariance[0, 0] == UNKNOWN**2
+    assert priors.wrench.mean[0] == 1.0
+    assert priors.wrench.covariance[3, 3] == 0.25
+    np.testing.assert_allclose(np.sqrt(np.diag(priors.wrench_slack.covariance)), [1, 2, 3, 4, 5, 6])
+    assert priors.acceleration_slack.covariance[2, 2] == pytest.approx(0.01)
+    assert priors.torque_slack.covariance[0, 0] == pytest.approx(0.04)
+    assert priors.joint_acceleration.covariance[0, 0] == 49.0
+    assert priors.base_acceleration.covariance[0, 0] == 64.0
+    assert priors.others["tau.elbow"].mean[0] == 3.0
+    assert priors.others["a.forearm"].covariance.shape == (6, 6)
     assert [sensor.name for sensor in setup.sensors][:4] == [
         "torque.pan",
         "torque.lift",
@@ -64,7 +62,7 @@ def test_an_empty_file_believes_in_no_contact(arm):
     assert setup.problem(arm).layout.size == 0
 
 
-def test_a_bias_is_noise_at_a_single_moment(arm):
+def test_a_bias_is_noise_at_a_single_sample(arm):
     text = "sensors: {motors: {kind: joint_torque, joint: all, std: 3, bias_std: 4}}"
     setup = parsed(text, arm)
     assert setup.sensors[0].covariance[0, 0] == 9.0
@@ -134,9 +132,9 @@ def test_sensors_of_a_urdf_on_a_held_root_are_left_out_with_a_note(robot_of):
         ("external_wrenches: {forearm: {std: -1}}", BodysenseError, ("-1", "forearm")),
         ("model: {wrench: 1}", UnknownNameError, ("wrench", "wrench_std")),
         ("model: {torque_std: nan}", RobotFileError, ("torque_std", "finite")),
-        ("beliefs: {q.elbow: {std: 1}}", UnknownNameError, ("q.elbow", "tau.<name>")),
-        ("beliefs: {tau.ellbow: {std: 1}}", UnknownNameError, ("ellbow", "elbow")),
-        ("beliefs: [1]", RobotFileError, ("mapping",)),
+        ("priors: {q.elbow: {std: 1}}", UnknownNameError, ("q.elbow", "tau.<name>")),
+        ("priors: {tau.ellbow: {std: 1}}", UnknownNameError, ("ellbow", "elbow")),
+        ("priors: [1]", RobotFileError, ("mapping",)),
         ("base: {link: forearm}", MismatchError, ("bolted", "s.yaml")),
         ("base: {fixed: 3}", RobotFileError, ("true or false",)),
         ("base: {gravity: [0, 0, -981]}", RobotFileError, ("m/s²", "981")),

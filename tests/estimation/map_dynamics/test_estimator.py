@@ -10,21 +10,21 @@ from dense_oracle import dense_posterior, sensor_noise
 from pinocchio_truth import truth_of
 from sensor_sets import all_sensors
 
-from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
 from bodysense.estimation.map_dynamics import Equations
 
 SOFT = Assumptions(
-    wrench=Belief.zero(6, 5.0),
-    joint_acceleration=Belief.zero(1, 10.0),
-    base_acceleration=Belief.zero(6, 20.0),
-    acceleration_slack=Belief.zero(6, 0.1),
-    wrench_slack=Belief.zero(6, 0.2),
-    torque_slack=Belief.zero(1, 0.1),
+    wrench=GaussianPrior.zero(6, 5.0),
+    joint_acceleration=GaussianPrior.zero(1, 10.0),
+    base_acceleration=GaussianPrior.zero(6, 20.0),
+    acceleration_slack=GaussianPrior.zero(6, 0.1),
+    wrench_slack=GaussianPrior.zero(6, 0.2),
+    torque_slack=GaussianPrior.zero(1, 0.1),
 )
 SHARP = Assumptions(
-    wrench=Belief.zero(6, 5.0),
-    joint_acceleration=Belief.zero(1, 10.0),
-    base_acceleration=Belief.zero(6, 20.0),
+    wrench=GaussianPrior.zero(6, 5.0),
+    joint_acceleration=GaussianPrior.zero(1, 10.0),
+    base_acceleration=GaussianPrior.zero(6, 20.0),
 )
 
 
@@ -33,19 +33,19 @@ def some(sensors, rng):
 
 
 def set_up(tree, assumptions, seed):
-    """A problem with some sensors, a moment, readings of which some are missing, and equations."""
+    """A problem with some sensors, a sample, readings of which some are missing, and equations."""
     rng = np.random.default_rng(seed)
-    moment = truth_of(tree, rng).arguments()
+    sample = truth_of(tree, rng).arguments()
     held = [] if tree.floating else [tree.names[0]]
     sensors = some(all_sensors(tree, rng), rng)
     sensors = [s for s in sensors if s.measurement(tree.robot).link not in held]
-    equations = Equations.at(tree, sensors, **moment)
+    equations = Equations.at(tree, sensors, **sample)
     root = None if tree.names[0] == "world" else tree.names[0]
     fixed = None if root is None else not tree.floating
     problem = MapDynamics(tree.robot, sensors, assumptions, base=root, fixed=fixed)
     y = rng.normal(size=equations.readings.size)
     y[rng.uniform(size=y.size) < 0.02] = np.nan
-    return problem, moment, y, equations
+    return problem, sample, y, equations
 
 
 def without(y, problem):
@@ -59,10 +59,10 @@ def without(y, problem):
 
 @pytest.mark.parametrize("assumptions", [SOFT, SHARP], ids=["soft", "sharp"])
 def test_equals_a_dense_solve(tree_named, each_tree, assumptions):
-    problem, moment, y, equations = set_up(tree_named(each_tree), assumptions, 3)
+    problem, sample, y, equations = set_up(tree_named(each_tree), assumptions, 3)
     noise = sensor_noise(problem.sensors)
     oracle = dense_posterior(equations, without(y, problem), noise, assumptions)
-    found = problem.estimate(moment.pop("q"), moment.pop("dq"), y, **moment, detail="blocks")
+    found = problem.estimate(sample.pop("q"), sample.pop("dq"), y, **sample, detail="blocks")
     scale = 1.0 + np.abs(oracle.mean)
     np.testing.assert_array_less(np.abs(found.mean - oracle.mean) / scale, 1e-8)
     np.testing.assert_allclose(found.variance, np.diag(oracle.covariance), rtol=1e-8, atol=1e-10)
@@ -80,11 +80,11 @@ ROOTS = ["chain", "tree", "floating tree", "floating tree on a leaf", "floating 
 @pytest.mark.parametrize("assumptions", [SOFT, SHARP], ids=["soft", "sharp"])
 @pytest.mark.parametrize("name", ROOTS)
 def test_residuals_and_likelihood(tree_named, name, assumptions):
-    problem, moment, y, equations = set_up(tree_named(name), assumptions, 4)
+    problem, sample, y, equations = set_up(tree_named(name), assumptions, 4)
     absent = without(y, problem)
     oracle = dense_posterior(equations, absent, sensor_noise(problem.sensors), assumptions)
-    moments = problem.moments(moment.pop("q"), moment.pop("dq"), y, **moment)
-    found = problem.solve(moments, "means")
+    samples = problem.samples(sample.pop("q"), sample.pop("dq"), y, **sample)
+    found = problem.solve(samples, "means")
     rows = np.empty(y.size)
     rows[problem.layout.order] = found.residual[0]
     predicted = equations.Y @ oracle.mean + equations.b_Y
@@ -96,11 +96,11 @@ def test_residuals_and_likelihood(tree_named, name, assumptions):
 
 @pytest.mark.parametrize("name", ROOTS)
 def test_slacks_are_what_the_equations_leave_over(tree_named, name):
-    problem, moment, y, equations = set_up(tree_named(name), SOFT, 5)
+    problem, sample, y, equations = set_up(tree_named(name), SOFT, 5)
     noise = sensor_noise(problem.sensors)
     oracle = dense_posterior(equations, without(y, problem), noise, SOFT)
-    moments = problem.moments(moment.pop("q"), moment.pop("dq"), y, **moment)
-    found = problem.solve(moments, "slacks")
+    samples = problem.samples(sample.pop("q"), sample.pop("dq"), y, **sample)
+    found = problem.solve(samples, "slacks")
     D = equations.D.toarray()
     mean, covariance = -(D @ oracle.mean + equations.b_D), D @ oracle.covariance @ D.T
     tree = problem.tree
@@ -119,9 +119,9 @@ def test_slacks_are_what_the_equations_leave_over(tree_named, name):
 
 
 @pytest.mark.parametrize("correlated", [False, True])
-def test_the_kernels_are_compiled_once_for_beliefs_of_any_kind(tree_named, correlated):
+def test_the_kernels_are_compiled_once_for_priors_of_any_kind(tree_named, correlated):
     """numba compiles anew, for half a minute, for arrays in another order."""
     root = np.tri(6) if correlated else np.eye(6)
-    belief = Belief(np.zeros(6), root @ root.T)
-    beliefs = Assumptions(wrench=belief, acceleration_slack=belief, wrench_slack=belief)
-    assert all(array.flags.c_contiguous for array in beliefs.arrays(tree_named("tree")))
+    prior = GaussianPrior(np.zeros(6), root @ root.T)
+    priors = Assumptions(wrench=prior, acceleration_slack=prior, wrench_slack=prior)
+    assert all(array.flags.c_contiguous for array in priors.arrays(tree_named("tree")))

@@ -1,4 +1,4 @@
-"""Arrays of the kernels: room for what is asked, and moments put together."""
+"""Arrays of the kernels: room for what is asked, and samples put together."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def problem():
 @pytest.mark.parametrize("level", range(len(DETAILS)))
 def test_room_is_what_a_solve_fills(problem, level):
     made = room(problem.tree, problem.layout, 3, level)
-    moments = problem.moments(np.zeros((3, 6)), np.zeros((3, 6)), np.zeros((3, 4)))
-    solved = problem.solve(moments, DETAILS[level])
+    samples = problem.samples(np.zeros((3, 6)), np.zeros((3, 6)), np.zeros((3, 4)))
+    solved = problem.solve(samples, DETAILS[level])
     for name, array in solved._asdict().items():
         assert getattr(made, name).shape == array.shape, name
         assert getattr(made, name).dtype == array.dtype, name
 
 
-def test_moments_are_put_together_in_their_order(problem):
+def test_samples_are_put_together_in_their_order(problem):
     rng = np.random.default_rng(0)
-    moments = problem.moments(*rng.normal(size=(2, 3, 6)), rng.normal(size=(3, 4)))
-    whole = problem.solve(moments, "blocks")
-    parts = [problem.solve(moments.part(slice(k, k + 1)), "blocks") for k in range(3)]
+    samples = problem.samples(*rng.normal(size=(2, 3, 6)), rng.normal(size=(3, 4)))
+    whole = problem.solve(samples, "blocks")
+    parts = [problem.solve(samples.part(slice(k, k + 1)), "blocks") for k in range(3)]
     for one, other in zip(joined(parts), whole, strict=True):
         np.testing.assert_array_equal(one, other)

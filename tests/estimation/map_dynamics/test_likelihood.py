@@ -12,27 +12,30 @@ from sensor_sets import all_sensors
 from simulated_logs import simulated
 
 from bodysense.errors import UnknownNameError
-from bodysense.estimation import Assumptions, Belief, MapDynamics
+from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
 from bodysense.estimation.map_dynamics import Equations
 
 KNOWN = dict(
-    wrench=Belief.zero(6, 5.0),
-    joint_acceleration=Belief.zero(1, 10.0),
-    base_acceleration=Belief.zero(6, 20.0),
+    wrench=GaussianPrior.zero(6, 5.0),
+    joint_acceleration=GaussianPrior.zero(1, 10.0),
+    base_acceleration=GaussianPrior.zero(6, 20.0),
 )
 SLACKS = dict(
-    acceleration_slack=Belief.zero(6, 0.1),
-    wrench_slack=Belief.zero(6, 0.2),
-    torque_slack=Belief.zero(1, 0.1),
+    acceleration_slack=GaussianPrior.zero(6, 0.1),
+    wrench_slack=GaussianPrior.zero(6, 0.2),
+    torque_slack=GaussianPrior.zero(1, 0.1),
 )
 ROOTS = ["chain", "tree", "floating tree", "floating tree on a leaf", "icub", "icub standing"]
 
 
 def set_up(tree, rng, soft):
     last, joint = tree.names[-1], tree.joint_name(tree.n - 1)
-    others = {f"a.{last}": Belief.of(np.ones(6), 30.0), f"f.{joint}": Belief.zero(6, 20.0)}
+    others = {
+        f"a.{last}": GaussianPrior.of(np.ones(6), 30.0),
+        f"f.{joint}": GaussianPrior.zero(6, 20.0),
+    }
     if soft:
-        others[f"tau.{tree.joint_name(1)}"] = Belief.of([3.0], 15.0)
+        others[f"tau.{tree.joint_name(1)}"] = GaussianPrior.of([3.0], 15.0)
     assumptions = Assumptions(**KNOWN, **(SLACKS if soft else {}), others=others)
     held = [] if tree.floating else [tree.names[0]]
     sensors = [
@@ -51,17 +54,17 @@ def test_equals_a_dense_solve(tree_named, name, soft):
     rng = np.random.default_rng(5)
     tree = tree_named(name)
     problem = set_up(tree, rng, soft)
-    moment = truth_of(tree, rng).arguments()
-    equations = Equations.at(tree, problem.sensors, **moment)
+    sample = truth_of(tree, rng).arguments()
+    equations = Equations.at(tree, problem.sensors, **sample)
     y = rng.normal(scale=3.0, size=equations.readings.size)
     motion = next(s.name for s in problem.sensors if s.kind == "accelerometer")
     y[equations.readings[motion]] = np.nan
     oracle = dense_posterior(equations, y, sensor_noise(problem.sensors), problem.assumptions)
-    q, dq = moment.pop("q"), moment.pop("dq")
-    found = problem.estimate(q, dq, y, likelihood=True, **moment)
+    q, dq = sample.pop("q"), sample.pop("dq")
+    found = problem.estimate(q, dq, y, likelihood=True, **sample)
     assert found.log_likelihood == pytest.approx(oracle.log_likelihood, rel=1e-8)
     names = [*list(problem.variables)[:3], *list(problem.variables)[-4:]]
-    got = problem.covariance_of(names, q, dq, absent=[motion], **moment)
+    got = problem.covariance_of(names, q, dq, absent=[motion], **sample)
     rows = np.concatenate(
         [np.arange(s.start, s.stop) for s in map(oracle.variables.__getitem__, names)]
     )
@@ -69,7 +72,7 @@ def test_equals_a_dense_solve(tree_named, name, soft):
     np.testing.assert_allclose(got, wanted, atol=1e-8 * np.abs(wanted).max())
 
 
-def test_moments_in_one_call_equal_moments_alone(tree_named):
+def test_samples_in_one_call_equal_samples_alone(tree_named):
     rng = np.random.default_rng(2)
     tree = tree_named("floating tree")
     problem = set_up(tree, rng, False)
@@ -87,9 +90,9 @@ def test_moments_in_one_call_equal_moments_alone(tree_named):
 def test_right_sensors_are_more_likely_than_wrong_ones(tree_named):
     rng = np.random.default_rng(4)
     problem = set_up(tree_named("chain"), rng, False)
-    moments, _ = simulated(problem, rng, 30)
-    q, dq, y = moments.q, moments.dq, np.empty((30, problem.layout.size))
-    y[:, problem.layout.order[problem.layout.order < problem.layout.size]] = moments.y[
+    samples, _ = simulated(problem, rng, 30)
+    q, dq, y = samples.q, samples.dq, np.empty((30, problem.layout.size))
+    y[:, problem.layout.order[problem.layout.order < problem.layout.size]] = samples.y[
         :, problem.layout.order < problem.layout.size
     ]
     right = problem.estimate(q, dq, y, likelihood=True).log_likelihood.sum()

@@ -1,4 +1,4 @@
-"""Names, moments, words and files of a posterior."""
+"""Names, samples, words and files of a posterior."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import FileReadError, ShapeError, UnknownNameError
-from bodysense.estimation import Assumptions, Belief, MapDynamics, Posterior
+from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics, Posterior
 from bodysense.sensors import ForceTorque, JointTorque, variances
 
 
@@ -19,8 +19,10 @@ def problem(tree_named):
         JointTorque(name="tau", joint="joint2", covariance=variances(0.1, 1)),
         ForceTorque(name="ft", joint="joint5", covariance=variances(0.1, 6)),
     ]
-    beliefs = Assumptions(wrench=Belief.zero(6, 3.0), joint_acceleration=Belief.zero(1, 5.0))
-    return MapDynamics(tree.robot, sensors, beliefs)
+    priors = Assumptions(
+        wrench=GaussianPrior.zero(6, 3.0), joint_acceleration=GaussianPrior.zero(1, 5.0)
+    )
+    return MapDynamics(tree.robot, sensors, priors)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def test_every_quantity_has_its_name(posterior):
         np.testing.assert_allclose(posterior.sigma(name), diagonal, rtol=1e-12)
 
 
-def test_one_moment_of_many(problem, posterior):
+def test_one_sample_of_many(problem, posterior):
     one = posterior.at(2)
     assert one.single
     np.testing.assert_array_equal(one.mean, posterior.mean[2])
@@ -54,29 +56,29 @@ def test_one_moment_of_many(problem, posterior):
     assert posterior.at(-2).absent == one.absent
     with pytest.raises(ShapeError, match="there are 4"):
         posterior.at(4)
-    with pytest.raises(ShapeError, match="single moment already"):
+    with pytest.raises(ShapeError, match="single sample already"):
         one.at(0)
 
 
 def test_says_what_it_holds(problem, posterior):
     text = posterior.summary()
-    assert "at 4 moments" in text
+    assert "at 4 samples" in text
     assert "without readings of ft (1)" in text
     assert "log-likelihood" in text
     assert text in repr(posterior)
     n = problem.robot.n_joints
     bare = problem.estimate(np.zeros(n), np.zeros(n), np.zeros(7), detail="means")
     assert bare.summary().startswith("means of ")
-    assert "at 1 moment," in bare.summary()
+    assert "at 1 sample," in bare.summary()
     with pytest.raises(ShapeError, match="detail='variances'"):
         bare.sigma("fx.link3")
     with pytest.raises(ShapeError, match="detail='blocks'"):
         bare.covariance("fx.link3")
 
 
-@pytest.mark.parametrize("moment", [None, 2])
-def test_files(posterior, tmp_path, moment):
-    posterior = posterior if moment is None else posterior.at(moment)
+@pytest.mark.parametrize("sample", [None, 2])
+def test_files(posterior, tmp_path, sample):
+    posterior = posterior if sample is None else posterior.at(sample)
     posterior.save(tmp_path)
     again = Posterior.load(tmp_path)
     np.testing.assert_array_equal(again.mean, posterior.mean)

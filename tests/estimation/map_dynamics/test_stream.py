@@ -151,8 +151,8 @@ def test_what_cannot_be_computed_is_not_returned(problem, stream, y, monkeypatch
     before = stream.step(Sample(0.0, Q, DQ, y))
     solve_into = problem.solve_into
 
-    def broken(moments, found):
-        solve_into(moments, found)
+    def broken(samples, found):
+        solve_into(samples, found)
         found.d[:] = np.nan
 
     monkeypatch.setattr(problem, "solve_into", broken)
@@ -215,6 +215,6 @@ def test_a_step_costs_little_beside_the_kernel(problem, stream, y):
 
     clock = iter(range(1000))
     step = best(lambda: stream.step(Sample(float(next(clock)), Q, DQ, y)))
-    moments = problem.moments(Q, DQ, y)
-    alone = best(lambda: problem.solve(moments))
+    samples = problem.samples(Q, DQ, y)
+    alone = best(lambda: problem.solve(samples))
     assert step - alone < 150e-6  # measured: 25 to 45 µs on a quiet machine

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from bodysense.identification.consistent.conic import Rows, matrix_rows, solve_conic
+from bodysense.identification.consistent.conic import ConicRows, matrix_rows, solve_conic
 
 
 def symmetric(rng, *shape) -> np.ndarray:
@@ -26,7 +26,7 @@ def test_all_kinds_of_rows_against_cvxpy(diagonal, rng):
         slope, offset = symmetric(rng, n), symmetric(rng)
         offset += (0.3 - np.linalg.eigvalsh(offset + slope @ inside)[0]) * np.eye(4)
         e, g = E @ inside, G @ inside + rng.uniform(0.0, 0.3, 5)
-        rows = [Rows("equal", E, e), Rows("at most", G, g), matrix_rows(slope, offset)]
+        rows = [ConicRows("equal", E, e), ConicRows("at most", G, g), matrix_rows(slope, offset)]
         found, word = solve_conic(Q, q, rows)
         assert word in ("Solved", "AlmostSolved")
         x = cp.Variable(n)
@@ -40,7 +40,10 @@ def test_all_kinds_of_rows_against_cvxpy(diagonal, rng):
 
 
 def test_what_cannot_be_is_said():
-    rows = [Rows("at most", np.eye(2), np.full(2, -1.0)), Rows("at most", -np.eye(2), np.zeros(2))]
+    rows = [
+        ConicRows("at most", np.eye(2), np.full(2, -1.0)),
+        ConicRows("at most", -np.eye(2), np.zeros(2)),
+    ]
     found, word = solve_conic(np.ones(2), np.zeros(2), rows)
     assert found is None
     assert "Infeasible" in word

@@ -10,7 +10,7 @@ import pytest
 from bodysense.errors import MismatchError
 from bodysense.identification import Motion, Preprocessing, Regression, Status
 from bodysense.identification.filtering import EKF
-from bodysense.identification.filtering.outcome import Outcome
+from bodysense.identification.filtering.outcome import FilterOutcome
 from bodysense.identification.prior import Prior
 from bodysense.robot import Controller, Robot
 
@@ -20,14 +20,14 @@ PLAIN = Preprocessing(cutoff=1e3, band=1e3, border=0.0, still_speed=0.0, decimat
 class Stopping(EKF):
     """A filter that stops, at the latest after the last sample."""
 
-    def run(self, *given) -> Outcome:
+    def run(self, *given) -> FilterOutcome:
         return replace(super().run(*given), status=Status(False, "The filter stopped at 3 s."))
 
 
 class Diverging(EKF):
     """A filter that is sure of parameters which explain nothing."""
 
-    def run(self, *given) -> Outcome:
+    def run(self, *given) -> FilterOutcome:
         outcome = super().run(*given)
         return replace(outcome, mean=outcome.mean + 10.0)
 

@@ -63,7 +63,7 @@ def test_accelerations_are_not_used(simulate):
 
 
 def test_it_needs_more_motion_than_torques_do(simulate, tx40):
-    """Of a second of motion, torques tell everything; one row a sample does not."""
+    """Of a second of motion, torques tell everything; one row per sample does not."""
     simulated = simulate(0.3, robot=tx40, n_t=120)
     torques, energy = WLS().fit(simulated.problem), Energy().fit(simulated.problem)
     assert energy.base_labels.count("identified") < torques.base_labels.count("identified")

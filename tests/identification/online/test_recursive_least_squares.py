@@ -10,7 +10,7 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.identification.linear.ridge import Ridge
-from bodysense.identification.online import RecursiveLeastSquares, RecursiveState, Sample
+from bodysense.identification.online import RecursiveLeastSquares, RecursiveState, RegressionSample
 from bodysense.identification.prior import Prior
 
 
@@ -19,11 +19,11 @@ def simulated(simulate):
     return simulate(0.3, n_t=300)
 
 
-def samples_of(simulated, sigma: float = 0.3) -> list[Sample]:
+def samples_of(simulated, sigma: float = 0.3) -> list[RegressionSample]:
     """One for each instant."""
     Y = simulated.Y.reshape(300, 3, -1)
     y = simulated.y.reshape(300, 3)
-    return [Sample(Y[k], y[k], np.full(3, sigma)) for k in range(300)]
+    return [RegressionSample(Y[k], y[k], np.full(3, sigma)) for k in range(300)]
 
 
 def batch(simulated, forgetting: float, spread: float, sigma: float = 0.3):
@@ -73,7 +73,7 @@ def test_the_prior_is_not_forgotten_where_nothing_moves(simulated):
 def test_the_prior_is_not_forgotten_however_short_the_memory(simulated, forgetting):
     prior = Prior.of(simulated.problem)
     method = RecursiveLeastSquares(forgetting=forgetting)
-    silent = Sample(np.zeros((3, prior.theta_base.size)), np.zeros(3), np.ones(3))
+    silent = RegressionSample(np.zeros((3, prior.theta_base.size)), np.zeros(3), np.ones(3))
     state = method.replay(method.init(prior), [silent] * 1000)
     variance = np.diag(state.covariance) / np.diag(prior.base_factor @ prior.base_factor.T)
     assert variance.min() > 0.5
@@ -116,7 +116,7 @@ def test_rows_of_infinite_noise_do_not_count(simulated):
     state = method.init(Prior.of(simulated.problem))
     for sample in samples_of(simulated)[:50]:
         silent = dataclasses.replace(sample, sigma=np.array([0.3, np.inf, 0.3]))
-        lonely = Sample(sample.Y[[0, 2]], sample.y[[0, 2]], np.full(2, 0.3))
+        lonely = RegressionSample(sample.Y[[0, 2]], sample.y[[0, 2]], np.full(2, 0.3))
         left, right = method.step(state, silent), method.step(state, lonely)
         np.testing.assert_allclose(left.theta_base, right.theta_base, rtol=1e-9, atol=1e-12)
         state = left
@@ -159,7 +159,7 @@ def test_a_step_is_fast(simulate, tx40):
     state = method.init(Prior.of(simulated.problem))
     Y, y = simulated.Y.reshape(300, 6, -1), simulated.y.reshape(300, 6)
     assert Y.shape[2] == 52
-    samples = [Sample(Y[k], y[k], np.full(6, 0.3)) for k in range(300)]
+    samples = [RegressionSample(Y[k], y[k], np.full(6, 0.3)) for k in range(300)]
     method.replay(state, samples[:5])
     times = []
     for _ in range(20):
@@ -172,7 +172,7 @@ def test_a_step_is_fast(simulate, tx40):
 def test_a_sample_of_measurements(simulated, small_arm, base_of):
     motion = simulated.problem.motions[0]
     row = motion.q[7], motion.v[7], motion.a[7], motion.tau[7]
-    sample = Sample.of(small_arm, base_of(small_arm), *row, sigma=[0.1, np.inf, 0.2])
+    sample = RegressionSample.of(small_arm, base_of(small_arm), *row, sigma=[0.1, np.inf, 0.2])
     np.testing.assert_allclose(sample.Y, simulated.Y.reshape(300, 3, -1)[7], rtol=1e-12)
     np.testing.assert_array_equal(sample.y, motion.tau[7])
     np.testing.assert_array_equal(sample.sigma, [0.1, np.inf, 0.2])
@@ -181,7 +181,9 @@ def test_a_sample_of_measurements(simulated, small_arm, base_of):
 def test_a_sample_without_noise(small_arm, base_of):
     zero = np.zeros(3)
     with pytest.raises(ShapeError, match=r"sigma of joint 2 is 0: give a positive"):
-        Sample.of(small_arm, base_of(small_arm), zero, zero, zero, zero, sigma=[1.0, 0.0, 1.0])
+        RegressionSample.of(
+            small_arm, base_of(small_arm), zero, zero, zero, zero, sigma=[1.0, 0.0, 1.0]
+        )
 
 
 @pytest.mark.parametrize("forgetting", [0.0, -1.0, 1.1, float("nan")])
@@ -200,7 +202,7 @@ def test_rows_of_another_robot(simulated):
     method = RecursiveLeastSquares()
     state = method.init(Prior.of(simulated.problem))
     with pytest.raises(ShapeError, match="do not fit"):
-        method.step(state, Sample(np.zeros((3, 4)), np.zeros(3), np.ones(3)))
+        method.step(state, RegressionSample(np.zeros((3, 4)), np.zeros(3), np.ones(3)))
 
 
 def test_ridge_is_the_same_with_the_same_weights(simulated):

@@ -113,7 +113,7 @@ def make_case(
     Args:
         seed: of motions, noise and the prior.
         noise: standard deviation [N·m].
-        gains: one for all or one a joint, by which torques are multiplied.
+        gains: one for all or one per joint, by which torques are multiplied.
         losses: friction that grows with load.
         body: that is held in the second recording.
         frame: that holds it.
@@ -123,7 +123,7 @@ def make_case(
         n_t: samples of each recording.
         held: of each recording that is said to be with the load, the share of its time after which
             the load is lost.
-        bodies: one a recording with the load, if they differ.
+        bodies: one per recording with the load, if they differ.
         swapped: say that the recording without the load is the one with it.
         named: frame that is said to hold the load; by default the one that does.
         arm: how far the arm may be off where it is taken to be known.

@@ -182,7 +182,7 @@ def hand_down(own, columns, V):
 
 
 @merged
-def spread(bodies, readings, beliefs, w, s, blocks, slacks):
+def spread(bodies, readings, priors, w, s, blocks, slacks):
     """All marginal covariances; after `eliminate`."""
     begin, block_first = readings.begin, readings.first
     parent, present, E, of_reading = bodies.parent, w.present, w.E, w.of_reading
@@ -192,8 +192,8 @@ def spread(bodies, readings, beliefs, w, s, blocks, slacks):
     none = seven - seven  # no literal: `fresh` would be compiled for it once more
     for i in range(parent.size):
         p, S = parent[i], bodies.S[i]
-        n_wrench, n_motion, n_slack = beliefs.n_wrench[i], beliefs.n_motion[i], beliefs.n_slack[i]
-        n_u = seven if beliefs.torque[i] > 0.0 else six
+        n_wrench, n_motion, n_slack = priors.n_wrench[i], priors.n_motion[i], priors.n_slack[i]
+        n_u = seven if priors.torque[i] > 0.0 else six
         k = n_motion + n_u
         if i == 0 and bodies.floating == 0:
             continue
@@ -226,7 +226,7 @@ def spread(bodies, readings, beliefs, w, s, blocks, slacks):
         if slacks and n_motion == 7:
             surprise_of(w.told[i], above, six, columns, eps)
             give_back(w.of_motion[i], seven, eps, n, n_motion, columns)
-            sources_of(beliefs.motion[i, 1:], n[1:], columns, fx)
+            sources_of(priors.motion[i, 1:], n[1:], columns, fx)
             gram(fx, six, columns, s.slack_acceleration[i])
         elif slacks:
             clear(s.slack_acceleration[i], six, six)
@@ -252,7 +252,7 @@ def spread(bodies, readings, beliefs, w, s, blocks, slacks):
             widen(own, seven + six, old, columns)
             give_back(w.of_slack[i], six, own[7:], n, six, columns)
             if slacks:
-                sources_of(beliefs.slack[i], n, columns, fx)
+                sources_of(priors.slack[i], n, columns, fx)
                 gram(fx, six, columns, s.slack_wrench[i])
         elif slacks:
             clear(s.slack_wrench[i], six, six)

@@ -28,12 +28,12 @@ from bodysense.estimation._kernels.motion import (
 )
 from bodysense.estimation._kernels.problem import (
     PARENT_SIDE,
-    Beliefs,
     Bodies,
     Memory,
+    Priors,
     Readings,
 )
-from bodysense.estimation._kernels.solve import ONE, Found, solve_moments
+from bodysense.estimation._kernels.solve import ONE, Found, solve_samples
 from bodysense.robot._kernels.friction import friction_basis
 from bodysense.spatial.arrays import Array
 
@@ -175,7 +175,7 @@ def differentiate(
     Y,
     work,
 ):
-    """Right-hand sides 1 … of the equations and readings of one moment: see `linearise`."""
+    """Right-hand sides 1 … of the equations and readings of one sample: see `linearise`."""
     phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
     velocities = dq.size
     move(bodies, q, dq, twist, X, w_twist)
@@ -193,7 +193,7 @@ def linearise(
     tree: NamedTuple,
     drive: Array,
     readings: Readings,
-    beliefs: Beliefs,
+    priors: Priors,
     w: Memory,
     dv: Array,
     q: Array,
@@ -205,16 +205,16 @@ def linearise(
     accelerations: int,
     out: Array,
 ) -> None:
-    """Solve one moment with the derivatives by its state as further right-hand sides.
+    """Solve one sample with the derivatives by its state as further right-hand sides.
 
-    The first right-hand side is the entry's own, so what is compiled for single moments serves.
+    The first right-hand side is the entry's own, so what is compiled for single samples serves.
 
     Args:
         bodies: the tree from its root.
         tree: the robot, for the friction in torques.
         drive: (n_joints, n_terms) friction coefficients.
         readings: of the sensors.
-        beliefs: before any reading.
+        priors: before any reading.
         w: for 1 + columns + more right-hand sides, of which those behind the columns of the state
             are the caller's, set before. Takes the whitened residuals, w.left[: w.kept[0]].
         dv: (n, columns, 6) takes the derivatives of twists, zero but for those of the root.
@@ -246,10 +246,10 @@ def linearise(
         w.work,
     )
     n, m = out.shape[0], w.Y.shape[0]
-    found = _means_only(n, m, w.present.size)
-    moment = (q[None], dq[None], twist[None], a0[None], y[None])
-    known = (bodies, tree, drive, readings, beliefs, w, _no_spread())
-    solve_moments(0, 1, ONE, *known, *moment, found)
+    result = _means_only(n, m, w.present.size)
+    sample = (q[None], dq[None], twist[None], a0[None], y[None])
+    known = (bodies, tree, drive, readings, priors, w, _no_spread())
+    solve_samples(0, 1, ONE, *known, *sample, result)
     out[:, :6], out[:, 19] = w.alpha[:, :6], w.alpha[:, 6]
     out[:, 6:12], out[:, 13:19] = w.wrench[:, :6], w.fx
     out[:, 12] = w.tau
@@ -263,7 +263,7 @@ def _no_spread() -> Spread:
 
 
 def _means_only(n: int, m: int, blocks: int) -> Found:
-    """What the entry writes of one moment, without covariances."""
+    """What the entry writes of one sample, without covariances."""
     none = np.empty((0, n, 1, 1))
     return Found(
         d=np.empty((1, n, 20)),

@@ -186,7 +186,7 @@ def settle_fixed(T, A0, e, left, kept, score):
 
 
 @merged
-def eliminate(bodies, readings, beliefs, w):
+def eliminate(bodies, readings, priors, w):
     """From the leaves to the root."""
     begin, block_first, root = readings.begin, readings.first, readings.root
     on_alpha, on_wrench, on_external = readings.on_alpha, readings.on_wrench, readings.on_external
@@ -210,10 +210,10 @@ def eliminate(bodies, readings, beliefs, w):
         external, external_noise = w.external[i], w.external_noise[i]
         clear(external, six, r)
         for j in range(6):
-            external[j, 0] = beliefs.wrench_mean[i, j]
-        n_wrench, n_motion, n_slack = beliefs.n_wrench[i], beliefs.n_motion[i], beliefs.n_slack[i]
-        n_u = seven if beliefs.torque[i] > 0.0 else six
-        copy(beliefs.wrench[i], six, six, external_noise)
+            external[j, 0] = priors.wrench_mean[i, j]
+        n_wrench, n_motion, n_slack = priors.n_wrench[i], priors.n_motion[i], priors.n_slack[i]
+        n_u = seven if priors.torque[i] > 0.0 else six
+        copy(priors.wrench[i], six, six, external_noise)
         for block in range(begin[i, EXTERNAL], begin[i, EXTERNAL + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
@@ -236,12 +236,12 @@ def eliminate(bodies, readings, beliefs, w):
                 )
                 set_aside(e[a:b], b - a, nothing, left, kept, score)
         wrench_balance(
-            bodies.inertia[i], w.balance[i], external, beliefs.torque[i], F[i], phi[i], U[i]
+            bodies.inertia[i], w.balance[i], external, priors.torque[i], F[i], phi[i], U[i]
         )
         if n_wrench > 0:
             take_in_sources(-1.0, external_noise, U[i], new, w.of_external[i])
         if n_slack > 0:
-            take_in_sources(1.0, beliefs.slack[i], U[i], new, w.of_slack[i])
+            take_in_sources(1.0, priors.slack[i], U[i], new, w.of_slack[i])
         for block in range(begin[i, OWN_MOTION], begin[i, OWN_MOTION + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
@@ -275,7 +275,7 @@ def eliminate(bodies, readings, beliefs, w):
         offset = w.offset[i] if i > 0 else w.A0
         condition_alpha(
             T[i],
-            beliefs.motion[i],
+            priors.motion[i],
             n_motion,
             offset,
             N[i],

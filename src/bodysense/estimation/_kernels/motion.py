@@ -88,7 +88,7 @@ def move(bodies, q, dq, base_twist, X, twist):
 
 
 @called
-def offsets(bodies, beliefs, dq, a0, twist, balance, offset, A0, work):
+def offsets(bodies, priors, dq, a0, twist, balance, offset, A0, work):
     """First right-hand sides of the equations."""
     for j in range(6):
         A0[j, 0] = a0[j]
@@ -106,7 +106,7 @@ def offsets(bodies, beliefs, dq, a0, twist, balance, offset, A0, work):
         if i == 0:
             continue
         cross(v, bodies.S[i], push)
-        speed, mean = dq[bodies.joint[i]], beliefs.joint_mean[i]
+        speed, mean = dq[bodies.joint[i]], priors.joint_mean[i]
         for j in range(6):
             offset[i, j, 0] = push[j] * speed + bodies.S[i, j] * mean
         offset[i, 6, 0] = mean

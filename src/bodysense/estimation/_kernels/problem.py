@@ -1,4 +1,4 @@
-"""What the kernels of MAP dynamics take: bodies, readings and beliefs as plain arrays.
+"""What the kernels of MAP dynamics take: bodies, readings and priors as plain arrays.
 
 Bodies are numbered from the root, 0, parents first. Body i hangs on its parent by one joint; its
 unknowns are alpha_i = (a_i, joint acceleration), the wrench on it by its parent with the slack of
@@ -94,7 +94,7 @@ class Readings(NamedTuple):
     log_scale: Array
 
 
-class Beliefs(NamedTuple):
+class Priors(NamedTuple):
     """What is believed before any reading, and how far the equations themselves are trusted.
 
     Attributes:

@@ -1,6 +1,6 @@
-"""The posterior of many moments, several at a time in lanes (see `robot._kernels.lanes`), compiled.
+"""The posterior of many samples, several at a time in lanes (see `robot._kernels.lanes`), compiled.
 
-Moments in lanes take the same branches, so the same readings must be present in all of them.
+Samples in lanes take the same branches, so the same readings must be present in all of them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from bodysense.compiled.lanes import LANES, lanes_of, lanes_of_zeros
 from bodysense.estimation._kernels.covariance import Spread, make_spread
 from bodysense.estimation._kernels.motion import which_are_present
 from bodysense.estimation._kernels.problem import Memory, make_memory
-from bodysense.estimation._kernels.solve import Found, solve_moment
+from bodysense.estimation._kernels.solve import Found, solve_sample
 from bodysense.spatial.arrays import Array
 
 
-class Moment(NamedTuple):
-    """What is known of moments side by side."""
+class LaneSamples(NamedTuple):
+    """What is known of samples side by side."""
 
     q: Array  # (n_joints, LANES)
     dq: Array  # (n_joints, LANES)
@@ -31,7 +31,7 @@ class Moment(NamedTuple):
 
 @called
 def gather(rows, which, out):
-    """Rows of moments (T, k), side by side (k, LANES)."""
+    """Rows of samples (T, k), side by side (k, LANES)."""
     for j in range(out.shape[0]):
         for k in range(LANES):
             out[j, k] = rows[which[k], j]
@@ -39,7 +39,7 @@ def gather(rows, which, out):
 
 @called
 def scatter(page, which, out):
-    """What was found of moments side by side, (1, …, LANES), to their places in (T, …)."""
+    """What was found of samples side by side, (1, …, LANES), to their places in (T, …)."""
     if out.shape[0] > 0:
         columns = page.reshape((page.size // LANES, LANES))
         rows = out.reshape((out.shape[0], out.size // out.shape[0]))
@@ -58,10 +58,10 @@ def solve_side_by_side(
     tree,
     drive,
     readings,
-    beliefs,
+    priors,
     memory,
     spread,
-    moment,
+    sample,
     page,
     q,
     dq,
@@ -70,21 +70,21 @@ def solve_side_by_side(
     y,
     out,
 ):
-    """Posterior of the moments of groups first … last, into `Found`.
+    """Posterior of the samples of groups first … last, into `Found`.
 
     Args:
         first: group.
         last: and the one behind the last.
-        groups: (G, LANES) moments with the same readings present; any may be there twice.
+        groups: (G, LANES) samples with the same readings present; any may be there twice.
         bodies: the tree from its root.
         tree: the robot, for the friction in torques.
         drive: (n_joints, n_terms) friction coefficients.
         readings: of the sensors.
-        beliefs: before any reading.
+        priors: before any reading.
         memory: `Memory` with lanes behind its axes.
         spread: `Spread`, likewise.
-        moment: `Moment`.
-        page: `Found` of one moment, likewise.
+        sample: `LaneSamples`.
+        page: `Found` of one sample, likewise.
         q: (T, n_joints) positions.
         dq: (T, n_joints) velocities.
         twist: (T, 6) of the root.
@@ -92,22 +92,22 @@ def solve_side_by_side(
         y: (T, m) readings.
         out: `Found`.
     """
-    w, s, x, found = lanes_of(memory), lanes_of(spread), lanes_of(moment), lanes_of(page)
+    w, s, x, result = lanes_of(memory), lanes_of(spread), lanes_of(sample), lanes_of(page)
     phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
     for group in range(first, last):
         which = groups[group]
-        gather(q, which, moment.q)
-        gather(dq, which, moment.dq)
-        gather(twist, which, moment.twist)
-        gather(a0, which, moment.a0)
-        gather(y, which, moment.y)
+        gather(q, which, sample.q)
+        gather(dq, which, sample.dq)
+        gather(twist, which, sample.twist)
+        gather(a0, which, sample.a0)
+        gather(y, which, sample.y)
         which_are_present(readings, y[which[0]], w.present)
-        solve_moment(
+        solve_sample(
             bodies,
             tree,
             drive,
             readings,
-            beliefs,
+            priors,
             w,
             s,
             x.q,
@@ -117,7 +117,7 @@ def solve_side_by_side(
             x.y,
             phi,
             dphi,
-            found,
+            result,
             0,
         )
         scatter(page.d, which, out.d)
@@ -136,24 +136,24 @@ def solve_side_by_side(
         scatter(page.slack_torque, which, out.slack_torque)
 
 
-class Workspace(NamedTuple):
-    """Working memory of one thread for moments side by side."""
+class LaneMemory(NamedTuple):
+    """Working memory of one thread for samples side by side."""
 
     memory: Memory
     spread: Spread
-    moment: Moment
+    sample: LaneSamples
     page: Found
 
 
 def make_workspace(
     n: int, n_joints: int, m: int, blocks: int, largest: int, found: Found
-) -> Workspace:
-    """Allocate for n bodies, m readings in blocks, and what a `Found` holds of each moment."""
+) -> LaneMemory:
+    """Allocate for n bodies, m readings in blocks, and what a `Found` holds of each sample."""
     memory, spread = make_memory(n, m, blocks, largest, 1, 1), make_spread(n, largest)
-    return Workspace(
+    return LaneMemory(
         Memory._make(_in_lanes(array, array.shape) for array in memory),
         Spread._make(_in_lanes(array, array.shape) for array in spread),
-        Moment._make(lanes_of_zeros((k,)) for k in (n_joints, n_joints, 6, 6, m)),
+        LaneSamples._make(lanes_of_zeros((k,)) for k in (n_joints, n_joints, 6, 6, m)),
         Found._make(_in_lanes(array, (min(1, len(array)), *array.shape[1:])) for array in found),
     )
 

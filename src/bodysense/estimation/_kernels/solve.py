@@ -1,4 +1,4 @@
-"""What Python calls: the posterior of many moments, compiled once for all that is asked."""
+"""What Python calls: the posterior of many samples, compiled once for all that is asked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bodysense.spatial.arrays import Array
 
 
 class Found(NamedTuple):
-    """The posterior of T moments; arrays of length zero are not asked for.
+    """The posterior of T samples; arrays of length zero are not asked for.
 
     Attributes:
         d: (T, n, 20) means: a, f, tau, fx, joint acceleration of each body.
@@ -113,16 +113,16 @@ def copy_blocks(A, out):
 
 
 @merged
-def solve_moment(
-    bodies, tree, drive, readings, beliefs, w, s, q, dq, twist, a0, y, phi, dphi, out, t
+def solve_sample(
+    bodies, tree, drive, readings, priors, w, s, q, dq, twist, a0, y, phi, dphi, out, t
 ):
-    """Posterior of a moment, whose blocks w.present are there, into `Found` at t."""
+    """Posterior of a sample, whose blocks w.present are there, into `Found` at t."""
     blocks, slacks = out.joint.shape[0] > 0, out.slack.shape[0] > 0
     move(bodies, q, dq, twist, w.X, w.twist)
-    offsets(bodies, beliefs, dq, a0, w.twist, w.balance, w.offset, w.A0, w.work)
+    offsets(bodies, priors, dq, a0, w.twist, w.balance, w.offset, w.A0, w.work)
     readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, w.twist, w.present, w.Y)
-    eliminate(bodies, readings, beliefs, w)
-    substitute(bodies, readings, beliefs, w)
+    eliminate(bodies, readings, priors, w)
+    substitute(bodies, readings, priors, w)
     write_means(w.alpha, w.wrench, w.fx, w.tau, out.d[t])
     write_residuals(
         readings,
@@ -140,7 +140,7 @@ def solve_moment(
     for b in range(w.present.size):
         out.present[t, b] = w.present[b]
     if out.variance.shape[0] > 0:
-        spread(bodies, readings, beliefs, w, s, blocks, slacks)
+        spread(bodies, readings, priors, w, s, blocks, slacks)
         copy(s.variance, s.variance.shape[0], 20, out.variance[t])
     if blocks:
         copy_blocks(s.joint, out.joint[t])
@@ -164,26 +164,26 @@ def solve_moment(
 
 
 ONE = np.zeros(1, np.int64)
-"""The moments of `solve_moments` where there is one."""
+"""The samples of `solve_samples` where there is one."""
 
 
 @threaded
-def solve_moments(
-    first, last, moments, bodies, tree, drive, readings, beliefs, w, s, q, dq, twist, a0, y, out
+def solve_samples(
+    first, last, samples, bodies, tree, drive, readings, priors, w, s, q, dq, twist, a0, y, out
 ):
-    """Posterior of the moments first … last of those listed, into `Found`.
+    """Posterior of the samples first … last of those listed, into `Found`.
 
-    Right-hand sides behind the first are the caller's, set before, and the same at all moments.
+    Right-hand sides behind the first are the caller's, set before, and the same at all samples.
     """
     phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
-    for t in moments[first:last]:
+    for t in samples[first:last]:
         which_are_present(readings, y[t], w.present)
-        solve_moment(
+        solve_sample(
             bodies,
             tree,
             drive,
             readings,
-            beliefs,
+            priors,
             w,
             s,
             q[t],

@@ -46,7 +46,7 @@ def sources_found(sources, n, out):
 
 
 @merged
-def substitute(bodies, readings, beliefs, w):
+def substitute(bodies, readings, priors, w):
     """From the root to the leaves."""
     begin, block_first = readings.begin, readings.first
     present, E, e, of_reading = w.present, w.E, w.e, w.of_reading
@@ -55,8 +55,8 @@ def substitute(bodies, readings, beliefs, w):
     six = seven - 1
     for i in range(alpha.shape[0]):
         parent = bodies.parent[i]
-        n_wrench, n_motion, n_slack = beliefs.n_wrench[i], beliefs.n_motion[i], beliefs.n_slack[i]
-        n_u = seven if beliefs.torque[i] > 0.0 else six
+        n_wrench, n_motion, n_slack = priors.n_wrench[i], priors.n_motion[i], priors.n_slack[i]
+        n_u = seven if priors.torque[i] > 0.0 else six
         k = n_motion + n_u
         copy(w.external[i], six, r, w.fx[i])
         clear(w.slack[i], six, r)
@@ -96,7 +96,7 @@ def substitute(bodies, readings, beliefs, w):
         if n_slack > 0:
             clear(n, six, r)
             give_back(w.of_slack[i], six, u[i], n, six, r)
-            sources_found(beliefs.slack[i], n, w.slack[i])
+            sources_found(priors.slack[i], n, w.slack[i])
         if n_wrench > 0:
             clear(n, six, r)
             give_back(w.of_external[i], six, u[i], n, six, r)

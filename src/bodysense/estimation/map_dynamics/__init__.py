@@ -3,13 +3,13 @@
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations import Equations, Variables
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.priors import Assumptions, Belief
+from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 
 __all__ = [
     "Assumptions",
-    "Belief",
     "BodyTree",
     "Equations",
+    "GaussianPrior",
     "MapDynamics",
     "Variables",
 ]

@@ -2,13 +2,13 @@
 
     y_t = prediction + b + noise,     b = sigma β,   β ~ N(0, 1)
 
-Given the readings, β is normal. Its slope and its information are sums over moments,
+Given the readings, β is normal. Its slope and its information are sums over samples,
 
     g(β) = sigma Σ_t S_t⁻¹ (y_t - c_t - sigma β) - β,     N = 1 + sigma (Σ_t S_t⁻¹) sigma
 
-with S_t the covariance of the readings of a moment; S⁻¹ (y - c) is Sigma⁻¹ n̂, n̂ the mean of the
+with S_t the covariance of the readings of a sample; S⁻¹ (y - c) is Sigma⁻¹ n̂, n̂ the mean of the
 noise that elimination finds. β comes from N β = g(0) by conjugate gradients, each step of which
-takes one elimination of all moments; N itself, for them and for the covariance of β, from looks
+takes one elimination of all samples; N itself, for them and for the covariance of β, from looks
 at some. Sources of noise, sensors' or any other, follow a bias by effect = -∂ŝ/∂β, so that
 
     Cov[s | y] = Cov[s | y, β] + effect N⁻¹ effectᵀ
@@ -26,7 +26,7 @@ from scipy.linalg import block_diag, solve_triangular
 from scipy.sparse.linalg import LinearOperator, cg
 
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
-from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.noise import chunks
 from bodysense.estimation.map_dynamics.subsampling import Look, dense_roots, looks
 from bodysense.sensors.sensor import Sensor
@@ -39,7 +39,7 @@ _CLOSE = 1e-6
 """Of the conjugate gradients, relative."""
 
 _STEPS = 100
-"""Most of them; a handful does where the looks are like the other moments."""
+"""Most of them; a handful does where the looks are like the other samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Biases:
     converged: bool = True
 
     @classmethod
-    def of(cls, problem: MapDynamics, moments: Moments) -> Biases | None:
+    def of(cls, problem: MapDynamics, samples: Samples) -> Biases | None:
         """Estimate biases from a log; `None` where no sensor has any.
 
         A sensor whose covariance is singular, and exact in parts, keeps its bias: nothing is
@@ -71,15 +71,15 @@ class Biases:
         if not sigma.any():
             return None
         N = np.eye(rows.size)
-        for t, weight in looks(problem, moments):
-            W = _effect(dense_roots(problem, moments, t), problem, sigma)
+        for t, weight in looks(problem, samples):
+            W = _effect(dense_roots(problem, samples, t), problem, sigma)
             N += weight * W.T @ W
-        start = _noise(problem, moments, rows, np.zeros(rows.size))
+        start = _noise(problem, samples, rows, np.zeros(rows.size))
         g = sigma * (inverse @ start)
 
         def product(beta: Array) -> Array:
             """N β, from what elimination makes of readings that are less by a bias."""
-            less = start - _noise(problem, moments, rows, sigma * beta.ravel())
+            less = start - _noise(problem, samples, rows, sigma * beta.ravel())
             return beta.ravel() + sigma * (inverse @ less)
 
         operator = LinearOperator(N.shape, matvec=product, dtype=np.float64)
@@ -95,21 +95,21 @@ class Biases:
         """
         return float(-0.5 * self.beta @ self.beta - 0.5 * np.linalg.slogdet(self.N)[1])
 
-    def taken_out(self, moments: Moments) -> Moments:
-        """The moments without them."""
-        return _less(moments, self.rows, self.sigma * self.beta)
+    def taken_out(self, samples: Samples) -> Samples:
+        """The samples without them."""
+        return _less(samples, self.rows, self.sigma * self.beta)
 
     def spreads(
-        self, problem: MapDynamics, moments: Moments
+        self, problem: MapDynamics, samples: Samples
     ) -> Iterator[tuple[Look, dict[str, Array]]]:
-        """Looks at some moments: what they add to the covariance of each source of noise.
+        """Looks at some samples: what they add to the covariance of each source of noise.
 
         By the names of `DenseRoots`, in units of the root R of the source's covariance: R · Rᵀ is
         to be added.
         """
         L = np.linalg.cholesky(self.N)
-        for look in looks(problem, moments):
-            roots = dense_roots(problem, moments, look.t)
+        for look in looks(problem, samples):
+            roots = dense_roots(problem, samples, look.t)
             effect = _effect(roots, problem, self.sigma)
             white = solve_triangular(L, effect.T, lower=True).T
             parts = {name: white[roots.sources[name]] for name in roots.sources}
@@ -157,23 +157,23 @@ def _biased(problem: MapDynamics) -> tuple[NDArray[np.int64], Array, Array]:
     return rows, sigma, np.asarray(block_diag(*(np.linalg.inv(s.covariance) for s in sensors)))
 
 
-def _noise(problem: MapDynamics, moments: Moments, rows: NDArray[np.int64], bias: Array) -> Array:
-    """(k,) sum of the noise's means over all moments, with a bias taken out of the readings."""
+def _noise(problem: MapDynamics, samples: Samples, rows: NDArray[np.int64], bias: Array) -> Array:
+    """(k,) sum of the noise's means over all samples, with a bias taken out of the readings."""
     total = np.zeros(rows.size)
-    for which in chunks(problem, moments.size):
-        part = _less(moments.part(which), rows, bias)
+    for which in chunks(problem, samples.size):
+        part = _less(samples.part(which), rows, bias)
         total += np.nansum(problem.solve(part, "means").residual[:, rows], axis=0)
     return total
 
 
-def _less(moments: Moments, rows: NDArray[np.int64], bias: Array) -> Moments:
-    y = moments.y.copy()
+def _less(samples: Samples, rows: NDArray[np.int64], bias: Array) -> Samples:
+    y = samples.y.copy()
     y[:, rows] -= bias
-    return moments._replace(y=y)
+    return samples._replace(y=y)
 
 
 def _effect(roots: DenseRoots, problem: MapDynamics, sigma: Array) -> Array:
-    """(columns, k) -∂ŝ/∂β of all sources at a moment: Bᵀ S⁻¹ of the biased rows, times sigma."""
+    """(columns, k) -∂ŝ/∂β of all sources at a sample: Bᵀ S⁻¹ of the biased rows, times sigma."""
     Q, R = np.linalg.qr(roots.readings.T)
     size = np.abs(np.diag(R))
     tiny = size <= 1e-12 * size.max(initial=0.0)  # exact readings of known things

@@ -26,7 +26,7 @@ from scipy.special import chdtrc
 from bodysense.errors import FileReadError, ShapeError, unknown_name
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
 from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
-from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
 from bodysense.estimation.map_dynamics.subsampling import Look, presence
 from bodysense.files import read_arrays, read_json, write_result
@@ -49,22 +49,22 @@ class Doubt(NamedTuple):
 
     Attributes:
         sensor: its name.
-        moment: index of the moment.
+        sample: index of the sample.
         chi_square: its square, normalised.
         freedom: what it should be on average.
         p_value: how often a square as large comes by chance.
     """
 
     sensor: str
-    moment: int
+    sample: int
     chi_square: float
     freedom: int
     p_value: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Consistency:
-    """Residuals of all sensors at T moments. Build it with `consistency`.
+class SensorConsistency:
+    """Residuals of all sensors at T samples. Build it with `consistency`.
 
     Attributes:
         normalised: by sensor, (T, m) residuals divided by their standard deviations; NaN where
@@ -96,7 +96,7 @@ class Consistency:
         return p
 
     def beyond(self, level: float = 0.95) -> dict[str, float]:
-        """By sensor, the share of moments whose chi² is beyond this level.
+        """By sensor, the share of samples whose chi² is beyond this level.
 
         It is 1 - level of a sensor whose covariance is right; NaN where it cannot be judged.
         """
@@ -121,7 +121,7 @@ class Consistency:
         return ratios
 
     def contradicted(self, sensor: str) -> NDArray[np.bool_]:
-        """(T,) moments at which readings that are said to be exact cannot be true."""
+        """(T,) samples at which readings that are said to be exact cannot be true."""
         if sensor not in self.chi_square:
             raise unknown_name("sensor", sensor, self.chi_square)
         if sensor not in self.off:
@@ -186,7 +186,7 @@ class Consistency:
         write_result(folder, "consistency", arrays, about)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Consistency:
+    def load(cls, folder: str | PathLike[str]) -> SensorConsistency:
         """Read what `save` wrote.
 
         Raises:
@@ -239,52 +239,52 @@ def noisy(values: Array) -> NDArray[np.bool_]:
 
 
 def consistency(
-    problem: MapDynamics, moments: Moments, *, biases: Biases | None = None
-) -> Consistency:
+    problem: MapDynamics, samples: Samples, *, biases: Biases | None = None
+) -> SensorConsistency:
     """Hold every sensor against all others.
 
     Args:
         problem: the estimator.
-        moments: of `problem.moments`.
-        biases: of a longer log, if these moments are a part of it; by default what these moments
+        samples: of `problem.samples`.
+        biases: of a longer log, if these samples are a part of it; by default what these samples
             tell of them.
     """
-    if moments.size == 0:
-        raise ShapeError("there are no moments to hold the sensors against: give at least one.")
-    biases = Biases.of(problem, moments) if biases is None else biases
+    if samples.size == 0:
+        raise ShapeError("there are no samples to hold the sensors against: give at least one.")
+    biases = Biases.of(problem, samples) if biases is None else biases
     added: list[tuple[Look, dict[str, Array]]] = []
-    far = np.zeros((moments.size, 0))
+    far = np.zeros((samples.size, 0))
     if biases is not None:
-        added = list(biases.spreads(problem, moments))
-        far = _far(problem, moments, np.array([look.t for look, _ in added]))
-        moments = biases.taken_out(moments)
-    found: dict[str, list[tuple[Array, Array, Array]]] = {s.name: [] for s in problem.sensors}
+        added = list(biases.spreads(problem, samples))
+        far = _far(problem, samples, np.array([look.t for look, _ in added]))
+        samples = biases.taken_out(samples)
+    result: dict[str, list[tuple[Array, Array, Array]]] = {s.name: [] for s in problem.sensors}
     errors: dict[str, list[Array]] = {}
-    for which in chunks(problem, moments.size):
-        part = moments.part(which)
+    for which in chunks(problem, samples.size):
+        part = samples.part(which)
         noise_of = noises(problem, part, problem.solve(part, "blocks"))
         for sensor in problem.sensors:
             Sigma, noise = sensor.covariance, noise_of[sensor.name]
             if added:
                 more = _near(far[which], added, f"sensor.{sensor.name}", root_of(Sigma))
                 noise = Noise(noise.mean, noise.covariance + more)
-            found[sensor.name].append(_judged(Sigma, noise))
+            result[sensor.name].append(_judged(Sigma, noise))
             error = exact_error(Sigma, noise.mean)
             if error is not None:
                 errors.setdefault(sensor.name, []).append(error)
     normalised, square, freedom = (
-        {name: np.concatenate([part[k] for part in parts]) for name, parts in found.items()}
+        {name: np.concatenate([part[k] for part in parts]) for name, parts in result.items()}
         for k in range(3)
     )
     off = {name: np.concatenate(parts) for name, parts in errors.items()}
-    return Consistency(normalised, square, freedom, bias_note(problem, biases), off)
+    return SensorConsistency(normalised, square, freedom, bias_note(problem, biases), off)
 
 
-def _far(problem: MapDynamics, moments: Moments, at: NDArray[np.int64]) -> Array:
-    """(T, looks) how unlike moments and looks are: by the sensors that one has alone, then time."""
-    present = presence(problem, moments).astype(np.float64)
+def _far(problem: MapDynamics, samples: Samples, at: NDArray[np.int64]) -> Array:
+    """(T, looks) how unlike samples and looks are: by the sensors that one has alone, then time."""
+    present = presence(problem, samples).astype(np.float64)
     alone = present @ (1.0 - present[at]).T + (1.0 - present) @ present[at].T
-    far: Array = moments.size * alone + np.abs(np.arange(moments.size)[:, None] - at)
+    far: Array = samples.size * alone + np.abs(np.arange(samples.size)[:, None] - at)
     return far
 
 

@@ -5,7 +5,7 @@ from readings y, given positions and velocities (paper 000, problem 5):
 
     p(d | y) ∝ N(y; Y d + b_Y, Sigma_y) · N(D d + b_D; 0, Sigma_D) · p(independent unknowns)
 
-solved by elimination along the tree (see `_kernels.elimination`), many moments at a time.
+solved by elimination along the tree (see `_kernels.elimination`), many samples at a time.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.estimation._kernels.covariance import Spread, make_spread
 from bodysense.estimation._kernels.problem import Memory, make_memory
 from bodysense.estimation._kernels.side_by_side import make_workspace, solve_side_by_side
-from bodysense.estimation._kernels.solve import ONE, Found, solve_moments
+from bodysense.estimation._kernels.solve import ONE, Found, solve_samples
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
 from bodysense.estimation.map_dynamics.equations.equations import Equations, Variables
-from bodysense.estimation.map_dynamics.found import Moments, posterior_of, room
+from bodysense.estimation.map_dynamics.found import Samples, posterior_of, room
 from bodysense.estimation.map_dynamics.groups import Groups
 from bodysense.estimation.map_dynamics.likelihood import log_likelihood
 from bodysense.estimation.map_dynamics.priors import Assumptions
@@ -80,8 +80,8 @@ class MapDynamics:
         self.assumptions = Assumptions() if assumptions is None else assumptions
         self.layout = ReadingLayout.of(self.tree, self.sensors, self.assumptions)
         self.variables = Variables.of_tree(self.tree)
-        self._beliefs = self.assumptions.arrays(self.tree)
-        self._memory: dict[int, tuple[Memory, Spread]] = {}  # of each thread, for single moments
+        self._priors = self.assumptions.arrays(self.tree)
+        self._memory: dict[int, tuple[Memory, Spread]] = {}  # of each thread, for single samples
 
     def __repr__(self) -> str:
         root = f"{'floating' if self.tree.floating else 'held'} at {self.tree.names[0]}"
@@ -95,7 +95,7 @@ class MapDynamics:
         return self.changed(sensors, self.assumptions)
 
     def with_assumptions(self, assumptions: Assumptions) -> MapDynamics:
-        """The same problem with other beliefs."""
+        """The same problem with other priors."""
         return self.changed(self.sensors, assumptions)
 
     @cached_property
@@ -104,7 +104,7 @@ class MapDynamics:
         return self.with_sensors(())
 
     def changed(self, sensors: Sequence[Sensor], assumptions: Assumptions) -> MapDynamics:
-        """The same robot on the same root with other sensors and beliefs."""
+        """The same robot on the same root with other sensors and priors."""
         root = self.tree.names[0]
         if root == WORLD:
             return MapDynamics(self.robot, sensors, assumptions)
@@ -123,7 +123,7 @@ class MapDynamics:
         detail: Detail = "variances",
         likelihood: bool = False,
     ) -> Posterior:
-        """Posterior at one moment, or at T moments in one call.
+        """Posterior at one sample, or at T samples in one call.
 
         Args:
             q: (n_joints,) or (T, n_joints) positions of the joints.
@@ -137,13 +137,13 @@ class MapDynamics:
             detail: how much to compute.
             likelihood: whether to compute the log-likelihood of the readings too.
         """
-        moments = self.moments(q, dq, readings, base_twist=base_twist, gravity=gravity)
-        found = self.solve(moments, detail)
-        posterior = posterior_of(self.tree, self.layout, self.variables, found, moments.single)
+        samples = self.samples(q, dq, readings, base_twist=base_twist, gravity=gravity)
+        result = self.solve(samples, detail)
+        posterior = posterior_of(self.tree, self.layout, self.variables, result, samples.single)
         if not likelihood:
             return posterior
-        values = log_likelihood(self, moments, found)
-        return replace(posterior, log_likelihood=values[0] if moments.single else values)
+        values = log_likelihood(self, samples, result)
+        return replace(posterior, log_likelihood=values[0] if samples.single else values)
 
     def covariance_of(
         self,
@@ -155,7 +155,7 @@ class MapDynamics:
         base_twist: ArrayLike | None = None,
         gravity: ArrayLike | None = None,
     ) -> Array:
-        """Marginal covariance of any quantities together at one moment, across links.
+        """Marginal covariance of any quantities together at one sample, across links.
 
         It does not depend on what the sensors read. It takes a dense factorisation: for a control
         loop `estimate` gives the covariance of each quantity alone.
@@ -177,7 +177,7 @@ class MapDynamics:
         rows = np.concatenate([every[:0], *(every[self.variables[name]] for name in names)])
         return DenseRoots.of(equations, present, self.assumptions).covariance(rows)
 
-    def moments(
+    def samples(
         self,
         q: ArrayLike,
         dq: ArrayLike,
@@ -185,7 +185,7 @@ class MapDynamics:
         *,
         base_twist: ArrayLike | None = None,
         gravity: ArrayLike | None = None,
-    ) -> Moments:
+    ) -> Samples:
         """Check what `estimate` takes, and lay it out for the kernels."""
         n = self.robot.n_joints
         single = np.ndim(q) == 1
@@ -195,10 +195,10 @@ class MapDynamics:
         if y.shape != (T, self.layout.size) or dq.shape[0] != T:
             raise ShapeError(
                 f"{T} positions, {dq.shape[0]} velocities and readings of shape {y.shape}: give as "
-                f"many of each, and {self.layout.size} readings a moment."
+                f"many of each, and {self.layout.size} readings per sample."
             )
         twist = np.zeros((1, 6)) if base_twist is None else _rows(base_twist, 6, "base_twist", None)
-        return Moments(
+        return Samples(
             q,
             dq,
             _repeated(twist, T, "base_twist"),
@@ -223,41 +223,41 @@ class MapDynamics:
         g = self.robot.tree.gravity[None] if gravity is None else _rows(gravity, 3, "gravity", None)
         return np.concatenate([-g, np.zeros_like(g)], axis=1)
 
-    def solve(self, moments: Moments, detail: Detail = "variances") -> Found:
+    def solve(self, samples: Samples, detail: Detail = "variances") -> Found:
         """Solve in arrays: what `estimate` does before naming things."""
         if detail not in DETAILS:
             raise ShapeError(f"detail is {detail!r}: give one of {', '.join(DETAILS)}.")
-        T = moments.size
-        found = room(self.tree, self.layout, T, DETAILS.index(detail))
+        T = samples.size
+        result = room(self.tree, self.layout, T, DETAILS.index(detail))
         if T == 1:
-            self.solve_into(moments, found)
-            return found
-        groups = Groups.of(moments.y, self.layout.arrays.first)
+            self.solve_into(samples, result)
+            return result
+        groups = Groups.of(samples.y, self.layout.arrays.first)
 
         def together(first: int, last: int) -> None:
-            work = make_workspace(self.tree.n, self.robot.n_joints, *self._reading_sizes, found)
+            work = make_workspace(self.tree.n, self.robot.n_joints, *self._reading_sizes, result)
             known = groups.together, *self._problem
-            solve_side_by_side(first, last, *known, *work, *moments[:5], found)
+            solve_side_by_side(first, last, *known, *work, *samples[:5], result)
 
         def alone(first: int, last: int) -> None:
             known = groups.alone, *self._problem
-            solve_moments(first, last, *known, *self._new_memory(), *moments[:5], found)
+            solve_samples(first, last, *known, *self._new_memory(), *samples[:5], result)
 
         in_threads(together, len(groups.together), compiled=solve_side_by_side)
-        in_threads(alone, len(groups.alone), compiled=solve_moments)
-        return found
+        in_threads(alone, len(groups.alone), compiled=solve_samples)
+        return result
 
-    def solve_into(self, moments: Moments, found: Found) -> None:
-        """Solve the first of the moments into what is there already, for a control loop."""
+    def solve_into(self, samples: Samples, found: Found) -> None:
+        """Solve the first of the samples into what is there already, for a control loop."""
         thread = get_ident()
         if thread not in self._memory:
             self._memory[thread] = self._new_memory()
-        solve_moments(0, 1, ONE, *self._problem, *self._memory[thread], *moments[:5], found)
+        solve_samples(0, 1, ONE, *self._problem, *self._memory[thread], *samples[:5], found)
 
     @cached_property
     def _problem(self) -> tuple[object, ...]:
-        """What the kernels take of it, the same at all moments."""
-        return self.tree.arrays, self.robot.tree, self.drive, self.layout.arrays, self._beliefs
+        """What the kernels take of it, the same at all samples."""
+        return self.tree.arrays, self.robot.tree, self.drive, self.layout.arrays, self._priors
 
     @cached_property
     def _believed_acceleration(self) -> Array:
@@ -273,7 +273,7 @@ class MapDynamics:
         )
 
     def _new_memory(self) -> tuple[Memory, Spread]:
-        """Working memory of one thread for single moments."""
+        """Working memory of one thread for single samples."""
         m, blocks, largest = self._reading_sizes
         return make_memory(self.tree.n, m, blocks, largest, 1, 1), make_spread(self.tree.n, largest)
 
@@ -294,5 +294,7 @@ def _rows(value: ArrayLike, width: int, name: str, single: bool | None) -> Array
 def _repeated(rows: Array, T: int, name: str) -> Array:
     """(T, width) from as many rows, or from one."""
     if len(rows) not in (1, T):
-        raise ShapeError(f"{name} has {len(rows)} rows for {T} moments: give one, or one a moment.")
+        raise ShapeError(
+            f"{name} has {len(rows)} rows for {T} samples: give one, or one per sample."
+        )
     return rows if len(rows) == T else np.repeat(rows, T, axis=0)

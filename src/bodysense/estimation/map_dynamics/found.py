@@ -16,16 +16,16 @@ from bodysense.estimation.posterior import NamedRows, Posterior
 from bodysense.spatial.arrays import Array
 
 
-class Moments(NamedTuple):
-    """What the kernels take of T moments.
+class Samples(NamedTuple):
+    """What the kernels take of T samples.
 
     Attributes:
         q: (T, n_joints) positions.
         dq: (T, n_joints) velocities.
         twist: (T, 6) of the root.
         a0: (T, 6) acceleration of the root, known or believed.
-        y: (T, m) readings and further beliefs, rows of the kernels; NaN where there is none.
-        single: whether the user gave one moment without a first axis.
+        y: (T, m) readings and further priors, rows of the kernels; NaN where there is none.
+        single: whether the user gave one sample without a first axis.
     """
 
     q: Array
@@ -40,19 +40,19 @@ class Moments(NamedTuple):
         """T."""
         return len(self.q)
 
-    def part(self, which: slice | NDArray[np.int64]) -> Moments:
-        """Some of the moments."""
+    def part(self, which: slice | NDArray[np.int64]) -> Samples:
+        """Some of the samples."""
         q, dq, twist, a0, y = (np.ascontiguousarray(array[which]) for array in self[:5])
-        return Moments(q, dq, twist, a0, y, False)
+        return Samples(q, dq, twist, a0, y, False)
 
 
 def room(tree: BodyTree, layout: ReadingLayout, T: int, level: int) -> Found:
-    """Room for the posterior of T moments.
+    """Room for the posterior of T samples.
 
     Args:
         tree: the bodies.
         layout: the readings.
-        T: moments.
+        T: samples.
         level: 0 for means alone, 1 for variances too, 2 for blocks, 3 for slacks.
     """
     n, rows = tree.n, layout.arrays
@@ -78,7 +78,7 @@ def room(tree: BodyTree, layout: ReadingLayout, T: int, level: int) -> Found:
 
 
 def joined(founds: Sequence[Found]) -> Found:
-    """Moments one behind the other."""
+    """Samples one behind the other."""
     return Found(*(np.concatenate(parts) for parts in zip(*founds, strict=True)))
 
 
@@ -106,7 +106,7 @@ def posterior_of(
 
 
 def _absent(layout: ReadingLayout, rows: Array) -> dict[str, int]:
-    """At how many moments each sensor gave nothing."""
+    """At how many samples each sensor gave nothing."""
     gone = np.isnan(rows)
     if not gone.any():
         return dict.fromkeys(layout.slices, 0)

@@ -1,4 +1,4 @@
-"""Which moments are solved side by side: those with the same readings present."""
+"""Which samples are solved side by side: those with the same readings present."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from bodysense.compiled.lanes import LANES
 from bodysense.spatial.arrays import Array
 
-_FEW = 2  # moments that take as long one by one as side by side
-_MANY = 0.1  # of all moments: of so many it counts, and is worth another kernel to compile
+_FEW = 2  # samples that take as long one by one as side by side
+_MANY = 0.1  # of all samples: of so many it counts, and is worth another kernel to compile
 
 
 class Groups(NamedTuple):
-    """T moments, every one of them in one place.
+    """T samples, every one of them in one place.
 
     Attributes:
-        together: (G, LANES) moments with the same readings present; a short group repeats its last.
-        alone: moments that are better solved one by one.
+        together: (G, LANES) samples with the same readings present; a short group repeats its last.
+        alone: samples that are better solved one by one.
     """
 
     together: NDArray[np.int64]
@@ -27,7 +27,7 @@ class Groups(NamedTuple):
 
     @classmethod
     def of(cls, y: Array, first: NDArray[np.int64]) -> Groups:
-        """Sort moments by what is present.
+        """Sort samples by what is present.
 
         Args:
             y: (T, m) readings; not finite where there is none.
@@ -51,6 +51,6 @@ class Groups(NamedTuple):
         )
 
 
-def _in_rows(moments: NDArray[np.int64]) -> NDArray[np.int64]:
-    short = -len(moments) % LANES
-    return np.append(moments, np.repeat(moments[-1:], short)).reshape(-1, LANES)
+def _in_rows(samples: NDArray[np.int64]) -> NDArray[np.int64]:
+    short = -len(samples) % LANES
+    return np.append(samples, np.repeat(samples[-1:], short)).reshape(-1, LANES)

@@ -1,13 +1,13 @@
 """How likely the readings are.
 
-Elimination factors the density of all rows, those of the sensors, of further beliefs and of the
+Elimination factors the density of all rows, those of the sensors, of further priors and of the
 balance of a floating root, a row of zero, into whitened residuals e and factors with diagonals l:
 
     log p(rows) = -m/2 log 2π - Σ log l - Σ e²/2
 
-Of the sensors' readings alone it is that, less what beliefs and balance are without any sensor:
+Of the sensors' readings alone it is that, less what priors and balance are without any sensor:
 
-    log p(y | beliefs, balance) = log p(y, beliefs, balance) - log p(beliefs, balance)
+    log p(y | priors, balance) = log p(y, priors, balance) - log p(priors, balance)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
-from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:
@@ -33,17 +33,17 @@ def log_density(problem: MapDynamics, found: Found) -> Array:
     return density
 
 
-def log_likelihood(problem: MapDynamics, moments: Moments, found: Found | None = None) -> Array:
+def log_likelihood(problem: MapDynamics, samples: Samples, found: Found | None = None) -> Array:
     """(T,) log density of the sensors' readings; absent ones are left out of it.
 
     Args:
         problem: the estimator.
-        moments: of `problem.moments`.
+        samples: of `problem.samples`.
         found: what `problem.solve` made of them, if it is known already.
     """
-    density = log_density(problem, problem.solve(moments, "means") if found is None else found)
+    density = log_density(problem, problem.solve(samples, "means") if found is None else found)
     if not (problem.tree.floating or problem.assumptions.others):
         return density
     blind = problem.blind
-    rows = blind.layout.sorted_rows(np.zeros((moments.size, 0)))
-    return density - log_density(blind, blind.solve(moments._replace(y=rows), "means"))
+    rows = blind.layout.sorted_rows(np.zeros((samples.size, 0)))
+    return density - log_density(blind, blind.solve(samples._replace(y=rows), "means"))

@@ -1,4 +1,4 @@
-"""What the posterior says about the noise of each sensor, at many moments.
+"""What the posterior says about the noise of each sensor, at many samples.
 
 The noise of a sensor's readings is what the prediction leaves, n = y - H x, where x are the
 accelerations and wrenches that it reads. After all readings
@@ -18,7 +18,7 @@ import numpy as np
 from bodysense.estimation._kernels.problem import EXTERNAL, GROUPS, PARENT_SIDE
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _AT_ONCE = 2e7
 
 
 class Noise(NamedTuple):
-    """The noise of a sensor at T moments.
+    """The noise of a sensor at T samples.
 
     Attributes:
         mean: (T, m), NaN where there is no reading.
@@ -41,17 +41,17 @@ class Noise(NamedTuple):
 
 
 def chunks(problem: MapDynamics, T: int) -> Iterator[slice]:
-    """Moments to solve at a time, so that covariances of long logs fit into memory."""
+    """Samples to solve at a time, so that covariances of long logs fit into memory."""
     size = max(2, int(_AT_ONCE / (500 * problem.tree.n)))
     return (slice(at, min(at + size, T)) for at in range(0, T, size))
 
 
-def noises(problem: MapDynamics, moments: Moments, found: Found) -> dict[str, Noise]:
+def noises(problem: MapDynamics, samples: Samples, found: Found) -> dict[str, Noise]:
     """Noise of every sensor, by its name.
 
     Args:
         problem: the estimator.
-        moments: of `problem.moments`.
+        samples: of `problem.samples`.
         found: what `problem.solve` made of them, with covariances (detail "blocks" or "slacks").
     """
     layout, rows = problem.layout, problem.layout.arrays
@@ -59,12 +59,12 @@ def noises(problem: MapDynamics, moments: Moments, found: Found) -> dict[str, No
     for sensor in problem.sensors:
         block = layout.block_of[sensor.name]
         here = slice(int(rows.first[block]), int(rows.first[block + 1]))
-        spread = _predicted(problem, moments, found, block)
+        spread = _predicted(problem, samples, found, block)
         result[sensor.name] = Noise(found.residual[:, here], spread)
     return result
 
 
-def _predicted(problem: MapDynamics, moments: Moments, found: Found, block: int) -> Array:
+def _predicted(problem: MapDynamics, samples: Samples, found: Found, block: int) -> Array:
     """(T, m, m) H C Hᵀ of a block of readings."""
     rows = problem.layout.arrays
     here = slice(int(rows.first[block]), int(rows.first[block + 1]))
@@ -73,7 +73,7 @@ def _predicted(problem: MapDynamics, moments: Moments, found: Found, block: int)
         H = rows.on_external[here]
         return _congruence(H, found.external[:, body])
     if group == PARENT_SIDE:
-        X = transforms(problem.tree, body, moments.q[:, problem.tree.joint[body]])
+        X = transforms(problem.tree, body, samples.q[:, problem.tree.joint[body]])
         T, m = X.shape[0], here.stop - here.start
         across = np.empty((T, m, 12))
         across[:, :, :6] = rows.on_alpha[here, :6]

@@ -1,4 +1,4 @@
-"""`Belief`: a mean and a covariance, for what is assumed before any reading."""
+"""`GaussianPrior`: a mean and a covariance, for what is assumed before any reading."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError, unknown_name
 from bodysense.estimation._kernels.elimination import EXACT
-from bodysense.estimation._kernels.problem import Beliefs
+from bodysense.estimation._kernels.problem import Priors
 from bodysense.estimation.map_dynamics.body_tree import BodyTree, require_link
 from bodysense.sensors.sensor import checked_covariance
 from bodysense.spatial.arrays import Array, as_array, read_only
@@ -24,8 +24,8 @@ the smallest error of the model would be blown up to it.
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
-    """A Gaussian belief about k numbers.
+class GaussianPrior:
+    """A Gaussian prior about k numbers.
 
     Attributes:
         mean: (k,).
@@ -36,27 +36,27 @@ class Belief:
     covariance: Array
 
     def __post_init__(self) -> None:
-        mean = as_array(self.mean, (None,), "the mean of a belief")
-        covariance = checked_covariance(self.covariance, mean.size, "the covariance of a belief")
+        mean = as_array(self.mean, (None,), "the mean of a prior")
+        covariance = checked_covariance(self.covariance, mean.size, "the covariance of a prior")
         object.__setattr__(self, "mean", read_only(mean))
         object.__setattr__(self, "covariance", covariance)
 
     @classmethod
-    def of(cls, mean: ArrayLike, std: ArrayLike) -> Belief:
+    def of(cls, mean: ArrayLike, std: ArrayLike) -> GaussianPrior:
         """Independent numbers: means (k,) and standard deviations, one or (k,)."""
         centre = as_array(mean, (None,), "mean")
         sigma = np.broadcast_to(np.asarray(std, dtype=np.float64), centre.shape)
         if (sigma < 0.0).any():
-            raise ShapeError(f"std of a belief is {sigma.min():g}: give numbers from zero up.")
+            raise ShapeError(f"std of a prior is {sigma.min():g}: give numbers from zero up.")
         return cls(centre, np.diag(sigma**2))
 
     @classmethod
-    def zero(cls, k: int, std: ArrayLike = 0.0) -> Belief:
+    def zero(cls, k: int, std: ArrayLike = 0.0) -> GaussianPrior:
         """Zero, up to a standard deviation."""
         return cls.of(np.zeros(k), std)
 
     @classmethod
-    def unknown(cls, k: int) -> Belief:
+    def unknown(cls, k: int) -> GaussianPrior:
         """Anything."""
         return cls.of(np.zeros(k), UNKNOWN)
 
@@ -102,60 +102,60 @@ def whitener(triangle: Array) -> tuple[Array, float]:
 #     a_i = X_i a_p + S_i q̈_i + c_i + slack,   f_i = I_i a_i + p_i - fx_i + Σ Xᵀ f_j + slack,
 #     tau_i = S_iᵀ f_i + slack,
 #
-# whose slacks are Gaussian and by default zero. Further beliefs about accelerations, transmitted
+# whose slacks are Gaussian and by default zero. Further priors about accelerations, transmitted
 # wrenches and torques act as readings (the prior of paper 000, eq (7)).
 
-SHARP = Belief.zero(6)
+SHARP = GaussianPrior.zero(6)
 """An equation without slack."""
 
 
 @dataclass(frozen=True, eq=False)
 class Assumptions:
-    """Beliefs by name.
+    """Priors by name.
 
     Attributes:
-        wrench: belief about the external wrench of a link that `wrenches` does not name; zero
+        wrench: prior about the external wrench of a link that `wrenches` does not name; zero
             without doubt by default.
-        wrenches: beliefs (6) about external wrenches by link, in the link's frame about its
+        wrenches: priors (6) about external wrenches by link, in the link's frame about its
             origin.
-        joint_acceleration: belief (1) about the acceleration of each joint.
-        base_acceleration: belief (6) about the proper acceleration of a floating root.
+        joint_acceleration: prior (1) about the acceleration of each joint.
+        base_acceleration: prior (6) about the proper acceleration of a floating root.
         acceleration_slack: (6) of the acceleration equation; its mean counts for nothing.
         wrench_slack: (6) of the wrench balance.
         torque_slack: (1) of tau = Sᵀ f.
-        others: more beliefs by quantity: ``a.<link>`` (6), ``f.<joint>`` (6), ``tau.<joint>`` (1),
+        others: more priors by quantity: ``a.<link>`` (6), ``f.<joint>`` (6), ``tau.<joint>`` (1),
             ``ddq.<joint>`` (1).
     """
 
-    wrench: Belief = field(default_factory=lambda: Belief.zero(6))
-    wrenches: Mapping[str, Belief] = field(default_factory=dict)
-    joint_acceleration: Belief = field(default_factory=lambda: Belief.unknown(1))
-    base_acceleration: Belief = field(default_factory=lambda: Belief.unknown(6))
-    acceleration_slack: Belief = SHARP
-    wrench_slack: Belief = SHARP
-    torque_slack: Belief = field(default_factory=lambda: Belief.zero(1))
-    others: Mapping[str, Belief] = field(default_factory=dict)
+    wrench: GaussianPrior = field(default_factory=lambda: GaussianPrior.zero(6))
+    wrenches: Mapping[str, GaussianPrior] = field(default_factory=dict)
+    joint_acceleration: GaussianPrior = field(default_factory=lambda: GaussianPrior.unknown(1))
+    base_acceleration: GaussianPrior = field(default_factory=lambda: GaussianPrior.unknown(6))
+    acceleration_slack: GaussianPrior = SHARP
+    wrench_slack: GaussianPrior = SHARP
+    torque_slack: GaussianPrior = field(default_factory=lambda: GaussianPrior.zero(1))
+    others: Mapping[str, GaussianPrior] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sizes = {"joint_acceleration": 1, "torque_slack": 1}
         for name in ("wrench", "base_acceleration", "acceleration_slack", "wrench_slack", *sizes):
             _require_size(getattr(self, name), sizes.get(name, 6), name)
-        for link, belief in self.wrenches.items():
-            _require_size(belief, 6, f"the external wrench of {link}")
-        for name, belief in self.others.items():
+        for link, prior in self.wrenches.items():
+            _require_size(prior, 6, f"the external wrench of {link}")
+        for name, prior in self.others.items():
             quantity = name.partition(".")[0]
             if quantity not in ("a", "f", "tau", "ddq"):
                 raise unknown_name("quantity", name, ("a.<link>", "f.<joint>", "tau.<joint>"))
-            _require_size(belief, 6 if quantity in ("a", "f") else 1, name)
+            _require_size(prior, 6 if quantity in ("a", "f") else 1, name)
 
-    def arrays(self, tree: BodyTree) -> Beliefs:
+    def arrays(self, tree: BodyTree) -> Priors:
         """As plain arrays for the kernels."""
         unknown = [link for link in self.wrenches if link not in tree.names]
         if unknown:
             require_link(tree.robot, unknown[0], "external wrenches")
             raise unknown_name("link with an external wrench", unknown[0], tree.names)
         wrenches = [self.wrenches.get(name, self.wrench) for name in tree.names]
-        wrench = sources(np.stack([belief.covariance for belief in wrenches]))
+        wrench = sources(np.stack([prior.covariance for prior in wrenches]))
         slack = sources(np.stack([self.wrench_slack.covariance] * tree.n))
         soft = bool(self.acceleration_slack.covariance.any())
         motion = np.zeros((tree.n, 7, 7))
@@ -164,8 +164,8 @@ class Assumptions:
         motion[:, 1:, :6] = sources(self.acceleration_slack.covariance)
         motion[0] = 0.0
         motion[0, :6, :6] = sources(self.base_acceleration.covariance)
-        return Beliefs(
-            wrench_mean=np.stack([belief.mean for belief in wrenches]),
+        return Priors(
+            wrench_mean=np.stack([prior.mean for prior in wrenches]),
             wrench=wrench,
             joint_mean=np.full(tree.n, self.joint_acceleration.mean[0]),
             motion=motion,
@@ -177,6 +177,6 @@ class Assumptions:
         )
 
 
-def _require_size(belief: Belief, size: int, name: str) -> None:
-    if belief.mean.size != size:
-        raise ShapeError(f"{name} has {belief.mean.size} numbers, expected {size}.")
+def _require_size(prior: GaussianPrior, size: int, name: str) -> None:
+    if prior.mean.size != size:
+        raise ShapeError(f"{name} has {prior.mean.size} numbers, expected {size}.")

@@ -1,7 +1,7 @@
 """`ReadingLayout`: the sensors of a robot as blocks of rows, sorted along the tree.
 
 Rows of the kernels are sorted by body and by what they depend on; those of the user are in the
-order of the sensors. Beliefs beyond the independent ones are rows too, behind the sensors'.
+order of the sensors. Priors beyond the independent ones are rows too, behind the sensors'.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bodysense.spatial.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Readings that share a covariance: those of a sensor or a belief."""
+    """Readings that share a covariance: those of a sensor or a prior."""
 
     name: str
     measurement: Measurement
@@ -44,12 +44,12 @@ class _Block:
 
 @dataclass(frozen=True, eq=False)
 class ReadingLayout:
-    """The rows of all sensors and beliefs.
+    """The rows of all sensors and priors.
 
     Attributes:
         sensors: in the order of the user's readings.
         slices: of a sensor's rows among the user's, by its name.
-        constants: (m,) values of rows that are beliefs, NaN for those of sensors.
+        constants: (m,) values of rows that are priors, NaN for those of sensors.
         order: (m,) user's row of each row of the kernels.
         block_of: block of each sensor, by its name.
         orientations: rows of orientation sensors, which tell about the state alone: where the
@@ -69,7 +69,7 @@ class ReadingLayout:
     def of(
         cls, tree: BodyTree, sensors: Sequence[Sensor], assumptions: Assumptions
     ) -> ReadingLayout:
-        """Sort the readings of the sensors and the further beliefs along the tree."""
+        """Sort the readings of the sensors and the further priors along the tree."""
         blocks: list[_Block] = []
         slices: dict[str, slice] = {}
         at = 0
@@ -82,12 +82,12 @@ class ReadingLayout:
             blocks.append(_placed(tree, sensor.name, measurement, sensor.covariance, rows))
             at += measurement.size
         constants = [np.full(at, np.nan)]
-        for name, belief in assumptions.others.items():
+        for name, prior in assumptions.others.items():
             measurement = _direct(tree, name)
-            rows = range(at, at + belief.mean.size)
-            blocks.append(_placed(tree, name, measurement, belief.covariance, rows))
-            constants.append(np.asarray(belief.mean))
-            at += belief.mean.size
+            rows = range(at, at + prior.mean.size)
+            blocks.append(_placed(tree, name, measurement, prior.covariance, rows))
+            constants.append(np.asarray(prior.mean))
+            at += prior.mean.size
         blocks.sort(key=lambda block: (block.body, block.group))
         order = np.array([row for block in blocks for row in block.rows], dtype=np.int64)
         block_of = {

@@ -1,6 +1,6 @@
 """`EstimationSetup`: everything that an estimator needs besides the robot.
 
-What a sensor may be wrong about for long, its bias b ~ N(0, bias_sigma²), is at a single moment not
+What a sensor may be wrong about for long, its bias b ~ N(0, bias_sigma²), is at a single sample not
 to be told from its noise: there the reading has the covariance of both,
 
     Cov(y) = covariance + diag(bias_sigma²).
@@ -18,7 +18,7 @@ import numpy as np
 
 from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.priors import Assumptions, Belief
+from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 from bodysense.robot.robot import Robot
 from bodysense.sensors.inertial_sensors import Orientation
 from bodysense.sensors.sensor import Sensor
@@ -30,10 +30,10 @@ StateMethod = Literal["track", "smooth"]
 METHODS: tuple[StateMethod, ...] = ("track", "smooth")
 
 QUANTITIES = ("q", "dq", "ddq")
-"""What may be believed of a joint at the first moment."""
+"""What may be believed of a joint at the first sample."""
 
 WINDOW = 200
-"""Moments that are smoothed together."""
+"""Samples that are smoothed together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,19 +41,19 @@ class StateSetup:
     """The method, and what is believed before any reading.
 
     Attributes:
-        method: ``track``, from moment to moment with the readings up to each, or ``smooth``, with
+        method: ``track``, from sample to sample with the readings up to each, or ``smooth``, with
             all readings of a window.
-        window: moments that are smoothed together.
+        window: samples that are smoothed together.
         jerk: (n,) or one, spectral density of each joint's jerk [(rad/s³)² s]; `None`: that of
             `StateTracker`.
-        beliefs: at the first moment, by ``q.<joint>``, ``dq.<joint>`` and ``ddq.<joint>``; the
+        priors: at the first sample, by ``q.<joint>``, ``dq.<joint>`` and ``ddq.<joint>``; the
             others come from the first readings.
     """
 
     method: StateMethod = "track"
     window: int = WINDOW
     jerk: Array | float | None = None
-    beliefs: Mapping[str, Belief] = field(default_factory=dict)
+    priors: Mapping[str, GaussianPrior] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -61,7 +61,7 @@ class StateSetup:
                 f"the method of a state is {self.method!r}: give one of {', '.join(METHODS)}."
             )
         if self.window < 2:
-            raise ShapeError(f"the window of a state is {self.window}: give 2 moments or more.")
+            raise ShapeError(f"the window of a state is {self.window}: give 2 samples or more.")
         if self.jerk is not None and not (np.asarray(self.jerk) > 0.0).all():
             raise ShapeError(
                 "the jerk of a state is not positive: give spectral densities above 0."
@@ -70,7 +70,7 @@ class StateSetup:
 
 @dataclass(frozen=True, eq=False)
 class EstimationSetup:
-    """Sensors, beliefs and the root of the tree.
+    """Sensors, priors and the root of the tree.
 
     Attributes:
         sensors: that the robot carries.
@@ -92,13 +92,13 @@ class EstimationSetup:
     state: StateSetup | None = None
 
     def problem(self, robot: Robot) -> MapDynamics:
-        """The estimator of this robot, moment by moment: biases are among the noise.
+        """The estimator of this robot, sample by sample: biases are among the noise.
 
         Raises:
             UnknownNameError: a joint, link or frame that the robot does not have.
             MismatchError: a sensor that cannot sit where it is, or a root that cannot be one.
         """
-        return self.problem_with(robot, [_at_a_moment(sensor) for sensor in self.used])
+        return self.problem_with(robot, [_at_a_sample(sensor) for sensor in self.used])
 
     def problem_of_log(self, robot: Robot) -> MapDynamics:
         """The same for `consistency` and `estimate_covariances`, which find biases from a log.
@@ -106,7 +106,7 @@ class EstimationSetup:
         Readings are laid out as in `problem`. The bias of a sensor whose covariance is singular
         stays among its noise: see `Biases`.
         """
-        sensors = [s if _of_full_rank(s) else _at_a_moment(s) for s in self.used]
+        sensors = [s if _of_full_rank(s) else _at_a_sample(s) for s in self.used]
         return self.problem_with(robot, sensors)
 
     def problem_with(self, robot: Robot, sensors: Sequence[Sensor]) -> MapDynamics:
@@ -128,7 +128,7 @@ def _of_full_rank(sensor: Sensor) -> bool:
     return bool(np.linalg.matrix_rank(sensor.covariance, hermitian=True) == sensor.size)
 
 
-def _at_a_moment(sensor: Sensor) -> Sensor:
+def _at_a_sample(sensor: Sensor) -> Sensor:
     """The sensor with its bias among its noise."""
     if sensor.bias_sigma is None:
         return sensor

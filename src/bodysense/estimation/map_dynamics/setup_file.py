@@ -9,14 +9,14 @@
       hand: unknown
       forearm: {std: [50, 50, 50, 5, 5, 5], mean: 0}
     model: {wrench_std: [1, 1, 1, 0.1, 0.1, 0.1], torque_std: 0.1}
-    beliefs: {tau.elbow: {mean: 3, std: 1}}
+    priors: {tau.elbow: {mean: 3, std: 1}}
     base: {link: left_foot, fixed: true, gravity: [0, 0, -9.81]}
     state: {method: smooth}             # positions too; see `state_file`
 
 `model` holds standard deviations of the equations (acceleration_std, wrench_std, torque_std; exact
 if left out) and of what is believed of accelerations (joint_acceleration_std, and
-base_acceleration_std of a floating root; unknown if left out). `beliefs` are about a.<link>,
-f.<joint>, tau.<joint> and ddq.<joint>. Numbers stand alone or one a component, linear first.
+base_acceleration_std of a floating root; unknown if left out). `priors` are about a.<link>,
+f.<joint>, tau.<joint> and ddq.<joint>. Numbers stand alone or one per component, linear first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree, require_link
-from bodysense.estimation.map_dynamics.priors import Assumptions, Belief
+from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.map_dynamics.setup import (
     METHODS,
@@ -49,12 +49,12 @@ from bodysense.spatial.arrays import Array
 #
 # state:
 #   method: smooth                    # all readings of a window; or track (the default)
-#   window: 200                       # moments of a window
+#   window: 200                       # samples of a window
 #   jerk: 100                         # (rad/s³)² s, how suddenly joints move; or {elbow: 400}
-#   beliefs:                          # at the first moment; else from the first readings
+#   priors:                          # at the first sample; else from the first readings
 #     q.elbow: {mean: 0.5, std: 0.2}
 
-_KEYS = ("method", "window", "jerk", "beliefs")
+_KEYS = ("method", "window", "jerk", "priors")
 
 
 def parse_state(table: object, robot: Robot, where: str) -> StateSetup | None:
@@ -72,7 +72,7 @@ def parse_state(table: object, robot: Robot, where: str) -> StateSetup | None:
         raise unknown_name("method", str(method), METHODS, f"({where})")
     window = finite_number(given.get("window", WINDOW), f"{where}, window")
     if window < 2 or window != int(window):
-        raise RobotFileError(f"{where}, window: expected a number of moments, got {window:g}.")
+        raise RobotFileError(f"{where}, window: expected a number of samples, got {window:g}.")
     jerk = number_per_name(given.get("jerk", JERK), robot.joint_names, f"{where}, jerk", JERK)
     if (jerk <= 0.0).any():
         raise RobotFileError(f"{where}, jerk: {jerk.min():g} is not positive; give more than 0.")
@@ -80,13 +80,13 @@ def parse_state(table: object, robot: Robot, where: str) -> StateSetup | None:
         "smooth" if method == "smooth" else "track",
         int(window),
         jerk,
-        _state_file_beliefs(given.get("beliefs", {}), robot, f"{where}, beliefs"),
+        _state_file_priors(given.get("priors", {}), robot, f"{where}, priors"),
     )
 
 
-def _state_file_beliefs(table: object, robot: Robot, where: str) -> dict[str, Belief]:
+def _state_file_priors(table: object, robot: Robot, where: str) -> dict[str, GaussianPrior]:
     names = [f"{what}.{joint}" for what in QUANTITIES for joint in robot.joint_names]
-    beliefs = {}
+    priors = {}
     for name, value in section(table, names, where).items():
         place = f"{where}, {name}"
         entry = section(value, ("mean", "std"), place)
@@ -94,11 +94,11 @@ def _state_file_beliefs(table: object, robot: Robot, where: str) -> dict[str, Be
             raise RobotFileError(f"{place}: give mean and std, in rad or m and their rates.")
         mean = numbers(entry["mean"], 1, f"{place}, mean", one=True)
         std = numbers(entry["std"], 1, f"{place}, std", one=True)
-        beliefs[name] = Belief.of(mean, deviations(std, 1, f"{place}, std"))
-    return beliefs
+        priors[name] = GaussianPrior.of(mean, deviations(std, 1, f"{place}, std"))
+    return priors
 
 
-_SECTIONS = ("from_urdf", "sensors", "external_wrenches", "model", "beliefs", "base", "state")
+_SECTIONS = ("from_urdf", "sensors", "external_wrenches", "model", "priors", "base", "state")
 _MODEL = {
     "acceleration_std": ("acceleration_slack", 6),
     "wrench_std": ("wrench_slack", 6),
@@ -137,7 +137,7 @@ def parse_estimation(table: object, robot: Robot, where: str) -> EstimationSetup
     assumptions = Assumptions(
         wrench=default,
         wrenches=wrenches,
-        others=_beliefs(given.get("beliefs"), robot, f"{where}, beliefs"),
+        others=_priors(given.get("priors"), robot, f"{where}, priors"),
         **_model(given.get("model"), f"{where}, model"),
     )
     base, fixed, gravity = _base(given.get("base"), f"{where}, base")
@@ -177,42 +177,46 @@ def _from_urdf(
     if isinstance(value, Mapping):
         for kind, number in section(value, tuple(TYPICAL_STD), where).items():
             std[kind] = numbers(number, len(TYPICAL_STD[kind]), f"{where}, {kind}", one=True)
-    found = urdf_sensors(source.data, robot, std=std)
-    return found.sensors, found.notes
+    result = urdf_sensors(source.data, robot, std=std)
+    return result.sensors, result.notes
 
 
-def _wrenches(table: object, robot: Robot, where: str) -> tuple[Belief, dict[str, Belief]]:
+def _wrenches(
+    table: object, robot: Robot, where: str
+) -> tuple[GaussianPrior, dict[str, GaussianPrior]]:
     place = f"{where}, external_wrenches"
     for name in table if isinstance(table, Mapping) else ():
         if name != DEFAULT and name not in robot.link_names:
             require_link(robot, str(name), place)
     given = section({} if table is None else table, (DEFAULT, *robot.link_names), place)
-    beliefs = {link: _wrench(value, f"{place}, {link}") for link, value in given.items()}
-    return beliefs.pop(DEFAULT, Belief.zero(6)), beliefs
+    priors = {link: _wrench(value, f"{place}, {link}") for link, value in given.items()}
+    return priors.pop(DEFAULT, GaussianPrior.zero(6)), priors
 
 
-def _wrench(value: object, where: str) -> Belief:
+def _wrench(value: object, where: str) -> GaussianPrior:
     if value == "zero":
-        return Belief.zero(6)
+        return GaussianPrior.zero(6)
     if value == "unknown":
-        return Belief.unknown(6)
+        return GaussianPrior.unknown(6)
     if not isinstance(value, Mapping):
         raise RobotFileError(
             f"{where}: expected zero, unknown, or {{std: …, mean: …}} in N and N·m, "
             f"got {value!r:.60}."
         )
-    return _belief(value, 6, where)
+    return _prior(value, 6, where)
 
 
-def _model(table: object, where: str) -> dict[str, Belief]:
+def _model(table: object, where: str) -> dict[str, GaussianPrior]:
     given = section({} if table is None else table, tuple(_MODEL), where)
     return {
-        _MODEL[key][0]: Belief.zero(_MODEL[key][1], _std(value, _MODEL[key][1], f"{where}, {key}"))
+        _MODEL[key][0]: GaussianPrior.zero(
+            _MODEL[key][1], _std(value, _MODEL[key][1], f"{where}, {key}")
+        )
         for key, value in given.items()
     }
 
 
-def _beliefs(table: object, robot: Robot, where: str) -> dict[str, Belief]:
+def _priors(table: object, robot: Robot, where: str) -> dict[str, GaussianPrior]:
     if table is None:
         return {}
     if not isinstance(table, Mapping):
@@ -220,7 +224,7 @@ def _beliefs(table: object, robot: Robot, where: str) -> dict[str, Belief]:
             f"{where}: expected a mapping such as {{tau.elbow: {{mean: 3, std: 1}}}}, "
             f"got {table!r:.60}."
         )
-    beliefs = {}
+    priors = {}
     for name, value in table.items():
         quantity, _, owner = str(name).partition(".")
         if quantity not in _SIZES:
@@ -228,16 +232,16 @@ def _beliefs(table: object, robot: Robot, where: str) -> dict[str, Belief]:
         known = robot.link_names if quantity == "a" else robot.joint_names
         if owner not in known:
             raise unknown_name("link" if quantity == "a" else "joint", owner, known, f"({where})")
-        beliefs[str(name)] = _belief(value, _SIZES[quantity], f"{where}, {name}")
-    return beliefs
+        priors[str(name)] = _prior(value, _SIZES[quantity], f"{where}, {name}")
+    return priors
 
 
-def _belief(value: object, size: int, where: str) -> Belief:
+def _prior(value: object, size: int, where: str) -> GaussianPrior:
     given = section(value, ("mean", "std"), where)
     if "std" not in given:
         raise RobotFileError(f"{where}: give std, one number or {size}, in SI units; zero is sure.")
     mean = numbers(given.get("mean", 0.0), size, f"{where}, mean", one=True)
-    return Belief.of(mean, _std(given["std"], size, f"{where}, std"))
+    return GaussianPrior.of(mean, _std(given["std"], size, f"{where}, std"))
 
 
 def _std(value: object, size: int, where: str) -> Array:

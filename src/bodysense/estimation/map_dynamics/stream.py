@@ -30,7 +30,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sample:
-    """What arrives at a moment.
+    """What arrives at a sample.
 
     Attributes:
         t: time [s].
@@ -98,14 +98,14 @@ class EstimatorStream:
             if sensor.constant is None and sensor.size == len(sensor.labels)
         }
         self._starts = np.array([w.start for w in layout.slices.values()], dtype=np.int64)
-        self._moments = problem.moments(np.zeros(n), np.zeros(n), self._constant, gravity=gravity)
+        self._samples = problem.samples(np.zeros(n), np.zeros(n), self._constant, gravity=gravity)
         self._rows = layout.constants.copy()
         self._y = self._rows[: layout.size]
         self._some_orientations = bool(layout.orientations.size)
         self._q = np.full(n, np.nan)
         self._last: Posterior | None = None
         self._t = -np.inf
-        self._found = problem.solve(self._moments, detail)  # compiles, and is written to again
+        self._found = problem.solve(self._samples, detail)  # compiles, and is written to again
 
     @property
     def absent(self) -> dict[str, int]:
@@ -151,17 +151,17 @@ class EstimatorStream:
             if twist.shape != (6,):
                 raise ShapeError(f"base_twist has shape {twist.shape}, expected (6,).")
             known = np.abs(twist) < ABSURD
-            self._moments.twist[0, known] = twist[known]
+            self._samples.twist[0, known] = twist[known]
             if not known.all():
                 self.counts["base twists held"] += 1
                 notes += ("missing components of the base twist are kept as they were",)
         lost = ~(np.abs(q) < ABSURD)  # NaN and infinity too
         slow = ~(np.abs(dq) < ABSURD)
-        self._moments.dq[0] = dq
-        self._moments.dq[0, slow] = 0.0
+        self._samples.dq[0] = dq
+        self._samples.dq[0, slow] = 0.0
         if not lost.any():
             self._q[:] = q
-            self._moments.q[0] = q
+            self._samples.q[0] = q
             return (*notes, "missing velocities count as zero") if slow.any() else notes
         self.counts["positions held"] += 1
         self._q[~lost] = q[~lost]
@@ -171,8 +171,8 @@ class EstimatorStream:
                 f"no position of {', '.join(names)} has arrived so far: start with a sample that "
                 "has all of them."
             )
-        self._moments.q[0] = self._q
-        self._moments.dq[0, lost] = 0.0
+        self._samples.q[0] = self._q
+        self._samples.dq[0, lost] = 0.0
         return (*notes, f"positions of {', '.join(names)} are missing and kept as they were")
 
     def _take_readings(self, readings: Mapping[str, ArrayLike] | Array) -> Mask | None:
@@ -207,7 +207,7 @@ class EstimatorStream:
             self._absent += missing
         if self._some_orientations:
             y[layout.orientations] = np.nan
-        np.take(self._rows, layout.order, out=self._moments.y[0])
+        np.take(self._rows, layout.order, out=self._samples.y[0])
         return missing
 
     def _named(self, missing: Mask | None) -> dict[str, int]:
@@ -216,24 +216,24 @@ class EstimatorStream:
         return {name: 1 for name, gone in zip(self._sensors, missing, strict=True) if gone}
 
     def _solved(self, missing: Mask | None, notes: tuple[str, ...]) -> Posterior:
-        problem, found = self.problem, self._found
-        problem.solve_into(self._moments, found)
-        mean = _copied(problem, found.d)
-        variance = _copied(problem, found.variance) if self._detail == "variances" else None
+        problem, result = self.problem, self._found
+        problem.solve_into(self._samples, result)
+        mean = _copied(problem, result.d)
+        variance = _copied(problem, result.variance) if self._detail == "variances" else None
         if not (_finite(mean) and (variance is None or _finite(variance))):
             self.counts["not finite"] += 1
             note = "the readings cannot be reconciled in numbers: this is what was known before"
             if self._last is not None:
                 return replace(self._last, notes=(*notes, note))
             blind = problem.blind.estimate(
-                self._moments.q[0],
-                self._moments.dq[0],
+                self._samples.q[0],
+                self._samples.dq[0],
                 np.zeros(0),
-                gravity=None if problem.tree.floating else -self._moments.a0[0, :3],
+                gravity=None if problem.tree.floating else -self._samples.a0[0, :3],
             )
             return replace(blind, notes=(*notes, note))
         rows = np.empty(problem.layout.order.size)
-        rows[problem.layout.order] = found.residual[0]
+        rows[problem.layout.order] = result.residual[0]
         return Posterior(
             problem.variables,
             mean,
@@ -245,7 +245,7 @@ class EstimatorStream:
 
 
 def _copied(problem: MapDynamics, d: Array) -> Array:
-    """(size,) numbers of the first moment, apart from what the next step writes to."""
+    """(size,) numbers of the first sample, apart from what the next step writes to."""
     return np.array(flat(problem.tree, d)[0])
 
 

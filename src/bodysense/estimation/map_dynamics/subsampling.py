@@ -1,8 +1,8 @@
-"""The dense problem at some moments of a log, for what changes little from one to the next.
+"""The dense problem at some samples of a log, for what changes little from one to the next.
 
 Covariances depend on positions and on which readings came, not on what was read: a few dozen
-moments show what thousands have on average. Sensors of different rates come together in patterns:
-each pattern is looked at by itself, and a look stands for its share of the moments that have it.
+samples show what thousands have on average. Sensors of different rates come together in patterns:
+each pattern is looked at by itself, and a look stands for its share of the samples that have it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
 from bodysense.estimation.map_dynamics.equations.equations import Equations
-from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.found import Samples
 
 if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
 LOOKS = 32
-"""Moments to look at: with eight, steps of scoring go astray on a humanoid."""
+"""Samples to look at: with eight, steps of scoring go astray on a humanoid."""
 
 
 _PATTERNS = 32
@@ -28,34 +28,34 @@ _PATTERNS = 32
 
 
 class Look(NamedTuple):
-    """At a moment: which one, and how many moments it stands for."""
+    """At a sample: which one, and how many samples it stands for."""
 
     t: int
     weight: float
 
 
-def looks(problem: MapDynamics, moments: Moments) -> tuple[Look, ...]:
-    """Which moments, spread evenly over those of every pattern; all of a short log."""
-    if moments.size == 0:
+def looks(problem: MapDynamics, samples: Samples) -> tuple[Look, ...]:
+    """Which samples, spread evenly over those of every pattern; all of a short log."""
+    if samples.size == 0:
         return ()
-    group = _groups(presence(problem, moments))
+    group = _groups(presence(problem, samples))
     sizes = np.bincount(group)
     least = max(1, LOOKS // (2 * sizes.size))
-    found = []
+    result = []
     for k, size in enumerate(sizes):
-        count = int(min(size, max(least, np.ceil(LOOKS * size / moments.size))))
+        count = int(min(size, max(least, np.ceil(LOOKS * size / samples.size))))
         at = np.flatnonzero(group == k)[evenly(int(size), count)]
-        found += [Look(int(t), float(size / count)) for t in at]
-    return tuple(sorted(found))
+        result += [Look(int(t), float(size / count)) for t in at]
+    return tuple(sorted(result))
 
 
-def thinned(problem: MapDynamics, moments: Moments, most: int) -> Moments:
-    """At most so many moments, of every pattern the same share."""
-    if moments.size <= most:
-        return moments
-    pattern = np.unique(presence(problem, moments), axis=0, return_inverse=True)[1].ravel()
+def thinned(problem: MapDynamics, samples: Samples, most: int) -> Samples:
+    """At most so many samples, of every pattern the same share."""
+    if samples.size <= most:
+        return samples
+    pattern = np.unique(presence(problem, samples), axis=0, return_inverse=True)[1].ravel()
     order = np.argsort(pattern, kind="stable")
-    return moments.part(np.sort(order[evenly(moments.size, most)]))
+    return samples.part(np.sort(order[evenly(samples.size, most)]))
 
 
 def evenly(size: int, count: int) -> NDArray[np.int64]:
@@ -63,19 +63,19 @@ def evenly(size: int, count: int) -> NDArray[np.int64]:
     return ((np.arange(count) + 0.5) * (size / count)).astype(np.int64)
 
 
-def presence(problem: MapDynamics, moments: Moments) -> NDArray[np.bool_]:
+def presence(problem: MapDynamics, samples: Samples) -> NDArray[np.bool_]:
     """(T, sensors) whether each gave a reading."""
     layout = problem.layout
-    rows = np.empty(moments.y.shape, dtype=np.bool_)
-    rows[:, layout.order] = np.isfinite(moments.y)
-    present = np.empty((moments.size, len(problem.sensors)), dtype=np.bool_)
+    rows = np.empty(samples.y.shape, dtype=np.bool_)
+    rows[:, layout.order] = np.isfinite(samples.y)
+    present = np.empty((samples.size, len(problem.sensors)), dtype=np.bool_)
     for k, sensor in enumerate(problem.sensors):
         present[:, k] = rows[:, layout.slices[sensor.name]].all(axis=1)
     return present
 
 
 def _groups(present: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(T,) number of the group that a moment belongs to: its pattern, if that is a common one.
+    """(T,) number of the group that a sample belongs to: its pattern, if that is a common one.
 
     The others go together by the rarest sensor they have, so that none is overlooked.
     """
@@ -88,24 +88,24 @@ def _groups(present: NDArray[np.bool_]) -> NDArray[np.int64]:
         rank[np.argsort(-sizes, kind="stable")] = np.arange(sizes.size)
         often = present.sum(axis=0)
         rarest = np.where(present, often, len(present) + 1).argmin(axis=1)
-        rarest[~present.any(axis=1)] = often.size  # moments without any
+        rarest[~present.any(axis=1)] = often.size  # samples without any
         group = np.where(rank[group] < _PATTERNS, rank[group], _PATTERNS + rarest)
         group = np.unique(group, return_inverse=True)[1].ravel()
     return group.astype(np.int64)
 
 
-def dense_roots(problem: MapDynamics, moments: Moments, t: int) -> DenseRoots:
-    """Of one moment, with the sensors that are present."""
+def dense_roots(problem: MapDynamics, samples: Samples, t: int) -> DenseRoots:
+    """Of one sample, with the sensors that are present."""
     layout, tree = problem.layout, problem.tree
     rows = np.empty(layout.constants.size)
-    rows[layout.order] = moments.y[t]
+    rows[layout.order] = samples.y[t]
     present = [s for s in problem.sensors if np.isfinite(rows[layout.slices[s.name]]).all()]
     equations = Equations.at(
         tree,
         present,
-        moments.q[t],
-        moments.dq[t],
-        base_twist=moments.twist[t] if tree.floating else None,
-        gravity=None if tree.floating else -moments.a0[t, :3],
+        samples.q[t],
+        samples.dq[t],
+        base_twist=samples.twist[t] if tree.floating else None,
+        gravity=None if tree.floating else -samples.a0[t, :3],
     )
     return DenseRoots.of(equations, present, problem.assumptions)

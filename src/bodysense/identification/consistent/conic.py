@@ -28,7 +28,7 @@ _UNIT = np.where(_ROWS == _COLUMNS, 1.0, np.sqrt(2.0))
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ConicRows:
     """Rows of a program.
 
     Attributes:
@@ -42,13 +42,13 @@ class Rows:
     b: Array
 
 
-def matrix_rows(slope: Array, offset: Array) -> Rows:
+def matrix_rows(slope: Array, offset: Array) -> ConicRows:
     """The matrix offset (4, 4) + slope (4, 4, n) x is ⪰ 0; both are symmetric."""
     A = -slope[_ROWS, _COLUMNS] * _UNIT[:, None]
-    return Rows("matrix", A, offset[_ROWS, _COLUMNS] * _UNIT)
+    return ConicRows("matrix", A, offset[_ROWS, _COLUMNS] * _UNIT)
 
 
-def solve_conic(Q: Array, q: Array, rows: Sequence[Rows]) -> tuple[Array | None, str]:
+def solve_conic(Q: Array, q: Array, rows: Sequence[ConicRows]) -> tuple[Array | None, str]:
     """The minimum (n,), or `None`, and the solver's word for how it ended.
 
     Args:
@@ -131,7 +131,7 @@ def _by_conic(H: Array, g: Array, lower: Array, upper: Array) -> Array:
     # In coordinates in which H is one: Clarabel's tolerance is then that of the cost.
     back = np.linalg.inv(np.linalg.cholesky(H)).T
     below, above = np.isfinite(lower), np.isfinite(upper)
-    rows = Rows(
+    rows = ConicRows(
         "at most",
         np.vstack([-back[below], back[above]]),
         np.append(-lower[below], upper[above]),

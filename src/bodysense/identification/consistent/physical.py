@@ -136,9 +136,9 @@ class Physical(LinearIdentifier):
         if self.relaxation_weight is not None:
             return super().fit(problem, rng=rng)
         chosen = self.settled(self.rows(problem), Prior.of(problem))
-        found = chosen.fit(problem, rng=rng)
+        result = chosen.fit(problem, rng=rng)
         note = f"Relaxation weight {chosen.relaxation_weight:.3g}, chosen on blocks left out."
-        return replace(found, status=Status(found.status.ok, f"{note} {found.status.message}"))
+        return replace(result, status=Status(result.status.ok, f"{note} {result.status.message}"))
 
     def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
         """By a semidefinite program."""

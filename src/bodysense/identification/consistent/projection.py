@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bodysense.identification.consistent.conic import Rows, matrix_rows, solve_conic
+from bodysense.identification.consistent.conic import ConicRows, matrix_rows, solve_conic
 from bodysense.identification.consistent.relaxation import (
     MARGIN,
     EntropicExcess,
@@ -133,18 +133,18 @@ def unconstrained(
     return theta_0 + D @ x, L
 
 
-def inequalities(prior: Prior, theta_free: Array, L: Array) -> Rows:
+def inequalities(prior: Prior, theta_free: Array, L: Array) -> ConicRows:
     """Drives ≥ 0 and what else is known, in units of sizes, as rows over y."""
     positive, known = prior.positive, prior.constraints
     unit = prior.size[positive]
     of_known = np.linalg.norm(known.G * prior.size, axis=1)
     A = np.vstack([-L[positive] / unit[:, None], known.G @ L / of_known[:, None]])
     room = (known.g - known.G @ theta_free) / of_known
-    return Rows("at most", A, np.append(theta_free[positive] / unit, room))
+    return ConicRows("at most", A, np.append(theta_free[positive] / unit, room))
 
 
 def _nearest(
-    lmi: LinkMatrices, theta_free: Array, L: Array, rows: Rows
+    lmi: LinkMatrices, theta_free: Array, L: Array, rows: ConicRows
 ) -> tuple[Array | None, str]:
     """The y (k,) nearest to zero under all constraints, and the solver's word."""
     # In units of how far it is at least: a solver's tolerances are about one.
@@ -156,14 +156,15 @@ def _nearest(
     unit = float(max(far))
     n = L.shape[1]
     parts = [
-        Rows(part.kind, unit * part.A, part.b) for part in _matrices(lmi, theta_free, L, MARGIN)
+        ConicRows(part.kind, unit * part.A, part.b)
+        for part in _matrices(lmi, theta_free, L, MARGIN)
     ]
-    parts.append(Rows(rows.kind, unit * rows.A, rows.b))
+    parts.append(ConicRows(rows.kind, unit * rows.A, rows.b))
     y, word = solve_conic(np.full(n, 2.0), np.zeros(n), parts)
     return (None if y is None else unit * y), word
 
 
-def _matrices(lmi: LinkMatrices, theta_free: Array, L: Array, margin: float) -> list[Rows]:
+def _matrices(lmi: LinkMatrices, theta_free: Array, L: Array, margin: float) -> list[ConicRows]:
     """Pseudo-inertia of every link ⪰ margin, as rows over y."""
     return [
         matrix_rows(np.einsum("abk,ky->aby", P, L[link]), P @ theta_free[link] - margin * np.eye(4))
@@ -181,7 +182,7 @@ def inside(prior: Prior, relaxation: Relaxation, stack: Stack) -> Array | None:
 
 
 def _entropic(
-    prior: Prior, theta_free: Array, L: Array, lmi: LinkMatrices, rows: Rows, weight: float
+    prior: Prior, theta_free: Array, L: Array, lmi: LinkMatrices, rows: ConicRows, weight: float
 ) -> tuple[Array | None, str]:
     if prior.constraints.any:
         y = _inside(theta_free, L, lmi, rows)
@@ -196,11 +197,11 @@ def _entropic(
     return minimise_entropic(theta_free, L, excess, rows.A, rows.b, y), "too many steps"
 
 
-def _inside(theta_free: Array, L: Array, lmi: LinkMatrices, rows: Rows) -> Array | None:
+def _inside(theta_free: Array, L: Array, lmi: LinkMatrices, rows: ConicRows) -> Array | None:
     """Some y (k,) with room on all sides: maximise the least room s, up to `_INSIDE`."""
 
-    def wider(part: Rows, by: Array) -> Rows:
-        return Rows(part.kind, np.column_stack([part.A, by]), part.b)
+    def wider(part: ConicRows, by: Array) -> ConicRows:
+        return ConicRows(part.kind, np.column_stack([part.A, by]), part.b)
 
     eye = matrix_rows(np.eye(4)[:, :, None], np.zeros((4, 4))).A[:, 0]
     parts = [wider(part, -eye) for part in _matrices(lmi, theta_free, L, 0.0)]
@@ -208,6 +209,6 @@ def _inside(theta_free: Array, L: Array, lmi: LinkMatrices, rows: Rows) -> Array
     n = L.shape[1]
     # In the nearest such place to the data, as far as that does not cost any room.
     Q, q = np.append(np.full(n, 1e-8), 0.0), np.append(np.zeros(n), -1.0)
-    most = Rows("at most", np.append(np.zeros(n), 1.0)[None], np.array([_INSIDE]))
+    most = ConicRows("at most", np.append(np.zeros(n), 1.0)[None], np.array([_INSIDE]))
     x, _ = solve_conic(Q, q, [*parts, most])
     return x[:n] if x is not None and x[n] > 0.0 else None

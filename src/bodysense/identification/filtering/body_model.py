@@ -27,7 +27,7 @@ velocity to this share of its r.m.s."""
 _SLOWEST = 1e-3  # rad/s or m/s: how well the velocity of a joint is known that does not move
 
 
-class Step(NamedTuple):
+class ModelStep(NamedTuple):
     """From one sample to the next: by what, under which torque, with what beside it, and noise."""
 
     by: Propagation
@@ -110,7 +110,7 @@ class BodyModel:
         return np.concatenate([np.zeros(b), mean]), S
 
     @cached_property
-    def _steps(self) -> list[Step]:
+    def _steps(self) -> list[ModelStep]:
         """For each sample what leads to the next."""
         steps, t = [], 0.0
         for piece, by, level, smooth in zip(
@@ -121,7 +121,7 @@ class BodyModel:
                 rest = np.zeros_like(rest)
             for k in range(piece.tau.shape[0]):
                 drive = Drive(smooth[k], piece.q_d[k], piece.v_d[k])
-                steps.append(Step(by, drive, rest[k], level[k], t, piece.period))
+                steps.append(ModelStep(by, drive, rest[k], level[k], t, piece.period))
                 t += piece.period
             steps.append(steps[-1])  # of a piece's last sample, never taken
         return steps

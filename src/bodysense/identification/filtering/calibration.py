@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from bodysense.identification.filtering.body_model import BodyModel
-from bodysense.identification.filtering.outcome import Outcome, torque_error
+from bodysense.identification.filtering.outcome import FilterOutcome, torque_error
 from bodysense.identification.identification import Iteration
 from bodysense.identification.linear.ridge import Ridge
 from bodysense.identification.prior import Prior
@@ -144,7 +144,7 @@ _SUREST = 1e-20
 _LEGS = 10  # of which the trace tells
 
 
-def innovation_level(outcome: Outcome, model: BodyModel) -> float:
+def innovation_level(outcome: FilterOutcome, model: BodyModel) -> float:
     """c: mean square of innovations in variances, times how far they are from white; at least 1.
 
     How far is the sum of their autocorrelations under the Parzen window, as for residuals of a
@@ -157,7 +157,7 @@ def innovation_level(outcome: Outcome, model: BodyModel) -> float:
     return max(1.0, outcome.surprise * max([1.0, *sums]))
 
 
-def correlation_times(outcome: Outcome, model: BodyModel, n_logs: int) -> Array:
+def correlation_times(outcome: FilterOutcome, model: BodyModel, n_logs: int) -> Array:
     """(n_logs,) how long innovations stay correlated [s]."""
     times = np.zeros(n_logs)
     for _, lags, log, period in _whiteness(outcome, model):
@@ -165,17 +165,17 @@ def correlation_times(outcome: Outcome, model: BodyModel, n_logs: int) -> Array:
     return times
 
 
-def _whiteness(outcome: Outcome, model: BodyModel) -> list[tuple[Array, int, int, float]]:
+def _whiteness(outcome: FilterOutcome, model: BodyModel) -> list[tuple[Array, int, int, float]]:
     """For each piece: autocorrelation of its innovations, lags of it, log and period."""
-    found, at = [], 0
+    result, at = [], 0
     for piece in model.pieces:
         rows = outcome.innovations[at + 1 : at + piece.y.shape[0]]
         at += piece.y.shape[0]
         rows = rows[np.isfinite(rows).all(axis=1)]
         if rows.shape[0] >= 8:
             rho = autocorrelation(rows)
-            found.append((rho, correlation_lags(rho), piece.log, piece.period))
-    return found
+            result.append((rho, correlation_lags(rho), piece.log, piece.period))
+    return result
 
 
 def shown_by(problem: Regression, prior: Prior) -> tuple[Array, Array]:
@@ -192,7 +192,7 @@ def shown_by(problem: Regression, prior: Prior) -> tuple[Array, Array]:
 
 def filtered_uncertainty(
     prior: Prior,
-    outcome: Outcome,
+    outcome: FilterOutcome,
     shown: tuple[Array, Array],
     *,
     spread: float,
@@ -231,7 +231,7 @@ def filtered_uncertainty(
     )
 
 
-def trace(outcome: Outcome) -> tuple[Iteration, ...]:
+def trace(outcome: FilterOutcome) -> tuple[Iteration, ...]:
     """Ten legs: mean NIS, and how far the parameters moved, in plausible sizes."""
     steps, before = [], np.zeros(outcome.mean.size)
     for leg in np.array_split(np.arange(outcome.nis.size), _LEGS):

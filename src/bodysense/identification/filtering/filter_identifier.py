@@ -33,7 +33,7 @@ from bodysense.identification.filtering.calibration import (
     start_mean,
     trace,
 )
-from bodysense.identification.filtering.outcome import Outcome, judged
+from bodysense.identification.filtering.outcome import FilterOutcome, judged
 from bodysense.identification.filtering.pieces import Torque
 from bodysense.identification.filtering.setup import body_model
 from bodysense.identification.identification import Identification, Identifier, Status
@@ -92,12 +92,12 @@ class FilterIdentifier(Identifier):
     @abstractmethod
     def run(
         self, model: BodyModel, mean: Array, factor: Array, rng: np.random.Generator | None
-    ) -> Outcome:
+    ) -> FilterOutcome:
         """Filter all samples, from a mean (n_x,) and a lower-triangular factor (n_x, n_x)."""
 
     def estimate(
         self, problem: Regression, prior: Prior, rng: np.random.Generator | None
-    ) -> tuple[Outcome, BodyModel]:
+    ) -> tuple[FilterOutcome, BodyModel]:
         """Filter and judge the result."""
         model = body_model(
             problem,
@@ -167,7 +167,7 @@ class FilterIdentifier(Identifier):
         )
 
 
-def _theta(prior: Prior, outcome: Outcome, shown: tuple[Array, Array]) -> Array:
+def _theta(prior: Prior, outcome: FilterOutcome, shown: tuple[Array, Array]) -> Array:
     """(p,) all parameters behind the filter's; what no motion shows stays as it was."""
     seen, hidden = shown
     moved = solve_triangular(prior.base_factor, prior.size_base * outcome.mean, lower=True)

@@ -12,7 +12,7 @@ import numpy as np
 from bodysense.errors import ShapeError
 from bodysense.identification.filtering.body_model import BodyModel
 from bodysense.identification.filtering.filter_identifier import FilterIdentifier
-from bodysense.identification.filtering.outcome import SURPRISED, Outcome, sentence
+from bodysense.identification.filtering.outcome import SURPRISED, FilterOutcome, sentence
 from bodysense.identification.identification import Status
 from bodysense.kalman import filters
 from bodysense.kalman.forms import StateFilter
@@ -39,7 +39,7 @@ class KalmanIdentifier(FilterIdentifier):
 
     def run(
         self, model: BodyModel, mean: Array, factor: Array, rng: np.random.Generator | None
-    ) -> Outcome:
+    ) -> FilterOutcome:
         """Filter all samples; nothing here is random."""
         starts = {k: start for k, start in model.starts.items() if k > 0}
         run = run_filter(
@@ -61,7 +61,7 @@ class KalmanIdentifier(FilterIdentifier):
                 root = _root(smoothed.covariances[:, :b, :b].mean(axis=0), root)
             else:
                 status = Status(True, f"Not smoothed: {smoothed.message}")
-        return Outcome(
+        return FilterOutcome(
             mean=np.array(p),
             root=np.array(root),
             path=run.means[:, :b],
@@ -298,7 +298,7 @@ class PF(FilterIdentifier):
 
     def run(
         self, model: BodyModel, mean: Array, factor: Array, rng: np.random.Generator | None
-    ) -> Outcome:
+    ) -> FilterOutcome:
         """Filter all samples with a cloud that `rng` draws."""
         run = run_particles(
             self._filter(),
@@ -310,7 +310,7 @@ class PF(FilterIdentifier):
             restarts={k: start for k, start in model.starts.items() if k > 0},
         )
         b = model.n_parameters
-        outcome = Outcome(
+        outcome = FilterOutcome(
             mean=np.array(run.belief.mean[:b]),
             root=np.array(run.belief.factor[:b, :b]),
             path=run.means[:, :b],

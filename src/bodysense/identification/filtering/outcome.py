@@ -19,7 +19,7 @@ SURPRISED = 25.0
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class FilterOutcome:
     """Scaled parameters p after all samples, theta_base = prior + size p.
 
     Attributes:
@@ -46,7 +46,9 @@ class Outcome:
         return float(seen.mean()) / n if seen.size else 0.0
 
 
-def judged(outcome: Outcome, problem: Regression, prior: Prior, start: Array) -> Outcome:
+def judged(
+    outcome: FilterOutcome, problem: Regression, prior: Prior, start: Array
+) -> FilterOutcome:
     """The outcome with a status that tells whether it can be used; the prior's where it cannot.
 
     Args:

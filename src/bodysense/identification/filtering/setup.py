@@ -68,7 +68,7 @@ def torque_levels(problem: Regression, theta_base: Array, rate: float) -> Array:
         rate: the filter's, at most [Hz].
     """
     level = noise_levels(problem, theta_base)
-    found, weight = np.zeros((2, *level.shape))
+    result, weight = np.zeros((2, *level.shape))
     for motion in problem.motions:
         plan = Plan.of(motion, problem.settings)
         stride = filter_stride(motion, rate)
@@ -76,9 +76,9 @@ def torque_levels(problem: Regression, theta_base: Array, rate: float) -> Array:
         bend = np.diff(motion.tau[::stride], 2, axis=0) / 12.0
         lost = np.mean(bend**2, axis=0) if bend.size else np.zeros(level.shape[1])
         white = level[motion.log] ** 2 * density * motion.rate / stride
-        found[motion.log] += motion.t.size * (white + lost)
+        result[motion.log] += motion.t.size * (white + lost)
         weight[motion.log] += motion.t.size
-    return np.sqrt(np.where(weight > 0.0, found / np.maximum(weight, 1.0), 1.0))
+    return np.sqrt(np.where(weight > 0.0, result / np.maximum(weight, 1.0), 1.0))
 
 
 def coulomb_levels(robot: Robot, theta: Array) -> Array:

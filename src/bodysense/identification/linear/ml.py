@@ -229,6 +229,6 @@ def _torque_variances(
     counts = np.maximum(rows, 1.0)
     used = problem.size / max(float((rows > 0).sum()), 1.0)  # parameters a log and joint
     factor = counts / np.maximum(counts - used, 0.1 * counts)
-    found = (factor * squares - made) / np.maximum(weights, 1e-300)
+    result = (factor * squares - made) / np.maximum(weights, 1e-300)
     least = np.maximum(_FAINTEST * mean / counts, rounding_levels(problem) ** 2)
-    return np.where(rows > 0, np.maximum(found, least), 1.0)
+    return np.where(rows > 0, np.maximum(result, least), 1.0)

@@ -92,15 +92,15 @@ class Hopfield(LinearIdentifier):
 
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
         """Identify; the data push a parameter to its bound, but it is the prior that holds it."""
-        found, prior = super().fit(problem, rng=rng), Prior.of(problem)
-        x = (found.theta_base - prior.theta_base) / (self.bound * prior.size_base)
+        result, prior = super().fit(problem, rng=rng), Prior.of(problem)
+        x = (result.theta_base - prior.theta_base) / (self.bound * prior.size_base)
         stuck = np.abs(x) > _AT_BOUND
         if not stuck.any():
-            return found
+            return result
         part = prior.mapping[stuck].any(axis=0)
-        held = np.where(stuck, np.minimum(found.base_resolution, _HELD), found.base_resolution)
-        parts = np.where(part, np.minimum(found.resolution, _HELD), found.resolution)
-        return replace(found, base_resolution=read_only(held), resolution=read_only(parts))
+        held = np.where(stuck, np.minimum(result.base_resolution, _HELD), result.base_resolution)
+        parts = np.where(part, np.minimum(result.resolution, _HELD), result.resolution)
+        return replace(result, base_resolution=read_only(held), resolution=read_only(parts))
 
     def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
         """Weigh as weighted least squares; then let the network come to rest."""

@@ -4,7 +4,7 @@ from bodysense.identification.online.recursive_least_squares import (
     OnlineIdentifier,
     RecursiveLeastSquares,
     RecursiveState,
-    Sample,
+    RegressionSample,
 )
 
-__all__ = ["OnlineIdentifier", "RecursiveLeastSquares", "RecursiveState", "Sample"]
+__all__ = ["OnlineIdentifier", "RecursiveLeastSquares", "RecursiveState", "RegressionSample"]

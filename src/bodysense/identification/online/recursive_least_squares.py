@@ -46,7 +46,7 @@ State = TypeVar("State")
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class RegressionSample:
     """The rows of one instant, y = Y theta_base + noise.
 
     Attributes:
@@ -70,7 +70,7 @@ class Sample:
         a: ArrayLike,
         tau: ArrayLike,
         sigma: ArrayLike = 1.0,
-    ) -> Sample:
+    ) -> RegressionSample:
         """From what was measured at one instant.
 
         Args:
@@ -80,7 +80,7 @@ class Sample:
             v: (n,) velocities.
             a: (n,) accelerations.
             tau: (n,) torques, with the same delay as the motion.
-            sigma: standard deviation of the torques' noise, one or one a joint.
+            sigma: standard deviation of the torques' noise, one or one per joint.
 
         Raises:
             ShapeError: a standard deviation that is not positive.
@@ -111,10 +111,10 @@ class OnlineIdentifier(ABC, Generic[State]):
         """The state before the first sample."""
 
     @abstractmethod
-    def step(self, state: State, sample: Sample) -> State:
+    def step(self, state: State, sample: RegressionSample) -> State:
         """The state after one more sample."""
 
-    def replay(self, state: State, samples: Iterable[Sample]) -> State:
+    def replay(self, state: State, samples: Iterable[RegressionSample]) -> State:
         """The state after all of these samples, in their order."""
         for sample in samples:
             state = self.step(state, sample)
@@ -193,7 +193,7 @@ class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
         """Rows of the prior that come back with each instant."""
         return max(1, math.ceil(b * (1.0 - self.forgetting)))
 
-    def step(self, state: RecursiveState, sample: Sample) -> RecursiveState:
+    def step(self, state: RecursiveState, sample: RegressionSample) -> RecursiveState:
         """Fold the rows of one sample in."""
         return self.advance(state, sample.Y[None], sample.y[None], (1.0 / sample.sigma)[None])
 

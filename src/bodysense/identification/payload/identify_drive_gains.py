@@ -77,7 +77,7 @@ def identify_drive_gains(
         load: mass of the load, as weighed [kg].
         com: (3,) its centre of mass in the frame that holds it, if known [m].
         link: that holds it, or a frame fixed to it; by default the last link of a chain.
-        nominal: one number or one a joint: the gains that the logs' torques were made with.
+        nominal: one number or one per joint: the gains that the logs' torques were made with.
         preprocessing: how logs are filtered; by default chosen from the data.
         friction: ``auto``, ``own`` or the name of a law; see `prepare`.
         allow_unusable: go on with logs in which the doctor has found errors.
@@ -222,7 +222,7 @@ class _Gains:
         rows = GainRegression.about(self.problem, self.g, self.x)
         prior = rows.gain_prior(*known)
         z = np.append(self.x, np.zeros(rows.n_joints))
-        found = base_uncertainty(
+        result = base_uncertainty(
             rows,
             prior,
             z,
@@ -232,7 +232,7 @@ class _Gains:
             spread=1.0,
             factor=prior.constrained_factor(np.diag(prior.size)),
         )
-        sigma: Array = np.sqrt(np.diag(found.covariance))[rows.steps]
+        sigma: Array = np.sqrt(np.diag(result.covariance))[rows.steps]
         return sigma
 
 

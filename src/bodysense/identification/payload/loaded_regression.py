@@ -92,7 +92,7 @@ class LoadedRegression(Regression):
 
     @property
     def n_losses(self) -> int:
-        """Number of coefficients Fl: one a joint, or none."""
+        """Number of coefficients Fl: one per joint, or none."""
         return 0 if self.link_theta is None else self.n_joints
 
     @property

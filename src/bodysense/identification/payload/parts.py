@@ -150,8 +150,8 @@ class PartRows:
             | ((third is None or at == third) & np.full(at.shape, log is None or block.log == log))
             for at, block in zip(self.third, problem.blocks(), strict=True)
         ]
-        found = base_uncertainty(problem, prior, x, sigma, self.weights(chosen), stack, spread=1.0)
-        return LoadPart.of(name, x[problem.load], found.covariance[problem.load, problem.load])
+        result = base_uncertainty(problem, prior, x, sigma, self.weights(chosen), stack, spread=1.0)
+        return LoadPart.of(name, x[problem.load], result.covariance[problem.load, problem.load])
 
     def parts(self, prior: Prior, recordings: Sequence[str]) -> tuple[LoadPart, ...]:
         """Each third, and each recording with the load where there are several, by their names."""
@@ -253,7 +253,7 @@ def louder(
     level: Array, names: Sequence[str], joints: Sequence[str]
 ) -> list[tuple[str, str, float]]:
     """Where noise (k, n) is grossly larger than the median of the others: name, joint, ratio."""
-    found = []
+    result = []
     for k, name in enumerate(names):
         others = np.delete(level, k, axis=0)
         seen = np.isfinite(level[k]) & np.isfinite(others).any(axis=0)
@@ -263,8 +263,8 @@ def louder(
         ratio[seen] = level[k, seen] / np.nanmedian(others[:, seen], axis=0)
         worst = int(np.argmax(ratio))
         if ratio[worst] > _LOUD:
-            found.append((name, joints[worst], float(ratio[worst])))
-    return found
+            result.append((name, joints[worst], float(ratio[worst])))
+    return result
 
 
 def _furthest(parts: Sequence[LoadPart], mass: float) -> str | None:

@@ -18,7 +18,11 @@ from bodysense.identification.payload.parts import LoadPart
 from bodysense.robot.payload import with_payload
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
-from bodysense.spatial.pseudo_inertia import Consistency, inertia_at_com, physical_consistency
+from bodysense.spatial.pseudo_inertia import (
+    PhysicalConsistency,
+    inertia_at_com,
+    physical_consistency,
+)
 
 # How an identification with a load ended: perhaps a failure, and notes.
 
@@ -126,7 +130,7 @@ class Payload:
         return read_only(inertia_at_com(self.pi) if self.mass else np.full((3, 3), np.nan))
 
     @cached_property
-    def consistency(self) -> Consistency:
+    def consistency(self) -> PhysicalConsistency:
         """Whether such a body can exist."""
         return physical_consistency(self.pi)
 

@@ -62,30 +62,32 @@ class Refined(Simulating):
         plain, theta, simulated = self.start(loop, prior, solve)
         if simulated is None:
             return self.astray(plain, [])
-        found, last = plain, theta
+        result, last = plain, theta
         trace: list[Iteration] = []
         settled, share = False, 1.0
         for _ in range(self.iterations):
-            found = self.refit(problem, prior, simulated, theta, solve)
-            if found.solution.failure:  # of rows that the simulation has made, not of the recording
+            result = self.refit(problem, prior, simulated, theta, solve)
+            if (
+                result.solution.failure
+            ):  # of rows that the simulation has made, not of the recording
                 return self.astray(plain, trace)
-            step = found.solution.theta - last
-            last = found.solution.theta
-            change = _change(found, prior, step)
-            trace.append(Iteration(found.stack.rest, change))
-            settled = change < self.tolerance or _relative_change(found, prior, step) < _FINEST
+            step = result.solution.theta - last
+            last = result.solution.theta
+            change = _change(result, prior, step)
+            trace.append(Iteration(result.stack.rest, change))
+            settled = change < self.tolerance or _relative_change(result, prior, step) < _FINEST
             if settled:
                 break
             if len(trace) > 1 and change > _SWINGING * trace[-2].change:
                 share *= 0.5  # two estimates may lead to each other and back
-            theta, simulated = _step(loop, theta, share * (_possible(found, prior) - theta))
+            theta, simulated = _step(loop, theta, share * (_possible(result, prior) - theta))
             if simulated is None:
                 return self.astray(plain, trace)
         moved = None
         if not loop.gains_known:
-            moved = self._with_more_gain(loop, prior, found, solve)
+            moved = self._with_more_gain(loop, prior, result, solve)
         return replace(
-            found, trace=tuple(trace), converged=settled, note=self.notes(loop, plain, moved)
+            result, trace=tuple(trace), converged=settled, note=self.notes(loop, plain, moved)
         )
 
     def _with_more_gain(
@@ -276,8 +278,8 @@ class DIDIM(Refined):
         self, problem: Regression, prior: Prior, simulated: Regression, theta: Array, solve: Solver
     ) -> Weighing:
         """Weighted least squares on the simulated rows."""
-        found = weighted(simulated, prior, solve, tolerance=1e-2, most=10)
-        return replace(found, rows=simulated)
+        result = weighted(simulated, prior, solve, tolerance=1e-2, most=10)
+        return replace(result, rows=simulated)
 
 
 # Physically consistent instrumental variables.

@@ -89,17 +89,17 @@ class ClosedLoopFit(Simulating):
 
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
         """Identify; intervals count how well the log tells the gains, where they come from it."""
-        found = super().fit(problem, rng=rng)
-        if problem.robot.controller is not None or not found.status.ok:
-            return found
+        result = super().fit(problem, rng=rng)
+        if problem.robot.controller is not None or not result.status.ok:
+            return result
         loop = self.loop(problem)
         gains = _gains_of_log(loop)
         if gains is None:
-            return found
-        counted = self._with_doubt_of(gains, loop, found)
+            return result
+        counted = self._with_doubt_of(gains, loop, result)
         said = _COUNTED if counted is not None else _NOT_COUNTED
-        status = Status(True, f"{found.status.message} {said}")
-        return replace(found if counted is None else counted, status=status)
+        status = Status(True, f"{result.status.message} {said}")
+        return replace(result if counted is None else counted, status=status)
 
     def notes(self, loop: ClosedLoop, plain: Weighing, moved: float | None) -> str:
         """As the others say it; whether intervals count gains of the log is for `fit` to say."""
@@ -133,14 +133,14 @@ class ClosedLoopFit(Simulating):
         trace: list[Iteration] = []
         if self.search != "lm":
             theta = self._searched(rows, prior, theta, rng)
-        found = self._descended(rows, prior, theta, trace)
-        if found is None:
+        result = self._descended(rows, prior, theta, trace)
+        if result is None:
             return self.astray(plain, trace)
         moved = None
         if not loop.gains_known:
             other = SimulatedRows(loop.with_gains(MORE_GAIN), self.quantity)
-            moved = self._moved(other, prior, found)
-        return replace(found, note=self.notes(loop, plain, moved))
+            moved = self._moved(other, prior, result)
+        return replace(result, note=self.notes(loop, plain, moved))
 
     def _descended(
         self, rows: SimulatedRows, prior: Prior, theta: Array, trace: list[Iteration]
@@ -160,7 +160,7 @@ class ClosedLoopFit(Simulating):
             directions = _Directions.of(stack, prior, theta)
             unseen = directions.unseen
             theta = directions.with_unseen_of_prior(theta)
-            found = Weighing(sigma, Solution(theta, unseen), stack, rows=linear)
+            result = Weighing(sigma, Solution(theta, unseen), stack, rows=linear)
             steps = [directions.step(damping) for damping in _DAMPING]
             runs = rows.residuals(np.stack([theta + step for step in steps]))
             costs = [np.inf if run is None else _cost(rows, run, sigma) for run in runs]
@@ -179,12 +179,12 @@ class ClosedLoopFit(Simulating):
             if run is not None:
                 sigma = _levels(rows, run)
                 cost = _cost(rows, run, sigma)
-            found = replace(
-                found, solution=Solution(theta, unseen), sigma=sigma, stack=linear.stack(sigma)
+            result = replace(
+                result, solution=Solution(theta, unseen), sigma=sigma, stack=linear.stack(sigma)
             )
             if settled:
                 break
-        return replace(found, trace=tuple(trace), converged=settled)
+        return replace(result, trace=tuple(trace), converged=settled)
 
     def _searched(
         self, rows: SimulatedRows, prior: Prior, theta: Array, rng: np.random.Generator

@@ -28,7 +28,7 @@ def nelder_mead(costs: Costs, n: int, *, evaluations: int, rng: np.random.Genera
     def cost(x: Array) -> float:
         return float(np.minimum(costs(x[None])[0], _LOST))
 
-    found = minimize(
+    result = minimize(
         cost,
         np.zeros(n),
         method="Nelder-Mead",
@@ -40,7 +40,7 @@ def nelder_mead(costs: Costs, n: int, *, evaluations: int, rng: np.random.Genera
             "fatol": 1e-6,
         },
     )
-    return np.asarray(found.x, dtype=np.float64)
+    return np.asarray(result.x, dtype=np.float64)
 
 
 def differential_evolution(
@@ -57,7 +57,7 @@ def differential_evolution(
 
     start = np.clip(0.5 * rng.standard_normal((population, n)), -3.0, 3.0)
     start[0] = 0.0
-    found = evolve(
+    result = evolve(
         batch,  # type: ignore[arg-type]  # scipy's stubs do not know vectorised costs
         Bounds(np.full(n, -3.0), np.full(n, 3.0)),
         init=start,
@@ -67,4 +67,4 @@ def differential_evolution(
         polish=False,
         rng=rng,
     )
-    return np.asarray(found.x, dtype=np.float64)
+    return np.asarray(result.x, dtype=np.float64)

@@ -51,13 +51,13 @@ class EstimatedCurves:
 
     def add(self, chunk: LogChunk) -> None:
         """Thin the curves of a chunk, piece by piece."""
-        found = chunk.posterior
+        result = chunk.posterior
         cuts = sorted(k - chunk.first for k in self._gaps if 0 < k - chunk.first < chunk.t.size)
         edges = [0, *cuts, chunk.t.size]
-        mean = found.mean[:, self._columns]
+        mean = result.mean[:, self._columns]
         reach = np.zeros_like(mean)
-        if found.variance is not None:
-            reach = BAND * np.sqrt(np.maximum(found.variance[:, self._columns], 0.0))
+        if result.variance is not None:
+            reach = BAND * np.sqrt(np.maximum(result.variance[:, self._columns], 0.0))
         curves = np.stack([mean, mean - reach, mean + reach], axis=2).reshape(chunk.t.size, -1)
         for begin, end in pairwise(edges):
             stretches = Stretches((end - begin,), self._width)
@@ -68,8 +68,8 @@ class EstimatedCurves:
             self._parts.append(stretches.values([curves[begin:end]]))
             self._points += times.size
 
-    def data(self, touches: dict[str, list[list[float]]]) -> dict[str, object]:
-        """For the page's script; `touches` are stretches of time by link.
+    def data(self, contacts: dict[str, list[list[float]]]) -> dict[str, object]:
+        """For the page's script; `contacts` are stretches of time by link.
 
         Times are those of the log; of the curves after `start`, so that few digits do.
         """
@@ -84,7 +84,7 @@ class EstimatedCurves:
             "pieces": self._starts,
             "links": list(self.links),
             "wrenches": [traces[6 * k : 6 * k + 6] for k in range(len(self.links))],
-            "touches": [touches.get(link, []) for link in self.links],
+            "contacts": [contacts.get(link, []) for link in self.links],
             "joints": list(self.joints),
             "units": self._units,
             "torques": traces[n:m],

@@ -12,7 +12,7 @@ from bodysense.report.rendering import BAND, count, number, percent
 from bodysense.report.sections.verdict import Tile
 
 LOUD = 0.15
-"""Share of moments beyond 95 % from which a sensor contradicts the others: 0.05 is right."""
+"""Share of samples beyond 95 % from which a sensor contradicts the others: 0.05 is right."""
 
 
 def is_loud(score: SensorScore) -> bool:
@@ -51,7 +51,7 @@ class EstimationSummary:
         notes: Sequence[str],
     ) -> EstimationSummary:
         """The summary of a log."""
-        scores, touches, r = totals.scores(), totals.touches(), estimate.recording
+        scores, contacts, r = totals.scores(), totals.contacts(), estimate.recording
         loud = [score for score in scores if is_loud(score)]
         judged = [s for s in scores if math.isfinite(s.ratio) or s.contradicted]
         grade = "good" if not loud else "fair" if 2 * len(loud) <= len(judged) else "poor"
@@ -61,7 +61,7 @@ class EstimationSummary:
         absent = sum(score.absent for score in scores)
         labels = [label for label in seen.labels if label != "assumed"]
         seen_share = labels.count("seen") / len(labels) if labels else 1.0
-        t = r.t[: totals.moments]
+        t = r.t[: totals.samples]
         span = float(t[-1] - t[0]) if t.size else 0.0
         return cls(
             grade=grade,
@@ -69,7 +69,7 @@ class EstimationSummary:
             advice=_advice(estimate, totals, loud, seen),
             notes=tuple(notes),
             tiles=(
-                Tile("touches", str(len(touches)), _strongest(totals)),
+                Tile("contacts", str(len(contacts)), _strongest(totals)),
                 Tile(
                     "sensors that disagree",
                     f"{len(loud)} of {len(judged)}",
@@ -84,7 +84,7 @@ class EstimationSummary:
             ),
             facts=(
                 ("robot", estimate.problem.robot.summary()),
-                ("recording", f"{source}: {count(t.size, 'moment')} over {number(span, 4)} s"),
+                ("recording", f"{source}: {count(t.size, 'sample')} over {number(span, 4)} s"),
                 (
                     "sensors",
                     f"{len(scores)} with {count(estimate.problem.layout.size, 'reading')}",
@@ -108,15 +108,15 @@ def _positions(estimate: LogEstimate) -> str:
 
 
 def _sentence(totals: LogTotals, loud: list[SensorScore], judged: list[SensorScore]) -> str:
-    touches = totals.touches()
+    contacts = totals.contacts()
     if not totals.links:
         felt = "No link was allowed to be touched (external_wrenches of the sensors file)"
-    elif not touches:
+    elif not contacts:
         free = [link for link in totals.links if link not in totals.blind()]
         felt = f"Nothing is seen to have touched {_names(free)}" if free else ""
     else:
-        links = dict.fromkeys(touch.link for touch in touches)
-        felt = f"{count(len(touches), 'touch').replace('touchs', 'touches')} on {_names(links)}"
+        links = dict.fromkeys(contact.link for contact in contacts)
+        felt = f"{count(len(contacts), 'contact').replace('touchs', 'contacts')} on {_names(links)}"
     if totals.links and totals.blind():
         unknown = f"it cannot be told whether anything touched {_names(totals.blind())}"
         felt = f"{felt}; {unknown}" if felt else unknown[0].upper() + unknown[1:]
@@ -155,10 +155,10 @@ def _advice(
 
 
 def _strongest(totals: LogTotals) -> str:
-    touches = totals.touches()
-    if not touches:
+    contacts = totals.contacts()
+    if not contacts:
         return "no external wrench differs from zero"
-    most = max(touches, key=lambda touch: touch.force - 2.0 * touch.sigma)
+    most = max(contacts, key=lambda contact: contact.force - 2.0 * contact.sigma)
     return (
         f"the strongest {number(most.force, 3)} ± {number(BAND * most.sigma, 2)} N on {most.link}, "
         f"at {most.at:.2f} s"

@@ -60,7 +60,7 @@ class GainSection:
 
     Attributes:
         line: to be pasted into the file that the nominal gains are in; empty if none should be.
-        rows: one a joint.
+        rows: one per joint.
         one: place of the nominal gain.
         ticks: places and labels of factors.
         load: as the gains see it.

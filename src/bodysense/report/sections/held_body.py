@@ -137,8 +137,8 @@ class BodySection:
 
 def _views(payload: Payload) -> tuple[BodyView, ...]:
     com, covariance = payload.com, payload.com_covariance
-    found = ellipsoid(payload.pi)
-    body = np.zeros((3, 3)) if found is None else found[1]
+    result = ellipsoid(payload.pi)
+    body = np.zeros((3, 3)) if result is None else result[1]
     half = np.linalg.norm(body, axis=1)
     reach = np.maximum(_JOINTLY * payload.sigma_com, half)
     far = max(_MOST_BODY * float(np.linalg.norm(com)), 1e-3)

@@ -171,10 +171,10 @@ def _surroundings(joints: Array, links: list[dict[str, Any]]) -> tuple[Array, fl
 
 def _placed(pi: Array, pose: pin.SE3) -> dict[str, Any] | None:
     """Centre and semi-axes in the world."""
-    found = ellipsoid(pi)
-    if found is None:
+    result = ellipsoid(pi)
+    if result is None:
         return None
-    centre, axes = found
+    centre, axes = result
     return {
         "centre": pose.act(centre).round(5).tolist(),
         "axes": (pose.rotation @ axes).T.round(5).tolist(),

@@ -136,7 +136,7 @@ def _poor(design: Design, labels: list[str]) -> tuple[tuple[str, str], ...]:
         scaled = np.linalg.pinv(M / np.outer(norms, norms), hermitian=True)
         spread = np.sqrt(np.diag(scaled))
         correlation = scaled / np.outer(spread, spread)
-    found = []
+    result = []
     for k, label in enumerate(labels):
         if label != LABELS[2]:
             continue
@@ -155,8 +155,8 @@ def _poor(design: Design, labels: list[str]) -> tuple[tuple[str, str], ...]:
                 f"looks like others, most of all {names[partner]} (correlation "
                 f"{number(float(correlation[k, partner]), 2)})"
             )
-        found.append((design.base.names[k], why))
-    return tuple(found)
+        result.append((design.base.names[k], why))
+    return tuple(result)
 
 
 def _silent(design: Design, robot: Robot) -> tuple[tuple[str, str], ...]:
@@ -184,14 +184,14 @@ def _regrouped(design: Design) -> tuple[tuple[str, str], ...]:
     names = base.layout.names
     kept = [names[k] for k in base.independent]
     column = {names[k]: j for j, k in enumerate(base.dependent)}
-    found = []
+    result = []
     for name in base.regrouped:
         inside = [kept[i] for i in np.flatnonzero(np.abs(base.K[:, column[name]]) > 1e-5)]
         shown = ", ".join(inside[:6])
-        found.append(
+        result.append(
             (name, shown if len(inside) <= 6 else f"{shown} and {count(len(inside) - 6, 'other')}")
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _slug(label: str) -> str:

@@ -72,33 +72,33 @@ def score_tables(run: IdentificationRun) -> tuple[RecordingScores, ...]:
 def _recording(
     scores: DataScores, joints: tuple[str, ...], units: list[str], first: bool
 ) -> RecordingScores:
-    found, before = scores.identified, scores.prior
+    result, before = scores.identified, scores.prior
     return RecordingScores(
         kind=KINDS[scores.kind],
         source=scores.source,
         open=first,
-        moving=percent(found.moving.mean_relative_error),
-        bar=_bar(found.moving.mean_relative_error),
+        moving=percent(result.moving.mean_relative_error),
+        bar=_bar(result.moving.mean_relative_error),
         prior=percent(before.moving.mean_relative_error),
-        all=percent(found.all.mean_relative_error),
-        still=percent(found.still.mean_relative_error),
-        d_tau=percent(found.all.d_tau),
-        d_tau_raw=percent(found.all.d_tau_raw),
+        all=percent(result.all.mean_relative_error),
+        still=percent(result.still.mean_relative_error),
+        d_tau=percent(result.all.d_tau),
+        d_tau_raw=percent(result.all.d_tau_raw),
         floor=percent(scores.noise_floor_d_tau),
         d_tau_prior=percent(before.all.d_tau),
         rows=tuple(
             JointRow(
                 joint=joint,
-                moving=percent(found.moving.relative_error[j]),
-                bar=_bar(found.moving.relative_error[j]),
-                still=percent(found.still.relative_error[j]),
-                all=percent(found.all.relative_error[j]),
-                raw=percent(found.all.relative_error_raw[j]),
-                rms=f"{number(found.all.rms_error[j], 3)} {units[j]}",
+                moving=percent(result.moving.relative_error[j]),
+                bar=_bar(result.moving.relative_error[j]),
+                still=percent(result.still.relative_error[j]),
+                all=percent(result.all.relative_error[j]),
+                raw=percent(result.all.relative_error_raw[j]),
+                rms=f"{number(result.all.rms_error[j], 3)} {units[j]}",
                 floor=percent(scores.noise_floor[j]),
                 prior_moving=percent(before.moving.relative_error[j]),
                 prior_all=percent(before.all.relative_error[j]),
-                share=_moving_share(found.moving, found.all, j),
+                share=_moving_share(result.moving, result.all, j),
             )
             for j, joint in enumerate(joints)
         ),

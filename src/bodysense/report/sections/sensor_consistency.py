@@ -1,4 +1,4 @@
-"""How sensors agree with each other, touches, worst readings, and what is seen: tables."""
+"""How sensors agree with each other, contacts, worst readings, and what is seen: tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SensorRow:
     bar: float
     beyond: tuple[str, float | None]
     loud: bool
-    moments: int
+    samples: int
     absent: int
 
 
@@ -51,7 +51,7 @@ class ConsistencySection:
     Attributes:
         sensors: one row each.
         worst: sensor, time, chi², degrees of freedom, p-value of readings hard to believe.
-        touches: link, start, end, median force, largest certain force, its 95 % band and its time.
+        contacts: link, start, end, median force, largest certain force, its 95 % band and its time.
         seen: what is not seen.
         seen_summary: the same in a line.
         help: sensors that would show more.
@@ -60,7 +60,7 @@ class ConsistencySection:
 
     sensors: tuple[SensorRow, ...]
     worst: tuple[tuple[str, str, str, int, str], ...]
-    touches: tuple[tuple[str, ...], ...]
+    contacts: tuple[tuple[str, ...], ...]
     seen: tuple[SeenRow, ...]
     seen_summary: str
     help: tuple[str, ...]
@@ -95,7 +95,7 @@ class ConsistencySection:
                     else 0.0,
                     beyond=(percent(s.beyond), place(s.beyond)),
                     loud=is_loud(s),
-                    moments=s.moments,
+                    samples=s.samples,
                     absent=s.absent,
                 )
                 for s in totals.scores()
@@ -111,17 +111,17 @@ class ConsistencySection:
                 for w in totals.worst
                 if w.p_value < _DOUBTFUL
             ),
-            touches=tuple(
+            contacts=tuple(
                 (
-                    touch.link,
-                    f"{touch.start:.2f}",
-                    f"{touch.end:.2f}",
-                    number(touch.usual, 3),
-                    number(touch.force, 3),
-                    number(BAND * touch.sigma, 2),
-                    f"{touch.at:.2f}",
+                    contact.link,
+                    f"{contact.start:.2f}",
+                    f"{contact.end:.2f}",
+                    number(contact.usual, 3),
+                    number(contact.force, 3),
+                    number(BAND * contact.sigma, 2),
+                    f"{contact.at:.2f}",
                 )
-                for touch in totals.touches()[:_ROWS]
+                for contact in totals.contacts()[:_ROWS]
             ),
             seen=tuple(rows[:_ROWS]),
             seen_summary=seen.summary(),

@@ -114,9 +114,9 @@ def _known(run: IdentificationRun) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _method(run: IdentificationRun) -> tuple[str, ...]:
-    found = run.identification
+    result = run.identification
     reasons = () if run.method_choice is None else run.method_choice.reasons
-    return (f"{found.method}. {found.status.message}", *reasons)
+    return (f"{result.method}. {result.status.message}", *reasons)
 
 
 def _facts(run: IdentificationRun) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -15,7 +15,7 @@ A YAML mapping; every key may be left out, and the same keys stand under `actuat
     controller: {kp: 100, kd: 5, ki: 0, rate: 1000}
     acceleration_limit: 10              # rad/s² or m/s²
 
-A value is one number for all joints, a list with one number a joint, or a mapping from joint name
+A value is one number for all joints, a list with one number per joint, or a mapping from joint name
 to number. A key or joint that is left out keeps the value of the robot's own file, or the default:
 ratios and gains 1, rotor inertia and friction 0, no acceleration limit.
 """
@@ -126,7 +126,7 @@ class Actuation:
     """Drives, friction and control of one robot: the keyword arguments of `Robot.from_pinocchio`.
 
     Attributes:
-        friction: the law with its shape a joint.
+        friction: the law with its shape per joint.
         coefficients: read-only arrays by prefix: "Ia", the terms of the law, and the coupling
             terms where the file gives values for them.
         actuators: gears, gains, couplings.
@@ -160,14 +160,14 @@ def with_actuator_file(
     before = Actuation(
         robot.friction, coefficients, robot.actuators, robot.controller, robot.acceleration_limit
     )
-    found = load_actuation(path, robot.joint_names, friction=friction, before=before)
+    result = load_actuation(path, robot.joint_names, friction=friction, before=before)
     new = Robot.from_pinocchio(
         robot.model,
-        friction=found.friction,
-        coefficients=found.coefficients,
-        actuators=found.actuators,
-        controller=found.controller,
-        acceleration_limit=found.acceleration_limit,
+        friction=result.friction,
+        coefficients=result.coefficients,
+        actuators=result.actuators,
+        controller=result.controller,
+        acceleration_limit=result.acceleration_limit,
         source=robot.source,
         notes=robot.notes,
         allow_inconsistent=True,

@@ -3,7 +3,7 @@
 What theta holds, rotor inertia and friction, is always written in full, since it counts before the
 robot's own file, which may say otherwise. Gears, gains, couplings, controller and acceleration
 limits are written where they differ from the default. Numbers are written in full, so that they
-come back to the last bit; values a joint go by its name, so that their order does not matter.
+come back to the last bit; values per joint go by its name, so that their order does not matter.
 """
 
 from __future__ import annotations

@@ -147,15 +147,15 @@ def load_example_robot(
     robots = _catalogue()
     if name not in robots:
         raise unknown_name("example robot", name, robots)
-    found = robots[name]
-    if found.path.suffix == ".sdf":
+    result = robots[name]
+    if result.path.suffix == ".sdf":
         raise RobotFileError(
-            f"the example robot {name!r} is an SDF file with closed loops ({found.path.name}); "
+            f"the example robot {name!r} is an SDF file with closed loops ({result.path.name}); "
             "bodysense reads URDF and MJCF trees: convert the file, cutting its loops open."
         )
     return load_urdf(
-        found.path,
-        floating_base=found.floating_base if floating_base is None else floating_base,
+        result.path,
+        floating_base=result.floating_base if floating_base is None else floating_base,
         friction=friction,
         actuators=actuators,
         allow_inconsistent=allow_inconsistent,
@@ -191,10 +191,10 @@ def _robot_files() -> dict[str, Path]:
             f"example robots need the package {_PACKAGE}, which is not installed: "
             'pip install "bodysense[robots]".'
         ) from None
-    found = {}
+    result = {}
     for entry in listed or ():
         if entry.suffix in (".urdf", ".sdf"):
             _, _, below = entry.as_posix().partition(f"share/{_PACKAGE}/robots/")
             if below:
-                found[below] = Path(str(entry.locate()))
-    return found
+                result[below] = Path(str(entry.locate()))
+    return result

@@ -111,8 +111,8 @@ def _kind(text: str) -> str:
 
 def _root_kind(path: str) -> str:
     ascii_text = read_robot_file(path).replace(b"\x00", b"")  # UTF-16 puts them between letters
-    found = _ROOT.search(_NOT_ELEMENTS.sub(b"", ascii_text))
-    root = found.group(1).decode("ascii", "replace") if found else ""
+    result = _ROOT.search(_NOT_ELEMENTS.sub(b"", ascii_text))
+    root = result.group(1).decode("ascii", "replace") if result else ""
     # The reader itself explains best what is wrong with a broken file.
     if root == "mujoco":
         return "mjcf"

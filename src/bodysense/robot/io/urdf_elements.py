@@ -142,12 +142,12 @@ def read_joint(element: Element, links: Collection[str], read: UrdfReader) -> Ur
         read.fail(element, f"its parent and its child are the same link {ends['child']!r}.")
     xyz, rpy = read.origin(element, element)
     dynamics = read.only_child(element, "dynamics")
-    found = {
+    result = {
         key: read.number(dynamics, key, element)
         for key in DYNAMICS
         if dynamics is not None and key in dynamics.attributes
     }
-    if dynamics is not None and found.get("armature", 0.0) < 0.0:
+    if dynamics is not None and result.get("armature", 0.0) < 0.0:
         read.fail(dynamics, "armature is negative; an inertia is zero or positive.", element)
     return UrdfJoint(
         name=name,
@@ -159,7 +159,7 @@ def read_joint(element: Element, links: Collection[str], read: UrdfReader) -> Ur
         rpy=rpy,
         axis=_axis(element, kind, read),
         limits=_limits(element, kind, read),
-        dynamics=found,
+        dynamics=result,
         mimics=bool(element.all("mimic")),
     )
 
@@ -236,7 +236,7 @@ class UrdfDescription:
 
     def merged(self, link: str) -> list[tuple[str, pin.SE3]]:
         """Links that hang on `link` by fixed joints alone, with T_link_other of each."""
-        found, waiting = [], [(link, pin.SE3.Identity())]
+        result, waiting = [], [(link, pin.SE3.Identity())]
         fixed: dict[str, list[UrdfJoint]] = {}
         for joint in self.joints.values():
             if not joint.moves:
@@ -244,9 +244,9 @@ class UrdfDescription:
         while waiting:
             name, placement = waiting.pop()
             for joint in fixed.get(name, ()):
-                found.append((joint.child, placement * joint.placement))
-                waiting.append(found[-1])
-        return found
+                result.append((joint.child, placement * joint.placement))
+                waiting.append(result[-1])
+        return result
 
 
 def parse_urdf(data: bytes, where: str) -> UrdfDescription:

@@ -123,8 +123,8 @@ def _parse(text: bytes, where: str) -> Element:
     def start(tag: str, attributes: dict[str, str]) -> None:
         position = parser.CurrentByteIndex
         element = Element(tag, attributes, parser.CurrentLineNumber, position)
-        found = _START_TAG.match(text, position)
-        element.inner = found.end() if found else position
+        result = _START_TAG.match(text, position)
+        element.inner = result.end() if result else position
         (open_elements[-1].children if open_elements else roots).append(element)
         open_elements.append(element)
 
@@ -183,7 +183,7 @@ class Edits:
             self._splices.append((place, place, added))
 
     def insert(self, parent: Element, lines: list[str], *, first: bool = False) -> None:
-        """Insert elements, one a line, before or after what `parent` holds."""
+        """Insert elements, one per line, before or after what `parent` holds."""
         outer = self._indentation(parent)
         inner, place = outer + b"  ", parent.inner
         if parent.children:
@@ -285,21 +285,21 @@ class UrdfReader:
 
     def only_child(self, parent: Element, tag: str, owner: Element | None = None) -> Element | None:
         """Return the child with this tag, `None` if there is none."""
-        found = parent.all(tag)
-        if len(found) > 1:
+        result = parent.all(tag)
+        if len(result) > 1:
             self.fail(
-                found[1],
-                f"there is a <{tag}> in line {found[0].line} already; keep one of the two.",
+                result[1],
+                f"there is a <{tag}> in line {result[0].line} already; keep one of the two.",
                 owner or parent,
             )
-        return found[0] if found else None
+        return result[0] if result else None
 
     def required_child(self, parent: Element, tag: str, owner: Element) -> Element:
         """Return the child with this tag, which must be there."""
-        found = self.only_child(parent, tag, owner)
-        if found is None:
+        result = self.only_child(parent, tag, owner)
+        if result is None:
             self.fail(parent, f"<{tag}> is missing; add it.", owner)
-        return found
+        return result
 
     def _number(
         self, word: str, element: Element, attribute: str, owner: Element, most: float

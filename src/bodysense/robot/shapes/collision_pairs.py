@@ -85,13 +85,13 @@ def _of_name(robot: Robot, bodies: tuple[Body, ...], name: str) -> frozenset[int
     """Bodies of a name, or of a link of that name."""
     base = int(robot.floating_base)
     links = {link: k - base for k, link in enumerate(robot.link_names)}
-    found = frozenset(
+    result = frozenset(
         k for k, body in enumerate(bodies) if name == body.name or links.get(name) == body.joint
     )
-    if not found:
+    if not result:
         names = dict.fromkeys((*(body.name for body in bodies), *robot.link_names))
         raise unknown_name("body", name, names)
-    return found
+    return result
 
 
 def _mimics(robot: Robot) -> dict[int, str]:

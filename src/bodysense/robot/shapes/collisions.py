@@ -148,19 +148,19 @@ class Collisions:
             raise ShapeError(f"margin is {margin}: give a finite distance in metres.")
         hulls = link_hulls(robot, shapes, package_dirs=package_dirs)
         bodies = tuple(body for body in hulls.bodies if not is_made_up(robot, body))
-        found, ignored = candidate_pairs(robot, bodies, ignore)
-        unknown = np.full(found.shape[0], np.inf)
-        every = cls(robot, bodies, found, float(margin), unknown, ignored, hulls.notes)
+        result, ignored = candidate_pairs(robot, bodies, ignore)
+        unknown = np.full(result.shape[0], np.inf)
+        every = cls(robot, bodies, result, float(margin), unknown, ignored, hulls.notes)
         reach = 2.0 * max(float(margin), 0.0) + _BEYOND
         sampled = every.distances(sampled_poses(robot, _SAMPLES), beyond=reach)
         farthest, touching = sampled.max(axis=0), (sampled <= _TOUCHING).mean(axis=0)
-        boxed = np.array([body.shape == "boxes" for body in bodies], dtype=np.bool_)[found]
+        boxed = np.array([body.shape == "boxes" for body in bodies], dtype=np.bool_)[result]
         apart = touching < np.where(boxed.any(axis=1), _BOXES, 1.0)
         never = tuple(
             IgnoredPair(every.pairs[k], _reason(touching[k])) for k in np.flatnonzero(~apart)
         )
         kept = replace(
-            every, places=found[apart], farthest=farthest[apart], ignored=(*ignored, *never)
+            every, places=result[apart], farthest=farthest[apart], ignored=(*ignored, *never)
         )
         return replace(kept, notes=(*kept.notes, *kept._narrow()))
 
@@ -268,7 +268,7 @@ class Collisions:
         reaches = np.broadcast_to(reach, len(self.pairs)).tolist()
         bounds = np.empty((poses.p.shape[1], len(self.pairs)))
         n_columns = self.robot.n_joints if gradients else 0
-        found = [_none(n_columns)]
+        result = [_none(n_columns)]
         centers, radii = self._spheres(poses)
         for k, (a, b) in enumerate(self.places):
             rows = self.bodies[a].joint + 1, self.bodies[b].joint + 1
@@ -285,8 +285,8 @@ class Collisions:
                 continue
             gradient = self._gradient(poses, rows, measured) if gradients else np.empty((m, 0))
             pair = np.full(m, k, dtype=np.intp)
-            found.append(NearPairs(measured.sample, pair, measured.distance, gradient))
-        return _joined(found), bounds
+            result.append(NearPairs(measured.sample, pair, measured.distance, gradient))
+        return _joined(result), bounds
 
     def _gradient(self, poses: LinkPoses, rows: tuple[int, int], measured: Measured) -> Array:
         """(m, n_joints) gradients of distances between links, rows as in `LinkPoses`."""

@@ -244,11 +244,11 @@ def _bodies_of_file(
     bodies: dict[str, Body] = {}
     problems: dict[str, str] = {}
     for kind in kinds:
-        found = _file_shapes(robot, kind, folders, bodies)
-        for name, clouds in found.points.items():
+        result = _file_shapes(robot, kind, folders, bodies)
+        for name, clouds in result.points.items():
             if name in places and name not in bodies:
                 bodies[name] = _body(name, *places[name], clouds, kind)
-        problems.update({k: v for k, v in found.problems.items() if k not in problems})
+        problems.update({k: v for k, v in result.problems.items() if k not in problems})
     problems = {name: text for name, text in problems.items() if name in places}
     if problems and shapes != "auto":
         raise RobotFileError(next(iter(problems.values())))

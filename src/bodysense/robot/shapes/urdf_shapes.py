@@ -75,8 +75,8 @@ def _crossings(points: Array, heights: Array, edges: NDArray[np.intp], cut: floa
     cross = (low - cut) * (high - cut) < 0.0
     first, second = points[edges[cross, 0]], points[edges[cross, 1]]
     part = (cut - low[cross]) / (high[cross] - low[cross])
-    found: Array = first + part[:, None] * (second - first)
-    return found
+    result: Array = first + part[:, None] * (second - first)
+    return result
 
 
 _CORNERS = 16  # of the prism round a cylinder
@@ -210,8 +210,8 @@ def _mesh_pieces(
     name = read.text(mesh, "filename", link)
     scale = read.vector(mesh, "scale", link) if "scale" in mesh.attributes else np.ones(3)
     places = list(_places(name, Path(read.where), package_dirs))
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    result = next((place for place in places if place.is_file()), None)
+    if result is None:
         read.fail(
             mesh,
             f"the mesh {name!r} is not found (looked for {_some(places)}): name the folder that "
@@ -219,18 +219,18 @@ def _mesh_pieces(
             link,
         )
     try:
-        model = coal.MeshLoader().load(str(found), scale)
+        model = coal.MeshLoader().load(str(result), scale)
         points = np.array(model.vertices(), dtype=np.float64).reshape(-1, 3)
         sides = [model.tri_indices(k) for k in range(model.num_tris)]
     except (ValueError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         read.fail(
             mesh,
-            f'the mesh {found} cannot be read ({reason}): mend it, or take shapes="boxes".',
+            f'the mesh {result} cannot be read ({reason}): mend it, or take shapes="boxes".',
             link,
         )
     if not np.isfinite(points).all():
-        read.fail(mesh, f"the mesh {found} holds numbers that are not finite: mend it.", link)
+        read.fail(mesh, f"the mesh {result} holds numbers that are not finite: mend it.", link)
     triangles = np.array([(side[0], side[1], side[2]) for side in sides], dtype=np.intp)
     return sliced(points, triangles.reshape(-1, 3))
 

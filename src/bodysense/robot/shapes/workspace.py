@@ -59,13 +59,13 @@ class Workspace:
 
     def walls(self) -> tuple[tuple[str, Array, float], ...]:
         """Name, inward normal (3,) and offset o of every wall, with n · x >= o inside [m]."""
-        found = []
+        result = []
         for k, axis in enumerate("xyz"):
             if np.isfinite(self.lower[k]):
-                found.append((f"{axis} >= {self.lower[k]:g}", np.eye(3)[k], self.lower[k]))
+                result.append((f"{axis} >= {self.lower[k]:g}", np.eye(3)[k], self.lower[k]))
             if np.isfinite(self.upper[k]):
-                found.append((f"{axis} <= {self.upper[k]:g}", -np.eye(3)[k], -self.upper[k]))
-        return tuple(found)
+                result.append((f"{axis} <= {self.upper[k]:g}", -np.eye(3)[k], -self.upper[k]))
+        return tuple(result)
 
     def around(self, robot: Robot, hulls: Mapping[str, Hull]) -> WorkspaceMargins:
         """The margins of a robot's links to the walls.

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from bodysense.estimation import InverseWishart
-from bodysense.estimation.map_dynamics.em.variances import Coordinates, Moment2, Source
+from bodysense.estimation.map_dynamics.em.variances import Coordinates, NoiseSource, SecondMoment
 from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
 from bodysense.estimation.map_dynamics.priors import sources
 
 
 def source(structure, covariance, weight=10.0):
     units = ["N"] * len(covariance)
-    return Source.of("s", "kind", covariance, units, structure, InverseWishart(weight))
+    return NoiseSource.of("s", "kind", covariance, units, structure, InverseWishart(weight))
 
 
 def drawn(m, seed=1):
@@ -26,7 +26,7 @@ def test_at_its_mode_the_prior_informs_as_it_bends(structure):
     one = source(structure, np.diag([1.0, 2.0, 3.0]) if structure == "axis" else drawn(3))
     coordinates = Coordinates.of([one])
     start = {"s": one.covariance}
-    slope = coordinates.slope(start, {"s": Moment2(np.zeros((3, 3)), 0)})
+    slope = coordinates.slope(start, {"s": SecondMoment(np.zeros((3, 3)), 0)})
     np.testing.assert_allclose(coordinates.believed(start), slope.bend, rtol=1e-9)
     assert coordinates.steady == (structure != "full")
 
@@ -49,7 +49,7 @@ def test_slope_of_the_prior_is_that_of_its_density(structure, Sigma):
     rng = np.random.default_rng(2)
     exact = np.diag(one.covariance) == 0.0
     here = {"s": one.covariance * np.where(exact, 0.0, 1.3)}
-    slope = coordinates.slope(here, {"s": Moment2(np.zeros((3, 3)), 0)}).prior
+    slope = coordinates.slope(here, {"s": SecondMoment(np.zeros((3, 3)), 0)}).prior
     u = 1e-4 * rng.normal(size=coordinates.size)
     ends = [one.log_prior(coordinates.moved(here, sign * u)["s"]) for sign in (1.0, -1.0)]
     assert ends[0] - ends[1] == pytest.approx(2.0 * slope @ u, rel=1e-5)

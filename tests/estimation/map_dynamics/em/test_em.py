@@ -12,8 +12,8 @@ from simulated_logs import simulated
 from bodysense.errors import FileReadError, ShapeError, UnknownNameError
 from bodysense.estimation import (
     Assumptions,
-    Belief,
     CovarianceFit,
+    GaussianPrior,
     InverseWishart,
     MapDynamics,
     estimate_covariances,
@@ -30,7 +30,7 @@ from bodysense.sensors import (
     variances,
 )
 
-PUSHED = Belief.zero(6, [8.0, 8.0, 8.0, 1.0, 1.0, 1.0])
+PUSHED = GaussianPrior.zero(6, [8.0, 8.0, 8.0, 1.0, 1.0, 1.0])
 
 
 def redundant(robot, rng):
@@ -70,13 +70,13 @@ def shuffled(sensors, rng):
 
 @pytest.fixture(scope="module")
 def log():
-    """A pushed arm: the problem with the right covariances, and 1200 moments."""
+    """A pushed arm: the problem with the right covariances, and 1200 samples."""
     rng = np.random.default_rng(12)
     robot = load_robot("tx40")
-    beliefs = Assumptions(
-        wrenches={robot.link_names[-1]: PUSHED}, joint_acceleration=Belief.zero(1, 5.0)
+    priors = Assumptions(
+        wrenches={robot.link_names[-1]: PUSHED}, joint_acceleration=GaussianPrior.zero(1, 5.0)
     )
-    problem = MapDynamics(robot, redundant(robot, rng), beliefs)
+    problem = MapDynamics(robot, redundant(robot, rng), priors)
     return problem, simulated(problem, rng, 1200)[0]
 
 
@@ -85,14 +85,14 @@ def never_decreasing(trace):
 
 
 def test_recovers_the_covariances_behind_a_log(log):
-    problem, moments = log
+    problem, samples = log
     rng = np.random.default_rng(3)
     last = problem.robot.link_names[-1]
     start = problem.changed(
         shuffled(problem.sensors, rng),
-        replace(problem.assumptions, wrenches={last: Belief.zero(6, 3.0)}),
+        replace(problem.assumptions, wrenches={last: GaussianPrior.zero(6, 3.0)}),
     )
-    fit = estimate_covariances(start, moments, wrenches=[last])
+    fit = estimate_covariances(start, samples, wrenches=[last])
     assert fit.converged, fit.message
     assert never_decreasing(fit.trace)
     assert fit.trace.size < 60
@@ -100,24 +100,23 @@ def test_recovers_the_covariances_behind_a_log(log):
         ratio = np.diag(found.covariance) / np.diag(sensor.covariance)
         np.testing.assert_allclose(ratio, 1.0, atol=0.2, err_msg=sensor.name)
     np.testing.assert_allclose(
-        fit.sigma(f"belief.fx.{last}"), np.sqrt(np.diag(PUSHED.covariance)), rtol=0.1
+        fit.sigma(f"prior.fx.{last}"), np.sqrt(np.diag(PUSHED.covariance)), rtol=0.1
     )
     assert (
-        fit.assumptions.wrenches[last].covariance[0, 0]
-        == fit.covariances[f"belief.fx.{last}"][0, 0]
+        fit.assumptions.wrenches[last].covariance[0, 0] == fit.covariances[f"prior.fx.{last}"][0, 0]
     )
     assert fit.covariances["gyro.link3"].shape == (3, 3)
 
 
 def test_one_factor_a_kind_is_found_within_per_cents(log):
-    problem, moments = log
+    problem, samples = log
     factors = {"accelerometer": 9.0, "joint_torque": 0.1, "force_torque": 4.0}
     start = problem.with_sensors(
         [replace(s, covariance=factors.get(s.kind, 1.0) * s.covariance) for s in problem.sensors]
     )
-    fit = estimate_covariances(start, moments, structure="type", most_moments=600)
+    fit = estimate_covariances(start, samples, structure="type", most_samples=600)
     assert fit.converged
-    assert fit.moments == 600
+    assert fit.samples == 600
     assert never_decreasing(fit.trace)
     for sensor, found in zip(problem.sensors, fit.sensors, strict=True):
         np.testing.assert_allclose(found.covariance, sensor.covariance, rtol=0.15, atol=1e-12)
@@ -132,8 +131,8 @@ def test_full_covariances_find_correlations(log):
     root = rng.normal(scale=0.2, size=(3, 3))
     name = "acc.link3"
     truth = [replace(s, covariance=root @ root.T) if s.name == name else s for s in problem.sensors]
-    moments, _ = simulated(problem, rng, 500, sensors=truth)
-    fit = estimate_covariances(problem, moments, structure={name: "full"}, sensors=[name])
+    samples, _ = simulated(problem, rng, 500, sensors=truth)
+    fit = estimate_covariances(problem, samples, structure={name: "full"}, sensors=[name])
     assert list(fit.covariances) == [name]
     L = np.linalg.inv(root)
     np.testing.assert_allclose(L @ fit.covariances[name] @ L.T, np.eye(3), atol=0.3)
@@ -152,8 +151,8 @@ def test_slacks_of_the_equations(log):
     ]
     others = [s for s in problem.sensors if s.kind != "joint_torque"]
     exact = problem.with_sensors([*others, *twice])
-    moments, _ = simulated(exact, rng, 250)
-    y = moments.y.copy()
+    samples, _ = simulated(exact, rng, 250)
+    y = samples.y.copy()
     for j in joint:  # what both torque sensors of a joint see, and no other sensor
         error = rng.normal(scale=0.8, size=250)
         for n in "AB":
@@ -161,17 +160,17 @@ def test_slacks_of_the_equations(log):
             y[:, exact.layout.order == row] += error[:, None]
     slack = replace(
         problem.assumptions,
-        torque_slack=Belief.zero(1, 0.3),
-        wrench_slack=Belief.zero(6, 0.01),
-        acceleration_slack=Belief.zero(6, 0.01),
+        torque_slack=GaussianPrior.zero(1, 0.3),
+        wrench_slack=GaussianPrior.zero(6, 0.01),
+        acceleration_slack=GaussianPrior.zero(6, 0.01),
     )
     soft = exact.with_assumptions(slack)
     readings = np.empty((250, exact.layout.size))
     readings[:, exact.layout.order] = y
-    moments = soft.moments(moments.q, moments.dq, readings)
+    samples = soft.samples(samples.q, samples.dq, readings)
     names = [f"{n}.{j}" for j in joint for n in "AB"]
     fit = estimate_covariances(
-        soft, moments, sensors=names, slacks=["torque", "wrench", "acceleration"]
+        soft, samples, sensors=names, slacks=["torque", "wrench", "acceleration"]
     )
     assert never_decreasing(fit.trace)
     assert fit.sigma("slack.torque")[0] == pytest.approx(0.8, rel=0.1)
@@ -188,17 +187,17 @@ def test_density_never_decreases(tree_named, structure):
     rng = np.random.default_rng(7)
     tree = tree_named("floating tree")
     links = ["link4", "link9"]
-    beliefs = Assumptions(
-        wrench=Belief.zero(6, 2.0),
-        joint_acceleration=Belief.zero(1, 5.0),
-        base_acceleration=Belief.zero(6, 50.0),
-        acceleration_slack=Belief.zero(6, 0.5),
-        wrench_slack=Belief.zero(6, 0.5),
-        torque_slack=Belief.zero(1, 0.5),
-        others={"a.link3": Belief.zero(6, 30.0), "f.joint5": Belief.zero(6, 30.0)},
+    priors = Assumptions(
+        wrench=GaussianPrior.zero(6, 2.0),
+        joint_acceleration=GaussianPrior.zero(1, 5.0),
+        base_acceleration=GaussianPrior.zero(6, 50.0),
+        acceleration_slack=GaussianPrior.zero(6, 0.5),
+        wrench_slack=GaussianPrior.zero(6, 0.5),
+        torque_slack=GaussianPrior.zero(1, 0.5),
+        others={"a.link3": GaussianPrior.zero(6, 30.0), "f.joint5": GaussianPrior.zero(6, 30.0)},
     )
     sensors = [s for s in all_sensors(tree, rng) if rng.uniform() < 0.4]
-    problem = MapDynamics(tree.robot, shuffled(sensors, rng), beliefs)
+    problem = MapDynamics(tree.robot, shuffled(sensors, rng), priors)
     q, dq = rng.normal(size=(2, 16, tree.robot.n_joints))
     y = rng.normal(size=(16, problem.layout.size))
     y[rng.uniform(size=y.shape) < 0.02] = np.nan
@@ -206,7 +205,7 @@ def test_density_never_decreases(tree_named, structure):
     one_a_kind = list({s.kind: s.name for s in sensors}.values())
     fit = estimate_covariances(
         problem,
-        problem.moments(q, dq, y, base_twist=twist),
+        problem.samples(q, dq, y, base_twist=twist),
         structure=structure,
         sensors=one_a_kind if structure == "full" else None,
         wrenches=links,
@@ -225,17 +224,17 @@ def test_density_never_decreases(tree_named, structure):
 
 def test_names_covariances_that_cannot_be_told_apart(log):
     robot = log[0].robot
-    beliefs = Assumptions(wrench=Belief.unknown(6))
+    priors = Assumptions(wrench=GaussianPrior.unknown(6))
     pair = [
         JointAcceleration(name=name, joint=robot.joint_names[2], covariance=variances(0.1, 1))
         for name in ("left", "right")
     ]
     lonely = JointTorque(name="lonely", joint=robot.joint_names[1], covariance=variances(0.1, 1))
-    problem = MapDynamics(robot, [*pair, lonely], beliefs)
+    problem = MapDynamics(robot, [*pair, lonely], priors)
     rng = np.random.default_rng(2)
     T, n = 60, robot.n_joints
     y = rng.normal(scale=3.0, size=(T, 1)) + rng.normal(scale=0.1, size=(T, 3))
-    fit = estimate_covariances(problem, problem.moments(np.zeros((T, n)), np.zeros((T, n)), y))
+    fit = estimate_covariances(problem, problem.samples(np.zeros((T, n)), np.zeros((T, n)), y))
     assert "left and right cannot be told apart" in fit.message
     assert "lonely[0]" in fit.message
     assert never_decreasing(fit.trace)
@@ -245,21 +244,21 @@ def test_names_covariances_that_cannot_be_told_apart(log):
 
 
 def test_ends_where_rounding_hides_what_a_round_brings(log):
-    problem, moments = log
+    problem, samples = log
     wide = Assumptions(
-        wrenches={problem.robot.link_names[-1]: Belief.zero(6, 1e6)},
-        joint_acceleration=Belief.zero(1, 1e6),
+        wrenches={problem.robot.link_names[-1]: GaussianPrior.zero(6, 1e6)},
+        joint_acceleration=GaussianPrior.zero(1, 1e6),
     )
-    few = moments.part(slice(0, 100))
+    few = samples.part(slice(0, 100))
     fit = estimate_covariances(problem.with_assumptions(wide), few, iterations=30)
     assert never_decreasing(fit.trace)
     assert np.isfinite(fit.trace).all()
-    assert fit.converged or "narrow beliefs" in fit.message or "raise iterations" in fit.message
+    assert fit.converged or "narrow priors" in fit.message or "raise iterations" in fit.message
 
 
 def test_a_prior_holds_and_absent_readings_count_for_nothing(log):
-    problem, moments = log
-    few = moments.part(slice(0, 40))
+    problem, samples = log
+    few = samples.part(slice(0, 40))
     y = few.y.copy()
     gyro = problem.layout.slices["gyro.link2"]
     rows = [np.flatnonzero(problem.layout.order == r)[0] for r in range(gyro.start, gyro.stop)]
@@ -278,8 +277,8 @@ def test_a_prior_holds_and_absent_readings_count_for_nothing(log):
 
 
 def test_exact_sensors_stay_exact_and_ctrl_c_keeps_what_was_found(log, monkeypatch):
-    problem, moments = log
-    few = moments.part(slice(0, 50))
+    problem, samples = log
+    few = samples.part(slice(0, 50))
     sensors = [
         replace(s, covariance=np.zeros((1, 1))) if s.name == "tau.joint1" else s
         for s in problem.sensors
@@ -311,8 +310,8 @@ def test_exact_sensors_stay_exact_and_ctrl_c_keeps_what_was_found(log, monkeypat
 
 
 def test_bad_input_and_files(log, tmp_path):
-    problem, moments = log
-    few = moments.part(slice(0, 20))
+    problem, samples = log
+    few = samples.part(slice(0, 20))
     for keywords in (
         {"sensors": ["nose"]},
         {"wrenches": ["nose"]},
@@ -321,8 +320,8 @@ def test_bad_input_and_files(log, tmp_path):
     ):
         with pytest.raises(UnknownNameError, match="nose"):
             estimate_covariances(problem, few, **keywords)
-    with pytest.raises(ShapeError, match="no moments"):
-        estimate_covariances(problem, moments.part(slice(0, 0)))
+    with pytest.raises(ShapeError, match="no samples"):
+        estimate_covariances(problem, samples.part(slice(0, 0)))
     with pytest.raises(ShapeError, match="tolerance"):
         estimate_covariances(problem, few, tolerance=0.0)
     with pytest.raises(ShapeError, match="weight"):

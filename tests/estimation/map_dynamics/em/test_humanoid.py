@@ -26,8 +26,8 @@ def subject():
 
 
 def test_by_axis_what_is_told_is_found_and_intervals_hold_the_truth(subject):
-    problem, moments = subject
-    fit = estimate_covariances(wrong_by_factors(problem, np.random.default_rng(1)), moments)
+    problem, samples = subject
+    fit = estimate_covariances(wrong_by_factors(problem, np.random.default_rng(1)), samples)
     assert fit.converged, fit.message
     assert fit.trace.size <= 20
     assert (np.diff(fit.trace) >= 0.0).all()
@@ -51,9 +51,9 @@ def test_by_axis_what_is_told_is_found_and_intervals_hold_the_truth(subject):
 
 
 def test_one_factor_a_kind_is_told_by_a_short_log(subject):
-    problem, moments = subject
+    problem, samples = subject
     start = wrong_by_kind(problem, np.random.default_rng(2))
-    fit = estimate_covariances(start, moments, structure="type")
+    fit = estimate_covariances(start, samples, structure="type")
     assert fit.converged, fit.message
     for sensor in problem.sensors:
         ratio = np.diag(fit.covariances[sensor.name]) / np.diag(sensor.covariance)

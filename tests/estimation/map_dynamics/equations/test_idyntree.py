@@ -73,7 +73,7 @@ def test_idyntree_misses_a_centripetal_term_on_another_base(name, tree_named, rn
     d = truth.d(equations.variables)
     for i, link in enumerate(tree.names):
         where = equations.variables[f"a.{link}"]
-        d[where] += equations.moment.classical[i]
+        d[where] += equations.sample.classical[i]
     ours = equations.D @ d + equations.b_D
     np.testing.assert_allclose(ours, 0.0, atol=1e-12 * np.abs(d).max())
     theirs = (np.nan_to_num(peer.D) @ d + np.nan_to_num(peer.b_D))[no_torque]

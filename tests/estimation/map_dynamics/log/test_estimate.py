@@ -12,7 +12,7 @@ from pushed_arm import PUSH, SENSORS, Pushed, pushed_arm
 
 from bodysense.errors import ShapeError
 from bodysense.estimation import (
-    Belief,
+    GaussianPrior,
     LogEstimate,
     LogFiles,
     LogTotals,
@@ -21,7 +21,12 @@ from bodysense.estimation import (
     estimate_log,
     parse_estimation,
 )
-from bodysense.estimation.map_dynamics.log.contacts import Touch, felt, reversing, touches
+from bodysense.estimation.map_dynamics.log.contacts import (
+    ContactInterval,
+    contacts,
+    felt,
+    reversing,
+)
 from bodysense.estimation.map_dynamics.log.estimate import directions_of
 from bodysense.estimation.map_dynamics.log.files import component_names, component_units
 from bodysense.logs.log import RawLog
@@ -65,7 +70,7 @@ def test_chunks_are_the_whole(estimate):
     np.testing.assert_allclose(mean, whole.mean, rtol=1e-12, atol=1e-12)
     variance = np.concatenate([p.posterior.variance for p in parts])
     np.testing.assert_allclose(variance, whole.variance, rtol=1e-12)
-    assert "381 moments over 3.8 s" in estimate.summary()
+    assert "381 samples over 3.8 s" in estimate.summary()
 
 
 def test_readings_that_are_missing_are_counted(pushed):
@@ -78,7 +83,7 @@ def test_readings_that_are_missing_are_counted(pushed):
         assert np.isfinite(chunk.posterior.mean).all()
         totals.add(chunk)
     by_name = {score.name: score for score in totals.scores()}
-    assert (by_name["torque.pan"].absent, by_name["torque.pan"].moments) == (30, 351)
+    assert (by_name["torque.pan"].absent, by_name["torque.pan"].samples) == (30, 351)
     assert by_name["torque.lift"].absent == 0
 
 
@@ -86,8 +91,8 @@ def test_a_push_is_felt_when_it_was(pushed, estimate):
     totals = LogTotals(estimate)
     for chunk in estimate.chunks(100, detail="blocks", judge=True):
         totals.add(chunk)
-    long = [touch for touch in totals.touches() if touch.end - touch.start > 0.2]
-    assert len(long) == len(totals.touches()) == 1
+    long = [contact for contact in totals.contacts() if contact.end - contact.start > 0.2]
+    assert len(long) == len(totals.contacts()) == 1
     assert (long[0].start, long[0].end) == pytest.approx(PUSH, abs=0.05)
     assert long[0].force == pytest.approx(np.linalg.norm(pushed.wrench[200, :3]), rel=0.1)
     assert totals.touched()["forearm"] == pytest.approx(0.25, abs=0.05)
@@ -142,7 +147,7 @@ def test_a_bias_that_is_believed_in_is_no_contradiction(pushed):
     for name, score in found.items():  # as without the bias, and not hidden in a wide noise
         assert score.ratio == pytest.approx(right[name].ratio, rel=0.02), name
         assert score.beyond < 0.1
-    fit = estimate_covariances(estimate.log_problem, estimate.moments(), structure="type")
+    fit = estimate_covariances(estimate.log_problem, estimate.samples(), structure="type")
     assert fit.sigma("acc")[0] == pytest.approx(0.05, rel=0.15)
 
 
@@ -217,7 +222,7 @@ def test_a_floating_root_turns_as_its_gyroscope_says(pushed, robot_of):
     assert "no gyroscope" in bare.notes[0]
 
 
-# -- touches, files ----------------------------------------------------------------------------
+# -- contacts, files ----------------------------------------------------------------------------
 
 
 def test_felt_has_the_level_it_claims(rng):
@@ -226,27 +231,27 @@ def test_felt_has_the_level_it_claims(rng):
     C = P - P @ A.T @ np.linalg.solve(A @ P @ A.T + noise**2 * np.eye(4), A @ P)
     gain = C @ A.T / noise**2
     mean = rng.normal(scale=noise, size=(4000, 4)) @ gain.T
-    belief = Belief(np.zeros(6), P)
-    share = felt(belief, mean, np.broadcast_to(C, (4000, 6, 6))).mean()
+    prior = GaussianPrior(np.zeros(6), P)
+    share = felt(prior, mean, np.broadcast_to(C, (4000, 6, 6))).mean()
     assert share < 0.003
     pushed = mean + (gain @ A) @ np.array([50.0, 0, 0, 0, 0, 0])
-    assert felt(belief, pushed, np.broadcast_to(C, (4000, 6, 6))).mean() > 0.99
-    assert not felt(Belief.zero(6), mean, np.zeros((4000, 6, 6))).any()
+    assert felt(prior, pushed, np.broadcast_to(C, (4000, 6, 6))).mean() > 0.99
+    assert not felt(GaussianPrior.zero(6), mean, np.zeros((4000, 6, 6))).any()
 
 
-def test_touches_that_are_close_are_one():
+def test_contacts_that_are_close_are_one():
     t = np.arange(10) * 0.1
     mask = np.array([0, 1, 0, 1, 0, 0, 0, 0, 1, 1], dtype=bool)
-    first, second = touches("hand", t, mask, np.arange(10.0), np.zeros(10))
+    first, second = contacts("hand", t, mask, np.arange(10.0), np.zeros(10))
     assert (first.start, first.end, first.force, first.at) == pytest.approx((0.1, 0.3, 3.0, 0.3))
     assert (second.start, second.end) == pytest.approx((0.8, 0.9))
-    assert touches("hand", t, np.zeros(10, dtype=bool), t, t) == ()
+    assert contacts("hand", t, np.zeros(10, dtype=bool), t, t) == ()
 
 
-def test_samples_that_are_rare_are_one_touch():
+def test_samples_that_are_rare_are_one_contact():
     t = 0.5 * np.arange(60.0)
-    (touch,) = touches("hand", t, (t > 5.0) & (t < 20.0), np.full(60, 20.0), np.ones(60))
-    assert (touch.start, touch.end) == (5.5, 19.5)
+    (contact,) = contacts("hand", t, (t > 5.0) & (t < 20.0), np.full(60, 20.0), np.ones(60))
+    assert (contact.start, contact.end) == (5.5, 19.5)
 
 
 def test_files_hold_every_number(estimate, tmp_path):
@@ -277,13 +282,13 @@ def test_names_of_components(robot_of):
     assert units["fx.link1.force_x"] == "N"
 
 
-def test_the_force_of_a_touch_is_one_that_is_certain():
+def test_the_force_of_a_contact_is_one_that_is_certain():
     """In a pose that tells little the estimate is large and uncertain: it is not the headline."""
     t, mask = np.arange(5) * 0.1, np.ones(5, dtype=bool)
     force, sigma = np.array([9.0, 10.0, 9.0, 400.0, 9.0]), np.array([1.0, 1.0, 1.0, 300.0, 1.0])
-    (touch,) = touches("hand", t, mask, force, sigma)
-    assert (touch.force, touch.sigma, touch.at) == pytest.approx((10.0, 1.0, 0.1))
-    assert touch.usual == 9.0
+    (contact,) = contacts("hand", t, mask, force, sigma)
+    assert (contact.force, contact.sigma, contact.at) == pytest.approx((10.0, 1.0, 0.1))
+    assert contact.usual == 9.0
 
 
 def test_a_link_of_which_no_reading_tells_is_not_called_untouched(estimate):
@@ -317,8 +322,8 @@ def test_a_force_on_a_reversal_is_told(pushed):
         }
         found = estimate_log(parse_estimation(table, robot, "s.yaml"), robot, pushed.log)
         for at in (turn, away):
-            touch = Touch("hand", at - 0.1, at + 0.1, 30.0, 1.0, at, 5.0)
-            sentences[side, at] = reversing(found, [touch])
-            assert reversing(found, [touch._replace(usual=25.0)]) == ()  # no spike
+            contact = ContactInterval("hand", at - 0.1, at + 0.1, 30.0, 1.0, at, 5.0)
+            sentences[side, at] = reversing(found, [contact])
+            assert reversing(found, [contact._replace(usual=25.0)]) == ()  # no spike
     assert "falls on a reversal of lift" in sentences["drive", turn][0]
     assert [key for key, value in sentences.items() if value] == [("drive", turn)]

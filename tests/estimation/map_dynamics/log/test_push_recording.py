@@ -58,30 +58,30 @@ def test_in_a_push_it_does_not(estimate, push):
     assert beyond[here].mean() > 0.8
 
 
-def test_touches_are_pushes(estimate):
+def test_contacts_are_pushes(estimate):
     totals = LogTotals(estimate)
     for chunk in estimate.chunks(detail="blocks", judge=True):
         totals.add(chunk)
-    found = totals.touches()
+    found = totals.contacts()
     start = float(estimate.t[0]) - 0.1
     assert 3 <= len(found) <= 4
-    for touch in found:
-        middle = 0.5 * (touch.start + touch.end) - start
+    for contact in found:
+        middle = 0.5 * (contact.start + contact.end) - start
         assert any(a - 0.5 < middle < b + 0.5 for a, b in PUSHES)
-        assert 40.0 < touch.force < 200.0
+        assert 40.0 < contact.force < 200.0
     assert estimate.notes == ()
 
 
 def test_the_second_push_is_at_the_wrist(estimate):
     """Hypotheses are told apart by what they make of the currents."""
-    from bodysense.estimation import Assumptions, Belief
+    from bodysense.estimation import Assumptions, GaussianPrior
 
     r = estimate.recording
     t = r.t - r.t[0] + 0.1
     scores = {}
     for link in ("upper_arm_link", "forearm_link", "wrist_3_link"):
-        belief = Belief.zero(6, [100, 100, 100, 10, 10, 10])
-        problem = estimate.problem.with_assumptions(Assumptions(wrenches={link: belief}))
+        prior = GaussianPrior.zero(6, [100, 100, 100, 10, 10, 10])
+        problem = estimate.problem.with_assumptions(Assumptions(wrenches={link: prior}))
         for k in (1, 3):
             here = within(t, (PUSHES[k],))
             found = problem.estimate(r.q[here], r.dq[here], r.readings[here], likelihood=True)

@@ -1,4 +1,4 @@
-"""From a log to moments: what is filtered, bridged, left out and doubted."""
+"""From a log to samples: what is filtered, bridged, left out and doubted."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_short_gaps_are_bridged_and_long_ones_counted(pushed, problem):
 def test_samples_that_are_too_rare_are_told(pushed, problem):
     log = raw(pushed)
     slow = Recording.of(problem, replace(log, t=1000.0 * log.t))
-    assert any("samples a second are too few" in note for note in slow.notes)
+    assert any("samples per second are too few" in note for note in slow.notes)
     assert not any("samples" in note for note in Recording.of(problem, log).notes)
     many = Recording.of(problem, log, cutoff=5000.0)
     assert any("too few for a cut-off of 5000 Hz" in note for note in many.notes)

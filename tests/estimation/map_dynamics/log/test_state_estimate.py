@@ -27,7 +27,7 @@ sensors:
   quat.imu: {kind: orientation, link: forearm, xyz: [0.02, 0.01, 0.1], rpy: [0.3, -0.2, 0.5],
              std: 0.01}
 """
-FIRST = 20  # moments after which the elbow is found
+FIRST = 20  # samples after which the elbow is found
 
 
 @pytest.fixture(scope="module")
@@ -212,13 +212,13 @@ def test_what_was_decided_is_told(hidden):
     assert estimated(hidden, log=dead).unmeasured == ("elbow",)
 
 
-def test_a_belief_in_the_file_counts(hidden):
+def test_a_prior_in_the_file_counts(hidden):
     few = "sensors: {gyro: {kind: gyroscope, link: shoulder, std: 0.01, channels: [a, b, c]}}\n"
     still = dict.fromkeys("abc", np.zeros(hidden.log.t.size))
     log = raw(hidden, **still, **{"q.pan": None, "q.elbow": hidden.q[:, 2]})
     for words, low, high in (
         ("", 0.3, 3.0),
-        ("state: {beliefs: {q.pan: {mean: 0.7, std: 0.05}}}", 0.04, 0.06),
+        ("state: {priors: {q.pan: {mean: 0.7, std: 0.05}}}", 0.04, 0.06),
     ):
         found = estimated(hidden, few + words, log)
         totals = StateTotals(found)
@@ -261,9 +261,9 @@ def test_a_log_of_another_robot_is_still_one(hidden):
         ("state: {window: 1}", "window"),
         ("state: {jerk: -1}", "not positive"),
         ("state: {jerk: {knee: 1}}", "'knee'"),
-        ("state: {beliefs: {q.knee: {mean: 0, std: 1}}}", "unknown key 'q.knee'"),
-        ("state: {beliefs: {q.elbow: {mean: 0}}}", "give mean and std"),
-        ("state: {beliefs: {q.elbow: {mean: 0, std: -1}}}", "std"),
+        ("state: {priors: {q.knee: {mean: 0, std: 1}}}", "unknown key 'q.knee'"),
+        ("state: {priors: {q.elbow: {mean: 0}}}", "give mean and std"),
+        ("state: {priors: {q.elbow: {mean: 0, std: -1}}}", "std"),
     ],
 )
 def test_sections_that_cannot_be_meant(hidden, text, message):

@@ -7,7 +7,13 @@ import pytest
 from dense_oracle import dense_posterior, sensor_noise
 
 from bodysense.errors import FileReadError, ShapeError, UnknownNameError
-from bodysense.estimation import Assumptions, Belief, MapDynamics, Observability, observability
+from bodysense.estimation import (
+    Assumptions,
+    GaussianPrior,
+    MapDynamics,
+    Observability,
+    observability,
+)
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.robot import load_robot
 from bodysense.sensors import (
@@ -39,7 +45,7 @@ def accelerations(robot):
 
 
 def pushed(robot):
-    return Assumptions(wrenches={robot.link_names[-1]: Belief.unknown(6)})
+    return Assumptions(wrenches={robot.link_names[-1]: GaussianPrior.unknown(6)})
 
 
 def test_six_torques_see_a_push_on_the_last_link(arm):
@@ -78,7 +84,7 @@ def test_three_torques_do_not_and_a_wrist_sensor_would(arm):
 
 
 def test_of_two_pushes_one_that_is_ruled_out_shows_the_other(arm):
-    touched = {name: Belief.zero(6, [50, 50, 50, 5, 5, 5]) for name in ("link4", "link6")}
+    touched = {name: GaussianPrior.zero(6, [50, 50, 50, 5, 5, 5]) for name in ("link4", "link6")}
     sensors = [*torques(arm, arm.joint_names), *accelerations(arm)]
     problem = MapDynamics(arm, sensors, Assumptions(wrenches=touched))
     found = observability(problem, rng=np.random.default_rng(1))
@@ -95,7 +101,7 @@ def test_without_sensors_nothing_is_seen(arm):
     assert found.readings == 0
     np.testing.assert_array_equal(found.before, found.after)
     assert found.help == ()
-    assert "narrow the beliefs" in found.summary()
+    assert "narrow the priors" in found.summary()
 
 
 def test_sensors_of_the_state_say_nothing_where_it_is_known(arm):
@@ -114,10 +120,10 @@ def test_labels_follow_the_rank_of_the_readings(arm):
         Accelerometer(name="acc", mount=Mount(link), covariance=variances(0.1, 3)),
     ]
     # So wide that what light links contribute is not hidden by noise.
-    wide = Belief.zero(1, 1e4)
-    beliefs = Assumptions(joint_acceleration=wide, wrenches={link: Belief.zero(6, 100.0)})
+    wide = GaussianPrior.zero(1, 1e4)
+    priors = Assumptions(joint_acceleration=wide, wrenches={link: GaussianPrior.zero(6, 100.0)})
     q, dq = rng.normal(size=(2, 6))
-    problem = MapDynamics(arm, sensors, beliefs)
+    problem = MapDynamics(arm, sensors, priors)
     found = observability(problem, q, dq, suggest=0)
     equations = Equations.at(problem.tree, sensors, q, dq)
     everything = np.concatenate([equations.D.toarray(), equations.Y.toarray()])
@@ -130,7 +136,7 @@ def test_labels_follow_the_rank_of_the_readings(arm):
     for k, label in enumerate(found.labels):
         assert (label in ("seen", "assumed")) == determined[k], (problem.variables.labels[k], label)
     oracle = dense_posterior(
-        equations, np.zeros(equations.readings.size), sensor_noise(sensors), beliefs
+        equations, np.zeros(equations.readings.size), sensor_noise(sensors), priors
     )
     np.testing.assert_allclose(
         found.after, np.sqrt(np.diag(oracle.covariance)), rtol=1e-3, atol=1e-6
@@ -140,9 +146,9 @@ def test_labels_follow_the_rank_of_the_readings(arm):
 def test_a_floating_robot_and_one_that_is_held(tree_named):
     tree = tree_named("floating tree")
     robot = tree.robot
-    touch = ExternalWrench(name="ground", mount=Mount("link1"), covariance=variances(0.1, 6))
-    beliefs = Assumptions(wrenches={"link1": Belief.unknown(6)})
-    problem = MapDynamics(robot, [*accelerations(robot), touch], beliefs)
+    contact = ExternalWrench(name="ground", mount=Mount("link1"), covariance=variances(0.1, 6))
+    priors = Assumptions(wrenches={"link1": GaussianPrior.unknown(6)})
+    problem = MapDynamics(robot, [*accelerations(robot), contact], priors)
     found = observability(problem, rng=np.random.default_rng(0), suggest=0)
     assert (found.readings, found.unknowns) == (robot.n_joints + 6, robot.n_joints + 6)
     assert found.complete

@@ -1,4 +1,4 @@
-"""Beliefs about the state, and how they go on in time."""
+"""Priors about the state, and how they go on in time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import expm
 
 from bodysense.errors import ShapeError
-from bodysense.estimation import Belief, StateBelief
+from bodysense.estimation import GaussianPrior, StatePrior
 from bodysense.estimation.map_dynamics.state.prior import noise, steps, transition, whitener
 
 
@@ -30,20 +30,20 @@ def test_motion_equals_the_exponential_of_the_chain(order, h):
 def test_two_short_steps_are_one_long_step(order):
     rng = np.random.default_rng(0)
     A = rng.normal(size=(2 * order, 2 * order))
-    belief = StateBelief(rng.normal(size=(order, 2)), A @ A.T)
-    once = belief.after(0.3, [2.0, 3.0])
-    twice = belief.after(0.1, [2.0, 3.0]).after(0.2, [2.0, 3.0])
+    prior = StatePrior(rng.normal(size=(order, 2)), A @ A.T)
+    once = prior.after(0.3, [2.0, 3.0])
+    twice = prior.after(0.1, [2.0, 3.0]).after(0.2, [2.0, 3.0])
     np.testing.assert_allclose(once.mean, twice.mean)
     np.testing.assert_allclose(once.covariance, twice.covariance)
 
 
 def test_accelerations_are_added_once():
-    belief = StateBelief.of([1.0, 2.0], [3.0, 4.0], q_std=0.1, dq_std=[0.2, 0.3])
-    wide = belief.with_accelerations(Belief.of([5.0], 7.0))
-    assert (belief.order, wide.order, wide.n) == (2, 3, 2)
+    prior = StatePrior.of([1.0, 2.0], [3.0, 4.0], q_std=0.1, dq_std=[0.2, 0.3])
+    wide = prior.with_accelerations(GaussianPrior.of([5.0], 7.0))
+    assert (prior.order, wide.order, wide.n) == (2, 3, 2)
     np.testing.assert_array_equal(wide.mean, [[1, 2], [3, 4], [5, 5]])
     np.testing.assert_allclose(np.sqrt(np.diag(wide.covariance)), [0.1, 0.1, 0.2, 0.3, 7, 7])
-    assert wide.with_accelerations(Belief.zero(1)) is wide
+    assert wide.with_accelerations(GaussianPrior.zero(1)) is wide
 
 
 @pytest.mark.parametrize(
@@ -52,15 +52,15 @@ def test_accelerations_are_added_once():
         ((np.zeros((1, 2)), np.eye(2)), "1 rows"),
         ((np.zeros((2, 2)), np.eye(3)), "covariance of a state"),
         ((np.full((2, 2), np.nan), np.eye(4)), "mean of a state"),
-        ((np.zeros((2, 2)), np.eye(4), Belief.zero(2)), "3 numbers"),
+        ((np.zeros((2, 2)), np.eye(4), GaussianPrior.zero(2)), "3 numbers"),
     ],
 )
-def test_bad_beliefs_are_named(arguments, message):
+def test_bad_priors_are_named(arguments, message):
     with pytest.raises(ShapeError, match=message):
-        StateBelief(*arguments)
+        StatePrior(*arguments)
 
 
 def test_times_must_grow():
     np.testing.assert_allclose(steps(np.array([0.0, 0.1, 0.3])), [0.1, 0.2])
-    with pytest.raises(ShapeError, match="moment 2"):
+    with pytest.raises(ShapeError, match="sample 2"):
         steps(np.array([0.0, 0.2, 0.1]))

@@ -1,4 +1,4 @@
-"""State and dynamics of one moment against a dense minimisation, and as they must behave."""
+"""State and dynamics of one sample against a dense minimisation, and as they must behave."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from sensor_sets import pinocchio_reading, random_mount
 
 from benchmarks.state import PAPER, planar_errors
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.estimation import Assumptions, Belief, MapDynamics, StateAndDynamics, StateBelief
+from bodysense.estimation import (
+    Assumptions,
+    GaussianPrior,
+    MapDynamics,
+    StateAndDynamics,
+    StatePrior,
+)
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.robot import Robot
 from bodysense.sensors import Accelerometer, Encoder, ForceTorque, Gyroscope, JointTorque, variances
 
 SOFT = Assumptions(
-    wrench=Belief.zero(6, 5.0),
-    joint_acceleration=Belief.zero(1, 10.0),
-    acceleration_slack=Belief.zero(6, 0.1),
-    wrench_slack=Belief.zero(6, 0.2),
-    torque_slack=Belief.zero(1, 0.1),
+    wrench=GaussianPrior.zero(6, 5.0),
+    joint_acceleration=GaussianPrior.zero(1, 10.0),
+    acceleration_slack=GaussianPrior.zero(6, 0.1),
+    wrench_slack=GaussianPrior.zero(6, 0.2),
+    torque_slack=GaussianPrior.zero(1, 0.1),
 )
 SLACKS = {"acceleration": 0.1, "wrench": 0.2, "torque": 0.1}
 
@@ -79,8 +85,8 @@ def test_equals_a_dense_minimisation_over_state_dynamics_and_biases(random_model
     y[0] = np.nan
     problem = MapDynamics(arm, sensors, SOFT)
     x0 = np.concatenate([truth.q, truth.dq]) + 0.1 * rng.normal(size=2 * n)
-    belief = StateBelief.of(x0[:n], x0[n:], q_std=0.2, dq_std=0.3)
-    found = StateAndDynamics(problem, belief).estimate(y)
+    prior = StatePrior.of(x0[:n], x0[n:], q_std=0.2, dq_std=0.3)
+    found = StateAndDynamics(problem, prior).estimate(y)
     assert found.converged
     biased = [s for s in sensors if s.bias_sigma is not None]
     rows = np.concatenate([np.arange(y.size)[problem.layout.slices[s.name]] for s in biased])
@@ -131,8 +137,8 @@ def test_a_certain_state_leaves_the_dynamics_of_that_state(arm):
     truth = truth_of(BodyTree.of(arm), rng)
     y = read(sensors, truth, rng)
     problem = MapDynamics(arm, sensors, SOFT)
-    belief = StateBelief.of(truth.q, truth.dq, q_std=0.0, dq_std=0.0)
-    found = StateAndDynamics(problem, belief).estimate(y)
+    prior = StatePrior.of(truth.q, truth.dq, q_std=0.0, dq_std=0.0)
+    found = StateAndDynamics(problem, prior).estimate(y)
     plain = problem.estimate(truth.q, truth.dq, y)
     size = problem.variables.size
     np.testing.assert_allclose(found.mean[:size], plain.mean, atol=1e-9)
@@ -146,9 +152,9 @@ def test_accelerations_in_the_state_change_nothing(arm):
     truth = truth_of(BodyTree.of(arm), rng)
     y = read(sensors, truth, rng)
     problem = MapDynamics(arm, sensors, SOFT)
-    belief = StateBelief.of(truth.q + 0.1, truth.dq, q_std=0.2, dq_std=0.3)
-    wide = belief.with_accelerations(SOFT.joint_acceleration)
-    one = StateAndDynamics(problem, belief).estimate(y)
+    prior = StatePrior.of(truth.q + 0.1, truth.dq, q_std=0.2, dq_std=0.3)
+    wide = prior.with_accelerations(SOFT.joint_acceleration)
+    one = StateAndDynamics(problem, prior).estimate(y)
     other = StateAndDynamics(problem, wide).estimate(y)
     np.testing.assert_array_less(np.abs(one.mean - other.mean), 0.02 * np.sqrt(one.variance) + 1e-9)
     np.testing.assert_allclose(one.variance, other.variance, rtol=1e-2)
@@ -171,9 +177,9 @@ def test_a_chain_about_gravity_does_not_know_where_it_points(random_model):
     sensors = planar_sensors(robot, rng)
     q, dq, ddq = rng.normal(size=(3, 1, 4))
     y = recorded(BodyTree.of(robot), sensors, q, dq, ddq).readings[0]
-    belief = StateBelief.of(q[0] + 0.1, dq[0], q_std=0.3, dq_std=0.3)
-    found = StateAndDynamics(MapDynamics(robot, sensors), belief).estimate(y)
-    assert found.sigma("q.joint1")[0] > 0.29  # the belief, and no more
+    prior = StatePrior.of(q[0] + 0.1, dq[0], q_std=0.3, dq_std=0.3)
+    found = StateAndDynamics(MapDynamics(robot, sensors), prior).estimate(y)
+    assert found.sigma("q.joint1")[0] > 0.29  # the prior, and no more
     assert abs(found["q.joint1"][0] - q[0, 0] - 0.1) < 1e-6
     assert found.sigma("dq.joint1")[0] < 1e-3
 
@@ -182,14 +188,16 @@ def test_intervals_hold_the_truth(arm):
     rng = np.random.default_rng(11)
     tree, n = BodyTree.of(arm), arm.n_joints
     sensors = imus(arm, rng)
-    beliefs = Assumptions(wrench=Belief.zero(6, 1.0), joint_acceleration=Belief.zero(1, 2.0))
-    problem = MapDynamics(arm, sensors, beliefs)
+    priors = Assumptions(
+        wrench=GaussianPrior.zero(6, 1.0), joint_acceleration=GaussianPrior.zero(1, 2.0)
+    )
+    problem = MapDynamics(arm, sensors, priors)
     state, dynamics = [], []
     for _ in range(250):
         truth = truth_of(tree, rng, push=1.0)
         q, dq = truth.q + 0.1 * rng.normal(size=n), truth.dq + 0.2 * rng.normal(size=n)
-        belief = StateBelief.of(q, dq, q_std=0.1, dq_std=0.2)
-        found = StateAndDynamics(problem, belief).estimate(read(sensors, truth, rng))
+        prior = StatePrior.of(q, dq, q_std=0.1, dq_std=0.2)
+        found = StateAndDynamics(problem, prior).estimate(read(sensors, truth, rng))
         values = np.concatenate([truth.d(problem.variables), truth.q, truth.dq])
         sigma = np.sqrt(found.variance)
         inside = np.where(sigma > 1e-6, np.abs(found.mean - values) < 1.96 * sigma, np.nan)
@@ -212,11 +220,13 @@ def test_a_floating_root_has_an_angular_velocity(tree_named):
         Encoder(name=f"encoder.{j}", joint=j, covariance=variances(1e-3, 1))
         for j in robot.joint_names
     ]
-    beliefs = Assumptions(wrench=Belief.zero(6, 1.0), wrenches={"link13": Belief.unknown(6)})
-    problem = MapDynamics(robot, sensors, beliefs, base="link13")
+    priors = Assumptions(
+        wrench=GaussianPrior.zero(6, 1.0), wrenches={"link13": GaussianPrior.unknown(6)}
+    )
+    problem = MapDynamics(robot, sensors, priors, base="link13")
     n = robot.n_joints
-    belief = StateBelief.of(np.zeros(n), np.zeros(n), q_std=2.0, dq_std=3.0)
-    found = StateAndDynamics(problem, belief).estimate(read(sensors, truth, rng))
+    prior = StatePrior.of(np.zeros(n), np.zeros(n), q_std=2.0, dq_std=3.0)
+    found = StateAndDynamics(problem, prior).estimate(read(sensors, truth, rng))
     assert found.converged
     assert not found.notes
     error = found["omega.link13"] - truth.base_twist[3:]
@@ -231,8 +241,8 @@ def test_what_is_not_read_is_believed(arm):
     rng = np.random.default_rng(3)
     sensors = imus(arm, rng, bias=0.1)
     problem = MapDynamics(arm, sensors, SOFT)
-    belief = StateBelief.of(np.ones(3), np.zeros(3), q_std=0.4, dq_std=0.3)
-    found = StateAndDynamics(problem, belief).estimate(np.full(problem.layout.size, np.nan))
+    prior = StatePrior.of(np.ones(3), np.zeros(3), q_std=0.4, dq_std=0.3)
+    found = StateAndDynamics(problem, prior).estimate(np.full(problem.layout.size, np.nan))
     np.testing.assert_allclose(state_of(found, arm)[:3], 1.0)
     np.testing.assert_allclose(found.sigma("q.joint2"), 0.4)
     np.testing.assert_allclose(found.sigma("bias.gyro.link1"), 0.1)
@@ -246,10 +256,10 @@ def test_nonsense_is_reported_and_never_nan(arm, size):
     rng = np.random.default_rng(4)
     sensors = imus(arm, rng)
     problem = MapDynamics(arm, sensors)
-    belief = StateBelief.of(np.zeros(3), np.zeros(3), q_std=0.4, dq_std=0.3)
+    prior = StatePrior.of(np.zeros(3), np.zeros(3), q_std=0.4, dq_std=0.3)
     y = size * rng.normal(size=problem.layout.size)
     for iterations in (1, 50):
-        found = StateAndDynamics(problem, belief).estimate(y, iterations=iterations)
+        found = StateAndDynamics(problem, prior).estimate(y, iterations=iterations)
         assert np.isfinite(found.mean).all()
         assert np.isfinite(found.variance).all()
         assert found.notes or sum(found.absent.values()) == len(sensors)
@@ -261,7 +271,7 @@ def test_tells_how_it_ended(arm):
     truth = truth_of(BodyTree.of(arm), rng)
     estimator = StateAndDynamics(
         MapDynamics(arm, sensors, SOFT),
-        StateBelief.of(truth.q + 0.3, truth.dq, q_std=0.3, dq_std=0.3),
+        StatePrior.of(truth.q + 0.3, truth.dq, q_std=0.3, dq_std=0.3),
     )
     y = read(sensors, truth, rng)
     once = estimator.estimate(y, iterations=1)
@@ -280,16 +290,16 @@ def test_tells_how_it_ended(arm):
 def test_bad_input_is_named(arm):
     problem = MapDynamics(arm, imus(arm, np.random.default_rng(0)))
     with pytest.raises(MismatchError, match="4 joints"):
-        StateAndDynamics(problem, StateBelief.of(np.zeros(4), np.zeros(4), q_std=1, dq_std=1))
-    belief = StateBelief.of(np.zeros(3), np.zeros(3), q_std=1, dq_std=1)
-    estimator = StateAndDynamics(problem, belief)
+        StateAndDynamics(problem, StatePrior.of(np.zeros(4), np.zeros(4), q_std=1, dq_std=1))
+    prior = StatePrior.of(np.zeros(3), np.zeros(3), q_std=1, dq_std=1)
+    estimator = StateAndDynamics(problem, prior)
     with pytest.raises(ShapeError, match="readings"):
         estimator.estimate(np.zeros((2, problem.layout.size)))
     with pytest.raises(ShapeError, match="readings"):
         estimator.estimate(np.zeros(3))
     with pytest.raises(ShapeError, match="iterations"):
         estimator.estimate(np.zeros(problem.layout.size), iterations=0)
-    wide = belief.with_accelerations(Belief.zero(1, 1.0))
+    wide = prior.with_accelerations(GaussianPrior.zero(1, 1.0))
     with pytest.raises(MismatchError, match="accelerations"):
         estimator.estimate(np.zeros(problem.layout.size), state=wide)
     with pytest.raises(ShapeError, match="d has shape"):
@@ -302,7 +312,7 @@ def test_one_linearisation_knows_how_uncertain_accelerations_are(robot_of):
     encoders = [
         Encoder(name=f"q.{j}", joint=j, covariance=variances(1e-3, 1)) for j in arm.joint_names
     ]
-    state = StateBelief.of(
+    state = StatePrior.of(
         np.zeros(6), np.zeros(6), np.zeros(6), q_std=0.1, dq_std=0.1, ddq_std=10.0
     )
     both = StateAndDynamics(MapDynamics(arm, encoders), state)

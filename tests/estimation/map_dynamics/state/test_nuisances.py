@@ -10,14 +10,14 @@ from sensor_sets import all_sensors, pinocchio_reading, random_mount
 from bodysense.errors import ShapeError
 from bodysense.estimation import (
     Assumptions,
-    Belief,
+    GaussianPrior,
     MapDynamics,
     StateAndDynamics,
-    StateBelief,
+    StatePrior,
     theta_covariance,
 )
 from bodysense.estimation.map_dynamics import BodyTree
-from bodysense.estimation.map_dynamics.state.estimator import moment_of
+from bodysense.estimation.map_dynamics.state.estimator import sample_of
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation
 from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
 from bodysense.estimation.map_dynamics.state.orientation_rows import rotations
@@ -27,10 +27,10 @@ from bodysense.sensors import Accelerometer, Encoder, Gyroscope, JointTorque, Or
 from bodysense.spatial import exp_so3, log_so3
 
 BELIEFS = Assumptions(
-    wrench=Belief.zero(6, 5.0),
-    joint_acceleration=Belief.zero(1, 10.0),
-    base_acceleration=Belief.zero(6, 20.0),
-    wrench_slack=Belief.zero(6, 0.2),
+    wrench=GaussianPrior.zero(6, 5.0),
+    joint_acceleration=GaussianPrior.zero(1, 10.0),
+    base_acceleration=GaussianPrior.zero(6, 20.0),
+    wrench_slack=GaussianPrior.zero(6, 0.2),
 )
 
 
@@ -74,14 +74,14 @@ def test_gradients_equal_differences_of_the_cost(tree_named, name, order):
     layout = linearisation.layout
     y = rng.normal(size=problem.layout.size)
     gravity = None if tree.floating or tree.names[0] == "world" else truth.gravity
-    moment = moment_of(linearisation, truth.q, y, gravity)
+    sample = sample_of(linearisation, truth.q, y, gravity)
     x = 0.1 * rng.normal(size=layout.size)
     x[: layout.n], x[layout.n : 2 * layout.n] = truth.q, truth.dq
 
     def cost(at):
-        return float((linearisation.at(at, moment).residual ** 2).sum())
+        return float((linearisation.at(at, sample).residual ** 2).sum())
 
-    here = linearisation.at(x, moment)
+    here = linearisation.at(x, sample)
     gradient = 2.0 * here.jacobian.T @ here.residual
     places = np.unique(np.r_[rng.integers(layout.size, size=12), layout.columns : layout.size])
     for k in places:
@@ -130,8 +130,8 @@ def test_orientations_stand_in_for_encoders_on_a_floating_robot(tree_named):
             y.append(log_so3(truth.data.oMi[k].rotation @ sensor.mount.R))
     problem = estimator_of(tree, sensors)
     start = truth.q + 0.3 * rng.normal(size=truth.q.size)
-    belief = StateBelief.of(start, truth.dq, q_std=0.5, dq_std=0.1)
-    found = StateAndDynamics(problem, belief).estimate(np.concatenate(y))
+    prior = StatePrior.of(start, truth.dq, q_std=0.5, dq_std=0.1)
+    found = StateAndDynamics(problem, prior).estimate(np.concatenate(y))
     at = tree.robot.joint_names.index(end)
     if tree.arrays.prismatic[tree.n - 1]:
         assert found.sigma(f"q.{end}")[0] > 0.4  # turns of links say nothing of slides
@@ -153,11 +153,11 @@ def test_a_bias_is_told_from_a_velocity_by_what_stands_still(random_model):
     )
     problem = MapDynamics(robot, [gyro])
     bias = np.array([0.1, -0.2, 0.3])
-    still = StateBelief.of(np.zeros(3), np.zeros(3), q_std=0.1, dq_std=1e-4)
+    still = StatePrior.of(np.zeros(3), np.zeros(3), q_std=0.1, dq_std=1e-4)
     found = StateAndDynamics(problem, still).estimate(bias)
     np.testing.assert_allclose(found["bias.gyro"], bias, atol=2e-3)
     assert found.sigma("bias.gyro").max() < 2e-3
-    moving = StateBelief.of(np.zeros(3), np.zeros(3), q_std=0.1, dq_std=10.0)
+    moving = StatePrior.of(np.zeros(3), np.zeros(3), q_std=0.1, dq_std=10.0)
     assert StateAndDynamics(problem, moving).estimate(bias).sigma("bias.gyro").max() > 0.1
 
 
@@ -165,17 +165,18 @@ def test_uncertain_parameters_widen_torques_as_the_regressor_says(random_model):
     rng = np.random.default_rng(7)
     robot = Robot.from_pinocchio(random_model(rng, 3))
     q, dq, ddq = rng.normal(size=(3, 3))
-    beliefs = Assumptions(
+    priors = Assumptions(
         others={
-            f"ddq.{j}": Belief.of([a], 0.0) for j, a in zip(robot.joint_names, ddq, strict=True)
+            f"ddq.{j}": GaussianPrior.of([a], 0.0)
+            for j, a in zip(robot.joint_names, ddq, strict=True)
         }
     )
-    belief = StateBelief.of(q, dq, q_std=0.0, dq_std=0.0)
+    prior = StatePrior.of(q, dq, q_std=0.0, dq_std=0.0)
     base = base_parameters(robot)
     A = 0.1 * rng.normal(size=(base.size, base.size))
     Sigma = theta_covariance(base, A @ A.T)
-    problem = MapDynamics(robot, [], beliefs)
-    found = StateAndDynamics(problem, belief, parameter_covariance=Sigma).estimate(np.zeros(0))
+    problem = MapDynamics(robot, [], priors)
+    found = StateAndDynamics(problem, prior, parameter_covariance=Sigma).estimate(np.zeros(0))
     layout = robot.layout
     Y = torque_regressor(robot, q[None], dq[None], ddq[None])[0][:, layout.inertial]
     expected = np.sqrt(np.diag(Y @ Sigma[layout.inertial, layout.inertial] @ Y.T))
@@ -193,17 +194,19 @@ def test_a_wrong_robot_is_within_its_band(random_model):
         Accelerometer(name=link, mount=random_mount(link, rng), covariance=variances(0.05, 3))
         for link in robot.link_names
     ]
-    problem = MapDynamics(robot, sensors, Assumptions(joint_acceleration=Belief.zero(1, 2.0)))
+    problem = MapDynamics(
+        robot, sensors, Assumptions(joint_acceleration=GaussianPrior.zero(1, 2.0))
+    )
     inside, blind = [], []
     for _ in range(120):
         true = robot.with_parameters(robot.theta + sigma * rng.normal(size=layout.size))
         truth = truth_of(BodyTree.of(true), rng, push=0.0)
         y = np.concatenate([pinocchio_reading(s, truth) for s in sensors])
         y += 0.05 * rng.normal(size=y.size)
-        belief = StateBelief.of(truth.q, truth.dq, q_std=1e-4, dq_std=1e-4)
+        prior = StatePrior.of(truth.q, truth.dq, q_std=1e-4, dq_std=1e-4)
         tau = np.concatenate([truth.values[f"tau.{joint}"] for joint in robot.joint_names])
         for spread, hits in ((np.diag(sigma**2), inside), (None, blind)):
-            found = StateAndDynamics(problem, belief, parameter_covariance=spread).estimate(y)
+            found = StateAndDynamics(problem, prior, parameter_covariance=spread).estimate(y)
             names = [f"tau.{joint}" for joint in robot.joint_names]
             mean = np.concatenate([found[name] for name in names])
             width = np.concatenate([found.sigma(name) for name in names])

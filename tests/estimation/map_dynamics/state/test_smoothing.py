@@ -1,4 +1,4 @@
-"""Windows of moments: the block elimination against a dense one, and what smoothing promises."""
+"""Windows of samples: the block elimination against a dense one, and what smoothing promises."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from benchmarks.state_subjects import recorded
 from bodysense.errors import ShapeError
 from bodysense.estimation import (
     Assumptions,
-    Belief,
+    GaussianPrior,
     MapDynamics,
     StateAndDynamics,
-    StateBelief,
     StatePosterior,
+    StatePrior,
     StateSmoother,
 )
 from bodysense.estimation.map_dynamics import BodyTree
@@ -29,18 +29,18 @@ JERK = 50.0
 
 
 def random_window(rng, T, p, c):
-    moments = [rng.normal(size=(p + c + 2, p + c + 1)) for _ in range(T)]
+    samples = [rng.normal(size=(p + c + 2, p + c + 1)) for _ in range(T)]
     links = [
         Link(rng.normal(size=(p - 1, p)), rng.normal(size=(p - 1, p)), rng.normal(size=p - 1))
         for _ in range(T - 1)
     ]
-    return WindowLinear(p, moments, links, 0.0)
+    return WindowLinear(p, samples, links, 0.0)
 
 
 def dense(window):
-    T, p, c = len(window.moments), window.p, window.c
+    T, p, c = len(window.samples), window.p, window.c
     rows = []
-    for t, block in enumerate(window.moments):
+    for t, block in enumerate(window.samples):
         wide = np.zeros((block.shape[0], T * p + c + 1))
         wide[:, t * p : (t + 1) * p], wide[:, T * p :] = block[:, :p], block[:, p:]
         rows.append(wide)
@@ -94,10 +94,10 @@ def imus(robot, rng, bias=0.2):
     return sensors
 
 
-def wandering(robot, times, rng, belief):
+def wandering(robot, times, rng, prior):
     """A motion drawn from what is believed about motions."""
     n = robot.n_joints
-    x = belief.mean + (np.sqrt(np.diag(belief.covariance)) * rng.normal(size=3 * n)).reshape(3, n)
+    x = prior.mean + (np.sqrt(np.diag(prior.covariance)) * rng.normal(size=3 * n)).reshape(3, n)
     path = [x]
     for h in np.diff(times):
         w = np.linalg.cholesky(JERK * noise(3, h)) @ rng.normal(size=(3, n))
@@ -105,16 +105,16 @@ def wandering(robot, times, rng, belief):
     return np.array(path)
 
 
-def test_one_moment_is_the_estimate_of_a_moment(arm):
+def test_one_sample_is_the_estimate_of_a_sample(arm):
     rng = np.random.default_rng(1)
     sensors = imus(arm, rng)
-    beliefs = Assumptions(joint_acceleration=Belief.zero(1, 2.0))
-    problem = MapDynamics(arm, sensors, beliefs)
+    priors = Assumptions(joint_acceleration=GaussianPrior.zero(1, 2.0))
+    problem = MapDynamics(arm, sensors, priors)
     truth = truth_of(problem.tree, rng, push=0.0)
     y = recorded(problem.tree, sensors, *(x[None, -2:] for x in truth.full)).readings
-    belief = StateBelief.of(truth.q + 0.1, truth.dq, q_std=0.2, dq_std=0.3)
-    one = StateAndDynamics(problem, belief).estimate(y[0])
-    window = StateSmoother(problem, belief).estimate([0.0], y)
+    prior = StatePrior.of(truth.q + 0.1, truth.dq, q_std=0.2, dq_std=0.3)
+    one = StateAndDynamics(problem, prior).estimate(y[0])
+    window = StateSmoother(problem, prior).estimate([0.0], y)
     assert window.converged
     np.testing.assert_array_less(
         np.abs(window.mean[0] - one.mean), 0.02 * np.sqrt(one.variance) + 1e-6
@@ -126,20 +126,20 @@ def test_intervals_hold_the_truth_and_later_readings_help(arm):
     rng = np.random.default_rng(2)
     tree, n, times = BodyTree.of(arm), arm.n_joints, np.array([0.0, 0.02, 0.05, 0.07, 0.1, 0.12])
     sensors = imus(arm, rng)
-    problem = MapDynamics(arm, sensors, Assumptions(joint_acceleration=Belief.zero(1, 3.0)))
+    problem = MapDynamics(arm, sensors, Assumptions(joint_acceleration=GaussianPrior.zero(1, 3.0)))
     sigma = np.sqrt(np.concatenate([np.diag(s.covariance) for s in sensors]))
     rows = [problem.layout.slices[f"gyro.{link}"] for link in arm.link_names]
     hits = []
     for _ in range(60):
         q, dq = rng.normal(size=(2, n))
-        belief = StateBelief.of(q, dq, np.zeros(n), q_std=0.15, dq_std=0.3, ddq_std=3.0)
-        path = wandering(arm, times, rng, belief)
+        prior = StatePrior.of(q, dq, np.zeros(n), q_std=0.15, dq_std=0.3, ddq_std=3.0)
+        path = wandering(arm, times, rng, prior)
         truth = recorded(tree, sensors, path[:, 0], path[:, 1], path[:, 2])
         bias = 0.2 * rng.normal(size=(n, 3))
         y = truth.readings + sigma * rng.normal(size=truth.readings.shape)
         for where, b in zip(rows, bias, strict=True):
             y[:, where] += b
-        found = StateSmoother(problem, belief, jerk=JERK).estimate(times, y)
+        found = StateSmoother(problem, prior, jerk=JERK).estimate(times, y)
         assert found.converged
         same = [np.broadcast_to(bias.ravel(), (times.size, 3 * n))]
         values = np.concatenate([truth.d, path[:, 0], path[:, 1], *same], axis=1)
@@ -150,7 +150,7 @@ def test_intervals_hold_the_truth_and_later_readings_help(arm):
     size = problem.variables.size
     assert 0.93 < np.nanmean(inside[..., :size]) < 0.97
     assert 0.93 < np.nanmean(inside[..., size:]) < 0.97
-    alone = StateSmoother(problem, belief, jerk=JERK).estimate(times[:1], y[:1])
+    alone = StateSmoother(problem, prior, jerk=JERK).estimate(times[:1], y[:1])
     assert first < alone.variance[0, found.variables["q.joint2"]]
 
 
@@ -169,8 +169,8 @@ def test_a_floating_root_turns(tree_named, tmp_path):
     y = np.stack(
         [np.concatenate([pinocchio_reading(sensors[0], truth), log_so3(R)]) for R in turns]
     )
-    belief = StateBelief.of(truth.q, truth.dq, q_std=1e-2, dq_std=1e-2)
-    found = StateSmoother(MapDynamics(tree.robot, sensors), belief).estimate(times, y)
+    prior = StatePrior.of(truth.q, truth.dq, q_std=1e-2, dq_std=1e-2)
+    found = StateSmoother(MapDynamics(tree.robot, sensors), prior).estimate(times, y)
     assert found.converged
     np.testing.assert_allclose(found[f"omega.{root}"][1], truth.base_twist[3:], atol=1e-6)
     np.testing.assert_allclose(found.sigma(f"omega.{root}"), 1e-3, rtol=1e-3)
@@ -187,17 +187,17 @@ def test_gaps_are_bridged(arm):
     sensors = imus(arm, rng)
     problem = MapDynamics(arm, sensors)
     times = np.linspace(0.0, 0.1, 6)
-    belief = StateBelief.of(np.ones(2), np.zeros(2), np.zeros(2), q_std=0.1, dq_std=0.1, ddq_std=2)
-    path = wandering(arm, times, rng, belief)
+    prior = StatePrior.of(np.ones(2), np.zeros(2), np.zeros(2), q_std=0.1, dq_std=0.1, ddq_std=2)
+    path = wandering(arm, times, rng, prior)
     y = recorded(problem.tree, sensors, path[:, 0], path[:, 1], path[:, 2]).readings
     y[2:4] = np.nan
-    found = StateSmoother(problem, belief, jerk=JERK).estimate(times, y)
+    found = StateSmoother(problem, prior, jerk=JERK).estimate(times, y)
     assert found.absent["acc.link1"] == 2
     assert np.isfinite(found.mean).all()
     where = found.variables["dq.joint1"]
     assert np.abs(found.mean[3, where] - path[3, 1, 0]) < 4.0 * np.sqrt(found.variance[3, where])
-    nothing = StateSmoother(problem, belief, jerk=JERK).estimate(times, np.full_like(y, np.nan))
-    ahead = belief.after(0.1, JERK)
+    nothing = StateSmoother(problem, prior, jerk=JERK).estimate(times, np.full_like(y, np.nan))
+    ahead = prior.after(0.1, JERK)
     np.testing.assert_allclose(
         [nothing["q.joint1"][-1, 0], nothing.sigma("q.joint1")[-1, 0]],
         [ahead.mean[0, 0], np.sqrt(ahead.covariance[0, 0])],
@@ -209,10 +209,10 @@ def test_gaps_are_bridged(arm):
 def test_nonsense_is_reported_and_never_nan(arm, size):
     rng = np.random.default_rng(4)
     problem = MapDynamics(arm, imus(arm, rng))
-    belief = StateBelief.of(np.zeros(2), np.zeros(2), q_std=0.3, dq_std=0.3)
+    prior = StatePrior.of(np.zeros(2), np.zeros(2), q_std=0.3, dq_std=0.3)
     y = rng.normal(size=(4, problem.layout.size))
     y[1, 3:6] *= size
-    found = StateSmoother(problem, belief).estimate([0.0, 0.1, 0.2, 0.3], y)
+    found = StateSmoother(problem, prior).estimate([0.0, 0.1, 0.2, 0.3], y)
     assert np.isfinite(found.mean).all()
     assert np.isfinite(found.variance).all()
     assert found.notes or found.absent["acc.link1"] == 1
@@ -220,8 +220,8 @@ def test_nonsense_is_reported_and_never_nan(arm, size):
 
 def test_bad_input_is_named(arm):
     problem = MapDynamics(arm, imus(arm, np.random.default_rng(0)))
-    belief = StateBelief.of(np.zeros(2), np.zeros(2), q_std=1.0, dq_std=1.0)
-    smoother = StateSmoother(problem, belief)
+    prior = StatePrior.of(np.zeros(2), np.zeros(2), q_std=1.0, dq_std=1.0)
+    smoother = StateSmoother(problem, prior)
     y = np.zeros((3, problem.layout.size))
     with pytest.raises(ShapeError, match="times must grow"):
         smoother.estimate([0.0, 0.2, 0.1], y)

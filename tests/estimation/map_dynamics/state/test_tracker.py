@@ -8,7 +8,7 @@ import pytest
 from benchmarks.state import positions
 from benchmarks.state_subjects import HELD, HIDDEN, icub, icub_sensors, recorded, repetitive
 from bodysense.errors import ShapeError
-from bodysense.estimation import Belief, MapDynamics, StateBelief, StateSmoother, StateTracker
+from bodysense.estimation import GaussianPrior, MapDynamics, StatePrior, StateSmoother, StateTracker
 from bodysense.estimation.map_dynamics import BodyTree
 
 
@@ -26,7 +26,7 @@ def stream():
 
 def at_rest(n):
     zero = np.zeros(n)
-    return StateBelief.of(zero, zero, zero, q_std=1.0, dq_std=0.1, ddq_std=10.0)
+    return StatePrior.of(zero, zero, zero, q_std=1.0, dq_std=0.1, ddq_std=10.0)
 
 
 def test_elbows_and_wrists_without_encoders(stream):
@@ -43,7 +43,7 @@ def test_elbows_and_wrists_without_encoders(stream):
     smooth = StateSmoother(problem, at_rest(robot.n_joints)).estimate(t[:12], y[:12], gravity=HELD)
     q = positions(smooth, robot.joint_names, "q")
     assert np.abs(q - truth.q[:12])[:, hidden].max() < 0.05
-    # the last moment of a window has seen what the tracker has
+    # the last sample of a window has seen what the tracker has
     last, end = smooth.at(11), found[11]
     close = np.abs(last.mean - end.mean) < 0.3 * np.sqrt(end.variance) + 1e-6
     assert close.mean() > 0.99
@@ -78,11 +78,11 @@ def test_after_a_pause_the_root_turns_as_it_is_believed_then(tree_named):
     tree = tree_named("floating tree")
     problem = MapDynamics(tree.robot, ())
     n = tree.robot.n_joints
-    still, turning = Belief.zero(3, 0.01), Belief.of([0.5, -1.0, 2.0], 0.3)
+    still, turning = GaussianPrior.zero(3, 0.01), GaussianPrior.of([0.5, -1.0, 2.0], 0.3)
 
     def believed(omega):
         zero = np.zeros(n)
-        return StateBelief.of(
+        return StatePrior.of(
             zero, zero, zero, q_std=0.1, dq_std=0.1, ddq_std=1.0, angular_velocity=omega
         )
 
@@ -90,7 +90,7 @@ def test_after_a_pause_the_root_turns_as_it_is_believed_then(tree_named):
     root = slice(3 * n, 3 * n + 3)
     tracker.step(0.0, np.zeros(0))
     tracker.restart(believed(turning))
-    for t in (1.0, 1.1, 1.2):  # at the first moment, and at those behind it
+    for t in (1.0, 1.1, 1.2):  # at the first sample, and at those behind it
         prior = tracker.predicted(t)
         np.testing.assert_array_equal(prior.mean[root], turning.mean)
         np.testing.assert_array_equal(prior.covariance[root, root], turning.covariance)

@@ -3,7 +3,7 @@
 Expectation maximisation. Hidden are the noises of the sensors and the slacks of the equations;
 each round takes their second moments given all readings at the present covariances. To make these
 the covariances of the next round never makes the density of the readings smaller, but is slow.
-The same moments are its slope: a round tries the step that this and Fisher's information suggest,
+The same samples are its slope: a round tries the step that this and Fisher's information suggest,
 and takes that of EM where the density does not grow by it.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.estimation.map_dynamics.em.expectation import SLACKS, expected, with_covariances
 from bodysense.estimation.map_dynamics.em.information import (
-    Step,
+    ScoringStep,
     covariance,
     in_words,
     information,
@@ -30,11 +30,11 @@ from bodysense.estimation.map_dynamics.em.variances import (
     STRUCTURES,
     Coordinates,
     InverseWishart,
-    Source,
+    NoiseSource,
     Structure,
     maximised,
 )
-from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.subsampling import thinned
 from bodysense.sensors.force_torque import ExternalWrench
 from bodysense.sensors.inertial_sensors import Orientation
@@ -57,7 +57,7 @@ def chosen_sources(
     sensors: Sequence[str] | None,
     wrenches: Sequence[str],
     slacks: Sequence[str],
-) -> tuple[Source, ...]:
+) -> tuple[NoiseSource, ...]:
     """Everything whose covariance is to be estimated; for the arguments see `em`.
 
     What is exact, and orientations, which are no part of the problem, are left out.
@@ -71,17 +71,17 @@ def chosen_sources(
         if sensor.kind != Orientation.kind:
             units = tuple(sensor.units[k % len(sensor.units)] for k in range(sensor.size))
             wanted.append((name, sensor.kind, sensor.covariance, units))
-    beliefs, links = problem.assumptions, problem.tree
+    priors, links = problem.assumptions, problem.tree
     for link in wrenches:
         if link not in [links.names[i] for i in links.with_unknowns]:
             raise unknown_name("link with an external wrench", link, links.names)
-        belief = beliefs.wrenches.get(link, beliefs.wrench)
-        wanted.append((f"belief.fx.{link}", "fx", belief.covariance, _WRENCH_UNITS))
+        wrench = priors.wrenches.get(link, priors.wrench)
+        wanted.append((f"prior.fx.{link}", "fx", wrench.covariance, _WRENCH_UNITS))
     for slack in slacks:
         if slack not in SLACKS:
             raise unknown_name("slack", slack, SLACKS)
         name = f"slack.{slack}"
-        Sigma = getattr(beliefs, f"{slack}_slack").covariance
+        Sigma = getattr(priors, f"{slack}_slack").covariance
         units = {"wrench": _WRENCH_UNITS, "torque": ("N·m",)}.get(slack, _MOTION_UNITS)
         wanted.append((name, name, Sigma, units))
     names = [name for name, *_ in wanted]
@@ -89,7 +89,7 @@ def chosen_sources(
         if names.count(name) > 1:
             raise MismatchError(f"{name!r} is asked for twice, or a sensor has that name: rename.")
     return tuple(
-        Source.of(
+        NoiseSource.of(
             name,
             kind,
             Sigma,
@@ -130,21 +130,21 @@ _NOT_YET = (
     "The covariances had not come to rest after {} rounds: raise iterations, or start from these."
 )
 _ROUNDED = (
-    "It ended where rounding hides what a round brings: narrow beliefs that are wider than 1e4, "
+    "It ended where rounding hides what a round brings: narrow priors that are wider than 1e4, "
     "or whose standard deviations are millions of times those of the sensors."
 )
 
 
 def estimate_covariances(
     problem: MapDynamics,
-    moments: Moments,
+    samples: Samples,
     *,
     structure: Structure | Mapping[str, Structure] = "axis",
     prior: InverseWishart | Mapping[str, InverseWishart] | None = None,
     sensors: Sequence[str] | None = None,
     wrenches: Sequence[str] = (),
     slacks: Sequence[str] = (),
-    most_moments: int = 20_000,
+    most_samples: int = 20_000,
     tolerance: float = 0.1,
     iterations: int = 100,
     progress: Callable[[int, float], None] | None = None,
@@ -157,16 +157,16 @@ def estimate_covariances(
 
     Args:
         problem: the estimator; its covariances are the start.
-        moments: of `problem.moments`; a Ctrl-C returns the covariances found so far.
+        samples: of `problem.samples`; a Ctrl-C returns the covariances found so far.
         structure: of the covariances: "type" (one factor for all sensors of a kind, one a unit),
             "axis" (independent components) or "full"; one for all, or by the name of a source or
             its kind, "axis" for the others.
-        prior: one for all, or by the name or the kind of a source; by default worth one moment at
+        prior: one for all, or by the name or the kind of a source; by default worth one sample at
             the start.
         sensors: names of those to estimate; by default all.
-        wrenches: links whose belief about the external wrench is estimated too.
+        wrenches: links whose prior about the external wrench is estimated too.
         slacks: of the equations, "acceleration", "wrench", "torque", each one for all bodies.
-        most_moments: a longer log is thinned out evenly to this many; sensors of different rates
+        most_samples: a longer log is thinned out evenly to this many; sensors of different rates
             keep their shares.
         tolerance: it ends when the covariances are no farther from the maximum, in standard
             deviations of what the log can tell of them.
@@ -175,13 +175,13 @@ def estimate_covariances(
 
     Raises:
         UnknownNameError: a sensor, link, slack or structure that does not exist.
-        ShapeError: no moments, or settings that make no sense.
+        ShapeError: no samples, or settings that make no sense.
     """
-    if most_moments < 1 or iterations < 1 or not tolerance > 0.0:
-        raise ShapeError("most_moments, iterations and tolerance must be positive.")
-    if moments.size == 0:
-        raise ShapeError("there are no moments to estimate covariances from: give some.")
-    moments = thinned(problem, moments, most_moments)
+    if most_samples < 1 or iterations < 1 or not tolerance > 0.0:
+        raise ShapeError("most_samples, iterations and tolerance must be positive.")
+    if samples.size == 0:
+        raise ShapeError("there are no samples to estimate covariances from: give some.")
+    samples = thinned(problem, samples, most_samples)
     chosen = chosen_sources(problem, structure, prior, sensors, wrenches, slacks)
     coordinates = Coordinates.of(chosen)
     best = {source.name: source.covariance for source in chosen}
@@ -189,14 +189,14 @@ def estimate_covariances(
     note = ""
     ending = _NOT_YET.format(iterations) if chosen else _NOTHING
     tried = safe = best
-    step: Step | None = None
+    step: ScoringStep | None = None
     taken: tuple[tuple[Array, Array], ...] = ()
     F = np.zeros((coordinates.size, coordinates.size))
     reach, refused = _FARTHEST, 0
     try:
         while chosen and len(trace) < iterations:
             present = with_covariances(problem, tried)
-            second, density, noted = expected(present, moments, chosen, tried)
+            second, density, noted = expected(present, samples, chosen, tried)
             density += sum(source.log_prior(tried[source.name]) for source in chosen)
             slope = coordinates.slope(tried, second)
             if step is not None and refused < 2 and coordinates.steady:
@@ -220,7 +220,7 @@ def estimate_covariances(
             if progress is not None:
                 progress(len(trace), density)
             if not taken:
-                F = information(present, moments, coordinates, best)
+                F = information(present, samples, coordinates, best)
             reach, refused = (min(2.0 * reach, _FARTHEST) if refused == 0 else reach), 0
             step = scored(slope, F, taken, reach)
             if step.distance < tolerance:
@@ -228,28 +228,28 @@ def estimate_covariances(
                 break
             safe = maximised(chosen, second, best)
             tried = coordinates.moved(best, step.u)
-        found = with_covariances(problem, best)
-        F = information(found, moments, coordinates, best)
+        result = with_covariances(problem, best)
+        F = information(result, samples, coordinates, best)
     except KeyboardInterrupt:
         ending = _INTERRUPTED
-        found, F = with_covariances(problem, best), np.zeros_like(F)
+        result, F = with_covariances(problem, best), np.zeros_like(F)
     C = covariance(F, coordinates.believed(best))
     message = ending
     if ending != _INTERRUPTED:
         message += _left_alone(chosen, best, in_words(vague_sources(F, C, coordinates)))
     message += f" {note}" if note else ""
     return CovarianceFit(
-        problem=found,
+        problem=result,
         covariances=best,
         deviations=coordinates.deviations(best, C),
         trace=np.array(trace),
-        moments=moments.size,
+        samples=samples.size,
         converged=ending in (_AT_REST, _NOTHING),
         message=message,
     )
 
 
-def _left_alone(chosen: Sequence[Source], best: Mapping[str, Array], words: str) -> str:
+def _left_alone(chosen: Sequence[NoiseSource], best: Mapping[str, Array], words: str) -> str:
     """What the log cannot tell, in words."""
     gone = [
         source.name
@@ -259,6 +259,6 @@ def _left_alone(chosen: Sequence[Source], best: Mapping[str, Array], words: str)
     if gone:
         words += (
             f" Variances of {', '.join(gone)} vanish, as if readings were exact: give a prior of "
-            "some weight, or more moments."
+            "some weight, or more samples."
         )
     return f" {words.strip()}" if words else ""

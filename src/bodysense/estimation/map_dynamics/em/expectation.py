@@ -4,7 +4,7 @@ For the noise n of a sensor, an external wrench less its believed mean, or the s
 
     E[n nᵀ | y] = n̂ n̂ᵀ + Cov[n | y]
 
-from the marginal posterior of each alone, summed over moments, and over bodies where they share a
+from the marginal posterior of each alone, summed over samples, and over bodies where they share a
 covariance. The same sweep gives the log density of all rows at the present covariances. Biases of
 sensors are hidden too: both are taken at their means, and changed by what their uncertainty adds.
 """
@@ -19,12 +19,12 @@ import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
-from bodysense.estimation.map_dynamics.em.variances import Moment2, Source, columns_of
+from bodysense.estimation.map_dynamics.em.variances import NoiseSource, SecondMoment, columns_of
 from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
-from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.likelihood import log_density
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
-from bodysense.estimation.map_dynamics.priors import Belief
+from bodysense.estimation.map_dynamics.priors import GaussianPrior
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:
@@ -37,64 +37,64 @@ class Expectation(NamedTuple):
     """At the present covariances.
 
     Attributes:
-        second: moments by source.
-        density: of all rows at all moments, its logarithm.
+        second: samples by source.
+        density: of all rows at all samples, its logarithm.
         note: what is amiss with biases, in words.
     """
 
-    second: dict[str, Moment2]
+    second: dict[str, SecondMoment]
     density: float
     note: str
 
 
 def expected(
     problem: MapDynamics,
-    moments: Moments,
-    sources: Sequence[Source],
+    samples: Samples,
+    sources: Sequence[NoiseSource],
     covariances: Mapping[str, Array],
 ) -> Expectation:
-    """Second moments by source, and the log density of all rows at all moments.
+    """Second moments by source, and the log density of all rows at all samples.
 
     Args:
         problem: with the present covariances.
-        moments: of `problem.moments`.
-        sources: whose moments to take.
+        samples: of `problem.samples`.
+        sources: whose samples to take.
         covariances: the present ones, by source.
     """
     sums = {source.name: np.zeros_like(source.covariance) for source in sources}
     counts = dict.fromkeys(sums, 0)
     density = 0.0
-    biases = Biases.of(problem, moments)
+    biases = Biases.of(problem, samples)
     if biases is not None:
         density += biases.log_share
-        for name, total in _of_biases(biases, problem, moments, sources, covariances).items():
+        for name, total in _of_biases(biases, problem, samples, sources, covariances).items():
             sums[name] += total
-        moments = biases.taken_out(moments)
+        samples = biases.taken_out(samples)
     slacks = any(source.kind.startswith("slack.") for source in sources)
-    for which in chunks(problem, moments.size):
-        part = moments.part(which)
-        found = problem.solve(part, "slacks" if slacks else "blocks")
-        density += float(log_density(problem, found).sum())
-        of_sensors = noises(problem, part, found)
+    for which in chunks(problem, samples.size):
+        part = samples.part(which)
+        result = problem.solve(part, "slacks" if slacks else "blocks")
+        density += float(log_density(problem, result).sum())
+        of_sensors = noises(problem, part, result)
         for source in sources:
-            noise = of_sensors.get(source.name) or _believed(problem, found, source)
+            noise = of_sensors.get(source.name) or _believed(problem, result, source)
             total, count = _second_moment(noise)
             sums[source.name] += total
             counts[source.name] += count
-    second = {name: Moment2(sums[name], counts[name]) for name in sums}
+    second = {name: SecondMoment(sums[name], counts[name]) for name in sums}
     return Expectation(second, density, bias_note(problem, biases))
 
 
 def _of_biases(
     biases: Biases,
     problem: MapDynamics,
-    moments: Moments,
-    sources: Sequence[Source],
+    samples: Samples,
+    sources: Sequence[NoiseSource],
     covariances: Mapping[str, Array],
 ) -> dict[str, Array]:
-    """What the uncertainty of biases adds to the second moments of all moments."""
+    """What the uncertainty of biases adds to the second moments of all samples."""
     sums = {source.name: np.zeros_like(source.covariance) for source in sources}
-    for look, spread in biases.spreads(problem, moments):
+    for look, spread in biases.spreads(problem, samples):
         for source in sources:
             for name in columns_of(source, spread):
                 sums[source.name] += look.weight * spread[name]
@@ -113,18 +113,18 @@ def with_covariances(problem: MapDynamics, covariances: Mapping[str, Array]) -> 
         else sensor
         for sensor in problem.sensors
     ]
-    beliefs = problem.assumptions
-    wrenches = dict(beliefs.wrenches)
+    priors = problem.assumptions
+    wrenches = dict(priors.wrenches)
     for link in problem.tree.names:
-        if f"belief.fx.{link}" in covariances:
-            mean = wrenches.get(link, beliefs.wrench).mean
-            wrenches[link] = Belief(mean, covariances[f"belief.fx.{link}"])
+        if f"prior.fx.{link}" in covariances:
+            mean = wrenches.get(link, priors.wrench).mean
+            wrenches[link] = GaussianPrior(mean, covariances[f"prior.fx.{link}"])
     fields: dict[str, Any] = {"wrenches": wrenches}
     for slack in SLACKS:
         if f"slack.{slack}" in covariances:
             Sigma = covariances[f"slack.{slack}"]
-            fields[f"{slack}_slack"] = Belief(np.zeros(len(Sigma)), Sigma)
-    return problem.changed(sensors, replace(beliefs, **fields))
+            fields[f"{slack}_slack"] = GaussianPrior(np.zeros(len(Sigma)), Sigma)
+    return problem.changed(sensors, replace(priors, **fields))
 
 
 def _second_moment(noise: Noise) -> tuple[Array, int]:
@@ -134,13 +134,13 @@ def _second_moment(noise: Noise) -> tuple[Array, int]:
     return total, int(present.sum())
 
 
-def _believed(problem: MapDynamics, found: Found, source: Source) -> Noise:
+def _believed(problem: MapDynamics, found: Found, source: NoiseSource) -> Noise:
     """An external wrench less its mean, or the slacks of all bodies one after the other."""
-    tree, beliefs = problem.tree, problem.assumptions
+    tree, priors = problem.tree, problem.assumptions
     if source.kind == "fx":
-        link = source.name.removeprefix("belief.fx.")
-        i, belief = tree.body(link), beliefs.wrenches.get(link, beliefs.wrench)
-        return Noise(found.d[:, i, 13:19] - belief.mean, found.external[:, i])
+        link = source.name.removeprefix("prior.fx.")
+        i, prior = tree.body(link), priors.wrenches.get(link, priors.wrench)
+        return Noise(found.d[:, i, 13:19] - prior.mean, found.external[:, i])
     below = slice(1, tree.n)
     if source.kind == "slack.torque":
         slack = found.slack_torque[:, below].reshape(-1, 2)

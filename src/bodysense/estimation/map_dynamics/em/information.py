@@ -1,13 +1,13 @@
 """What readings tell about covariances (Fisher's information).
 
 The readings are a sum of independent columns, y = c + B s, s ~ N(0, 1). With P = Bᵀ S⁻¹ B,
-S = B Bᵀ, one moment tells about directions E and E' (see `Coordinates`)
+S = B Bᵀ, one sample tells about directions E and E' (see `Coordinates`)
 
     F = ½ tr(P E P E')
 
 A source with F near zero leaves no trace; two whose rows are parallel leave the same one: only a
 combination of their variances shows. No unbiased estimate has a smaller covariance than the
-inverse of F, summed over moments (Cramér and Rao), and the most likely one comes close to it.
+inverse of F, summed over samples (Cramér and Rao), and the most likely one comes close to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from bodysense.estimation.map_dynamics.em.variances import Coordinates, Slope, columns_of
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots, root_of
-from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.subsampling import dense_roots, looks
 from bodysense.spatial.arrays import Array
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 def information(
     problem: MapDynamics,
-    moments: Moments,
+    samples: Samples,
     coordinates: Coordinates,
     covariances: Mapping[str, Array],
 ) -> Array:
-    """(k, k) F of all moments, computed at some of them; the others are taken to be alike.
+    """(k, k) F of all samples, computed at some of them; the others are taken to be alike.
 
     Args:
         problem: with the present covariances.
-        moments: of `problem.moments`.
+        samples: of `problem.samples`.
         coordinates: what can change.
         covariances: the present ones, by source.
     """
@@ -47,13 +47,13 @@ def information(
         for s in coordinates.sources
     }
     F = np.zeros((coordinates.size, coordinates.size))
-    for t, weight in looks(problem, moments):
-        F += weight * _of_moment(dense_roots(problem, moments, t), coordinates, turns)
+    for t, weight in looks(problem, samples):
+        F += weight * _of_sample(dense_roots(problem, samples, t), coordinates, turns)
     return F
 
 
-def _of_moment(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, Array]) -> Array:
-    """F of one moment; turns lead from the roots of the sources to those of the coordinates."""
+def _of_sample(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, Array]) -> Array:
+    """F of one sample; turns lead from the roots of the sources to those of the coordinates."""
     Q = roots.told()
     parts: list[Array] = []
     i: list[int] = []
@@ -85,7 +85,7 @@ def _of_moment(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, 
 #     u = D⁻¹ g,     D = F + bend of the prior + max(-g of the readings, 0),     distance² = gᵀ D⁻¹
 # g
 #
-# and comes to the maximum in a few steps. F is that of some moments; how the slope really changed
+# and comes to the maximum in a few steps. F is that of some samples; how the slope really changed
 # with the last small steps corrects D (BFGS), s the step and -y the change of g: D s = y holds for
 # the last of them, for those before about. That takes coordinates that stay the same: axes of a
 # full covariance turn with every step, and nothing is learned where there is one. The distance is
@@ -99,7 +99,7 @@ _SMALL = 0.5
 """Largest change of a logarithm in a step that tells how the slope changes at the maximum."""
 
 
-class Step(NamedTuple):
+class ScoringStep(NamedTuple):
     """A way to go.
 
     Attributes:
@@ -113,7 +113,9 @@ class Step(NamedTuple):
     distance: float
 
 
-def scored(slope: Slope, F: Array, taken: Sequence[tuple[Array, Array]], reach: float) -> Step:
+def scored(
+    slope: Slope, F: Array, taken: Sequence[tuple[Array, Array]], reach: float
+) -> ScoringStep:
     """The next step.
 
     Args:
@@ -134,11 +136,11 @@ def scored(slope: Slope, F: Array, taken: Sequence[tuple[Array, Array]], reach: 
     for s, y in taken:
         u = u + s * (shares.pop() - float(y @ u) / float(s @ y))
     distance = np.sqrt(max(float(g @ u), 0.0))
-    return Step(u.clip(-reach, reach), slope, float(distance))
+    return ScoringStep(u.clip(-reach, reach), slope, float(distance))
 
 
 def learned(
-    taken: Sequence[tuple[Array, Array]], step: Step, slope: Slope
+    taken: Sequence[tuple[Array, Array]], step: ScoringStep, slope: Slope
 ) -> tuple[tuple[Array, Array], ...]:
     """(s, y) of small steps in a row, with one more and the slope at its end; none if large."""
     if np.abs(step.u).max(initial=0.0) > _SMALL:
@@ -188,7 +190,7 @@ def vague_sources(F: Array, C: Array, coordinates: Coordinates) -> tuple[Vague, 
     correlation = np.abs(C / np.outer(sigma, sigma))
     names = np.array(coordinates.titles)
     variance = np.array([i == j for i, j in coordinates.axes])
-    found = []
+    result = []
     for name in dict.fromkeys(coordinates.titles):
         vague = np.flatnonzero((names == name) & variance & (sigma > _VAGUE))
         if not vague.size:
@@ -199,8 +201,8 @@ def vague_sources(F: Array, C: Array, coordinates: Coordinates) -> tuple[Vague, 
         told = alone[worst] > 1.0 / _VAGUE**2 and strength[partner] > 0.5
         components = tuple(coordinates.axes[k][0] for k in vague)
         other = str(names[partner]) if told else None
-        found.append(Vague(str(name), components, float(sigma[worst]), other))
-    return tuple(found)
+        result.append(Vague(str(name), components, float(sigma[worst]), other))
+    return tuple(result)
 
 
 def in_words(vague: Sequence[Vague]) -> str:
@@ -221,7 +223,7 @@ def in_words(vague: Sequence[Vague]) -> str:
     if single:
         text.append(
             f"The log says little about the covariance of {_some(single)}: add a sensor that sees "
-            "the same, give more moments, let all of a kind share one factor "
+            "the same, give more samples, let all of a kind share one factor "
             '(structure="type"), or leave it out of the estimation.'
         )
     return " ".join(text)

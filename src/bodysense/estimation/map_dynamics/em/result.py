@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WELL, ROUGHLY = 0.07, 0.35
 """Relative standard deviations of a variance up to which it is called so."""
 
-_KEYS = ("names", "moments", "converged", "message")
+_KEYS = ("names", "samples", "converged", "message")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,14 +33,14 @@ class CovarianceFit:
 
     Attributes:
         problem: the estimator with the covariances that were found.
-        covariances: (m, m) by source: names of sensors, ``belief.fx.<link>``,
+        covariances: (m, m) by source: names of sensors, ``prior.fx.<link>``,
             ``slack.acceleration``, ``slack.wrench``, ``slack.torque``.
         deviations: (m,) by source, standard deviations of the variances: what the readings leave
             open (Cramér and Rao's bound, with the prior), and the most likely value with them.
         trace: (k,) log posterior density of the covariances that were tried and taken, one after
-            the other: log density of all readings, further beliefs and balances, and the prior;
+            the other: log density of all readings, further priors and balances, and the prior;
             it never decreases.
-        moments: how many were used.
+        samples: how many were used.
         converged: whether the covariances came to rest.
         message: how it ended, what the readings cannot tell, and what to do about it.
     """
@@ -49,7 +49,7 @@ class CovarianceFit:
     covariances: Mapping[str, Array]
     deviations: Mapping[str, Array]
     trace: Array
-    moments: int
+    samples: int
     converged: bool
     message: str
 
@@ -63,7 +63,7 @@ class CovarianceFit:
 
     @property
     def assumptions(self) -> Assumptions:
-        """Beliefs, with the covariances that were found."""
+        """Priors, with the covariances that were found."""
         return self.problem.assumptions
 
     def sigma(self, name: str) -> Array:
@@ -103,7 +103,7 @@ class CovarianceFit:
     def summary(self) -> str:
         """What was found, in a line."""
         return (
-            f"{len(self.covariances)} covariances from {self.moments} moments in "
+            f"{len(self.covariances)} covariances from {self.samples} samples in "
             f"{self.trace.size} steps{self._told_of()}. {self.message}"
         )
 
@@ -123,7 +123,7 @@ class CovarianceFit:
         arrays |= {f"deviation_{k}": s for k, s in enumerate(self.deviations.values())}
         about = {
             "names": list(self.covariances),
-            "moments": self.moments,
+            "samples": self.samples,
             "converged": self.converged,
             "message": self.message,
             "summary": self.summary(),
@@ -147,13 +147,13 @@ class CovarianceFit:
         arrays = read_arrays(Path(folder) / "covariances.npz", ("trace", *keys))
         covariances = {name: arrays[f"covariance_{k}"] for k, name in enumerate(names)}
         sizes = {sensor.name: sensor.size for sensor in problem.sensors}
-        sizes |= {f"belief.fx.{link}": 6 for link in problem.tree.names}
+        sizes |= {f"prior.fx.{link}": 6 for link in problem.tree.names}
         sizes |= {"slack.acceleration": 6, "slack.wrench": 6, "slack.torque": 1}
         for name, Sigma in covariances.items():
             if name not in sizes or Sigma.shape != (sizes[name], sizes[name]):
                 raise FileReadError(
                     f"covariances.json in {folder} has a covariance {Sigma.shape} of {name!r}, "
-                    "which this robot's sensors and beliefs have not: load it with the sensors "
+                    "which this robot's sensors and priors have not: load it with the sensors "
                     "that it was estimated for."
                 )
         return cls(
@@ -161,7 +161,7 @@ class CovarianceFit:
             covariances=covariances,
             deviations={name: arrays[f"deviation_{k}"] for k, name in enumerate(names)},
             trace=arrays["trace"],
-            moments=int(about["moments"]),
+            samples=int(about["samples"]),
             converged=bool(about["converged"]),
             message=str(about["message"]),
         )

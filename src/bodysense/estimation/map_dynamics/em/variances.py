@@ -1,7 +1,7 @@
 """Covariances to estimate, how each is structured, and the step that maximises.
 
-Given the sum A = Σ E[n nᵀ] over N moments of everything that a covariance Sigma has produced, and
-a prior worth w moments whose mode is Sigma_p, the best Sigma is, by its structure,
+Given the sum A = Σ E[n nᵀ] over N samples of everything that a covariance Sigma has produced, and
+a prior worth w samples whose mode is Sigma_p, the best Sigma is, by its structure,
 
     full    (A + w Sigma_p) / (N + w)                            every entry
     axis    the diagonal of that                                 components independent
@@ -34,7 +34,7 @@ class InverseWishart:
     """A prior of a covariance.
 
     Attributes:
-        weight: how many moments it counts for; zero says nothing.
+        weight: how many samples it counts for; zero says nothing.
         covariance: (m, m) its mode; by default the covariance at the start.
     """
 
@@ -43,15 +43,15 @@ class InverseWishart:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.weight) and self.weight >= 0.0):
-            raise ShapeError(f"the weight of a prior is {self.weight}: give a number of moments.")
+            raise ShapeError(f"the weight of a prior is {self.weight}: give a number of samples.")
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class NoiseSource:
     """Something random whose covariance is estimated.
 
     Attributes:
-        name: of the sensor; ``belief.fx.<link>`` of the belief about an external wrench;
+        name: of the sensor; ``prior.fx.<link>`` of the prior about an external wrench;
             ``slack.acceleration``, ``slack.wrench`` or ``slack.torque`` of the equations.
         kind: of the sensor; ``fx`` or the name of the slack.
         covariance: (m, m) at the start, structured.
@@ -78,7 +78,7 @@ class Source:
         units: Sequence[str],
         structure: Structure,
         prior: InverseWishart,
-    ) -> Source:
+    ) -> NoiseSource:
         """Give a covariance its structure.
 
         Args:
@@ -125,7 +125,7 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class Moment2:
+class SecondMoment:
     """A = Σ E[n nᵀ] (m, m) and how many terms it has."""
 
     sum: Array
@@ -133,7 +133,7 @@ class Moment2:
 
 
 def maximised(
-    sources: Sequence[Source], expected: Mapping[str, Moment2], last: Mapping[str, Array]
+    sources: Sequence[NoiseSource], expected: Mapping[str, SecondMoment], last: Mapping[str, Array]
 ) -> dict[str, Array]:
     """New covariances by name; those of sources that never occurred stay as they were."""
     factors = _factors(sources, expected)
@@ -156,7 +156,7 @@ def maximised(
 
 
 def _factors(
-    sources: Sequence[Source], expected: Mapping[str, Moment2]
+    sources: Sequence[NoiseSource], expected: Mapping[str, SecondMoment]
 ) -> dict[tuple[str, int], float]:
     """Factor of each kind and group of components."""
     above: dict[tuple[str, int], float] = {}
@@ -175,12 +175,12 @@ def _factors(
     return {key: above[key] / below[key] for key in above if below[key] > 0.0}
 
 
-def columns_of(source: Source, names: Iterable[str]) -> list[str]:
+def columns_of(source: NoiseSource, names: Iterable[str]) -> list[str]:
     """Names of the columns that a source has in `DenseRoots`."""
     if source.kind.startswith("slack."):
         start = source.kind.removeprefix("slack.") + "."
         return [name for name in names if name.startswith(start)]
-    mine = source.name.removeprefix("belief.") if source.kind == "fx" else f"sensor.{source.name}"
+    mine = source.name.removeprefix("prior.") if source.kind == "fx" else f"sensor.{source.name}"
     return [name for name in names if name == mine]
 
 
@@ -191,7 +191,7 @@ def columns_of(source: Source, names: Iterable[str]) -> list[str]:
 #     Sigma(u) = R exp(Σ u_d E_d) Rᵀ,     E = e_k e_kᵀ, or e_i e_jᵀ + e_j e_iᵀ between two axes
 #
 # where one u may belong to axes of several sources, as the factor of a kind does. The sums
-# A = Σ E[n nᵀ] over N moments, which EM maximises with, are the slope of the log density of the
+# A = Σ E[n nᵀ] over N samples, which EM maximises with, are the slope of the log density of the
 # readings too (Fisher's identity), and so is the prior's mode with its weight:
 #
 #     ∂ log p / ∂u_d = tr(G E_d),     G = ½ (R⁻¹ A R⁻ᵀ - N)
@@ -230,18 +230,18 @@ class Coordinates:
         axes: (k,) i and j in it.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[NoiseSource, ...]
     directions: tuple[tuple[Direction, ...], ...]
     titles: tuple[str, ...]
     axes: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, sources: Sequence[Source]) -> Coordinates:
+    def of(cls, sources: Sequence[NoiseSource]) -> Coordinates:
         """Number everything that may change."""
-        found: dict[tuple[str, int, int], int] = {}
+        result: dict[tuple[str, int, int], int] = {}
 
         def u(title: str, i: int, j: int) -> int:
-            return found.setdefault((title, i, j), len(found))
+            return result.setdefault((title, i, j), len(result))
 
         directions = []
         for source in sources:
@@ -257,7 +257,7 @@ class Coordinates:
                 directions.append(
                     tuple(Direction(k, k, u(title, first[k], first[k])) for k in range(m))
                 )
-        names = list(found)
+        names = list(result)
         titles, axes = tuple(name[0] for name in names), tuple(name[1:] for name in names)
         return cls(tuple(sources), tuple(directions), titles, axes)
 
@@ -284,7 +284,9 @@ class Coordinates:
             new[source.name] = 0.5 * (Sigma + Sigma.T)
         return new
 
-    def slope(self, covariances: Mapping[str, Array], expected: Mapping[str, Moment2]) -> Slope:
+    def slope(
+        self, covariances: Mapping[str, Array], expected: Mapping[str, SecondMoment]
+    ) -> Slope:
         """At the present covariances, of which the expectations are."""
         slope = Slope(*(np.zeros(self.size) for _ in Slope._fields))
         for source, directions in zip(self.sources, self.directions, strict=True):
@@ -320,11 +322,11 @@ class Coordinates:
 
     def deviations(self, covariances: Mapping[str, Array], C: Array) -> dict[str, Array]:
         """(m,) standard deviations of the variances of each source, C (k, k) that of u."""
-        found = {}
+        result = {}
         for source, directions in zip(self.sources, self.directions, strict=True):
             R = source.root(covariances[source.name])
             J = np.zeros((len(R), self.size))
             for i, j, k in directions:
                 J[:, k] += R[:, i] * R[:, j] * (1.0 if i == j else 2.0)
-            found[source.name] = np.sqrt(np.einsum("ak,kl,al->a", J, C, J))
-        return found
+            result[source.name] = np.sqrt(np.einsum("ak,kl,al->a", J, C, J))
+        return result

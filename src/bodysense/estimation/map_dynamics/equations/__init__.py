@@ -1,4 +1,4 @@
-"""The linear equations of one moment as matrices with names, D d + b_D = 0 and y = Y d + b_Y."""
+"""The linear equations of one sample as matrices with names, D d + b_D = 0 and y = Y d + b_Y."""
 
 from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
 from bodysense.estimation.map_dynamics.equations.equations import Equations, Variables

@@ -1,11 +1,11 @@
-"""`DenseRoots`: the whole problem of one moment as square roots of covariances, densely.
+"""`DenseRoots`: the whole problem of one sample as square roots of covariances, densely.
 
 Independent a priori are external wrenches, joint accelerations, the acceleration of a floating
 root and the slacks of the equations; the unknowns follow from them, the readings from these:
 
     d = d0 + M s,   y = H d + c + N w,   s, w ~ N(0, 1)
 
-The readings are those of the sensors, further beliefs, and the balance of a floating root. One
+The readings are those of the sensors, further priors, and the balance of a floating root. One
 orthogonal triangularisation gives the covariance of anything, without squaring or inverting:
 
     [N  H M]         [L  0]
@@ -40,8 +40,8 @@ class DenseRoots:
     Attributes:
         M: (n, k) d - d0 by independent numbers of unit variance.
         readings: (m, l + k) [N  H M], columns as in `sources`.
-        sources: names ↔ slices of the columns: ``sensor.<name>``, further beliefs
-            ``belief.<quantity>``, then ``fx.<link>``, ``ddq.<joint>``, ``a.<root>``, and the
+        sources: names ↔ slices of the columns: ``sensor.<name>``, further priors
+            ``prior.<quantity>``, then ``fx.<link>``, ``ddq.<joint>``, ``a.<root>``, and the
             slacks ``acceleration.<link>``, ``wrench.<link>``, ``torque.<joint>``.
     """
 
@@ -53,12 +53,12 @@ class DenseRoots:
     def of(
         cls, equations: Equations, sensors: Sequence[Sensor], assumptions: Assumptions
     ) -> DenseRoots:
-        """Take square roots at one moment.
+        """Take square roots at one sample.
 
         Args:
-            equations: of the moment, with at least these sensors.
+            equations: of the sample, with at least these sensors.
             sensors: those that are present.
-            assumptions: beliefs.
+            assumptions: priors.
         """
         M, columns = _prior(equations, assumptions)
         YM = equations.Y @ M
@@ -67,11 +67,11 @@ class DenseRoots:
             H.append(YM[equations.readings[sensor.name]])
             N.append(root_of(sensor.covariance))
             names.append((f"sensor.{sensor.name}", sensor.size))
-        for name, belief in assumptions.others.items():
+        for name, prior in assumptions.others.items():
             H.append(M[equations.variables[name]])
-            N.append(root_of(belief.covariance))
-            names.append((f"belief.{name}", belief.mean.size))
-        tree = equations.moment.tree
+            N.append(root_of(prior.covariance))
+            names.append((f"prior.{name}", prior.mean.size))
+        tree = equations.sample.tree
         if tree.floating:
             row = f"wrench.{tree.names[0]}"
             H.append(equations.D[equations.rows[row]] @ M)
@@ -109,9 +109,9 @@ class DenseRoots:
         return kept
 
 
-def _prior(equations: Equations, beliefs: Assumptions) -> tuple[Array, list[tuple[str, int]]]:
+def _prior(equations: Equations, priors: Assumptions) -> tuple[Array, list[tuple[str, int]]]:
     """M and the names of its columns."""
-    tree, variables = equations.moment.tree, equations.variables
+    tree, variables = equations.sample.tree, equations.variables
     every = vstack([eye_array(variables.size, format="csr"), equations.D], format="csr")
     rows: list[NDArray[np.int64]] = []
     roots: list[Array] = []
@@ -124,19 +124,19 @@ def _prior(equations: Equations, beliefs: Assumptions) -> tuple[Array, list[tupl
 
     for i in tree.with_unknowns:
         link = tree.names[i]
-        wrench = beliefs.wrenches.get(link, beliefs.wrench).covariance
+        wrench = priors.wrenches.get(link, priors.wrench).covariance
         put(f"fx.{link}", variables[f"fx.{link}"].start, wrench)
         if i == 0:
-            base = beliefs.base_acceleration.covariance
+            base = priors.base_acceleration.covariance
             put(f"a.{link}", variables[f"a.{link}"].start, base)
             continue
         joint = tree.joint_name(i)
-        spread = beliefs.joint_acceleration.covariance
+        spread = priors.joint_acceleration.covariance
         put(f"ddq.{joint}", variables[f"ddq.{joint}"].start, spread)
         for name, slack in (
-            (f"acceleration.{link}", beliefs.acceleration_slack),
-            (f"wrench.{link}", beliefs.wrench_slack),
-            (f"torque.{joint}", beliefs.torque_slack),
+            (f"acceleration.{link}", priors.acceleration_slack),
+            (f"wrench.{link}", priors.wrench_slack),
+            (f"torque.{joint}", priors.torque_slack),
         ):
             put(name, variables.size + equations.rows[name].start, slack.covariance)
     # One choice of rows: each from the sparse matrix by itself takes longer than the solution.

@@ -1,4 +1,4 @@
-"""`Equations`: the linear equations of one moment, D d + b_D = 0 and y = Y d + b_Y, to look at.
+"""`Equations`: the linear equations of one sample, D d + b_D = 0 and y = Y d + b_Y, to look at.
 
 For every body i with parent p and children j (paper 000, (13)-(22), the first row of (18) with
 S_i in place of its transpose):
@@ -25,7 +25,7 @@ from bodysense.errors import unknown_name
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations.rows import (
     Blocks,
-    Moment,
+    TreeMotion,
     fill_readings,
     motion_cross,
     reading_rows,
@@ -93,10 +93,10 @@ class Dense(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """D d + b_D = 0 and y = Y d + b_Y at one moment. Build them with `Equations.at`.
+    """D d + b_D = 0 and y = Y d + b_Y at one sample. Build them with `Equations.at`.
 
     Attributes:
-        moment: transforms and twists of the bodies.
+        sample: transforms and twists of the bodies.
         variables: names ↔ slices of d, the columns of D and Y.
         rows: names ↔ slices of the rows of D.
         readings: names ↔ slices of the rows of Y, one name a sensor.
@@ -106,7 +106,7 @@ class Equations:
         b_Y: (r,).
     """
 
-    moment: Moment
+    sample: TreeMotion
     variables: Variables
     rows: NamedSlices
     readings: NamedSlices
@@ -127,7 +127,7 @@ class Equations:
         gravity: ArrayLike | None = None,
         acceleration: Literal["spatial", "classical"] = "spatial",
     ) -> Equations:
-        """Write down the equations of one moment.
+        """Write down the equations of one sample.
 
         Args:
             tree: the bodies.
@@ -148,23 +148,23 @@ class Equations:
         """
         if acceleration not in ACCELERATIONS:
             raise unknown_name("acceleration", acceleration, ACCELERATIONS)
-        moment = Moment.of(tree, q, dq, base_twist, gravity)
+        sample = TreeMotion.of(tree, q, dq, base_twist, gravity)
         variables, rows = Variables.of_tree(tree), equation_rows(tree)
         readings = reading_rows(tree, sensors)
         D, Y = Blocks(rows, variables), Blocks(readings, variables)
         for i in tree.with_unknowns:
             if i > 0:
-                _fill_acceleration(D, moment, i)
-                _fill_torque(D, moment, i)
-            _fill_wrench(D, moment, i)
+                _fill_acceleration(D, sample, i)
+                _fill_torque(D, sample, i)
+            _fill_wrench(D, sample, i)
         for sensor in sensors:
-            fill_readings(Y, moment, sensor)
+            fill_readings(Y, sample, sensor)
         if acceleration == "classical":
             for i in tree.with_unknowns:
-                D.shift(f"a.{tree.names[i]}", -moment.classical[i])
-                Y.shift(f"a.{tree.names[i]}", -moment.classical[i])
+                D.shift(f"a.{tree.names[i]}", -sample.classical[i])
+                Y.shift(f"a.{tree.names[i]}", -sample.classical[i])
         (D_matrix, b_D), (Y_matrix, b_Y) = D.built(), Y.built()
-        return cls(moment, variables, rows, readings, D_matrix, b_D, Y_matrix, b_Y)
+        return cls(sample, variables, rows, readings, D_matrix, b_D, Y_matrix, b_Y)
 
     def dense(self) -> Dense:
         """Everything as ordinary arrays."""
@@ -180,23 +180,23 @@ class Equations:
         return block
 
 
-def _fill_acceleration(D: Blocks, moment: Moment, i: int) -> None:
+def _fill_acceleration(D: Blocks, sample: TreeMotion, i: int) -> None:
     """X_i a_p - a_i + S_i q̈_i + v_i × S_i q̇_i = 0."""
-    tree, S = moment.tree, moment.tree.arrays.S[i]
+    tree, S = sample.tree, sample.tree.arrays.S[i]
     link, joint, parent = tree.names[i], tree.joint_name(i), tree.parent[i]
     row = f"acceleration.{link}"
     D.put(row, f"a.{link}", -np.eye(6))
     D.put(row, f"ddq.{joint}", S[:, np.newaxis])
-    D.add(row, motion_cross(moment.twist[i]) @ S * moment.dq[tree.joint[i]])
+    D.add(row, motion_cross(sample.twist[i]) @ S * sample.dq[tree.joint[i]])
     if parent in tree.with_unknowns:
-        D.put(row, f"a.{tree.names[parent]}", moment.X[i])
+        D.put(row, f"a.{tree.names[parent]}", sample.X[i])
     else:
-        D.add(row, moment.X[i] @ moment.root_acceleration)
+        D.add(row, sample.X[i] @ sample.root_acceleration)
 
 
-def _fill_wrench(D: Blocks, moment: Moment, i: int) -> None:
+def _fill_wrench(D: Blocks, sample: TreeMotion, i: int) -> None:
     """I_i a_i - f_i - fx_i + Σ X_jᵀ f_j + v_i ×* I_i v_i = 0."""
-    tree, I, v = moment.tree, moment.tree.arrays.inertia[i], moment.twist[i]
+    tree, I, v = sample.tree, sample.tree.arrays.inertia[i], sample.twist[i]
     link = tree.names[i]
     row = f"wrench.{link}"
     D.put(row, f"a.{link}", I)
@@ -205,13 +205,13 @@ def _fill_wrench(D: Blocks, moment: Moment, i: int) -> None:
         D.put(row, f"f.{tree.joint_name(i)}", -np.eye(6))
     for j, parent in enumerate(tree.parent):
         if parent == i:
-            D.put(row, f"f.{tree.joint_name(j)}", moment.X[j].T)
+            D.put(row, f"f.{tree.joint_name(j)}", sample.X[j].T)
     D.add(row, -motion_cross(v).T @ I @ v)
 
 
-def _fill_torque(D: Blocks, moment: Moment, i: int) -> None:
+def _fill_torque(D: Blocks, sample: TreeMotion, i: int) -> None:
     """S_iᵀ f_i - tau_i = 0."""
-    tree = moment.tree
+    tree = sample.tree
     joint = tree.joint_name(i)
     D.put(f"torque.{joint}", f"f.{joint}", tree.arrays.S[i][np.newaxis])
     D.put(f"torque.{joint}", f"tau.{joint}", -np.eye(1))

@@ -1,9 +1,9 @@
-"""`Moment`: transforms and twists of all bodies at one position and velocity, in plain numpy.
+"""`TreeMotion`: transforms and twists of all bodies at one position and velocity, in plain numpy.
 
     v_i = X_i v_p + S_i q̇_i                                             (14 of paper 000)
 
 X_i maps motion vectors of the parent's frame to the body's own. Estimators use compiled kernels
-for this; here it is written for the reader, who wants to look at the equations of one moment.
+for this; here it is written for the reader, who wants to look at the equations of one sample.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from bodysense.spatial.se3 import exp_so3, skew
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
-    """The motion of a tree at one moment. Build it with `Moment.of`.
+class TreeMotion:
+    """The motion of a tree at one sample. Build it with `TreeMotion.of`.
 
     Attributes:
         tree: the bodies.
@@ -53,7 +53,7 @@ class Moment:
         dq: ArrayLike,
         base_twist: ArrayLike | None = None,
         gravity: ArrayLike | None = None,
-    ) -> Moment:
+    ) -> TreeMotion:
         """Walk along the tree; for the arguments see `Equations.at`."""
         robot, bodies = tree.robot, tree.arrays
         position = as_array(q, (robot.n_joints,), "q")
@@ -175,7 +175,7 @@ class Blocks:
         )
 
 
-# Rows of readings, y = Y d + b_Y: what the sensors' constants say at one moment.
+# Rows of readings, y = Y d + b_Y: what the sensors' constants say at one sample.
 
 
 def reading_rows(tree: BodyTree, sensors: Sequence[Sensor]) -> NamedSlices:
@@ -188,24 +188,24 @@ def reading_rows(tree: BodyTree, sensors: Sequence[Sensor]) -> NamedSlices:
     return NamedSlices.of("sensor", sizes.items())
 
 
-def fill_readings(Y: Blocks, moment: Moment, sensor: Sensor) -> None:
+def fill_readings(Y: Blocks, sample: TreeMotion, sensor: Sensor) -> None:
     """Write the rows of a sensor, see `Measurement` for its equation."""
-    reading, row = sensor.measurement(moment.tree.robot), sensor.name
+    reading, row = sensor.measurement(sample.tree.robot), sensor.name
     if reading.link is not None:
-        _fill_link(Y, row, reading, moment, moment.tree.body(reading.link))
+        _fill_link(Y, row, reading, sample, sample.tree.body(reading.link))
     if reading.joint is not None:
-        _fill_joint(Y, row, reading, moment, moment.tree.below(reading.joint))
+        _fill_joint(Y, row, reading, sample, sample.tree.below(reading.joint))
 
 
-def _fill_link(Y: Blocks, row: str, reading: Measurement, moment: Moment, i: int) -> None:
+def _fill_link(Y: Blocks, row: str, reading: Measurement, sample: TreeMotion, i: int) -> None:
     """A a + X fx + vᵀ Q v + L v of the link."""
-    tree, v = moment.tree, moment.twist[i]
+    tree, v = sample.tree, sample.twist[i]
     Y.add(row, np.einsum("kij,i,j->k", reading.quadratic, v, v) + reading.linear @ v)
     if i in tree.with_unknowns:
         Y.put(row, f"a.{tree.names[i]}", reading.acceleration)
         Y.put(row, f"fx.{tree.names[i]}", reading.external)
         return
-    Y.add(row, reading.acceleration @ moment.root_acceleration)
+    Y.add(row, reading.acceleration @ sample.root_acceleration)
     if reading.external.any():
         raise MismatchError(
             f"{row} reads the external wrench of {tree.names[i]!r}, which is held still: what "
@@ -213,24 +213,24 @@ def _fill_link(Y: Blocks, row: str, reading: Measurement, moment: Moment, i: int
         )
 
 
-def _fill_joint(Y: Blocks, row: str, reading: Measurement, moment: Moment, i: int) -> None:
+def _fill_joint(Y: Blocks, row: str, reading: Measurement, sample: TreeMotion, i: int) -> None:
     """W w + t tau + d a_joint + p q + r q̇ + friction(q̇) of the joint above body i."""
-    tree = moment.tree
+    tree = sample.tree
     joint, j = tree.joint_name(i), tree.joint[i]
     if reading.transmitted.any():
         if reading.link == tree.names[i]:
             Y.put(row, f"f.{joint}", reading.transmitted)
         elif reading.link == tree.names[tree.parent[i]]:  # w = -X_iᵀ f_i there
-            Y.put(row, f"f.{joint}", -reading.transmitted @ moment.X[i].T)
+            Y.put(row, f"f.{joint}", -reading.transmitted @ sample.X[i].T)
         else:
             raise MismatchError(
                 f"{row}: joint {joint!r} does not connect link {reading.link!r} to any other."
             )
     Y.put(row, f"tau.{joint}", reading.torque[:, np.newaxis])
     Y.put(row, f"ddq.{joint}", reading.joint_acceleration[:, np.newaxis])
-    Y.add(row, reading.position * moment.q[j] + reading.velocity * moment.dq[j])
+    Y.add(row, reading.position * sample.q[j] + reading.velocity * sample.dq[j])
     if reading.friction:
-        Y.add(row, np.full(reading.size, _friction(tree.robot, j, moment.dq[j])))
+        Y.add(row, np.full(reading.size, _friction(tree.robot, j, sample.dq[j])))
 
 
 def _friction(robot: Robot, j: int, speed: float) -> float:

@@ -1,4 +1,4 @@
-"""`LogEstimate`: what a robot felt during a recording, moment by moment, in bounded memory."""
+"""`LogEstimate`: what a robot felt during a recording, sample by sample, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.biases import Biases
-from bodysense.estimation.map_dynamics.consistency import Consistency, consistency
+from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
-from bodysense.estimation.map_dynamics.found import Moments
+from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.log.recording import Recording
 from bodysense.estimation.map_dynamics.setup import EstimationSetup
 from bodysense.estimation.map_dynamics.subsampling import thinned
@@ -37,7 +37,7 @@ class ConsideredParameters:
     """Estimators of robots that are one standard deviation away.
 
     Attributes:
-        problems: one a direction.
+        problems: one per direction.
     """
 
     problems: tuple[MapDynamics, ...]
@@ -47,7 +47,7 @@ class ConsideredParameters:
         """Build the estimators.
 
         Args:
-            setup: sensors and beliefs.
+            setup: sensors and priors.
             robot: as identified.
             directions: (r, n_parameters) changes of robot.theta, one standard deviation each, whose
                 outer products add up to the covariance.
@@ -81,10 +81,10 @@ def directions_of(covariance: Array, places: Array, size: int) -> Array:
 
 
 CHUNK = 1000
-"""Moments that are solved together: with all covariances of a humanoid some 200 MB."""
+"""Samples that are solved together: with all covariances of a humanoid some 200 MB."""
 
 
-class Motion(NamedTuple):
+class RecordedMotion(NamedTuple):
     """Positions and velocities (T, n_joints), and the twist (T, 6) of a root that floats."""
 
     q: Array
@@ -93,22 +93,22 @@ class Motion(NamedTuple):
 
 
 class LogChunk(NamedTuple):
-    """Moments in a row.
+    """Samples in a row.
 
     Attributes:
         first: place of the first of them in the recording.
         t: (T,) times [s].
-        posterior: of these moments.
+        posterior: of these samples.
         consistency: of the sensors, if it was asked for.
-        motion: at these moments, as recorded or as estimated.
-        troubles: times [s] of moments that were not solved well, and why.
+        motion: at these samples, as recorded or as estimated.
+        troubles: times [s] of samples that were not solved well, and why.
     """
 
     first: int
     t: Array
     posterior: Posterior
-    consistency: Consistency | None
-    motion: Motion
+    consistency: SensorConsistency | None
+    motion: RecordedMotion
     troubles: tuple[tuple[float, str], ...] = ()
 
 
@@ -117,9 +117,9 @@ class LogEstimate:
     """The estimates of a log, computed as they are asked for.
 
     Attributes:
-        setup: sensors and beliefs.
+        setup: sensors and priors.
         problem: the estimator.
-        recording: its moments.
+        recording: its samples.
         parameters: what errors of the robot's parameters do, if that is to be considered.
     """
 
@@ -160,34 +160,34 @@ class LogEstimate:
         t, r = self.recording.t, self.recording
         left = f"; left out: {r.left_out}" if r.left_out else ""
         return (
-            f"{t.size} moments over {t[-1] - t[0]:.4g} s, {len(self.problem.sensors)} sensors with "
+            f"{t.size} samples over {t[-1] - t[0]:.4g} s, {len(self.problem.sensors)} sensors with "
             f"{self.problem.layout.size} readings, {self.variables.size} unknowns{left}"
         )
 
     def chunks(
-        self, moments: int = CHUNK, *, detail: Detail = "variances", judge: bool = False
+        self, samples: int = CHUNK, *, detail: Detail = "variances", judge: bool = False
     ) -> Iterator[LogChunk]:
-        """Solve the log, so many moments at a time.
+        """Solve the log, so many samples at a time.
 
         Args:
-            moments: in a chunk.
+            samples: in a chunk.
             detail: how much to compute.
             judge: whether to hold sensors against each other as well.
         """
-        for first in range(0, self.t.size, moments):
-            where = slice(first, min(first + moments, self.t.size))
+        for first in range(0, self.t.size, samples):
+            where = slice(first, min(first + samples, self.t.size))
             posterior = self._solved(where, detail)
             judged = None
             if judge:
-                here = self.moments(where)
+                here = self.samples(where)
                 with threadpool_limits(1, "blas"):  # matrices so small that threads only wait
                     judged = consistency(self.log_problem, here, biases=self._biases)
             r = self.recording
-            motion = Motion(r.q[where], r.dq[where], self._twist(where))
+            motion = RecordedMotion(r.q[where], r.dq[where], self._twist(where))
             yield LogChunk(first, self.t[where], posterior, judged, motion)
 
     def posterior(self, *, detail: Detail = "variances") -> Posterior:
-        """All moments at once: for logs that fit into memory."""
+        """All samples at once: for logs that fit into memory."""
         return self._solved(slice(0, self.t.size), detail)
 
     @cached_property
@@ -197,10 +197,10 @@ class LogEstimate:
             return self.problem
         return self.setup.problem_of_log(self.problem.robot)
 
-    def moments(self, where: slice = slice(None)) -> Moments:
-        """Moments of the log, for `log_problem`; by default all."""
+    def samples(self, where: slice = slice(None)) -> Samples:
+        """Samples of the log, for `log_problem`; by default all."""
         r = self.recording
-        return self.log_problem.moments(
+        return self.log_problem.samples(
             r.q[where],
             r.dq[where],
             r.readings[where],
@@ -209,17 +209,17 @@ class LogEstimate:
         )
 
     def _solved(self, where: slice, detail: Detail) -> Posterior:
-        found = self._with(self.problem, where, detail)
-        if self.parameters is None or found.variance is None:
-            return found
+        result = self._with(self.problem, where, detail)
+        if self.parameters is None or result.variance is None:
+            return result
         added = self.parameters.variance(
-            found.mean, lambda other: self._with(other, where, "means").mean
+            result.mean, lambda other: self._with(other, where, "means").mean
         )
         blocks = {
-            name: block + _diagonal(added[:, found.variables[name]])
-            for name, block in found.blocks.items()
+            name: block + _diagonal(added[:, result.variables[name]])
+            for name, block in result.blocks.items()
         }
-        return replace(found, variance=found.variance + added, blocks=blocks)
+        return replace(result, variance=result.variance + added, blocks=blocks)
 
     def _with(self, problem: MapDynamics, where: slice, detail: Detail) -> Posterior:
         r = self.recording
@@ -234,8 +234,8 @@ class LogEstimate:
 
     @cached_property
     def _biases(self) -> Biases | None:
-        """Of the sensors, from moments all over the log."""
-        return Biases.of(self.log_problem, thinned(self.log_problem, self.moments(), CHUNK))
+        """Of the sensors, from samples all over the log."""
+        return Biases.of(self.log_problem, thinned(self.log_problem, self.samples(), CHUNK))
 
     def _twist(self, where: slice) -> Array | None:
         twist = self.recording.base_twist

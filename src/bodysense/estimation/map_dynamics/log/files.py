@@ -155,11 +155,11 @@ class LogFiles:
             writer.close()
 
     def add(self, chunk: LogChunk) -> None:
-        """Write the moments of a chunk, which must hold variances."""
-        found = chunk.posterior
-        variance = np.zeros_like(found.mean) if found.variance is None else found.variance
-        pairs = np.stack([found.mean, np.sqrt(np.maximum(variance, 0.0))], axis=2)
-        residuals = [np.zeros((chunk.t.size, 0)), *found.residual.values()]
+        """Write the samples of a chunk, which must hold variances."""
+        result = chunk.posterior
+        variance = np.zeros_like(result.mean) if result.variance is None else result.variance
+        pairs = np.stack([result.mean, np.sqrt(np.maximum(variance, 0.0))], axis=2)
+        residuals = [np.zeros((chunk.t.size, 0)), *result.residual.values()]
         self._write(0, chunk.t, pairs.reshape(chunk.t.size, -1))
         self._write(1, chunk.t, np.concatenate(residuals, axis=1))
 
@@ -231,16 +231,16 @@ class StateTotals:
     def __init__(self, estimate: StateLogEstimate) -> None:
         """Start empty."""
         self.estimate = estimate
-        self.moments = 0
+        self.samples = 0
         self._troubles: list[tuple[float, str]] = []
         self._q: list[Array] = []
         self._std: list[Array] = []
         self._last: LogChunk | None = None
 
     def add(self, chunk: LogChunk) -> None:
-        """Count the moments of a chunk, which must hold variances."""
+        """Count the samples of a chunk, which must hold variances."""
         names = self.estimate.problem.robot.joint_names
-        self.moments += chunk.t.size
+        self.samples += chunk.t.size
         self._troubles += chunk.troubles
         self._q.append(chunk.motion.q)
         self._std.append(
@@ -269,7 +269,7 @@ class StateTotals:
         """All of them, after the last readings."""
         if self._last is None:
             return ()
-        found, sensors = self._last.posterior, self.estimate.problem.sensors
+        result, sensors = self._last.posterior, self.estimate.problem.sensors
         by_name = {sensor.name: sensor for sensor in sensors}
         labels = component_names(self.estimate.variables, sensors)
         scores = []
@@ -279,8 +279,8 @@ class StateTotals:
                 values = zip(
                     labels[where],
                     by_name[owner].rows,
-                    found[name][-1],
-                    found.sigma(name)[-1],
+                    result[name][-1],
+                    result.sigma(name)[-1],
                     strict=True,
                 )
                 scores += [
@@ -294,7 +294,7 @@ class StateTotals:
         """What the user should know of the result."""
         notes = [
             f"q.{s.joint} is hardly known: its standard deviation is {s.std:.2g} {s.unit} at half "
-            "of all moments. Say where it is at first (state, beliefs in the sensors file), or add "
+            "of all samples. Say where it is at first (state, priors in the sensors file), or add "
             "an orientation or an accelerometer on a link that it moves"
             for s in self.joints()
             if s.std > ROUGH

@@ -2,7 +2,7 @@
 
 Joints with encoders: where a parabola through their first readings begins, widely. The others:
 anywhere between their limits, or after a pause about where they were, at no speed in particular.
-The beliefs are wide, so that the readings they come from do not count twice; what the user says
+The priors are wide, so that the readings they come from do not count twice; what the user says
 counts before them.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.setup import QUANTITIES, StateSetup
-from bodysense.estimation.map_dynamics.state.prior import StateBelief
+from bodysense.estimation.map_dynamics.state.prior import StatePrior
 from bodysense.estimation.map_dynamics.state.tracker import StateTracker
 from bodysense.sensors.joint_sensors import Encoder
 from bodysense.spatial.arrays import Array
@@ -32,16 +32,16 @@ def first_state(
     setup: StateSetup,
     t: Array,
     readings: Array,
-    before: StateBelief | None = None,
-) -> StateBelief:
-    """The belief about (q, q̇, q̈) at the first of some moments.
+    before: StatePrior | None = None,
+) -> StatePrior:
+    """The prior about (q, q̇, q̈) at the first of some samples.
 
     Args:
         problem: the robot with its sensors.
-        setup: what the user believes, of the first moment of a log.
+        setup: what the user believes, of the first sample of a log.
         t: (T,) times [s].
         readings: (T, m).
-        before: the state before a pause, after which the user's beliefs count no more.
+        before: the state before a pause, after which the user's priors count no more.
     """
     robot = problem.robot
     n = robot.n_joints
@@ -53,16 +53,16 @@ def first_state(
         if isinstance(sensor, Encoder):
             y = readings[:, problem.layout.slices[sensor.name].start]
             j = sensor.joint_index(robot)
-            found = _parabola(t, y)
-            if found is not None:
-                mean[:, j], std[:, j] = found, _READ
+            result = _parabola(t, y)
+            if result is not None:
+                mean[:, j], std[:, j] = result, _READ
     if before is None:
-        for name, belief in setup.beliefs.items():
+        for name, prior in setup.priors.items():
             quantity, _, joint = name.partition(".")
             k, j = QUANTITIES.index(quantity), robot.joint_names.index(joint)
-            mean[k, j] = belief.mean[0]
-            std[k, j] = np.sqrt(belief.covariance[0, 0])
-    return StateBelief.of(*mean, q_std=std[0], dq_std=std[1], ddq_std=std[2])
+            mean[k, j] = prior.mean[0]
+            std[k, j] = np.sqrt(prior.covariance[0, 0])
+    return StatePrior.of(*mean, q_std=std[0], dq_std=std[1], ddq_std=std[2])
 
 
 def _anywhere(lower: Array, upper: Array) -> tuple[Array, Array]:
@@ -83,12 +83,12 @@ def _parabola(t: Array, y: Array) -> Array | None:
     return np.array([c[0], c[1], 2.0 * c[2]])
 
 
-# Where joints without encoders begin: several places are tried over the first moments.
+# Where joints without encoders begin: several places are tried over the first samples.
 #
-# One moment fits several states: an accelerometer cannot tell gravity from a swing, and an elbow
+# One sample fits several states: an accelerometer cannot tell gravity from a swing, and an elbow
 # may be bent either way. A tenth of a second later only one of them still explains the readings. So
-# every joint begins in turn at places all over its belief, and the one stays from which tracking
-# the first moments has the least chi-square,
+# every joint begins in turn at places all over its prior, and the one stays from which tracking
+# the first samples has the least chi-square,
 #
 #     Σ_t chi²_t  +  (place - mean)² / variance.
 
@@ -96,24 +96,24 @@ _MOMENTS = 15
 _SPAN = 0.3  # s that they are spread over, if readings come faster
 _APART = 0.7  # rad or m between places
 _DOUBT = 0.5  # standard deviation of a place: neighbours overlap
-_REACH = 2.0  # standard deviations of the belief within which places lie
+_REACH = 2.0  # standard deviations of the prior within which places lie
 
 
 def searched(
     problem: MapDynamics,
-    belief: StateBelief,
+    prior: StatePrior,
     joints: tuple[str, ...],
     t: Array,
     readings: Array,
     *,
     jerk: ArrayLike,
     gravity: ArrayLike | None,
-) -> StateBelief:
-    """The belief with the positions of these joints at the best of several places.
+) -> StatePrior:
+    """The prior with the positions of these joints at the best of several places.
 
     Args:
         problem: the robot with its sensors.
-        belief: about the first moment.
+        prior: about the first sample.
         joints: whose positions are in doubt.
         t: (T,) times [s].
         readings: (T, m).
@@ -121,9 +121,9 @@ def searched(
         gravity: (3,) in the frame of a root that is held.
     """
     some = _first(t)
-    tracker = StateTracker(problem, belief, jerk=jerk)
+    tracker = StateTracker(problem, prior, jerk=jerk)
 
-    def chi_square(start: StateBelief) -> float:
+    def chi_square(start: StatePrior) -> float:
         tracker.reset()
         tracker.restart(start)
         steps = (tracker.step(t[k], readings[k], gravity=gravity) for k in some)
@@ -131,18 +131,18 @@ def searched(
 
     for joint in joints:
         j = problem.robot.joint_names.index(joint)
-        places = _places(belief, j)
+        places = _places(prior, j)
         if len(places) > 1:
-            mean, variance = belief.mean[0, j], belief.covariance[j, j]
+            mean, variance = prior.mean[0, j], prior.covariance[j, j]
             costs = [
                 chi_square(start) + (start.mean[0, j] - mean) ** 2 / variance for start in places
             ]
-            belief = places[int(np.argmin(costs))]
-    return belief
+            prior = places[int(np.argmin(costs))]
+    return prior
 
 
 def _first(t: Array) -> list[int]:
-    """Moments at the beginning, not closer than a few of them need to be apart."""
+    """Samples at the beginning, not closer than a few of them need to be apart."""
     some = [0]
     for k in range(1, t.size):
         if len(some) == _MOMENTS:
@@ -152,15 +152,15 @@ def _first(t: Array) -> list[int]:
     return some
 
 
-def _places(belief: StateBelief, j: int) -> list[StateBelief]:
-    """The belief with joint j at several places, the believed one first."""
-    mean, std = belief.mean[0, j], float(np.sqrt(belief.covariance[j, j]))
+def _places(prior: StatePrior, j: int) -> list[StatePrior]:
+    """The prior with joint j at several places, the believed one first."""
+    mean, std = prior.mean[0, j], float(np.sqrt(prior.covariance[j, j]))
     n = int(_REACH * std / _APART)
     if std <= _DOUBT or n == 0:
-        return [belief]
+        return [prior]
     places = []
     for k in sorted(range(-n, n + 1), key=abs):
-        moved, covariance = belief.mean.copy(), belief.covariance.copy()
+        moved, covariance = prior.mean.copy(), prior.covariance.copy()
         moved[0, j], covariance[j, j] = mean + k * _APART, _DOUBT**2
-        places.append(replace(belief, mean=moved, covariance=covariance))
+        places.append(replace(prior, mean=moved, covariance=covariance))
     return places

@@ -17,14 +17,14 @@ from bodysense.estimation.map_dynamics.log.state_recording import (
 )
 from bodysense.estimation.map_dynamics.setup import EstimationSetup, StateSetup
 from bodysense.estimation.map_dynamics.state.estimator import StateAndDynamics
-from bodysense.estimation.map_dynamics.state.prior import StateBelief
+from bodysense.estimation.map_dynamics.state.prior import StatePrior
 from bodysense.logs.log import Log, RawLog
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
 # Do the sensors show the joints whose positions are not measured? Asked before a log is solved.
 #
-# At some moments of the log, with a wide belief about the joint, its position, velocity or
+# At some samples of the log, with a wide prior about the joint, its position, velocity or
 # acceleration must become narrower by what is read. That it does is no promise that the angle is
 # known well, which the bands say; that it does not means that nothing will ever be known.
 
@@ -77,16 +77,16 @@ def _seen(
     joints: set[str],
     gravity: ArrayLike | None,
 ) -> set[str]:
-    """Those of the joints of which one moment tells something."""
+    """Those of the joints of which one sample tells something."""
     mean = np.where(np.isfinite(q), q, 0.0)
     rest = np.zeros_like(mean)
-    belief = StateBelief.of(mean, rest, rest, q_std=_WIDE[0], dq_std=_WIDE[1], ddq_std=_WIDE[2])
-    found = StateAndDynamics(problem, belief).estimate(readings, gravity=gravity)
+    prior = StatePrior.of(mean, rest, rest, q_std=_WIDE[0], dq_std=_WIDE[1], ddq_std=_WIDE[2])
+    result = StateAndDynamics(problem, prior).estimate(readings, gravity=gravity)
     return {
         joint
         for joint in joints
         if any(
-            float(found.sigma(f"{what}.{joint}")[0]) < _NARROWER * wide
+            float(result.sigma(f"{what}.{joint}")[0]) < _NARROWER * wide
             for what, wide in zip(("q", "dq", "ddq"), _WIDE, strict=True)
         )
     }
@@ -122,7 +122,7 @@ def estimate_log(
     for it, positions and velocities are estimated as well: a `StateLogEstimate` comes back.
 
     Args:
-        setup: sensors and beliefs, e.g. of `load_estimation`.
+        setup: sensors and priors, e.g. of `load_estimation`.
         robot: as far as it is known, best as it comes out of an identification.
         log: the recording.
         cutoff: of the low-pass on positions [Hz], by default 10; not used where positions are

@@ -94,10 +94,10 @@ def _speeds(problem: MapDynamics, q: Array, dq: Array, readings: Array) -> list[
     robot_only = problem.with_sensors(compared)
     places = [np.arange(readings.shape[1])[problem.layout.slices[s.name]] for s in compared]
     y = readings[:, np.concatenate(places)]
-    found = robot_only.estimate(q, dq, y, gravity=np.zeros(3), detail="means")
+    result = robot_only.estimate(q, dq, y, gravity=np.zeros(3), detail="means")
     notes = []
     for sensor in compared:
-        residual = found.residual[sensor.name]
+        residual = result.residual[sensor.name]
         good = np.isfinite(residual).all(axis=1)
         read = y[:, robot_only.layout.slices[sensor.name]][good]
         expected = read - residual[good]

@@ -1,4 +1,4 @@
-"""`Recording`: a log as an estimator takes it, moment by moment.
+"""`Recording`: a log as an estimator takes it, sample by sample.
 
 Positions pass a low-pass filter without phase and are differentiated twice, as for identification.
 Readings stay as they were recorded; where there is none, it is NaN, which estimators take for
@@ -169,11 +169,11 @@ def _require_units(problem: MapDynamics, sensor: Sensor, log: RawLog) -> None:
     """
     wanted = sensor.channel_units(problem.robot)
     for channel, unit in zip(sensor.channels, wanted, strict=True):
-        found, known = log.units.get(channel, ""), units_of(channel)
-        usual = unit in known and found == known[0]
-        if found and unit and found != unit and not usual:
+        result, known = log.units.get(channel, ""), units_of(channel)
+        usual = unit in known and result == known[0]
+        if result and unit and result != unit and not usual:
             raise MismatchError(
-                f"channel {channel!r} of {log.source} is in {found}, and {sensor.who} reads "
+                f"channel {channel!r} of {log.source} is in {result}, and {sensor.who} reads "
                 f"{unit}: is it the right channel? Otherwise correct its unit in the layout file."
             )
 
@@ -188,7 +188,7 @@ _BORDER = 1.0  # periods of the cut-off at each end in which a filter sees too l
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """Moments of a log.
+    """Samples of a log.
 
     Attributes:
         t: (T,) times [s], ascending.
@@ -271,7 +271,7 @@ def _reasons(counts: Mapping[str, int]) -> str:
 
 
 def _filled(q: Array) -> list[str]:
-    """What was interpolated of the positions (n, n_joints) at moments that are used."""
+    """What was interpolated of the positions (n, n_joints) at samples that are used."""
     missing = int(np.isnan(q).any(axis=1).sum())
     return [f"{missing} rows lack a position for a short time, which is interpolated"] * (
         missing > 0
@@ -285,7 +285,7 @@ def _slow(t: Array, cutoff: float) -> list[str]:
     if limit == cutoff:
         return []
     return [
-        f"{rate:.3g} samples a second are too few for a cut-off of {cutoff:g} Hz: positions are "
+        f"{rate:.3g} samples per second are too few for a cut-off of {cutoff:g} Hz: positions are "
         f"filtered at {limit:.2g} Hz. Is the time in seconds?"
     ]
 

@@ -1,7 +1,7 @@
 """`StateLogEstimate`: a log of which positions and velocities are estimated as well.
 
-From the first moment of every stretch to its last, with the readings up to each moment
-(`StateTracker`), or with all readings of a window and of some moments behind it (`StateSmoother`).
+From the first sample of every stretch to its last, with the readings up to each sample
+(`StateTracker`), or with all readings of a window and of some samples behind it (`StateSmoother`).
 After a pause the joints are looked for anew; biases and parameters stay as they were found.
 """
 
@@ -15,24 +15,24 @@ from itertools import pairwise
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bodysense.estimation.map_dynamics.consistency import Consistency, exact_error, noisy
+from bodysense.estimation.map_dynamics.consistency import SensorConsistency, exact_error, noisy
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
-from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, Motion
+from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, RecordedMotion
 from bodysense.estimation.map_dynamics.log.first_state import first_state, searched
 from bodysense.estimation.map_dynamics.setup import StateSetup
 from bodysense.estimation.map_dynamics.state.layout import StateLayout
 from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
 from bodysense.estimation.map_dynamics.state.orientation_rows import OrientationRows
-from bodysense.estimation.map_dynamics.state.prior import StateBelief
+from bodysense.estimation.map_dynamics.state.prior import StatePrior
 from bodysense.estimation.map_dynamics.state.smoothing import StateSmoother
 from bodysense.estimation.map_dynamics.state.tracker import JERK, StateTracker
 from bodysense.estimation.posterior import NamedSlices, Posterior
 from bodysense.spatial.arrays import Array
 
 CHUNK = 200
-"""Moments between two signs of life: a second of an arm, some seconds of a humanoid."""
+"""Samples between two signs of life: a second of an arm, some seconds of a humanoid."""
 
-_AHEAD = 0.25  # of a window: moments behind it that are read as well
+_AHEAD = 0.25  # of a window: samples behind it that are read as well
 _Troubles = tuple[tuple[float, str], ...]
 _Part = tuple[int, Posterior, _Troubles]
 
@@ -57,7 +57,7 @@ class StateLogEstimate(LogEstimate):
     def notes(self) -> tuple[str, ...]:
         """What the user should know."""
         joints = ", ".join(self.unmeasured) or "all joints, with their encoders"
-        how = {"track": "readings up to each moment", "smooth": "all readings of a window"}
+        how = {"track": "readings up to each sample", "smooth": "all readings of a window"}
         told = f"positions are estimated, of {joints}, from {how[self.state.method]}"
         return (*self.setup.notes, told, *self.decided, *self.recording.notes)
 
@@ -83,12 +83,12 @@ class StateLogEstimate(LogEstimate):
         return self.problem
 
     def chunks(
-        self, moments: int = CHUNK, *, detail: Detail = "variances", judge: bool = False
+        self, samples: int = CHUNK, *, detail: Detail = "variances", judge: bool = False
     ) -> Iterator[LogChunk]:
         """Solve the log from its beginning on.
 
         Args:
-            moments: in a chunk; smoothing takes its windows instead.
+            samples: in a chunk; smoothing takes its windows instead.
             detail: how much to keep: covariances are computed in any case.
             judge: whether to hold residuals against the noise that sensors are said to have.
         """
@@ -96,13 +96,13 @@ class StateLogEstimate(LogEstimate):
         for begin, end in pairwise([*self.recording.starts, self.t.size]):
             piece = slice(begin, end)
             before = None if solver is None else solver.joints
-            belief = self._first(piece, before)
+            prior = self._first(piece, before)
             if solver is None:
-                solver = self._solver(belief)
+                solver = self._solver(prior)
             else:
-                solver.restart(belief)
+                solver.restart(prior)
             parts = (
-                self._tracked(solver, piece, moments)
+                self._tracked(solver, piece, samples)
                 if isinstance(solver, StateTracker)
                 else self._smoothed(solver, piece)
             )
@@ -110,36 +110,36 @@ class StateLogEstimate(LogEstimate):
                 yield self._chunk(first, posterior, troubles, detail, judge)
 
     def posterior(self, *, detail: Detail = "variances") -> Posterior:
-        """All moments at once: for logs that fit into memory."""
+        """All samples at once: for logs that fit into memory."""
         return Posterior.joined([chunk.posterior for chunk in self.chunks(detail=detail)])
 
-    def _first(self, piece: slice, before: StateBelief | None) -> StateBelief:
+    def _first(self, piece: slice, before: StatePrior | None) -> StatePrior:
         """What is believed when a stretch begins."""
         t, y = self.t[piece], self.recording.readings[piece]
-        belief = first_state(self.problem, self.state, t, y, before)
-        told = set() if before is not None else set(self.state.beliefs)
+        prior = first_state(self.problem, self.state, t, y, before)
+        told = set() if before is not None else set(self.state.priors)
         joints = tuple(joint for joint in self.unmeasured if f"q.{joint}" not in told)
         with threadpool_limits(1, "blas"):
             return searched(
-                self.problem, belief, joints, t, y, jerk=self._jerk, gravity=self.setup.gravity
+                self.problem, prior, joints, t, y, jerk=self._jerk, gravity=self.setup.gravity
             )
 
     @property
     def _jerk(self) -> Array | float:
         return JERK if self.state.jerk is None else self.state.jerk
 
-    def _solver(self, belief: StateBelief) -> StateTracker | StateSmoother:
+    def _solver(self, prior: StatePrior) -> StateTracker | StateSmoother:
         kind = StateSmoother if self.state.method == "smooth" else StateTracker
-        return kind(self.problem, belief, jerk=self._jerk, parameter_covariance=self.covariance)
+        return kind(self.problem, prior, jerk=self._jerk, parameter_covariance=self.covariance)
 
-    def _tracked(self, tracker: StateTracker, piece: slice, moments: int) -> Iterator[_Part]:
+    def _tracked(self, tracker: StateTracker, piece: slice, samples: int) -> Iterator[_Part]:
         t, y = self.t, self.recording.readings
-        for first in range(piece.start, piece.stop, moments):
-            here = range(first, min(first + moments, piece.stop))
+        for first in range(piece.start, piece.stop, samples):
+            here = range(first, min(first + samples, piece.stop))
             with threadpool_limits(1, "blas"):  # matrices so small that threads only wait
-                found = [tracker.step(t[k], y[k], gravity=self.setup.gravity) for k in here]
-            notes = [(float(t[k]), n) for k, p in zip(here, found, strict=True) for n in p.notes]
-            yield first, Posterior.joined(found), tuple(notes)
+                result = [tracker.step(t[k], y[k], gravity=self.setup.gravity) for k in here]
+            notes = [(float(t[k]), n) for k, p in zip(here, result, strict=True) for n in p.notes]
+            yield first, Posterior.joined(result), tuple(notes)
 
     def _smoothed(self, smoother: StateSmoother, piece: slice) -> Iterator[_Part]:
         t, y, window = self.t, self.recording.readings, self.state.window
@@ -147,11 +147,11 @@ class StateLogEstimate(LogEstimate):
             last = min(first + window, piece.stop)
             read = slice(first, min(last + max(1, int(_AHEAD * window)), piece.stop))
             with threadpool_limits(1, "blas"):
-                found = smoother.step(
+                result = smoother.step(
                     t[read], y[read], ahead=read.stop - last, gravity=self.setup.gravity
                 )
-            notes = tuple((float(t[first]), note) for note in found.notes)
-            yield first, found.part(slice(0, last - first)), notes
+            notes = tuple((float(t[first]), note) for note in result.notes)
+            yield first, result.part(slice(0, last - first)), notes
 
     def _chunk(
         self, first: int, found: Posterior, troubles: _Troubles, detail: Detail, judge: bool
@@ -162,7 +162,7 @@ class StateLogEstimate(LogEstimate):
         judged = self._judged(found) if judge else None
         return LogChunk(first, t, found, judged, self._motion(found), troubles)
 
-    def _motion(self, found: Posterior) -> Motion:
+    def _motion(self, found: Posterior) -> RecordedMotion:
         names, tree = self.problem.robot.joint_names, self.problem.tree
         q, dq = (
             np.concatenate([found[f"{what}.{name}"] for name in names], axis=1)
@@ -172,9 +172,9 @@ class StateLogEstimate(LogEstimate):
         if tree.floating:
             twist = np.zeros((len(q), 6))
             twist[:, 3:] = found[f"omega.{tree.names[0]}"]
-        return Motion(q, dq, twist)
+        return RecordedMotion(q, dq, twist)
 
-    def _judged(self, found: Posterior) -> Consistency:
+    def _judged(self, found: Posterior) -> SensorConsistency:
         """Residuals over the noise that sensors are said to have.
 
         The estimate follows readings, the state as well, so that residuals of sensors that are as
@@ -194,4 +194,4 @@ class StateLogEstimate(LogEstimate):
             error = exact_error(Sigma, r)
             if error is not None:
                 off[sensor.name] = error
-        return Consistency(normalised, square, freedom, off=off)
+        return SensorConsistency(normalised, square, freedom, off=off)

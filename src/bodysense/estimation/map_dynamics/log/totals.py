@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.estimation.map_dynamics.consistency import untrue_words
-from bodysense.estimation.map_dynamics.log.contacts import Touch, felt, forces, reversing, touches
-from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, Motion
+from bodysense.estimation.map_dynamics.log.contacts import (
+    ContactInterval,
+    contacts,
+    felt,
+    forces,
+    reversing,
+)
+from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, RecordedMotion
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
 from bodysense.estimation.map_dynamics.observability import Observability, observability
 from bodysense.sensors.joint_sensors import JointAcceleration
@@ -32,23 +38,23 @@ class SensorScore:
         kind: what it is.
         place: where it is.
         unit: of its readings.
-        moments: with a reading.
+        samples: with a reading.
         absent: without one.
         rms: of its residuals, over all components.
         stated: standard deviation that it was given, likewise.
         ratio: rms of its residuals over what they should be if that is right; NaN if nothing can
             contradict it.
-        beyond: share of moments whose chi² is beyond its 95 % quantile; 0.05 is right. Of readings
+        beyond: share of samples whose chi² is beyond its 95 % quantile; 0.05 is right. Of readings
             that are said to be exact, and cannot be true: the share that is off.
         off: largest error of readings that are said to be exact; NaN where none is.
-        contradicted: moments at which these cannot be true.
+        contradicted: samples at which these cannot be true.
     """
 
     name: str
     kind: str
     place: str
     unit: str
-    moments: int
+    samples: int
     absent: int
     rms: float
     stated: float
@@ -60,7 +66,7 @@ class SensorScore:
 
 @dataclass(frozen=True)
 class WorstReading:
-    """A reading that is hard to believe: chi² of a sensor at a moment, with its expectation."""
+    """A reading that is hard to believe: chi² of a sensor at a sample, with its expectation."""
 
     sensor: str
     t: float
@@ -75,7 +81,7 @@ class LogTotals:
     Attributes:
         estimate: of the log.
         worst: readings that are hardest to believe.
-        moments: that were added so far.
+        samples: that were added so far.
     """
 
     def __init__(self, estimate: LogEstimate) -> None:
@@ -85,28 +91,28 @@ class LogTotals:
         self.worst: tuple[WorstReading, ...] = ()
         # readings, absent, squares, chi², its freedom, beyond, exact ones that are off, how far
         self._sums = {s.name: np.array([0.0] * 7 + [np.nan]) for s in problem.sensors}
-        tree, beliefs = problem.tree, problem.assumptions
-        self._beliefs = {
-            tree.names[i]: beliefs.wrenches.get(tree.names[i], beliefs.wrench)
+        tree, priors = problem.tree, problem.assumptions
+        self._priors = {
+            tree.names[i]: priors.wrenches.get(tree.names[i], priors.wrench)
             for i in tree.with_unknowns
         }
-        self._beliefs = {n: b for n, b in self._beliefs.items() if b.covariance.any()}
-        self.moments = 0
-        self._felt: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in self._beliefs}
-        self._force: dict[str, list[Array]] = {name: [] for name in self._beliefs}
-        self._sigma: dict[str, list[Array]] = {name: [] for name in self._beliefs}
-        self._widths: dict[str, list[Array]] = {name: [] for name in self._beliefs}
+        self._priors = {n: b for n, b in self._priors.items() if b.covariance.any()}
+        self.samples = 0
+        self._felt: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in self._priors}
+        self._force: dict[str, list[Array]] = {name: [] for name in self._priors}
+        self._sigma: dict[str, list[Array]] = {name: [] for name in self._priors}
+        self._widths: dict[str, list[Array]] = {name: [] for name in self._priors}
 
     @property
     def links(self) -> tuple[str, ...]:
         """Links that may be touched."""
-        return tuple(self._beliefs)
+        return tuple(self._priors)
 
     def add(self, chunk: LogChunk) -> None:
-        """Count the moments of a chunk, which must hold blocks and the sensors' consistency."""
-        found, judged = chunk.posterior, chunk.consistency
-        self.moments += chunk.t.size
-        for name, residual in found.residual.items():
+        """Count the samples of a chunk, which must hold blocks and the sensors' consistency."""
+        result, judged = chunk.posterior, chunk.consistency
+        self.samples += chunk.t.size
+        for name, residual in result.residual.items():
             here = residual[np.isfinite(residual).all(axis=1)]
             sums = self._sums[name]
             sums[:3] += len(here), len(residual) - len(here), float((here**2).sum())
@@ -121,14 +127,14 @@ class LogTotals:
                 sums[7] = np.fmax(sums[7], np.fmax.reduce(judged.off[name]))
         if judged is not None:
             doubts = [
-                WorstReading(d.sensor, float(chunk.t[d.moment]), d.chi_square, d.freedom, d.p_value)
+                WorstReading(d.sensor, float(chunk.t[d.sample]), d.chi_square, d.freedom, d.p_value)
                 for d in judged.worst(20 * _WORST)
             ]
             self.worst = _apart([*self.worst, *doubts])
-        for link, belief in self._beliefs.items():
-            mean, covariance = found[f"fx.{link}"], found.covariance(f"fx.{link}")
-            force, sigma, widths = forces(belief, mean, covariance)
-            self._felt[link].append(felt(belief, mean, covariance))
+        for link, prior in self._priors.items():
+            mean, covariance = result[f"fx.{link}"], result.covariance(f"fx.{link}")
+            force, sigma, widths = forces(prior, mean, covariance)
+            self._felt[link].append(felt(prior, mean, covariance))
             self._force[link].append(force)
             self._sigma[link].append(sigma)
             self._widths[link].append(widths)
@@ -138,22 +144,22 @@ class LogTotals:
         return tuple(self._score(sensor) for sensor in self.estimate.problem.sensors)
 
     def _score(self, sensor: Sensor) -> SensorScore:
-        moments, absent, residual, square, freedom, beyond, untrue, off = self._sums[sensor.name]
+        samples, absent, residual, square, freedom, beyond, untrue, off = self._sums[sensor.name]
         told = [unit for unit in sensor.channel_units(self.estimate.problem.robot) if unit]
         units = dict.fromkeys(told or [unit for _, unit in sensor.rows])
         with np.errstate(all="ignore"):
-            judged = moments if freedom > 0.0 else np.nan
+            judged = samples if freedom > 0.0 else np.nan
             return SensorScore(
                 name=sensor.name,
                 kind=sensor.kind,
                 place=sensor.place,
                 unit=", ".join(units),
-                moments=int(moments),
+                samples=int(samples),
                 absent=int(absent),
-                rms=float(np.sqrt(residual / np.float64(moments * sensor.size))),
+                rms=float(np.sqrt(residual / np.float64(samples * sensor.size))),
                 stated=float(np.sqrt(np.trace(sensor.covariance) / sensor.size)),
                 ratio=float(np.sqrt(np.float64(square) / freedom)),
-                beyond=float(np.float64(beyond) / judged if not untrue else untrue / moments),
+                beyond=float(np.float64(beyond) / judged if not untrue else untrue / samples),
                 off=float(off),
                 contradicted=int(untrue),
             )
@@ -168,7 +174,7 @@ class LogTotals:
         return untrue_words(off) if off else ""
 
     def touched(self) -> dict[str, float]:
-        """By link that may be touched, the share of moments at which it is."""
+        """By link that may be touched, the share of samples at which it is."""
         return {
             link: float(np.concatenate(parts).mean()) if parts else 0.0
             for link, parts in self._felt.items()
@@ -177,7 +183,7 @@ class LogTotals:
     def certainty(self) -> dict[str, tuple[float, float]]:
         """By link, the standard deviation of a force along the best and the worst told direction.
 
-        [N], the median over all moments.
+        [N], the median over all samples.
         """
         return {
             link: (float(best), float(worst))
@@ -188,22 +194,22 @@ class LogTotals:
 
     def blind(self) -> tuple[str, ...]:
         """Links of which readings tell nothing: any force on them might be there."""
-        found = []
+        result = []
         for link, (best, _) in self.certainty().items():
-            believed = np.linalg.eigvalsh(self._beliefs[link].covariance[:3, :3])
+            believed = np.linalg.eigvalsh(self._priors[link].covariance[:3, :3])
             open_ = believed[believed > 0.0]
             if open_.size and best > _BLIND * np.sqrt(open_[0]):
-                found.append(link)
-        return tuple(found)
+                result.append(link)
+        return tuple(result)
 
-    def touches(self) -> tuple[Touch, ...]:
+    def contacts(self) -> tuple[ContactInterval, ...]:
         """When which link was touched, in order."""
-        t = self.estimate.t[: self.moments]
-        found = [
-            touch
+        t = self.estimate.t[: self.samples]
+        result = [
+            contact
             for link, parts in self._felt.items()
             if parts
-            for touch in touches(
+            for contact in contacts(
                 link,
                 t,
                 np.concatenate(parts),
@@ -211,11 +217,11 @@ class LogTotals:
                 np.concatenate(self._sigma[link]),
             )
         ]
-        return tuple(sorted(found, key=lambda touch: touch.start))
+        return tuple(sorted(result, key=lambda contact: contact.start))
 
     def reversals(self) -> tuple[str, ...]:
-        """Touches whose largest force may be friction that jumps, in words."""
-        return reversing(self.estimate, self.touches())
+        """Contacts whose largest force may be friction that jumps, in words."""
+        return reversing(self.estimate, self.contacts())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON (NaN as null)."""
@@ -226,7 +232,7 @@ class LogTotals:
             "touched": self.touched(),
             "blind": list(self.blind()),
             "force_sigma": {link: list(pair) for link, pair in self.certainty().items()},
-            "touches": [touch._asdict() for touch in self.touches()],
+            "contacts": [contact._asdict() for contact in self.contacts()],
             "reversals": list(self.reversals()),
         }
 
@@ -248,7 +254,7 @@ def _apart(readings: list[WorstReading]) -> tuple[WorstReading, ...]:
     return tuple(kept)
 
 
-# `LogSeen`: what sensors see of the dynamics at some moments of a log.
+# `LogSeen`: what sensors see of the dynamics at some samples of a log.
 #
 # Where the state is estimated, accelerations of the joints are known as far as their bands say,
 # which counts as a reading of each.
@@ -263,21 +269,23 @@ class LogSeen:
         """Start empty."""
         self._estimate = estimate
         self._wanted = np.unique(np.linspace(0, estimate.t.size - 1, _MOMENTS).astype(int))
-        self._motions: list[Motion] = []
+        self._motions: list[RecordedMotion] = []
         self._spreads: list[Array] = []
 
     def add(self, chunk: LogChunk) -> None:
-        """Keep the wanted moments of a chunk."""
+        """Keep the wanted samples of a chunk."""
         here = [k - chunk.first for k in self._wanted if 0 <= k - chunk.first < chunk.t.size]
         q, dq, twist = chunk.motion
-        self._motions.append(Motion(q[here], dq[here], None if twist is None else twist[here]))
+        self._motions.append(
+            RecordedMotion(q[here], dq[here], None if twist is None else twist[here])
+        )
         if isinstance(self._estimate, StateLogEstimate):
             names = self._estimate.problem.robot.joint_names
             spread = [chunk.posterior.sigma(f"ddq.{name}")[here] for name in names]
             self._spreads.append(np.concatenate([np.zeros((len(here), 0)), *spread], axis=1))
 
     def observability(self) -> Observability:
-        """Of these moments."""
+        """Of these samples."""
         q, dq = (np.concatenate([m[k] for m in self._motions]) for k in range(2))
         twists = [m.base_twist for m in self._motions if m.base_twist is not None]
         problem = self._estimate.problem

@@ -15,7 +15,7 @@ from bodysense.errors import FileReadError, ShapeError, unknown_name
 from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation.map_dynamics.found import flat
 from bodysense.estimation.map_dynamics.observability.suggestions import Help, helpful
-from bodysense.estimation.map_dynamics.priors import Assumptions, Belief
+from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.files import read_arrays, read_json, write_result
 from bodysense.spatial.arrays import Array
@@ -70,14 +70,14 @@ class Observability:
         """Quantities with components of this label, and which these are (x … rz)."""
         if label not in LABELS:
             raise unknown_name("label", label, LABELS)
-        found = {}
+        result = {}
         for name, where in self.variables.slices.items():
             mine = self.labels[where]
             words = _COMPONENTS.get(len(mine), tuple(str(k) for k in range(len(mine))))
             parts = tuple(word for word, own in zip(words, mine, strict=True) if own == label)
             if parts:
-                found[name] = parts
-        return found
+                result[name] = parts
+        return result
 
     def summary(self) -> str:
         """What is seen and what is not, in a line."""
@@ -106,7 +106,7 @@ class Observability:
         some = ", ".join(list(dict.fromkeys(missing))[:4])
         text = f"Not enough is known about {some}{', …' if len(missing) > 4 else ''}"
         if not self.help:
-            return f"{text}: narrow the beliefs about them (Assumptions)."
+            return f"{text}: narrow the priors about them (Assumptions)."
         return f"{text}: add {', or '.join(str(item) for item in self._best())}."
 
     def _best(self) -> list[Help]:
@@ -161,9 +161,9 @@ class Observability:
 # last does not change is seen; what becomes as much narrower is what one believed, whatever the
 # readings:
 #
-#     seen        beliefs three times as narrow make it narrower by less than a factor of 1.5
+#     seen        priors three times as narrow make it narrower by less than a factor of 1.5
 #     not seen    sensors leave more than nine tenths of the standard deviation
-#     partly      all between: readings narrow it, and beliefs decide the rest
+#     partly      all between: readings narrow it, and priors decide the rest
 #     assumed     it was known without any sensor
 
 _NARROWER = 3.0
@@ -202,8 +202,8 @@ def observability(
 
     def spread(other: MapDynamics) -> Array:
         readings = np.zeros((states.shape[0], other.layout.size))
-        moments = other.moments(states, speeds, readings, **keywords)
-        variance = flat(other.tree, other.solve(moments, "variances").variance)
+        samples = other.samples(states, speeds, readings, **keywords)
+        variance = flat(other.tree, other.solve(samples, "variances").variance)
         deviations: Array = np.sqrt(np.maximum(variance, 0.0))
         return deviations
 
@@ -239,22 +239,22 @@ def _states(problem: MapDynamics, q: ArrayLike | None, rng: np.random.Generator 
     return rng.uniform(-1.5, 1.5, (5, problem.robot.n_joints))
 
 
-def _narrower(beliefs: Assumptions) -> Assumptions:
+def _narrower(priors: Assumptions) -> Assumptions:
     """More certain of everything but the equations."""
 
-    def narrow(belief: Belief) -> Belief:
-        return Belief(belief.mean, belief.covariance / _NARROWER**2)
+    def narrow(prior: GaussianPrior) -> GaussianPrior:
+        return GaussianPrior(prior.mean, prior.covariance / _NARROWER**2)
 
-    def all_narrow(beliefs: Mapping[str, Belief]) -> dict[str, Belief]:
-        return {name: narrow(belief) for name, belief in beliefs.items()}
+    def all_narrow(priors: Mapping[str, GaussianPrior]) -> dict[str, GaussianPrior]:
+        return {name: narrow(prior) for name, prior in priors.items()}
 
     return replace(
-        beliefs,
-        wrench=narrow(beliefs.wrench),
-        wrenches=all_narrow(beliefs.wrenches),
-        joint_acceleration=narrow(beliefs.joint_acceleration),
-        base_acceleration=narrow(beliefs.base_acceleration),
-        others=all_narrow(beliefs.others),
+        priors,
+        wrench=narrow(priors.wrench),
+        wrenches=all_narrow(priors.wrenches),
+        joint_acceleration=narrow(priors.joint_acceleration),
+        base_acceleration=narrow(priors.base_acceleration),
+        others=all_narrow(priors.others),
     )
 
 
@@ -268,13 +268,13 @@ def _informative(problem: MapDynamics) -> int:
 
 def _unknowns(problem: MapDynamics) -> int:
     """Independent numbers with a doubt; the balance of a floating root binds six of them."""
-    tree, beliefs = problem.tree, problem.assumptions
+    tree, priors = problem.tree, problem.assumptions
     count = 0
     for i in tree.with_unknowns:
-        wrench = beliefs.wrenches.get(tree.names[i], beliefs.wrench).covariance
+        wrench = priors.wrenches.get(tree.names[i], priors.wrench).covariance
         count += int(np.linalg.matrix_rank(wrench, hermitian=True))
-        count += int(i > 0 and beliefs.joint_acceleration.covariance[0, 0] > 0.0)
+        count += int(i > 0 and priors.joint_acceleration.covariance[0, 0] > 0.0)
     if tree.floating:
-        count += int(np.linalg.matrix_rank(beliefs.base_acceleration.covariance, hermitian=True))
+        count += int(np.linalg.matrix_rank(priors.base_acceleration.covariance, hermitian=True))
         count -= 6
     return max(count, 0)

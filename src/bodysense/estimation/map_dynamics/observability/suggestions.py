@@ -83,7 +83,7 @@ def helpful(
     """
     if count < 1:
         return ()
-    found = []
+    result = []
     for place, sensor in _candidates(problem):
         asked = missing
         if sensor.kind == ExternalWrench.kind:
@@ -95,10 +95,10 @@ def helpful(
         except BodysenseError:
             continue  # it cannot sit there
         gain = np.log(np.maximum(after, 1e-12) / np.maximum(spread(other), 1e-12))
-        found.append(Help(sensor.kind, place, float(gain[:, asked].mean())))
-    found = sorted((item for item in found if item.gain > _WORTH), key=lambda item: -item.gain)
-    sensors = [item for item in found if not item.assumes]
-    assumptions = [item for item in found if item.assumes]
+        result.append(Help(sensor.kind, place, float(gain[:, asked].mean())))
+    result = sorted((item for item in result if item.gain > _WORTH), key=lambda item: -item.gain)
+    sensors = [item for item in result if not item.assumes]
+    assumptions = [item for item in result if item.assumes]
     return (*sensors[:count], *assumptions[:1])
 
 
@@ -112,14 +112,14 @@ def _wrenches_on_others(problem: MapDynamics, link: str) -> NDArray[np.bool_]:
 
 def _candidates(problem: MapDynamics) -> Iterator[tuple[str, Sensor]]:
     """Places and sensors to try."""
-    tree, beliefs = problem.tree, problem.assumptions
+    tree, priors = problem.tree, problem.assumptions
     name = _free_name(problem)
     for i in tree.with_unknowns:
         link = tree.names[i]
         mount = Mount(link)
         std = variances(TYPICAL_STD["accelerometer"], 3)
         yield link, Accelerometer(name=name, mount=mount, covariance=std)
-        if beliefs.wrenches.get(link, beliefs.wrench).covariance.any():
+        if priors.wrenches.get(link, priors.wrench).covariance.any():
             std = variances(_NO_TOUCH_STD, 6)
             yield link, ExternalWrench(name=name, mount=mount, covariance=std)
         if i == 0:

@@ -20,18 +20,18 @@ from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.state.gauss_newton import (
     Ending,
     Gaussian,
-    MomentLinear,
-    MomentProblem,
+    TimeStepLinear,
+    TimeStepProblem,
     descend,
     strange,
 )
-from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
+from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
 from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
 from bodysense.estimation.map_dynamics.state.posterior import StatePosterior, assembled, widened
-from bodysense.estimation.map_dynamics.state.prior import StateBelief
+from bodysense.estimation.map_dynamics.state.prior import StatePrior
 from bodysense.spatial.arrays import Array, as_array
 
-# From a rough belief about the state to where the exact equations can be iterated.
+# From a rough prior about the state to where the exact equations can be iterated.
 #
 # 1. Readings that depend on the state alone move it (encoders, gyroscopes, orientations).
 # 2. Steps of the linearised problem, each with what the linearisation leaves out as slack (see
@@ -52,12 +52,12 @@ _SETTLED = 0.02  # rad: a step after which none is needed
 
 
 def approach(
-    problem: MomentProblem, steps: int, d: Array | None = None, reach: float = _REACH
+    problem: TimeStepProblem, steps: int, d: Array | None = None, reach: float = _REACH
 ) -> Array:
     """Coordinates e of a point near the solution.
 
     Args:
-        problem: of one moment.
+        problem: of one sample.
         steps: most steps; one of several is left out where the state is known well.
         d: (n, 20) at which products are linearised in the first step; by default a d that knows
             how far the state is known.
@@ -85,19 +85,19 @@ def approach(
     return e if np.isfinite(problem.linear(e).cost) else np.zeros(problem.L.shape[1])
 
 
-def is_near(problem: MomentProblem) -> bool:
+def is_near(problem: TimeStepProblem) -> bool:
     """Whether positions are known so well that no approach is needed."""
     return _widest(problem.L[: problem.linearisation.layout.n]) < _NEAR
 
 
-def other_ways(problem: MomentProblem) -> Iterator[Array]:
+def other_ways(problem: TimeStepProblem) -> Iterator[Array]:
     """Other points to start from, where the first one led to a minimum that explains little."""
     yield _from_state_readings(problem)[0]
     for reach in _OTHER_WAYS:
         yield approach(problem, STEPS, reach=reach)
 
 
-def single(problem: MomentProblem, d: Array | None) -> tuple[Array, MomentLinear, Ending]:
+def single(problem: TimeStepProblem, d: Array | None) -> tuple[Array, TimeStepLinear, Ending]:
     """One linearisation, and the problem where it leads, which knows what it left out."""
     e = approach(problem, 1, d)
     linear = problem.linear(e)
@@ -108,12 +108,12 @@ def single(problem: MomentProblem, d: Array | None) -> tuple[Array, MomentLinear
 
 
 def _step(
-    problem: MomentProblem, e: Array, S: Array, d: Array | None, reach: float
-) -> tuple[Array, MomentLinear]:
+    problem: TimeStepProblem, e: Array, S: Array, d: Array | None, reach: float
+) -> tuple[Array, TimeStepLinear]:
     """One linearisation at e, where the state is known as far as S says: the next e."""
     problem.linear(e)  # leaves derivatives of equations in the memory
     if d is None:
-        d = problem.linearisation.solved(problem.x(e), problem.moment, factor=S).d[0]
+        d = problem.linearisation.solved(problem.x(e), problem.sample, factor=S).d[0]
     linear = problem.linear(e, d=d, factor=S)
     return e + _within_reach(problem, linear, reach), linear
 
@@ -123,14 +123,14 @@ def _widest(S: Array) -> float:
     return float(np.sqrt((S**2).sum(axis=1).max(initial=0.0)))
 
 
-def _from_state_readings(problem: MomentProblem) -> tuple[Array, MomentLinear]:
-    alone = problem.linearisation.without_dynamics(problem.moment)
+def _from_state_readings(problem: TimeStepProblem) -> tuple[Array, TimeStepLinear]:
+    alone = problem.linearisation.without_dynamics(problem.sample)
     start = np.zeros(problem.L.shape[1])
-    found = descend(start, lambda e: problem.linear(e, moment=alone), _OF_STATE)
-    return found.point, found.linear
+    result = descend(start, lambda e: problem.linear(e, sample=alone), _OF_STATE)
+    return result.point, result.linear
 
 
-def _within_reach(problem: MomentProblem, linear: MomentLinear, reach: float) -> Array:
+def _within_reach(problem: TimeStepProblem, linear: TimeStepLinear, reach: float) -> Array:
     """The step, held back by the prior in directions that are seen least until it is short."""
     layout = problem.linearisation.layout
     U, s, Vt = np.linalg.svd(linear.R)
@@ -154,7 +154,7 @@ _ABSURD = 1e20  # a reading that cannot be one is absent, as NaN is
 
 
 class StateAndDynamics:
-    """The estimator of state and dynamics of one robot, one moment at a time.
+    """The estimator of state and dynamics of one robot, one sample at a time.
 
     Attributes:
         problem: the robot with its sensors and assumptions.
@@ -164,7 +164,7 @@ class StateAndDynamics:
     def __init__(
         self,
         problem: MapDynamics,
-        state: StateBelief,
+        state: StatePrior,
         *,
         parameter_covariance: ArrayLike | None = None,
     ) -> None:
@@ -172,7 +172,7 @@ class StateAndDynamics:
 
         Args:
             problem: the robot with its sensors and assumptions.
-            state: belief about positions and velocities, by default of every moment.
+            state: prior about positions and velocities, by default of every sample.
             parameter_covariance: (p, p) of robot.theta or its inertial part, where it is not
                 certain; see `theta_covariance` for that of an identified robot.
         """
@@ -185,68 +185,68 @@ class StateAndDynamics:
         self,
         readings: ArrayLike,
         *,
-        state: StateBelief | None = None,
+        state: StatePrior | None = None,
         at: ArrayLike | None = None,
         gravity: ArrayLike | None = None,
         iterations: int = ITERATIONS,
     ) -> StatePosterior:
-        """Posterior of one moment.
+        """Posterior of one sample.
 
         Args:
             readings: (m,) in the order of `problem.layout.slices`; NaN where there is none. An
                 orientation is given as the rotation vector of R_world_sensor.
-            state: belief about the state at this moment; by default that of the estimator.
+            state: prior about the state at this sample; by default that of the estimator.
             at: (size,) d at which products of state and dynamics are linearised at first, in the
                 order of `problem.variables`; by default the best d at the believed state.
             gravity: (3,) in the frame of a root that is held.
             iterations: most steps; 1 for the single linearisation of paper 000.
         """
-        belief = self.state if state is None else state
-        require_joints(self.problem, belief, self.state.order)
+        about = self.state if state is None else state
+        require_joints(self.problem, about, self.state.order)
         if iterations < 1:
             raise ShapeError(f"iterations is {iterations}: give 1 for one linearisation, or more.")
-        moment = moment_of(self._linearisation, belief.mean[0], readings, gravity)
-        prior = Gaussian.prior(self._linearisation, belief)
-        problem = MomentProblem(self._linearisation, prior, moment)
+        sample = sample_of(self._linearisation, about.mean[0], readings, gravity)
+        prior = Gaussian.prior(self._linearisation, about)
+        problem = TimeStepProblem(self._linearisation, prior, sample)
         d = None if at is None else by_body(self.problem, at)
         return most_probable(problem, iterations, d)[0]
 
 
 def solved(
-    problem: MomentProblem, iterations: int, d: Array | None = None
-) -> tuple[Array, MomentLinear, Ending]:
-    """The most probable point of one moment."""
+    problem: TimeStepProblem, iterations: int, d: Array | None = None
+) -> tuple[Array, TimeStepLinear, Ending]:
+    """The most probable point of one sample."""
     if iterations == 1:
         return single(problem, d)
     start = approach(problem, min(STEPS, iterations), d)
     best = descend(start, problem.linear, iterations)
-    m = problem.linearisation.count(problem.moment)
+    m = problem.linearisation.count(problem.sample)
     if strange(best.linear.cost, m) and not is_near(problem):
         for other in other_ways(problem):
-            found = descend(other, problem.linear, iterations)
-            best = found if found.linear.cost < best.linear.cost else best
+            result = descend(other, problem.linear, iterations)
+            best = result if result.linear.cost < best.linear.cost else best
             if not strange(best.linear.cost, m):
                 break
     return best.point, best.linear, best.ending
 
 
 def most_probable(
-    problem: MomentProblem, iterations: int, d: Array | None = None
+    problem: TimeStepProblem, iterations: int, d: Array | None = None
 ) -> tuple[StatePosterior, Gaussian]:
-    """The posterior of one moment, by names and of all of x."""
+    """The posterior of one sample, by names and of all of x."""
     e, linear, ending = solved(problem, iterations, d)
     x, S = problem.x(e), problem.factor(linear)
     state = Gaussian(x, S @ S.T)
     if iterations == 1:  # the equations at a state that is still off are not to be trusted
-        found = problem.linearisation.solved(x, problem.moment, spread=True, factor=S)
+        result = problem.linearisation.solved(x, problem.sample, spread=True, factor=S)
     else:
-        given = problem.linearisation.solved(x, problem.moment, spread=True)
-        found = widened(given, linear.local.slope, S)
+        given = problem.linearisation.solved(x, problem.sample, spread=True)
+        result = widened(given, linear.local.slope, S)
     posterior = assembled(
         problem.linearisation,
-        [problem.moment],
+        [problem.sample],
         [state],
-        [found],
+        [result],
         cost=linear.cost,
         ending=ending,
         single=True,
@@ -254,20 +254,20 @@ def most_probable(
     return posterior, state
 
 
-def moment_of(
+def sample_of(
     linearisation: Linearisation, q: Array, readings: ArrayLike, gravity: ArrayLike | None
-) -> Moment:
-    """Check the readings of one moment and lay them out."""
+) -> SampleInputs:
+    """Check the readings of one sample and lay them out."""
     problem = linearisation.problem
     y = np.array(readings, dtype=np.float64)
     if y.ndim != 1:
         raise ShapeError(
-            f"readings have shape {y.shape}: give those of one moment, ({problem.layout.size},)."
+            f"readings have shape {y.shape}: give those of one sample, ({problem.layout.size},)."
         )
     y[~(np.abs(y) < _ABSURD)] = np.nan
-    laid = problem.moments(q, np.zeros_like(q), y, gravity=gravity)
+    laid = problem.samples(q, np.zeros_like(q), y, gravity=gravity)
     reference = linearisation.orientations.reference(q, y)
-    return Moment(y, laid.y[0], laid.a0[0], reference)
+    return SampleInputs(y, laid.y[0], laid.a0[0], reference)
 
 
 def by_body(problem: MapDynamics, d: ArrayLike) -> Array:
@@ -281,16 +281,16 @@ def by_body(problem: MapDynamics, d: ArrayLike) -> Array:
     return wide
 
 
-def require_joints(problem: MapDynamics, belief: StateBelief, order: int | None = None) -> None:
-    """Raise unless a belief is one about this robot's joints."""
+def require_joints(problem: MapDynamics, prior: StatePrior, order: int | None = None) -> None:
+    """Raise unless a prior is one about this robot's joints."""
     n = problem.robot.n_joints
-    if belief.n != n:
+    if prior.n != n:
         raise MismatchError(
-            f"the state is believed for {belief.n} joints, {problem.robot.name} has {n}: "
+            f"the state is believed for {prior.n} joints, {problem.robot.name} has {n}: "
             f"{', '.join(problem.robot.joint_names[:4])}, …."
         )
-    if order is not None and belief.order != order:
+    if order is not None and prior.order != order:
         raise MismatchError(
-            f"the state is believed with {belief.order} numbers a joint, but the estimator was "
+            f"the state is believed with {prior.order} numbers per joint, but the estimator was "
             f"made for {order}: give accelerations to both or to none."
         )

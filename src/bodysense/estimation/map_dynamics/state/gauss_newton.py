@@ -16,8 +16,12 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from scipy.linalg import block_diag, solve_triangular
 
-from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Linearised, Moment
-from bodysense.estimation.map_dynamics.state.prior import StateBelief
+from bodysense.estimation.map_dynamics.state.linearisation import (
+    Linearisation,
+    Linearised,
+    SampleInputs,
+)
+from bodysense.estimation.map_dynamics.state.prior import StatePrior
 from bodysense.spatial.arrays import Array
 
 CONVERGED = 1e-4
@@ -34,7 +38,7 @@ def strange(cost: float, m: int) -> bool:
     return not cost <= m + _STRANGE * np.sqrt(2.0 * m + 1.0)
 
 
-class Step(NamedTuple):
+class GaussNewtonStep(NamedTuple):
     """A step, and by how much it should lower the cost."""
 
     delta: Array
@@ -48,7 +52,7 @@ class Linear(Protocol):
     def cost(self) -> float:
         """Chi-square at that point."""
 
-    def step(self, damping: float) -> Step:
+    def step(self, damping: float) -> GaussNewtonStep:
         """The minimum of the linear problem; damping zero for the undamped one."""
 
 
@@ -95,10 +99,10 @@ def descend(start: Array, linearise: Callable[[Array], L], iterations: int) -> D
         whole = linear.step(0.0)
         if not whole.decrease > CONVERGED + _ROUNDING * linear.cost:
             return Descent(point, linear, Ending(True, k, "converged"))
-        found, damping = _lower(point, linear, linearise, damping)
-        if found is None:
+        result, damping = _lower(point, linear, linearise, damping)
+        if result is None:
             return Descent(point, linear, _stuck(k, whole.decrease, linear.cost))
-        point, linear = found
+        point, linear = result
     message = (
         f"not converged after {iterations} iterations: allow more of them, start closer, or look "
         "whether a sensor contradicts the others."
@@ -134,11 +138,11 @@ def _stuck(k: int, decrease: float, cost: float) -> Ending:
         False,
         k,
         "no step lowers the cost further, though the linear problem promises it: readings or "
-        "beliefs without any variance may contradict each other; give them small variances.",
+        "priors without any variance may contradict each other; give them small variances.",
     )
 
 
-# One moment with a Gaussian prior on x, as a least-squares problem in coordinates of the prior.
+# One sample with a Gaussian prior on x, as a least-squares problem in coordinates of the prior.
 #
 #     x = mean + L e,   L Lᵀ = covariance,   min |r(x)|² + |e|²
 #
@@ -156,11 +160,11 @@ class Gaussian:
     covariance: Array
 
     @classmethod
-    def prior(cls, linearisation: Linearisation, belief: StateBelief) -> Gaussian:
+    def prior(cls, linearisation: Linearisation, prior: StatePrior) -> Gaussian:
         """What is believed before any reading."""
         layout, sigma = linearisation.layout, linearisation.nuisances.sigma
-        root = belief.angular_velocity
-        parts, blocks = [belief.mean.ravel()], [belief.covariance]
+        root = prior.angular_velocity
+        parts, blocks = [prior.mean.ravel()], [prior.covariance]
         if layout.floating:
             parts.append(root.mean)
             blocks.append(root.covariance)
@@ -185,7 +189,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True, eq=False)
-class MomentLinear:
+class TimeStepLinear:
     """The problem linearised at one e: a triangle, R delta = z.
 
     Attributes:
@@ -200,7 +204,7 @@ class MomentLinear:
     cost: float
     local: Linearised
 
-    def step(self, damping: float) -> Step:
+    def step(self, damping: float) -> GaussNewtonStep:
         """Minimum of the linear problem, with Marquardt's damping."""
         R, z = self.R, self.z
         if damping > 0.0:
@@ -210,22 +214,22 @@ class MomentLinear:
             )
         delta = solve_triangular(R, z)
         left = self.z - self.R @ delta
-        return Step(delta, float(self.z @ self.z - left @ left))
+        return GaussNewtonStep(delta, float(self.z @ self.z - left @ left))
 
 
 @dataclass(frozen=True, eq=False)
-class MomentProblem:
-    """The least-squares problem of one moment.
+class TimeStepProblem:
+    """The least-squares problem of one sample.
 
     Attributes:
         linearisation: of the robot with its sensors.
         prior: of x.
-        moment: what is given.
+        sample: what is given.
     """
 
     linearisation: Linearisation
     prior: Gaussian
-    moment: Moment
+    sample: SampleInputs
 
     @cached_property
     def L(self) -> Array:
@@ -242,28 +246,28 @@ class MomentProblem:
         e: Array,
         *,
         d: Array | None = None,
-        moment: Moment | None = None,
+        sample: SampleInputs | None = None,
         factor: Array | None = None,
-    ) -> MomentLinear:
+    ) -> TimeStepLinear:
         """Linearise at e; where numbers overflow, the cost is infinite.
 
         Args:
             e: (p,).
             d: (n, 20) at which products are differentiated; by default the best.
-            moment: other readings than the given ones.
+            sample: other readings than the given ones.
             factor: of Cov(x), to count what the linearisation leaves out as slack.
         """
-        given = self.moment if moment is None else moment
+        given = self.sample if sample is None else sample
         with np.errstate(over="ignore", invalid="ignore"):
             local = self.linearisation.at(self.x(e), given, d, factor)
             cost = float(local.residual @ local.residual + e @ e)
         if not (np.isfinite(cost) and np.isfinite(local.jacobian).all()):
-            return MomentLinear(np.eye(e.size), np.zeros(e.size), np.inf, local)
+            return TimeStepLinear(np.eye(e.size), np.zeros(e.size), np.inf, local)
         rows = np.vstack([local.jacobian @ self.L, np.eye(e.size)])
         R, z = triangle(rows, -np.concatenate([local.residual, e]))
-        return MomentLinear(R, z, cost, local)
+        return TimeStepLinear(R, z, cost, local)
 
-    def factor(self, linear: MomentLinear) -> Array:
+    def factor(self, linear: TimeStepLinear) -> Array:
         """(p, p) S of Cov(x) = S Sᵀ."""
         S: Array = solve_triangular(linear.R, self.L.T, trans="T").T
         return S

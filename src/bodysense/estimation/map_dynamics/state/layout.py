@@ -2,7 +2,7 @@
 
     x = ( q  q̇  [q̈]  [omega of a floating root]  [phi] | biases  parameters )
 
-What is behind the bar is the same at all moments. phi turns the root where sensors read
+What is behind the bar is the same at all samples. phi turns the root where sensors read
 orientations in a world that the root is not bolted to: R_world_root = R_reference Exp(phi).
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.estimation._kernels.problem import Beliefs, Memory, Readings
+from bodysense.estimation._kernels.problem import Memory, Priors, Readings
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.priors import reading_triangle, sources, whitener
@@ -32,7 +32,7 @@ class StateLayout:
         order: 2, or 3 with joint accelerations.
         floating: whether the root has an angular velocity.
         turned: whether the root has an unknown orientation.
-        constants: numbers that are the same at all moments.
+        constants: numbers that are the same at all samples.
     """
 
     n: int
@@ -53,7 +53,7 @@ class StateLayout:
 
     @property
     def local(self) -> int:
-        """Length of the part that belongs to one moment."""
+        """Length of the part that belongs to one sample."""
         return self.columns + 3 * self.turned
 
     @property
@@ -82,7 +82,7 @@ class StateLayout:
         return x[..., self.columns : self.local]
 
     def constant(self, x: Array) -> Array:
-        """What is the same at all moments."""
+        """What is the same at all samples."""
         return x[..., self.local :]
 
     def named(self, tree: BodyTree, biased: Sequence[Sensor]) -> tuple[NamedSlices, Array]:
@@ -131,12 +131,12 @@ def of_state(problem: MapDynamics) -> NDArray[np.bool_]:
 
 
 def softened(
-    beliefs: Beliefs, readings: Readings, w: Memory, factor: Array
-) -> tuple[Beliefs, Readings]:
-    """Beliefs and readings that know of the uncertainty of the state.
+    priors: Priors, readings: Readings, w: Memory, factor: Array
+) -> tuple[Priors, Readings]:
+    """Priors and readings that know of the uncertainty of the state.
 
     Args:
-        beliefs: as they are.
+        priors: as they are.
         readings: as they are.
         w: memory of a linearisation, with the derivatives of equations and readings in it.
         factor: (columns, k) S, Cov(x) = S Sᵀ.
@@ -146,7 +146,7 @@ def softened(
     balance = w.balance[:, :, columns] @ factor
     read = w.Y[:, columns] @ factor
     return with_covariances(
-        beliefs,
+        priors,
         readings,
         motion @ motion.swapaxes(1, 2),
         balance @ balance.swapaxes(1, 2),
@@ -160,12 +160,12 @@ def blocks_of(readings: Readings) -> list[slice]:
 
 
 def with_covariances(
-    beliefs: Beliefs, readings: Readings, motion: Array, balance: Array, read: Sequence[Array]
-) -> tuple[Beliefs, Readings]:
-    """Beliefs and readings with more slack.
+    priors: Priors, readings: Readings, motion: Array, balance: Array, read: Sequence[Array]
+) -> tuple[Priors, Readings]:
+    """Priors and readings with more slack.
 
     Args:
-        beliefs: as they are.
+        priors: as they are.
         readings: as they are.
         motion: (n, 7, 7) covariance to add to that of (a_i, joint acceleration) given a_p.
         balance: (n, 6, 6) to the slack of wrench balances.
@@ -177,12 +177,12 @@ def with_covariances(
         m = len(more)
         root[here, :m] = reading_triangle(root[here, :m].T @ root[here, :m] + more)
         white[here, :m], log_scale[k] = whitener(root[here, :m])
-    moved, n = beliefs.motion.copy(), motion.shape[0]
+    moved, n = priors.motion.copy(), motion.shape[0]
     moved[1:] = sources(_covariances(moved[1:]) + motion[1:])
     return (
-        beliefs._replace(
+        priors._replace(
             motion=moved,
-            slack=sources(_covariances(beliefs.slack) + balance),
+            slack=sources(_covariances(priors.slack) + balance),
             n_motion=np.array([6, *[7] * (n - 1)], dtype=np.int64),
             n_slack=np.full(n, 6, dtype=np.int64),
         ),

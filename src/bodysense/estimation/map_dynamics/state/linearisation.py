@@ -1,4 +1,4 @@
-"""One moment, linearised in everything that is estimated beside d.
+"""One sample, linearised in everything that is estimated beside d.
 
 At x (see `StateLayout`), with d(x) the best d given x, the elimination along the tree leaves
 whitened residuals that no d can explain, and their derivatives:
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from bodysense.estimation._kernels.covariance import make_spread
 from bodysense.estimation._kernels.derivatives import linearise
-from bodysense.estimation._kernels.problem import Beliefs, Bodies, Memory, Readings, make_memory
-from bodysense.estimation._kernels.solve import ONE, Found, solve_moments
+from bodysense.estimation._kernels.problem import Bodies, Memory, Priors, Readings, make_memory
+from bodysense.estimation._kernels.solve import ONE, Found, solve_samples
 from bodysense.estimation.map_dynamics.equations.rows import motion_cross
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.found import room
@@ -49,18 +49,18 @@ from bodysense.spatial.arrays import Array
 
 
 def with_second_order(
-    beliefs: Beliefs,
+    priors: Priors,
     readings: Readings,
     bodies: Bodies,
     w: Memory,
     twists: Array,
     d: Array,
     factor: Array,
-) -> tuple[Beliefs, Readings]:
-    """Beliefs and readings that know what their linearisation leaves out.
+) -> tuple[Priors, Readings]:
+    """Priors and readings that know what their linearisation leaves out.
 
     Args:
-        beliefs: as they are.
+        priors: as they are.
         readings: as they are.
         bodies: the tree.
         w: memory of a linearisation at this x, with the transforms in it.
@@ -89,24 +89,24 @@ def with_second_order(
         _quadratic(readings.quadratic[here], spread[mover])
         for here, mover in zip(blocks_of(readings), readings.mover, strict=True)
     ]
-    return with_covariances(beliefs, readings, motion, balance, read)
+    return with_covariances(priors, readings, motion, balance, read)
 
 
 def _quadratic(Q: Array, P: Array) -> Array:
     """(m, m) E (uᵀ Q_a u)(uᵀ Q_b u) for u ~ N(0, P), of symmetric matrices Q (m, 6, 6)."""
     QP = Q @ P
     trace = np.trace(QP, axis1=1, axis2=2)
-    moment: Array = np.outer(trace, trace) + 2.0 * np.einsum("aij,bji->ab", QP, QP)
-    return moment
+    sample: Array = np.outer(trace, trace) + 2.0 * np.einsum("aij,bji->ab", QP, QP)
+    return sample
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
-    """What is given at one moment.
+class SampleInputs:
+    """What is given at one sample.
 
     Attributes:
         y: (m,) readings in the user's order, NaN where there is none.
-        rows: (m',) the same as rows of the kernels, with those of further beliefs.
+        rows: (m',) the same as rows of the kernels, with those of further priors.
         a0: (6,) acceleration of the root, known or believed.
         R_reference: (3, 3) orientation of the root at which its turn is zero.
     """
@@ -135,7 +135,7 @@ class Linearised:
 
 
 class Linearisation:
-    """Linearises moments of one problem; it owns working memory, so that a thread needs its own.
+    """Linearises samples of one problem; it owns working memory, so that a thread needs its own.
 
     Attributes:
         problem: the robot with its sensors and assumptions.
@@ -154,7 +154,7 @@ class Linearisation:
             self.orientations.turned,
             nuisances.size,
         )
-        self._beliefs = problem.assumptions.arrays(problem.tree)
+        self._priors = problem.assumptions.arrays(problem.tree)
         rows = problem.layout.arrays
         m, blocks, n = int(rows.first[-1]), rows.first.size - 1, problem.tree.n
         largest, r = rows.root.shape[1], 1 + self.layout.columns + nuisances.size
@@ -172,7 +172,7 @@ class Linearisation:
         return Linearisation(self.problem, self.nuisances, self.layout.order)
 
     def solved(
-        self, x: Array, moment: Moment, *, spread: bool = False, factor: Array | None = None
+        self, x: Array, sample: SampleInputs, *, spread: bool = False, factor: Array | None = None
     ) -> Found:
         """The posterior of d given x, with covariances on request.
 
@@ -180,12 +180,12 @@ class Linearisation:
         is; x must have been linearised just before.
         """
         layout, bodies, readings, drive = self.layout, *self.nuisances.moved(self._constant(x))
-        found = room(self.problem.tree, self.problem.layout, 1, 2 if spread else 0)
-        beliefs = self._believed(x)
+        result = room(self.problem.tree, self.problem.layout, 1, 2 if spread else 0)
+        priors = self._believed(x)
         if factor is not None:
             columns = self.layout.columns
-            beliefs, readings = softened(beliefs, readings, self._wide, factor[:columns])
-        solve_moments(
+            priors, readings = softened(priors, readings, self._wide, factor[:columns])
+        solve_samples(
             0,
             1,
             ONE,
@@ -193,22 +193,22 @@ class Linearisation:
             self.problem.robot.tree,
             drive,
             readings,
-            beliefs,
+            priors,
             self._narrow,
             self._spread,
             np.ascontiguousarray(layout.q(x))[None],
             np.ascontiguousarray(layout.dq(x))[None],
             self._twist(x)[None],
-            moment.a0[None],
-            self._unbiased(x, moment)[None],
-            found,
+            sample.a0[None],
+            self._unbiased(x, sample)[None],
+            result,
         )
-        return found
+        return result
 
     def at(
         self,
         x: Array,
-        moment: Moment,
+        sample: SampleInputs,
         d: Array | None = None,
         factor: Array | None = None,
     ) -> Linearised:
@@ -216,22 +216,20 @@ class Linearisation:
 
         Args:
             x: (size,).
-            moment: what is given.
+            sample: what is given.
             d: (n, 20) at which products of x and d are differentiated; by default the best.
             factor: (size, k) of Cov(x), to count what the linearisation leaves out as slack; x
                 must have been linearised just before.
         """
         layout, nuisances, w = self.layout, self.nuisances, self._wide
-        best = self.solved(x, moment).d[0]
+        best = self.solved(x, sample).d[0]
         if d is None:
             d = best
         bodies, readings, drive = nuisances.moved(self._constant(x))
-        beliefs = self._believed(x)
+        priors = self._believed(x)
         if factor is not None:
             part = factor[: layout.columns]
-            beliefs, readings = with_second_order(
-                beliefs, readings, bodies, w, self._twists, d, part
-            )
+            priors, readings = with_second_order(priors, readings, bodies, w, self._twists, d, part)
         behind = 1 + layout.columns
         dq = np.ascontiguousarray(layout.dq(x))
         if nuisances.size:
@@ -244,14 +242,14 @@ class Linearisation:
             self.problem.robot.tree,
             drive,
             readings,
-            beliefs,
+            priors,
             w,
             self._twists,
             np.ascontiguousarray(layout.q(x)),
             dq,
             self._twist(x),
-            moment.a0,
-            self._unbiased(x, moment),
+            sample.a0,
+            self._unbiased(x, sample),
             d,
             2 * layout.n if layout.order == 3 else -1,
             self._out,
@@ -259,7 +257,7 @@ class Linearisation:
         left = w.left[: w.kept[0]]
         residual, jacobian = left[:, 0].copy(), self._spaced(left[:, 1:])
         if self.orientations.sensors:
-            residual, jacobian = self._with_orientations(x, moment, residual, jacobian)
+            residual, jacobian = self._with_orientations(x, sample, residual, jacobian)
         n = self.problem.tree.n
         slope = self._spaced(self._out[:, :, 1:].reshape(20 * n, -1)).reshape(n, 20, -1)
         return Linearised(residual, jacobian, self._out[:, :, 0].copy(), slope)
@@ -268,18 +266,18 @@ class Linearisation:
     def sliding(self) -> NDArray[np.bool_]:
         """(n_joints,) which joints slide."""
         bodies = self.problem.tree.arrays
-        found = np.zeros(self.layout.n, dtype=bool)
-        found[bodies.joint[1:]] = bodies.prismatic[1:] == 1
-        return found
+        result = np.zeros(self.layout.n, dtype=bool)
+        result[bodies.joint[1:]] = bodies.prismatic[1:] == 1
+        return result
 
-    def count(self, moment: Moment) -> int:
-        """How many readings and beliefs there are."""
-        rows = int(np.isfinite(moment.rows).sum())
-        return rows + int(np.isfinite(moment.y[self.problem.layout.orientations]).sum())
+    def count(self, sample: SampleInputs) -> int:
+        """How many readings and priors there are."""
+        rows = int(np.isfinite(sample.rows).sum())
+        return rows + int(np.isfinite(sample.y[self.problem.layout.orientations]).sum())
 
-    def without_dynamics(self, moment: Moment) -> Moment:
-        """The moment with readings of the state alone."""
-        return replace(moment, rows=np.where(self._of_state, moment.rows, np.nan))
+    def without_dynamics(self, sample: SampleInputs) -> SampleInputs:
+        """The sample with readings of the state alone."""
+        return replace(sample, rows=np.where(self._of_state, sample.rows, np.nan))
 
     def _constant(self, x: Array) -> Array:
         return self.layout.constant(x)
@@ -293,13 +291,13 @@ class Linearisation:
         return wide
 
     def _with_orientations(
-        self, x: Array, moment: Moment, residual: Array, jacobian: Array
+        self, x: Array, sample: SampleInputs, residual: Array, jacobian: Array
     ) -> tuple[Array, Array]:
         layout = self.layout
         bias = np.zeros(self.problem.layout.size)
         bias[self.nuisances.rows] = self.nuisances.bias(self._constant(x))
         phi = layout.phi(x)
-        rows = self.orientations.at(layout.q(x), moment.R_reference, phi, moment.y, bias)
+        rows = self.orientations.at(layout.q(x), sample.R_reference, phi, sample.y, bias)
         more = np.zeros((rows.residual.size, layout.size))
         more[:, : layout.n] = rows.by_q
         more[:, layout.columns : layout.local] = rows.by_phi
@@ -314,19 +312,19 @@ class Linearisation:
             twist[3:] = self.layout.omega(x)
         return twist
 
-    def _unbiased(self, x: Array, moment: Moment) -> Array:
-        rows = moment.rows.copy()
+    def _unbiased(self, x: Array, sample: SampleInputs) -> Array:
+        rows = sample.rows.copy()
         rows[self.nuisances.kernel_rows] -= self.nuisances.bias(self._constant(x))
         return rows
 
-    def _believed(self, x: Array) -> Beliefs:
+    def _believed(self, x: Array) -> Priors:
         """Accelerations that are in x are known to the elimination."""
         if self.layout.order == 2:
-            return self._beliefs
+            return self._priors
         mean, ddq = np.zeros(self.problem.tree.n), self.layout.ddq(x)
         for i, joint in enumerate(self.problem.tree.joint):
             if joint >= 0:
                 mean[i] = ddq[joint]
-        motion = self._beliefs.motion.copy()
+        motion = self._priors.motion.copy()
         motion[1:, 0] = 0.0
-        return self._beliefs._replace(joint_mean=mean, motion=motion)
+        return self._priors._replace(joint_mean=mean, motion=motion)

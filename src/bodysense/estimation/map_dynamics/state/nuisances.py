@@ -3,7 +3,7 @@
     y = prediction + bias + noise,                bias ~ N(0, bias_sigma²)
     f_i = … + Y_i(a_i, v_i) delta pi_i,           delta theta = G e,   e ~ N(0, 1),   G Gᵀ = Sigma
 
-with Y_i the regressor of a link. Both are unknowns that stay the same from moment to moment; as
+with Y_i the regressor of a link. Both are unknowns that stay the same from sample to sample; as
 further right-hand sides of the elimination they cost little more than a reading each.
 """
 
@@ -97,8 +97,8 @@ class Nuisances:
     def kernel_rows(self) -> NDArray[np.int64]:
         """The kernels' row of each bias."""
         place = np.argsort(self.problem.layout.order)
-        found: NDArray[np.int64] = place[self.rows]
-        return found
+        result: NDArray[np.int64] = place[self.rows]
+        return result
 
     @property
     def size(self) -> int:
@@ -177,8 +177,8 @@ class Nuisances:
             for s in self.problem.sensors
             if isinstance(s, JointTorque) and s.side == "drive"
         ]
-        found = np.array(drives, dtype=np.int64).reshape(-1, 2)
-        return found[:, 0], found[:, 1]
+        result = np.array(drives, dtype=np.int64).reshape(-1, 2)
+        return result[:, 0], result[:, 1]
 
     def _of_bodies(self, theta: Array) -> Array:
         """(n, 10, k) inertial parameters by body, from (p, k)."""

@@ -17,8 +17,8 @@ from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations.equations import Variables
 from bodysense.estimation.map_dynamics.found import joined, posterior_of
 from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, Gaussian, strange
-from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
-from bodysense.estimation.map_dynamics.state.prior import StateBelief
+from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
+from bodysense.estimation.map_dynamics.state.prior import StatePrior
 from bodysense.estimation.posterior import NamedSlices, Posterior
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.se3 import exp_so3, log_so3, right_jacobian
@@ -37,14 +37,14 @@ class StatePosterior(Posterior):
     covariance is that of a small turn in the frame of the link.
 
     Attributes:
-        cost: chi-square at the estimate: of readings, beliefs and prior.
+        cost: chi-square at the estimate: of readings, priors and prior.
         ending: how the iterations ended, with advice.
-        state: the posterior of the joints as a belief for what follows; of the last moment.
+        state: the posterior of the joints as a prior for what follows; of the last sample.
     """
 
     cost: float = 0.0
     ending: Ending = _NOWHERE
-    state: StateBelief | None = None
+    state: StatePrior | None = None
 
     @property
     def converged(self) -> bool:
@@ -63,7 +63,7 @@ class StatePosterior(Posterior):
 
 
 def widened(found: Found, slope: Array, factor: Array) -> Found:
-    """The posterior of d of one moment, from that given x.
+    """The posterior of d of one sample, from that given x.
 
     Args:
         found: given x.
@@ -82,7 +82,7 @@ def widened(found: Found, slope: Array, factor: Array) -> Found:
 
 def assembled(
     linearisation: Linearisation,
-    moments: Sequence[Moment],
+    samples: Sequence[SampleInputs],
     states: Sequence[Gaussian],
     founds: Sequence[Found],
     *,
@@ -90,12 +90,12 @@ def assembled(
     ending: Ending,
     single: bool,
 ) -> StatePosterior:
-    """Name what was found at T moments."""
+    """Name what was found at T samples."""
     problem, layout = linearisation.problem, linearisation.layout
     whole = joined(founds)
     plain = posterior_of(problem.tree, problem.layout, problem.variables, whole, single)
     extra, places = layout.named(problem.tree, linearisation.nuisances.biased)
-    turned = [_turned(linearisation, m, s) for m, s in zip(moments, states, strict=True)]
+    turned = [_turned(linearisation, m, s) for m, s in zip(samples, states, strict=True)]
     mean = np.stack([state.mean[places] for state in turned])
     covariance = np.stack([state.covariance[np.ix_(places, places)] for state in turned])
     blocks = {name: covariance[:, where, where] for name, where in extra.slices.items()}
@@ -105,7 +105,7 @@ def assembled(
         rows = np.stack(
             [
                 _orientation(linearisation, m, s, sensor.name)
-                for m, s in zip(moments, states, strict=True)
+                for m, s in zip(samples, states, strict=True)
             ]
         )
         absent[sensor.name] = int(np.isnan(rows).any(axis=1).sum())
@@ -125,9 +125,7 @@ def assembled(
         "log_likelihood": None,  # that of d alone would not count the state
         "notes": (*plain.notes, *_notes(linearisation, whole, residual, cost, ending)),
     }
-    return StatePosterior(
-        **kept, cost=cost, ending=ending, state=_belief(linearisation, states[-1])
-    )
+    return StatePosterior(**kept, cost=cost, ending=ending, state=_prior(linearisation, states[-1]))
 
 
 def _notes(
@@ -146,13 +144,13 @@ def _notes(
     if not strange(cost, m):
         return ()
     return (
-        f"chi-square is {cost:.4g} for {m} readings and beliefs: a sensor, a covariance or the "
-        "model is wrong, or the belief about the state too far off to find the way. Look at the "
+        f"chi-square is {cost:.4g} for {m} readings and priors: a sensor, a covariance or the "
+        "model is wrong, or the prior about the state too far off to find the way. Look at the "
         "residuals, or start closer.",
     )
 
 
-def _turned(linearisation: Linearisation, moment: Moment, state: Gaussian) -> Gaussian:
+def _turned(linearisation: Linearisation, sample: SampleInputs, state: Gaussian) -> Gaussian:
     """The root's turn as its orientation, with the covariance of a small turn in its frame."""
     layout = linearisation.layout
     if not layout.turned:
@@ -160,17 +158,19 @@ def _turned(linearisation: Linearisation, moment: Moment, state: Gaussian) -> Ga
     here = slice(layout.columns, layout.local)
     phi = state.mean[here]
     mean, small = state.mean.copy(), np.eye(state.mean.size)
-    mean[here] = log_so3(moment.R_reference @ exp_so3(phi))
+    mean[here] = log_so3(sample.R_reference @ exp_so3(phi))
     small[here, here] = right_jacobian(phi)
     return Gaussian(mean, small @ state.covariance @ small.T)
 
 
-def _orientation(linearisation: Linearisation, moment: Moment, state: Gaussian, name: str) -> Array:
+def _orientation(
+    linearisation: Linearisation, sample: SampleInputs, state: Gaussian, name: str
+) -> Array:
     problem, layout = linearisation.problem, linearisation.layout
     bias = np.zeros(problem.layout.size)
     bias[linearisation.nuisances.rows] = linearisation.nuisances.bias(layout.constant(state.mean))
     rows = linearisation.orientations.at(
-        layout.q(state.mean), moment.R_reference, layout.phi(state.mean), moment.y, bias
+        layout.q(state.mean), sample.R_reference, layout.phi(state.mean), sample.y, bias
     )
     return rows.raw[problem.layout.slices[name]]
 
@@ -180,8 +180,8 @@ def _joined(tree: BodyTree, extra: NamedSlices) -> NamedSlices:
     return NamedSlices.of("quantity", [(name, w.stop - w.start) for name, w in parts])
 
 
-def _belief(linearisation: Linearisation, state: Gaussian) -> StateBelief:
+def _prior(linearisation: Linearisation, state: Gaussian) -> StatePrior:
     layout = linearisation.layout
     k = layout.joints
     spread = state.covariance[:k, :k]
-    return StateBelief(state.mean[:k].reshape(layout.order, -1), 0.5 * (spread + spread.T))
+    return StatePrior(state.mean[:k].reshape(layout.order, -1), 0.5 * (spread + spread.T))

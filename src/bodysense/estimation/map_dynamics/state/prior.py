@@ -1,4 +1,4 @@
-"""`StateBelief`: what is known of positions and velocities before the readings of a moment.
+"""`StatePrior`: what is known of positions and velocities before the readings of a sample.
 
     x = (q, q̇) or (q, q̇, q̈),   x ~ N(mean, covariance)
 
@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
-from bodysense.estimation.map_dynamics.priors import Belief
+from bodysense.estimation.map_dynamics.priors import GaussianPrior
 from bodysense.sensors.sensor import checked_covariance
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
-# How positions go on between two moments: a chain of integrators that white noise drives.
+# How positions go on between two samples: a chain of integrators that white noise drives.
 #
 # With x = (q, q̇) driven by white acceleration, or x = (q, q̇, q̈) by white jerk, of spectral
 # density s for each joint,
@@ -34,7 +34,7 @@ from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 ORDERS = (2, 3)
 """Numbers of a joint: position and velocity, or these and the acceleration."""
 
-_SHORTEST = 1e-9  # s: moments that are not apart
+_SHORTEST = 1e-9  # s: samples that are not apart
 
 
 def transition(order: int, h: float) -> Array:
@@ -60,7 +60,7 @@ def whitener(order: int, h: float) -> Array:
 
 
 def steps(times: Array) -> Array:
-    """(T - 1,) time from each moment to the next.
+    """(T - 1,) time from each sample to the next.
 
     Raises:
         ShapeError: times that do not grow.
@@ -69,7 +69,7 @@ def steps(times: Array) -> Array:
     if (h < _SHORTEST).any():
         k = int(np.argmin(h))
         raise ShapeError(
-            f"times must grow, but moment {k + 1} is at {times[k + 1]:g} s after {times[k]:g} s: "
+            f"times must grow, but sample {k + 1} is at {times[k + 1]:g} s after {times[k]:g} s: "
             "sort the readings, and keep one of each time."
         )
     return h
@@ -91,19 +91,19 @@ def _scales(order: int, h: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class StateBelief:
-    """A Gaussian belief about the state.
+class StatePrior:
+    """A Gaussian prior about the state.
 
     Attributes:
         mean: (order, n) rows: positions, velocities, on request accelerations of the joints.
         covariance: (order n, order n) of the rows one behind the other.
-        angular_velocity: belief (3) about that of a floating root, in its own frame [rad/s];
+        angular_velocity: prior (3) about that of a floating root, in its own frame [rad/s];
             elsewhere it counts for nothing.
     """
 
     mean: Array
     covariance: Array
-    angular_velocity: Belief = field(default_factory=lambda: Belief.unknown(3))
+    angular_velocity: GaussianPrior = field(default_factory=lambda: GaussianPrior.unknown(3))
 
     def __post_init__(self) -> None:
         mean = as_array(self.mean, (None, None), "the mean of a state")
@@ -130,8 +130,8 @@ class StateBelief:
         q_std: ArrayLike,
         dq_std: ArrayLike,
         ddq_std: ArrayLike = 1e3,
-        angular_velocity: Belief | None = None,
-    ) -> StateBelief:
+        angular_velocity: GaussianPrior | None = None,
+    ) -> StatePrior:
         """Independent numbers.
 
         Args:
@@ -153,7 +153,7 @@ class StateBelief:
         return cls(
             np.stack(rows),
             np.diag(np.concatenate(stds) ** 2),
-            Belief.unknown(3) if angular_velocity is None else angular_velocity,
+            GaussianPrior.unknown(3) if angular_velocity is None else angular_velocity,
         )
 
     @property
@@ -166,18 +166,18 @@ class StateBelief:
         """2, or 3 where accelerations belong to the state."""
         return int(self.mean.shape[0])
 
-    def with_accelerations(self, belief: Belief) -> StateBelief:
-        """The same with accelerations (1), the same belief about each, in the state."""
+    def with_accelerations(self, prior: GaussianPrior) -> StatePrior:
+        """The same with accelerations (1), the same prior about each, in the state."""
         if self.order == ORDERS[-1]:
             return self
         n = self.n
         covariance = np.zeros((3 * n, 3 * n))
         covariance[: 2 * n, : 2 * n] = self.covariance
-        covariance[2 * n :, 2 * n :] = belief.covariance[0, 0] * np.eye(n)
-        mean = np.vstack([self.mean, np.full(n, belief.mean[0])])
-        return StateBelief(mean, covariance, self.angular_velocity)
+        covariance[2 * n :, 2 * n :] = prior.covariance[0, 0] * np.eye(n)
+        mean = np.vstack([self.mean, np.full(n, prior.mean[0])])
+        return StatePrior(mean, covariance, self.angular_velocity)
 
-    def after(self, h: float, density: ArrayLike) -> StateBelief:
+    def after(self, h: float, density: ArrayLike) -> StatePrior:
         """Predict the state a time h later.
 
         Args:
@@ -190,4 +190,4 @@ class StateBelief:
         F = transition(self.order, h)
         wide = np.kron(F, np.eye(self.n))
         spread = wide @ self.covariance @ wide.T + np.kron(noise(self.order, h), np.diag(s))
-        return StateBelief(F @ self.mean, 0.5 * (spread + spread.T), self.angular_velocity)
+        return StatePrior(F @ self.mean, 0.5 * (spread + spread.T), self.angular_velocity)

@@ -1,4 +1,4 @@
-"""`StateTracker`: state and dynamics moment after moment, each the prior of the next.
+"""`StateTracker`: state and dynamics sample after sample, each the prior of the next.
 
     x(t + h) = F(h) x(t) + w,    x = (q, q̇, q̈), driven by white jerk (see `motion_prior`)
 
@@ -6,8 +6,8 @@ The iterated extended Kalman filter of the joint problem: biases and parameters 
 with all their correlations to the state. What comes later does not change what was said; see
 `StateSmoother` for that.
 
-A single moment can fit several states: an accelerometer feels the square of a velocity and not its
-sign, and an elbow bent either way. Begin at rest, or with an honest belief about velocities and
+A single sample can fit several states: an accelerometer feels the square of a velocity and not its
+sign, and an elbow bent either way. Begin at rest, or with an honest prior about velocities and
 accelerations; a wrong beginning shows as a chi-square that is far too large (see `notes`).
 """
 
@@ -19,23 +19,23 @@ from numpy.typing import ArrayLike
 from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.state.estimator import (
-    moment_of,
     most_probable,
     require_joints,
+    sample_of,
     solved,
 )
-from bodysense.estimation.map_dynamics.state.gauss_newton import Gaussian, MomentProblem
-from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
+from bodysense.estimation.map_dynamics.state.gauss_newton import Gaussian, TimeStepProblem
+from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
 from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
 from bodysense.estimation.map_dynamics.state.posterior import StatePosterior
-from bodysense.estimation.map_dynamics.state.prior import StateBelief, noise, transition
+from bodysense.estimation.map_dynamics.state.prior import StatePrior, noise, transition
 from bodysense.spatial.arrays import Array, one_each
 
 JERK = 100.0
 """Spectral density of the jerk [(rad/s³)² s]: accelerations wander by 3 rad/s² in 0.1 s."""
 
 ITERATIONS = 10
-"""Most steps of one moment; the prior is close, and one or two are usual."""
+"""Most steps of one sample; the prior is close, and one or two are usual."""
 
 
 class StateTracker:
@@ -43,7 +43,7 @@ class StateTracker:
 
     Attributes:
         problem: the robot with its sensors and assumptions.
-        state: belief at the first moment, with accelerations.
+        state: prior at the first sample, with accelerations.
         jerk: (n,) spectral density of each joint's jerk.
         time: of the last readings [s]; `None` before the first.
     """
@@ -51,7 +51,7 @@ class StateTracker:
     def __init__(
         self,
         problem: MapDynamics,
-        state: StateBelief,
+        state: StatePrior,
         *,
         jerk: ArrayLike = JERK,
         parameter_covariance: ArrayLike | None = None,
@@ -59,9 +59,9 @@ class StateTracker:
         """Begin.
 
         Args:
-            problem: the robot with its sensors and assumptions; its belief about joint
-                accelerations is that of the first moment, unless the state has one.
-            state: belief at the first moment.
+            problem: the robot with its sensors and assumptions; its prior about joint
+                accelerations is that of the first sample, unless the state has one.
+            state: prior at the first sample.
             jerk: spectral density [(rad/s³)² s], one or (n,).
             parameter_covariance: see `StateAndDynamics`.
         """
@@ -73,8 +73,8 @@ class StateTracker:
         self.linearisation = Linearisation(problem, nuisances, self.state.order)
         self.reset()
 
-    def _begin(self, state: StateBelief) -> None:
-        """Begin at a belief; that of the root's angular velocity holds later too."""
+    def _begin(self, state: StatePrior) -> None:
+        """Begin at a prior; that of the root's angular velocity holds later too."""
         self.time: float | None = None
         self._first: Gaussian = Gaussian.prior(self.linearisation, state)
         self._believed: Gaussian = self._first
@@ -83,22 +83,22 @@ class StateTracker:
         """Forget all readings."""
         self._begin(self.state)
 
-    def restart(self, state: StateBelief) -> None:
+    def restart(self, state: StatePrior) -> None:
         """Begin anew after a pause, with biases and parameters as found so far.
 
         What is believed of the root's angular velocity holds from now on; `reset` goes back to the
-        first belief.
+        first prior.
         """
         require_joints(self.problem, state, self.state.order)
-        layout, found = self.linearisation.layout, self._believed
+        layout, result = self.linearisation.layout, self._believed
         self._begin(state)
         kept = slice(layout.local, layout.size)
         mean, covariance = self._first.mean.copy(), self._first.covariance.copy()
-        mean[kept], covariance[kept, kept] = found.mean[kept], found.covariance[kept, kept]
+        mean[kept], covariance[kept, kept] = result.mean[kept], result.covariance[kept, kept]
         self._believed = Gaussian(mean, covariance)
 
     def mark(self) -> tuple[float | None, Gaussian, Gaussian]:
-        """Where it is: time and beliefs, to come `back` to."""
+        """Where it is: time and priors, to come `back` to."""
         return self.time, self._first, self._believed
 
     def back(self, mark: tuple[float | None, Gaussian, Gaussian]) -> None:
@@ -106,12 +106,12 @@ class StateTracker:
         self.time, self._first, self._believed = mark
 
     @property
-    def joints(self) -> StateBelief:
+    def joints(self) -> StatePrior:
         """What is believed of the joints after the last readings."""
         layout, now = self.linearisation.layout, self._believed
         k = layout.joints
         spread = now.covariance[:k, :k]
-        return StateBelief(now.mean[:k].reshape(layout.order, -1), 0.5 * (spread + spread.T))
+        return StatePrior(now.mean[:k].reshape(layout.order, -1), 0.5 * (spread + spread.T))
 
     def step(
         self,
@@ -131,15 +131,15 @@ class StateTracker:
         """
         prior = self.predicted(time)
         q = self.linearisation.layout.q(prior.mean)
-        moment = moment_of(self.linearisation, np.ascontiguousarray(q), readings, gravity)
-        problem = MomentProblem(self.linearisation, prior, moment)
+        sample = sample_of(self.linearisation, np.ascontiguousarray(q), readings, gravity)
+        problem = TimeStepProblem(self.linearisation, prior, sample)
         posterior, self._believed = most_probable(problem, iterations)
         self.time = float(time)
         return posterior
 
-    def advance(self, time: float, moment: Moment) -> Array:
+    def advance(self, time: float, sample: SampleInputs) -> Array:
         """The mean of all of x at a time, without naming anything."""
-        problem = MomentProblem(self.linearisation, self.predicted(time), moment)
+        problem = TimeStepProblem(self.linearisation, self.predicted(time), sample)
         e, linear, _ = solved(problem, ITERATIONS)
         S = problem.factor(linear)
         self._believed = Gaussian(problem.x(e), S @ S.T)

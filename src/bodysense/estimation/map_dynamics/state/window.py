@@ -1,8 +1,8 @@
-"""The least-squares problem of a window of moments, and its posterior.
+"""The least-squares problem of a window of samples, and its posterior.
 
     min  Σ_t |r_t(x_t, c)|²  +  Σ_t |x_t+1 - F x_t|²_Q  +  |(x_0, c) - prior|²
 
-See `smoothing`; here the rows are written down, moment by moment, in as many threads as numba has.
+See `smoothing`; here the rows are written down, sample by sample, in as many threads as numba has.
 """
 
 from __future__ import annotations
@@ -18,28 +18,33 @@ from scipy.linalg import solve_triangular
 
 from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation._kernels.solve import Found
-from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, Gaussian, Step, qr_r
-from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, Moment
+from bodysense.estimation.map_dynamics.state.gauss_newton import (
+    Ending,
+    Gaussian,
+    GaussNewtonStep,
+    qr_r,
+)
+from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
 from bodysense.estimation.map_dynamics.state.posterior import StatePosterior, assembled, widened
 from bodysense.estimation.map_dynamics.state.prior import transition, whitener
 from bodysense.spatial.arrays import Array
 
-# Least squares over a window of moments: a chain of blocks with common columns, by QR.
+# Least squares over a window of samples: a chain of blocks with common columns, by QR.
 #
-#     rows of moment t          on x_t and c
+#     rows of sample t          on x_t and c
 #     rows between t and t + 1  on x_t and x_t+1
 #
-# c is what is the same at all moments. From the first moment to the last, reflections eliminate
+# c is what is the same at all samples. From the first sample to the last, reflections eliminate
 # x_t: R_t x_t + N_t x_t+1 + C_t c = z_t. Back from the last, means and covariances follow,
 #
 #     x_t = R_t⁻¹ (z_t - N_t x_t+1 - C_t c + noise),   noise ~ N(0, 1): Cov(x_t) from Cov(x_t+1, c),
 #
-# which only adds what is positive. Work grows with the number of moments, not with its cube.
+# which only adds what is positive. Work grows with the number of samples, not with its cube.
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """Rows between two moments: before x_t + after x_t+1 = right."""
+    """Rows between two samples: before x_t + after x_t+1 = right."""
 
     before: Array  # (k, p)
     after: Array  # (k, p)
@@ -61,23 +66,23 @@ class WindowLinear:
     """A linearised window.
 
     Attributes:
-        p: numbers of a moment.
-        moments: T blocks of rows (k, p + c + 1), the last column the right-hand side.
+        p: numbers of a sample.
+        samples: T blocks of rows (k, p + c + 1), the last column the right-hand side.
         links: T - 1 of them.
         cost: chi-square where it was linearised.
     """
 
     p: int
-    moments: Sequence[Array]
+    samples: Sequence[Array]
     links: Sequence[Link]
     cost: float
 
     @property
     def c(self) -> int:
-        """How many numbers are the same at all moments."""
-        return int(self.moments[0].shape[1]) - 1 - self.p
+        """How many numbers are the same at all samples."""
+        return int(self.samples[0].shape[1]) - 1 - self.p
 
-    def step(self, damping: float) -> Step:
+    def step(self, damping: float) -> GaussNewtonStep:
         """Change (T p + c,) of all unknowns."""
         chain, R, z = self._eliminate(damping)
         common = solve_triangular(R, z) if self.c else np.zeros(0)
@@ -86,16 +91,16 @@ class WindowLinear:
         for t in range(len(chain) - 1, -1, -1):
             e = chain[t]
             after = x[t] = solve_triangular(e.R, e.z - e.N @ after - e.C @ common)
-        return Step(np.concatenate([x.ravel(), common]), self._decrease(x, common))
+        return GaussNewtonStep(np.concatenate([x.ravel(), common]), self._decrease(x, common))
 
     def covariances(self) -> list[Array]:
-        """(p + c, p + c) of (x_t, c) at all moments."""
+        """(p + c, p + c) of (x_t, c) at all samples."""
         chain, R, _ = self._eliminate(0.0)
         p, c = self.p, self.c
         inverse = solve_triangular(R, np.eye(c)) if c else np.zeros((0, 0))
         after = np.zeros((p + c, p + c))
         after[p:, p:] = inverse @ inverse.T
-        found = []
+        result = []
         for e in reversed(chain):
             own = solve_triangular(e.R, np.eye(p))
             gain = -own @ np.hstack([e.N, e.C])
@@ -105,9 +110,9 @@ class WindowLinear:
             here[:p, p:] = both[:, p:]
             here[p:, :p] = both[:, p:].T
             here[p:, p:] = after[p:, p:]
-            found.append(here)
+            result.append(here)
             after = here
-        return found[::-1]
+        return result[::-1]
 
     def _eliminate(self, damping: float) -> tuple[list[Eliminated], Array, Array]:
         p, c = self.p, self.c
@@ -127,15 +132,15 @@ class WindowLinear:
         return chain, R[p : p + c, p : p + c], R[p : p + c, -1]
 
     def _stacked(self, t: int, held: Array, damping: float) -> Array:
-        """What earlier moments say, the rows of this one, and damping."""
-        rows = [held, self.moments[t]]
+        """What earlier samples say, the rows of this one, and damping."""
+        rows = [held, self.samples[t]]
         if damping > 0.0:
             rows.append(np.sqrt(damping) * self._scales(t))
         return np.vstack(rows)
 
     def _scales(self, t: int) -> Array:
         """Rows of Marquardt's damping: the size of each column."""
-        squares = (self.moments[t][:, :-1] ** 2).sum(axis=0)
+        squares = (self.samples[t][:, :-1] ** 2).sum(axis=0)
         if t > 0:
             squares[: self.p] += (self.links[t - 1].after ** 2).sum(axis=0)
         if t < len(self.links):
@@ -147,7 +152,7 @@ class WindowLinear:
     def _decrease(self, x: Array, common: Array) -> float:
         """How much lower the linear cost is after a step."""
         gain = 0.0
-        for t, rows in enumerate(self.moments):
+        for t, rows in enumerate(self.samples):
             gain += _gain(rows[:, -1], rows[:, : self.p] @ x[t] + rows[:, self.p : -1] @ common)
         for t, link in enumerate(self.links):
             gain += _gain(link.right, link.before @ x[t] + link.after @ x[t + 1])
@@ -170,20 +175,20 @@ class WindowProblem:
         linearisation: Linearisation,
         prior: Gaussian,
         jerk: Array,
-        moments: Sequence[Moment],
+        samples: Sequence[SampleInputs],
         h: Array,
     ) -> None:
         """Lay the window out.
 
         Args:
             linearisation: of the robot with its sensors, order 3.
-            prior: of all of x at the first moment, biases and parameters included.
+            prior: of all of x at the first sample, biases and parameters included.
             jerk: (n,) spectral densities.
-            moments: T of them.
+            samples: T of them.
             h: (T - 1,) time from each to the next.
         """
         self.linearisation, self.layout = linearisation, linearisation.layout
-        self.moments, self.sigma = moments, linearisation.nuisances.sigma
+        self.samples, self.sigma = samples, linearisation.nuisances.sigma
         k, local = self.layout.joints, self.layout.local
         unit = np.concatenate([np.ones(local), np.where(self.sigma > 0.0, self.sigma, 1.0)])
         self.mean = prior.mean / unit
@@ -191,39 +196,39 @@ class WindowProblem:
         self.others = np.zeros_like(self.first)  # of what has no past: root's turn and velocity
         self.others[k:local, k:local] = _information(prior.covariance[k:local, k:local])
         self.blocks = [_between(self.layout.order, step, jerk, local) for step in h]
-        shares = min(len(moments), numba.get_num_threads())
+        shares = min(len(samples), numba.get_num_threads())
         self.workers = [linearisation, *(linearisation.another() for _ in range(shares - 1))]
 
     def linear(self, unknown: Array) -> WindowLinear:
         """Linearise everywhere."""
         x, c = self._split(unknown)
-        local, T = self.layout.local, len(self.moments)
+        local, T = self.layout.local, len(self.samples)
         full = [np.concatenate([x[t], self.sigma * c]) for t in range(T)]
 
         def rows(worker: Linearisation, t: int) -> tuple[Array, float]:
             with np.errstate(over="ignore", invalid="ignore"):
-                at = worker.at(full[t], self.moments[t])
+                at = worker.at(full[t], self.samples[t])
             jacobian = at.jacobian
             jacobian[:, local:] *= self.sigma
             W = self.first if t == 0 else self.others
             residual = W @ (np.concatenate([x[t], c]) - self.mean)
-            beliefs = np.hstack([W, -residual[:, None]])
+            priors = np.hstack([W, -residual[:, None]])
             read = np.hstack([jacobian, -at.residual[:, None]])
             with np.errstate(over="ignore", invalid="ignore"):
                 cost = at.residual @ at.residual + residual @ residual
             if not (np.isfinite(cost) and np.isfinite(jacobian).all()):
                 return np.eye(W.shape[1], W.shape[1] + 1), np.inf
-            return qr_r(np.vstack([read, beliefs])), float(cost)
+            return qr_r(np.vstack([read, priors])), float(cost)
 
-        found = self._everywhere(rows)
+        result = self._everywhere(rows)
         links = [
             Link(before, after, -(before @ x[t] + after @ x[t + 1]))
             for t, (before, after) in enumerate(self.blocks)
         ]
-        cost = sum(cost for _, cost in found)
+        cost = sum(cost for _, cost in result)
         cost += sum(float(link.right @ link.right) for link in links)
         cost = cost if np.isfinite(cost) else np.inf
-        return WindowLinear(local, [block for block, _ in found], links, cost)
+        return WindowLinear(local, [block for block, _ in result], links, cost)
 
     def posterior(self, unknown: Array, linear: WindowLinear, ending: Ending) -> StatePosterior:
         """Name what was found."""
@@ -236,13 +241,13 @@ class WindowProblem:
         ]
 
         def dynamics(worker: Linearisation, t: int) -> Found:
-            slope = worker.at(states[t].mean, self.moments[t]).slope
-            given = worker.solved(states[t].mean, self.moments[t], spread=True)
+            slope = worker.at(states[t].mean, self.samples[t]).slope
+            given = worker.solved(states[t].mean, self.samples[t], spread=True)
             return widened(given, slope, states[t].factor)
 
         return assembled(
             self.linearisation,
-            self.moments,
+            self.samples,
             states,
             self._everywhere(dynamics),
             cost=linear.cost,
@@ -251,12 +256,12 @@ class WindowProblem:
         )
 
     def _split(self, unknown: Array) -> tuple[Array, Array]:
-        T, local = len(self.moments), self.layout.local
+        T, local = len(self.samples), self.layout.local
         return unknown[: T * local].reshape(T, local), unknown[T * local :]
 
     def _everywhere(self, work: Callable[[Linearisation, int], _Out]) -> list[_Out]:
-        """Do something at all moments, shared among threads with their own memory."""
-        T, shares = len(self.moments), len(self.workers)
+        """Do something at all samples, shared among threads with their own memory."""
+        T, shares = len(self.samples), len(self.workers)
         if shares == 1:
             return [work(self.workers[0], t) for t in range(T)]
 
@@ -264,7 +269,7 @@ class WindowProblem:
             return [work(self.workers[k], t) for t in range(T * k // shares, T * (k + 1) // shares)]
 
         with ThreadPoolExecutor(shares) as pool:
-            return [found for part in pool.map(share, range(shares)) for found in part]
+            return [result for part in pool.map(share, range(shares)) for result in part]
 
 
 def _between(order: int, h: float, jerk: Array, local: int) -> tuple[Array, Array]:
