@@ -154,7 +154,7 @@ def reversing(estimate: LogEstimate, contacts: Iterable[ContactInterval]) -> tup
         if names:
             result.append(
                 f"the largest force on {contact.link}, at {contact.at:.2f} s, falls on a reversal "
-                f"of {', '.join(names)}: friction jumps there and is hardly known; go by the median, "
-                "or give the torques of drives a larger std"
+                f"of {', '.join(names)}: friction jumps there and is hardly known; go by the "
+                "median, or give the torques of drives a larger std"
             )
     return tuple(result)
