@@ -8,8 +8,7 @@ from benchmarks.result import Result
 from benchmarks.subjects import xarm7
 from benchmarks.timing import interleaved
 from bodysense import FourierTrajectory, base_parameters
-from bodysense.identification import Identification, Regression
-from bodysense.identification import identification as identifier
+from bodysense.identification import Identification, Regression, identifier
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.linear.least_squares import WLS, Solution
 from bodysense.identification.prior import Prior

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.result import Result
 from benchmarks.subjects import tx40
 from bodysense import FourierTrajectory, Robot, base_parameters
-from bodysense.identification import IDENTIFIERS, Preprocessing, Regression, motions
-from bodysense.identification import identification as identifier
+from bodysense.identification import IDENTIFIERS, Preprocessing, Regression, identifier, motions
 from bodysense.identification.choices import choose_cutoff
 from bodysense.simulation import rollout
 

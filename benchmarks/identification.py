@@ -21,10 +21,10 @@ from bodysense.identification import (
     IdentificationRun,
     Preprocessing,
     Regression,
+    identifier,
     identify,
     motions,
 )
-from bodysense.identification import identification as identifier
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.spatial import Array
 

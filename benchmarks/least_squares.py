@@ -9,8 +9,7 @@ from benchmarks.result import Result
 from benchmarks.subjects import excitation, tx40
 from benchmarks.timing import all_threads, interleaved, on_threads
 from bodysense import base_parameters
-from bodysense.identification import Identification, Regression
-from bodysense.identification import identification as identifier
+from bodysense.identification import Identification, Regression, identifier
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.spatial import Array
 

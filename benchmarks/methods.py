@@ -19,8 +19,14 @@ from benchmarks.result import Result
 from benchmarks.subjects import tx40
 from benchmarks.timing import all_threads, interleaved
 from bodysense import FourierTrajectory, Robot, base_parameters
-from bodysense.identification import IDENTIFIERS, Identification, Preprocessing, Regression, motions
-from bodysense.identification import identification as identifier
+from bodysense.identification import (
+    IDENTIFIERS,
+    Identification,
+    Preprocessing,
+    Regression,
+    identifier,
+    motions,
+)
 from bodysense.identification.prior import Prior
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.simulation import Rollout, rollout

@@ -14,7 +14,7 @@ from benchmarks.subjects import tx40
 from benchmarks.timing import interleaved
 from bodysense import BaseParameters, Robot, base_parameters
 from bodysense.identification import Identifier, Preprocessing, Regression, examine, motions
-from bodysense.identification import identification as identifier_of
+from bodysense.identification import identifier as identifier_of
 from bodysense.identification.identification import positive_parameters
 from bodysense.identification.preprocessing import FOLDS, Motion
 from bodysense.identification.scores import predict, score

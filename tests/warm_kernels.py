@@ -21,8 +21,7 @@ def _identification() -> None:
     """Dynamics, regressors, linear methods, rollouts with sensitivities, filters."""
     from bodysense.excitation import FourierTrajectory
     from bodysense.excitation.criterion import BaseRegressor
-    from bodysense.identification import Preprocessing, Regression, motions
-    from bodysense.identification import identification as identifier
+    from bodysense.identification import Preprocessing, Regression, identifier, motions
     from bodysense.robot import (
         base_parameters,
         forward_dynamics,
@@ -81,7 +80,7 @@ def warm_caches(root: Path, workers: int) -> None:
                 done = place / f".{share}"
                 if (root / share / digest).is_dir() and not done.exists():
                     shutil.copytree(root / share / digest, place, dirs_exist_ok=True)
-                    done.contact()
+                    done.touch()
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from bodysense.kalman import forms as state_filter
-from bodysense.kalman import run_filter
+from bodysense.kalman import run_filter, state_filter
 
 N_T = 12
 

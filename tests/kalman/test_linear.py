@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from bodysense.kalman import FILTERS, run_filter
-from bodysense.kalman import forms as state_filter
+from bodysense.kalman import FILTERS, run_filter, state_filter
 
 CASES = [(0, 3, 2), (4, 3, 2), (5, 2, 1), (1, 1, 3)]
 

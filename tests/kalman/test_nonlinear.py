@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from bodysense.kalman import FILTERS, run_filter
-from bodysense.kalman import forms as state_filter
+from bodysense.kalman import FILTERS, run_filter, state_filter
 
 START = np.array([0.0, 3.0, 0.0, 0.4, 0.0])
 SPREAD = np.diag([1.0, 2.0, 0.5, 0.2, 0.2])

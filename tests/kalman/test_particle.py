@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.kalman import ParticleFilter, run_filter, run_particles
-from bodysense.kalman import forms as state_filter
+from bodysense.kalman import ParticleFilter, run_filter, run_particles, state_filter
 
 
 @pytest.mark.parametrize(("p", "m"), [(0, 2), (1, 1)])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError, UnknownNameError
-from bodysense.kalman import FILTERS, run_filter
-from bodysense.kalman import forms as state_filter
+from bodysense.kalman import FILTERS, run_filter, state_filter
 from bodysense.kalman.model import plain
 from bodysense.kalman.run import History
 

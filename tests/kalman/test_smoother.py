@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bodysense.kalman import FILTERS, run_filter, smooth
-from bodysense.kalman import forms as state_filter
+from bodysense.kalman import FILTERS, run_filter, smooth, state_filter
 
 
 def batch(model, mean, S, y, restarts):

@@ -9,8 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from bodysense.identification import IDENTIFIERS, Identification, Regression
-from bodysense.identification import identification as identifier
+from bodysense.identification import IDENTIFIERS, Identification, Regression, identifier
 from bodysense.identification.filtering.filter_identifier import FilterIdentifier
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.simulated.simulating import Simulating

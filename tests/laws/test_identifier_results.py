@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import FileReadError
-from bodysense.identification import IDENTIFIERS, Identification, Regression
-from bodysense.identification import identification as identifier
+from bodysense.identification import IDENTIFIERS, Identification, Regression, identifier
 
 # What these files share lies beside them, and is no part of a package.
 sys.path.insert(0, str(Path(__file__).parent))

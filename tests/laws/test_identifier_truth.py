@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bodysense.identification import Identification, Regression
-from bodysense.identification import identification as identifier
+from bodysense.identification import Identification, Regression, identifier
 from bodysense.identification.prior import Prior
 from bodysense.robot import Robot, inverse_dynamics
 from bodysense.robot.controller_design import suggested_controller
