@@ -13,7 +13,7 @@ export NUMBA_NUM_THREADS ?= 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env lock demo test format-check lint types imports docs pytest format bench clean distclean
+.PHONY: help env lock demo test format-check lint types imports docs pytest format bench metrics clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -70,6 +70,9 @@ format: $(STAMP) ## format the code and fix what can be fixed
 
 bench: $(STAMP) ## measure the speed against peers
 	$(BIN)/python -m benchmarks
+
+metrics: $(STAMP) ## print how heavy the house is: files, names, imports, complexity
+	$(BIN)/python -m benchmarks.metrics
 
 clean: ## remove what was built, but not .venv
 	rm -rf site out build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
