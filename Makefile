@@ -13,7 +13,7 @@ export NUMBA_NUM_THREADS ?= 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env lock demo test format-check lint types imports docs pytest format bench metrics clean distclean
+.PHONY: help env lock demo test format-check lint types imports docs pytest format bench bench-smoke metrics clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -57,7 +57,7 @@ imports: $(STAMP) ## do the imports point downward only?
 	$(BIN)/lint-imports
 
 docs: $(STAMP) ## build the documentation in site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/zensical build --strict --config-file mkdocs.yml
 
 pytest: $(STAMP) ## run the tests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
@@ -70,6 +70,9 @@ format: $(STAMP) ## format the code and fix what can be fixed
 
 bench: $(STAMP) ## measure the speed against peers
 	$(BIN)/python -m benchmarks
+
+bench-smoke: $(STAMP) ## try every benchmark once, in miniature
+	$(BIN)/python -m pytest tests/test_benchmarks.py -m smoke
 
 metrics: $(STAMP) ## print how heavy the house is: files, names, imports, complexity
 	$(BIN)/python -m benchmarks.metrics

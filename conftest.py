@@ -38,7 +38,6 @@ LONG = (
     "tests/identification/payload/test_identify_drive_gains.py",
     "tests/identification/payload/test_real_loads.py",
     "tests/laws/test_identifier_labels.py",
-    "tests/test_readme.py",
     "tests/identification/filtering/test_filter_identifiers.py",
     "tests/excitation/test_design.py",
     "tests/laws/test_identifier_results.py",
