@@ -17,8 +17,6 @@ from bodysense.cli.main import main
 print(bodysense.__file__)
 sys.exit(main())
 """
-    "import sys, bodysense, bodysense.cli.main as m; print(bodysense.__file__); sys.exit(m.main())"
-)
 
 
 @pytest.fixture(scope="module")
