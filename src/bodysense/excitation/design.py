@@ -267,7 +267,7 @@ def design_motion(
         progress: called a few times per second with `Progress`.
 
     Raises:
-        TrajectoryError: no such motion can exist; the message says why.
+        TrajectoryError: the limits exclude every such motion; the message says why.
         UnknownNameError: a joint, criterion, family or parameter that does not exist.
         KeyboardInterrupt: before a first motion was found.
     """
