@@ -173,7 +173,7 @@ class Search:
         return not self._stop.is_set() and self._elapsed() < self.seconds
 
     def _run_next_start(self) -> None:
-        """Run what is next: first steps of a start, a good one to its end, or the best, perturbed."""
+        """Run what is next: a new start, a good one to its end, or the best, perturbed."""
         with self._lock:
             number = self._begun_starts
             self._begun_starts += 1
