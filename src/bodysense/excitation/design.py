@@ -395,4 +395,4 @@ def _advice(search: Search, checked: Checked, seconds: float) -> str:
         )
     if last > 0.8 * seconds and improving:
         return "Still improving when the time was over: give more seconds."
-    return "The search came to rest: more seconds would change little."
+    return "The search converged: more seconds would change little."
