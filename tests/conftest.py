@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +42,14 @@ def recordings() -> Path:
     if not (folder / "ur10e").is_dir():
         pytest.skip(f"no recordings in {folder}: set BODYSENSE_DATA to the folder that has them")
     return folder
+
+
+@pytest.fixture
+def listening_to_ctrl_c() -> Iterator[None]:
+    """Behind nohup, or in the background of a shell, a process starts with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -259,6 +259,7 @@ def test_an_interruption_returns_the_best_so_far(robot_of):
     assert limit_breaches(robot_of("tx40"), design.trajectories[0], 1000.0) == ()
 
 
+@pytest.mark.usefixtures("listening_to_ctrl_c")
 def test_an_interruption_by_a_signal(robot_of):
     begun = threading.Event()
     threading.Timer(0.8, lambda: begun.wait(10.0) and _thread.interrupt_main()).start()
@@ -321,6 +322,7 @@ def test_what_is_violated_is_named(robot_of, monkeypatch):
     assert "do not run it" in design.advice
 
 
+@pytest.mark.usefixtures("listening_to_ctrl_c")
 def test_an_interruption_of_the_final_check_loses_nothing(robot_of, monkeypatch):
     whole = Check.repaired
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pinocchio as pin
@@ -36,12 +37,18 @@ def test_skew_is_the_cross_product(rng: np.random.Generator) -> None:
 
 
 def power_series(matrix: Array, offset: int) -> Array:
-    """Sum of matrix^k / (k + offset)!, which is Exp for offset 0 and its Jacobian for 1."""
-    total, power = np.zeros((3, 3)), np.eye(3)
-    for k in range(60):
-        total += power / math.factorial(k + offset)
-        power = power @ matrix
-    return total
+    """Sum of matrix^k / (k + offset)!, which is Exp for offset 0 and its Jacobian for 1.
+
+    With 40 digits, since terms of the series are 60 times the sum at an angle of 6.
+    """
+    exact = np.vectorize(Decimal, otypes=[object])
+    with localcontext() as context:
+        context.prec = 40
+        total, power, matrix = exact(np.zeros((3, 3))), exact(np.eye(3)), exact(matrix)
+        for k in range(60):
+            total = total + power / math.factorial(k + offset)
+            power = power @ matrix
+        return total.astype(float)
 
 
 @pytest.mark.parametrize("angle", [*ANGLES, np.pi, 4.0, 6.0])
@@ -53,7 +60,7 @@ def test_exponential_and_its_jacobians_equal_their_power_series(angle: float) ->
         (left_jacobian(omega), power_series(S, 1)),
         (right_jacobian(omega), power_series(-S, 1)),
     ):
-        # relative for the small off-diagonal entries; the series itself rounds at large angles
+        # relative for the small off-diagonal entries
         np.testing.assert_allclose(found, expected, rtol=5e-15, atol=1e-15 * angle)
 
 
@@ -76,7 +83,7 @@ def test_log_inverts_exp_to_full_precision(angle: float) -> None:
 def test_log_at_a_half_turn_returns_either_sign_of_the_axis(axis: Array) -> None:
     omega = log_so3(2.0 * np.outer(axis, axis) - np.eye(3))
     np.testing.assert_allclose(np.linalg.norm(omega), np.pi, rtol=1e-15)
-    np.testing.assert_allclose(exp_so3(omega), exp_so3(np.pi * np.asarray(axis)), atol=1e-15)
+    np.testing.assert_allclose(exp_so3(omega), exp_so3(np.pi * np.asarray(axis)), atol=3e-15)
 
 
 @given(omega=vectors)

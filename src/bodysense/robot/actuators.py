@@ -31,6 +31,9 @@ from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 COUPLED_TERMS = ("Iam", "Fvm", "Fcm")
 """Prefixes of the parameters that a coupled motor can have: inertia, viscous, Coulomb."""
 
+_SINGULAR = 1e-9
+"""Least singular value of motors that move each other's joints, in scaled rows and columns."""
+
 
 @dataclass(frozen=True, eq=False)
 class Actuators:
@@ -78,7 +81,7 @@ class Actuators:
                 "coupling must have ones on its diagonal: rows are motors in reduced "
                 "coordinates, put the gear ratio into gear_ratio."
             )
-        if abs(np.linalg.det(matrix)) < 1e-9:
+        if _singular(matrix):
             raise BodysenseError("coupling is singular: every joint needs a motor that moves it.")
         for term in coupled_terms:
             if term not in COUPLED_TERMS:
@@ -125,3 +128,21 @@ class Actuators:
         i = as_array(signal, (None, self.n_joints), "drive signal")
         joint: Array = (i * self.drive_gain) @ self.coupling
         return joint
+
+
+def _singular(coupling: Array) -> bool:
+    """Whether a coupling of unit diagonal is singular to rounding, whatever its units.
+
+    Motors and joints in the right order make it block triangular, and what lies beside the blocks,
+    however large, does not count: a determinant of the whole would lose a one among it.
+    """
+    reach = coupling != 0.0
+    for _ in range(len(coupling).bit_length()):
+        reach = reach @ reach
+    for block_of in np.unique(reach & reach.T, axis=0):
+        block = coupling[np.ix_(block_of, block_of)]
+        block = block / np.abs(block).max(axis=1, keepdims=True)
+        block = block / np.abs(block).max(axis=0)
+        if np.linalg.svd(block, compute_uv=False)[-1] < _SINGULAR:
+            return True
+    return False
