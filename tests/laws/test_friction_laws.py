@@ -22,7 +22,7 @@ from bodysense.robot import (
 )
 from bodysense.robot import friction as registry
 from bodysense.robot._kernels.friction import friction_basis
-from bodysense.robot.dynamics.tree import tree_of
+from bodysense.robot.model import kernel_tree
 
 CUSTOM = "tests-own-law"
 # Smooth and narrow enough that both sides of a curve are seen.
@@ -178,7 +178,7 @@ def test_the_tree_holds_one_row_of_shape_a_joint(name):
     model = friction_model(name)
     robot = load_robot("tx40")
     friction = Friction.of(name, 6, **shape_of(model))
-    tree = tree_of(robot.model, friction, robot.actuators)
+    tree = kernel_tree(robot.model, friction, robot.actuators)
     assert tree.shape.shape[0] == 6
     assert tree.shape.dtype == np.float64
     assert (tree.custom != 0) == (name == CUSTOM)

@@ -5,7 +5,7 @@ import pinocchio as pin
 import pytest
 
 from bodysense.robot import Actuators, Friction, Robot
-from bodysense.robot.dynamics.tree import tree_of
+from bodysense.robot.model import kernel_tree
 
 EVERY = ["serial", "branched", "floating", "tx40", "example:talos"]
 
@@ -101,7 +101,7 @@ def test_a_motor_across_branches_makes_the_matrix_dense(pair, dense, cancelling,
     coupling[j, i] = -1.0
     if cancelling:  # a differential: CᵀC is diagonal, and each motor still couples the joints
         coupling[i, j] = 1.0
-    tree = tree_of(
+    tree = kernel_tree(
         robot.model, robot.friction, Actuators.of(12, coupling=coupling, coupled_terms=terms)
     )
     if dense and "Iam" in terms:

@@ -21,14 +21,14 @@ WORLD = "world"
 class LinkInspection:
     """One link: mass [kg], centre of mass [m], and whether such a body can exist.
 
-    `possible` bodies include those without volume, whose margin is zero; `consistent` ones do not.
+    `feasible` bodies include those without volume, whose margin is zero; `consistent` ones do not.
     """
 
     index: int
     name: str
     mass: float
     com: tuple[float, float, float]
-    possible: bool
+    feasible: bool
     consistent: bool
     margin: float
     reason: str
@@ -119,20 +119,20 @@ class Inspection:
     notes: tuple[str, ...]
 
     @property
-    def impossible(self) -> tuple[LinkInspection, ...]:
+    def infeasible(self) -> tuple[LinkInspection, ...]:
         """Links that cannot be physical bodies."""
-        return tuple(link for link in self.links if not link.possible)
+        return tuple(link for link in self.links if not link.feasible)
 
     @property
     def flat(self) -> tuple[LinkInspection, ...]:
         """Links without volume: plates, rods, points, and massless links that carry others."""
-        return tuple(link for link in self.links if link.possible and not link.consistent)
+        return tuple(link for link in self.links if link.feasible and not link.consistent)
 
     def to_dict(self) -> dict[str, object]:
         """Everything as plain data for JSON; what is infinite or undefined becomes `None`."""
         content = {key: _plain(value) for key, value in asdict(self).items()}
         content["consistent"] = all(link.consistent for link in self.links)
-        content["possible"] = not self.impossible
+        content["feasible"] = not self.infeasible
         return content
 
 
@@ -178,7 +178,7 @@ def _links(robot: Robot) -> tuple[LinkInspection, ...]:
             name=name,
             mass=check.mass,
             com=_three(check.com),
-            possible=check.possible or structural,
+            feasible=check.feasible or structural,
             consistent=check.consistent,
             margin=check.margin,
             reason=check.reason,

@@ -53,7 +53,7 @@ def with_payload(
     frame = holding_frame(robot, link)
     pi = pi_from_mass_com_inertia(mass, com, np.zeros((3, 3)) if inertia is None else inertia)
     check = physical_consistency(pi)
-    if not check.possible:
+    if not check.feasible:
         raise InconsistentInertiaError(
             f"the payload cannot exist as a body: {check.reason}. Give its inertia about its own "
             "centre of mass, or leave it out for a point mass."

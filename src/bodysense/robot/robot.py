@@ -20,7 +20,6 @@ from bodysense.errors import ShapeError
 from bodysense.robot._kernels.tree import Tree
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.controller import Controller
-from bodysense.robot.dynamics.tree import tree_of
 from bodysense.robot.friction import Friction, FrictionModel, friction_model
 from bodysense.robot.io.source import Source
 from bodysense.robot.layout import ParameterLayout
@@ -34,7 +33,8 @@ from bodysense.robot.model import (
     position_limits,
     positive_limit,
     require_distinct,
-    require_possible_links,
+    require_feasible_links,
+    kernel_tree,
 )
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import (
@@ -159,8 +159,10 @@ class Robot:
         )
         robot = robot.with_parameters(theta)
         if not allow_inconsistent:
-            robot.require_possible(
-                where, "Correct the file, or load with allow_inconsistent=True to look at it."
+            require_feasible_links(
+                robot,
+                where,
+                "Correct the file, or load with allow_inconsistent=True to look at it.",
             )
         return robot
 
@@ -225,7 +227,7 @@ class Robot:
     @cached_property
     def tree(self) -> Tree:
         """The robot's geometry, friction law and couplings as plain arrays for the kernels."""
-        return tree_of(self.model, self.friction, self.actuators)
+        return kernel_tree(self.model, self.friction, self.actuators)
 
     @property
     def joint_types(self) -> tuple[str, ...]:
@@ -402,7 +404,3 @@ class Robot:
         """Which links are nothing but joints in a row: without any inertia, and carrying others."""
         carries = {int(parent) for parent in self.model.parents[1:]}
         return tuple(not self.pi(k).any() and k + 1 in carries for k in range(self.layout.n_links))
-
-    def require_possible(self, where: str, remedy: str) -> None:
-        """Raise `InconsistentInertiaError` that names the links which cannot be bodies."""
-        require_possible_links(self, where, remedy)

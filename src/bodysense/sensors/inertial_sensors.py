@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.sensors.measurement import Measurement, centripetal
-from bodysense.sensors.mount import Mount, Mounted
-from bodysense.sensors.sensor import Sensor
+from bodysense.sensors.sensor import Mount, Mounted, Sensor
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.se3 import log_quaternion
 

@@ -1,26 +1,10 @@
-"""The sensor file: which sensors a robot carries, a YAML mapping from name to sensor.
-
-    sensors:
-      encoders: {kind: encoder, joint: all, std: 0.001}         # one per joint: encoders.<joint>
-      pelvis_gyro: {kind: gyroscope, link: pelvis, xyz: [0, 0, 0.1], rpy: [0, 0, 1.57], std: 0.01,
-                    bias_std: 0.02, channels: [gyro.imu.x, gyro.imu.y, gyro.imu.z]}
-      wrist: {kind: force_torque, joint: wrist_roll, std: [1, 1, 1, 0.02, 0.02, 0.02]}
-      upper_arm: {kind: force_torque, link: arm, sub_link: [0.3, 0, 0, 0.01, …], std: 0.5}
-      motors: {kind: joint_torque, joint: [hip, knee], side: drive, std: 2}
-      free: {kind: external_wrench, link: all, constant: 0, std: 0.1}
-      palm: {kind: skin_patch, frame: palm, cells: [{normal: [0, 0, -1], xyz: [0, 0, 0]}], std: 1}
-      push: {kind: directed_contact, link: arm, xyz: [0, 0, 0.2], direction: [1, 0, 0], std: 0.1}
-      imu: {kind: orientation, frame: imu, covariance: [[1e-4, 0, 0], [0, 1e-4, 0], [0, 0, 1e-2]]}
-
-Units are SI: rad, m, N, N·m. Channels are those of the log, by default `<name>.<x, y, z, …>`, and
-`q.<joint>`, `v.<joint>`, `a.<joint>` or `tau.<joint>` for joints. `joint` and `link` take one
-name, a list of names or the word all; several make a sensor each, named `<name>.<joint or link>`.
-"""
+"""`SENSORS`: all kinds of sensors, by the word for them in files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from types import MappingProxyType
 
 import numpy as np
 
@@ -28,14 +12,62 @@ from bodysense.errors import BodysenseError, RobotFileError, unknown_name
 from bodysense.robot.model import mounted_sensors
 from bodysense.robot.robot import Robot
 from bodysense.schema import finite_number, name_list, read_yaml, section
-from bodysense.sensors.contact_sensors import DirectedContact, SkinPatch
-from bodysense.sensors.force_torque import ForceTorque
-from bodysense.sensors.inertial_sensors import LinkSensor
-from bodysense.sensors.joint_sensors import JointSensor, JointTorque
-from bodysense.sensors.kinds import SENSORS
-from bodysense.sensors.mount import Mount
-from bodysense.sensors.sensor import Sensor, variances
+from bodysense.sensors.inertial_sensors import (
+    Accelerometer,
+    AngularAccelerometer,
+    Gyroscope,
+    LinkSensor,
+    Orientation,
+)
+from bodysense.sensors.joint_sensors import (
+    Encoder,
+    JointAcceleration,
+    JointSensor,
+    JointTorque,
+    JointVelocity,
+)
+from bodysense.sensors.sensor import Mount, Sensor, variances
+from bodysense.sensors.wrench_sensors import DirectedContact, ExternalWrench, ForceTorque, SkinPatch
 from bodysense.spatial.arrays import Array
+
+SENSORS: Mapping[str, type[Sensor]] = MappingProxyType(
+    {
+        kind.kind: kind
+        for kind in (
+            Encoder,
+            JointVelocity,
+            JointAcceleration,
+            JointTorque,
+            Gyroscope,
+            Accelerometer,
+            AngularAccelerometer,
+            Orientation,
+            ForceTorque,
+            ExternalWrench,
+            SkinPatch,
+            DirectedContact,
+        )
+    }
+)
+
+
+# The sensor file: which sensors a robot carries, a YAML mapping from name to sensor.
+#
+#     sensors:
+#       encoders: {kind: encoder, joint: all, std: 0.001}         # one per joint: encoders.<joint>
+#       pelvis_gyro: {kind: gyroscope, link: pelvis, xyz: [0, 0, 0.1], rpy: [0, 0, 1.57], std: 0.01,
+#                     bias_std: 0.02, channels: [gyro.imu.x, gyro.imu.y, gyro.imu.z]}
+#       wrist: {kind: force_torque, joint: wrist_roll, std: [1, 1, 1, 0.02, 0.02, 0.02]}
+#       upper_arm: {kind: force_torque, link: arm, sub_link: [0.3, 0, 0, 0.01, …], std: 0.5}
+#       motors: {kind: joint_torque, joint: [hip, knee], side: drive, std: 2}
+#       free: {kind: external_wrench, link: all, constant: 0, std: 0.1}
+#       palm: {kind: skin_patch, frame: palm, cells: [{normal: [0, 0, -1], xyz: [0, 0, 0]}], std: 1}
+#       push: {kind: directed_contact, link: arm, xyz: [0, 0, 0.2], direction: [1, 0, 0], std: 0.1}
+#       imu: {kind: orientation, frame: imu, covariance: [[1e-4, 0, 0], [0, 1e-4, 0], [0, 0, 1e-2]]}
+#
+# Units are SI: rad, m, N, N·m. Channels are those of the log, by default `<name>.<x, y, z, …>`, and
+# `q.<joint>`, `v.<joint>`, `a.<joint>` or `tau.<joint>` for joints. `joint` and `link` take one
+# name, a list of names or the word all; several make a sensor each, named `<name>.<joint or link>`.
 
 # Values of a sensor's entry in a file, checked: vectors, covariances, places, cells of a skin.
 

@@ -22,11 +22,10 @@ from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint, listing
 from bodysense.robot.io.urdf_xml import Document, Element, UrdfReader
 from bodysense.robot.model import mounted_sensors
 from bodysense.robot.robot import Robot
-from bodysense.sensors.force_torque import ForceTorque
 from bodysense.sensors.inertial_sensors import Accelerometer, Gyroscope
-from bodysense.sensors.kinds import SENSORS
-from bodysense.sensors.mount import Mount
-from bodysense.sensors.sensor import Sensor, variances
+from bodysense.sensors.sensor import Mount, Sensor, variances
+from bodysense.sensors.sensor_file import SENSORS
+from bodysense.sensors.wrench_sensors import ForceTorque
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
 

@@ -42,6 +42,7 @@ from bodysense.robot.io.mjcf_model import (
     pinocchio_model,
 )
 from bodysense.robot.io.source import Source
+from bodysense.robot.model import require_feasible_links
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -106,7 +107,8 @@ def load_mjcf(
         allow_inconsistent=True,  # judged next
     )
     if not allow_inconsistent:
-        robot.require_possible(
+        require_feasible_links(
+            robot,
             where,
             "Correct the file, or load with allow_inconsistent=True to look at it.",
         )

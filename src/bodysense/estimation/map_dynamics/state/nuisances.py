@@ -19,9 +19,9 @@ from bodysense.errors import ShapeError
 from bodysense.estimation._kernels.problem import Bodies, Readings
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.robot import BaseParameters
-from bodysense.sensors.force_torque import spatial_inertia
 from bodysense.sensors.joint_sensors import JointTorque
 from bodysense.sensors.sensor import Sensor, checked_covariance
+from bodysense.sensors.wrench_sensors import spatial_inertia
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.se3 import skew
 

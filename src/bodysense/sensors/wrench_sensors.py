@@ -10,7 +10,7 @@ joint and itself, I_sub = 0. One inside the link has: w has then moved that part
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -20,8 +20,7 @@ from bodysense.robot.model import pi_tensor
 from bodysense.sensors.inertial_sensors import LinkSensor
 from bodysense.sensors.joint_sensors import joint_index
 from bodysense.sensors.measurement import Measurement, gyroscopic
-from bodysense.sensors.mount import Mount, Mounted
-from bodysense.sensors.sensor import Sensor
+from bodysense.sensors.sensor import Mount, Mounted, Sensor
 from bodysense.spatial.arrays import Array, as_array, read_only
 from bodysense.spatial.se3 import skew
 
@@ -145,3 +144,140 @@ class ExternalWrench(LinkSensor):
         """Coefficients of the readings."""
         place = self.mounted(robot)
         return Measurement(6, link=place.link, external=place.force)
+
+
+# `SkinPatch`: reads the total normal force on cells of an artificial skin.
+#
+#     y = n · f,   n = sum n_i / |sum n_i|
+#
+# f is the force of the external wrench on the link, n_i the normal of cell i: the direction in
+# which the cell is pushed, into the link. The sum of the cells' readings is n · f exactly where all
+# normals are equal; split a curved patch into patches that are nearly flat.
+
+_FLATTEST = 0.5  # cosine between a normal and their mean, below which one number says too little
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class SkinPatch(LinkSensor):
+    """The normal force on a patch of skin [N], positive when pressed.
+
+    Attributes:
+        normals: (n_cells, 3) into the link, in the mount's frame; of any length but zero.
+        points: (n_cells, 3) where the cells are, in the mount's frame [m]; by default its origin.
+    """
+
+    kind: ClassVar[str] = "skin_patch"
+    components: ClassVar[tuple[str, ...]] = ("normal",)
+    units: ClassVar[tuple[str, ...]] = ("N",)
+
+    normals: Array
+    points: Array = field(default_factory=lambda: np.zeros((0, 3)))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        normals = as_array(self.normals, (None, 3), f"normals of {self.who}")
+        points = as_array(self.points, (None, 3), f"points of {self.who}")
+        points = points if points.size else np.zeros_like(normals)
+        lengths = np.linalg.norm(normals, axis=1)
+        if not normals.size or points.shape != normals.shape:
+            raise ShapeError(
+                f"{self.who} has {len(normals)} normals and {len(points)} points: give one of each "
+                "a cell, and at least one cell."
+            )
+        if (lengths < 1e-9).any():
+            raise ShapeError(
+                f"normal {int(np.argmin(lengths)) + 1} of {self.who} has no length: give a "
+                "direction into the link, e.g. [0, 0, -1]."
+            )
+        unit = normals / lengths[:, np.newaxis]
+        mean = unit.mean(axis=0)
+        if (unit @ mean < _FLATTEST * np.linalg.norm(mean)).any() or not mean.any():
+            raise ShapeError(
+                f"the cells of {self.who} face too many ways for one normal force (more than 60° "
+                "from their mean): split it into flatter patches."
+            )
+        object.__setattr__(self, "normals", read_only(unit))
+        object.__setattr__(self, "points", read_only(points))
+
+    @property
+    def normal(self) -> Array:
+        """(3,) unit mean of the normals, in the mount's frame."""
+        mean = self.normals.mean(axis=0)
+        unit: Array = mean / np.linalg.norm(mean)
+        return unit
+
+    def measurement(self, robot: Robot) -> Measurement:
+        """Coefficients of the reading."""
+        place = self.mounted(robot)
+        return Measurement(1, link=place.link, external=self.normal[np.newaxis] @ place.force[:3])
+
+
+# `DirectedContact`: the external wrench of a link is a force of known line and unknown size.
+#
+# A force s along the unit vector n at the point p, the mount's origin, has no other component
+# there:
+#
+#     0 = t1 · f,   0 = t2 · f,   0 = m - p × f      (and, if its size is measured,  s = n · f)
+#
+# (t1, t2, n) is a right-handed triad and (f, m) the external wrench, all in the mount's frame: five
+# readings that are zero, in N and N·m, which leave exactly s open. Their variances say how far the
+# contact may be from this line: sliding friction, an extended patch, a point known roughly.
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class DirectedContact(LinkSensor):
+    """A contact at the mount's origin that pushes along one direction.
+
+    Without channels it has five readings, all constant zero; with one channel, that of the
+    force's size, six.
+
+    Attributes:
+        direction: (3,) of the force on the link, in the mount's frame; of any length but zero.
+    """
+
+    kind: ClassVar[str] = "directed_contact"
+    components: ClassVar[tuple[str, ...]] = ("t1", "t2", "mx", "my", "mz", "n")
+    units: ClassVar[tuple[str, ...]] = ("N", "N", "N·m", "N·m", "N·m", "N")
+
+    direction: Array
+
+    def __post_init__(self) -> None:
+        direction = as_array(self.direction, (3,), f"direction of {self.who}")
+        length = float(np.linalg.norm(direction))
+        if length < 1e-9:
+            raise ShapeError(
+                f"the direction of {self.who} has no length: give that of the force on the link, "
+                "e.g. [0, 0, 1]."
+            )
+        object.__setattr__(self, "direction", read_only(direction / length))
+        if self.constant is None:
+            zero = np.zeros(len(self.labels))
+            zero[5:] = np.nan
+            object.__setattr__(self, "constant", zero)
+        super().__post_init__()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What its values are called."""
+        return self.components[: self.size]
+
+    @classmethod
+    def readings(cls, n_channels: int) -> int:
+        """Five that are zero, and the size of the force if there is a channel for it."""
+        return 6 if n_channels else 5
+
+    def measurement(self, robot: Robot) -> Measurement:
+        """Coefficients of the readings."""
+        place = self.mounted(robot)
+        t1, t2 = _tangents(self.direction)
+        rows = np.zeros((6, 6))
+        rows[0, :3], rows[1, :3], rows[5, :3] = t1, t2, self.direction
+        rows[2:5, 3:] = np.eye(3)
+        return Measurement(self.size, link=place.link, external=rows[: self.size] @ place.force)
+
+
+def _tangents(n: Array) -> tuple[Array, Array]:
+    """Two unit vectors that make a right-handed triad with n."""
+    t1 = np.cross(np.eye(3)[int(np.argmin(np.abs(n)))], n)
+    t1 /= np.linalg.norm(t1)
+    return t1, np.cross(n, t1)
