@@ -135,7 +135,7 @@ def test_rates_and_the_integrator_are_used(simulated):
     summary = simulated("tx40", "random", "-o", "log.csv", *SHORT, *rates, *how)
     robot = load_robot("tx40")
     own = robot.controller
-    controller = Controller.of(6, kp=own.kp, kd=own.kd, ki=own.ki, rate=4000.0)
+    controller = Controller.from_gains(6, kp=own.kp, kd=own.kd, ki=own.ki, rate=4000.0)
     expected = rollout(
         robot, short_motion(), controller=controller, sampling_rate=500.0, substeps=2
     )

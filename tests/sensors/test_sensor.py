@@ -152,7 +152,7 @@ def test_constants_stand_in_for_channels(robot_of, rng):
     [
         (lambda: gyro(" "), "give it a name"),
         (lambda: Mount("hand", 2 * np.eye(3)), "R of the mount in 'hand' is not a rotation"),
-        (lambda: Mount.of("hand", [0, 0]), "xyz"),
+        (lambda: Mount.from_xyz_rpy("hand", [0, 0]), "xyz"),
         (lambda: Mount("hand", p=[0, 0, np.nan]), "p of the mount"),
         (
             lambda: SkinPatch(name="s", covariance=[[1]], mount=HAND, normals=np.zeros((1, 3))),
@@ -204,7 +204,7 @@ def test_a_robot_keeps_its_sensors_through_every_change(tmp_path: Path):
     for changed in (
         robot.with_parameters(1.1 * robot.theta),
         robot.with_friction("stribeck"),
-        robot.with_actuators(Actuators.of(robot.n_joints, gear_ratio=3.0)),
+        robot.with_actuators(Actuators.from_values(robot.n_joints, gear_ratio=3.0)),
         robot.with_link(0, mass=3.0),
         with_actuator_file(robot, sidecar),
         robot.with_controller(suggested_controller(robot)),

@@ -49,7 +49,7 @@ class Actuators:
     coupled_terms: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def from_values(
         cls,
         n_joints: int,
         *,

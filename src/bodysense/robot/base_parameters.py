@@ -218,10 +218,10 @@ def base_parameters(
     if not 1e-12 <= tolerance < 1.0:
         raise ShapeError(f"tolerance is {tolerance:g}: give a fraction from 1e-12 to 1.")
     Y = _random_regressor(robot, rows, base_link)
-    return base_parameters_seen_by(robot, Y, tolerance)
+    return base_parameters_from_regressor(robot, Y, tolerance)
 
 
-def base_parameters_seen_by(robot: Robot, Y: Array, tolerance: float) -> BaseParameters:
+def base_parameters_from_regressor(robot: Robot, Y: Array, tolerance: float) -> BaseParameters:
     """The combinations that a regressor can tell apart, e.g. one of motions of some joints alone.
 
     Args:

@@ -103,7 +103,7 @@ def link_poses(robot: Robot, q: ArrayLike) -> LinkPoses:
     return LinkPoses(R, p, axes)
 
 
-def moved_by(robot: Robot) -> NDArray[np.bool_]:
+def supporting_joints(robot: Robot) -> NDArray[np.bool_]:
     """(n_joints + 1, n_joints): whether a joint moves a link; rows as in `LinkPoses`."""
     n = robot.n_joints
     moves = np.zeros((n + 1, n), dtype=np.bool_)
@@ -123,7 +123,7 @@ def point_velocities(
     return np.cross(axis, x - poses.p[joint + 1, t])
 
 
-def sampled_poses(robot: Robot, count: int) -> Array:
+def sample_poses(robot: Robot, count: int) -> Array:
     """(count, nq) random poses within the limits, the same ones every time.
 
     Joints without limits turn within half a turn to either side, or slide half a metre.

@@ -226,8 +226,8 @@ class Friction:
     shape: Array
 
     @classmethod
-    def of(cls, name: str | FrictionModel, n_joints: int, **shape: ArrayLike) -> Friction:
-        """Build the friction of a robot, e.g. ``Friction.of("coulomb", 6, width=0.01)``.
+    def from_model(cls, name: str | FrictionModel, n_joints: int, **shape: ArrayLike) -> Friction:
+        """Build the friction of a robot, e.g. ``Friction.from_model("coulomb", 6, width=0.01)``.
 
         Shape parameters are numbers (the same for all joints) or one number per joint.
         """

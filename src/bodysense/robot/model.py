@@ -43,7 +43,7 @@ _PRISMATIC = {"JointModelPX", "JointModelPY", "JointModelPZ", "JointModelPrismat
 _FREE_FLYER = "JointModelFreeFlyer"
 
 
-def normalised_model(model: pin.Model) -> pin.Model:
+def normalise_model(model: pin.Model) -> pin.Model:
     """Return a copy of `model` with one coordinate per joint and at most a free flyer as root.
 
     Joints are numbered depth first, which Pinocchio's algorithms rely on without checking.
@@ -229,7 +229,7 @@ def require_feasible_links(robot: Robot, where: str, remedy: str) -> None:
         raise InconsistentInertiaError(f"{where}: {shown}. {remedy}")
 
 
-def mounted_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
+def check_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
     """Return the sensors if all of them fit the robot.
 
     Raises:
@@ -257,7 +257,7 @@ TERM_CODES = {"Fv": 0, "Fc": 1, "Fs": 2, "Fo": 3}
 
 
 def kernel_tree(model: pin.Model, friction: Friction, actuators: Actuators) -> Tree:
-    """Lay out a normalised model (see `model.normalised_model`) as arrays."""
+    """Lay out a normalised model (see `model.normalise_model`) as arrays."""
     joints = one_axis_joints(model)
     n, floating = len(joints), int(has_floating_base(model))
     parent = np.array([model.parents[i] - 1 - floating for i in joints], dtype=np.int64)

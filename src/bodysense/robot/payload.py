@@ -50,7 +50,7 @@ def with_payload(
     """
     if not (math.isfinite(mass) and mass > 0.0):
         raise ShapeError(f"the mass of the payload is {mass:g} kg: give a number above zero.")
-    frame = holding_frame(robot, link)
+    frame = find_payload_frame(robot, link)
     pi = pi_from_mass_com_inertia(mass, com, np.zeros((3, 3)) if inertia is None else inertia)
     check = physical_consistency(pi)
     if not check.feasible:
@@ -63,7 +63,7 @@ def with_payload(
     return robot.with_parameters(theta)
 
 
-def holding_frame(robot: Robot, link: str | None) -> pin.Frame:
+def find_payload_frame(robot: Robot, link: str | None) -> pin.Frame:
     """The frame of a name as the robot's file has it, on the joint that moves it.
 
     Args:

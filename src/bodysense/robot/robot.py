@@ -24,17 +24,17 @@ from bodysense.robot.friction import Friction, FrictionModel, friction_model
 from bodysense.robot.io.source import Source
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.model import (
+    check_sensors,
     has_floating_base,
+    kernel_tree,
     link_names,
-    mounted_sensors,
-    normalised_model,
+    normalise_model,
     one_axis_joints,
     pi_tensor,
     position_limits,
     positive_limit,
     require_distinct,
     require_feasible_links,
-    kernel_tree,
 )
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import (
@@ -112,11 +112,11 @@ class Robot:
             InconsistentInertiaError: unless `allow_inconsistent`.
         """
         where = source.path if source is not None else f"robot {model.name!r}"
-        own = normalised_model(model)
+        own = normalise_model(model)
         joints = one_axis_joints(own)
         n = len(joints)
-        friction = friction if friction is not None else Friction.of("coulomb", n)
-        actuators = actuators if actuators is not None else Actuators.of(n)
+        friction = friction if friction is not None else Friction.from_model("coulomb", n)
+        actuators = actuators if actuators is not None else Actuators.from_values(n)
         if friction.shape.shape[0] != n or actuators.n_joints != n:
             raise ShapeError(
                 f"{where} has {n} joints, but the friction is for {friction.shape.shape[0]} and "
@@ -351,7 +351,7 @@ class Robot:
             for k, parameter in enumerate(self.friction.model.shape)
             if parameter in model.shape
         }
-        friction = Friction.of(model, self.n_joints, **{**kept, **shape})
+        friction = Friction.from_model(model, self.n_joints, **{**kept, **shape})
         return self._rebuilt(friction, self.actuators, coefficients or {})
 
     def with_actuators(
@@ -366,7 +366,7 @@ class Robot:
 
     def with_sensors(self, sensors: Iterable[Sensor]) -> Robot:
         """Return the same robot with these sensors on it, in place of those it has."""
-        return replace(self, sensors=mounted_sensors(self, sensors))
+        return replace(self, sensors=check_sensors(self, sensors))
 
     def _rebuilt(
         self, friction: Friction, actuators: Actuators, coefficients: Mapping[str, ArrayLike]

@@ -70,7 +70,9 @@ class Mount:
         object.__setattr__(self, "p", read_only(p))
 
     @classmethod
-    def of(cls, frame: str, xyz: ArrayLike = (0, 0, 0), rpy: ArrayLike = (0, 0, 0)) -> Mount:
+    def from_xyz_rpy(
+        cls, frame: str, xyz: ArrayLike = (0, 0, 0), rpy: ArrayLike = (0, 0, 0)
+    ) -> Mount:
         """Build it from a translation [m] and the roll, pitch and yaw of URDF files [rad]."""
         angles = as_array(rpy, (3,), "rpy")
         return cls(frame, pin.rpy.rpyToMatrix(*angles), as_array(xyz, (3,), "xyz"))
@@ -130,7 +132,7 @@ def deviations(std: ArrayLike, m: int, name: str) -> Array:
     return values
 
 
-def checked_covariance(value: ArrayLike, m: int, name: str) -> Array:
+def check_covariance(value: ArrayLike, m: int, name: str) -> Array:
     """Return `value` as an (m, m) covariance, symmetric to the last digit and read-only.
 
     Raises:
@@ -197,7 +199,7 @@ class Sensor(ABC):
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise ShapeError(f"a sensor is named {self.name!r}: give it a name.")
-        Sigma = checked_covariance(self.covariance, self.size, f"the covariance of {self.who}")
+        Sigma = check_covariance(self.covariance, self.size, f"the covariance of {self.who}")
         object.__setattr__(self, "covariance", Sigma)
         if self.bias_sigma is not None:
             sigma = deviations(self.bias_sigma, self.size, f"bias_sigma of {self.who}")

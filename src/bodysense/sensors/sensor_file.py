@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from bodysense.errors import BodysenseError, RobotFileError, unknown_name
-from bodysense.robot.model import mounted_sensors
+from bodysense.robot.model import check_sensors
 from bodysense.robot.robot import Robot
 from bodysense.schema import finite_number, name_list, read_yaml, section
 from bodysense.sensors.inertial_sensors import (
@@ -122,7 +122,7 @@ def mount(table: Table, where: str) -> Mount:
     place = {
         key: numbers(table[key], 3, f"{where}, {key}") for key in ("xyz", "rpy") if key in table
     }
-    return Mount.of(frame, **place)
+    return Mount.from_xyz_rpy(frame, **place)
 
 
 def cells(table: Table, where: str) -> tuple[Array, Array]:
@@ -180,7 +180,7 @@ def parse_sensors(table: object, robot: Robot, where: str) -> tuple[Sensor, ...]
     for name, entry in given.items():
         place = f"{where}, {name}"
         try:
-            result = mounted_sensors(robot, _entry(str(name), entry, robot, place))
+            result = check_sensors(robot, _entry(str(name), entry, robot, place))
         except BodysenseError as error:
             if place in str(error):
                 raise

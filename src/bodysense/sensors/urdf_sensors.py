@@ -20,7 +20,7 @@ from bodysense.errors import MismatchError, UnknownNameError, unknown_name
 from bodysense.files import read_robot_file
 from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint, listing, parse_urdf
 from bodysense.robot.io.urdf_xml import Document, Element, UrdfReader
-from bodysense.robot.model import mounted_sensors
+from bodysense.robot.model import check_sensors
 from bodysense.robot.robot import Robot
 from bodysense.sensors.inertial_sensors import Accelerometer, Gyroscope
 from bodysense.sensors.sensor import Mount, Sensor, variances
@@ -163,7 +163,7 @@ def urdf_force_torque(
     joint = description.joints[tag.joint]
     mount = Mount(joint.parent) if tag.frame == "parent" else Mount(joint.child)
     if tag.frame == "sensor":
-        mount = Mount.of(joint.child, tag.xyz, tag.rpy)
+        mount = Mount.from_xyz_rpy(joint.child, tag.xyz, tag.rpy)
     on_child = tag.direction == "parent_to_child"
     if joint.name in robot.joint_names:
         on_mount = on_child == (tag.frame != "parent")
@@ -286,7 +286,7 @@ def urdf_sensors(
         result: tuple[Sensor, ...] = ()
         try:
             if not reason:
-                result = mounted_sensors(robot, _sensors(tag, robot, description, covariances))
+                result = check_sensors(robot, _sensors(tag, robot, description, covariances))
         except (MismatchError, UnknownNameError) as error:
             reason = str(error)
         if reason:
@@ -323,7 +323,7 @@ def _sensors(
 ) -> list[Sensor]:
     if tag.type == "force_torque":
         return [urdf_force_torque(tag, robot, description, covariances["force_torque"])]
-    mount = Mount.of(tag.link, tag.xyz, tag.rpy)
+    mount = Mount.from_xyz_rpy(tag.link, tag.xyz, tag.rpy)
     sensors: list[Sensor] = []
     for kind in _TYPES[tag.type]:
         name = f"{_IMU_NAMES[kind]}.{tag.name}" if tag.type == "imu" else tag.name

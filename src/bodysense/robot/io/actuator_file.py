@@ -224,7 +224,13 @@ def parse_actuation(
     table = section({} if mapping is None else mapping, _KEYS, where)
     if before is None:
         n = len(names)
-        before = Actuation(Friction.of("coulomb", n), {}, Actuators.of(n), None, np.full(n, np.inf))
+        before = Actuation(
+            Friction.from_model("coulomb", n),
+            {},
+            Actuators.from_values(n),
+            None,
+            np.full(n, np.inf),
+        )
     own = {
         term: np.asarray(value, dtype=np.float64)
         for term, value in {**before.coefficients, **(known or {})}.items()
@@ -263,7 +269,7 @@ def parse_actuation(
         if "coupled_terms" not in table and np.array_equal(coupling, drives.coupling):
             terms = drives.coupled_terms
             coupled = {term: own[term] for term in terms if term in own}
-        actuators = Actuators.of(
+        actuators = Actuators.from_values(
             len(names),
             gear_ratio=a_joint("gear_ratio", drives.gear_ratio),
             drive_gain=a_joint("drive_gain", drives.drive_gain),
@@ -323,7 +329,7 @@ def _friction(
             if key in given_shape
             else _full(default, len(names))
         )
-    return Friction.of(law, len(names), **shape), values
+    return Friction.from_model(law, len(names), **shape), values
 
 
 def _controller(given: object, names: tuple[str, ...], where: str) -> Controller:
@@ -336,7 +342,7 @@ def _controller(given: object, names: tuple[str, ...], where: str) -> Controller
         for key, value in table.items()
         if key != "rate"
     }
-    return Controller.of(
+    return Controller.from_gains(
         len(names),
         kp=gains["kp"],
         kd=gains["kd"],

@@ -92,7 +92,7 @@ def load_mjcf(
             f"{where}: nothing in it moves: add <joint/> or <freejoint/> to a body of it."
         )
     model, massless = pinocchio_model(compiled, base, _effort_limits(compiled))
-    law = Friction.of(friction, len(joints))
+    law = Friction.from_model(friction, len(joints))
     coefficients = _coefficients(compiled, joints)
     notes = (*remarks, *_notes(compiled, joints, base, massless))
     for term, meaning in (("Fv", "damping"), ("Fc", "frictionloss")):
