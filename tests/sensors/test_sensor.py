@@ -57,7 +57,7 @@ def test_every_kind_is_complete(kind, robot_of, sensor_of, rng):
         (np.eye(2), r"covariance of sensor 'gyro' \(gyroscope\) has shape \(2, 2\).*variances"),
         (np.ones(3), "has shape"),
         (np.diag([1, np.nan, 1]), "holds nan"),
-        (np.diag([1, np.inf, 1]), "leave a sensor that says nothing out"),
+        (np.diag([1, np.inf, 1]), "leave out a sensor without information"),
         (np.diag([1, -1e-3, 1]), "not positive: its least eigenvalue is -0.001"),
         ([[1, 2, 0], [2, 1, 0], [0, 0, 1]], "not positive.*no correlation exceeds 1"),
         ([[1, 0.1, 0], [0, 1, 0], [0, 0, 1]], "not symmetric"),

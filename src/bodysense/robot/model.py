@@ -161,12 +161,6 @@ def positive_limit(values: Array, n_joints: int) -> Array:
     return limit
 
 
-def pi_tensor(pi: Array) -> Array:
-    """(3, 3) inertia about the link's origin, out of pi (10,)."""
-    xx, xy, yy, xz, yz, zz = pi[4:]
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-
-
 def require_distinct(kind: str, names: Sequence[str], where: str) -> None:
     """Raise `RobotFileError` if a name occurs twice."""
     seen: set[str] = set()

@@ -30,7 +30,6 @@ from bodysense.robot.model import (
     link_names,
     normalise_model,
     one_axis_joints,
-    pi_tensor,
     position_limits,
     positive_limit,
     require_distinct,
@@ -40,6 +39,7 @@ from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import (
     PhysicalConsistency,
     inertia_at_com,
+    inertia_tensor,
     physical_consistency,
     pi_from_mass_com_inertia,
 )
@@ -276,7 +276,7 @@ class Robot:
                 inertia = pin.Inertia.FromDynamicParameters(pi)
             else:
                 inertia = pin.Inertia.Zero()
-                inertia.inertia = pi_tensor(pi)  # set, for the constructor checks its sign
+                inertia.inertia = inertia_tensor(pi)  # set, for the constructor checks its sign
             model.inertias[k + 1] = inertia
         armature = np.zeros(self.nv)
         armature[self.nv - self.n_joints :] = values[self.layout.rotor]

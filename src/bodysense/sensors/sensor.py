@@ -1,9 +1,17 @@
-"""`Mount`: where on a robot a sensor sits.
+"""`Sensor`: where it is mounted, what it measures, its covariance.
+
+    reading = prediction + bias + noise,   noise ~ N(0, covariance),  bias ~ N(0, bias_sigma²)
+
+The prediction is a `Measurement`: constants that multiply the motion and the wrenches of one link
+and one joint. Readings come from channels of a log; what is known without measuring it, such as
+the absence of contact, is a constant reading with a variance.
+
+A `Mount` transforms motions and forces of the link to the sensor's frame, linear first:
 
     v_sensor = X v_link,    X  = [Rᵀ  -Rᵀ S(p)]      f_sensor = X* f_link,   X* = [ Rᵀ       0 ]
                                  [0    Rᵀ     ],                                  [-Rᵀ S(p)  Rᵀ],
 
-R = R_link_sensor, p = p_link_sensor the sensor's origin in the link's frame; vectors linear first.
+R = R_link_sensor, p = p_link_sensor the sensor's origin in the link's frame.
 """
 
 from __future__ import annotations
@@ -24,9 +32,13 @@ from bodysense.spatial.se3 import require_rotation, skew
 if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
 
+_ROUNDING = (
+    1e-10  # asymmetry and negative eigenvalue of a covariance, relative to its largest entry
+)
 
-class Mounted(NamedTuple):
-    """A place on a link of one robot: its name, R_link_sensor (3, 3) and p_link_sensor (3,)."""
+
+class LinkPlacement(NamedTuple):
+    """A place on a link of one robot: the link, R_link_sensor (3, 3) and p_link_sensor (3,)."""
 
     link: str
     R: Array
@@ -35,18 +47,14 @@ class Mounted(NamedTuple):
     @property
     def motion(self) -> Array:
         """(6, 6) X, which maps twists and accelerations of the link to the sensor's frame."""
-        X = np.zeros((6, 6))
-        X[:3, :3] = X[3:, 3:] = self.R.T
-        X[:3, 3:] = -self.R.T @ skew(self.p)
-        return X
+        zero = np.zeros((3, 3))
+        return np.block([[self.R.T, -self.R.T @ skew(self.p)], [zero, self.R.T]])
 
     @property
     def force(self) -> Array:
         """(6, 6) X*, which maps wrenches on the link to the sensor's frame."""
-        X = np.zeros((6, 6))
-        X[:3, :3] = X[3:, 3:] = self.R.T
-        X[3:, :3] = -self.R.T @ skew(self.p)
-        return X
+        zero = np.zeros((3, 3))
+        return np.block([[self.R.T, zero], [-self.R.T @ skew(self.p), self.R.T]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +85,7 @@ class Mount:
         angles = as_array(rpy, (3,), "rpy")
         return cls(frame, pin.rpy.rpyToMatrix(*angles), as_array(xyz, (3,), "xyz"))
 
-    def on(self, robot: Robot, who: str) -> Mounted:
+    def locate(self, robot: Robot, who: str) -> LinkPlacement:
         """Find the place on a robot; `who` names the sensor in messages.
 
         Raises:
@@ -88,24 +96,11 @@ class Mount:
 
         frame = moving_frame(robot, self.frame, who)
         T_link_frame = frame.placement
-        return Mounted(
+        return LinkPlacement(
             robot.link_names[frame.parentJoint - 1],
             T_link_frame.rotation @ self.R,
             T_link_frame.rotation @ self.p + T_link_frame.translation,
         )
-
-
-# `Sensor`: where it is mounted, what it measures, its covariance.
-#
-#     reading = prediction + bias + noise,   noise ~ N(0, covariance),  bias ~ N(0, bias_sigma²)
-#
-# The prediction is a `Measurement`: constants that multiply the motion and the wrenches of one link
-# and one joint. Readings come from channels of a log; what is known without measuring it, such as
-# the absence of contact, is a constant reading with a variance.
-
-# Covariances that sensors are given: symmetric, finite, nowhere negative; zero means exact.
-
-_ROUNDING = 1e-10  # of the largest entry: what a matrix read from a file may be off
 
 
 def variances(std: ArrayLike, m: int, name: str = "std") -> Array:
@@ -139,27 +134,27 @@ def check_covariance(value: ArrayLike, m: int, name: str) -> Array:
         ShapeError: wrong shape, not finite, not symmetric, or with a negative direction.
     """
     try:
-        given = np.asarray(value, dtype=np.float64)
+        matrix = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{name} must be a matrix of numbers: {error}") from error
-    if given.shape != (m, m):
+    if matrix.shape != (m, m):
         raise ShapeError(
-            f"{name} has shape {given.shape}, expected {(m, m)}: build it from standard deviations "
-            f"with variances(std, {m})."
+            f"{name} has shape {matrix.shape}, expected {(m, m)}: build it from standard "
+            f"deviations with variances(std, {m})."
         )
-    if not np.isfinite(given).all():
+    if not np.isfinite(matrix).all():
         raise ShapeError(
-            f"{name} holds {given[~np.isfinite(given)][0]}: give finite variances, and leave a "
-            "sensor that says nothing out."
+            f"{name} holds {matrix[~np.isfinite(matrix)][0]}: give finite variances, and leave out "
+            "a sensor without information."
         )
-    size = float(np.abs(given).max(initial=0.0))
-    asymmetry = float(np.abs(given - given.T).max(initial=0.0))
+    size = float(np.abs(matrix).max(initial=0.0))
+    asymmetry = float(np.abs(matrix - matrix.T).max(initial=0.0))
     if asymmetry > _ROUNDING * size:
         raise ShapeError(
             f"{name} is not symmetric (by {asymmetry:.3g}): give the full matrix, for example "
             "(A + A.T) / 2."
         )
-    Sigma = 0.5 * (given + given.T)
+    Sigma = 0.5 * (matrix + matrix.T)
     least = float(np.linalg.eigvalsh(Sigma).min(initial=0.0))
     if least < -_ROUNDING * size:
         raise ShapeError(
@@ -179,14 +174,14 @@ class Sensor(ABC):
         bias_sigma: (size,) prior standard deviation of a constant bias; `None`: there is no bias.
         constant: (len(labels),) readings known without measuring them, NaN where a channel gives
             them; `None`: all come from channels.
-        channels: of the log, one a reading that is not constant; by default `<name>.<label>`, or
+        channels: of the log, one per reading that is not constant; by default `<name>.<label>`, or
             the name alone for a sensor with one reading.
     """
 
     kind: ClassVar[str]
     """The word for it in files."""
     components: ClassVar[tuple[str, ...]]
-    """What its readings are called, the ends of its channels' names."""
+    """Names of its readings, the ends of its channels' names."""
     units: ClassVar[tuple[str, ...]]
     """SI units of its readings."""
 
@@ -225,7 +220,7 @@ class Sensor(ABC):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What its values are called."""
+        """Names of its values."""
         return self.components
 
     @property
@@ -235,7 +230,7 @@ class Sensor(ABC):
 
     @classmethod
     def readings(cls, n_channels: int) -> int:
-        """How many a sensor of this kind has that is given so many channels."""
+        """Number of readings of a sensor of this kind with so many channels."""
         return len(cls.components)
 
     @property

@@ -1,36 +1,46 @@
-"""`ForceTorque`: reads all six components of what one part of the robot does to the next.
+"""Sensors of forces and moments: force/torque, external wrench, skin, contact of known direction.
 
-    y = ± X* (w - I_sub a - v ×* (I_sub v))
+| kind             | reads, in the sensor's axes                                                 |
+|------------------|-----------------------------------------------------------------------------|
+| force_torque     | y = ± X* (w - I_sub a - v ×* (I_sub v)), w the wrench through a joint        |
+| external_wrench  | y = X* fx, fx the external wrench on the link                               |
+| skin_patch       | y = n · f, f the force of X* fx and n the mean normal of the cells          |
+| directed_contact | 0 = t1 · f, 0 = t2 · f, 0 = m (and s = n · f), with (f, m) = X* fx           |
 
-w is the wrench on the link through one of its joints, in the link's frame about its origin, X* the
-transform to the sensor's frame. A sensor at the joint itself has no part of the link between the
-joint and itself, I_sub = 0. One inside the link has: w has then moved that part before it arrives
-(paper 003); the external wrench of the link and its other joints lie beyond the sensor.
+Wrenches are given in the link's frame about its origin; X* transforms them to the sensor's frame.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.robot.model import pi_tensor
 from bodysense.sensors.inertial_sensors import LinkSensor
 from bodysense.sensors.joint_sensors import joint_index
 from bodysense.sensors.measurement import Measurement, gyroscopic
-from bodysense.sensors.sensor import Mount, Mounted, Sensor
+from bodysense.sensors.sensor import LinkPlacement, Mount, Sensor
 from bodysense.spatial.arrays import Array, as_array, read_only
-from bodysense.spatial.se3 import skew
+from bodysense.spatial.pseudo_inertia import spatial_inertia
 
 if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
+
+_WRENCH = ("fx", "fy", "fz", "mx", "my", "mz")
+_WRENCH_UNITS = ("N",) * 3 + ("N·m",) * 3
+_SMALLEST_COSINE = 0.5  # between a cell's normal and the mean; below, the patch is not flat enough
+_SHORTEST = 1e-9  # length of a vector that gives a direction
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ForceTorque(Sensor):
     """A six-axis force/torque sensor at a joint or inside a link; joint or mount must be given.
+
+    At the joint itself I_sub = 0. Inside a link, I_sub is the part of the link between joint and
+    sensor, which w has accelerated before it arrives (paper 003); the external wrench of the link
+    and its other joints lie beyond the sensor.
 
     Attributes:
         joint: through which the wrench comes; by default the one that moves the mount's link.
@@ -42,9 +52,7 @@ class ForceTorque(Sensor):
             the link between the joint and the sensor; `None`: the sensor sits at the joint.
     """
 
-    kind: ClassVar[str] = "force_torque"
-    components: ClassVar[tuple[str, ...]] = ("fx", "fy", "fz", "mx", "my", "mz")
-    units: ClassVar[tuple[str, ...]] = ("N",) * 3 + ("N·m",) * 3
+    kind, components, units = "force_torque", _WRENCH, _WRENCH_UNITS
 
     joint: str | None = None
     mount: Mount | None = None
@@ -67,13 +75,11 @@ class ForceTorque(Sensor):
 
     @property
     def place(self) -> str:
-        """Where it is, in words."""
         places = [] if self.joint is None else [f"joint {self.joint}"]
         return ", ".join(places + ([] if self.mount is None else [f"frame {self.mount.frame}"]))
 
     def measurement(self, robot: Robot) -> Measurement:
-        """Coefficients of the readings."""
-        joint, place = self._ends(robot)
+        joint, place = self._connection(robot)
         X = self.sign * place.force
         if self.sub_link is None:
             return Measurement(6, link=place.link, joint=joint, transmitted=X)
@@ -87,12 +93,12 @@ class ForceTorque(Sensor):
             quadratic=-np.einsum("kl,lij->kij", X, gyroscopic(I)),
         )
 
-    def _ends(self, robot: Robot) -> tuple[str, Mounted]:
+    def _connection(self, robot: Robot) -> tuple[str, LinkPlacement]:
         """The joint, and the place on one of its links."""
         model, links = robot.model, robot.link_names
         first = model.njoints - robot.n_joints  # of the joints with one axis
         if self.joint is None:
-            place = self._mount(links[0]).on(robot, self.who)
+            place = self._mount(links[0]).locate(robot, self.who)
             child = links.index(place.link) + 1
             if child < first:
                 raise MismatchError(
@@ -101,7 +107,7 @@ class ForceTorque(Sensor):
                 )
             return str(model.names[child]), place
         child = first + joint_index(robot, self.joint, self.who)
-        place = self._mount(links[child - 1]).on(robot, self.who)
+        place = self._mount(links[child - 1]).locate(robot, self.who)
         ends = [links[i - 1] for i in (int(model.parents[child]), child) if i > 0]
         if place.link not in ends:
             raise MismatchError(
@@ -114,61 +120,36 @@ class ForceTorque(Sensor):
         return Mount(default) if self.mount is None else self.mount
 
 
-def spatial_inertia(pi: Array) -> Array:
-    """(6, 6) spatial inertia about the link's origin, linear first, of pi (10,); it may be zero."""
-    I = np.zeros((6, 6))
-    I[:3, :3] = pi[0] * np.eye(3)
-    I[3:, :3] = skew(pi[1:4])
-    I[:3, 3:] = -I[3:, :3]
-    I[3:, 3:] = pi_tensor(pi)
-    return I
-
-
-# `ExternalWrench`: reads the net wrench of the environment on a link, in a frame of the link.
-#
-#     y = X* fx
-#
-# Measured, for instance by a force plate under the foot, or known: no contact is the constant zero,
-# with a variance if that is a belief rather than a fact.
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ExternalWrench(LinkSensor):
-    """Force [N] and moment [N·m] about the origin of the mount, in its axes."""
+    """Net force [N] and moment [N·m] of the environment about the mount's origin, in its axes.
 
-    kind: ClassVar[str] = "external_wrench"
-    components: ClassVar[tuple[str, ...]] = ("fx", "fy", "fz", "mx", "my", "mz")
-    units: ClassVar[tuple[str, ...]] = ("N",) * 3 + ("N·m",) * 3
+    Measured, for instance by a force plate under the foot, or known: no contact is the constant
+    zero, with a variance if that is a prior rather than a fact.
+    """
+
+    kind, components, units = "external_wrench", _WRENCH, _WRENCH_UNITS
 
     def measurement(self, robot: Robot) -> Measurement:
-        """Coefficients of the readings."""
-        place = self.mounted(robot)
+        place = self.placement(robot)
         return Measurement(6, link=place.link, external=place.force)
-
-
-# `SkinPatch`: reads the total normal force on cells of an artificial skin.
-#
-#     y = n · f,   n = sum n_i / |sum n_i|
-#
-# f is the force of the external wrench on the link, n_i the normal of cell i: the direction in
-# which the cell is pushed, into the link. The sum of the cells' readings is n · f exactly where all
-# normals are equal; split a curved patch into patches that are nearly flat.
-
-_FLATTEST = 0.5  # cosine between a normal and their mean, below which one number says too little
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SkinPatch(LinkSensor):
-    """The normal force on a patch of skin [N], positive when pressed.
+    """The total normal force on cells of an artificial skin [N], positive when pressed.
+
+        y = n · f,   n = sum n_i / |sum n_i|
+
+    n_i is the normal of cell i: the direction in which the cell is pushed, into the link. The sum
+    of the cells' readings is n · f exactly where all normals are equal; split a curved patch into
+    patches that are nearly flat.
 
     Attributes:
         normals: (n_cells, 3) into the link, in the mount's frame; of any length but zero.
         points: (n_cells, 3) where the cells are, in the mount's frame [m]; by default its origin.
     """
 
-    kind: ClassVar[str] = "skin_patch"
-    components: ClassVar[tuple[str, ...]] = ("normal",)
-    units: ClassVar[tuple[str, ...]] = ("N",)
+    kind, components, units = "skin_patch", ("normal",), ("N",)
 
     normals: Array
     points: Array = field(default_factory=lambda: np.zeros((0, 3)))
@@ -182,16 +163,16 @@ class SkinPatch(LinkSensor):
         if not normals.size or points.shape != normals.shape:
             raise ShapeError(
                 f"{self.who} has {len(normals)} normals and {len(points)} points: give one of each "
-                "a cell, and at least one cell."
+                "per cell, and at least one cell."
             )
-        if (lengths < 1e-9).any():
+        if (lengths < _SHORTEST).any():
             raise ShapeError(
                 f"normal {int(np.argmin(lengths)) + 1} of {self.who} has no length: give a "
                 "direction into the link, e.g. [0, 0, -1]."
             )
         unit = normals / lengths[:, np.newaxis]
         mean = unit.mean(axis=0)
-        if (unit @ mean < _FLATTEST * np.linalg.norm(mean)).any() or not mean.any():
+        if (unit @ mean < _SMALLEST_COSINE * np.linalg.norm(mean)).any() or not mean.any():
             raise ShapeError(
                 f"the cells of {self.who} face too many ways for one normal force (more than 60° "
                 "from their mean): split it into flatter patches."
@@ -207,44 +188,35 @@ class SkinPatch(LinkSensor):
         return unit
 
     def measurement(self, robot: Robot) -> Measurement:
-        """Coefficients of the reading."""
-        place = self.mounted(robot)
+        place = self.placement(robot)
         return Measurement(1, link=place.link, external=self.normal[np.newaxis] @ place.force[:3])
-
-
-# `DirectedContact`: the external wrench of a link is a force of known line and unknown size.
-#
-# A force s along the unit vector n at the point p, the mount's origin, has no other component
-# there:
-#
-#     0 = t1 · f,   0 = t2 · f,   0 = m - p × f      (and, if its size is measured,  s = n · f)
-#
-# (t1, t2, n) is a right-handed triad and (f, m) the external wrench, all in the mount's frame: five
-# readings that are zero, in N and N·m, which leave exactly s open. Their variances say how far the
-# contact may be from this line: sliding friction, an extended patch, a point known roughly.
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class DirectedContact(LinkSensor):
-    """A contact at the mount's origin that pushes along one direction.
+    """A contact at the mount's origin that pushes along one direction: a force of unknown size.
 
-    Without channels it has five readings, all constant zero; with one channel, that of the
-    force's size, six.
+        0 = t1 · f,   0 = t2 · f,   0 = m      (and, if its size is measured,  s = n · f)
+
+    (t1, t2, n) is a right-handed triad and (f, m) the external wrench, all in the mount's frame.
+    The variances say how far the contact may be from this line: sliding friction, an extended
+    patch, a point known roughly. Without channels it has five readings, all constant zero; with one
+    channel, that of the force's size, six.
 
     Attributes:
         direction: (3,) of the force on the link, in the mount's frame; of any length but zero.
     """
 
-    kind: ClassVar[str] = "directed_contact"
-    components: ClassVar[tuple[str, ...]] = ("t1", "t2", "mx", "my", "mz", "n")
-    units: ClassVar[tuple[str, ...]] = ("N", "N", "N·m", "N·m", "N·m", "N")
+    kind = "directed_contact"
+    components = ("t1", "t2", "mx", "my", "mz", "n")
+    units = ("N", "N", "N·m", "N·m", "N·m", "N")
 
     direction: Array
 
     def __post_init__(self) -> None:
         direction = as_array(self.direction, (3,), f"direction of {self.who}")
         length = float(np.linalg.norm(direction))
-        if length < 1e-9:
+        if length < _SHORTEST:
             raise ShapeError(
                 f"the direction of {self.who} has no length: give that of the force on the link, "
                 "e.g. [0, 0, 1]."
@@ -258,7 +230,6 @@ class DirectedContact(LinkSensor):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What its values are called."""
         return self.components[: self.size]
 
     @classmethod
@@ -267,8 +238,7 @@ class DirectedContact(LinkSensor):
         return 6 if n_channels else 5
 
     def measurement(self, robot: Robot) -> Measurement:
-        """Coefficients of the readings."""
-        place = self.mounted(robot)
+        place = self.placement(robot)
         t1, t2 = _tangents(self.direction)
         rows = np.zeros((6, 6))
         rows[0, :3], rows[1, :3], rows[5, :3] = t1, t2, self.direction

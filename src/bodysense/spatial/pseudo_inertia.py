@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import InconsistentInertiaError, ShapeError
 from bodysense.spatial.arrays import Array, as_array, as_stack, read_only, require_same_stack
-from bodysense.spatial.se3 import exp_so3, require_rotation
+from bodysense.spatial.se3 import exp_so3, require_rotation, skew
 
 PI_NAMES = ("m", "mcx", "mcy", "mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 
@@ -80,6 +80,22 @@ def inertia_at_com(pi: ArrayLike) -> Array:
     trace = np.trace(Sigma_com, axis1=-2, axis2=-1)
     inertia: Array = trace[..., None, None] * np.eye(3) - Sigma_com
     return inertia
+
+
+def inertia_tensor(pi: Array) -> Array:
+    """(3, 3) inertia about the link's origin, out of pi (10,)."""
+    xx, xy, yy, xz, yz, zz = pi[4:]
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def spatial_inertia(pi: Array) -> Array:
+    """(6, 6) spatial inertia about the link's origin, linear first, of pi (10,); it may be zero."""
+    I = np.zeros((6, 6))
+    I[:3, :3] = pi[0] * np.eye(3)
+    I[3:, :3] = skew(pi[1:4])
+    I[:3, 3:] = -I[3:, :3]
+    I[3:, 3:] = inertia_tensor(pi)
+    return I
 
 
 def pi_from_mass_com_inertia(mass: ArrayLike, com: ArrayLike, inertia_com: ArrayLike) -> Array:

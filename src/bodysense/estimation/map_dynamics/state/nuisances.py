@@ -21,8 +21,8 @@ from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.robot import BaseParameters
 from bodysense.sensors.joint_sensors import JointTorque
 from bodysense.sensors.sensor import Sensor, check_covariance
-from bodysense.sensors.wrench_sensors import spatial_inertia
 from bodysense.spatial.arrays import Array
+from bodysense.spatial.pseudo_inertia import spatial_inertia
 from bodysense.spatial.se3 import skew
 
 _RANK = 1e-14  # of the largest variance: directions without any
