@@ -262,7 +262,7 @@ def test_a_lost_run_writes_nothing_and_advises(refused):
         (["--payload", "heavy"], "--payload 'heavy' is not understood"),
         (["--payload", "1", "--payload-link", "hand"], "unknown link or frame 'hand'"),
         (["--payload", "1", "--payload-inertia", "1"], "give Ixx,Iyy,Izz"),
-        (["--payload", "1", "--payload-inertia", "1,1,3"], "cannot exist as a body"),
+        (["--payload", "1", "--payload-inertia", "1,1,3"], "not physically consistent"),
         (["--payload-link", "link6"], "--payload-link is for a --payload"),
         (["--payload-inertia", "1,1,1"], "--payload-inertia is for a --payload"),
         (["--layout", "layout.yaml"], "--layout is for a trajectory from a file"),

@@ -199,14 +199,14 @@ def test_a_robot_keeps_its_sensors_through_every_change(tmp_path: Path):
         Encoder(name=f"e.{joint}", covariance=np.eye(1), joint=joint) for joint in bare.joint_names
     )
     assert len(robot.sensors) == 6
-    sidecar = tmp_path / "drives.yaml"
-    sidecar.write_text("gear_ratio: 2\n")
+    drives = tmp_path / "drives.yaml"
+    drives.write_text("gear_ratio: 2\n")
     for changed in (
         robot.with_parameters(1.1 * robot.theta),
         robot.with_friction("stribeck"),
         robot.with_actuators(Actuators.from_values(robot.n_joints, gear_ratio=3.0)),
         robot.with_link(0, mass=3.0),
-        with_actuator_file(robot, sidecar),
+        with_actuator_file(robot, drives),
         robot.with_controller(suggested_controller(robot)),
     ):
         assert isinstance(changed, Robot)

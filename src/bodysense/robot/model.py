@@ -1,4 +1,4 @@
-"""A Pinocchio model in the one form that bodysense works with.
+"""The Pinocchio model of a robot in the form that bodysense works with, and as arrays for kernels.
 
 Every joint has one axis and one coordinate: continuous joints become revolute ones without
 limits (Pinocchio stores their cosine and sine), so that nq = nv for a fixed base. The only joint
@@ -52,16 +52,14 @@ def normalise_model(model: pin.Model) -> pin.Model:
     new.name = model.name
     new.gravity = model.gravity
     place = {0: 0}
-    armature: list[float] = []
-    damping: list[float] = []
-    friction: list[float] = []
+    drives: dict[str, list[float]] = {"armature": [], "damping": [], "friction": []}
     for i in _depth_first(model):
         kind = model.joints[i].shortname()
         index_q, index_v = model.joints[i].idx_q, model.joints[i].idx_v
         n_q, n_v = model.joints[i].nq, model.joints[i].nv
         lower = model.lowerPositionLimit[index_q : index_q + n_q]
         upper = model.upperPositionLimit[index_q : index_q + n_q]
-        if kind == _FREE_FLYER and not armature:
+        if kind == _FREE_FLYER and len(place) == 1:
             joint = pin.JointModelFreeFlyer()
         else:
             joint = _one_axis_joint(model, i, kind)
@@ -83,16 +81,14 @@ def normalise_model(model: pin.Model) -> pin.Model:
             upper,
         )
         new.inertias[place[i]] = model.inertias[i]  # adding it to nothing rounds, see Pinocchio
-        armature.extend(model.armature[index_v : index_v + n_v])
-        damping.extend(model.damping[index_v : index_v + n_v])
-        friction.extend(model.friction[index_v : index_v + n_v])
+        for name, values in drives.items():
+            values.extend(getattr(model, name)[index_v : index_v + n_v])
     for k in range(1, model.nframes):
         frame = pin.Frame(model.frames[k])
         frame.parentJoint = place[frame.parentJoint]
         new.addFrame(frame, False)
-    new.armature = np.array(armature)
-    new.damping = np.array(damping)
-    new.friction = np.array(friction)
+    for name, values in drives.items():
+        setattr(new, name, np.array(values))
     return new
 
 
@@ -167,8 +163,8 @@ def require_distinct(kind: str, names: Sequence[str], where: str) -> None:
     for name in names:
         if name in seen:
             raise RobotFileError(
-                f"{where}: the {kind} name {name!r} occurs twice: rename one of them, names are "
-                "how logs and parameters find their way."
+                f"{where}: the {kind} name {name!r} occurs twice: rename one of them; logs and "
+                "parameters refer to it by name."
             )
         seen.add(name)
 
@@ -177,16 +173,12 @@ def _one_axis_joint(model: pin.Model, joint: int, kind: str) -> pin.JointModel:
     axis = None
     if kind in _REVOLUTE | _UNBOUNDED:
         axis = _motion_subspace(model, joint)[3:]
-        aligned, general = (
-            (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ),
-            (pin.JointModelRevoluteUnaligned),
-        )
+        aligned = (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ)
+        general = pin.JointModelRevoluteUnaligned
     elif kind in _PRISMATIC:
         axis = _motion_subspace(model, joint)[:3]
-        aligned, general = (
-            (pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ),
-            (pin.JointModelPrismaticUnaligned),
-        )
+        aligned = (pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ)
+        general = pin.JointModelPrismaticUnaligned
     if axis is None:
         raise UnsupportedJointError(
             f"joint {model.names[joint]!r} of robot {model.name!r} is a "
@@ -207,7 +199,10 @@ def _motion_subspace(model: pin.Model, joint: int) -> Array:
     return S
 
 
-def require_feasible_links(robot: Robot, where: str, remedy: str) -> None:
+_LOAD_ANYWAY = "Correct the file, or load with allow_inconsistent=True to look at it."
+
+
+def require_feasible_links(robot: Robot, where: str, remedy: str = _LOAD_ANYWAY) -> None:
     """Raise `InconsistentInertiaError` that names the links with an infeasible inertia.
 
     Links without volume pass, and massless ones that carry others (`Robot.structural`).
@@ -219,8 +214,8 @@ def require_feasible_links(robot: Robot, where: str, remedy: str) -> None:
         if not (check.feasible or structural)
     ]
     if bad:
-        shown = "; ".join(bad[:5]) + (f"; and {len(bad) - 5} more" if len(bad) > 5 else "")
-        raise InconsistentInertiaError(f"{where}: {shown}. {remedy}")
+        more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
+        raise InconsistentInertiaError(f"{where}: {'; '.join(bad[:5])}{more}. {remedy}")
 
 
 def check_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
@@ -245,28 +240,14 @@ def check_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]
     return tuple(mounted.values())
 
 
-# A robot's geometry as plain arrays: what the compiled kernels see of it.
-
-TERM_CODES = {"Fv": 0, "Fc": 1, "Fs": 2, "Fo": 3}
+_TERM_CODES = {"Fv": 0, "Fc": 1, "Fs": 2, "Fo": 3}  # of the kernels
 
 
 def kernel_tree(model: pin.Model, friction: Friction, actuators: Actuators) -> Tree:
-    """Lay out a normalised model (see `model.normalise_model`) as arrays."""
+    """Lay out a normalised model (see `normalise_model`) as plain arrays for the kernels."""
     joints = one_axis_joints(model)
     n, floating = len(joints), int(has_floating_base(model))
     parent = np.array([model.parents[i] - 1 - floating for i in joints], dtype=np.int64)
-    rotation, position, axis = np.empty((n, 3, 9)), np.empty((n, 3)), np.empty((n, 3))
-    for j, i in enumerate(joints):
-        R, position[j] = model.jointPlacements[i].rotation, model.jointPlacements[i].translation
-        axis[j] = joint_axis(model, i)
-        if is_prismatic(model, i):
-            rotation[j] = R.ravel(), np.zeros(9), np.zeros(9)
-        else:  # Rodrigues: k kᵀ + cos (1 - k kᵀ) + sin [k]×
-            k = axis[j]
-            along = np.outer(k, k)
-            rotation[j, 0] = (R @ along).ravel()
-            rotation[j, 1] = (R @ (np.eye(3) - along)).ravel()
-            rotation[j, 2] = (R @ pin.skew(k)).ravel()
     R_world_root = model.jointPlacements[1].rotation if floating else np.eye(3)
     coupled = actuators.coupled
     names = friction.model.shape
@@ -275,11 +256,11 @@ def kernel_tree(model: pin.Model, friction: Friction, actuators: Actuators) -> T
         floating=floating,
         parent=parent,
         prismatic=np.array([is_prismatic(model, i) for i in joints], dtype=np.int64),
-        rotation=rotation,
-        position=position,
-        axis=axis,
+        rotation=np.array([_rotation_terms(model, i) for i in joints]).reshape(n, 3, 9),
+        position=np.array([model.jointPlacements[i].translation for i in joints]).reshape(n, 3),
+        axis=np.array([joint_axis(model, i) for i in joints]).reshape(n, 3),
         gravity=R_world_root.T @ model.gravity.linear,
-        term=np.array([TERM_CODES.get(t, -1) for t in friction.model.terms], dtype=np.int64),
+        term=np.array([_TERM_CODES.get(t, -1) for t in friction.model.terms], dtype=np.int64),
         custom=friction.model.address,
         bristles=int(friction.model.has_state),
         shape=_shape_columns(friction),
@@ -288,6 +269,17 @@ def kernel_tree(model: pin.Model, friction: Friction, actuators: Actuators) -> T
         coupled_width=np.array([width[k] for _, k in coupled], dtype=np.float64),
         dof_parent=_elimination_tree(parent, floating, _inertial_coupling(actuators)),
     )
+
+
+def _rotation_terms(model: pin.Model, joint: int) -> Array:
+    """(3, 9) constant part and factors of cos q and sin q of R_parent_link."""
+    R = model.jointPlacements[joint].rotation
+    if is_prismatic(model, joint):
+        return np.array([R.ravel(), np.zeros(9), np.zeros(9)])
+    k = joint_axis(model, joint)  # Rodrigues: k kᵀ + cos (1 - k kᵀ) + sin [k]×
+    along = np.outer(k, k)
+    terms = (R @ along, R @ (np.eye(3) - along), R @ pin.skew(k))
+    return np.array([term.ravel() for term in terms])
 
 
 def _shape_columns(friction: Friction) -> Array:
@@ -320,8 +312,8 @@ def _elimination_tree(
         if parent[j] >= 0:
             above[j] = above[parent[j]] | {int(parent[j])}
     dof_parent = np.arange(-1, base + n - 1, dtype=np.int64)
-    touched = (coupling != 0.0).astype(np.int64)  # not C itself, whose terms could cancel
-    pairs = np.argwhere(touched.T @ touched)
+    coupled = (coupling != 0.0).astype(np.int64)  # not C itself, whose terms could cancel
+    pairs = np.argwhere(coupled.T @ coupled)
     if all(i == j or i in above[j] or j in above[i] for i, j in pairs):
         dof_parent[base:] = np.where(parent >= 0, parent + base, base - 1)
     return dof_parent

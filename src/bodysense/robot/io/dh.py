@@ -143,9 +143,7 @@ def load_dh(
     # of mass makes of them.
     robot = robot.with_parameters(np.concatenate([pi.ravel(), robot.theta[pi.size :]]))
     if not allow_inconsistent:
-        require_feasible_links(
-            robot, where, "Correct the file, or load with allow_inconsistent=True to look at it."
-        )
+        require_feasible_links(robot, where)
     return robot
 
 

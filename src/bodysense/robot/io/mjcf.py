@@ -107,11 +107,7 @@ def load_mjcf(
         allow_inconsistent=True,  # judged next
     )
     if not allow_inconsistent:
-        require_feasible_links(
-            robot,
-            where,
-            "Correct the file, or load with allow_inconsistent=True to look at it.",
-        )
+        require_feasible_links(robot, where)
     return robot
 
 
