@@ -112,7 +112,7 @@ def random_robot(name: str) -> Robot:
     )
     return Robot.from_pinocchio(
         model,
-        friction=Friction.of("stribeck-offset", n, width=rng.uniform(0.01, 0.1, n), vs=0.2),
+        friction=Friction.from_model("stribeck-offset", n, width=rng.uniform(0.01, 0.1, n), vs=0.2),
         coefficients={term: rng.uniform(0.1, 2.0, n) for term in ("Fv", "Fc", "Fs", "Fo")},
     )
 
@@ -123,7 +123,7 @@ def named_robot(name: str) -> Robot:
         return random_robot(name)
     if name == "tx40-three":  # all three terms of the coupled wrist
         robot = load_robot("tx40-coupled")
-        actuators = Actuators.of(
+        actuators = Actuators.from_values(
             6,
             gear_ratio=robot.actuators.gear_ratio,
             coupling=robot.actuators.coupling,

@@ -141,7 +141,7 @@ def test_peer_keeps_any_ascending_columns():
 def test_answer_of_the_peer_is_put_into_the_layout_of_the_robot():
     coupling = np.eye(6)
     coupling[5, 4] = 1.0
-    actuators = Actuators.of(6, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
+    actuators = Actuators.from_values(6, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
     layout = load_robot("tx40").with_actuators(actuators).with_friction("offset").layout
     expected = {"MX2": 1.0, "Ia3": 4.0, "Fv1": 2.0, "Fc6": 3.0, "Fo2": 5.0, "Fcm6": 6.0}
     # In the peer's order: fv, fs, Ia, off of all joints after the inertial ones, then the wrist.

@@ -37,11 +37,11 @@ _SINGULAR = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Actuators:
-    """The drives of a robot, one motor a joint.
+    """The drives of a robot, one motor per joint.
 
     Attributes:
-        gear_ratio: (n,) motor turns a joint turn, negative where the motor turns the other way.
-        drive_gain: (n,) torque at the joint a unit of drive signal, N·m/A or what the log has.
+        gear_ratio: (n,) motor turns per joint turn, negative where the motor turns the other way.
+        drive_gain: (n,) torque at the joint per unit of drive signal, N·m/A or the log's own unit.
         coupling: (n, n) C above, ones on its diagonal, read-only.
         coupled_terms: which parameters a coupled motor has, out of `COUPLED_TERMS`.
     """
@@ -52,7 +52,7 @@ class Actuators:
     coupled_terms: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def from_values(
         cls,
         n_joints: int,
         *,
@@ -62,18 +62,15 @@ class Actuators:
         coupled_terms: tuple[str, ...] = ("Fvm", "Fcm"),
     ) -> Actuators:
         """Build the drives of `n_joints` joints from numbers or one value per joint."""
-        ratio = one_each(gear_ratio, n_joints, "gear_ratio")
-        if (ratio == 0.0).any():
-            raise ShapeError(
-                f"gear_ratio of joint {int(np.argmin(np.abs(ratio))) + 1} is zero: give motor "
-                "turns per joint turn, 1 for a direct drive."
-            )
-        gain = one_each(drive_gain, n_joints, "drive_gain")
-        if (gain == 0.0).any():
-            raise ShapeError(
-                f"drive_gain of joint {int(np.argmin(np.abs(gain))) + 1} is zero: give torque per "
-                "unit of drive signal, 1 if the signal is a torque."
-            )
+        ratio = _nonzero(
+            gear_ratio, n_joints, "gear_ratio", "motor turns per joint turn, 1 for a direct drive"
+        )
+        gain = _nonzero(
+            drive_gain,
+            n_joints,
+            "drive_gain",
+            "torque per unit of drive signal, 1 if the signal is a torque",
+        )
         matrix = np.eye(n_joints) if coupling is None else coupling
         matrix = as_array(matrix, (n_joints, n_joints), "coupling")
         if (np.diag(matrix) != 1.0).any():
@@ -92,7 +89,6 @@ class Actuators:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints, and of motors."""
         return int(self.gear_ratio.size)
 
     @property
@@ -146,3 +142,11 @@ def _singular(coupling: Array) -> bool:
         if np.linalg.svd(block, compute_uv=False)[-1] < _SINGULAR:
             return True
     return False
+
+
+def _nonzero(value: ArrayLike, n: int, name: str, meaning: str) -> Array:
+    values = one_each(value, n, name)
+    if (values == 0.0).any():
+        joint = int(np.argmin(np.abs(values))) + 1
+        raise ShapeError(f"{name} of joint {joint} is zero: give {meaning}.")
+    return values

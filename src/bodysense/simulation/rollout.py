@@ -305,13 +305,13 @@ def prepare(
     if controller is None:
         raise MismatchError(
             f"{robot.name!r} comes without a controller: pass one that you know, "
-            f"controller=Controller.of({n}, kp=…, kd=…, rate=…), or "
+            f"controller=Controller.from_gains({n}, kp=…, kd=…, rate=…), or "
             "controller=suggested_controller(robot)."
         )
     if controller.kp.size != n:
         raise MismatchError(
             f"the controller is for {controller.kp.size} joints, {robot.name!r} has {n}: build it "
-            f"with Controller.of({n}, kp=…, kd=…, rate=…)."
+            f"with Controller.from_gains({n}, kp=…, kd=…, rate=…)."
         )
     if integrator not in INTEGRATORS:
         raise unknown_name("integrator", integrator, INTEGRATORS)

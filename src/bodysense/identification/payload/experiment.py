@@ -28,7 +28,7 @@ from bodysense.identification.run import with_law
 from bodysense.logs.log import Log, RawLog
 from bodysense.robot.base_parameters import base_parameters
 from bodysense.robot.io.source import robot_origin
-from bodysense.robot.payload import holding_frame
+from bodysense.robot.payload import find_payload_frame
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
@@ -126,9 +126,9 @@ class LoadExperiment:
 
         Both without losses, on blocks left out.
         """
-        named = holding_frame(self.robot, self.frame)
+        named = find_payload_frame(self.robot, self.frame)
         try:
-            last = holding_frame(self.robot, None)
+            last = find_payload_frame(self.robot, None)
         except MismatchError:  # several last links: nobody knows which one to try
             return ""
         if last.parentJoint == named.parentJoint:
@@ -194,7 +194,7 @@ def prepare(
         progress: called with each step's name.
     """
     require_fixed(robot)
-    frame = holding_frame(robot, link)
+    frame = find_payload_frame(robot, link)
     with_load, without = (
         [given] if isinstance(given, Log | RawLog) else list(given) for given in (loaded, unloaded)
     )
