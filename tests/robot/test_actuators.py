@@ -72,13 +72,13 @@ def test_a_coupling_is_singular_whatever_its_units(size):
     # In rounding, the determinant of this is anything.
     below = [[1.0, 0.0, 0.0], [3.3 * size, 1.0, 0.0], [7.7 * size, 1.23 * size, 1.0]]
     order = [2, 0, 1]
-    assert Actuators.of(3, coupling=below).coupling[2, 1] == 1.23 * size
-    assert Actuators.of(3, coupling=np.array(below)[order][:, order]).n_joints == 3
+    assert Actuators.from_values(3, coupling=below).coupling[2, 1] == 1.23 * size
+    assert Actuators.from_values(3, coupling=np.array(below)[order][:, order]).n_joints == 3
     each_other = [[1.0, size, 0.0], [1.1 / size, 1.0, 0.0], [0.0, 5.0, 1.0]]
-    assert Actuators.of(3, coupling=each_other).n_joints == 3
+    assert Actuators.from_values(3, coupling=each_other).n_joints == 3
     each_other[1][0] = 1.0 / size
     with pytest.raises(BodysenseError, match="singular"):
-        Actuators.of(3, coupling=each_other)
+        Actuators.from_values(3, coupling=each_other)
 
 
 def test_coupling_parameters_in_the_order_of_theta():
