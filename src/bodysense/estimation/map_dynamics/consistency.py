@@ -25,7 +25,7 @@ from scipy.special import chdtrc
 
 from bodysense.errors import FileReadError, ShapeError, unknown_name
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
-from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
+from bodysense.estimation.map_dynamics.equations import root_of
 from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
 from bodysense.estimation.map_dynamics.subsampling import Look, presence

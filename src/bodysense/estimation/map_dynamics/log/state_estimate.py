@@ -20,12 +20,9 @@ from bodysense.estimation.map_dynamics.consistency import SensorConsistency, exa
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, RecordedMotion
 from bodysense.estimation.map_dynamics.setup import QUANTITIES, StateSetup
-from bodysense.estimation.map_dynamics.state.layout import StateLayout
-from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
-from bodysense.estimation.map_dynamics.state.orientation_rows import OrientationRows
-from bodysense.estimation.map_dynamics.state.prior import StatePrior
-from bodysense.estimation.map_dynamics.state.smoothing import StateSmoother
-from bodysense.estimation.map_dynamics.state.tracker import JERK, StateTracker
+from bodysense.estimation.map_dynamics.state.layout import OrientationRows, StateLayout
+from bodysense.estimation.map_dynamics.state.prior import Nuisances, StatePrior
+from bodysense.estimation.map_dynamics.state.tracking import JERK, StateSmoother, StateTracker
 from bodysense.estimation.posterior import NamedSlices, Posterior
 from bodysense.sensors.joint_sensors import Encoder
 from bodysense.spatial.arrays import Array
