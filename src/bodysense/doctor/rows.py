@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.doctor.diagnosis import (
+    BridgingRules,
     Finding,
     LogSamples,
     Mask,
@@ -35,9 +36,6 @@ _SMALL_BLOCK = 0.01
 # A spike stands out of its neighbours by this many of the largest usual steps. White noise
 # stays below 4, and the fastest true motion makes the largest usual step itself.
 _STEPS = 20.0
-# Missing values are bridged over this many samples and this time: less than the tenth of a
-# second in which an arm can begin something new.
-_BRIDGED_SAMPLES, _BRIDGED_TIME = 3, 0.05
 
 
 def garbage_rows(robot: Robot, samples: LogSamples) -> Outcome:
@@ -45,7 +43,7 @@ def garbage_rows(robot: Robot, samples: LogSamples) -> Outcome:
     bad = _stray_times(samples.t)
     strange: dict[str, tuple[int, float]] = {}
     for quantity, values in samples.blocks:
-        floor = _floors(robot, quantity)
+        floor = _floors(robot, quantity)[samples.joints_of(robot)]
         for j, name in enumerate(samples.joint_names):
             out = _stray_values(values[:, j], float(floor[j]))
             if 0 < np.count_nonzero(out) <= max(1.0, _RARE * samples.n):
@@ -82,10 +80,11 @@ def spikes(robot: Robot, samples: LogSamples) -> Outcome:
     q = samples.q
     joined = np.diff(samples.piece) == 0
     jumps = np.zeros(0, dtype=np.intp)
+    limits = robot.velocity_limit[samples.joints_of(robot)]
     for j, name in enumerate(samples.joint_names):
         x = q[:, j]
         step = np.abs(np.diff(x))
-        limit = robot.velocity_limit[j]
+        limit = limits[j]
         # Times of different pieces do not compare: nothing is a spike across their border.
         step_time = np.where(joined, np.diff(samples.t), np.inf)
         reach = (limit if np.isfinite(limit) else _ANY_SPEED) * step_time
@@ -129,9 +128,9 @@ def missing_values(robot: Robot, samples: LogSamples) -> Outcome:
     findings: list[Finding] = []
     samples = _without_empty_velocity(samples, findings)
     period = samples.period
-    most = _BRIDGED_SAMPLES
+    most = samples.rules.missing_samples
     if np.isfinite(period) and period > 0.0:
-        most = int(min(most, max(1.0, _BRIDGED_TIME / period)))
+        most = int(min(most, max(1.0, samples.rules.missing_time / period)))
     # A clock that was set back ascends piece by piece only, and `np.interp` needs one that does.
     clock = np.where(np.diff(samples.piece) == 0, np.diff(samples.t), 0.0)
     clock = np.concatenate([np.zeros(min(samples.n, 1)), np.cumsum(clock)])
@@ -162,15 +161,15 @@ def missing_values(robot: Robot, samples: LogSamples) -> Outcome:
     counts["dropped"] = int(np.count_nonzero(drop))
     if named and not any(finding.severity == "error" for finding in findings):
         findings.append(_holes(samples, named, touched, counts))
-    tau = parts["i" if samples.current else "tau"]
-    samples = replace(samples, q=parts["q"], tau=tau, v=parts.get("v"))
+    tau = parts.get("i" if samples.current else "tau", samples.tau)
+    samples = replace(samples, q=parts.get("q", samples.q), tau=tau, v=parts.get("v"))
     return Outcome(samples.kept(~drop), findings)
 
 
 def _holes(samples: LogSamples, named: list[str], touched: Mask, counts: dict[str, int]) -> Finding:
     deeds = []
     if counts["bridged"]:
-        deeds.append(f"{counts['bridged']} interpolated, between neighbours at most 3 apart")
+        deeds.append(f"{counts['bridged']} interpolated, in gaps {_extent(samples.rules)}")
     if counts["dropped"]:
         deeds.append(f"{counts['dropped']} rows left out")
     return Finding(
@@ -181,6 +180,12 @@ def _holes(samples: LogSamples, named: list[str], touched: Mask, counts: dict[st
         f"values are missing or not finite in {np.count_nonzero(touched)} of {samples.n} rows",
         " and ".join(deeds),
     )
+
+
+def _extent(rules: BridgingRules) -> str:
+    if np.isfinite(rules.missing_samples):
+        return f"of at most {rules.missing_samples:g} values"
+    return f"of at most {rules.missing_time:g} s"
 
 
 def _empty(channel: str) -> Finding:
@@ -270,7 +275,7 @@ def _stray_times(t: Array) -> Mask:
     return bad
 
 
-def _short_runs(bad: Mask, piece: NDArray[np.int64], most: int) -> Mask:
+def _short_runs(bad: Mask, piece: NDArray[np.int64], most: float) -> Mask:
     """Runs of missing values that are short and lie between values of the same piece."""
     edges = np.diff(np.concatenate([[False], bad, [False]]).astype(np.int8))
     first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1

@@ -41,14 +41,16 @@ def position_units(robot: Robot, samples: LogSamples) -> Outcome:
     short = condensed(samples)
     if short.n < _LEAST_SAMPLES or not np.isfinite(short.v).all():
         return Outcome(samples, _huge(samples))
-    lower, upper = robot.position_limits
+    joints = samples.joints_of(robot)
+    lower, upper = (limit[joints] for limit in robot.position_limits)
     bound = np.maximum(np.abs(lower), np.abs(upper))
     bound = np.where(np.isfinite(bound), bound, _ANY_ANGLE)
-    limit = np.where(np.isfinite(robot.velocity_limit), robot.velocity_limit, _ANY_SPEED)
+    limit = robot.velocity_limit[joints]
+    limit = np.where(np.isfinite(limit), limit, _ANY_SPEED)
     furthest = np.percentile(np.abs(short.q), 99.0, axis=0)
     fastest = np.percentile(np.abs(short.v), 99.0, axis=0)
     ratio = np.maximum(furthest / bound, fastest / limit)
-    slides = np.array([kind == "prismatic" for kind in robot.joint_types])
+    slides = np.array([robot.joint_types[j] == "prismatic" for j in joints])
     beyond = ratio > _SUSPICIOUS
     if not beyond.any():
         return Outcome(samples, _beyond_limits(samples, short, lower, upper))

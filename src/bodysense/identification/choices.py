@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import null_space
 from scipy.signal import welch
 
-from bodysense.doctor.examine import usable
+from bodysense.doctor.examine import examine, require_clean
 from bodysense.identification.linear.ridge import Ridge
 from bodysense.identification.preprocessing import LEAST_RANGE, Plan, Preprocessing, motions
 from bodysense.identification.prior import Prior
@@ -190,7 +190,7 @@ def information_of(
     Raises:
         UnusableLogError: a recording of another robot, or one in which the doctor finds errors.
     """
-    diagnoses = [usable(robot, log) for log in logs]
+    diagnoses = [require_clean(examine(robot, log)) for log in logs]
     pieces = [diagnosis.segments for diagnosis in diagnoses]
     full = base_parameters(robot)
     cutoff = choose_cutoff(robot, pieces, Preprocessing(), full).cutoff

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.doctor.diagnosis import Diagnosis
-from bodysense.doctor.examine import usable
+from bodysense.doctor.examine import examine, require_clean
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, choose_cutoff
@@ -161,8 +161,12 @@ def identify(
     if choose:
         robot = with_richest(robot)
     progress("examining the logs")
-    diagnoses = tuple(usable(robot, log, allow_unusable=allow_unusable) for log in logs)
-    validation = tuple(usable(robot, log, allow_unusable=allow_unusable) for log in validate)
+    diagnoses = tuple(
+        require_clean(examine(robot, log), allow_unusable=allow_unusable) for log in logs
+    )
+    validation = tuple(
+        require_clean(examine(robot, log), allow_unusable=allow_unusable) for log in validate
+    )
     pieces = [diagnosis.segments for diagnosis in diagnoses]
     base = base_parameters(robot)
     cutoff = None

@@ -13,10 +13,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bodysense.estimation import LogEstimate, LogTotals, Observability, StateTotals
+from bodysense.estimation import (
+    EstimatedCurves,
+    LogEstimate,
+    LogTotals,
+    Observability,
+    StateTotals,
+)
 from bodysense.files import versions, write_atomically
 from bodysense.report.rendering import environment, ready_for_json, source_digest, template_text
-from bodysense.report.sections.estimated_curves import EstimatedCurves
+from bodysense.report.sections.estimated_curves import curve_data
 from bodysense.report.sections.estimated_state import StateSection
 from bodysense.report.sections.estimation_summary import EstimationSummary
 from bodysense.report.sections.provenance import ProvenanceSection
@@ -54,7 +60,7 @@ def write_estimation_page(
 
     Args:
         path: the HTML file to write; its folder must exist.
-        estimate: what `estimate_log` returned.
+        estimate: of the log.
         totals: of all its chunks.
         curves: of all its chunks.
         seen: what the sensors can see at its positions.
@@ -96,7 +102,7 @@ def write_estimation_page(
             provenance=ProvenanceSection.of_origin(
                 origin, command, {"log": "logs", "sensors": "sensors"}
             ),
-            data=ready_for_json({"estimates": curves.data(stretches)}),
+            data=ready_for_json({"estimates": curve_data(curves, stretches)}),
         )
     )
     # Lone surrogates, which no UTF-8 file can hold, become question marks.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag, solve_triangular
 from scipy.sparse.linalg import LinearOperator, cg
 
-from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
+from bodysense.estimation.map_dynamics.equations import DenseRoots
 from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.noise import chunks
 from bodysense.estimation.map_dynamics.subsampling import Look, dense_roots, looks

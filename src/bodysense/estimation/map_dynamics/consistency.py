@@ -25,7 +25,7 @@ from scipy.special import chdtrc
 
 from bodysense.errors import FileReadError, ShapeError, unknown_name
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
-from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
+from bodysense.estimation.map_dynamics.equations import root_of
 from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
 from bodysense.estimation.map_dynamics.subsampling import Look, presence
@@ -44,8 +44,8 @@ Readings that are exact but for less than that are called so too."""
 _NAMED = 5  # sensors in a sentence
 
 
-class Doubt(NamedTuple):
-    """One reading of a sensor that is hard to believe.
+class Outlier(NamedTuple):
+    """One implausible reading of a sensor.
 
     Attributes:
         sensor: its name.
@@ -128,9 +128,9 @@ class SensorConsistency:
             return np.zeros(self.chi_square[sensor].shape, dtype=bool)
         return np.asarray(self.off[sensor] > _ROUNDING)
 
-    def worst(self, count: int = 5) -> tuple[Doubt, ...]:
-        """The readings that are hardest to believe, the worst first."""
-        doubts = []
+    def worst(self, count: int = 5) -> tuple[Outlier, ...]:
+        """The least plausible readings, the worst first."""
+        outliers = []
         for sensor, square in self.chi_square.items():
             freedom, p = self.freedom[sensor], self.p_value(sensor)
             # beyond what p can express, the square itself tells which is worse
@@ -138,22 +138,22 @@ class SensorConsistency:
             for t in np.lexsort((-excess, p))[:count]:
                 if not np.isnan(p[t]):
                     at = int(t)
-                    doubts.append(
-                        Doubt(sensor, at, float(square[at]), int(freedom[at]), float(p[at]))
+                    outliers.append(
+                        Outlier(sensor, at, float(square[at]), int(freedom[at]), float(p[at]))
                     )
-        doubts.sort(key=lambda doubt: (doubt.p_value, doubt.freedom - doubt.chi_square))
-        return tuple(doubts[:count])
+        outliers.sort(key=lambda o: (o.p_value, o.freedom - o.chi_square))
+        return tuple(outliers[:count])
 
     def summary(self) -> str:
         """Which sensors disagree, in a line."""
         ratios, shares = self.ratio, self.beyond(0.99)
         loud = sorted((r, s) for s, r in ratios.items() if shares[s] > 0.05)[::-1]
         quiet = [s for s, r in ratios.items() if r < 0.3]
-        untrue = {s: float(np.nanmax(self.off[s])) for s in ratios if self.contradicted(s).any()}
-        unjudged = [s for s, r in ratios.items() if np.isnan(r) and s not in untrue]
+        inexact = {s: float(np.nanmax(self.off[s])) for s in ratios if self.contradicted(s).any()}
+        unjudged = [s for s, r in ratios.items() if np.isnan(r) and s not in inexact]
         parts = [f"{len(ratios)} sensors"]
-        if untrue:
-            parts.append(untrue_words({s: f"{off:.3g}" for s, off in untrue.items()}))
+        if inexact:
+            parts.append(inconsistent_exact_words({s: f"{off:.3g}" for s, off in inexact.items()}))
         if loud:
             named = ", ".join(f"{s} ({r:.3g} times)" for r, s in loud[:5])
             parts.append(
@@ -208,13 +208,13 @@ class SensorConsistency:
         return cls(normalised, square, freedom, str(about.get("note", "")), off)
 
 
-def untrue_words(off: Mapping[str, str]) -> str:
-    """What to say of exact readings that cannot all be true, by sensor how far they are off."""
+def inconsistent_exact_words(off: Mapping[str, str]) -> str:
+    """What to say of exact readings that contradict each other, by sensor how far they are off."""
     names = [f"{sensor} (off by up to {size})" for sensor, size in off.items()]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (
-        "readings that are said to be exact (std 0) contradict each other, or something assumed to "
-        f"be exact: {', '.join(names[:_NAMED])}{more}; give them a std above zero, leave out those "
+        "exact readings (std 0) contradict each other, or something assumed to be exact: "
+        f"{', '.join(names[:_NAMED])}{more}; give them a std above zero, leave out those "
         "that are wrong, or allow for a contact"
     )
 

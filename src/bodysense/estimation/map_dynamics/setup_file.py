@@ -37,7 +37,7 @@ from bodysense.estimation.map_dynamics.setup import (
     EstimationSetup,
     StateSetup,
 )
-from bodysense.estimation.map_dynamics.state.tracker import JERK
+from bodysense.estimation.map_dynamics.state.tracking import JERK
 from bodysense.robot.robot import Robot
 from bodysense.schema import (
     finite_number,

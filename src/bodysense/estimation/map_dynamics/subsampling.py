@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
-from bodysense.estimation.map_dynamics.equations.equations import Equations
+from bodysense.estimation.map_dynamics.equations import DenseRoots, Equations
 from bodysense.estimation.map_dynamics.found import Samples
 
 if TYPE_CHECKING:

@@ -11,14 +11,6 @@ from bodysense.estimation.map_dynamics.log.totals import SensorScore
 from bodysense.report.rendering import BAND, count, number, percent
 from bodysense.report.sections.verdict import Tile
 
-LOUD = 0.15
-"""Share of samples beyond 95 % from which a sensor contradicts the others: 0.05 is right."""
-
-
-def is_loud(score: SensorScore) -> bool:
-    """Whether a sensor contradicts the others."""
-    return score.beyond > LOUD or score.contradicted > 0
-
 
 @dataclass(frozen=True)
 class EstimationSummary:
@@ -52,10 +44,10 @@ class EstimationSummary:
     ) -> EstimationSummary:
         """The summary of a log."""
         scores, contacts, r = totals.scores(), totals.contacts(), estimate.recording
-        loud = [score for score in scores if is_loud(score)]
+        loud = [score for score in scores if score.disagrees]
         judged = [s for s in scores if math.isfinite(s.ratio) or s.contradicted]
         grade = "good" if not loud else "fair" if 2 * len(loud) <= len(judged) else "poor"
-        blind = totals.blind()
+        blind = totals.unobservable_links()
         if blind and grade != "poor":
             grade = "poor" if len(blind) == len(totals.links) else "fair"
         absent = sum(score.absent for score in scores)
@@ -112,13 +104,15 @@ def _sentence(totals: LogTotals, loud: list[SensorScore], judged: list[SensorSco
     if not totals.links:
         felt = "No link was allowed to be touched (external_wrenches of the sensors file)"
     elif not contacts:
-        free = [link for link in totals.links if link not in totals.blind()]
+        free = [link for link in totals.links if link not in totals.unobservable_links()]
         felt = f"Nothing is seen to have touched {_names(free)}" if free else ""
     else:
         links = dict.fromkeys(contact.link for contact in contacts)
         felt = f"{count(len(contacts), 'contact').replace('touchs', 'contacts')} on {_names(links)}"
-    if totals.links and totals.blind():
-        unknown = f"it cannot be told whether anything touched {_names(totals.blind())}"
+    if totals.links and totals.unobservable_links():
+        unknown = (
+            f"it cannot be told whether anything touched {_names(totals.unobservable_links())}"
+        )
         felt = f"{felt}; {unknown}" if felt else unknown[0].upper() + unknown[1:]
     if not judged:
         return f"{felt}; no sensor can be held against others."
@@ -146,7 +140,7 @@ def _advice(
         for score in [score for score in loud if not score.contradicted][:5]
     ]
     advice += [f"{words[0].upper()}{words[1:]}." for words in totals.reversals()[:3]]
-    untrue = totals.untrue()
+    untrue = totals.inconsistent_exact_readings()
     if untrue:
         advice.append(f"{untrue[0].upper()}{untrue[1:]}.")
     if not seen.complete and seen.help:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from bodysense.estimation import LogTotals, Observability
 from bodysense.report.rendering import BAND, number, percent, place
-from bodysense.report.sections.estimation_summary import is_loud
 
 _FULL = 3.0  # ratio at which a bar is full
 _ROWS = 200
@@ -94,7 +93,7 @@ class ConsistencySection:
                     if math.isfinite(s.ratio)
                     else 0.0,
                     beyond=(percent(s.beyond), place(s.beyond)),
-                    loud=is_loud(s),
+                    loud=s.disagrees,
                     samples=s.samples,
                     absent=s.absent,
                 )
@@ -108,7 +107,7 @@ class ConsistencySection:
                     w.freedom,
                     _p(w.p_value),
                 )
-                for w in totals.worst
+                for w in totals.worst_residuals
                 if w.p_value < _DOUBTFUL
             ),
             contacts=tuple(
@@ -126,7 +125,7 @@ class ConsistencySection:
             seen=tuple(rows[:_ROWS]),
             seen_summary=seen.summary(),
             help=tuple(str(item) for item in seen.help),
-            untrue=totals.untrue(),
+            untrue=totals.inconsistent_exact_readings(),
         )
 
 

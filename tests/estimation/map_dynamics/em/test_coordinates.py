@@ -7,7 +7,7 @@ import pytest
 
 from bodysense.estimation import InverseWishart
 from bodysense.estimation.map_dynamics.em.variances import Coordinates, NoiseSource, SecondMoment
-from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
+from bodysense.estimation.map_dynamics.equations import root_of
 from bodysense.estimation.map_dynamics.priors import sources
 
 

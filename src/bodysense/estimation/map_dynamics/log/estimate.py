@@ -43,7 +43,9 @@ class ConsideredParameters:
     problems: tuple[MapDynamics, ...]
 
     @classmethod
-    def of(cls, setup: EstimationSetup, robot: Robot, directions: Array) -> ConsideredParameters:
+    def from_robot(
+        cls, setup: EstimationSetup, robot: Robot, directions: Array
+    ) -> ConsideredParameters:
         """Build the estimators.
 
         Args:

@@ -26,9 +26,8 @@ from bodysense.estimation.map_dynamics.state.gauss_newton import (
     strange,
 )
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
-from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
 from bodysense.estimation.map_dynamics.state.posterior import StatePosterior, assembled, widened
-from bodysense.estimation.map_dynamics.state.prior import StatePrior
+from bodysense.estimation.map_dynamics.state.prior import Nuisances, StatePrior
 from bodysense.spatial.arrays import Array, as_array
 
 # From a rough prior about the state to where the exact equations can be iterated.

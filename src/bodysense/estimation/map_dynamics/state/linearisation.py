@@ -20,18 +20,18 @@ from bodysense.estimation._kernels.covariance import make_spread
 from bodysense.estimation._kernels.derivatives import linearise
 from bodysense.estimation._kernels.problem import Bodies, Memory, Priors, Readings, make_memory
 from bodysense.estimation._kernels.solve import ONE, Found, solve_samples
-from bodysense.estimation.map_dynamics.equations.rows import motion_cross
+from bodysense.estimation.map_dynamics.equation_rows import motion_cross
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.found import room
 from bodysense.estimation.map_dynamics.state.layout import (
+    OrientationRows,
     StateLayout,
     blocks_of,
     of_state,
     softened,
     with_covariances,
 )
-from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
-from bodysense.estimation.map_dynamics.state.orientation_rows import OrientationRows
+from bodysense.estimation.map_dynamics.state.prior import Nuisances
 from bodysense.sensors.measurement import gyroscopic
 from bodysense.spatial.arrays import Array
 
