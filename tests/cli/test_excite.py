@@ -431,7 +431,7 @@ def test_target_that_shows_only_in_combination(refused):
 @pytest.mark.parametrize("target", ["Fv1", "Fv1=", "Fv1=x", "Fv1=0", "=1"])
 def test_target_that_is_none(target, refused):
     message = refused("tx40", "-o", "m.csv", *ALONE, "--target", target)
-    assert f"--target {target!r} is not understood" in message
+    assert f"--target {target!r} is invalid" in message
 
 
 def test_target_for_another_criterion(refused):

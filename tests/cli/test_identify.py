@@ -459,8 +459,11 @@ def test_friction_that_cannot_be_meant(here, capsys, text, part):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["--spread", "0.5"], "--spread is not for pc-wls, but for ridge"),
-        (["--method", "ols", "--weighting", "huber"], "--weighting is not for ols, but for irls"),
+        (["--spread", "0.5"], "spread is not a setting of pc-wls, but of ridge"),
+        (
+            ["--method", "ols", "--weighting", "huber"],
+            "weighting is not a setting of ols",
+        ),
         (["--method", "ridge", "--spread", "-1"], "spread is -1"),
         (["--cutoff", "-3"], "cutoff is -3"),
         (["--cutoff", "nan"], "cutoff is nan"),

@@ -177,7 +177,7 @@ def test_the_scores_are_json_and_those_of_the_run(folder):
 def test_the_configuration_comes_back(folder):
     text = (folder / "config.yaml").read_text(encoding="utf-8")
     assert yaml.safe_load(text) == {"robot": "tx40", "logs": ["Größe.csv"]}
-    assert text.startswith("# Do it again: bodysense identify --config config.yaml")
+    assert text.startswith("# Reproduce with: bodysense identify --config config.yaml")
 
 
 def test_the_result_can_be_loaded(folder):

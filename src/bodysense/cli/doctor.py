@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layout", metavar="FILE", help="a layout file (YAML) that names columns")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
-    parser.add_argument("--fixed", action="store_true", help="hold the root link")
+    parser.add_argument("--fixed", action="store_true", help="fix the root link to the ground")
     parser.add_argument("--friction", metavar="NAME", help="friction law, e.g. coulomb, stribeck")
 
 

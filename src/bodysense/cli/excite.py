@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from bodysense.robot.io.load import load_robot
 
     outputs = Outputs.of(args)
-    options.refuse_unused(args)
+    options.require_used(args)
     aim = options.criterion(args)  # names that are wrong are told before the robot is loaded
     robot = load_robot(
         args.robot,
@@ -98,7 +98,7 @@ def _design(
         start=options.start(args, robot),
         trajectories=args.trajectories or 1,
         known=_told(args),
-        noise=options.one_a_joint(args.noise_torque, "--noise-torque", robot),
+        noise=options.one_per_joint(args.noise_torque, "--noise-torque", robot),
         # A robot that follows a table is recorded at its rate.
         rate=1000.0 if args.rate is None else args.rate,
         seconds=args.seconds,
@@ -140,7 +140,7 @@ def _poses(
         collisions=collisions,
         workspace=workspace,
         joints=options.joints(args, robot),
-        noise=options.one_a_joint(args.noise_torque, "--noise-torque", robot),
+        noise=options.one_per_joint(args.noise_torque, "--noise-torque", robot),
         rng=np.random.default_rng(args.seed),
     )
     write_poses(outputs.motions[0], result.poses, robot.joint_names, sliding=_sliding(robot))

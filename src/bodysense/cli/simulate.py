@@ -8,13 +8,13 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from bodysense.cli.options import numbers
 from bodysense.cli.simulate_options import (
     Outputs,
     add_arguments,
-    numbers,
     position_noise,
-    refuse_unused,
     require_dividing,
+    require_used,
 )
 from bodysense.errors import MismatchError, TrajectoryError
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from bodysense.simulation.rollout import rollout
 
     outputs = Outputs.of(args)
-    refuse_unused(args)
+    require_used(args)
     robot = load_robot(
         args.robot,
         floating_base=False if args.fixed else None,

@@ -6,18 +6,20 @@ gain of 1 % over the best simpler one, or it is not worth its coefficients.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.identification.friction_fit import fit_stribeck
+from bodysense.errors import unknown_name
+from bodysense.identification.friction_fit import fit_stribeck, require_stribeck
 from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.load_rows import LoadRows
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
+from bodysense.robot.friction import friction_models
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -33,6 +35,9 @@ RICHEST = "stribeck-offset"
 
 LAWS = ("viscous", "coulomb", "offset", "stribeck", RICHEST)
 """The laws that are compared, simple ones first."""
+
+FRICTION_CHOICES = ("auto", "own", "choose")
+"""Ways to choose a law, where a law could be named."""
 
 _DROPPED = {
     "viscous": ("Fc", "Fs", "Fo"),
@@ -123,6 +128,75 @@ def friction_unknown(robot: Robot) -> bool:
 def with_richest(robot: Robot) -> Robot:
     """The robot with the law that contains all that are compared, of the usual shape."""
     return robot.with_friction(RICHEST, width=WIDTH, vs=STRIBECK_SPEED)
+
+
+def with_law(robot: Robot, law: str) -> Robot:
+    """The robot with another friction law, smooth where its own is sharp.
+
+    Raises:
+        UnknownNameError: neither a law nor a way to choose one.
+    """
+    laws = friction_models()
+    if law not in laws:
+        raise unknown_name("friction", law, (*FRICTION_CHOICES, *laws))
+    own = dict(zip(robot.friction.model.shape, robot.friction.shape.T, strict=True))
+    shape: dict[str, ArrayLike] = {}
+    if "width" in laws[law].shape and not np.any(own.get("width", 0.0)):
+        shape["width"] = WIDTH
+    if "vs" in laws[law].shape and "vs" not in own:
+        shape["vs"] = STRIBECK_SPEED
+    return robot.with_friction(law, coefficients=None, **shape)
+
+
+@dataclass(frozen=True)
+class FrictionLaw:
+    """Which friction law an identification takes: named, chosen by the data, or fitted.
+
+    Attributes:
+        law: that is named; `None` keeps the robot's.
+        choose: whether the data choose among `LAWS`.
+        fit: whether the shape of the law is fitted.
+    """
+
+    law: str | None = None
+    choose: bool = False
+    fit: bool = False
+
+    @classmethod
+    def from_name(cls, robot: Robot, name: str) -> FrictionLaw:
+        """From ``auto``, ``own``, ``choose`` or the name of a law, the latter two with ``:fit``.
+
+        Raises:
+            UnknownNameError: no such law, or a choice that cannot be fitted.
+        """
+        wanted = name.removesuffix(":fit")
+        if wanted != name and wanted in ("auto", "choose"):  # which fit where it is worth it
+            raise unknown_name("friction", name, (*FRICTION_CHOICES, "own:fit", "stribeck:fit"))
+        choose = wanted == "choose" or (wanted == "auto" and friction_unknown(robot))
+        law = None if wanted in FRICTION_CHOICES else wanted
+        return cls(law, choose, fit=wanted != name)
+
+    def start(self, robot: Robot) -> Robot:
+        """The robot with the law that the regression is built for."""
+        if self.choose:
+            return with_richest(robot)
+        robot = robot if self.law is None else with_law(robot, self.law)
+        if self.fit:
+            require_stribeck(robot)
+        return robot
+
+    def settle(
+        self, problem: Regression, progress: Callable[[str], None]
+    ) -> tuple[Regression, FrictionChoice | None]:
+        """Choose or fit the law; returns the problem with it, and how it was chosen."""
+        if not (self.choose or self.fit):
+            return problem, None
+        progress("choosing the friction law" if self.choose else "fitting the friction law")
+        choice = choose_friction(problem) if self.choose else fit_shape(problem)
+        if choice.law == problem.robot.friction.model.name and not choice.shape:
+            return problem, choice
+        robot, known = choice.applied_to(problem.robot), problem.knowledge
+        return Regression.of(robot, problem.motions, problem.settings, knowledge=known), choice
 
 
 def choose_friction(problem: Regression) -> FrictionChoice:

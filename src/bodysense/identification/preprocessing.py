@@ -24,7 +24,7 @@ from bodysense.logs.filtering import STILL_SPEED as STILL_SPEED
 from bodysense.logs.filtering import decimate, fir_lowpass, lowpass, resample, smooth_motion
 from bodysense.logs.filtering import standing as standing
 from bodysense.logs.filtering import usable_cutoff as usable_cutoff
-from bodysense.logs.log import Log
+from bodysense.logs.log import Log, RawLog
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -157,6 +157,11 @@ def require_below_half(cutoff: float, rates: Iterable[float]) -> None:
             f"the cut-off is {cutoff:g} Hz: give one below half the sampling rate, "
             f"{0.5 * fastest:.4g} Hz, or none, so that it is chosen."
         )
+
+
+def as_logs(given: Log | RawLog | Sequence[Log | RawLog]) -> list[Log | RawLog]:
+    """One log or several, as a list."""
+    return [given] if isinstance(given, Log | RawLog) else list(given)
 
 
 def require_fixed(robot: Robot) -> None:

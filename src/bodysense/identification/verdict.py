@@ -220,12 +220,12 @@ def _physics(identification: Identification) -> list[str]:
     links = identification.prior.link_names
     consistency = identification.consistency
     bad = [link for link, c in zip(links, consistency, strict=True) if not c.consistent]
-    if bad or identification.impossible_drives:
+    if bad or identification.negative_drives:
         what = []
         if bad:
             what.append(f"link(s) {', '.join(bad)} cannot exist as bodies")
-        if identification.impossible_drives:
-            what.append(f"{', '.join(identification.impossible_drives)} negative")
+        if identification.negative_drives:
+            what.append(f"{', '.join(identification.negative_drives)} negative")
         return [
             f"Not physical: {' and '.join(what)}. The torques may be right, but do not simulate "
             f"with it: use a consistent method ({consistent_alternative(identification.method)})."

@@ -1,4 +1,4 @@
-"""`DriveGains`: what the motor currents of a robot mean, and how sure that is."""
+"""`DriveGains`: gains from motor current to joint torque, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from bodysense.errors import FileReadError, MismatchError
-from bodysense.files import read_result, write_result
+from bodysense.errors import MismatchError
+from bodysense.files import load_result, plain, save_result, write_configuration
 from bodysense.identification.payload.experiment import LoadExperiment
-from bodysense.identification.payload.payload import LoadStatus, known_alone, number_of
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.robot.payload import with_payload
 from bodysense.spatial.arrays import Array, read_only
+from bodysense.status import Status
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,7 +54,7 @@ class DriveGains:
     errors_before: Array
     errors_after: Array
     losses: Array
-    status: LoadStatus
+    status: Status
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -110,7 +110,7 @@ class DriveGains:
         which gains change with temperature. The error of the load's mass comes on top, in full.
         """
         noise = float(np.median(self.sigma / self.factors))
-        return max(float(np.hypot(noise, self.model_sensitivity)), _LEAST_UNCERTAINTY)
+        return max(float(np.hypot(noise, self.model_sensitivity)), _SMALLEST_UNCERTAINTY)
 
     def __repr__(self) -> str:
         return f"<DriveGains: {self.summary()}>"
@@ -120,9 +120,9 @@ class DriveGains:
         worst = int(np.argmax(self.sigma / self.factors))
         return (
             f"gains {', '.join(f'{g:.4g}' for g in self.gains)} from a load of {self.load_mass:g} "
-            f"kg, which the nominal gains see as {self.load_before:.3f} kg; least certain: "
+            f"kg, {self.load_before:.3f} kg with the nominal gains; least certain: "
             f"{self.joints[worst]} ({100.0 * self.sigma[worst] / self.factors[worst]:.1f} %). "
-            f"{self.status.message}"
+            f"{self.status.summary()}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,13 +154,12 @@ class DriveGains:
             "gain_uncertainty": self.gain_uncertainty,
             "status": self.status.to_dict(),
         }
-        return known_alone(table)
+        return dict(plain(table))
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``drive_gains.npz`` and ``drive_gains.json`` into a folder."""
-        arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
-        about = {**self.to_dict(), "provenance": dict(self.provenance), "summary": self.summary()}
-        write_result(folder, "drive_gains", arrays, about)
+        about = {**self.to_dict(), "provenance": dict(self.provenance)}
+        save_result(self, folder, "drive_gains", about)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> DriveGains:
@@ -169,42 +168,41 @@ class DriveGains:
         Raises:
             FileReadError: the files are missing or damaged.
         """
-        keys = ("joints", "load_kg", "link", "status", "provenance")
-        arrays, about = read_result(folder, "drive_gains", _ARRAYS, keys)
-        try:
-            joints = tuple(str(name) for name in about["joints"])
-            if any(arrays[name].shape != (len(joints),) for name in _ARRAYS if name != _AFTER):
-                raise ValueError("shapes")
-            return cls(
-                joints=joints,
-                load_mass=float(about["load_kg"]),
-                link=str(about["link"]),
-                load_before=number_of(about["load_with_nominal_gains_kg"]),
-                status=LoadStatus.from_dict(about["status"]),
-                provenance=dict(about["provenance"]),
-                **{name: read_only(array) for name, array in arrays.items()},
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileReadError(
-                f"drive_gains.json and drive_gains.npz in {folder} are damaged ({error!r}): save "
-                "the result again."
-            ) from error
+        return load_result(
+            cls,
+            folder,
+            "drive_gains",
+            keys={"load_mass": "load_kg", "load_before": "load_with_nominal_gains_kg"},
+            shapes=lambda stored: dict.fromkeys(_PER_JOINT, (len(stored["joints"]),)),
+        )
 
 
-_LEAST_UNCERTAINTY = 0.01
+_SMALLEST_UNCERTAINTY = 0.01
+"""Relative: torque constants change by that much with temperature."""
 
-_AFTER = "load_after"
-_ARRAYS = (
+_PER_JOINT = (
     "factors",
     "sigma",
     "nominal",
-    _AFTER,
     "total_least_squares",
     "without_losses",
     "errors_before",
     "errors_after",
     "losses",
 )
+
+GAIN_FILES = ("config.yaml", "drive_gains.json", "drive_gains.npz", "report.html")
+"""Everything that the identification of drive gains can write."""
+
+
+def write_drive_gains(
+    folder: str | PathLike[str],
+    gains: DriveGains,
+    configuration: Mapping[str, Any] | None = None,
+) -> None:
+    """Write everything but the report into an existing folder; see `write_payload`."""
+    gains.save(folder)
+    write_configuration(folder, "gains", configuration)
 
 
 # Could the arm have held this load? What is given in grams, it could not.

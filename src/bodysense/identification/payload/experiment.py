@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,21 +12,20 @@ from bodysense.doctor.diagnosis import Diagnosis
 from bodysense.doctor.examine import usable
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
-from bodysense.identification.choices import choose_cutoff
-from bodysense.identification.friction_comparison import friction_unknown, with_richest
+from bodysense.identification.choices import settle_filters
+from bodysense.identification.friction_comparison import friction_unknown, with_law, with_richest
 from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import loud_recordings
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
+    as_logs,
     motions,
-    require_below_half,
     require_fixed,
 )
-from bodysense.identification.run import with_law
 from bodysense.logs.log import Log, RawLog
-from bodysense.robot.base_parameters import base_parameters
+from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.io.source import robot_origin
 from bodysense.robot.payload import holding_frame
 from bodysense.robot.robot import Robot
@@ -43,11 +42,11 @@ in units of their plausible sizes: a mass by a fifth of the link's, a first mome
 mass times length. A maker's file is no better than that, as those of a UR10e show; of a robot that
 was identified, 0.02 may be said."""
 
-_WORTH = 0.01
-"""Relative gain in held-out error that losses must bring to be kept."""
+_MIN_IMPROVEMENT = 0.01
+"""Relative reduction of the held-out error that losses must bring to be kept."""
 
-_BETTER = 0.9
-"""Times the held-out error of the link that was named, below which another one held the load."""
+_OTHER_HOLDER = 0.9
+"""Times the held-out error of the named link, below which another link held the load."""
 
 _PASSES = 3
 """How often losses are taken from the torques of the fit before; the third changes nothing."""
@@ -69,6 +68,7 @@ class LoadExperiment:
         joint_errors: (2, n) held-out mean squared error of each joint without and with losses, in
             units of the noise.
         rows: (n,) number of rows behind them.
+        files: SHA-256 of files that robot and layout came from, for the provenance.
         progress: called with each step's name.
     """
 
@@ -80,6 +80,7 @@ class LoadExperiment:
     x: Array
     joint_errors: Array
     rows: Array
+    files: Mapping[str, str] | None
     progress: Callable[[str], None]
 
     @classmethod
@@ -91,6 +92,7 @@ class LoadExperiment:
         unloaded: Sequence[Diagnosis],
         *,
         robot_uncertainty: float = ROBOT_UNCERTAINTY,
+        files: Mapping[str, str] | None = None,
         progress: Callable[[str], None] = lambda step: None,
     ) -> LoadExperiment:
         """Find out whether friction grows with the load; see `prepare` for the arguments."""
@@ -106,6 +108,7 @@ class LoadExperiment:
             x=x,
             joint_errors=errors,
             rows=rows,
+            files=files,
             progress=progress,
         )
 
@@ -138,7 +141,7 @@ class LoadExperiment:
         other = replace(own, load_map=base.mapping[:, link])
         sigma = _first(own, self.arm)[1]
         mine, its = (_held_out(p, self.arm, sigma)[0].sum() for p in (own, other))
-        return str(last.name) if its < _BETTER * mine else ""
+        return str(last.name) if its < _OTHER_HOLDER * mine else ""
 
     @property
     def robot(self) -> Robot:
@@ -152,7 +155,7 @@ class LoadExperiment:
             return [{"source": d.source, "sha256": d.digest} for d in diagnoses]
 
         settings = self.problem.settings
-        return {
+        table = {
             "versions": versions(),
             "robot": robot_origin(self.robot),
             "loaded": origins(self.loaded),
@@ -164,6 +167,7 @@ class LoadExperiment:
             "frame": self.frame,
             "robot_uncertainty": None if self.unloaded else self.arm,
         }
+        return table if self.files is None else {**table, "files": dict(self.files)}
 
 
 def prepare(
@@ -176,6 +180,7 @@ def prepare(
     friction: str = "auto",
     robot_uncertainty: float = ROBOT_UNCERTAINTY,
     allow_unusable: bool = False,
+    files: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> LoadExperiment:
     """Examine, choose, filter, and find out whether friction grows with the load.
@@ -190,42 +195,21 @@ def prepare(
             too, unless the robot knows nothing of its friction.
         robot_uncertainty: how far the arm's inertial parameters may be off where there is no
             recording without the load, in units of their plausible sizes.
-        allow_unusable: go on with logs in which the doctor has found errors.
+        allow_unusable: continue with logs in which the doctor has found errors.
+        files: SHA-256 of files that robot and layout came from, for the provenance.
         progress: called with each step's name.
     """
     require_fixed(robot)
     frame = holding_frame(robot, link)
-    with_load, without = (
-        [given] if isinstance(given, Log | RawLog) else list(given) for given in (loaded, unloaded)
-    )
-    if any(log is other for log in with_load for other in without):
-        raise MismatchError(
-            "the same recording is given with and without the load: give one of each."
-        )
-    if not with_load:
-        raise MismatchError("there is no recording with the load: give at least one.")
-    if not (np.isfinite(robot_uncertainty) and robot_uncertainty > 0.0):
-        raise ShapeError(
-            f"robot_uncertainty is {robot_uncertainty:g}: give a positive number, e.g. 0.2 for a "
-            "maker's file or 0.02 for a robot that was identified."
-        )
+    with_load, without = as_logs(loaded), as_logs(unloaded)
+    _require_valid(with_load, without, robot_uncertainty)
     robot = _with_friction(robot, friction)
     progress("examining the logs")
     diagnoses = [usable(robot, log, allow_unusable=allow_unusable) for log in with_load]
     others = [usable(robot, log, allow_unusable=allow_unusable) for log in without]
     _require_different(diagnoses, others)
     base = base_parameters(robot)
-    given = preprocessing if preprocessing is not None else Preprocessing()
-    settings = given
-    if settings.cutoff is None:
-        progress("choosing the cut-off")
-        pieces = [d.segments for d in others or diagnoses]
-        settings = settings.settled(robot, choose_cutoff(robot, pieces, settings, base).cutoff)
-    else:
-        require_below_half(settings.cutoff, (d.rate for d in (*others, *diagnoses)))
-        settings = settings.settled(robot, settings.cutoff)
-    if given.still_speed is None:
-        settings = replace(settings, still_speed=STILL_SPEED)
+    settings = _settled(robot, diagnoses, others, preprocessing, base, progress)
     moved = motions(robot, [d.segments for d in (*others, *diagnoses)], settings)
     to_link = np.stack([transform_pi(e, frame.placement.homogeneous) for e in np.eye(10)], axis=1)
     problem = LoadedRegression.of_logs(
@@ -243,8 +227,41 @@ def prepare(
         diagnoses,
         others,
         robot_uncertainty=robot_uncertainty,
+        files=files,
         progress=progress,
     )
+
+
+def _require_valid(
+    loaded: Sequence[Log | RawLog], unloaded: Sequence[Log | RawLog], robot_uncertainty: float
+) -> None:
+    if any(log is other for log in loaded for other in unloaded):
+        raise MismatchError(
+            "the same recording is given with and without the load: give one of each."
+        )
+    if not loaded:
+        raise MismatchError("there is no recording with the load: give at least one.")
+    if not (np.isfinite(robot_uncertainty) and robot_uncertainty > 0.0):
+        raise ShapeError(
+            f"robot_uncertainty is {robot_uncertainty:g}: give a positive number, e.g. 0.2 for a "
+            "maker's file or 0.02 for a robot that was identified."
+        )
+
+
+def _settled(
+    robot: Robot,
+    loaded: Sequence[Diagnosis],
+    unloaded: Sequence[Diagnosis],
+    preprocessing: Preprocessing | None,
+    base: BaseParameters,
+    progress: Callable[[str], None],
+) -> Preprocessing:
+    """Settings with all choices made: the cut-off from recordings without the load, if any."""
+    given = preprocessing if preprocessing is not None else Preprocessing()
+    # A cut-off that is given must suit all recordings.
+    diagnoses = unloaded or loaded if given.cutoff is None else (*unloaded, *loaded)
+    settings, _ = settle_filters(robot, diagnoses, given, base, progress)
+    return settings if given.still_speed is not None else replace(settings, still_speed=STILL_SPEED)
 
 
 def _with_friction(robot: Robot, friction: str) -> Robot:
@@ -279,7 +296,7 @@ def _with_losses_if_worth(
         x_wide, sigma = _first(wider, arm)
     (plain, rows), (better, _) = (_held_out(p, arm, sigma) for p in (problem, wider))
     errors = np.stack([plain, better]) / np.maximum(rows, 1.0)
-    if better.sum() < (1.0 - _WORTH) * plain.sum():
+    if better.sum() < (1.0 - _MIN_IMPROVEMENT) * plain.sum():
         return wider, x_wide, errors, rows
     return problem, x, errors, rows
 

@@ -27,13 +27,13 @@ from bodysense.identification.payload.experiment import LoadExperiment, Logs, pr
 from bodysense.identification.payload.identify_payload import fitted_load
 from bodysense.identification.payload.loaded_regression import GainRegression, LoadedRegression
 from bodysense.identification.payload.parts import PartRows
-from bodysense.identification.payload.payload import LoadStatus
 from bodysense.identification.preprocessing import FOLDS, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
+from bodysense.status import Status
 
 _MOST_STEPS = 12
 _SETTLED = 1e-4  # relative change of the gains
@@ -334,7 +334,7 @@ def _worse(joints: Sequence[str], errors: Array) -> str:
 
 def _status(
     experiment: LoadExperiment, state: _Gains, seen: float, after: Array, errors: Array
-) -> LoadStatus:
+) -> Status:
     """What to think of it.
 
     Args:
@@ -346,9 +346,9 @@ def _status(
     """
     weighing = state.weighing
     if weighing is not None and weighing.solution.failure:
-        return LoadStatus(weighing.solution.failure)
+        return Status.failed(weighing.solution.failure)
     if not (state.g > 0.0).all():
-        return LoadStatus("A gain came out negative: is the load in the right recording?")
+        return Status.failed("A gain came out negative: is the load in the right recording?")
     notes = [] if weighing is None else _doubts(experiment, state, weighing)
     off = np.abs(after[np.isfinite(after)] - 1.0)
     if off.size and off.max() > _MISSED:
@@ -358,9 +358,9 @@ def _status(
         )
     worse = _worse(experiment.robot.joint_names, errors)
     if worse:
-        return LoadStatus(worse, tuple(notes))
+        return Status.failed(worse, tuple(notes))
     if state.change >= 1e-2:
-        return LoadStatus(
+        return Status.failed(
             "The gains did not settle: the load shows too little in some joint. Record with more "
             "motion, or a heavier load.",
             tuple(notes),
@@ -376,4 +376,4 @@ def _status(
             f"The load would change the gains by {100.0 * (typical - 1.0):+.0f} %, the one in the "
             "middle: is its mass right?"
         )
-    return LoadStatus(notes=tuple(notes))
+    return Status(notes=tuple(notes))

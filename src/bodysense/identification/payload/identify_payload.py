@@ -24,12 +24,13 @@ from bodysense.identification.payload.experiment import (
     prepare,
 )
 from bodysense.identification.payload.parts import PartRows
-from bodysense.identification.payload.payload import LoadStatus, Payload
+from bodysense.identification.payload.payload import Payload
 from bodysense.identification.preprocessing import Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
+from bodysense.status import Status
 
 GAIN_UNCERTAINTY = 0.02
 """How far drive gains are off, relatively, where nobody says: torque constants vary by that from
@@ -173,7 +174,7 @@ def _gain_covariance(rows: PartRows, prior: Prior, uncertainty: float) -> Array:
     return covariance
 
 
-def _swapped(experiment: LoadExperiment, rows: PartRows, prior: Prior) -> LoadStatus | None:
+def _swapped(experiment: LoadExperiment, rows: PartRows, prior: Prior) -> Status | None:
     """The failure where the load, if it may be negative, clearly is."""
     if experiment.x[experiment.problem.load][0] >= 0.0:
         return None
@@ -181,11 +182,11 @@ def _swapped(experiment: LoadExperiment, rows: PartRows, prior: Prior) -> LoadSt
     if not free.known or free.mass > _NEGATIVE * free.sigma:
         return None
     if experiment.unloaded:
-        return LoadStatus(
+        return Status.failed(
             "The recording given as loaded is lighter than the unloaded one, by "
             f"{-free.mass:.3g} ± {free.sigma:.2g} kg: swap them."
         )
-    return LoadStatus(
+    return Status.failed(
         f"The arm is lighter than its file describes it, by {-free.mass:.3g} ± {free.sigma:.2g} kg "
         "where the load should be. Give a recording without the load (--unloaded), or an arm that "
         "was identified."
@@ -217,15 +218,15 @@ def _status(
     pi: Array,
     covariance: Array,
     doubt: str,
-) -> LoadStatus:
+) -> Status:
     if weighing.solution.failure:
-        return LoadStatus(weighing.solution.failure)
+        return Status.failed(weighing.solution.failure)
     sigma = float(np.sqrt(covariance[0, 0]))
     notes = [doubt, *experiment.loud_recordings(weighing.sigma)]
     seen = bool(pi[0] >= 2.0 * sigma)
     notes += _place_doubts(experiment, pi, seen=seen)
     if not seen:
-        return LoadStatus(
+        return Status.failed(
             f"No load is visible: {pi[0]:.3g} kg is within twice its standard deviation of "
             f"{sigma:.2g} kg. Was the load held in this recording, by this link? Move the joints "
             "that carry its weight, further and for longer.",
@@ -242,4 +243,4 @@ def _status(
             f"interval is for an arm that is off by {experiment.arm:g} of plausible sizes "
             "(--robot-uncertainty). A recording without the load (--unloaded) would settle it."
         )
-    return LoadStatus(notes=tuple(note for note in notes if note))
+    return Status(notes=tuple(note for note in notes if note))
