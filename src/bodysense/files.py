@@ -116,12 +116,7 @@ def filled_together(
         draft.mkdir(parents=True)
         yield draft
         files = sorted(draft.iterdir())
-        for file in files:
-            if (target / file.name).is_dir():
-                raise FileWriteError(
-                    f"cannot write {target / file.name}: it is a folder; move it away, or write "
-                    "elsewhere."
-                )
+        _require_no_folders(files, target)
         target.mkdir(exist_ok=True)
         made = []
         for file in files:
@@ -138,6 +133,15 @@ def filled_together(
         for place in made:
             with contextlib.suppress(OSError):
                 place.rmdir()
+
+
+def _require_no_folders(files: Sequence[Path], target: Path) -> None:
+    for file in files:
+        if (target / file.name).is_dir():
+            raise FileWriteError(
+                f"cannot write {target / file.name}: it is a folder; move it away, or write "
+                "elsewhere."
+            )
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> Path:

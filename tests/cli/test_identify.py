@@ -223,7 +223,7 @@ def test_what_is_not_physical_is_noted(here, logs, capsys):
     write_log("few.csv", few)
     assert identified("rv2sq", "few.csv", *QUICK, "--method", "ols", "-o", "out") == 0
     out, err = capsys.readouterr()
-    assert "Not physical" in " ".join(out.split())
+    assert "Not physically consistent" in " ".join(out.split())
     assert err.startswith("note: identified.urdf is not written: ")
     assert "pc-wls" in err
     assert "identified.urdf" not in os.listdir(here / "out")
@@ -422,7 +422,7 @@ def test_a_missing_configuration(here, capsys):
 
 def test_nothing_to_do(here, capsys):
     for words in ([], ["rv2sq"]):
-        assert "give a robot and at least one recording" in error_of(capsys, *words)
+        assert "at least one recording: bodysense identify" in error_of(capsys, *words)
 
 
 def test_a_missing_recording(here, capsys):

@@ -186,7 +186,7 @@ def test_another_prior_is_refused(saved, robot):
 
 
 def test_a_missing_folder(tmp_path, robot):
-    with pytest.raises(FileReadError, match=r"identification\.npz"):
+    with pytest.raises(FileReadError, match=r"identification\.json"):
         Identification.load(tmp_path / "nowhere", robot)
 
 

@@ -195,10 +195,10 @@ class RunOptions:
                 )
         table = {} if args.config is None else _read_configuration(args.config, cls)
         table |= cls._given(args)
-        if not all(table.get(name) for name in cls.needed):
-            *words, last = cls.needed.values()
+        missing = [words for name, words in cls.needed.items() if not table.get(name)]
+        if missing:
             raise BodysenseError(
-                f"give {', '.join(words)} and {last}: bodysense {cls.command} {cls.usage}; see "
+                f"give {' and '.join(missing)}: bodysense {cls.command} {cls.usage}; see "
                 f"`bodysense {cls.command} --help`."
             )
         values: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""Which friction law the data ask for: laws compared on blocks that the fit has not seen.
+"""Data-driven choice of the friction law: laws compared on held-out blocks.
 
-Every law is fitted without one fold and judged on that fold, in turn. A richer law must bring a
-gain of 1 % over the best simpler one, or it is not worth its coefficients.
+Every law is fitted without one fold and scored on that fold, in turn. A richer law must reduce the
+error of the best simpler one by 1 %, or it is not worth its coefficients.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
 WIDTH = 0.02
-"""rad/s: over which friction turns round where nothing is known about it. Measured on a UR10e and
-a TX40: sharper and the noise of the velocity turns it, wider and reversals are no longer fitted."""
+"""rad/s: over which friction reverses, by default. Measured on a UR10e and a TX40: sharper and the
+noise of the velocity decides its sign, wider and reversals are no longer fitted."""
 
 STRIBECK_SPEED = 0.1
-"""rad/s: where the Stribeck curve has come down, where nothing is known about it."""
+"""rad/s: where the Stribeck curve has come down, by default."""
 
 RICHEST = "stribeck-offset"
 """The law that contains all that are compared; its regressor is all they need."""
@@ -46,8 +46,11 @@ _DROPPED = {
     "stribeck": ("Fo",),
     RICHEST: (),
 }
-_WORTH = 0.01  # relative gain that a richer law must bring
-_LOSS_SIZE = 0.1  # plausible coefficient of friction that grows with load
+_MIN_IMPROVEMENT = 0.01
+"""Relative reduction of the held-out error that a richer law must bring."""
+
+_LOSS_SIZE = 0.1
+"""Plausible coefficient of load-dependent friction."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,9 @@ class FrictionTrial:
 
 @dataclass(frozen=True)
 class LoadDependence:
-    """What Coulomb friction that grows with the load would add to the chosen law.
+    """What load-dependent Coulomb friction would add to the chosen law.
 
-    No law of a robot holds it (see `LoadRows`), so that it is told and never chosen.
+    No law of a robot has it (see `LoadRows`), so that it is reported and never chosen.
 
     Attributes:
         error: held-out mean squared error of the chosen law with this term.
@@ -84,12 +87,12 @@ class LoadDependence:
 
 @dataclass(frozen=True)
 class FrictionChoice:
-    """Which friction law predicts blocks best that the fit has not seen.
+    """The friction law that predicts held-out blocks best.
 
     Attributes:
         law: the chosen one.
         trials: all that were tried, simple ones first.
-        load: what a dependence on load would add; `None` where that was not asked.
+        load: what a dependence on load would add; `None` where it was not computed.
         shape: shape parameters of the chosen law by name, one value per joint; empty where they
             were not fitted.
     """
@@ -121,7 +124,7 @@ class FrictionChoice:
 
 
 def friction_unknown(robot: Robot) -> bool:
-    """Whether the robot knows nothing of its friction: a common law, all coefficients zero."""
+    """Whether all friction coefficients of the robot are zero, with a law of the library."""
     return not robot.theta[robot.layout.rotor.stop :].any() and not robot.friction.model.custom
 
 
@@ -204,7 +207,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
 
     With Fs = Fc the Stribeck curve is Coulomb's, and without Fo there is no offset: simpler laws
     are linear constraints on the richest one's coefficients. Where a law with a Stribeck curve is
-    chosen, its shape is fitted as well, and taken if that is worth it.
+    chosen, its shape is fitted as well, and taken if it predicts better by as much.
     """
     sigma = WLS().estimate(problem, Prior.of(problem)).sigma
     n = problem.n_joints
@@ -218,7 +221,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
     ]
     best = trials[0]
     for trial in trials[1:]:
-        if trial.error < (1.0 - _WORTH) * best.error:
+        if trial.error < (1.0 - _MIN_IMPROVEMENT) * best.error:
             best = trial
     load = _load_dependence(problem, sigma, bases[best.name], best.error)
     choice = FrictionChoice(best.name, tuple(trials), load)
@@ -229,7 +232,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
         own = _with_robot(problem, problem.robot.with_friction(best.name))
     fitted = fit_shape(own, sigma)
     trial = fitted.trials[-1]
-    worth = trial.error < (1.0 - _WORTH) * best.error
+    worth = trial.error < (1.0 - _MIN_IMPROVEMENT) * best.error
     return replace(
         choice, trials=(*choice.trials, trial), shape=fitted.shape if worth else choice.shape
     )
@@ -238,7 +241,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
 def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice:
     """Fit the Stribeck shape of the robot's own law, and compare it with the shape it has.
 
-    On each fold the shape that was fitted without that fold is judged. The fitted shape is taken
+    On each fold the shape that was fitted without that fold is scored. The fitted shape is taken
     whatever the comparison says: it was asked for.
 
     Args:
@@ -253,7 +256,7 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
     fixed = held_out_error(problem, sigma)
     total = rows = 0.0
     for fold in range(FOLDS):
-        # From the same start as the whole: one that knows the fold would be half an answer.
+        # From the same start as the whole: another would have seen the fold.
         rest = fit_stribeck(problem.without(fold))
         squares, count = _fold_squares(_with_robot(problem, rest.robot), sigma, fold)
         total, rows = total + squares, rows + count

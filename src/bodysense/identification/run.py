@@ -43,7 +43,7 @@ from bodysense.spatial.arrays import Array
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IdentificationRun:
-    """Everything that one call of `identify` led to.
+    """The result of one call of `identify`, and all that led to it.
 
     Attributes:
         identification: the result; `.robot` is the identified robot.
@@ -53,9 +53,9 @@ class IdentificationRun:
         cutoff: how the cut-off was chosen; `None` if it was given.
         friction: how the friction law was chosen, or its shape fitted; `None` if it was given.
         method_choice: how the method was chosen; `None` if it was given.
-        scores: on the training data, on blocks left out in turn, and on each validation log.
+        scores: on the training data, on held-out blocks, and on each validation log.
         predictions: torques behind the scores, piece by piece.
-        verdict: what to think of it.
+        verdict: how good the result is.
     """
 
     identification: Identification
@@ -83,7 +83,7 @@ class IdentificationRun:
         return f"<IdentificationRun: {self.summary()}>"
 
     def summary(self) -> str:
-        """The result and the verdict, in words."""
+        """The result and the verdict."""
         return f"{self.identification.summary()} {self.verdict}"
 
 
@@ -239,7 +239,7 @@ _CONTRADICTION = 0.1
 
 
 def _contradictions(method: Identifier, problem: Regression, result: Identification) -> list[str]:
-    """Whether what was given as known contradicts the data, or the robot's file."""
+    """Whether what is known for certain contradicts the data, or the robot's file."""
     knowledge, concerns = problem.knowledge, []
     if not knowledge.any:
         return []
@@ -250,7 +250,7 @@ def _contradictions(method: Identifier, problem: Regression, result: Identificat
     )
     if with_it > (1.0 + _CONTRADICTION) * without:
         concerns.append(
-            f"What was given as known ({knowledge.summary()}) makes the squared error of the fit "
+            f"What is known for certain ({knowledge.summary()}) makes the squared error of the fit "
             f"{with_it / without:.3g} times as large: check it."
         )
     robot = problem.robot
@@ -265,7 +265,7 @@ def _contradictions(method: Identifier, problem: Regression, result: Identificat
 
 
 def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -> list[str]:
-    """What the doctor has found that the verdict must not forget."""
+    """Findings of the doctor that belong into the verdict."""
     result = [
         f"{diagnosis.source}, {finding.where}: {finding.message}; {finding.action}."
         for diagnosis in (*diagnoses, *validation)

@@ -124,7 +124,7 @@ def test_a_centre_of_mass_that_is_wrong_is_a_failure(make_case, com):
     assert (found.errors_after > found.errors_before + 0.01).any()
     assert found.status.failure.startswith("Torques are predicted worse with these gains than")
     assert "Check the centre of mass, the link that holds the load" in found.status.failure
-    assert "gains do not carry over" in " ".join(found.status.notes)
+    assert "gains do not generalise" in " ".join(found.status.notes)
 
 
 @pytest.mark.parametrize(("load", "words"), [(1.3, "by -35 %"), (2.9, "by +4")])

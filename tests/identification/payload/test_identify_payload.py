@@ -121,8 +121,8 @@ def test_what_is_wrong_of_a_known_arm_is_counted_as_load(make_case, body):
     assert abs(sure.mass - body.mass) > 0.05 * body.mass
     low, high = sure.mass_interval()
     assert not low < body.mass < high
-    assert "what is wrong there is counted as load" in sure.status.summary()
-    assert "off by 0.02 of plausible sizes" in sure.status.summary()
+    assert "errors there are counted as load" in sure.status.summary()
+    assert "uncertainty of the arm of 0.02 of plausible sizes" in sure.status.summary()
 
 
 @pytest.mark.parametrize("seed", range(4))

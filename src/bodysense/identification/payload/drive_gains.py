@@ -30,14 +30,14 @@ class DriveGains:
         nominal: (n,) gains that the log's torques were made with; ones where they are not known.
         load_mass: mass of the load, as it was given [kg].
         link: that held it.
-        load_before: its mass as the nominal gains see it [kg].
-        load_after: (3,) its mass on blocks left out, with gains of the other blocks [kg].
-        total_least_squares: (n,) factors without asking for physical links.
-        without_losses: (n,) factors where friction is taken not to grow with the load.
+        load_before: its mass with the nominal gains [kg].
+        load_after: (3,) its mass on held-out blocks, with gains of the other blocks [kg].
+        total_least_squares: (n,) factors without physical consistency.
+        without_losses: (n,) factors without load-dependent friction.
         errors_before: (n,) held-out relative error of the torque with nominal gains.
         errors_after: (n,) with these.
-        losses: (n,) friction that grows with load, as a share of the torque; zeros if none.
-        status: how the numerics ended, and what to think of the result.
+        losses: (n,) load-dependent friction, as a share of the torque; zeros if none.
+        status: how the numerics ended.
         provenance: versions, settings, digests of the inputs.
     """
 
@@ -99,12 +99,12 @@ class DriveGains:
 
     @property
     def model_sensitivity(self) -> float:
-        """Largest relative change of a gain if friction did not grow with the load."""
+        """Largest relative change of a gain without load-dependent friction."""
         return float(np.abs(self.without_losses / self.factors - 1.0).max())
 
     @property
     def gain_uncertainty(self) -> float:
-        """What is left for loads: relative standard deviation of a gain, for the load as given.
+        """Relative standard deviation of a gain, for the load as given: what `payload` needs.
 
         √(noise² + model²), noise of the median gain and `model_sensitivity`; not below 1 %, by
         which gains change with temperature. The error of the load's mass comes on top, in full.
@@ -126,7 +126,7 @@ class DriveGains:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON; what is not known is `None`."""
+        """Ready for JSON; unknown numbers are `None`."""
         table = {
             "joints": list(self.joints),
             "gains": self.gains.tolist(),
@@ -205,7 +205,7 @@ def write_drive_gains(
     write_configuration(folder, "gains", configuration)
 
 
-# Could the arm have held this load? What is given in grams, it could not.
+# Whether the arm could have held the load: a mass in grams it could not.
 
 _TOO_HEAVY = 1.5
 """Times its effort limit that a joint would need at standstill, in the middle of the motion, from

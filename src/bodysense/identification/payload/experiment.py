@@ -1,4 +1,4 @@
-"""Recordings with and without a load, made ready: examined, filtered, with friction that fits."""
+"""Recordings with and without a load: checked, filtered, with a friction law."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bodysense.identification.choices import settle_filters
 from bodysense.identification.friction_comparison import friction_unknown, with_law, with_richest
 from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.payload.loaded_regression import LoadedRegression
-from bodysense.identification.payload.parts import loud_recordings
+from bodysense.identification.payload.parts import noisy_recordings
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
@@ -33,14 +33,13 @@ from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
 
 STILL_SPEED = 0.05
-"""rad/s or m/s: rows of slower joints do not count. A joint that stands, or turns round, holds with
-any friction; the load would have to explain it."""
+"""rad/s or m/s: rows of slower joints do not count. Static friction of a joint that stands or
+reverses is unknown; the load would have to explain it."""
 
 ROBOT_UNCERTAINTY = 0.2
-"""How far the inertial parameters of a robot that is taken to be known are off, where nobody says,
-in units of their plausible sizes: a mass by a fifth of the link's, a first moment by a fifth of
-mass times length. A maker's file is no better than that, as those of a UR10e show; of a robot that
-was identified, 0.02 may be said."""
+"""Default standard deviation of the inertial parameters of an arm that is taken as known, in units
+of their plausible sizes: a fifth of a link's mass, of mass times length for a first moment. A
+maker's file is no better, as those of a UR10e show; for an identified robot, 0.02 may be given."""
 
 _MIN_IMPROVEMENT = 0.01
 """Relative reduction of the held-out error that losses must bring to be kept."""
@@ -49,21 +48,21 @@ _OTHER_HOLDER = 0.9
 """Times the held-out error of the named link, below which another link held the load."""
 
 _PASSES = 3
-"""How often losses are taken from the torques of the fit before; the third changes nothing."""
+"""Iterations of losses from the torques of the previous fit; the third changes nothing."""
 
 Logs = Log | RawLog | Sequence[Log | RawLog]
 
 
 @dataclass(frozen=True, eq=False)
 class LoadExperiment:
-    """What an identification of a load or of drive gains starts from.
+    """The starting point for identifying a load or drive gains.
 
     Attributes:
         problem: the regression over arm, losses and load.
         frame: name of the link or frame that holds the load, in which it is described.
         loaded: diagnoses of the recordings with the load.
-        unloaded: of those without; empty where the robot is taken to be known.
-        arm: how far the arm's inertial parameters may be off, in units of their sizes.
+        unloaded: of those without; empty where the robot is taken as known.
+        arm: standard deviation of the arm's inertial parameters, in units of their sizes.
         x: a first estimate, by weighted least squares.
         joint_errors: (2, n) held-out mean squared error of each joint without and with losses, in
             units of the noise.
@@ -95,10 +94,10 @@ class LoadExperiment:
         files: Mapping[str, str] | None = None,
         progress: Callable[[str], None] = lambda step: None,
     ) -> LoadExperiment:
-        """Find out whether friction grows with the load; see `prepare` for the arguments."""
-        progress("looking for friction that grows with the load")
+        """Decide whether friction depends on the load; see `prepare` for the arguments."""
+        progress("testing for load-dependent friction")
         arm = 1.0 if unloaded else robot_uncertainty
-        problem, x, errors, rows = _with_losses_if_worth(problem, arm)
+        problem, x, errors, rows = _with_losses_if_better(problem, arm)
         return cls(
             problem=problem,
             frame=frame,
@@ -118,16 +117,16 @@ class LoadExperiment:
         total = self.joint_errors @ self.rows / max(float(self.rows.sum()), 1.0)
         return float(total[0]), float(total[1])
 
-    def loud_recordings(self, sigma: Array) -> tuple[str, ...]:
-        """A note on each recording that fits far worse than the others, with noise (n_logs, n)."""
+    def noisy_recordings(self, sigma: Array) -> tuple[str, ...]:
+        """A note on each recording whose noise (n_logs, n) is far larger than the others'."""
         rows = self.problem.squares(np.zeros(self.problem.size))[1]
         sources = [d.source for d in (*self.unloaded, *self.loaded)]
-        return loud_recordings(sigma, rows, sources, self.robot.joint_names)
+        return noisy_recordings(sigma, rows, sources, self.robot.joint_names)
 
     def better_holder(self) -> str:
         """The last link of the chain, where a load there explains the torques better; or empty.
 
-        Both without losses, on blocks left out.
+        Both without losses, on held-out blocks.
         """
         named = holding_frame(self.robot, self.frame)
         try:
@@ -183,7 +182,7 @@ def prepare(
     files: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> LoadExperiment:
-    """Examine, choose, filter, and find out whether friction grows with the load.
+    """Check and filter recordings, and decide whether friction depends on the load.
 
     Args:
         robot: the arm.
@@ -192,9 +191,9 @@ def prepare(
         link: that holds the load, or a frame fixed to it; by default the last one.
         preprocessing: how logs are filtered; by default chosen from the data.
         friction: ``own`` keeps the robot's law, the name of a law takes that one. ``auto`` keeps it
-            too, unless the robot knows nothing of its friction.
-        robot_uncertainty: how far the arm's inertial parameters may be off where there is no
-            recording without the load, in units of their plausible sizes.
+            too, unless all its friction coefficients are zero.
+        robot_uncertainty: standard deviation of the arm's inertial parameters, in units of their
+            plausible sizes, where there is no recording without the load.
         allow_unusable: continue with logs in which the doctor has found errors.
         files: SHA-256 of files that robot and layout came from, for the provenance.
         progress: called with each step's name.
@@ -282,7 +281,7 @@ def _require_different(loaded: Sequence[Diagnosis], unloaded: Sequence[Diagnosis
             )
 
 
-def _with_losses_if_worth(
+def _with_losses_if_better(
     problem: LoadedRegression, arm: float
 ) -> tuple[LoadedRegression, Array, Array, Array]:
     """The problem, with losses where they predict held-out blocks better; its solution, errors.

@@ -36,13 +36,13 @@ class Payload:
         link: the link or frame.
         pi: (10,) inertial parameters about the frame's origin.
         covariance: (10, 10) of pi from the noise of the recordings, correlated in time.
-        gain_covariance: (10, 10) of pi from drive gains that may be off.
-        gain_uncertainty: how far they may be off, relatively, one standard deviation.
+        gain_covariance: (10, 10) of pi from the uncertainty of the drive gains.
+        gain_uncertainty: relative standard deviation of the drive gains.
         parts: the mass from each third of the time with the load, and from each recording where
             there are several; all with the recordings without it.
-        losses: (n,) friction that grows with load, as a share of the torque; zeros if none.
+        losses: (n,) load-dependent friction, as a share of the torque; zeros if none.
         errors: held-out mean squared error without and with such losses, in units of the noise.
-        status: how the numerics ended, and what to think of the result.
+        status: how the numerics ended.
         provenance: versions, settings, digests of the inputs.
     """
 
@@ -94,7 +94,7 @@ class Payload:
 
     @property
     def sigma_mass_gains(self) -> float:
-        """Standard deviation of the mass [kg] from drive gains that may be off alone."""
+        """Standard deviation of the mass [kg] from the drive gains alone."""
         return float(np.sqrt(self.gain_covariance[0, 0]))
 
     @cached_property
@@ -134,7 +134,7 @@ class Payload:
         return f"<Payload: {self.summary()}>"
 
     def summary(self) -> str:
-        """What is held, in a line."""
+        """The load in a line."""
         if not self.status.ok:
             return f"no load identified at {self.link}. {self.status.summary()}"
         low, high = self.mass_interval()
@@ -145,7 +145,7 @@ class Payload:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON; what is not known is `None`."""
+        """Ready for JSON; unknown numbers are `None`."""
         low, high = self.mass_interval()
         table = {
             "link": self.link,
