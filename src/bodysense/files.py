@@ -264,31 +264,31 @@ def load_result(
     Raises:
         FileReadError: the files are missing, damaged, or do not belong together.
     """
-    hints = get_type_hints(kind)
     own: Any = kind  # a dataclass, as type variables cannot say
-    kinds = [field for field in _array_fields(kind) if field not in made]
-    rest = {
-        f.name: (keys or {}).get(f.name, f.name)
-        for f in fields(own)
-        if f.init and f.name not in (*kinds, *made)
-    }
-    numbers, about = read_result(folder, name, [*kinds, *arrays], list(rest.values()))
+    hints, stored_arrays = get_type_hints(kind), _array_fields(kind)
+    kept = [name for name in stored_arrays if name not in made]
+    rest = {f.name: f.name for f in fields(own) if f.init and f.name not in (*kept, *made)}
+    rest |= keys or {}
+    numbers, about = read_result(folder, name, [*kept, *arrays], list(rest.values()))
     for array in numbers.values():
         array.setflags(write=False)
     stored: _Stored = {**about, **numbers}
     try:
-        wanted = {} if shapes is None else shapes(stored)
-        wrong = [field for field, shape in wanted.items() if stored[field].shape != shape]
-        if wrong:
-            raise ValueError(f"shape of {', '.join(wrong)}")
+        _require_shapes(stored, {} if shapes is None else shapes(stored))
         values = {field: restored(about[key], hints[field]) for field, key in rest.items()}
         values |= {field: make(stored) for field, make in made.items()}
-        return kind(**values, **{field: numbers[field] for field in kinds})
+        return kind(**values, **{field: numbers[field] for field in kept})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileReadError(
             f"{name}.json and {name}.npz in {folder} are damaged or do not belong together "
             f"({error!r}): save the result again."
         ) from error
+
+
+def _require_shapes(stored: _Stored, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    wrong = [name for name, shape in shapes.items() if stored[name].shape != shape]
+    if wrong:
+        raise ValueError(f"shape of {', '.join(wrong)}")
 
 
 _Stored = dict[str, Any]
@@ -322,14 +322,17 @@ def restored(value: Any, hint: Any) -> Any:
         hints = get_type_hints(hint)
         return hint(**{key: restored(entry, hints[key]) for key, entry in value.items()})
     if get_origin(hint) is tuple:
-        inner, *rest = get_args(hint)
-        kinds = [inner] * len(value) if rest == [...] else [inner, *rest]
-        return tuple(restored(entry, part) for entry, part in zip(value, kinds, strict=True))
+        return _restored_tuple(value, get_args(hint))
     if get_origin(hint) in (Mapping, dict):
         return dict(value)
     if hint is float:
         return math.nan if value is None else float(value)
     return hint(value) if hint in (str, int, bool) else value
+
+
+def _restored_tuple(value: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    kinds = parts[:1] * len(value) if parts[-1] is ... else parts
+    return tuple(restored(entry, kind) for entry, kind in zip(value, kinds, strict=True))
 
 
 def write_configuration(

@@ -197,7 +197,7 @@ def test_laws_that_were_compared_are_shown(here, capsys):
     printed = capsys.readouterr().out
     for law in ("viscous", "coulomb", "offset", "stribeck", "stribeck-offset"):
         assert re.search(rf"^ *{law} +\d+\.\d{{3}} +\d+", printed, re.MULTILINE), law
-    assert re.search(r"friction that grows with the load would (take|add) [\d.]+ %", printed)
+    assert re.search(r"load-dependent friction would (reduce|increase) .* by [\d.]+ %", printed)
 
 
 def test_forgetting_reaches_the_method(here):

@@ -231,7 +231,7 @@ def test_a_motion_beyond_a_limit_is_noted(simulated):
 
 def test_a_motion_in_degrees_is_refused(refused):
     message = refused("tx40", through("far.csv", 0, 90, 0, 0, 0, 0), "-o", "log.csv")
-    assert "no motion for 'TX40': position of joint2 (41.3 times" in message
+    assert "not a motion for 'TX40': position of joint2 (41.3 times" in message
     assert "Is it in degrees" in message
 
 

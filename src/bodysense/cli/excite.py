@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if robot.floating_base:
         raise MismatchError(
-            f"{robot.name!r} has a floating base, and motions are designed for fixed bases only: "
+            f"{robot.name!r} has a floating base, and motions are designed for fixed bases: "
             "fix its root link with --fixed."
         )
     limits = options.limits(args, robot)

@@ -127,16 +127,11 @@ class IdentifyOptions(FitOptions):
             return self.method
         if self.method not in IDENTIFIERS:
             raise unknown_name("method", self.method, ("auto", *IDENTIFIERS))
-        cls = IDENTIFIERS[self.method]
         for name in wanted:
-            having = [m for m, c in IDENTIFIERS.items() if name in _fields(c)]
-            if self.method not in having:
-                raise MismatchError(
-                    f"{name} is not a setting of {self.method}, but of {', '.join(having)}: leave "
-                    "it out, or take one of these as --method."
-                )
+            _require_setting(name, self.method)
         if wanted.get("relaxation_weight") == "auto":
             wanted["relaxation_weight"] = None
+        cls = IDENTIFIERS[self.method]
         return cls(**wanted, **method_settings(cls, self.settings))
 
     def known(self, robot: Robot) -> Knowledge:
@@ -163,6 +158,17 @@ _SETTINGS = {
 """Settings of methods that have a field of their own in config.yaml."""
 
 _NUMBERS = ("spread", "forgetting", "relaxation_weight")
+
+
+def _require_setting(name: str, method: str) -> None:
+    from bodysense.identification.methods import IDENTIFIERS
+
+    having = [m for m, c in IDENTIFIERS.items() if name in _fields(c)]
+    if method not in having:
+        raise MismatchError(
+            f"{name} is not a setting of {method}, but of {', '.join(having)}: leave it out, or "
+            "take one of these as --method."
+        )
 
 
 def method_settings(method: type[Identifier], given: Mapping[str, str]) -> dict[str, Any]:

@@ -168,8 +168,8 @@ def _base_parameters(page: Page, inspection: Inspection) -> None:
     page.show(table)
     if inspection.weak:
         page.line(
-            f"Weakly identifiable ({len(inspection.weak)}): {' '.join(inspection.weak)}, by less than "
-            "a thousandth of their effect; are joints meant to be aligned?"
+            f"Weakly identifiable ({len(inspection.weak)}): {' '.join(inspection.weak)}, by less "
+            "than a thousandth of their effect; are joints meant to be aligned?"
         )
     for title, names in (
         ("Only in combination", inspection.regrouped),

@@ -186,13 +186,7 @@ class RunOptions:
     @classmethod
     def from_arguments(cls, args: argparse.Namespace) -> Self:
         """From the command line, on top of --config."""
-        own = {f.name for f in fields(cls)}
-        for name, value in vars(args).items():
-            if name not in own | _COMMON and value is not None and value != []:
-                raise MismatchError(
-                    f"--{name.replace('_', '-')} is not an option of `bodysense {cls.command}`: "
-                    "leave it out."
-                )
+        cls._refuse_foreign(args)
         table = {} if args.config is None else _read_configuration(args.config, cls)
         table |= cls._given(args)
         missing = [words for name, words in cls.needed.items() if not table.get(name)]
@@ -206,6 +200,18 @@ class RunOptions:
             for name, value in table.items()
         }
         return cls(**values)
+
+    @classmethod
+    def _refuse_foreign(cls, args: argparse.Namespace) -> None:
+        """Refuse options of other commands."""
+        own = _COMMON | {f.name for f in fields(cls)}
+        foreign = [name for name, value in vars(args).items() if value not in (None, [])]
+        for name in foreign:
+            if name not in own:
+                raise MismatchError(
+                    f"--{name.replace('_', '-')} is not an option of `bodysense {cls.command}`: "
+                    "leave it out."
+                )
 
     @classmethod
     def _given(cls, args: argparse.Namespace) -> dict[str, Any]:
@@ -309,6 +315,15 @@ def _read_configuration(path: str, options: type[RunOptions]) -> dict[str, Any]:
     return table
 
 
+_TYPES: Mapping[object, tuple[type, ...]] = {
+    str: (str,),
+    bool: (bool,),
+    int: (int,),
+    float: (int, float),
+    NoneType: (),
+}
+"""Of values in a YAML file by the type of a field."""
+
 _WORDS: Mapping[object, str] = {
     str: "text",
     bool: "true or false",
@@ -323,16 +338,14 @@ def _fits(value: object, kind: Any) -> bool:
     if origin in (Union, UnionType):
         return any(_fits(value, part) for part in parts)
     if origin is Literal:
-        return any(value is part or value == part for part in parts if type(value) is type(part))
+        return (type(value), value) in [(type(part), part) for part in parts]
     if origin is tuple:
         return isinstance(value, list) and all(_fits(entry, parts[0]) for entry in value)
     if origin is Mapping:
         return isinstance(value, dict) and all(
             isinstance(name, str) and _fits(entry, parts[1]) for name, entry in value.items()
         )
-    if isinstance(value, bool) or kind is NoneType:
-        return kind is bool
-    return isinstance(value, int | float) if kind is float else isinstance(value, kind)
+    return type(value) in _TYPES[kind]
 
 
 def _words(kind: Any) -> str:

@@ -38,22 +38,11 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
     from rich.console import Console
 
-    from bodysense.robot.io.load import load_robot
     from bodysense.simulation.rollout import rollout
 
     outputs = Outputs.of(args)
     require_used(args)
-    robot = load_robot(
-        args.robot,
-        floating_base=False if args.fixed else None,
-        friction=args.friction,
-        actuators=args.actuators,
-    )
-    if robot.floating_base:
-        raise MismatchError(
-            f"{robot.name!r} has a floating base, and experiments are simulated on fixed bases only: "
-            "fix its root link with --fixed."
-        )
+    robot = _robot(args)
     notes = _friction_notes(robot)
     controller = _controller(robot, args, notes)
     sampling_rate = require_dividing(controller.rate, args.sampling_rate)
@@ -99,6 +88,23 @@ def run(args: argparse.Namespace) -> int:
     }
     print(json.dumps(summary, indent=2, allow_nan=False) if args.json else _text(summary))
     return 0
+
+
+def _robot(args: argparse.Namespace) -> Robot:
+    from bodysense.robot.io.load import load_robot
+
+    robot = load_robot(
+        args.robot,
+        floating_base=False if args.fixed else None,
+        friction=args.friction,
+        actuators=args.actuators,
+    )
+    if robot.floating_base:
+        raise MismatchError(
+            f"{robot.name!r} has a floating base, and experiments are simulated on fixed bases: "
+            "fix its root link with --fixed."
+        )
+    return robot
 
 
 def _friction_notes(robot: Robot) -> list[str]:

@@ -73,11 +73,7 @@ def choose_cutoff(
     moving = [[piece for piece in log if _moves(piece)] for log in pieces]
     chosen = moving if any(moving) else pieces
     short = [[_beginning(piece, _MOST_SECONDS) for piece in log] for log in chosen]
-    longest = max((piece for log in short for piece in log), key=lambda p: p.t[-1] - p.t[0])
-    span = float(longest.t[-1] - longest.t[0])
-    highest = _HIGHEST_CUTOFF * (longest.t.size - 1) / span
-    grid = _RATIO ** np.arange(-10, 40)
-    grid = grid[(grid > 10.0 / span) & (grid < highest)]
+    grid, highest = _grid(max((p.t for log in short for p in log), key=lambda t: t[-1] - t[0]))
     if grid.size == 0:
         return CutoffChoice(highest, (highest,), (float("nan"),))
     grid = grid[: max(1, int(np.searchsorted(grid, _highest_visible(short))))]
@@ -93,6 +89,14 @@ def choose_cutoff(
     return CutoffChoice(
         float(grid[best]), tuple(float(grid[k]) for k in tried), tuple(errors[k][1] for k in tried)
     )
+
+
+def _grid(t: Array) -> tuple[Array, float]:
+    """Cut-offs to try [Hz] for a piece with these times (n_t,), and their upper bound."""
+    span = float(t[-1] - t[0])
+    highest = _HIGHEST_CUTOFF * ((t.size - 1) / span)
+    grid: Array = _RATIO ** np.arange(-10.0, 40.0)
+    return grid[(grid > 10.0 / span) & (grid < highest)], highest
 
 
 def _highest_good(error: Callable[[int], float], size: int, tried: Mapping[int, object]) -> int:

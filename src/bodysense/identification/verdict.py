@@ -91,14 +91,15 @@ def judge(
     held_out = next((s for s in scores if s.kind == "held-out"), training)
     validation = [s for s in scores if s.kind == "validation"]
     judged = validation or [held_out]
-    where = _WHERE[judged[0].kind]
     error, before = _errors(judged)
     worse = _worse_than_file([held_out], *([judged] if validation else []))
-    short = _too_short(duration) if not validation else []
-    advice = (
+    reservations = (
         *concerns,
         *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
-        *short,
+        *(() if validation else _too_short(duration)),
+    )
+    advice = (
+        *reservations,
         *worse,
         *_overfitting(training, held_out),
         *_generalisation(held_out, validation),
@@ -106,25 +107,22 @@ def judge(
         *_physics(identification),
         *_unidentified(identification),
     )
+    where = _WHERE[judged[0].kind]
     if not np.isfinite(error):
         return Verdict("poor", f"no joint moves in {where}, so that it cannot be judged.", advice)
-    grade = _grade(error)
-    if worse:
-        grade = "poor"  # however small the error: the file alone would serve better
-    elif grade == "good" and (warnings or concerns or short):
-        grade = "fair"
     summary = (
         f"on {where} the model predicts the torque of moving joints to {_percent(error)} on "
         f"average; the robot's file alone to {_percent(before)}. Noise, which no model predicts, "
         f"is {_percent(held_out.noise_floor_d_tau)} of the raw torque."
     )
-    return Verdict(grade, summary, advice)
+    return Verdict(_grade(error, worse=bool(worse), reserved=bool(reservations)), summary, advice)
 
 
-def _grade(error: float) -> Grade:
-    if error <= _GOOD_ERROR:
-        return "good"
-    return "fair" if error <= _FAIR_ERROR else "poor"
+def _grade(error: float, *, worse: bool, reserved: bool) -> Grade:
+    """The grade of a mean error; whatever is worse than the file is poor, however small it is."""
+    if worse or error > _FAIR_ERROR:
+        return "poor"
+    return "good" if error <= _GOOD_ERROR and not reserved else "fair"
 
 
 def _mean_error(scores: DataScores, model: Score) -> float:
