@@ -30,7 +30,7 @@ LONG = (
     "tests/laws/test_interval_coverage.py",
     "tests/test_benchmarks.py",
     "tests/estimation/map_dynamics/em/test_em.py",
-    "tests/cli/test_identify_load.py",
+    "tests/cli/test_load.py",
     "tests/estimation/map_dynamics/log/test_state_estimate.py",
     "tests/identification/test_run.py",
     "tests/laws/test_identifier_truth.py",

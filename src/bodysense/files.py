@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import platform
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from bodysense.errors import FileReadError, FileWriteError, RobotFileError
@@ -113,12 +116,7 @@ def filled_together(
         draft.mkdir(parents=True)
         yield draft
         files = sorted(draft.iterdir())
-        for file in files:
-            if (target / file.name).is_dir():
-                raise FileWriteError(
-                    f"cannot write {target / file.name}: it is a folder; move it away, or write "
-                    "elsewhere."
-                )
+        _require_no_folders(files, target)
         target.mkdir(exist_ok=True)
         made = []
         for file in files:
@@ -135,6 +133,15 @@ def filled_together(
         for place in made:
             with contextlib.suppress(OSError):
                 place.rmdir()
+
+
+def _require_no_folders(files: Sequence[Path], target: Path) -> None:
+    for file in files:
+        if (target / file.name).is_dir():
+            raise FileWriteError(
+                f"cannot write {target / file.name}: it is a folder; move it away, or write "
+                "elsewhere."
+            )
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> Path:
@@ -203,6 +210,140 @@ def read_result(
         read_arrays(Path(folder) / f"{name}.npz", arrays),
         read_json(Path(folder) / f"{name}.json", keys),
     )
+
+
+# Results: dataclasses whose arrays go to ``name.npz`` and whose other fields go to ``name.json``.
+
+
+def save_result(
+    result: Any,
+    folder: str | os.PathLike[str],
+    name: str,
+    about: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, NDArray[Any]] | None = None,
+) -> None:
+    """Write a dataclass: its fields that are annotated as arrays, everything else, its summary.
+
+    Args:
+        result: with a method ``summary()``.
+        folder: made if it is missing.
+        name: of the two files.
+        about: what ``name.json`` holds; by default all other fields by their names.
+        arrays: to be stored beside the fields.
+    """
+    kinds = _array_fields(type(result))
+    stored = {field: np.asarray(getattr(result, field)) for field in kinds}
+    if about is None:
+        rest = [f.name for f in fields(result) if f.name not in kinds]
+        about = {field: plain(getattr(result, field)) for field in rest}
+    write_result(folder, name, {**stored, **(arrays or {})}, {**about, "summary": result.summary()})
+
+
+def load_result(
+    kind: type[_Result],
+    folder: str | os.PathLike[str],
+    name: str,
+    *,
+    keys: Mapping[str, str] | None = None,
+    arrays: Sequence[str] = (),
+    shapes: Callable[[_Stored], Mapping[str, tuple[int, ...]]] | None = None,
+    **made: Callable[[_Stored], Any],
+) -> _Result:
+    """Read what `save_result` wrote; arrays are read-only.
+
+    Args:
+        kind: the dataclass.
+        folder: with the two files.
+        name: of them.
+        keys: in ``name.json`` by field, where they are not the field's name.
+        arrays: stored beside the fields.
+        shapes: that arrays must have.
+        made: functions that make fields which are not stored as they are; each gets all arrays
+            and the content of ``name.json`` in one mapping.
+
+    Raises:
+        FileReadError: the files are missing, damaged, or do not belong together.
+    """
+    own: Any = kind  # a dataclass, as type variables cannot say
+    hints, stored_arrays = get_type_hints(kind), _array_fields(kind)
+    kept = [name for name in stored_arrays if name not in made]
+    rest = {f.name: f.name for f in fields(own) if f.init and f.name not in (*kept, *made)}
+    rest |= keys or {}
+    numbers, about = read_result(folder, name, [*kept, *arrays], list(rest.values()))
+    for array in numbers.values():
+        array.setflags(write=False)
+    stored: _Stored = {**about, **numbers}
+    try:
+        _require_shapes(stored, {} if shapes is None else shapes(stored))
+        values = {field: restored(about[key], hints[field]) for field, key in rest.items()}
+        values |= {field: make(stored) for field, make in made.items()}
+        return kind(**values, **{field: numbers[field] for field in kept})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FileReadError(
+            f"{name}.json and {name}.npz in {folder} are damaged or do not belong together "
+            f"({error!r}): save the result again."
+        ) from error
+
+
+def _require_shapes(stored: _Stored, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    wrong = [name for name, shape in shapes.items() if stored[name].shape != shape]
+    if wrong:
+        raise ValueError(f"shape of {', '.join(wrong)}")
+
+
+_Stored = dict[str, Any]
+_Result = TypeVar("_Result")
+
+
+def _array_fields(kind: type) -> list[str]:
+    """Names of the fields that hold one array each."""
+    hints = get_type_hints(kind)
+    return [f.name for f in fields(kind) if f.init and get_origin(hints[f.name]) is np.ndarray]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON holds it: dataclasses as mappings, tuples as lists, `None` for NaN."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def restored(value: Any, hint: Any) -> Any:
+    """The value of a field of this type, from what `plain` made of it."""
+    if hasattr(hint, "from_dict"):
+        return hint.from_dict(value)
+    if isinstance(hint, type) and is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return hint(**{key: restored(entry, hints[key]) for key, entry in value.items()})
+    if get_origin(hint) is tuple:
+        return _restored_tuple(value, get_args(hint))
+    if get_origin(hint) in (Mapping, dict):
+        return dict(value)
+    if hint is float:
+        return math.nan if value is None else float(value)
+    return hint(value) if hint in (str, int, bool) else value
+
+
+def _restored_tuple(value: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    kinds = parts[:1] * len(value) if parts[-1] is ... else parts
+    return tuple(restored(entry, kind) for entry, kind in zip(value, kinds, strict=True))
+
+
+def write_configuration(
+    folder: str | os.PathLike[str], command: str, configuration: Mapping[str, Any] | None
+) -> None:
+    """Write ``config.yaml``: the options of a command by name; nothing if there are none."""
+    if configuration is None:
+        return
+    text = yaml.safe_dump(dict(configuration), sort_keys=False, allow_unicode=True)
+    head = f"# Reproduce with: bodysense {command} --config config.yaml -o ANOTHER_FOLDER\n"
+    write_atomically(Path(folder) / "config.yaml", head + text)
 
 
 # Where a result comes from: versions, and digests of what went in.

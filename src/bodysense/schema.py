@@ -29,14 +29,7 @@ def parse_yaml(data: bytes, where: str, error: type[BodysenseError]) -> dict[str
     if not data.strip():
         raise error(f"{where} is empty: it must hold a YAML mapping, `key: value`.")
     try:
-        for event in yaml.parse(data, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                mark = event.start_mark
-                line = 0 if mark is None else mark.line + 1
-                raise error(
-                    f"{where}, line {line}: the alias *{event.anchor} is not supported: write the "
-                    "value out."
-                )
+        _refuse_aliases(data, where, error)
         node = yaml.compose(data, Loader=yaml.SafeLoader)
         if node is not None:
             _refuse_repeated_keys(node, where, error)
@@ -53,6 +46,17 @@ def parse_yaml(data: bytes, where: str, error: type[BodysenseError]) -> dict[str
             "with names as keys."
         )
     return content
+
+
+def _refuse_aliases(data: bytes, where: str, error: type[BodysenseError]) -> None:
+    for event in yaml.parse(data, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            mark = event.start_mark
+            line = 0 if mark is None else mark.line + 1
+            raise error(
+                f"{where}, line {line}: the alias *{event.anchor} is not supported: write the "
+                "value out."
+            )
 
 
 def _refuse_repeated_keys(root: yaml.Node, where: str, error: type[BodysenseError]) -> None:
@@ -180,12 +184,14 @@ def _from_mapping(
     absent = [name for name in names if name not in value]
     if absent and default is None:
         raise RobotFileError(f"{where}: {', '.join(absent)} missing; give a number for each.")
-    fill = np.nan if default is None else default
-    numbers = np.array(np.broadcast_to(np.asarray(fill, dtype=np.float64), (len(names),)))
-    for k, name in enumerate(names):
-        if name in value:
-            numbers[k] = finite_number(value[name], f"{where}, {name}")
-    return numbers
+    fill = np.broadcast_to(np.asarray(default if absent else 0.0, dtype=np.float64), len(names))
+    return np.array(
+        [
+            finite_number(value[name], f"{where}, {name}") if name in value else other
+            for name, other in zip(names, fill, strict=True)
+        ],
+        dtype=np.float64,
+    )
 
 
 def _number(value: object, where: str) -> float:

@@ -237,7 +237,7 @@ def test_pairs_that_are_not_looked_at_are_told(capsys):
     assert main(["excite", "tx40", "-o", "m.csv", *QUICK, "--no-report"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "boxes from inertia and kinematics stand for link1, link2" in out
-    assert "collisions not looked at: base/link2, link2/link4" in out
+    assert "collisions not checked: base/link2, link2/link4" in out
     assert "(in contact in all of 400 random poses)" in out
 
 
@@ -431,7 +431,7 @@ def test_target_that_shows_only_in_combination(refused):
 @pytest.mark.parametrize("target", ["Fv1", "Fv1=", "Fv1=x", "Fv1=0", "=1"])
 def test_target_that_is_none(target, refused):
     message = refused("tx40", "-o", "m.csv", *ALONE, "--target", target)
-    assert f"--target {target!r} is not understood" in message
+    assert f"--target {target!r} is invalid" in message
 
 
 def test_target_for_another_criterion(refused):
@@ -457,7 +457,7 @@ def test_walls_the_wrong_way_round(refused):
 
 def test_start_of_too_few_joints(refused):
     message = refused("tx40", "-o", "m.csv", *ALONE, "--start", "0,0")
-    assert "give 6 positions in numbers" in message
+    assert "expected 6 positions in numbers" in message
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_laws_that_were_compared_are_shown(here, capsys):
     printed = capsys.readouterr().out
     for law in ("viscous", "coulomb", "offset", "stribeck", "stribeck-offset"):
         assert re.search(rf"^ *{law} +\d+\.\d{{3}} +\d+", printed, re.MULTILINE), law
-    assert re.search(r"friction that grows with the load would (take|add) [\d.]+ %", printed)
+    assert re.search(r"load-dependent friction would (reduce|increase) .* by [\d.]+ %", printed)
 
 
 def test_forgetting_reaches_the_method(here):
@@ -223,7 +223,7 @@ def test_what_is_not_physical_is_noted(here, logs, capsys):
     write_log("few.csv", few)
     assert identified("rv2sq", "few.csv", *QUICK, "--method", "ols", "-o", "out") == 0
     out, err = capsys.readouterr()
-    assert "Not physical" in " ".join(out.split())
+    assert "Not physically consistent" in " ".join(out.split())
     assert err.startswith("note: identified.urdf is not written: ")
     assert "pc-wls" in err
     assert "identified.urdf" not in os.listdir(here / "out")
@@ -422,7 +422,7 @@ def test_a_missing_configuration(here, capsys):
 
 def test_nothing_to_do(here, capsys):
     for words in ([], ["rv2sq"]):
-        assert "give a robot and at least one recording" in error_of(capsys, *words)
+        assert "at least one recording: bodysense identify" in error_of(capsys, *words)
 
 
 def test_a_missing_recording(here, capsys):
@@ -459,8 +459,11 @@ def test_friction_that_cannot_be_meant(here, capsys, text, part):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["--spread", "0.5"], "--spread is not for pc-wls, but for ridge"),
-        (["--method", "ols", "--weighting", "huber"], "--weighting is not for ols, but for irls"),
+        (["--spread", "0.5"], "spread is not a setting of pc-wls, but of ridge"),
+        (
+            ["--method", "ols", "--weighting", "huber"],
+            "weighting is not a setting of ols",
+        ),
         (["--method", "ridge", "--spread", "-1"], "spread is -1"),
         (["--cutoff", "-3"], "cutoff is -3"),
         (["--cutoff", "nan"], "cutoff is nan"),

@@ -110,9 +110,9 @@ def test_a_weight_from_the_data(here, capsys):
     [
         (["--relax", "soft"], "unknown relaxation 'soft'"),
         (["--relax-weight", "-1"], "the weight of the relaxation is -1"),
-        (["--relax", "pullback", "--method", "ols"], "--relax is not for ols, but for pc-ols"),
+        (["--relax", "pullback", "--method", "ols"], "relaxation is not a setting of ols"),
         (["--total-mass", "-3"], "the known mass of all links is -3 kg"),
-        (["--total-mass", "3", "--method", "wls"], "wls cannot keep to what is known"),
+        (["--total-mass", "3", "--method", "wls"], "wls cannot use what is known"),
         (["--com-inside", "skin"], "unknown shapes 'skin'"),
         (["--com-inside", "collision"], "boxes"),
         (["--knowledge", "nowhere.yaml"], "cannot read nowhere.yaml"),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
+import re
+
 import pytest
 
-from bodysense.cli.identify_options import Options, _pairs, method_settings
+from bodysense.cli.fit_options import setting_pairs
+from bodysense.cli.identify_options import IdentifyOptions, add_arguments, method_settings
 from bodysense.cli.main import main
 from bodysense.errors import BodysenseError, MismatchError, UnknownNameError
 from bodysense.identification import IDENTIFIERS
 
 
-def options(method: str, **settings: str) -> Options:
-    return Options("tx40", ("log.csv",), method=method, settings=settings)
+def options(method: str, **settings: str) -> IdentifyOptions:
+    return IdentifyOptions(robot="tx40", logs=("log.csv",), method=method, settings=settings)
 
 
 def test_settings_are_of_the_kind_of_their_defaults():
@@ -39,13 +43,48 @@ def test_unknown_settings_are_named_with_those_that_there_are():
         options("didim", integrater="rk4").identifier()
 
 
-def test_settings_with_an_option_of_their_own_have_it():
-    with pytest.raises(MismatchError, match="--weighting"):
-        options("irls", weighting="huber").identifier()
+def parsed(*words: str) -> IdentifyOptions:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return IdentifyOptions.from_arguments(parser.parse_args(["tx40", "log.csv", *words]))
+
+
+@pytest.mark.parametrize(
+    ("former", "setting"),
+    [
+        (["--method", "irls", "--weighting", "window"], ["--method", "irls", "weighting=window"]),
+        (["--method", "ridge", "--spread", "0.5"], ["--method", "ridge", "spread=0.5"]),
+        (["--method", "rls", "--forgetting", "0.99"], ["--method", "rls", "forgetting=0.99"]),
+        (["--relax", "entropic"], ["relaxation=entropic"]),
+        (["--relax-weight", "auto"], ["relaxation_weight=auto"]),
+        (["--relax-weight", "2"], ["relaxation-weight=2"]),
+        (["--order", "2"], ["order=2"]),
+        (["--band", "40"], ["band=40"]),
+        (["--border", "0.2"], ["border=0.2"]),
+        (["--still-speed", "0.1"], ["still-speed=0.1"]),
+        (["--no-decimation"], ["decimate=false"]),
+    ],
+)
+def test_former_options_are_settings(former, setting):
+    *words, last = setting
+    new = parsed(*words, "--set", last)
+    assert new == parsed(*former)
+    assert new != parsed(*words)
+    with pytest.raises(MismatchError, match="is given twice"):
+        parsed(*former, "--set", last)
+
+
+def test_help_shows_what_is_often_used_only():
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    text = parser.format_help()
+    assert "--payload" not in text
+    assert "--weighting" not in text
+    assert 18 <= sum(1 for word in set(re.findall(r"--[a-z-]+", text)) if word != "--help") <= 22
 
 
 def test_auto_chooses_its_settings_itself():
-    with pytest.raises(MismatchError, match="--set does not go with --method auto"):
+    with pytest.raises(MismatchError, match="--method auto chooses the method"):
         options("auto", iterations="3").identifier()
 
 
@@ -60,8 +99,8 @@ def test_a_setting_that_is_given_twice_is_refused(capsys):
     assert main(["identify", "tx40", "log.csv", *words]) == 2
     assert "--set iterations is given twice, as 3 and as 5: give it once" in capsys.readouterr().err
     with pytest.raises(MismatchError, match="mass_spread is given twice"):
-        _pairs(["mass-spread=0.1", "mass_spread=0.1"])
-    assert _pairs(["rate=200", "drift=0.1"]) == {"rate": "200", "drift": "0.1"}
+        setting_pairs(["mass-spread=0.1", "mass_spread=0.1"])
+    assert setting_pairs(["rate=200", "drift=0.1"]) == {"rate": "200", "drift": "0.1"}
 
 
 @pytest.mark.parametrize(
@@ -71,18 +110,18 @@ def test_a_setting_that_is_given_twice_is_refused(capsys):
         (["--method", "iv", "--set", "magic=1"], "unknown setting of iv 'magic'"),
         (["--method", "iv", "--set", "iterations=many"], "give a whole number"),
         (["--method", "iv", "--set", "iterations=0"], "iterations is 0"),
-        (["--method", "ols", "--weighting", "huber"], "--weighting is not for ols"),
-        (["--method", "auto", "--set", "iterations=1"], "does not go with --method auto"),
+        (["--method", "ols", "--weighting", "huber"], "weighting is not a setting of ols"),
+        (["--method", "auto", "--set", "iterations=1"], "--method auto chooses the method"),
         (["--cutoff", "-1"], "cutoff is -1"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_any_file_is_read(words, part, capsys, monkeypatch):
+def test_invalid_settings_are_refused_before_any_file_is_read(words, part, capsys, monkeypatch):
     """Neither robot nor recording nor folder is looked at."""
 
     def busy(*args, **kwargs):
         raise AssertionError("work was begun")
 
-    for work in ("signals.read.read_log", "robot.load_robot", "files.require_free"):
+    for work in ("logs.read.read_log", "robot.load_robot", "files.require_free"):
         monkeypatch.setattr(f"bodysense.{work}", busy)
     assert main(["identify", "nowhere.urdf", "nowhere.csv", "-o", "out", *words]) == 2
     assert part in capsys.readouterr().err

@@ -48,15 +48,15 @@ def test_a_terminal_gets_colours(capsys, monkeypatch):
 
 def test_links_that_cannot_exist_stand_out(capsys):
     out = inspected(capsys, "example:romeo_small")
-    assert "2 links cannot exist as a body:" in out
+    assert "2 links with infeasible inertia:" in out
     assert "  RShoulderYawLink: the principal moments about the centre of mass" in out
-    assert out.count("NOT PHYSICAL") == 2
+    assert out.count("INFEASIBLE") == 2
 
 
 def test_links_without_volume_are_a_note(capsys):
     out = inspected(capsys, "example:icub")
     assert "note: 10 links without volume: r_hip_1" in out
-    assert "NOT PHYSICAL" not in out
+    assert "INFEASIBLE" not in out
 
 
 def test_json_is_complete_and_finite(capsys):

@@ -226,12 +226,12 @@ def test_a_motion_beyond_a_limit_is_noted(simulated):
     file = through("far.csv", 0, 2.5, 0, 0, 0, 0)  # 125 degrees are 2.18 rad
     summary = simulated("tx40", file, "-o", "log.csv", "--sampling-rate", "100")
     (note,) = summary["notes"]
-    assert "leaves the limits: position of joint2 (1.15 times its limit at 20 s)" in note
+    assert "exceeds the limits: position of joint2 (1.15 times its limit at 20 s)" in note
 
 
 def test_a_motion_in_degrees_is_refused(refused):
     message = refused("tx40", through("far.csv", 0, 90, 0, 0, 0, 0), "-o", "log.csv")
-    assert "no motion for 'TX40': position of joint2 (41.3 times" in message
+    assert "not a motion for 'TX40': position of joint2 (41.3 times" in message
     assert "Is it in degrees" in message
 
 
@@ -258,10 +258,10 @@ def test_a_lost_run_writes_nothing_and_advises(refused):
     [
         (["--friction", "coulom"], "did you mean 'coulomb'"),
         (["--payload", "-1"], "mass of the payload is -1 kg"),
-        (["--payload", "1,2"], "give MASS or MASS,x,y,z"),
-        (["--payload", "heavy"], "--payload 'heavy' is not understood"),
+        (["--payload", "1,2"], "expected MASS or MASS,x,y,z"),
+        (["--payload", "heavy"], "--payload: invalid value 'heavy'"),
         (["--payload", "1", "--payload-link", "hand"], "unknown link or frame 'hand'"),
-        (["--payload", "1", "--payload-inertia", "1"], "give Ixx,Iyy,Izz"),
+        (["--payload", "1", "--payload-inertia", "1"], "expected Ixx,Iyy,Izz"),
         (["--payload", "1", "--payload-inertia", "1,1,3"], "not physically consistent"),
         (["--payload-link", "link6"], "--payload-link is for a --payload"),
         (["--payload-inertia", "1,1,1"], "--payload-inertia is for a --payload"),
@@ -272,10 +272,10 @@ def test_a_lost_run_writes_nothing_and_advises(refused):
             "nearest that does is 138.888888889, or give --control-rate 5040",
         ),
         (["--sampling-rate", "6000"], "nearest that does is 5000"),
-        (["--noise-position", "1grad"], "--noise-position '1g' is not understood"),
+        (["--noise-position", "1grad"], "--noise-position: invalid value '1g'"),
         (["--noise-position", "-1"], "cannot be negative"),
         (["--noise-torque", "1,2"], "give one number, or 6"),
-        (["--noise-torque", "nan"], "--noise-torque 'nan' is not understood"),
+        (["--noise-torque", "nan"], "--noise-torque: invalid value 'nan'"),
         (["--saturate"], "no effort limits"),
         (["--harmonics", "2"], "at least 3"),
         (["--page", "page.pdf"], "ends in .html"),
@@ -335,13 +335,13 @@ def test_a_missing_trajectory(refused):
 
 def test_a_floating_robot(refused):
     message = refused("example:human", "random", "-o", "log.csv")
-    assert "floats" in message
+    assert "floating base" in message
     assert "--fixed" in message
 
 
 def test_an_own_controller_that_is_not_there(refused):
     words = ("example:double_pendulum", "random", "-o", "log.csv", "--controller", "own")
-    assert "comes without a controller" in refused(*words)
+    assert "has no controller" in refused(*words)
 
 
 def test_noise_in_degrees_for_joints_that_slide(refused):

@@ -115,7 +115,7 @@ def test_negative_drives_are_not_consistent(found, name):
     theta = found.theta.copy()
     theta[found.prior.layout.names.index(name)] = -1e-9
     bad = replace(found, theta=theta)
-    assert bad.impossible_drives == (name,)
+    assert bad.negative_drives == (name,)
     assert not bad.consistent
     assert "NOT physically consistent" in bad.summary()
 
@@ -186,7 +186,7 @@ def test_another_prior_is_refused(saved, robot):
 
 
 def test_a_missing_folder(tmp_path, robot):
-    with pytest.raises(FileReadError, match=r"identification\.npz"):
+    with pytest.raises(FileReadError, match=r"identification\.json"):
         Identification.load(tmp_path / "nowhere", robot)
 
 

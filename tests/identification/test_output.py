@@ -177,7 +177,7 @@ def test_the_scores_are_json_and_those_of_the_run(folder):
 def test_the_configuration_comes_back(folder):
     text = (folder / "config.yaml").read_text(encoding="utf-8")
     assert yaml.safe_load(text) == {"robot": "tx40", "logs": ["Größe.csv"]}
-    assert text.startswith("# Do it again: bodysense identify --config config.yaml")
+    assert text.startswith("# Reproduce with: bodysense identify --config config.yaml")
 
 
 def test_the_result_can_be_loaded(folder):
@@ -198,7 +198,7 @@ def test_what_is_not_physical_is_noted_instead_of_written(tmp_path):
     assert len(notes) == len(missing)
     for name in missing:
         (note,) = (note for note in notes if note.startswith(f"{name} is not written: "))
-        assert note.endswith("such as pc-wls, finds a robot that can exist.")
+        assert note.endswith("such as pc-wls, gives a physically consistent robot.")
     table = json.loads((tmp_path / "scores.json").read_text(), parse_constant=refuse_constant)
     assert table["consistent"] is False
     assert len((tmp_path / "parameters.csv").read_text().splitlines()) == 1 + 52 + 78
@@ -216,7 +216,7 @@ def test_the_remedy_is_a_method_of_the_same_kind(tmp_path, monkeypatch, method, 
     run = replace(run, identification=replace(run.identification, method=method))
     note = next(n for n in write_run(tmp_path, run, {}) if n.startswith("identified.urdf"))
     assert f"consistent method ({better})." in note
-    assert note.endswith(f"such as {better}, finds a robot that can exist.")
+    assert note.endswith(f"such as {better}, gives a physically consistent robot.")
 
 
 def test_scores_that_are_no_numbers_become_null():

@@ -72,7 +72,7 @@ def judged(found: Identification, *more: DataScores, fit: float = 0.05) -> Verdi
 def test_the_grade_is_that_of_unseen_data(found, error, grade):
     verdict = judge(found, [scores("training", error), scores("held-out", error, before=0.9)])
     assert verdict.grade == grade
-    assert "blocks left out" in verdict.summary
+    assert "held-out blocks" in verdict.summary
     assert f"{100 * error:.1f} %" in verdict.summary
     assert "the robot's file alone to 90.0 %" in verdict.summary
 
@@ -80,7 +80,7 @@ def test_the_grade_is_that_of_unseen_data(found, error, grade):
 def test_good_results_need_no_advice(found):
     verdict = judged(found, scores("held-out", 0.05))
     assert verdict == Verdict("good", verdict.summary, ())
-    assert str(verdict).startswith("GOOD: on blocks left out")
+    assert str(verdict).startswith("GOOD: on held-out blocks")
 
 
 def test_validation_counts_before_held_out_blocks(found):
@@ -98,8 +98,8 @@ def test_several_validation_recordings_are_averaged(found):
 def test_without_unseen_data_the_fit_is_judged_and_it_says_so(found):
     verdict = judged(found)
     assert verdict.grade == "good"
-    assert "on the data of the fit" in verdict.summary
-    assert "left out of the fit" not in verdict.summary
+    assert "on the training data" in verdict.summary
+    assert "held-out" not in verdict.summary
 
 
 def test_joints_whose_torque_is_mostly_noise_are_not_held_against_the_model(found):
@@ -107,7 +107,7 @@ def test_joints_whose_torque_is_mostly_noise_are_not_held_against_the_model(foun
     verdict = judge(found, [scores(kind, errors, noise=noise) for kind in ("training", "held-out")])
     assert verdict.grade == "good"
     assert "to 5.0 % on average" in verdict.summary
-    assert "10.0 % of noise that no model predicts" in verdict.summary
+    assert "no model predicts, is 10.0 % of the raw torque" in verdict.summary
 
 
 def test_where_all_is_noise_all_joints_count(found):
@@ -165,7 +165,7 @@ def test_worse_than_the_file(found, error, before):
     assert verdict.grade == "poor"
     assert verdict.advice[0].startswith(
         f"It predicts worse than the robot's file alone ({100 * error:.1f} % against "
-        f"{100 * before:.1f} % on blocks left out of the fit): keep the file for now"
+        f"{100 * before:.1f} % on held-out blocks): keep the file for now"
     )
 
 
@@ -174,7 +174,7 @@ def test_worse_than_the_file_on_blocks_left_out_is_poor_whatever_another_recordi
         found, scores("held-out", 0.2, before=0.15), scores("validation", 0.09, before=0.5), fit=0.2
     )
     assert verdict.grade == "poor"
-    assert "20.0 % against 15.0 % on blocks left out of the fit)" in only(verdict)
+    assert "20.0 % against 15.0 % on held-out blocks)" in only(verdict)
 
 
 def test_worse_than_the_file_on_validation_alone_says_why(found):
@@ -186,7 +186,7 @@ def test_worse_than_the_file_on_validation_alone_says_why(found):
 def test_worse_than_the_file_on_all_that_there_is(found):
     verdict = judge(found, [scores("training", 0.2, before=0.1)])
     assert verdict.grade == "poor"
-    assert "20.0 % against 10.0 % on the data of the fit, which are too short" in only(verdict)
+    assert "20.0 % against 10.0 % on the training data, which are too short" in only(verdict)
 
 
 def test_a_file_that_was_right_already_is_no_fault(found):
@@ -196,12 +196,12 @@ def test_a_file_that_was_right_already_is_no_fault(found):
 
 def test_overfitted(found):
     sentence = only(judged(found, scores("held-out", 0.09), fit=0.05))
-    assert sentence.startswith("It is overfitted: 5.0 % on the data of the fit, 9.0 % on blocks")
+    assert sentence.startswith("It is overfitted: 5.0 % on the training data, 9.0 % on held-out")
 
 
-def test_does_not_carry_over(found):
+def test_does_not_generalise(found):
     verdict = judged(found, scores(), scores("validation", 0.09, source="warm [1].csv"))
-    assert only(verdict).startswith("It does not carry over to warm [1].csv (9.0 % against 5.0 %)")
+    assert only(verdict).startswith("It does not generalise to warm [1].csv (9.0 % against 5.0 %)")
 
 
 def test_joints_that_are_predicted_poorly(found):
@@ -240,12 +240,12 @@ def test_joints_that_never_moved(found):
     assert only(verdict).startswith("joint2, joint6 never moved")
 
 
-def test_links_that_cannot_exist(found):
+def test_infeasible_links(found):
     theta = found.theta.copy()
     theta[found.prior.layout.link(2)] *= -1.0
     verdict = judged(replace(found, theta=theta), scores())
     link = found.prior.link_names[2]
-    assert only(verdict).startswith(f"Not physical: link(s) {link} cannot exist as bodies.")
+    assert only(verdict).startswith(f"Not physically consistent: inertia of {link} is infeasible.")
     assert "use a consistent method (pc-wls)" in only(verdict)
 
 
@@ -260,18 +260,18 @@ def test_the_consistent_method_that_is_advised_is_of_the_same_kind(found, method
     assert only(verdict).endswith(f"use a consistent method ({better}).")
 
 
-def test_drives_that_cannot_exist(found):
+def test_negative_drives(found):
     names, theta = found.prior.layout.names, found.theta.copy()
     theta[names.index("Fv2")] = theta[names.index("Ia4")] = -0.1
     sentence = only(judged(replace(found, theta=theta), scores()))
-    assert sentence.startswith("Not physical: Ia4, Fv2 negative.")
+    assert sentence.startswith("Not physically consistent: Ia4, Fv2 negative.")
 
 
-def test_links_and_drives_that_cannot_exist(found):
+def test_infeasible_links_and_negative_drives(found):
     names, theta = found.prior.layout.names, found.theta.copy()
     theta[names.index("Fc1")], theta[names.index("M1")] = -0.1, -1.0
     sentence = only(judged(replace(found, theta=theta), scores()))
-    assert "cannot exist as bodies and Fc1 negative" in sentence
+    assert "is infeasible and Fc1 negative" in sentence
 
 
 def test_links_at_the_border(found):

@@ -55,7 +55,7 @@ def test_consistent_methods_return_robots_that_can_exist(method, chunk, random_m
         require_sound(found)
         assert found.status.ok or method in RECORDED, (seed, found.status)
         assert all(c.consistent for c in found.consistency), seed
-        # Not asked of `impossible_drives`, which is what is judged here.
+        # Not asked of `negative_drives`, which is what is judged here.
         assert (found.theta[positive_parameters(problem.robot)] >= 0.0).all(), seed
         assert found.consistent
         bound += not fitted("ols", problem).consistent

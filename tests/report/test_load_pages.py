@@ -20,13 +20,14 @@ from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import LoadPart
-from bodysense.identification.payload.payload import LoadStatus, Payload
+from bodysense.identification.payload.payload import Payload
 from bodysense.identification.preprocessing import Motion, Preprocessing
 from bodysense.report.gains_page import write_gains_page
 from bodysense.report.payload_page import write_payload_page
 from bodysense.robot import Friction, Robot, inverse_dynamics, with_payload
 from bodysense.spatial import random_pi
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia
+from bodysense.status import Status
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -151,7 +152,7 @@ def payload() -> Payload:
         ),
         losses=np.array([0.05, 0.02]),
         errors=(2.0, 1.1),
-        status=LoadStatus(),
+        status=Status(),
         provenance=ORIGIN,
     )
 
@@ -172,7 +173,7 @@ def gains() -> DriveGains:
         errors_before=np.array([0.05, 0.06]),
         errors_after=np.array([0.04, 0.065]),
         losses=np.array([0.05, 0.0]),
-        status=LoadStatus(),
+        status=Status(),
         provenance=ORIGIN,
     )
 
@@ -229,7 +230,7 @@ def test_nothing_is_fetched_and_nothing_else_can_run(written, result, tmp_path):
 def test_hostile_names_do_no_harm(written, result, text):
     plain = written(result, made_experiment(("a", "b"), "c"), title="t", command="u")
     hostile = made_experiment((text, f"{text}2"), text)
-    changed = replace(result, link=text, status=LoadStatus(notes=(text,)))
+    changed = replace(result, link=text, status=Status(notes=(text,)))
     page = written(changed, hostile, title=text, command=text)
     assert page.all("h1") == [text]
     assert text in page.of_id("findings")
@@ -302,7 +303,7 @@ def test_losses_of_each_joint(written, payload, experiment):
 
 
 def test_a_load_that_is_not_there(written, payload):
-    page = written(replace(payload, status=LoadStatus("No load is visible: 0 kg.")))
+    page = written(replace(payload, status=Status.failed("No load is visible: 0 kg.")))
     assert page.all("span", "grade") == ["failed"]
     assert page.all("p", "sentence") == ["No load is visible: 0 kg."]
     assert "Most of the interval is the drive gains" not in page.of_id("verdict")
@@ -331,14 +332,14 @@ def test_an_arm_that_was_taken_from_its_file(written, payload, experiment):
 
 
 def test_gains_of_no_use_are_not_to_be_pasted(written, gains):
-    page = written(replace(gains, status=LoadStatus("Torques are predicted worse.")))
+    page = written(replace(gains, status=Status.failed("Torques are predicted worse.")))
     assert page.all("span", "grade") == ["failed"]
     assert "Write the gains into" not in page.of_id("verdict")
     assert not any(a.get("id") == "gain-line" for _, a in page.tags)
 
 
 def test_what_the_status_notes_is_advice(written, payload):
-    page = written(replace(payload, status=LoadStatus(notes=("The mass is known to 12 % only.",))))
+    page = written(replace(payload, status=Status(notes=("The mass is known to 12 % only.",))))
     assert page.all("span", "grade") == ["fair"]
     assert "The mass is known to 12 % only." in page.all("ol", "advice")[0]
 
@@ -377,7 +378,7 @@ def test_what_gains_leave_open_is_advised(written, gains):
 
 
 def test_a_load_without_mass_is_shown(written, payload):
-    page = written(replace(payload, pi=np.zeros(10), status=LoadStatus("No load is visible.")))
+    page = written(replace(payload, pi=np.zeros(10), status=Status.failed("No load is visible.")))
     assert page.all("span", "grade") == ["failed"]
     assert page.attributes("circle", "centre") == []
 

@@ -1,4 +1,4 @@
-"""`bodysense doctor ROBOT LOG...`: what is wrong with recordings, before they are used."""
+"""`bodysense doctor ROBOT LOG...`: check recordings before they are used."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "logs", metavar="LOG", nargs="+", help="recordings of it: CSV, Parquet, MCAP or ROS 2 bags"
     )
-    parser.add_argument("--layout", metavar="FILE", help="a layout file (YAML) that names columns")
+    parser.add_argument(
+        "--layout", metavar="FILE", help="meaning of the columns of the logs (YAML)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
-    parser.add_argument("--fixed", action="store_true", help="hold the root link")
+    parser.add_argument("--fixed", action="store_true", help="fix the root link to the ground")
     parser.add_argument("--friction", metavar="NAME", help="friction law, e.g. coulomb, stribeck")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
-from bodysense.cli.identify_config import absolute, digests
-from bodysense.errors import BodysenseError, FileReadError, MismatchError, unknown_name
+from bodysense.cli.options import RunOptions, add_run_options
+from bodysense.errors import FileReadError, MismatchError
 
 if TYPE_CHECKING:
     from bodysense.estimation import EstimationSetup, StateSetup
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from bodysense.spatial.arrays import Array
 
 IDENTIFIED = ("identified.urdf", "identified.actuators.yaml")
-"""What `bodysense identify` calls the robot that it found."""
+"""What `bodysense identify` calls the identified robot."""
 
-_STATES = ("track", "smooth", "file")
+_State = Literal["track", "smooth", "file"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,18 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sensors", metavar="FILE", help="sensors, external wrenches and priors (YAML)"
     )
-    parser.add_argument("--layout", metavar="FILE", help="what the columns of the log mean (YAML)")
-    parser.add_argument("-o", "--output", metavar="DIR", help="write estimates and report here")
-    parser.add_argument(
-        "--force", action="store_true", help="replace files of the same names in an existing DIR"
-    )
-    parser.add_argument("--config", metavar="FILE", help="do again what a config.yaml says")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    add_run_options(parser, "estimates and report", "the summary")
     robot = parser.add_argument_group("robot")
     robot.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
     base = robot.add_mutually_exclusive_group()
     base.add_argument(
-        "--fixed", dest="floating", action="store_false", default=None, help="hold the root link"
+        "--fixed",
+        dest="floating",
+        action="store_false",
+        default=None,
+        help="fix the root link to the ground",
     )
     base.add_argument(
         "--floating", action="store_true", default=None, help="let the root link move"
@@ -57,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parameter-covariance",
         action="store_true",
         default=None,
-        help="widen the bands by what identify left open of the robot (ROBOT: its folder)",
+        help="add the uncertainty of an identified robot to the bands (ROBOT: folder of identify)",
     )
     data = parser.add_argument_group("data")
     data.add_argument(
@@ -65,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     data.add_argument(
         "--state",
-        choices=_STATES,
+        choices=get_args(_State),
         nargs="?",
         const="file",
         help="estimate positions and velocities as well, as is done anyway where the log lacks "
@@ -74,20 +72,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@dataclass(frozen=True)
-class EstimateOptions:
-    """All settings of a run; what config.yaml holds."""
+@dataclass(frozen=True, kw_only=True)
+class EstimateOptions(RunOptions):
+    """All settings of a run."""
 
-    robot: str
+    command: ClassVar[str] = "estimate"
+    usage: ClassVar[str] = "ROBOT LOG --sensors FILE -o DIR"
+    needed: ClassVar[Mapping[str, str]] = {
+        "robot": "a robot",
+        "log": "a recording",
+        "sensors": "its sensors (--sensors FILE)",
+    }
+    recordings: ClassVar[tuple[str, ...]] = ("log",)
+    files: ClassVar[tuple[str, ...]] = ("sensors", *RunOptions.files)
+
     log: str
     sensors: str
-    layout: str | None = None
-    actuators: str | None = None
     floating: bool | None = None
     parameter_covariance: bool = False
     cutoff: float | None = None
-    state: str | None = None
-    sha256: Mapping[str, str] = field(default_factory=dict)
+    state: _State | None = None
 
     @property
     def identified(self) -> Path | None:
@@ -140,8 +144,8 @@ class EstimateOptions:
 
         if self.identified is None:
             raise MismatchError(
-                "--parameter-covariance needs what identify left open: give the folder that it "
-                "wrote as ROBOT."
+                "--parameter-covariance needs the covariance of an identification: give the folder "
+                "that `bodysense identify` wrote as ROBOT."
             )
         path = self.identified / "identification.npz"
         stored = read_arrays(path, ("theta", "covariance"))
@@ -156,87 +160,12 @@ class EstimateOptions:
             )
         return directions_of(stored["covariance"], np.array(base.independent), robot.theta.size)
 
-    def file_digests(self) -> dict[str, str]:
-        """SHA-256 of all files beside the recording."""
-        robot = [self.robot]
-        if self.identified is not None:
-            robot = [str(self.identified / name) for name in IDENTIFIED]
-        return digests(*robot, self.sensors, self.layout, self.actuators)
-
-    def check_digests(self, log: str) -> None:
-        """Raise if the recording (its SHA-256) or a file changed since the config.yaml."""
-        for path, digest in {self.log: log, **self.file_digests()}.items():
-            before = self.sha256.get(path)
-            if before and digest and before != digest:
-                raise MismatchError(
-                    f"{path} is not the file that the configuration was written for (its SHA-256 "
-                    "differs): bring the old one back, or run without --config."
-                )
-
-    def configuration(self, log: str) -> dict[str, Any]:
-        """What config.yaml holds: absolute paths, and digests of all files.
-
-        Args:
-            log: SHA-256 of the recording.
-        """
-        from bodysense.robot.builtin import builtin_names
-
-        table = asdict(self)
-        for key in ("log", "sensors", "layout", "actuators"):
-            table[key] = absolute(table[key])
-        if self.robot not in builtin_names():  # of which a folder may have the name as well
-            table["robot"] = absolute(self.robot)
-        same = EstimateOptions(**{f.name: table[f.name] for f in fields(EstimateOptions)})
-        table["sha256"] = {table["log"]: log} | same.file_digests()
-        return {key: value for key, value in table.items() if value is not None}
+    def _robot_files(self) -> tuple[str, ...]:
+        if self.identified is None:
+            return (self.robot,)
+        return tuple(str(self.identified / name) for name in IDENTIFIED)
 
 
 def options_of(args: argparse.Namespace) -> EstimateOptions:
     """Options from the command line, on top of those of --config."""
-    table = {} if args.config is None else _configuration(args.config)
-    for f in fields(EstimateOptions):
-        value = getattr(args, f.name, None)
-        if value is not None:
-            table[f.name] = value
-    for name, words in _NEEDED.items():
-        if not table.get(name):
-            raise BodysenseError(
-                f"give {words}: bodysense estimate ROBOT LOG --sensors FILE -o DIR; see `bodysense "
-                "estimate --help`."
-            )
-    return EstimateOptions(**table)
-
-
-_NEEDED = {"robot": "a robot", "log": "a recording", "sensors": "its sensors (--sensors FILE)"}
-_KINDS: dict[str, tuple[type, ...]] = {
-    "floating": (bool,),
-    "parameter_covariance": (bool,),
-    "cutoff": (int, float),
-    "sha256": (dict,),
-}
-
-
-def _configuration(path: str) -> dict[str, Any]:
-    from bodysense.schema import parse_yaml
-
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise FileReadError(f"cannot read {path}: {error}; check the path.") from error
-    known = [f.name for f in fields(EstimateOptions)]
-    table = {}
-    for key, value in parse_yaml(data, path, FileReadError).items():
-        if key not in known:
-            raise unknown_name(f"key in {path}", str(key), known)
-        if value is None:
-            continue
-        kinds = _KINDS.get(key, (str,))
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise FileReadError(
-                f"{path}, {key}: {value!r} cannot be meant; it stands as estimate wrote it, or not "
-                "at all."
-            )
-        if key == "state" and value not in _STATES:
-            raise unknown_name(f"state in {path}", str(value), _STATES)
-        table[key] = value
-    return table
+    return EstimateOptions.from_arguments(args)

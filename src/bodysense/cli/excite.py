@@ -1,4 +1,4 @@
-"""`bodysense excite ROBOT -o FILE`: design a motion that shows a robot's parameters."""
+"""`bodysense excite ROBOT -o FILE`: design an excitation motion for identification."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ __all__ = ["add_arguments", "run"]
 _EXIT_VIOLATED = 1
 _EXIT_INTERRUPTED = 130
 _MISSING = "is not found"
-_PAIRS = 8  # named of those that are not looked at
+_PAIRS = 8
+"""Named of those whose collisions are not checked."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
     from bodysense.robot.io.load import load_robot
 
     outputs = Outputs.of(args)
-    options.refuse_unused(args)
-    aim = options.criterion(args)  # names that are wrong are told before the robot is loaded
+    options.require_used(args)
+    aim = options.criterion(args)  # wrong names are refused before the robot is loaded
     robot = load_robot(
         args.robot,
         floating_base=False if args.fixed else None,
@@ -50,8 +51,8 @@ def run(args: argparse.Namespace) -> int:
     )
     if robot.floating_base:
         raise MismatchError(
-            f"{robot.name!r} floats, and motions are designed for fixed bases only: "
-            "hold its root link with --fixed."
+            f"{robot.name!r} has a floating base, and motions are designed for fixed bases: "
+            "fix its root link with --fixed."
         )
     limits = options.limits(args, robot)
     try:
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"bodysense: nothing written: {design.advice}", file=sys.stderr)
         return _EXIT_VIOLATED
     _write(args, outputs, robot, limits, collisions, design)
-    _tell(args, outputs, robot, collisions, design)
+    _print(args, outputs, robot, collisions, design)
     return 0
 
 
@@ -97,8 +98,8 @@ def _design(
         joints=options.joints(args, robot),
         start=options.start(args, robot),
         trajectories=args.trajectories or 1,
-        known=_told(args),
-        noise=options.one_a_joint(args.noise_torque, "--noise-torque", robot),
+        known=_existing_information(args),
+        noise=options.one_per_joint(args.noise_torque, "--noise-torque", robot),
         # A robot that follows a table is recorded at its rate.
         rate=1000.0 if args.rate is None else args.rate,
         seconds=args.seconds,
@@ -107,8 +108,8 @@ def _design(
     )
 
 
-def _told(args: argparse.Namespace) -> Telling | None:
-    """What the recordings tell, in the base parameters that the design will have."""
+def _existing_information(args: argparse.Namespace) -> Telling | None:
+    """Information of existing recordings on the base parameters of the design."""
     if not args.complement:
         return None
     from bodysense.identification.choices import information_of
@@ -140,7 +141,7 @@ def _poses(
         collisions=collisions,
         workspace=workspace,
         joints=options.joints(args, robot),
-        noise=options.one_a_joint(args.noise_torque, "--noise-torque", robot),
+        noise=options.one_per_joint(args.noise_torque, "--noise-torque", robot),
         rng=np.random.default_rng(args.seed),
     )
     write_poses(outputs.motions[0], result.poses, robot.joint_names, sliding=_sliding(robot))
@@ -184,7 +185,7 @@ def _sliding(robot: Robot) -> list[str]:
     return [joint for joint, kind in kinds if kind == "prismatic"]
 
 
-def _tell(
+def _print(
     args: argparse.Namespace,
     outputs: Outputs,
     robot: Robot,
@@ -196,14 +197,14 @@ def _tell(
     files = [str(path) for path in outputs.all]
     notes = _shape_notes(collisions) if collisions is not None else []
     if args.json:
-        told = summary(design, files, [*notes, *design.notes], seed=args.seed)
-        print(json.dumps(told, indent=2, allow_nan=False))
+        table = summary(design, files, [*notes, *design.notes], seed=args.seed)
+        print(json.dumps(table, indent=2, allow_nan=False))
     else:
         print(rendered(robot, design, args.robot, files, notes), end="")
 
 
 def _shape_notes(collisions: Collisions) -> list[str]:
-    """What was decided about shapes and pairs; of what repeats itself the first ones in full."""
+    """Notes on shapes and pairs; repeated ones are counted."""
     missing = [note for note in collisions.notes if _MISSING in note]
     rest = [note for note in collisions.notes if _MISSING not in note]
     if missing:
@@ -217,30 +218,30 @@ def _shape_notes(collisions: Collisions) -> list[str]:
         by_reason.setdefault(ignored.reason, []).append("/".join(ignored.pair))
     for reason, pairs in by_reason.items():
         more = f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else ""
-        rest.append(f"collisions not looked at: {', '.join(pairs[:_PAIRS])}{more} ({reason})")
+        rest.append(f"collisions not checked: {', '.join(pairs[:_PAIRS])}{more} ({reason})")
     return rest
 
 
-def _pose_summary(found: PoseDesign, outputs: Outputs, notes: Sequence[str]) -> dict[str, Any]:
+def _pose_summary(poses: PoseDesign, outputs: Outputs, notes: Sequence[str]) -> dict[str, Any]:
     from bodysense.cli.excite_tables import finite
 
     return {
-        "robot": found.robot_name,
-        "joints": list(found.joints),
-        "poses": found.poses.tolist(),
-        "criterion": found.criterion,
-        "value": finite(found.value),
-        "random_value": finite(found.start_value),
-        "condition_number": finite(found.condition),
+        "robot": poses.robot_name,
+        "joints": list(poses.joints),
+        "poses": poses.poses.tolist(),
+        "criterion": poses.criterion,
+        "value": finite(poses.value),
+        "random_value": finite(poses.start_value),
+        "condition_number": finite(poses.condition),
         "parameters": [
             {"parameter": name, "sigma": finite(sigma), "plausible_size": size}
             for name, sigma, size in zip(
-                found.base.names, found.sigma.tolist(), found.sizes.tolist(), strict=True
+                poses.base.names, poses.sigma.tolist(), poses.sizes.tolist(), strict=True
             )
         ],
-        "torque_noise": found.noise.tolist(),
-        "travel": found.travel,
-        "notes": [*notes, *found.notes],
+        "torque_noise": poses.noise.tolist(),
+        "travel": poses.travel,
+        "notes": [*notes, *poses.notes],
         "files": [str(path) for path in outputs.all],
     }
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bodysense.cli.simulate_options import numbers
-from bodysense.errors import FileWriteError, MismatchError, ShapeError, unknown_name
+from bodysense.cli.options import (
+    count,
+    distance,
+    numbers,
+    positive,
+    refuse_unused,
+    require_writable,
+    seed,
+    share,
+)
+from bodysense.errors import MismatchError, ShapeError, unknown_name
 
 if TYPE_CHECKING:
     from bodysense.excitation.criterion import Criterion
@@ -47,31 +55,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="standard deviation wanted of a base parameter; criterion precision, may be repeated",
     )
-    add("--complement", metavar="LOG", nargs="+", default=[], help="recordings that are there")
-    add("--layout", metavar="FILE", help="what the columns of these recordings mean (YAML)")
+    add("--complement", metavar="LOG", nargs="+", default=[], help="existing recordings")
+    add("--layout", metavar="FILE", help="meaning of the columns of these recordings (YAML)")
     add(
         "--noise-torque",
         metavar="SIGMA",
         help="of the torques [N·m or N], one or one per joint (1 %% of the effort limits)",
     )
-    add("--seconds", type=_positive, default=60.0, metavar="S", help="time for the search (60)")
-    add("--seed", type=_seed, default=0, metavar="N", help="of the random starts (0)")
+    add("--seconds", type=positive, default=60.0, metavar="S", help="time for the search (60)")
+    add("--seed", type=seed, default=0, metavar="N", help="of the random starts (0)")
     motion = parser.add_argument_group("motion")
     add = motion.add_argument
-    add("--duration", type=_positive, metavar="S", help="of each motion (10)")
+    add("--duration", type=positive, metavar="S", help="of each motion (10)")
     add("--family", metavar="NAME", help="fourier or spline (fourier)")
-    add("--harmonics", type=_count, metavar="N", help="of a Fourier series (two a second)")
-    add("--knots", type=_count, metavar="N", help="control points of a spline (four a second)")
-    add("--trajectories", type=_count, metavar="N", help="so many that complement each other (1)")
-    add("--poses", type=_count, metavar="N", help="poses to stand still in, instead of a motion")
+    add("--harmonics", type=count, metavar="N", help="of a Fourier series (2 per second)")
+    add("--knots", type=count, metavar="N", help="control points of a spline (4 per second)")
+    add(
+        "--trajectories",
+        type=count,
+        metavar="N",
+        help="number of motions that complement each other (1)",
+    )
+    add("--poses", type=count, metavar="N", help="static poses instead of a motion")
     add("--joints", metavar="A,B", help="names of the joints that move")
-    add("--hold", metavar="A,B", help="names of the joints that hold; all others move")
+    add("--hold", metavar="A,B", help="names of the joints that stand still; all others move")
     add(
         "--start",
         metavar="q1,…",
         help="pose at start and end [rad or m]; --start=-1,… if it begins with a minus",
     )
-    add("--rate", type=_positive, metavar="HZ", help="of the file (1000, .yaml 100)")
+    add("--rate", type=positive, metavar="HZ", help="of the file (1000, .yaml 100)")
     limits = parser.add_argument_group("limits")
     add = limits.add_argument
     add("--collisions", default="auto", metavar="SHAPES", help=", ".join(_COLLISIONS))
@@ -82,15 +95,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="folders with the packages of meshes (package://…)",
     )
-    add("--margin", type=_distance, metavar="M", help="between links (0.01 m); walls have none")
+    add("--margin", type=distance, metavar="M", help="between links (0.01 m); walls have none")
     add("--workspace", metavar="x0,x1,y0,y1,z0,z1", help="box to stay inside [m], - for no wall")
     add("--floor", type=float, metavar="Z", help="height to stay above [m]")
-    add("--velocity-scale", type=_share, default=1.0, metavar="X", help="part of the speeds to use")
+    add(
+        "--velocity-scale",
+        type=share,
+        default=1.0,
+        metavar="X",
+        help="fraction of the velocity limits",
+    )
     add("--acceleration-limit", metavar="A", help="one number or one per joint [rad/s² or m/s²]")
-    add("--effort-scale", type=_share, default=1.0, metavar="X", help="part of the torques to use")
+    add(
+        "--effort-scale", type=share, default=1.0, metavar="X", help="fraction of the effort limits"
+    )
     robot = parser.add_argument_group("robot")
     add = robot.add_argument
-    add("--fixed", action="store_true", help="hold the root link of a robot that floats")
+    add("--fixed", action="store_true", help="fix the root link to the ground")
     add("--friction", metavar="LAW", help="friction law, e.g. coulomb, stribeck")
     add("--actuators", metavar="FILE", help="an actuator file (YAML)")
     result = parser.add_argument_group("result")
@@ -121,72 +142,55 @@ class Outputs:
         report = None if args.report is None else Path(args.report)
         if report is None and not args.no_report and args.poses is None:
             report = first.with_suffix(".html")
-        outputs = cls(motions, report)
         suffixes = _SUFFIXES[:2] if args.poses is not None else _SUFFIXES
-        outputs._require_writable(suffixes, force=args.force)
-        return outputs
+        pages = [] if report is None else [(report, (".html",))]
+        require_writable([*((path, suffixes) for path in motions), *pages], force=args.force)
+        return cls(motions, report)
 
     @property
     def all(self) -> tuple[Path, ...]:
         """Every file."""
         return self.motions if self.report is None else (*self.motions, self.report)
 
-    def _require_writable(self, suffixes: Sequence[str], *, force: bool) -> None:
-        wanted = dict.fromkeys(self.motions, suffixes)
-        if self.report is not None:
-            wanted[self.report] = (".html",)
-        for path, endings in wanted.items():
-            if path.suffix.lower() not in endings:
-                raise FileWriteError(
-                    f"cannot write {path}: give it a name that ends in {' or '.join(endings)}."
-                )
-            if not path.parent.is_dir():
-                raise FileWriteError(
-                    f"cannot write {path}: the folder {path.parent} does not exist; create it "
-                    "first or write elsewhere."
-                )
-            if path.exists() and not force:
-                raise FileWriteError(
-                    f"{path} exists: choose another name, or replace it with --force."
-                )
 
-
-def refuse_unused(args: argparse.Namespace) -> None:
-    """Refuse options that would have no effect: whoever gave them expects one."""
+def require_used(args: argparse.Namespace) -> None:
+    """Refuse options that would have no effect."""
     poses, spline = args.poses is not None, args.family == "spline"
-    motion = "a motion, not for --poses"
-    unused = (
-        ("--target", bool(args.target) and _criterion_name(args) != "precision", "precision"),
-        ("--layout", args.layout is not None and not args.complement, "--complement"),
-        ("--harmonics", args.harmonics is not None and spline, "the family fourier"),
-        ("--knots", args.knots is not None and not spline, "--family spline"),
-        ("--margin", args.margin is not None and args.collisions == "off", "collisions"),
-        ("--hold", args.hold is not None and args.joints is not None, "use without --joints"),
-        ("--floor", args.floor is not None and args.workspace is not None, "use alone"),
-        ("--report", args.report is not None and args.no_report, "use without --no-report"),
-        *(
-            (option, poses and value is not None, motion)
-            for option, value in (
-                ("--duration", args.duration),
-                ("--family", args.family),
-                ("--harmonics", args.harmonics),
-                ("--knots", args.knots),
-                ("--trajectories", args.trajectories),
-                ("--start", args.start),
-                ("--rate", args.rate),
-                ("--report", args.report),
-                ("--acceleration-limit", args.acceleration_limit),
-            )
-        ),
-        ("--complement", poses and bool(args.complement), motion),
+    refuse_unused(
+        (
+            ("--target", bool(args.target) and _criterion_name(args) != "precision", "precision"),
+            ("--layout", args.layout is not None and not args.complement, "--complement"),
+            ("--harmonics", args.harmonics is not None and spline, "the family fourier"),
+            ("--knots", args.knots is not None and not spline, "--family spline"),
+            ("--margin", args.margin is not None and args.collisions == "off", "collisions"),
+            ("--hold", args.hold is not None and args.joints is not None, "use without --joints"),
+            ("--floor", args.floor is not None and args.workspace is not None, "use alone"),
+            ("--report", args.report is not None and args.no_report, "use without --no-report"),
+        )
     )
-    for option, is_unused, use in unused:
-        if is_unused:
-            raise MismatchError(f"{option} is for {use}: change that, or leave it out.")
+    given = [name for name in _OF_MOTIONS if getattr(args, name) not in (None, [])]
+    refuse_unused(
+        (f"--{name.replace('_', '-')}", poses, "a motion, not for --poses") for name in given
+    )
+
+
+_OF_MOTIONS = (
+    "duration",
+    "family",
+    "harmonics",
+    "knots",
+    "trajectories",
+    "start",
+    "rate",
+    "report",
+    "acceleration_limit",
+    "complement",
+)
+"""Options that poses have no use for."""
 
 
 def file_rate(args: argparse.Namespace) -> float:
-    """Samples a second of the file [Hz]; controllers fill in what is between points of a .yaml."""
+    """Sampling rate of the file [Hz]; controllers fill in what is between points of a .yaml."""
     if args.rate is not None:
         return float(args.rate)
     message = Path(args.output).suffix.lower() in _MESSAGES
@@ -208,7 +212,7 @@ def criterion(args: argparse.Namespace) -> Criterion:
             targets[name.strip()] = math.nan
         if not name.strip() or not 0.0 < targets[name.strip()] < math.inf:
             raise ShapeError(
-                f"--target {text!r} is not understood: give PARAM=SIGMA, as MX2=0.01, with a "
+                f"--target {text!r} is invalid: give PARAM=SIGMA, as MX2=0.01, with a "
                 "number above zero."
             )
     return Precision(targets)
@@ -228,7 +232,7 @@ def joints(args: argparse.Namespace, robot: Robot) -> tuple[str, ...] | None:
     return tuple(name for name in robot.joint_names if name not in named)
 
 
-def one_a_joint(text: str | None, option: str, robot: Robot) -> list[float] | None:
+def one_per_joint(text: str | None, option: str, robot: Robot) -> list[float] | None:
     """Numbers between commas, one for all joints or one per joint."""
     if text is None:
         return None
@@ -257,7 +261,7 @@ def limits(args: argparse.Namespace, robot: Robot) -> MotionLimits:
     return MotionLimits.of(
         robot,
         velocity=args.velocity_scale * own.velocity,
-        acceleration=one_a_joint(args.acceleration_limit, "--acceleration-limit", robot),
+        acceleration=one_per_joint(args.acceleration_limit, "--acceleration-limit", robot),
         effort=args.effort_scale * own.effort,
     )
 
@@ -284,7 +288,7 @@ def collisions(args: argparse.Namespace, robot: Robot) -> Collisions | None:
 
 
 def workspace(args: argparse.Namespace, robot: Robot) -> WorkspaceMargins | None:
-    """The room to stay inside."""
+    """The workspace to stay inside."""
     from bodysense.robot.shapes.link_shapes import link_hulls
     from bodysense.robot.shapes.workspace import Workspace
 
@@ -310,7 +314,7 @@ def _walls(text: str) -> tuple[tuple[float, float, float], tuple[float, float, f
         ]
     except ValueError:
         raise ShapeError(
-            f"--workspace {text!r} is not understood: give x0,x1,y0,y1,z0,z1 in metres, with - "
+            f"--workspace {text!r} is invalid: give x0,x1,y0,y1,z0,z1 in metres, with - "
             "where there is no wall, as -1,1,-1,1,0,-."
         ) from None
     return (bounds[0], bounds[2], bounds[4]), (bounds[1], bounds[3], bounds[5])
@@ -322,38 +326,3 @@ def _criterion_name(args: argparse.Namespace) -> str:
     if args.target:
         return "precision"
     return _CRITERIA[0]
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not (math.isfinite(value) and value > 0.0):
-        raise argparse.ArgumentTypeError(f"{text} is not a finite number above zero")
-    return value
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0.0 < value <= 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number above zero and up to one")
-    return value
-
-
-def _distance(text: str) -> float:
-    value = float(text)
-    if not (math.isfinite(value) and value >= 0.0):
-        raise argparse.ArgumentTypeError(f"{text} is not a distance in metres, from zero up")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least one")
-    return value
-
-
-def _seed(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative; give a whole number from 0 on")
-    return value

@@ -1,4 +1,4 @@
-"""What `bodysense excite` prints: what moves, limits, precision, what to do next."""
+"""What `bodysense excite` prints: joints, limits, precision, next commands."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_WORST = 10
+_LISTED = 10
+"""Base parameters in the table, the least precise ones."""
+
 _QUANTITIES = ("position", "speed", "acceleration", "torque")
 _SMALLER = (
-    "A small condition number makes all parameters equally visible, not visible: the criteria "
+    "A small condition number makes all parameters equally identifiable, not precise: the criteria "
     "d-optimal and precision usually give smaller standard deviations."
 )
 
@@ -55,18 +57,18 @@ def rendered(
 
 
 def rendered_poses(
-    robot: Robot, found: PoseDesign, files: Sequence[str], notes: Sequence[str]
+    robot: Robot, poses: PoseDesign, files: Sequence[str], notes: Sequence[str]
 ) -> str:
     """A set of poses as text."""
     page = Page()
-    page.line(f"{found.summary()}.", style="bold", wrap=False)
-    page.line(f"moves between poses: {', '.join(found.joints)}")
-    for note in (*notes, *found.notes):
+    page.line(f"{poses.summary()}.", style="bold", wrap=False)
+    page.line(f"moves between poses: {', '.join(poses.joints)}")
+    for note in (*notes, *poses.notes):
         page.line(f"- {note}")
-    _precision(page, found.base, found.sigma, found.sizes, None)
-    _noise(page, robot, found.joints, found.noise)
+    _precision(page, poses.base, poses.sigma, poses.sizes, None)
+    _noise(page, robot, poses.joints, poses.noise)
     page.line("")
-    page.line("The ways between the poses are not planned: go them with care.", style="bold")
+    page.line("Motions between the poses are not planned: move with care.", style="bold")
     page.line(f"wrote {', '.join(files)}", wrap=False)
     return page.text()
 
@@ -120,7 +122,7 @@ def summary(
 
 
 def finite(value: float) -> float | None:
-    """The number, or None where it is none."""
+    """The number, or None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
@@ -141,7 +143,7 @@ def _limits(page: Page, robot: Robot, design: Design) -> None:
         table.add_row(joint, *(_percent(uses[joint, what]) for what in _QUANTITIES))
     page.show(table)
     if any(math.isnan(use) for use in uses.values()):
-        page.line("Torques without a limit (-) are not held back: give limits in the robot's file.")
+        page.line("Torques without a limit (-) are not limited: give limits in the robot's file.")
 
 
 def _clearance(page: Page, design: Design) -> None:
@@ -154,7 +156,7 @@ def _clearance(page: Page, design: Design) -> None:
             f"{second} at {at:.3f} s{which}."
         )
     else:
-        page.line("Collisions of the robot with itself were not looked at.")
+        page.line("Self-collisions were not checked.")
     if math.isfinite(design.workspace_margin):
         page.line(f"Smallest distance to a wall: {1e3 * design.workspace_margin:.1f} mm.")
 
@@ -163,7 +165,7 @@ def _precision(
     page: Page, base: BaseParameters, sigma: Array, sizes: Array, values: Array | None
 ) -> None:
     ratio = sigma / sizes
-    worst = np.argsort(-ratio, kind="stable")[:_WORST]
+    worst = np.argsort(-ratio, kind="stable")[:_LISTED]
     table = page.table(
         f"Predicted standard deviations: the {worst.size} worst of {base.size} base parameters",
         "base parameter",
@@ -178,7 +180,7 @@ def _precision(
     page.show(table)
     poor = [_short(base.names[k], 24) for k in np.flatnonzero(~(ratio < 1.0))]
     if poor:
-        page.line(f"Known no better than by guessing ({len(poor)}): {'; '.join(poor)}")
+        page.line(f"Not better known than a priori ({len(poor)}): {'; '.join(poor)}")
     if base.unidentifiable:
         silent = " ".join(base.unidentifiable)
         page.line(f"Without any effect ({len(base.unidentifiable)}): {silent}")

@@ -3,169 +3,49 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bodysense.cli.identify_options import CHOICES, Options, options_of
+from bodysense.cli.identify_options import IdentifyOptions, add_arguments
+from bodysense.cli.options import print_run, read_table, reproduction, write_folder
 from bodysense.cli.tables import Page
-from bodysense.identification.friction_comparison import FrictionChoice
-from bodysense.identification.run import IdentificationRun
 
 if TYPE_CHECKING:
+    from bodysense.identification.friction_comparison import FrictionChoice
     from bodysense.identification.run import IdentificationRun
-    from bodysense.robot import Robot
+    from bodysense.identification.scores import DataScores
 
 
-# The arguments of `bodysense identify`, as argparse knows them.
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
-    parser.add_argument(
-        "robot",
-        metavar="ROBOT",
-        nargs="?",
-        help="the robot as far as it is known: a URDF, MJCF or DH file, tx40, example:NAME",
-    )
-    parser.add_argument(
-        "logs", metavar="LOG", nargs="*", help="recordings: CSV, Parquet, MCAP or a ROS 2 bag"
-    )
-    parser.add_argument("--layout", metavar="FILE", help="what the columns of the logs mean (YAML)")
-    parser.add_argument(
-        "--validate", metavar="LOG", nargs="+", action="extend", help="recordings for scores alone"
-    )
-    parser.add_argument(
-        "--method", metavar="NAME", help="pc-wls (default), auto, or one of `bodysense methods`"
-    )
-    parser.add_argument("-o", "--output", metavar="DIR", help="write robot, scores and report here")
-    parser.add_argument(
-        "--force", action="store_true", help="replace files of the same names in an existing DIR"
-    )
-    parser.add_argument("--config", metavar="FILE", help="do again what a config.yaml says")
-    parser.add_argument("--json", action="store_true", help="print scores and verdict as JSON")
-    robot = parser.add_argument_group("robot")
-    robot.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
-    robot.add_argument("--fixed", action="store_true", default=None, help="hold the root link")
-    robot.add_argument(
-        "--friction",
-        metavar="LAW",
-        help="auto (default: choose if the robot knows none), choose, own, or a law: coulomb, "
-        "offset, stribeck, … with its shape as in coulomb:width=0.02, or fitted: stribeck:fit",
-    )
-    data = parser.add_argument_group("data")
-    data.add_argument("--cutoff", metavar="HZ", type=float, help="of the low-pass on positions")
-    data.add_argument("--band", metavar="HZ", type=float, help="of the parallel filter")
-    data.add_argument("--order", metavar="N", type=int, help="of the Butterworth filter (4)")
-    data.add_argument("--border", metavar="S", type=float, help="seconds cut off at each end")
-    data.add_argument(
-        "--still-speed", metavar="V", type=float, help="leave rows of slower joints out [rad/s]"
-    )
-    data.add_argument(
-        "--no-decimation",
-        dest="decimate",
-        action="store_false",
-        default=None,
-        help="no parallel filter: every sample counts",
-    )
-    data.add_argument(
-        "--allow-unusable",
-        action="store_true",
-        default=None,
-        help="go on in spite of errors that the doctor has found",
-    )
-    method = parser.add_argument_group("method")
-    method.add_argument(
-        "--weighting", choices=("huber", "window"), help="of irls, pc-irls and pc-sqp-irls"
-    )
-    method.add_argument(
-        "--spread",
-        metavar="X",
-        type=float,
-        help="of the prior of ridge (0.3), rls and energy (1), filters (0.3), or of a search",
-    )
-    method.add_argument(
-        "--forgetting", metavar="X", type=float, help="of rls from row to row (1: none), e.g. 0.999"
-    )
-    method.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        action="append",
-        help="any other setting, as `bodysense methods NAME` lists them",
-    )
-    method.add_argument("--seed", metavar="N", type=int, help="of random numbers (0)")
-    method.add_argument(
-        "--relax", metavar="KIND", help="towards the prior, pc-*: euclidean, pullback or entropic"
-    )
-    method.add_argument(
-        "--relax-weight", metavar="X", type=_weight, help="of --relax (1), or auto: from the data"
-    )
-    known = parser.add_argument_group("what is known of the links")
-    known.add_argument("--knowledge", metavar="FILE", help="masses, symmetries, … (YAML)")
-    known.add_argument("--total-mass", metavar="KG", type=float, help="of all links that move")
-    known.add_argument(
-        "--com-inside",
-        metavar="SHAPES",
-        help="centres of mass inside the links' shapes: collision, visual, boxes or auto",
-    )
-    load = parser.add_argument_group("a load (LOG: recordings with it)")
-    load.add_argument(
-        "--payload", metavar="LINK", nargs="?", const="", help="what LINK holds (the last link)"
-    )
-    load.add_argument(
-        "--unloaded", metavar="LOG", nargs="+", action="extend", help="recordings without the load"
-    )
-    load.add_argument(
-        "--gain-uncertainty", metavar="X", type=float, help="of drive gains, relative (0.02)"
-    )
-    load.add_argument("--robot-uncertainty", metavar="X", type=float, help="of a known arm (0.2)")
-    load.add_argument(
-        "--drive-gains", action="store_true", default=None, help="what do the currents mean?"
-    )
-    load.add_argument(
-        "--load", metavar="KG[,x,y,z]", help="a load that was weighed, its centre [m]"
-    )
-
-
-def _weight(text: str) -> float | str:
-    return text if text == "auto" else float(text)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    add_options(parser)
+__all__ = ["add_arguments", "run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, examine, identify, judge; write what came out; print the verdict."""
+    """Read, examine, identify, judge; write the results; print the verdict."""
+    former = _former_command(args)
+    if former is not None:
+        return former(args)
     from rich.console import Console
 
     from bodysense.files import require_free
-
-    options = options_of(args)
-    # What cannot be meant is refused before any file is read.
-    method = None if options.of_a_load else options.identifier()
-    preprocessing = options.preprocessing()
-    if args.output is not None:
-        require_free(args.output, replace=args.force)  # before any work is done
-    if method is None:
-        from bodysense.cli.identify_load import run_load
-
-        return run_load(args, options)
+    from bodysense.identification.output import OUTPUT_FILES, scores
     from bodysense.identification.run import identify
     from bodysense.logs.read import read_log
 
+    options = IdentifyOptions.from_arguments(args)
+    # Invalid settings are refused before any file is read.
+    method, preprocessing = options.identifier(), options.preprocessing()
+    if args.output is not None:
+        require_free(args.output, replace=bool(args.force))  # before any work is done
     with Console(stderr=True).status("reading …") as status:
-        robot = robot_of(options)
+        robot = options.load_robot()
         logs, validate = (
             [read_log(path, options.layout) for path in paths]
             for paths in (options.logs, options.validate)
         )
-        options.check_digests((*logs, *validate))
+        options.check_digests(*(log.digest for log in (*logs, *validate)))
         result = identify(
             robot,
             logs,
@@ -176,118 +56,100 @@ def run(args: argparse.Namespace) -> int:
             knowledge=options.known(robot),
             seed=options.seed,
             allow_unusable=options.allow_unusable,
+            files=options.file_digests(),
             progress=lambda step: status.update(f"{step} …"),
         )
-        names: tuple[str, ...] = ()
-        result = _with_files(result, options)
-        notes: tuple[str, ...] = ()
-        if args.output is not None:
-            status.update("writing …")
-            names, notes = _write(args.output, result, options, force=args.force)
-    if args.json:
-        from bodysense.identification.output import scores
-
-        print(json.dumps(scores(result), indent=2, allow_nan=False))
-    else:
-        _print(result, args.output, names)
+        status.update("writing …")
+        names, notes = write_folder(
+            args, OUTPUT_FILES, lambda draft: _write(draft, args.output, result, options)
+        )
+    print_run(args, rendered(result), scores(result), names)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     return 0 if result.identification.status.ok else 1
 
 
-def robot_of(options: Options) -> Robot:
-    """The robot, with the friction law that is named."""
-    from bodysense.identification.run import with_law
-    from bodysense.robot import load_robot
+def _former_command(args: argparse.Namespace) -> Callable[[argparse.Namespace], int] | None:
+    """The command that --payload or --drive-gains, here or in a config.yaml, is now."""
+    table = {} if args.config is None else read_table(args.config)
+    gains = args.drive_gains or table.get("drive_gains")
+    if not gains and args.payload is None and table.get("payload") is None:
+        return None
+    from bodysense.cli import gains as gains_command
+    from bodysense.cli import payload as payload_command
 
-    robot = load_robot(
-        options.robot,
-        floating_base=False if options.fixed else None,
-        actuators=options.actuators,
-        allow_inconsistent=True,
+    option, name, command = (
+        ("drive-gains", "gains", gains_command.run)
+        if gains
+        else ("payload", "payload", payload_command.run)
     )
-    if options.law not in CHOICES:
-        shape = dict(options.friction_shape)
-        robot = with_law(robot, options.law)
-        robot = robot.with_friction(robot.friction.model, coefficients=None, **shape)
-    return robot
-
-
-def _with_files(found: IdentificationRun, options: Options) -> IdentificationRun:
-    """The same with digests of the robot's, layout and actuator files in its provenance."""
-    identification = found.identification
-    files = options.file_digests()
-    provenance = {**identification.provenance, "files": files}
-    return replace(found, identification=replace(identification, provenance=provenance))
+    print(
+        f"note: `bodysense identify --{option}` is deprecated and goes in the next release: use "
+        f"`bodysense {name}`.",
+        file=sys.stderr,
+    )
+    return command
 
 
 def _write(
-    folder: str, found: IdentificationRun, options: Options, *, force: bool
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write everything; returns the names of the files, and notes on those that are missing."""
-    from bodysense.files import filled_together
-    from bodysense.identification.output import OUTPUT_FILES, write_run
+    draft: Path, folder: str, result: IdentificationRun, options: IdentifyOptions
+) -> tuple[str, ...]:
+    """Write everything; returns notes on files that are missing."""
+    from bodysense.identification.output import write_run
     from bodysense.report.identification_page import write_identification_page
 
-    recordings = [diagnosis.digest for diagnosis in (*found.diagnoses, *found.validation)]
-    with filled_together(folder, replace=force, names=OUTPUT_FILES) as draft:
-        notes = write_run(draft, found, options.configuration(recordings))
-        write_identification_page(
-            draft / "report.html",
-            found,
-            command=f"bodysense identify --config {Path(folder) / 'config.yaml'} -o ANOTHER_FOLDER",
-        )
-        names = tuple(sorted(path.name for path in draft.iterdir()))
-    return names, notes
-
-
-def _print(found: IdentificationRun, output: str | None, names: tuple[str, ...]) -> None:
-
-    print(rendered(found), end="")
-    if output is not None:
-        print(f"\nwritten to {output}: {', '.join(names)}")
+    digests = [diagnosis.digest for diagnosis in (*result.diagnoses, *result.validation)]
+    notes = write_run(draft, result, options.configuration(*digests))
+    write_identification_page(
+        draft / "report.html", result, command=reproduction(options.command, folder)
+    )
+    return notes
 
 
 # What `bodysense identify` prints: choices, scores and the verdict.
 
 
-def rendered(found: IdentificationRun) -> str:
+def rendered(run: IdentificationRun) -> str:
     """The result as text."""
     page = Page()
-    page.line(found.identification.summary(), style="bold")
-    if found.method_choice is not None:
-        page.line(f"method {found.method_choice.identifier.name} (chosen):")
-        for reason in found.method_choice.reasons:
-            page.line(f"  {reason}")
-    if found.problem.knowledge.any:
-        page.line(f"known for certain: {found.problem.knowledge.summary()}")
-        for note in found.problem.knowledge.notes:
-            page.line(f"  {note}")
-    for diagnosis in (*found.diagnoses, *found.validation):
+    page.line(run.identification.summary(), style="bold")
+    _method(page, run)
+    for diagnosis in (*run.diagnoses, *run.validation):
         page.line(diagnosis.verdict(), wrap=False)
         for finding in (*diagnosis.of("error"), *diagnosis.of("warning")):
             page.line(f"  {finding}")
-    law = _law(found)
     page.line(
-        f"cut-off {found.settings.cutoff:.3g} Hz "
-        f"({'given' if found.cutoff is None else 'chosen'}), "
-        f"friction law {law} ({_origin(found)}), "
-        f"{sum(f.rows for f in found.problem.factors.values())} rows"
+        f"cut-off {run.settings.cutoff:.3g} Hz "
+        f"({'given' if run.cutoff is None else 'chosen'}), "
+        f"friction law {_law(run)} ({_law_origin(run)}), "
+        f"{sum(f.rows for f in run.problem.factors.values())} rows"
     )
-    if found.friction is not None:
-        _friction(page, found.friction)
-    _scores(page, found)
-    style = {"good": "bold green", "fair": "bold yellow"}.get(found.verdict.grade, "bold red")
+    if run.friction is not None:
+        _friction(page, run.friction)
+    _scores(page, run)
+    style = {"good": "bold green", "fair": "bold yellow"}.get(run.verdict.grade, "bold red")
     page.line("")
-    page.line(f"{found.verdict.grade.upper()}: {found.verdict.summary}", style=style)
-    for sentence in found.verdict.advice:
+    page.line(f"{run.verdict.grade.upper()}: {run.verdict.summary}", style=style)
+    for sentence in run.verdict.advice:
         page.line(f"- {sentence}")
     return page.text()
 
 
-def _law(found: IdentificationRun) -> str:
+def _method(page: Page, run: IdentificationRun) -> None:
+    """How the method was chosen, and what it took for certain."""
+    if run.method_choice is not None:
+        page.line(f"method {run.method_choice.identifier.name} (chosen):")
+        for reason in run.method_choice.reasons:
+            page.line(f"  {reason}")
+    if run.problem.knowledge.any:
+        page.line(f"known for certain: {run.problem.knowledge.summary()}")
+        for note in run.problem.knowledge.notes:
+            page.line(f"  {note}")
+
+
+def _law(run: IdentificationRun) -> str:
     """The friction law with its shape, where that is the same for all joints."""
-    friction = found.problem.robot.friction
+    friction = run.problem.robot.friction
     shape = [
         f"{name} {values[0]:g}"
         for name, values in zip(friction.model.shape, friction.shape.T, strict=True)
@@ -296,16 +158,16 @@ def _law(found: IdentificationRun) -> str:
     return f"{friction.model.name!r}" + (f" with {', '.join(shape)}" if shape else "")
 
 
-def _origin(found: IdentificationRun) -> str:
-    if found.friction is None:
+def _law_origin(run: IdentificationRun) -> str:
+    if run.friction is None:
         return "given"
-    return "fitted" if found.friction.shape else "chosen"
+    return "fitted" if run.friction.shape else "chosen"
 
 
 def _friction(page: Page, choice: FrictionChoice) -> None:
-    """What was compared on blocks left out, and what a dependence on load would bring."""
+    """Held-out errors of the friction laws, and what a dependence on load would change."""
     table = page.table(
-        "Friction laws: squared error on blocks left out, in units of the noise",
+        "Friction laws: squared error on held-out blocks, in units of the noise variance",
         "law",
         "error",
         "coefficients",
@@ -317,21 +179,19 @@ def _friction(page: Page, choice: FrictionChoice) -> None:
         table.add_row(trial.name, f"{trial.error:.3f}", str(trial.coefficients), chosen)
     page.show(table)
     if choice.load is not None:
-        size = f"{100.0 * abs(choice.load.gain):.1f} %"
-        change = f"take {size} off" if choice.load.gain > 0.0 else f"add {size} to"
+        change = "reduce" if choice.load.gain > 0.0 else "increase"
         Fl = ", ".join(f"{x:.2g}" for x in choice.load.coefficients)
         page.line(
-            f"friction that grows with the load would {change} the error of {choice.law} "
-            f"(Fl {Fl}); no friction law of a robot holds it"
+            f"load-dependent friction would {change} the error of {choice.law} by "
+            f"{100.0 * abs(choice.load.gain):.1f} % (Fl {Fl}); no friction law of a robot has it"
         )
 
 
-def _scores(page: Page, found: IdentificationRun) -> None:
-    unseen = [data for data in found.scores if data.kind != "training"] or list(found.scores)
-    validation = [data.source for data in found.scores if data.kind == "validation"]
+def _scores(page: Page, run: IdentificationRun) -> None:
+    validation = [data.source for data in run.scores if data.kind == "validation"]
     for k, source in enumerate(validation, start=1):
         page.line(f"valid. {k}: {source}", wrap=False)
-    columns: list[str] = [data.kind for data in found.scores if data.kind != "validation"]
+    columns: list[str] = [data.kind for data in run.scores if data.kind != "validation"]
     columns += [f"valid. {k + 1}" for k in range(len(validation))]
     table = page.table(
         "Error of predicted torque [%]: moving joints, then d_tau over all samples",
@@ -342,32 +202,44 @@ def _scores(page: Page, found: IdentificationRun) -> None:
         text=(),
     )
     table.columns[0].justify = "left"
-    last = unseen[-1]
-    for j, joint in enumerate(found.problem.robot.joint_names):
-        table.add_row(
-            joint,
-            *(_percent(data.identified.moving.relative_error[j]) for data in found.scores),
-            _percent(last.prior.moving.relative_error[j]),
-            _percent(last.noise_floor[j]),
-        )
-    rows: Sequence[tuple[str, str, float | None]] = (
-        ("d_tau", "d_tau", None),
-        ("d_tau, raw torque", "d_tau_raw", last.noise_floor_d_tau),
-    )
-    for title, name, floor in rows:
-        table.add_row(
-            title,
-            *(_percent(getattr(data.identified.all, name)) for data in found.scores),
-            _percent(getattr(last.prior.all, name)),
-            "" if floor is None else _percent(floor),
-        )
+    for row in _score_rows(run.problem.robot.joint_names, run.scores):
+        table.add_row(*row)
     page.show(table)
     if validation:
         page.line(
-            f"Filtered at {found.settings.cutoff:.3g} Hz: compare with runs of other cut-offs by "
-            "raw torque alone.",
+            f"Filtered at {run.settings.cutoff:.3g} Hz: compare with runs at other cut-offs by "
+            "the raw torque only.",
             style="dim",
         )
+
+
+def _score_rows(joints: Sequence[str], scores: Sequence[DataScores]) -> list[list[str]]:
+    """A row per joint, then d_tau; prior and noise are those of the last data."""
+    unseen = [data for data in scores if data.kind != "training"]
+    last = (unseen or list(scores))[-1]
+    rows = [
+        [
+            joint,
+            *(_percent(data.identified.moving.relative_error[j]) for data in scores),
+            _percent(last.prior.moving.relative_error[j]),
+            _percent(last.noise_floor[j]),
+        ]
+        for j, joint in enumerate(joints)
+    ]
+    totals: Sequence[tuple[str, str, float | None]] = (
+        ("d_tau", "d_tau", None),
+        ("d_tau, raw torque", "d_tau_raw", last.noise_floor_d_tau),
+    )
+    for title, name, floor in totals:
+        rows.append(
+            [
+                title,
+                *(_percent(getattr(data.identified.all, name)) for data in scores),
+                _percent(getattr(last.prior.all, name)),
+                "" if floor is None else _percent(floor),
+            ]
+        )
+    return rows
 
 
 def _percent(value: float) -> str:

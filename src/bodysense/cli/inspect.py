@@ -1,4 +1,4 @@
-"""`bodysense inspect ROBOT`: what a robot is made of and what can be identified of it."""
+"""`bodysense inspect ROBOT`: links, joints, drives and base parameters of a robot."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     base = parser.add_mutually_exclusive_group()
     base.add_argument("--floating", action="store_true", help="let the root link float")
-    base.add_argument("--fixed", action="store_true", help="hold the root link")
+    base.add_argument("--fixed", action="store_true", help="fix the root link to the ground")
     parser.add_argument("--friction", metavar="NAME", help="friction law, e.g. coulomb, stribeck")
     parser.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Load the robot, consistent or not, and print what there is to tell."""
+    """Load the robot, consistent or not, and print its tables."""
     from rich.console import Console
 
     from bodysense.robot.inspection import inspect_robot
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         allow_inconsistent=True,
     )
     # Visible on a terminal only; the first run compiles, and a humanoid takes seconds.
-    with Console(stderr=True).status("finding the base parameters …"):
+    with Console(stderr=True).status("computing the base parameters …"):
         inspection = inspect_robot(robot)
     if args.json:
         print(json.dumps(inspection.to_dict(), indent=2, allow_nan=False))
@@ -80,7 +80,7 @@ def _overview(page: Page, inspection: Inspection) -> None:
     bad = inspection.infeasible
     if bad:
         page.line("")
-        page.line(f"{_count(len(bad), 'link')} cannot exist as a body:", style="bold red")
+        page.line(f"{_count(len(bad), 'link')} with infeasible inertia:", style="bold red")
         for link in bad:
             page.line(f"  {link.name}: {link.reason}", style="red")
 
@@ -101,7 +101,7 @@ def _links(page: Page, inspection: Inspection) -> None:
             link.name,
             _number(link.mass),
             "  ".join(f"{_number(value, 4):>10}" for value in link.com),
-            _number(link.margin, 3) if link.feasible else "NOT PHYSICAL",
+            _number(link.margin, 3) if link.feasible else "INFEASIBLE",
             style=None if link.feasible else "red",
         )
     page.show(table)
@@ -168,7 +168,7 @@ def _base_parameters(page: Page, inspection: Inspection) -> None:
     page.show(table)
     if inspection.weak:
         page.line(
-            f"Nearly not ({len(inspection.weak)}): {' '.join(inspection.weak)} show through less "
+            f"Weakly identifiable ({len(inspection.weak)}): {' '.join(inspection.weak)}, by less "
             "than a thousandth of their effect; are joints meant to be aligned?"
         )
     for title, names in (

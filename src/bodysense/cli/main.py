@@ -99,12 +99,16 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "inspect": Command("bodysense.cli.inspect", "show what a robot is made of"),
-    "excite": Command("bodysense.cli.excite", "design a motion that shows the parameters"),
+    "inspect": Command("bodysense.cli.inspect", "show links, joints and parameters of a robot"),
+    "excite": Command("bodysense.cli.excite", "design an excitation motion for identification"),
     "simulate": Command("bodysense.cli.simulate", "record a simulated experiment"),
     "doctor": Command("bodysense.cli.doctor", "check a recording before it is used"),
-    "identify": Command("bodysense.cli.identify", "find a robot's parameters from recordings"),
-    "estimate": Command("bodysense.cli.estimate", "find what a robot felt during a recording"),
+    "identify": Command("bodysense.cli.identify", "identify a robot's parameters from recordings"),
+    "payload": Command("bodysense.cli.payload", "identify the load that a robot holds"),
+    "gains": Command("bodysense.cli.gains", "identify drive gains from a weighed load"),
+    "estimate": Command(
+        "bodysense.cli.estimate", "estimate torques, accelerations and contact forces"
+    ),
     "methods": Command("bodysense.cli.methods", "list the methods of identify and what they need"),
 }
 

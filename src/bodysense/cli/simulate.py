@@ -8,13 +8,13 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from bodysense.cli.options import numbers
 from bodysense.cli.simulate_options import (
     Outputs,
     add_arguments,
-    numbers,
     position_noise,
-    refuse_unused,
     require_dividing,
+    require_used,
 )
 from bodysense.errors import MismatchError, TrajectoryError
 
@@ -29,30 +29,20 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 _EXIT_LOST = 1
-_TOO_FAR = 2.0  # times a limit: no motion of this robot, more likely another unit or robot
+_MAX_BREACH = 2.0
+"""Times a limit, from which a motion is in another unit or for another robot."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulate first, then write: a run that is lost leaves no file behind."""
+    """Simulate first, then write: a run that diverges leaves no file behind."""
     import numpy as np
     from rich.console import Console
 
-    from bodysense.robot.io.load import load_robot
     from bodysense.simulation.rollout import rollout
 
     outputs = Outputs.of(args)
-    refuse_unused(args)
-    robot = load_robot(
-        args.robot,
-        floating_base=False if args.fixed else None,
-        friction=args.friction,
-        actuators=args.actuators,
-    )
-    if robot.floating_base:
-        raise MismatchError(
-            f"{robot.name!r} floats, and experiments are simulated on fixed bases only: hold its "
-            "root link with --fixed."
-        )
+    require_used(args)
+    robot = _robot(args)
     notes = _friction_notes(robot)
     controller = _controller(robot, args, notes)
     sampling_rate = require_dividing(controller.rate, args.sampling_rate)
@@ -100,8 +90,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _robot(args: argparse.Namespace) -> Robot:
+    from bodysense.robot.io.load import load_robot
+
+    robot = load_robot(
+        args.robot,
+        floating_base=False if args.fixed else None,
+        friction=args.friction,
+        actuators=args.actuators,
+    )
+    if robot.floating_base:
+        raise MismatchError(
+            f"{robot.name!r} has a floating base, and experiments are simulated on fixed bases: "
+            "fix its root link with --fixed."
+        )
+    return robot
+
+
 def _friction_notes(robot: Robot) -> list[str]:
-    """Say which terms of the friction law do nothing, for want of coefficients."""
+    """Notes on terms of the friction law whose coefficients are zero."""
     law, layout = robot.friction.model, robot.layout
     zero = [term for term in law.terms if not robot.theta[layout.friction(term)].any()]
     if not zero:
@@ -112,7 +119,7 @@ def _friction_notes(robot: Robot) -> list[str]:
 
 
 def _effort_notes(result: Rollout) -> list[str]:
-    """Say which joints needed more torque than they have."""
+    """Notes on joints whose torque exceeds the effort limit."""
     import numpy as np
 
     peaks = np.abs(result.tau).max(axis=(0, 1)) / result.effort_limit
@@ -123,7 +130,7 @@ def _effort_notes(result: Rollout) -> list[str]:
     ]
     if not over:
         return []
-    return [f"torques beyond the effort limits: {', '.join(over)}; --saturate keeps to them"]
+    return [f"torques beyond the effort limits: {', '.join(over)}; --saturate limits them"]
 
 
 def _controller(robot: Robot, args: argparse.Namespace, notes: list[str]) -> Controller:
@@ -132,14 +139,14 @@ def _controller(robot: Robot, args: argparse.Namespace, notes: list[str]) -> Con
 
     if args.controller == "own" and robot.controller is None:
         raise MismatchError(
-            f"{robot.name!r} comes without a controller: give its gains in an actuator file "
+            f"{robot.name!r} has no controller: give its gains in an actuator file "
             "(--actuators), or leave --controller out for suggested ones."
         )
     if args.controller != "suggested" and robot.controller is not None:
         rate = args.control_rate
         return dataclasses.replace(robot.controller, rate=rate) if rate else robot.controller
     if args.controller is None:
-        notes.append(f"{robot.name} comes without a controller: suggested gains are used")
+        notes.append(f"{robot.name} has no controller: suggested gains are used")
     rate = args.control_rate or 5000.0
     return suggested_controller(robot, rate=rate, bandwidth=min(10.0, rate / 20.0))
 
@@ -182,20 +189,20 @@ def _check_limits(
     args: argparse.Namespace,
     notes: list[str],
 ) -> None:
-    """Note where the motion leaves the limits; refuse it where it is none of this robot's."""
+    """Note where the motion exceeds the limits; refuse it where it exceeds them by far."""
     from bodysense.excitation.limits import limit_breaches
 
     breaches = limit_breaches(robot, trajectory, rate)
     # Files seldom know what a joint can accelerate: that alone is no reason to refuse.
-    far = [b for b in breaches if b.ratio > _TOO_FAR and b.quantity != "acceleration"]
+    far = [b for b in breaches if b.ratio > _MAX_BREACH and b.quantity != "acceleration"]
     if far:
         raise TrajectoryError(
-            f"{args.trajectory} is no motion for {robot.name!r}: "
+            f"{args.trajectory} is not a motion for {robot.name!r}: "
             f"{', '.join(map(str, far[:6]))}. Is it in degrees, made for another robot, noisy, or "
             "cut out of a running motion (--in-motion)?"
         )
     if breaches:
-        notes.append(f"the motion leaves the limits: {', '.join(map(str, breaches))}")
+        notes.append(f"the motion exceeds the limits: {', '.join(map(str, breaches))}")
 
 
 def _write(
@@ -265,7 +272,7 @@ def _summary(
 
 
 def _text(summary: dict[str, Any]) -> str:
-    """The summary as lines: one for the experiment, one per joint, one per file."""
+    """The summary as lines: the experiment, each joint, each file."""
     runs = f"{summary['runs']} run" + ("s" if summary["runs"] != 1 else "")
     width = max(20, *(len(joint["joint"]) for joint in summary["joints"])) + 2
     lines = [

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bodysense.errors import FileWriteError, MismatchError, ShapeError
+from bodysense.cli.options import (
+    count,
+    numbers,
+    positive,
+    refuse_unused,
+    require_writable,
+    seed,
+)
+from bodysense.errors import MismatchError
 
 if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
@@ -29,14 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="FILE", required=True, help="the log, .csv or .parquet")
     motion = parser.add_argument_group("motion")
     add = motion.add_argument
-    add("--duration", type=_positive, metavar="S", help="of a random motion (10 s)")
-    add("--harmonics", type=_count, metavar="N", help="of a random motion (20)")
-    add("--layout", metavar="FILE", help="what the columns of the file are (YAML)")
+    add("--duration", type=positive, metavar="S", help="of a random motion (10 s)")
+    add("--harmonics", type=count, metavar="N", help="of a random motion (20)")
+    add("--layout", metavar="FILE", help="meaning of the columns of the file (YAML)")
     add("--in-motion", action="store_true", help="the file is a piece of a running motion")
     add("--save-trajectory", metavar="FILE", help="write the reference motion, .csv or .parquet")
     body = parser.add_argument_group("robot")
     add = body.add_argument
-    add("--fixed", action="store_true", help="hold the root link of a robot that floats")
+    add("--fixed", action="store_true", help="fix the root link to the ground")
     add("--friction", metavar="NAME", help="friction law, e.g. coulomb, stribeck, lugre")
     add("--actuators", metavar="FILE", help="an actuator file (YAML)")
     add("--payload", metavar="MASS[,x,y,z]", help="a held body [kg] and its centre of mass [m]")
@@ -46,10 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     loop = parser.add_argument_group("control loop")
     add = loop.add_argument
     add("--controller", choices=("own", "suggested"), help="the robot's own if it has one")
-    add("--control-rate", type=_positive, metavar="HZ", help="the controller's own, or 5000")
-    add("--sampling-rate", type=_positive, metavar="HZ", help="of the log (at most 1000)")
+    add("--control-rate", type=positive, metavar="HZ", help="the controller's own, or 5000")
+    add("--sampling-rate", type=positive, metavar="HZ", help="of the log (at most 1000)")
     add("--integrator", choices=("euler", "rk2", "rk4"), default="rk4", help="rk4 by default")
-    add("--substeps", type=_count, default=1, metavar="N", help="integration steps per period")
+    add("--substeps", type=count, default=1, metavar="N", help="integration steps per period")
     add("--saturate", action="store_true", help="keep the torques within the effort limits")
     noise = parser.add_argument_group("noise")
     add = noise.add_argument
@@ -60,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the encoders [rad or m], or as 0.001deg; one number or one per joint: s1,s2,…",
     )
     add("--noise-torque", default="0", metavar="SIGMA", help="of the logged torques [N·m or N]")
-    add("--seed", type=_seed, default=0, metavar="N", help="of the random motion and the noise")
-    add("--runs", type=_count, default=1, metavar="N", help="repeat with new noise: FILE-001, …")
+    add("--seed", type=seed, default=0, metavar="N", help="of the random motion and the noise")
+    add("--runs", type=count, default=1, metavar="N", help="repeat with new noise: FILE-001, …")
     result = parser.add_argument_group("result")
     add = result.add_argument
     add("--page", metavar="FILE.html", help="write a page that shows the (first) run")
@@ -91,7 +98,10 @@ class Outputs:
             )
         rest = (args.save_trajectory, args.truth, args.page)
         outputs = cls(logs, *(None if name is None else Path(name) for name in rest))
-        outputs._require_writable(force=args.force)
+        suffixes = {outputs.truth: (".csv",), outputs.page: (".html",)}
+        require_writable(
+            [(path, suffixes.get(path, _LOG_SUFFIXES)) for path in outputs.all], force=args.force
+        )
         return outputs
 
     @property
@@ -100,29 +110,9 @@ class Outputs:
         rest = (self.trajectory, self.truth, self.page)
         return (*self.logs, *(path for path in rest if path is not None))
 
-    def _require_writable(self, *, force: bool) -> None:
-        wanted = {self.trajectory: _LOG_SUFFIXES, self.truth: (".csv",), self.page: (".html",)}
-        wanted |= dict.fromkeys(self.logs, _LOG_SUFFIXES)
-        for path in self.all:
-            if path.suffix.lower() not in wanted[path]:
-                raise FileWriteError(
-                    f"cannot write {path}: give it a name that ends in {' or '.join(wanted[path])}."
-                )
-            if not path.parent.is_dir():
-                raise FileWriteError(
-                    f"cannot write {path}: the folder {path.parent} does not exist; create it "
-                    "first or write elsewhere."
-                )
-            if path.exists() and not force:
-                raise FileWriteError(
-                    f"{path} exists: choose another name, or replace it with --force."
-                )
-        if len({path.resolve() for path in self.all}) < len(self.all):
-            raise FileWriteError("two outputs have the same name: give each its own.")
 
-
-def refuse_unused(args: argparse.Namespace) -> None:
-    """Refuse options that would have no effect: whoever gave them expects one."""
+def require_used(args: argparse.Namespace) -> None:
+    """Refuse options that would have no effect."""
     random, loaded = args.trajectory == "random", args.payload is not None
     unused = (
         ("--duration", args.duration is not None and not random, "the trajectory `random`"),
@@ -132,9 +122,7 @@ def refuse_unused(args: argparse.Namespace) -> None:
         ("--payload-link", args.payload_link is not None and not loaded, "a --payload"),
         ("--payload-inertia", args.payload_inertia is not None and not loaded, "a --payload"),
     )
-    for option, is_unused, use in unused:
-        if is_unused:
-            raise MismatchError(f"{option} is for {use}: give that as well, or leave it out.")
+    refuse_unused(unused)
 
 
 def require_dividing(control_rate: float, sampling_rate: float | None) -> float:
@@ -155,19 +143,6 @@ def require_dividing(control_rate: float, sampling_rate: float | None) -> float:
     return control_rate / steps
 
 
-def numbers(
-    text: str, option: str, form: str = "SIGMA or s1,s2,…", counts: Sequence[int] = ()
-) -> list[float]:
-    """Numbers between commas, as many as one of `counts`."""
-    try:
-        values = [float(word) for word in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or not all(map(math.isfinite, values)) or (counts and len(values) not in counts):
-        raise ShapeError(f"{option} {text!r} is not understood: give {form} in numbers.")
-    return values
-
-
 def position_noise(text: str, robot: Robot) -> list[float]:
     """Standard deviations of the encoders [rad or m], from text that may end in deg or rad."""
     plain = text.strip().lower()
@@ -182,24 +157,3 @@ def position_noise(text: str, robot: Robot) -> list[float]:
             "cannot measure; give one number per joint in rad or m: s1,s2,…."
         )
     return [math.radians(value) for value in values]
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not (math.isfinite(value) and value > 0.0):
-        raise argparse.ArgumentTypeError(f"{text} is not a finite number above zero")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least one")
-    return value
-
-
-def _seed(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative; give a whole number from 0 on")
-    return value

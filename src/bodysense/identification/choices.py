@@ -1,17 +1,24 @@
-"""What the data choose: the cut-off of the filters."""
+"""Data-driven choice of the low-pass cut-off, and the information of recordings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import null_space
 from scipy.signal import welch
 
+from bodysense.doctor.diagnosis import Diagnosis
 from bodysense.doctor.examine import examine, require_clean
 from bodysense.identification.linear.ridge import Ridge
-from bodysense.identification.preprocessing import LEAST_RANGE, Plan, Preprocessing, motions
+from bodysense.identification.preprocessing import (
+    LEAST_RANGE,
+    Plan,
+    Preprocessing,
+    motions,
+    require_below_half,
+)
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.logs.filtering import resample
@@ -21,11 +28,20 @@ from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_HIGHEST = 0.2  # of the sampling rate: the highest cut-off that differences can follow
-_RATIO = 1.35  # between neighbouring cut-offs that are tried
-_AS_GOOD = 0.01  # relative difference of errors that does not count
-_MOST_SECONDS = 60.0  # of each log that are looked at
-_PREDICTED = 20_000  # samples whose torque is compared
+_HIGHEST_CUTOFF = 0.2
+"""Of the sampling rate: the highest cut-off that finite differences can follow."""
+
+_RATIO = 1.35
+"""Between neighbouring cut-offs of the grid."""
+
+_EQUIVALENT = 0.01
+"""Relative difference of errors that does not count."""
+
+_MOST_SECONDS = 60.0
+"""Of each log that are used [s]."""
+
+_COMPARED_SAMPLES = 20_000
+"""Whose torque is compared."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +73,10 @@ def choose_cutoff(
     moving = [[piece for piece in log if _moves(piece)] for log in pieces]
     chosen = moving if any(moving) else pieces
     short = [[_beginning(piece, _MOST_SECONDS) for piece in log] for log in chosen]
-    longest = max((piece for log in short for piece in log), key=lambda p: p.t[-1] - p.t[0])
-    span = float(longest.t[-1] - longest.t[0])
-    rate = (longest.t.size - 1) / span
-    grid = _RATIO ** np.arange(-10, 40)
-    grid = grid[(grid > 10.0 / span) & (grid < _HIGHEST * rate)]
+    grid, highest = _grid(max((p.t for log in short for p in log), key=lambda t: t[-1] - t[0]))
     if grid.size == 0:
-        return CutoffChoice(_HIGHEST * rate, (_HIGHEST * rate,), (float("nan"),))
+        return CutoffChoice(highest, (highest,), (float("nan"),))
+    grid = grid[: max(1, int(np.searchsorted(grid, _highest_visible(short))))]
     errors: dict[int, tuple[float, float]] = {}
 
     def error(k: int) -> float:
@@ -71,18 +84,55 @@ def choose_cutoff(
             errors[k] = _prediction_error(robot, short, settings, base, float(grid[k]))
         return errors[k][0]
 
-    grid = grid[: max(1, int(np.searchsorted(grid, _highest_visible(short))))]
-    coarse = range(grid.size - 1, -1, -3)
-    best = min(coarse, key=error)
-    best = min((k for k in (best - 1, best, best + 1) if 0 <= k < grid.size), key=error)
-    good = [k for k in errors if k >= best and error(k) < error(best) + 2.0 * _AS_GOOD]
-    best = max(good)
-    while best + 1 < grid.size and error(best + 1) < min(map(error, errors)) + 2.0 * _AS_GOOD:
-        best += 1
+    best = _highest_good(error, grid.size, errors)
     tried = sorted(errors)
     return CutoffChoice(
         float(grid[best]), tuple(float(grid[k]) for k in tried), tuple(errors[k][1] for k in tried)
     )
+
+
+def _grid(t: Array) -> tuple[Array, float]:
+    """Cut-offs to try [Hz] for a piece with these times (n_t,), and their upper bound."""
+    span = float(t[-1] - t[0])
+    highest = _HIGHEST_CUTOFF * ((t.size - 1) / span)
+    grid: Array = _RATIO ** np.arange(-10.0, 40.0)
+    return grid[(grid > 10.0 / span) & (grid < highest)], highest
+
+
+def _highest_good(error: Callable[[int], float], size: int, tried: Mapping[int, object]) -> int:
+    """The highest place of a grid whose log squared error is as good as the best, within 1 %.
+
+    Args:
+        error: of a place; remembers what it computed.
+        size: of the grid.
+        tried: places whose error has been computed, as `error` goes.
+    """
+    best = min(range(size - 1, -1, -3), key=error)
+    best = min((k for k in (best - 1, best, best + 1) if 0 <= k < size), key=error)
+    best = max(k for k in tried if k >= best and error(k) < error(best) + 2.0 * _EQUIVALENT)
+    while best + 1 < size and error(best + 1) < min(map(error, tried)) + 2.0 * _EQUIVALENT:
+        best += 1
+    return best
+
+
+def settle_filters(
+    robot: Robot,
+    diagnoses: Sequence[Diagnosis],
+    settings: Preprocessing,
+    base: BaseParameters,
+    progress: Callable[[str], None],
+) -> tuple[Preprocessing, CutoffChoice | None]:
+    """Settings with all choices made, and how the cut-off was chosen unless it was given.
+
+    Raises:
+        ShapeError: a cut-off beyond half the sampling rate of all recordings.
+    """
+    if settings.cutoff is not None:
+        require_below_half(settings.cutoff, (diagnosis.rate for diagnosis in diagnoses))
+        return settings.settled(robot, settings.cutoff), None
+    progress("choosing the cut-off")
+    choice = choose_cutoff(robot, [d.segments for d in diagnoses], settings, base)
+    return settings.settled(robot, choice.cutoff), choice
 
 
 def _highest_visible(pieces: Sequence[Sequence[Log]]) -> float:
@@ -147,7 +197,7 @@ def _prediction_error(
     theta = Ridge(spread=1.0).estimate(problem, Prior.of(problem)).solution.theta
     error, signal = np.zeros((2, robot.n_joints))
     for motion in moved:
-        stride = max(1, motion.t.size // _PREDICTED)
+        stride = max(1, motion.t.size // _COMPARED_SAMPLES)
         q, v, a, raw = (
             np.ascontiguousarray(x[::stride])
             for x in (motion.q, motion.v, motion.a, motion.tau_raw)
@@ -160,15 +210,15 @@ def _prediction_error(
     return float(np.log(ratio + tiny).mean()), float(np.sqrt(ratio).mean())
 
 
-# What recordings tell already about the base parameters that a motion is designed for.
+# The information of existing recordings on the base parameters that a motion is designed for.
 #
 # Their rows are those of the identification, in all base parameters beta_f of the robot,
 #
 #     R_f beta_f ~ z,        information R_fᵀ R_f,
 #
-# while the motion to be designed shows beta = T beta_f only: it may hold some joints. With N a
-# basis of the null space of T, beta_f = T⁺ beta + N x. What is left of the information after x has
-# been found from the same rows is that of the part of R_f T⁺ which is orthogonal to R_f N.
+# while the motion to be designed excites beta = T beta_f only: it may hold some joints. With N a
+# basis of the null space of T, beta_f = T⁺ beta + N x. The information that is left after x has
+# been estimated from the same rows is that of the part of R_f T⁺ orthogonal to R_f N.
 
 _ROUNDING = 1e-10
 
@@ -193,8 +243,7 @@ def information_of(
     diagnoses = [require_clean(examine(robot, log)) for log in logs]
     pieces = [diagnosis.segments for diagnosis in diagnoses]
     full = base_parameters(robot)
-    cutoff = choose_cutoff(robot, pieces, Preprocessing(), full).cutoff
-    settings = Preprocessing().settled(robot, cutoff)
+    settings, _ = settle_filters(robot, diagnoses, Preprocessing(), full, lambda step: None)
     problem = Regression.of(robot, motions(robot, pieces, settings), settings, full)
     # After the filter a row stands for all samples up to the next one.
     samples = np.empty(problem.n_logs)

@@ -1,4 +1,4 @@
-"""Linear constraints on all parameters: what is known for certain, as matrices."""
+"""Linear constraints on all parameters, for what is known for certain."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from bodysense.errors import MismatchError
 from bodysense.spatial.arrays import Array, read_only
 
-_SAME = 1e-9
-"""Relative size below which a row repeats others, or contradicts them no more than rounding."""
+_ROUNDING = 1e-9
+"""Relative size below which a row repeats others, or contradicts them only by rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Constraints:
         return cls(*stacked(equal), *stacked(at_most))
 
     def padded(self, extra: int) -> Constraints:
-        """The same over theta with more parameters behind, which they do not touch."""
+        """The same over theta with more parameters at the end, which are free."""
         wide = ((0, 0), (0, extra))
         return Constraints(np.pad(self.E, wide), self.e, np.pad(self.G, wide), self.g)
 
@@ -84,11 +84,11 @@ class Constraints:
             return centre, factor
         A = self.E @ factor
         unit = np.linalg.norm(A, axis=1)
-        fixed = unit <= _SAME * np.linalg.norm(self.E, axis=1) * np.abs(factor).max()
+        fixed = unit <= _ROUNDING * np.linalg.norm(self.E, axis=1) * np.abs(factor).max()
         unit = np.where(fixed, 1.0, unit)
         A, rest = A / unit[:, None], (self.e - self.E @ centre) / unit
         U, s, Vt = np.linalg.svd(A)
-        rank = int((s > _SAME * max(s.max(initial=0.0), 1e-300)).sum())
+        rank = int((s > _ROUNDING * max(s.max(initial=0.0), 1e-300)).sum())
         x = Vt[:rank].T @ (U[:, :rank].T @ rest / s[:rank])
         left = np.abs(A @ x - rest)
         if (left > 1e-6 * (1.0 + np.abs(rest))).any():
@@ -101,12 +101,12 @@ class Constraints:
     def balanced(self, factor: Array) -> tuple[Array, Array]:
         """The equalities as rows E (k', p), e (k',) with orthonormal rows of E factor.
 
-        For methods that weigh them: whatever repeats other rows is left out, and each of the others
-        is as stiff as the next where theta = … + factor y.
+        For methods that weight them: redundant rows are left out, and all others are equally stiff
+        where theta = … + factor y.
         """
         A = self.E @ factor
         unit = np.maximum(np.linalg.norm(A, axis=1), 1e-300)
         U, s, _ = np.linalg.svd(A / unit[:, None], full_matrices=False)
-        rank = int((s > _SAME * s.max(initial=0.0)).sum())
+        rank = int((s > _ROUNDING * s.max(initial=0.0)).sum())
         back = U[:, :rank].T / s[:rank, None]
         return back @ (self.E / unit[:, None]), back @ (self.e / unit)

@@ -16,7 +16,7 @@ from bodysense.spatial.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """[Y y] of one log, fold and joint, as a triangle over the columns that the joint sees.
+    """[Y y] of one log, fold and joint, as a triangle over the columns that the joint depends on.
 
     Attributes:
         columns: (c,) places in theta_base.

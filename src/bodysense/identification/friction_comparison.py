@@ -1,38 +1,43 @@
-"""Which friction law the data ask for: laws compared on blocks that the fit has not seen.
+"""Data-driven choice of the friction law: laws compared on held-out blocks.
 
-Every law is fitted without one fold and judged on that fold, in turn. A richer law must bring a
-gain of 1 % over the best simpler one, or it is not worth its coefficients.
+Every law is fitted without one fold and scored on that fold, in turn. A richer law must reduce the
+error of the best simpler one by 1 %, or it is not worth its coefficients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.identification.friction_fit import fit_stribeck
+from bodysense.errors import unknown_name
+from bodysense.identification.friction_fit import fit_stribeck, require_stribeck
 from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.load_rows import LoadRows
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
+from bodysense.robot.friction import friction_models
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
 WIDTH = 0.02
-"""rad/s: over which friction turns round where nothing is known about it. Measured on a UR10e and
-a TX40: sharper and the noise of the velocity turns it, wider and reversals are no longer fitted."""
+"""rad/s: over which friction reverses, by default. Measured on a UR10e and a TX40: sharper and the
+noise of the velocity decides its sign, wider and reversals are no longer fitted."""
 
 STRIBECK_SPEED = 0.1
-"""rad/s: where the Stribeck curve has come down, where nothing is known about it."""
+"""rad/s: where the Stribeck curve has come down, by default."""
 
 RICHEST = "stribeck-offset"
 """The law that contains all that are compared; its regressor is all they need."""
 
 LAWS = ("viscous", "coulomb", "offset", "stribeck", RICHEST)
 """The laws that are compared, simple ones first."""
+
+FRICTION_CHOICES = ("auto", "own", "choose")
+"""Ways to choose a law, where a law could be named."""
 
 _DROPPED = {
     "viscous": ("Fc", "Fs", "Fo"),
@@ -41,8 +46,11 @@ _DROPPED = {
     "stribeck": ("Fo",),
     RICHEST: (),
 }
-_WORTH = 0.01  # relative gain that a richer law must bring
-_LOSS_SIZE = 0.1  # plausible coefficient of friction that grows with load
+_MIN_IMPROVEMENT = 0.01
+"""Relative reduction of the held-out error that a richer law must bring."""
+
+_LOSS_SIZE = 0.1
+"""Plausible coefficient of load-dependent friction."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +70,9 @@ class FrictionTrial:
 
 @dataclass(frozen=True)
 class LoadDependence:
-    """What Coulomb friction that grows with the load would add to the chosen law.
+    """What load-dependent Coulomb friction would add to the chosen law.
 
-    No law of a robot holds it (see `LoadRows`), so that it is told and never chosen.
+    No law of a robot has it (see `LoadRows`), so that it is reported and never chosen.
 
     Attributes:
         error: held-out mean squared error of the chosen law with this term.
@@ -79,12 +87,12 @@ class LoadDependence:
 
 @dataclass(frozen=True)
 class FrictionChoice:
-    """Which friction law predicts blocks best that the fit has not seen.
+    """The friction law that predicts held-out blocks best.
 
     Attributes:
         law: the chosen one.
         trials: all that were tried, simple ones first.
-        load: what a dependence on load would add; `None` where that was not asked.
+        load: what a dependence on load would add; `None` where it was not computed.
         shape: shape parameters of the chosen law by name, one value per joint; empty where they
             were not fitted.
     """
@@ -116,7 +124,7 @@ class FrictionChoice:
 
 
 def friction_unknown(robot: Robot) -> bool:
-    """Whether the robot knows nothing of its friction: a common law, all coefficients zero."""
+    """Whether all friction coefficients of the robot are zero, with a law of the library."""
     return not robot.theta[robot.layout.rotor.stop :].any() and not robot.friction.model.custom
 
 
@@ -125,12 +133,81 @@ def with_richest(robot: Robot) -> Robot:
     return robot.with_friction(RICHEST, width=WIDTH, vs=STRIBECK_SPEED)
 
 
+def with_law(robot: Robot, law: str) -> Robot:
+    """The robot with another friction law, smooth where its own is sharp.
+
+    Raises:
+        UnknownNameError: neither a law nor a way to choose one.
+    """
+    laws = friction_models()
+    if law not in laws:
+        raise unknown_name("friction", law, (*FRICTION_CHOICES, *laws))
+    own = dict(zip(robot.friction.model.shape, robot.friction.shape.T, strict=True))
+    shape: dict[str, ArrayLike] = {}
+    if "width" in laws[law].shape and not np.any(own.get("width", 0.0)):
+        shape["width"] = WIDTH
+    if "vs" in laws[law].shape and "vs" not in own:
+        shape["vs"] = STRIBECK_SPEED
+    return robot.with_friction(law, coefficients=None, **shape)
+
+
+@dataclass(frozen=True)
+class FrictionLaw:
+    """Which friction law an identification takes: named, chosen by the data, or fitted.
+
+    Attributes:
+        law: that is named; `None` keeps the robot's.
+        choose: whether the data choose among `LAWS`.
+        fit: whether the shape of the law is fitted.
+    """
+
+    law: str | None = None
+    choose: bool = False
+    fit: bool = False
+
+    @classmethod
+    def from_name(cls, robot: Robot, name: str) -> FrictionLaw:
+        """From ``auto``, ``own``, ``choose`` or the name of a law, the latter two with ``:fit``.
+
+        Raises:
+            UnknownNameError: no such law, or a choice that cannot be fitted.
+        """
+        wanted = name.removesuffix(":fit")
+        if wanted != name and wanted in ("auto", "choose"):  # which fit where it is worth it
+            raise unknown_name("friction", name, (*FRICTION_CHOICES, "own:fit", "stribeck:fit"))
+        choose = wanted == "choose" or (wanted == "auto" and friction_unknown(robot))
+        law = None if wanted in FRICTION_CHOICES else wanted
+        return cls(law, choose, fit=wanted != name)
+
+    def start(self, robot: Robot) -> Robot:
+        """The robot with the law that the regression is built for."""
+        if self.choose:
+            return with_richest(robot)
+        robot = robot if self.law is None else with_law(robot, self.law)
+        if self.fit:
+            require_stribeck(robot)
+        return robot
+
+    def settle(
+        self, problem: Regression, progress: Callable[[str], None]
+    ) -> tuple[Regression, FrictionChoice | None]:
+        """Choose or fit the law; returns the problem with it, and how it was chosen."""
+        if not (self.choose or self.fit):
+            return problem, None
+        progress("choosing the friction law" if self.choose else "fitting the friction law")
+        choice = choose_friction(problem) if self.choose else fit_shape(problem)
+        if choice.law == problem.robot.friction.model.name and not choice.shape:
+            return problem, choice
+        robot, known = choice.applied_to(problem.robot), problem.knowledge
+        return Regression.of(robot, problem.motions, problem.settings, knowledge=known), choice
+
+
 def choose_friction(problem: Regression) -> FrictionChoice:
     """Compare friction laws on held-out blocks; the robot must have the richest one.
 
     With Fs = Fc the Stribeck curve is Coulomb's, and without Fo there is no offset: simpler laws
     are linear constraints on the richest one's coefficients. Where a law with a Stribeck curve is
-    chosen, its shape is fitted as well, and taken if that is worth it.
+    chosen, its shape is fitted as well, and taken if it predicts better by as much.
     """
     sigma = WLS().estimate(problem, Prior.of(problem)).sigma
     n = problem.n_joints
@@ -144,7 +221,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
     ]
     best = trials[0]
     for trial in trials[1:]:
-        if trial.error < (1.0 - _WORTH) * best.error:
+        if trial.error < (1.0 - _MIN_IMPROVEMENT) * best.error:
             best = trial
     load = _load_dependence(problem, sigma, bases[best.name], best.error)
     choice = FrictionChoice(best.name, tuple(trials), load)
@@ -155,7 +232,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
         own = _with_robot(problem, problem.robot.with_friction(best.name))
     fitted = fit_shape(own, sigma)
     trial = fitted.trials[-1]
-    worth = trial.error < (1.0 - _WORTH) * best.error
+    worth = trial.error < (1.0 - _MIN_IMPROVEMENT) * best.error
     return replace(
         choice, trials=(*choice.trials, trial), shape=fitted.shape if worth else choice.shape
     )
@@ -164,7 +241,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
 def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice:
     """Fit the Stribeck shape of the robot's own law, and compare it with the shape it has.
 
-    On each fold the shape that was fitted without that fold is judged. The fitted shape is taken
+    On each fold the shape that was fitted without that fold is scored. The fitted shape is taken
     whatever the comparison says: it was asked for.
 
     Args:
@@ -179,7 +256,7 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
     fixed = held_out_error(problem, sigma)
     total = rows = 0.0
     for fold in range(FOLDS):
-        # From the same start as the whole: one that knows the fold would be half an answer.
+        # From the same start as the whole: another would have seen the fold.
         rest = fit_stribeck(problem.without(fold))
         squares, count = _fold_squares(_with_robot(problem, rest.robot), sigma, fold)
         total, rows = total + squares, rows + count

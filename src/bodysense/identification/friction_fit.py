@@ -1,7 +1,7 @@
 """The shape of the Stribeck curve, joint by joint, by separable least squares.
 
 Torques are linear in theta_base but for the shape s of the friction law: where the curve has come
-down (vs), how steeply (delta), and over which speeds friction turns round (width). With the best
+down (vs), how steeply (delta), and over which speeds friction reverses (width). With the best
 theta_base for each shape put in,
 
     minimise over s     min over theta_base  ‖W (Y(s) theta_base - y)‖²,
@@ -40,27 +40,39 @@ SHAPES = ("width", "vs", "delta")
 """Shape parameters that can be fitted. On recordings of a UR10e and a TX40 vs alone brought all of
 the gain on unseen blocks (13 % and 7 % of the squared error): the others are fitted on demand."""
 
-_LOG_SPREAD = {"width": 0.7, "vs": 1.0, "delta": 0.5}
-"""How far a shape may well be from its start, as the standard deviation of its logarithm. It
-decides only where the data do not: with Fs = Fc there is no curve to have a shape."""
+_LOG_STD = {"width": 0.7, "vs": 1.0, "delta": 0.5}
+"""Prior standard deviation of the logarithm of a shape. It decides only where the data do not: with
+Fs = Fc there is no curve to have a shape."""
 
 _BOUNDS = {"width": (1e-3, 0.3), "vs": (3e-3, 3.0), "delta": (0.4, 5.0)}
-_TERMS = ("Fc", "Fs")  # whose columns depend on the shape
-_STEP = 1e-5  # of differences, in logarithms
-_ROUNDS = 10  # of new weights, which data without noise need to get rid of the priors
-_MOST_ROWS = 20_000  # of a joint; more of them are thinned out
+"""Of the shapes [rad/s, rad/s, 1]."""
+
+_TERMS = ("Fc", "Fs")
+"""Coefficients whose columns depend on the shape."""
+
+_STEP = 1e-5
+"""Of finite differences, in logarithms."""
+
+_ROUNDS = 10
+"""Of new weights at most; data without noise need several, until the prior does not count."""
+
+_LEVEL_TOLERANCE = 0.02
+"""Relative change of the noise levels at which the weights have converged."""
+
+_MOST_ROWS = 20_000
+"""Of a joint; more are subsampled."""
 
 
 @dataclass(frozen=True, eq=False)
 class StribeckFit:
-    """Shapes that the data ask for.
+    """Fitted shapes.
 
     Attributes:
         prior: the robot, with the shapes that the search started from.
         fitted: names of the shape parameters that were fitted.
         shape: (n, number of shape parameters) of the law, fitted or not.
         evaluations: how often the linear problem was solved.
-        error: squared error a row in units of the noise's variance at the start, before and after.
+        error: squared error per row, in units of the noise variance at the start, before and after.
     """
 
     prior: Robot
@@ -109,13 +121,7 @@ def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> Stribe
     """
     robot = problem.robot
     require_stribeck(robot)
-    for name in shapes:
-        if name not in SHAPES:
-            raise unknown_name("shape parameter of the Stribeck curve", name, SHAPES)
-    coupled = any(prefix == "Fcm" for prefix, _ in robot.layout.coupled)
-    sharp = not (robot.friction.shape[:, 0] > 0.0).all()  # sign(v): there is no width to fit
-    kept = {"width"} if coupled or sharp else set()
-    fitted = tuple(name for name in robot.friction.model.shape if name in set(shapes) - kept)
+    fitted = _fitted_shapes(robot, shapes)
     prior = Prior.of(problem)
     sigma = WLS().estimate(problem, prior).sigma
     shape = robot.friction.shape.copy()
@@ -140,9 +146,9 @@ def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> Stribe
         errors += [search.error(search.start), search.error(result.x)]
         shape = search.shape(result.x)
         new = search.levels(result.x)
-        settled = float(np.abs(new / sigma - 1.0).max()) < 0.02
+        converged = float(np.abs(new / sigma - 1.0).max()) < _LEVEL_TOLERANCE
         sigma = new
-        if settled:
+        if converged:
             break
     return StribeckFit(
         robot,
@@ -151,6 +157,17 @@ def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> Stribe
         evaluations,
         (errors[0], errors[1]) if errors else (float("nan"), float("nan")),
     )
+
+
+def _fitted_shapes(robot: Robot, shapes: Sequence[str]) -> tuple[str, ...]:
+    """Names of the shape parameters of the robot's law that are to be fitted, and can be."""
+    for name in shapes:
+        if name not in SHAPES:
+            raise unknown_name("shape parameter of the Stribeck curve", name, SHAPES)
+    coupled = any(prefix == "Fcm" for prefix, _ in robot.layout.coupled)
+    sharp = not (robot.friction.shape[:, 0] > 0.0).all()  # sign(v): there is no width to fit
+    kept = {"width"} if coupled or sharp else set()
+    return tuple(name for name in robot.friction.model.shape if name in set(shapes) - kept)
 
 
 @dataclass(eq=False)
@@ -211,7 +228,7 @@ class _Search:
         self.start = self.start.ravel()
         own = problem.robot.friction.shape[moved][:, self.places]
         self.centre = np.log(np.clip(own, np.exp(low), np.exp(high))).ravel()
-        self.spread = np.tile([_LOG_SPREAD[name] for name in fitted], len(moved))
+        self.spread = np.tile([_LOG_STD[name] for name in fitted], len(moved))
         self.bounds = np.tile(low - 1e-9, len(moved)), np.tile(high + 1e-9, len(moved))
 
     def shape(self, x: Array) -> Array:

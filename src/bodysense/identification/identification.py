@@ -1,4 +1,4 @@
-"""`Identification`: what an identifier found, how sure it is, and what it could not find."""
+"""`Identification`: the estimate of an identifier, its uncertainty and its limits."""
 
 from __future__ import annotations
 
@@ -7,39 +7,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
 from bodysense.errors import BodysenseError, FileReadError, ShapeError
-from bodysense.files import read_result, write_result
+from bodysense.files import load_result, plain, read_json, save_result
 from bodysense.identification.regression import Regression
-from bodysense.robot.base_parameters import BaseParameters
+from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
 from bodysense.spatial.pseudo_inertia import PhysicalConsistency, physical_consistency
+from bodysense.status import Status as Status
 
 Label = Literal["identified", "driven by the prior", "not identifiable", "known"]
 LABELS: tuple[Label, ...] = ("identified", "driven by the prior", "not identifiable", "known")
 
 _IDENTIFIED = 0.9
-_SEEN = 0.01
-"""Resolutions from which a parameter counts as identified (its standard deviation is then at most a
-third of its plausible size), and below which as not identifiable."""
+"""Resolution from which a parameter counts as identified: its standard deviation is then at most a
+third of its plausible size."""
 
-
-@dataclass(frozen=True)
-class Status:
-    """How the numerics ended.
-
-    Attributes:
-        ok: whether the estimate can be used.
-        message: what happened, and what to do about it if something did.
-    """
-
-    ok: bool
-    message: str
+_IDENTIFIABLE = 0.01
+"""Resolution below which a parameter counts as not identifiable."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +117,7 @@ class Identification:
 
     @cached_property
     def consistency(self) -> tuple[PhysicalConsistency, ...]:
-        """Whether each link can exist as a body, with margins."""
+        """Whether the inertia of each link is physically consistent, with margins."""
         layout = self.prior.layout
         return tuple(
             physical_consistency(self.theta[layout.link(k)]) for k in range(layout.n_links)
@@ -134,11 +125,11 @@ class Identification:
 
     @property
     def consistent(self) -> bool:
-        """Whether all links can exist as bodies and no drive parameter has an impossible sign."""
-        return all(c.consistent for c in self.consistency) and not self.impossible_drives
+        """Whether all inertias are physically consistent and no drive parameter is negative."""
+        return all(c.consistent for c in self.consistency) and not self.negative_drives
 
     @cached_property
-    def impossible_drives(self) -> tuple[str, ...]:
+    def negative_drives(self) -> tuple[str, ...]:
         """Drive parameters that are negative and must not be."""
         names = self.prior.layout.names
         return tuple(names[k] for k in positive_parameters(self.prior) if self.theta[k] < 0.0)
@@ -159,21 +150,19 @@ class Identification:
         physical = "physically consistent" if self.consistent else "NOT physically consistent"
         return (
             f"{self.method} on {self.prior.name}: {result} of {self.base.size} base parameters "
-            f"identified, {physical}. {self.status.message}"
+            f"identified, {physical}. {self.status.summary()}"
         )
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``identification.npz`` and ``identification.json`` into a folder."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
         about = {
             "method": self.method,
             "robot": _card(self.prior),
-            "status": {"ok": self.status.ok, "message": self.status.message},
-            "trace": [{"cost": step.cost, "change": step.change} for step in self.trace],
+            "status": self.status.to_dict(),
+            "trace": plain(self.trace),
             "provenance": dict(self.provenance),
-            "summary": self.summary(),
         }
-        write_result(folder, "identification", arrays, about)
+        save_result(self, folder, "identification", about)
 
     @classmethod
     def load(
@@ -190,45 +179,29 @@ class Identification:
         Raises:
             FileReadError: the files are damaged, or belong to another robot.
         """
-        from bodysense.robot.base_parameters import base_parameters
+        about = read_json(Path(folder) / "identification.json", ("robot", "provenance"))
+        robot = _with_law(about["provenance"], prior)
+        _require_same(about["robot"], robot, folder)
+        reduced = base if base is not None else base_parameters(robot)
+        p, b = robot.layout.size, reduced.size
 
-        arrays, about = read_result(folder, "identification", _ARRAYS, _KEYS)
-        prior = _with_law(about["provenance"], prior)
-        _require_same(about["robot"], prior, folder)
-        base = base if base is not None else base_parameters(prior)
-        p, b, n_logs = prior.layout.size, base.size, arrays["correlation_time"].size
-        shapes = {
-            "theta": (p,),
-            "sigma": (p,),
-            "resolution": (p,),
-            "covariance": (b, b),
-            "base_resolution": (b,),
-            "noise": (n_logs, prior.n_joints),
-            "correlation_time": (n_logs,),
-        }
-        if any(arrays[name].shape != shape for name, shape in shapes.items()):
-            raise FileReadError(
-                f"identification.npz and identification.json in {folder} do not belong together: "
-                "save the result again."
-            )
-        try:
-            status = Status(bool(about["status"]["ok"]), str(about["status"]["message"]))
-            steps = [
-                Iteration(float(step["cost"]), float(step["change"])) for step in about["trace"]
-            ]
-            provenance = dict(about["provenance"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileReadError(
-                f"identification.json in {folder} is damaged ({error!r}): save the result again."
-            ) from error
-        return cls(
-            method=str(about["method"]),
-            prior=prior,
-            base=base,
-            status=status,
-            trace=tuple(steps),
-            provenance=provenance,
-            **{name: read_only(array) for name, array in arrays.items()},
+        def shapes(stored: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+            n_logs = stored["correlation_time"].size
+            return {
+                **dict.fromkeys(("theta", "sigma", "resolution"), (p,)),
+                "covariance": (b, b),
+                "base_resolution": (b,),
+                "noise": (n_logs, robot.n_joints),
+                "correlation_time": (n_logs,),
+            }
+
+        return load_result(
+            cls,
+            folder,
+            "identification",
+            shapes=shapes,
+            prior=lambda stored: robot,
+            base=lambda stored: reduced,
         )
 
 
@@ -273,16 +246,6 @@ def _require_same(card: object, robot: Robot, folder: str | PathLike[str]) -> No
         )
 
 
-_ARRAYS = (
-    "theta",
-    "covariance",
-    "sigma",
-    "resolution",
-    "base_resolution",
-    "noise",
-    "correlation_time",
-)
-_KEYS = ("method", "robot", "status", "trace", "provenance")
 _POSITIVE = ("Ia", "Iam", "Fv", "Fvm", "Fc", "Fcm", "Fs")
 
 
@@ -299,7 +262,7 @@ def positive_parameters(robot: Robot) -> list[int]:
 def _label(resolution: float) -> Label:
     if resolution >= _IDENTIFIED:
         return LABELS[0]
-    return LABELS[1] if resolution >= _SEEN else LABELS[2]
+    return LABELS[1] if resolution >= _IDENTIFIABLE else LABELS[2]
 
 
 # What an identifier is: hyper-parameters in the constructor, data in `fit`, a result out.
@@ -314,7 +277,7 @@ class Identifier(ABC):
         needs: what must be known beside the robot and the log.
         cost: what it takes, in words.
         when: one line of advice when to use it.
-        consistent: whether links always come out as possible bodies.
+        consistent: whether the estimate is always physically consistent.
     """
 
     name: ClassVar[str]
@@ -334,5 +297,5 @@ class Identifier(ABC):
         """
 
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
-        """(p,) the estimate alone, for callers that do not ask how sure it is."""
+        """(p,) the estimate alone, for callers that do not need its uncertainty."""
         return self.fit(problem, rng=rng).theta

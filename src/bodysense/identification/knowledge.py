@@ -8,7 +8,7 @@ Each item is linear in the inertial parameters, exactly:
     centre in a hull    nᵀ (m c) <= m nᵀ t          for every face, thesis eq (180)
 
 Thesis eq (180) takes the mass on the right from the iteration before; m and m c are both
-parameters, so that nothing has to be taken.
+parameters, so that no iteration is needed.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ class Knowledge:
     """What is known for certain.
 
     Attributes:
-        total_mass: of all links that move [kg].
+        total_mass: of all moving links [kg].
         masses: of single links [kg].
         symmetric: mirror planes of links.
         equal: pairs of equal links.
         com_inside: convex bodies that hold the centres of mass, in the links' frames.
-        notes: where it comes from, in words, e.g. boxes that stand for missing shapes.
+        notes: where it comes from, e.g. boxes that stand for missing shapes.
     """
 
     total_mass: float | None = None
@@ -143,7 +143,7 @@ class Knowledge:
         return Constraints.of(layout.size, equal, at_most)
 
     def summary(self) -> str:
-        """What is known, in words; empty if nothing."""
+        """What is known, in a line; empty if nothing."""
         parts = []
         if self.total_mass is not None:
             parts.append(f"all links together have {self.total_mass:g} kg")

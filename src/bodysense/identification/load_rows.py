@@ -1,6 +1,6 @@
-"""Rows with one more column a joint: Coulomb friction that grows with the load.
+"""Rows with one more column per joint: load-dependent Coulomb friction.
 
-Teeth and bearings that carry more rub more (as harmonic drives do):
+Gears and bearings have more friction under load (as harmonic drives do):
 
     tau_f = (Fc + Fl |tau_link|) s(v),
 
@@ -8,7 +8,7 @@ with the torque tau_link that the joint passes on to its link, without friction 
 one that an estimate of the other parameters predicts; given that, the term is linear in Fl.
 (Measured torque would not do: it holds the friction that is to be explained, and where that is most
 of it, |tau| s(v) is the torque itself.) A term that depends on the other parameters is no friction
-law that a `Robot` can have: it serves for comparison, and where loads are found.
+law that a `Robot` can have: it serves for comparison, and for identifying loads.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def loss_columns(robot: Robot, Y: Array, v: Array, link_theta: Array) -> Array:
     """(m, n, n) columns of Fl: for joint j, |tau_link_j| s(v_j) in its own row and column.
 
     Args:
-        robot: with the friction law that tells how sharply s(v) turns round.
+        robot: with the friction law that defines the width of s(v).
         Y: (m, n, b) regressor.
         v: (m, n) velocities.
         link_theta: (b,) from `at_the_links`.
@@ -77,8 +77,8 @@ def loss_columns(robot: Robot, Y: Array, v: Array, link_theta: Array) -> Array:
     names = robot.friction.model.shape
     width = robot.friction.shape[:, names.index("width")] if "width" in names else np.zeros(1)
     smooth = np.tanh(v / np.where(width > 0.0, width, 1.0))
-    turning = np.where(width > 0.0, smooth, np.sign(v))
+    sign = np.where(width > 0.0, smooth, np.sign(v))
     columns = np.zeros((*v.shape, v.shape[1]))
     joints = np.arange(v.shape[1])
-    columns[:, joints, joints] = np.abs(Y @ link_theta) * turning
+    columns[:, joints, joints] = np.abs(Y @ link_theta) * sign
     return columns

@@ -1,4 +1,4 @@
-"""The files of an identification: the robot, its parameters, the scores and how to do it again."""
+"""The files of an identification: robot, parameters, scores and configuration."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bodysense.errors import BodysenseError
-from bodysense.files import write_atomically
+from bodysense.files import write_atomically, write_configuration
 from bodysense.identification.identification import Identification
 from bodysense.identification.methods import DEFAULT, consistent_alternative
 from bodysense.identification.run import IdentificationRun
@@ -58,8 +56,8 @@ def write_run(
     Args:
         folder: where to.
         run: what `identify` returned.
-        configuration: what `bodysense identify --config` needs to do it again, the options of the
-            command by name; without it there is no ``config.yaml``.
+        configuration: options of `bodysense identify --config` that reproduce it, by name; without
+            them there is no ``config.yaml``.
 
     Returns:
         Notes on files that could not be written, e.g. because a link is not physical.
@@ -77,24 +75,19 @@ def write_run(
             notes.append(f"{name} is not written: {_with_remedy(error, run.identification)}")
     write_atomically(target / "parameters.csv", parameter_table(run.identification))
     write_atomically(target / "scores.json", json.dumps(scores(run), indent=2, allow_nan=False))
-    if configuration is not None:
-        text = yaml.safe_dump(dict(configuration), sort_keys=False, allow_unicode=True)
-        write_atomically(
-            target / "config.yaml",
-            f"# Do it again: bodysense identify --config config.yaml -o ANOTHER_FOLDER\n{text}",
-        )
+    write_configuration(target, "identify", configuration)
     run.identification.save(target)
     return tuple(notes)
 
 
-def _with_remedy(error: BodysenseError, found: Identification) -> str:
+def _with_remedy(error: BodysenseError, result: Identification) -> str:
     """Why a robot cannot be written, with the method to take instead of the one that was."""
-    if found.consistent:
+    if result.consistent:
         return str(error)
-    method = consistent_alternative(found.method)
-    # Writers do not know how the robot was found, and name the default.
-    said = str(error).replace(f"({DEFAULT})", f"({method})")
-    return f"{said} A consistent method, such as {method}, finds a robot that can exist."
+    method = consistent_alternative(result.method)
+    # Writers do not know the method, and name the default.
+    message = str(error).replace(f"({DEFAULT})", f"({method})")
+    return f"{message} A consistent method, such as {method}, gives a physically consistent robot."
 
 
 def scores(run: IdentificationRun) -> dict[str, Any]:
@@ -129,30 +122,30 @@ def parameter_table(identification: Identification) -> str:
     return text.getvalue()
 
 
-def _base_rows(found: Identification) -> Iterator[tuple[object, ...]]:
-    layout, base = found.prior.layout, found.base
-    prior = base.to_base(found.prior.theta)
+def _base_rows(result: Identification) -> Iterator[tuple[object, ...]]:
+    layout, base = result.prior.layout, result.base
+    prior = base.to_base(result.prior.theta)
     for k, place in enumerate(base.independent):
         yield (
             "base",
             base.names[k],
             layout.describe(layout.names[place]),
-            *_numbers(found.theta_base[k], found.sigma_base[k], prior[k]),
-            float(found.base_resolution[k]),
-            found.base_labels[k],
+            *_numbers(result.theta_base[k], result.sigma_base[k], prior[k]),
+            float(result.base_resolution[k]),
+            result.base_labels[k],
         )
 
 
-def _standard_rows(found: Identification) -> Iterator[tuple[object, ...]]:
-    layout = found.prior.layout
+def _standard_rows(result: Identification) -> Iterator[tuple[object, ...]]:
+    layout = result.prior.layout
     for k, name in enumerate(layout.names):
         yield (
             "standard",
             name,
             layout.describe(name),
-            *_numbers(found.theta[k], found.sigma[k], found.prior.theta[k]),
-            float(found.resolution[k]),
-            found.labels[k],
+            *_numbers(result.theta[k], result.sigma[k], result.prior.theta[k]),
+            float(result.resolution[k]),
+            result.labels[k],
         )
 
 

@@ -24,13 +24,13 @@ from bodysense.logs.filtering import STILL_SPEED as STILL_SPEED
 from bodysense.logs.filtering import decimate, fir_lowpass, lowpass, resample, smooth_motion
 from bodysense.logs.filtering import standing as standing
 from bodysense.logs.filtering import usable_cutoff as usable_cutoff
-from bodysense.logs.log import Log
+from bodysense.logs.log import Log, RawLog
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-BAND_BELOW = 1.25
-"""The parallel filter's cut-off is this many times below that of the positions: what the first
-filter lets through in part, the second takes out."""
+BAND_RATIO = 1.25
+"""Cut-off of the positions over that of the parallel filter, which removes the transition band of
+the first filter."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Preprocessing:
         return replace(
             self,
             cutoff=cutoff,
-            band=self.band if self.band is not None else cutoff / BAND_BELOW,
+            band=self.band if self.band is not None else cutoff / BAND_RATIO,
             border=self.border if self.border is not None else 1.0 / cutoff,
             still_speed=still,
         )
@@ -104,8 +104,8 @@ class Motion:
         rate: samples per second [Hz].
         log: which log it is a piece of, counted from 0.
         q_raw: (n_t, n) positions as recorded, where they differ from q.
-        reference: (n_t, n) positions that the controller was told to reach, if the log has them.
-        still: (n_t, n) where joints stand, where v does not tell (see `standing`).
+        reference: (n_t, n) reference positions of the controller, if the log has them.
+        still: (n_t, n) where joints stand, if v cannot tell (see `standing`).
     """
 
     t: Array
@@ -159,8 +159,13 @@ def require_below_half(cutoff: float, rates: Iterable[float]) -> None:
         )
 
 
+def as_logs(given: Log | RawLog | Sequence[Log | RawLog]) -> list[Log | RawLog]:
+    """One log or several, as a list."""
+    return [given] if isinstance(given, Log | RawLog) else list(given)
+
+
 def require_fixed(robot: Robot) -> None:
-    """Raise unless the base stands: logs do not tell how a floating one moves."""
+    """Raise unless the base is fixed: joint logs lack the motion of a floating one."""
     if robot.floating_base or robot.n_joints == 0:
         raise MismatchError(
             f"{robot.name!r} {'floats' if robot.floating_base else 'has no joints'}: joint logs "
@@ -178,8 +183,8 @@ def _motion(robot: Robot, piece: Log, number: int, settings: Preprocessing) -> M
     log, rate = resample(piece)
     names = robot.joint_names
     q_raw, tau_raw = log.joints("q", names), log.joints("tau", names)
-    told = all(f"q_des.{name}" in log.channels for name in names)
-    reference = log.joints("q_des", names) if told else None
+    recorded = all(f"q_des.{name}" in log.channels for name in names)
+    reference = log.joints("q_des", names) if recorded else None
     limit = usable_cutoff(cutoff, rate)
     q, v, a = smooth_motion(q_raw, rate, limit, order=settings.order, accuracy=settings.accuracy)
     tau = lowpass(tau_raw, rate, limit, order=settings.order)
@@ -207,11 +212,19 @@ def _motion(robot: Robot, piece: Log, number: int, settings: Preprocessing) -> M
 # How a motion becomes rows: which samples, filtered how, and in which fold each is held out.
 
 FOLDS = 3
-_BLOCKS_A_FOLD = 6
-_SHORTEST_BLOCK = 0.5  # s
-_LENGTHS_A_BLOCK = 4.0
+"""Of cross-validation."""
 
-_OVERSAMPLING = 12.0  # times the cut-off: where regressors are computed
+_BLOCKS_PER_FOLD = 6
+"""At least, in recordings that are long enough."""
+
+_MIN_BLOCK = 0.5
+"""Duration of a block [s]."""
+
+_FILTER_LENGTHS_PER_BLOCK = 4.0
+"""At least: the window of the filter reaches from one block into the next."""
+
+_OVERSAMPLING = 12.0
+"""Rate at which regressors are computed, in units of the cut-off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +232,7 @@ class Plan:
     """How a motion becomes rows: every `stride`-th sample, filtered by `taps`, every `step`-th.
 
     Attributes:
-        stride: between the samples that are looked at.
+        stride: between the samples that are used.
         step: between rows, in such samples.
         taps: of the filter; one alone for none.
         n_out: number of rows.
@@ -251,7 +264,7 @@ class Plan:
         return cls(stride, step, taps, (n_t - taps.size) // step + 1)
 
     def filtered(self, x: Array) -> Array:
-        """Samples that are looked at (m, …) as the rows see them: filtered, every `step`-th."""
+        """Rows from samples (m, …): filtered, every `step`-th."""
         return decimate(x, self.taps, self.step) if self.taps.size > 1 else np.array(x)
 
 
@@ -262,7 +275,11 @@ def fold_of(t: Array, filter_length: float = 0.0) -> NDArray[np.int64]:
     from one block into the next.
     """
     span = float(t[-1] - t[0]) if t.size else 0.0
-    block = max(_SHORTEST_BLOCK, _LENGTHS_A_BLOCK * filter_length, span / (FOLDS * _BLOCKS_A_FOLD))
+    block = max(
+        _MIN_BLOCK,
+        _FILTER_LENGTHS_PER_BLOCK * filter_length,
+        span / (FOLDS * _BLOCKS_PER_FOLD),
+    )
     block = min(block, max(span / FOLDS, np.finfo(float).tiny))
     folds: NDArray[np.int64] = ((t - t[0]) / block + 1e-9).astype(np.int64) % FOLDS
     return folds

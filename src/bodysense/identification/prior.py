@@ -1,7 +1,7 @@
-"""What is known before any data: the parameters of the robot's file, and how far they may be off.
+"""The prior: parameters of the robot's file, and their plausible errors.
 
-A file seldom says how sure it is. So each parameter gets a plausible size, by which it may well be
-off: a link's own mass, mass times length, and mass times length squared for its ten inertial
+A file seldom states its uncertainty. So each parameter gets a plausible size, by which it may well
+be off: a link's own mass, mass times length, and mass times length squared for its ten inertial
 parameters; for drives what would by itself explain the torque that was measured.
 """
 
@@ -22,10 +22,11 @@ from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_SMALLEST_MASS = (
-    0.01  # of the robot's: links of negligible mass in the file may turn out to have some
-)
-_SMALLEST_LENGTH = 0.1  # of the longest link's radius of gyration
+_MIN_MASS = 0.01
+"""Plausible mass of a link at least, as a share of the robot's: files may neglect a link's mass."""
+
+_MIN_LENGTH = 0.1
+"""Plausible radius of gyration at least, as a share of the longest link's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ class Prior:
     def constrained_factor(self, D: Array) -> Array:
         """(b, k) L with L Lᵀ the covariance of the base parameters of theta + D x, x ~ N(0, 1).
 
-        There is none along directions that the equalities hold.
+        It is zero along directions that the equalities fix.
 
         Args:
             D: (p, p) of a prior over all parameters.
@@ -124,7 +125,7 @@ class Prior:
 
     @cached_property
     def _back(self) -> Array:
-        """(p, b) matrix: the likeliest change of theta behind a change of theta_base."""
+        """(p, b) matrix: the most likely change of theta for a change of theta_base."""
         scaled = self.mapping * self.size**2
         back = np.linalg.solve(scaled @ self.mapping.T, scaled).T
         return np.ascontiguousarray(back, dtype=np.float64)
@@ -132,7 +133,7 @@ class Prior:
     def untouched(self, theta: Array) -> Array:
         """(p,) theta with parameters that have no effect at the prior's value, if they are there.
 
-        A solver leaves rounding on them, which would show in files as changes that nothing caused.
+        A solver leaves rounding on them, which would appear as changes in files.
         """
         silent = ~self.mapping.any(axis=0) & (np.abs(theta - self.theta) < 1e-6 * self.size)
         return np.where(silent, self.theta, theta)
@@ -158,11 +159,11 @@ def _links(robot: Robot) -> tuple[Array, Array]:
     """Plausible mass [kg] and radius of gyration about the origin [m] of each link."""
     pi = np.array([robot.pi(k) for k in range(robot.layout.n_links)])
     total = np.abs(pi[:, 0]).sum()
-    mass = np.maximum(np.abs(pi[:, 0]), _SMALLEST_MASS * total if total > 0.0 else 1.0)
+    mass = np.maximum(np.abs(pi[:, 0]), _MIN_MASS * total if total > 0.0 else 1.0)
     # Half the trace of the inertia is the mass times the squared radius of gyration.
     length = np.sqrt(np.abs(pi[:, [4, 6, 9]].sum(axis=1)) / 2.0 / mass)
     longest = float(length.max())
-    return mass, np.maximum(length, _SMALLEST_LENGTH * longest if longest > 0.0 else 0.1)
+    return mass, np.maximum(length, _MIN_LENGTH * longest if longest > 0.0 else 0.1)
 
 
 def _sizes(motions: Sequence[Motion], n: int) -> tuple[Array, Array, Array]:

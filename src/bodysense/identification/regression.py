@@ -1,4 +1,4 @@
-"""`Regression`: what every linear identifier eats.
+"""`Regression`: the linear regression problem that all identifiers consume.
 
     y = Y theta_base + noise,        row by row: one row per joint and sample
 
@@ -39,7 +39,13 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
 
 _BLOCK_BYTES = 32e6
+"""Of the regressor that is computed at once."""
+
 _KEEP_BYTES = 256e6
+"""Of rows that are kept in memory; more are computed again."""
+
+_STILL_SHARE = 0.005
+"""Of its filter's window that may be standstill where a row counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +92,7 @@ class Regression:
         settings: how they are filtered, with all choices made.
         n_logs: number of logs.
         held_out: fold whose rows do not count, if any; see `without`.
-        knowledge: what is known of the links for certain; methods over physical robots keep to it.
+        knowledge: what is known of the links for certain; physically consistent methods use it.
     """
 
     robot: Robot
@@ -98,7 +104,7 @@ class Regression:
     knowledge: Knowledge = field(default_factory=Knowledge)
 
     finest: ClassVar[float] = 1e-11
-    """Share of a joint's torque below which noise is not taken to be: rounding."""
+    """Smallest noise level, as a share of a joint's torque: rounding."""
 
     _kept: _Kept = field(default_factory=_Kept, init=False, repr=False)
 
@@ -112,7 +118,7 @@ class Regression:
         *,
         knowledge: Knowledge | None = None,
     ) -> Regression:
-        """Set the problem up; nothing is computed before it is asked for.
+        """Set the problem up; rows are computed when they are needed.
 
         Raises:
             MismatchError: fewer rows than unknowns.
@@ -158,7 +164,7 @@ class Regression:
             base: base parameters, if known.
             still_speed: rows of slower joints are left out (see `Preprocessing`).
             knowledge: what is known of the links for certain.
-            reference: (n_t, n) positions that the controller was told to reach, if known.
+            reference: (n_t, n) reference positions of the controller, if known.
         """
         require_fixed(robot)
         if not 0.0 < rate < np.inf:
@@ -263,11 +269,11 @@ class Regression:
         still_speed = self.settings.still_speed or 0.0
         still = None
         if still_speed > 0.0:
-            told = motion.still
-            still = standing(v, still_speed) if told is None else told[:: plan.stride]
+            known = motion.still
+            still = standing(v, still_speed) if known is None else known[:: plan.stride]
         middle = (taps.size - 1) // 2
         in_block = max(1, int(_BLOCK_BYTES / (8.0 * n * b)) // plan.step)
-        spread = np.abs(taps) / np.abs(taps).sum()
+        window = np.abs(taps) / np.abs(taps).sum()
         buffer = np.empty(((in_block - 1) * plan.step + taps.size, n, b))
         folds = self.folds(motion)
         for first in range(0, plan.n_out, in_block):
@@ -285,9 +291,8 @@ class Regression:
             Y = self.widened(Y, v[taken], motion.log)
             y, use = tau[taken], np.ones((m, n))
             if still is not None:
-                # A row counts when next to nothing of its filter's window is standstill.
-                share = decimate(still[taken].astype(np.float64), spread, plan.step)
-                use = (share < 0.005).astype(np.float64)
+                share = decimate(still[taken].astype(np.float64), window, plan.step)
+                use = (share < _STILL_SHARE).astype(np.float64)
             Y, y = plan.filtered(Y), plan.filtered(y)
             at = start + middle + plan.step * np.arange(m)
             yield Block(motion.log, piece, t[at], Y, y, use, folds[at * plan.stride])

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bodysense.doctor.diagnosis import Diagnosis
 from bodysense.doctor.examine import examine, require_clean
-from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
-from bodysense.identification.choices import CutoffChoice, choose_cutoff
-from bodysense.identification.friction_comparison import (
-    STRIBECK_SPEED,
-    WIDTH,
-    FrictionChoice,
-    choose_friction,
-    fit_shape,
-    friction_unknown,
-    with_richest,
-)
-from bodysense.identification.friction_fit import require_stribeck
+from bodysense.identification.choices import CutoffChoice, settle_filters
+from bodysense.identification.friction_comparison import FrictionChoice, FrictionLaw
 from bodysense.identification.identification import Identification, Identifier
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.methods import (
@@ -37,8 +27,8 @@ from bodysense.identification.methods import (
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
+    as_logs,
     motions,
-    require_below_half,
     require_fixed,
 )
 from bodysense.identification.regression import Regression
@@ -46,7 +36,6 @@ from bodysense.identification.scores import DataScores, Prediction, predict, sco
 from bodysense.identification.verdict import Verdict, judge
 from bodysense.logs.log import Log, RawLog
 from bodysense.robot.base_parameters import base_parameters
-from bodysense.robot.friction import friction_models
 from bodysense.robot.io.source import robot_origin
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -54,7 +43,7 @@ from bodysense.spatial.arrays import Array
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IdentificationRun:
-    """Everything that one call of `identify` led to.
+    """The result of one call of `identify`, and all that led to it.
 
     Attributes:
         identification: the result; `.robot` is the identified robot.
@@ -64,9 +53,9 @@ class IdentificationRun:
         cutoff: how the cut-off was chosen; `None` if it was given.
         friction: how the friction law was chosen, or its shape fitted; `None` if it was given.
         method_choice: how the method was chosen; `None` if it was given.
-        scores: on the training data, on blocks left out in turn, and on each validation log.
+        scores: on the training data, on held-out blocks, and on each validation log.
         predictions: torques behind the scores, piece by piece.
-        verdict: what to think of it.
+        verdict: how good the result is.
     """
 
     identification: Identification
@@ -94,7 +83,7 @@ class IdentificationRun:
         return f"<IdentificationRun: {self.summary()}>"
 
     def summary(self) -> str:
-        """The result and the verdict, in words."""
+        """The result and the verdict."""
         return f"{self.identification.summary()} {self.verdict}"
 
 
@@ -109,6 +98,7 @@ def identify(
     knowledge: Knowledge | None = None,
     seed: int = 0,
     allow_unusable: bool = False,
+    files: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> IdentificationRun:
     """Identify a robot from recordings, and judge the result.
@@ -117,103 +107,57 @@ def identify(
         robot: the prior: geometry, friction law, and parameters as far as they are known.
         logs: recordings to identify from; each gets its own noise level.
         method: an identifier or its name (see `IDENTIFIERS`); ``auto`` chooses one by what the
-            recordings show (see `choose_method`).
-        validate: recordings that only the scores see.
+            recordings allow (see `choose_method`).
+        validate: recordings for validation alone.
         preprocessing: how logs are filtered; by default chosen from the data.
         friction: ``own`` keeps the robot's friction law. ``choose`` takes, out of viscous and
             Coulomb friction with or without an offset and a Stribeck curve, the law that predicts
-            blocks best that are left out of the fit. ``auto`` chooses just when the robot knows
-            nothing of its friction: all coefficients zero. The name of a law takes that law,
-            turning round over 0.02 rad/s where the robot's own law is sharp. With ``:fit`` behind
-            ``own`` or the name of a law the shape of its Stribeck curve is fitted to the data,
-            as it is where the data choose such a law and predict better with it.
-        knowledge: what is known of the links for certain, such as their total mass; only methods
-            over physical robots keep to it.
+            held-out blocks best. ``auto`` chooses only where all friction coefficients of the
+            robot are zero. The name of a law takes that law, smooth over 0.02 rad/s where the
+            robot's own law is sharp. With ``:fit`` after ``own`` or the name of a law the shape of
+            its Stribeck curve is fitted to the data, as it is where such a law is chosen and
+            predicts better with it.
+        knowledge: what is known of the links for certain, such as their total mass; only
+            physically consistent methods can use it.
         seed: of methods that draw random numbers.
-        allow_unusable: go on with logs in which the doctor has found errors.
+        allow_unusable: continue with logs in which the doctor has found errors.
+        files: SHA-256 of files that robot, layout and knowledge came from, for the provenance.
         progress: called with each step's name.
 
     Raises:
-        UnusableLogError: a log that the doctor has found errors in.
+        UnusableLogError: a log with errors.
         MismatchError: no log, too little of it left, or a floating base.
     """
-    require_fixed(robot)
     settings = preprocessing if preprocessing is not None else Preprocessing()
-    wanted = friction.removesuffix(":fit")
-    fit = wanted != friction
-    if fit and wanted in ("auto", "choose"):  # which fit of their own accord
-        raise unknown_name("friction", friction, (*_FRICTION, "own:fit", "stribeck:fit"))
-    if wanted not in _FRICTION:
-        robot = with_law(robot, wanted)
-    if fit:
-        require_stribeck(robot)
-    logs, validate = (
-        [given] if isinstance(given, Log | RawLog) else list(given) for given in (logs, validate)
-    )
     given = DEFAULT if method == AUTO else method
     chosen = identifier(given) if isinstance(given, str) else given
-    _require_knowing(chosen, knowledge)
-    if seed < 0:
-        raise ShapeError(f"the seed is {seed}: give zero or a positive whole number.")
-    if not logs:
-        raise MismatchError("there is no log to identify from: give at least one.")
-    choose = friction == "choose" or (friction == "auto" and friction_unknown(robot))
-    if choose:
-        robot = with_richest(robot)
+    logs, validate = as_logs(logs), as_logs(validate)
+    _require_valid(robot, logs, chosen, knowledge, seed)
+    law = FrictionLaw.from_name(robot, friction)
+    robot = law.start(robot)
     progress("examining the logs")
-    diagnoses = tuple(
-        require_clean(examine(robot, log), allow_unusable=allow_unusable) for log in logs
+    diagnoses, validation = (
+        tuple(
+            require_clean(examine(robot, log), allow_unusable=allow_unusable) for log in recordings
+        )
+        for recordings in (logs, validate)
     )
-    validation = tuple(
-        require_clean(examine(robot, log), allow_unusable=allow_unusable) for log in validate
-    )
-    pieces = [diagnosis.segments for diagnosis in diagnoses]
     base = base_parameters(robot)
-    cutoff = None
-    if settings.cutoff is None:
-        progress("choosing the cut-off")
-        cutoff = choose_cutoff(robot, pieces, settings, base)
-        settings = settings.settled(robot, cutoff.cutoff)
-    else:
-        require_below_half(settings.cutoff, (diagnosis.rate for diagnosis in diagnoses))
-        settings = settings.settled(robot, settings.cutoff)
-    moved = motions(robot, pieces, settings)
-    problem = Regression.of(robot, moved, settings, base, knowledge=knowledge)
-    law = None
-    if choose or fit:
-        progress("choosing the friction law" if choose else "fitting the friction law")
-        law = choose_friction(problem) if choose else fit_shape(problem)
-        if law.law != problem.robot.friction.model.name or law.shape:
-            robot = law.applied_to(robot)
-            problem = Regression.of(robot, moved, settings, knowledge=knowledge)
+    settings, cutoff = settle_filters(robot, diagnoses, settings, base, progress)
+    pieces = motions(robot, [diagnosis.segments for diagnosis in diagnoses], settings)
+    problem = Regression.of(robot, pieces, settings, base, knowledge=knowledge)
+    problem, friction_choice = law.settle(problem, progress)
     choice = None
     if method == AUTO:
         progress("choosing the method")
         choice = choose_method(problem)
         chosen = choice.identifier
     progress(f"identifying with {chosen.name}")
-    identification = chosen.fit(problem, rng=np.random.default_rng(seed))
     identification = replace(
-        identification,
-        provenance={
-            "versions": versions(),
-            "robot": robot_origin(robot),
-            "logs": [_origin(d) for d in diagnoses],
-            "validation": [_origin(d) for d in validation],
-            "method": {"name": chosen.name, **_settings_of(chosen)},
-            "preprocessing": asdict(settings),
-            "friction": {
-                "model": robot.friction.model.name,
-                "shape": {
-                    name: [float(x) for x in robot.friction.shape[:, k]]
-                    for k, name in enumerate(robot.friction.model.shape)
-                },
-            },
-            "knowledge": "" if knowledge is None else knowledge.summary(),
-            "seed": seed,
-        },
+        chosen.fit(problem, rng=np.random.default_rng(seed)),
+        provenance=_provenance(chosen, problem, diagnoses, validation, seed, files),
     )
-    progress("scoring on blocks left out")
+    progress("scoring on held-out blocks")
     # One score each, told apart by what they are: recordings may have the same name.
     predictions = [
         _fitted(identification, problem, diagnoses),
@@ -227,7 +171,7 @@ def identify(
         validation=validation,
         problem=problem,
         cutoff=cutoff,
-        friction=law,
+        friction=friction_choice,
         method_choice=choice,
         scores=scores,
         predictions=tuple(piece for pieces in predictions for piece in pieces),
@@ -235,58 +179,80 @@ def identify(
             identification,
             scores,
             warnings=_warnings(diagnoses, validation),
-            concerns=_price_of_knowledge(chosen, problem, identification),
+            concerns=_contradictions(chosen, problem, identification),
             duration=sum(diagnosis.duration for diagnosis in diagnoses),
         ),
     )
 
 
-def _require_knowing(method: Identifier, knowledge: Knowledge | None) -> None:
+def _require_valid(
+    robot: Robot,
+    logs: Sequence[Log | RawLog],
+    method: Identifier,
+    knowledge: Knowledge | None,
+    seed: int,
+) -> None:
+    """Raise if something that was given cannot be used, before any work is done."""
+    require_fixed(robot)
     if knowledge is not None and knowledge.any and not method.consistent:
         raise MismatchError(
-            f"{method.name} cannot keep to what is known of the links ({knowledge.summary()}): use "
+            f"{method.name} cannot use what is known of the links ({knowledge.summary()}): use "
             f"{consistent_alternative(method.name)}, or leave it out."
         )
+    if seed < 0:
+        raise ShapeError(f"the seed is {seed}: give zero or a positive whole number.")
+    if not logs:
+        raise MismatchError("there is no log to identify from: give at least one.")
 
 
-_FRICTION = ("auto", "own", "choose")
+def _provenance(
+    method: Identifier,
+    problem: Regression,
+    diagnoses: Sequence[Diagnosis],
+    validation: Sequence[Diagnosis],
+    seed: int,
+    files: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    """Versions, settings and digests behind a result."""
+    robot, knowledge = problem.robot, problem.knowledge
+    friction = robot.friction
+    table = {
+        "versions": versions(),
+        "robot": robot_origin(robot),
+        "logs": [_origin(d) for d in diagnoses],
+        "validation": [_origin(d) for d in validation],
+        "method": {"name": method.name, **_settings_of(method)},
+        "preprocessing": asdict(problem.settings),
+        "friction": {
+            "model": friction.model.name,
+            "shape": {
+                name: [float(x) for x in friction.shape[:, k]]
+                for k, name in enumerate(friction.model.shape)
+            },
+        },
+        "knowledge": knowledge.summary() if knowledge.any else "",
+        "seed": seed,
+    }
+    return table if files is None else {**table, "files": dict(files)}
+
+
 _CONTRADICTION = 0.1
-"""Relative growth of the squared error from which knowledge and data do not go together."""
+"""Relative growth of the squared error from which knowledge contradicts the data."""
 
 
-def with_law(robot: Robot, law: str) -> Robot:
-    """The robot with another friction law, smooth where its own is sharp.
-
-    Raises:
-        UnknownNameError: neither a law nor a way to choose one.
-    """
-    laws = friction_models()
-    if law not in laws:
-        raise unknown_name("friction", law, (*_FRICTION, *laws))
-    own = dict(zip(robot.friction.model.shape, robot.friction.shape.T, strict=True))
-    shape: dict[str, ArrayLike] = {}
-    if "width" in laws[law].shape and not np.any(own.get("width", 0.0)):
-        shape["width"] = WIDTH
-    if "vs" in laws[law].shape and "vs" not in own:
-        shape["vs"] = STRIBECK_SPEED
-    return robot.with_friction(law, coefficients=None, **shape)
-
-
-def _price_of_knowledge(
-    method: Identifier, problem: Regression, found: Identification
-) -> list[str]:
-    """Whether what was given as known contradicts the data, or the robot's file."""
+def _contradictions(method: Identifier, problem: Regression, result: Identification) -> list[str]:
+    """Whether what is known for certain contradicts the data, or the robot's file."""
     knowledge, concerns = problem.knowledge, []
     if not knowledge.any:
         return []
     free = problem.base.to_base(method.theta(problem.knowing(Knowledge())))
     without, with_it = (
-        float((problem.squares(theta)[0] / found.noise**2).sum())
-        for theta in (free, found.theta_base)
+        float((problem.squares(theta)[0] / result.noise**2).sum())
+        for theta in (free, result.theta_base)
     )
     if with_it > (1.0 + _CONTRADICTION) * without:
         concerns.append(
-            f"What was given as known ({knowledge.summary()}) makes the squared error of the fit "
+            f"What is known for certain ({knowledge.summary()}) makes the squared error of the fit "
             f"{with_it / without:.3g} times as large: check it."
         )
     robot = problem.robot
@@ -301,7 +267,7 @@ def _price_of_knowledge(
 
 
 def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -> list[str]:
-    """What the doctor has found that the verdict must not forget."""
+    """Findings of the doctor that belong into the verdict."""
     result = [
         f"{diagnosis.source}, {finding.where}: {finding.message}; {finding.action}."
         for diagnosis in (*diagnoses, *validation)
@@ -310,7 +276,7 @@ def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -
     ]
     seen = {diagnosis.digest for diagnosis in diagnoses if diagnosis.digest}
     result += [
-        f"{diagnosis.source} is validated on and identified from: its score is no test."
+        f"{diagnosis.source} was also used for fitting: its score is not a validation."
         for diagnosis in validation
         if diagnosis.digest in seen
     ]

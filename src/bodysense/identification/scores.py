@@ -1,11 +1,11 @@
-"""How well a model predicts torques: on data it has seen, on data it has not, and before at all.
+"""How well a model predicts torques: on training data, on unseen data, and the prior alone.
 
     relative error of joint j = ‖tau_j - prediction_j‖ / ‖tau_j‖                    over samples
     d_tau = mean over samples of ‖tau - prediction‖ / ‖tau‖                         thesis eq (157)
 
 Both are given against the filtered torque (prediction filtered alike) and against the raw one. The
 raw one holds noise that no model can predict: its share is the noise floor. Where joints stand,
-friction holds them with any torque, so that moving and still samples are told apart.
+friction holds them with any torque, so that moving and still samples are scored apart.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.files import plain
 from bodysense.identification.preprocessing import (
     STILL_SPEED,
     Motion,
@@ -70,11 +71,11 @@ class ModelScores:
 
 @dataclass(frozen=True)
 class DataScores:
-    """What models make of one recording, or of all training data.
+    """Scores on one recording, or on all training data.
 
     Attributes:
         source: name of the recording.
-        kind: ``training``, ``held-out`` (blocks left out of the fit in turn) or ``validation``.
+        kind: ``training``, ``held-out`` (folds left out in turn) or ``validation``.
         noise_floor: relative difference of raw and filtered torque, per joint.
         noise_floor_d_tau: the same as d_tau.
         filtered_noise: relative noise that is left in the filtered torque, per joint, if noise is
@@ -93,8 +94,7 @@ class DataScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON: what is not a number becomes null."""
-        cleaned: dict[str, Any] = _finite(asdict(self))
-        return cleaned
+        return dict(plain(asdict(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ def predict(
         robot: the prior.
         motion: what the robot did.
         settings: by which the torques were filtered.
-        theta: (p,) parameters of the identified model; with `fold` one vector a fold, found
+        theta: (p,) parameters of the identified model; with `fold` one vector per fold, fitted
             without that fold.
         fold: (n_t,) of each sample.
         source: name of the recording.
@@ -275,10 +275,10 @@ def _model_scores(
     scores = {}
     for subset in ("all", "moving", "still"):
         filtered, raw = [], []
-        for p, (plain, smooth) in zip(predictions, models, strict=True):
+        for p, (unfiltered, smooth) in zip(predictions, models, strict=True):
             rows = None if subset == "all" else p.moving if subset == "moving" else ~p.moving
             filtered.append(_Sums.of(p.filtered, smooth, rows))
-            raw.append(_Sums.of(p.raw, plain, rows))
+            raw.append(_Sums.of(p.raw, unfiltered, rows))
         against_filtered, against_raw = (sum(s[1:], s[0]) for s in (filtered, raw))
         scores[subset] = Score(
             samples=tuple(int(n) for n in against_filtered.count),
@@ -289,13 +289,3 @@ def _model_scores(
             d_tau_raw=against_raw.d,
         )
     return ModelScores(**scores)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

@@ -1,4 +1,4 @@
-"""How sure an estimate is, when residuals are correlated in time and between joints.
+"""Covariance of an estimate whose residuals are correlated in time and between joints.
 
 For weighted least squares with rows y_r, residuals e_r and weights w_r,
 
@@ -6,9 +6,9 @@ For weighted least squares with rows y_r, residuals e_r and weights w_r,
 
 where g_t = Σ_j w² y e gathers the rows of one instant, κ is the Parzen window over the lags k for
 which residuals stay correlated (Newey and West 1987, Andrews 1991), and Λ the information of the
-prior, which matters only where the data say next to nothing. With white residuals S = M⁻¹ and this
-is eq (16) of the thesis; filtered torques and friction that no model describes are far from white,
-and that formula then promises intervals several times too short.
+prior, which matters only where the data have next to no information. With white residuals S = M⁻¹
+and this is eq (16) of the thesis; filtered torques and friction that no model describes are far
+from white, and that formula then gives intervals several times too short.
 """
 
 from __future__ import annotations
@@ -26,31 +26,44 @@ from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
 
-_SHORTEST = 4
-"""Lags of the window at least: even white noise is correlated over the filter's length."""
+_MIN_LAGS = 4
+"""Of the window: even white noise is correlated over the filter's length."""
 
 _UNCORRELATED = 0.05
-_SILENT = 1e-9
-"""Directions this much weaker than the strongest one are silent."""
+"""Autocorrelation below which residuals count as uncorrelated."""
 
-_UNKNOWN = 1e4
-"""Variance, in units of the prior's, of directions that the data say nothing about."""
+_UNOBSERVABLE = 1e-9
+"""Singular value, over the largest one, below which a direction is not observable."""
 
-_PARZEN_POWER = 0.539  # ∫ κ² over both sides, by which a window spends degrees of freedom
-_LEAST_FREEDOM = 4.0
-_NORMAL = 1.959964
-_MOST_LEVERAGE = 0.9
-_MOST_LAGS = 64
+_UNKNOWN_VARIANCE = 1e4
+"""Of directions without information in the data, in units of the prior's."""
+
+_PARZEN_POWER = 0.539
+"""∫ κ² over both sides, by which a window reduces degrees of freedom."""
+
+_MIN_FREEDOM = 4.0
+"""Degrees of freedom of a variance at least."""
+
+_NORMAL_QUANTILE = 1.959964
+"""Of 97.5 %."""
+
+_MAX_LEVERAGE = 0.9
+"""Of one row, so that its residual is magnified at most tenfold."""
+
+_MAX_LAGS = 64
+"""Of the window; neighbouring samples are added up where it would be longer."""
+
 _SCORES_BYTES = 256e6
+"""Of memory for scores; neighbouring samples are added up where it would be more."""
 
 
 @dataclass(frozen=True, eq=False)
 class BaseUncertainty:
-    """How sure the base parameters are.
+    """Covariance of the base parameters, and where it comes from.
 
     Attributes:
-        covariance: (b, b) of the estimate. Where the data say nothing the estimate is the prior's,
-            and so is its variance.
+        covariance: (b, b) of the estimate. Where the data have no information the estimate is the
+            prior's, and so is its variance.
         by_data: (b, b) covariance from the data alone, of x in theta_base = prior.base_factor x:
             the prior's is the unit matrix.
         widening: (b,) factors by which the covariance's standard deviations have been widened, so
@@ -88,8 +101,8 @@ def base_uncertainty(
         spread: of the prior that the method used, infinite if it used none.
         factor: (b, k) L of a prior N(0, L Lᵀ) that the method used instead, k <= b: it has no
             spread along directions that constraints hold.
-        doubt: (b, k) such a factor of how far the prior may really be off, where the method leans
-            on it more strongly than it deserves: to predict well, not because it is known.
+        doubt: (b, k) such a factor of the actual uncertainty of the prior, where the method
+            weights the prior more: to predict well, not because it is known.
     """
     if factor is not None:
         free = base_uncertainty(problem, prior, theta_base, sigma, weights, stack, spread=spread)
@@ -118,8 +131,8 @@ def _uncertainty(
     # forming M would lose half the digits.
     s, Vt = np.linalg.svd(stack.A @ L)[1:]
     turned = L @ Vt.T
-    faintest = _SILENT * float(s.max(initial=0.0))
-    silent = s <= faintest
+    faintest = _UNOBSERVABLE * float(s.max(initial=0.0))
+    hidden = s <= faintest
     weight = max(1.0 / spread if spread < np.inf else faintest, 1e-150)
     root = np.hypot(s, weight)
     S = np.zeros((s.size, s.size))
@@ -131,10 +144,10 @@ def _uncertainty(
         rho = autocorrelation(residuals)
         lags = correlation_lags(rho)
         times.setdefault(log, []).append(lags * period)
-        window = max(_SHORTEST, min(2 * lags, len(scores) // 4))
+        window = max(_MIN_LAGS, min(2 * lags, len(scores) // 4))
         loss = _window_loss(rho, lags, window)
-        if window > _MOST_LAGS:  # a long window does not need every sample
-            together = -(-window // _MOST_LAGS)
+        if window > _MAX_LAGS:  # a long window does not need every sample
+            together = -(-window // _MAX_LAGS)
             scores = np.add.reduceat(scores, np.arange(0, len(scores), together), axis=0)
             window = -(-window // together)
         S += loss * long_run(scores, window)
@@ -144,17 +157,17 @@ def _uncertainty(
     S = 0.5 * (S + S.T)
     by_prior = np.diag((weight / root) ** 2)
     if doubt is not None:
-        # The prior pulls by weight² times how far it is off: not one spread, but what is doubted.
+        # The prior pulls by weight² times its error: its actual uncertainty, not one spread.
         off = (weight**2 / root)[:, None] * (Vt @ np.linalg.lstsq(L, doubt, rcond=None)[0])
         by_prior = off @ off.T
     half = (S + by_prior) / root / root[:, None]
-    half = _with_variance(half, silent, min(spread, 1.0) ** 2)
+    half = _with_variance(half, hidden, min(spread, 1.0) ** 2)
     widen = _widening(squares, fourths)
     C = (turned @ half @ turned.T) * widen * widen[:, None]
     # M of the data alone is 1 / s²; what would come out beyond the largest variance is unknown.
-    unknown = silent | (s**2 < 1.0 / _UNKNOWN)
+    unknown = hidden | (s**2 < 1.0 / _UNKNOWN_VARIANCE)
     gain = root / np.where(unknown, 1.0, s) ** 2
-    by_data = Vt.T @ _with_variance(S * gain * gain[:, None], unknown, _UNKNOWN) @ Vt
+    by_data = Vt.T @ _with_variance(S * gain * gain[:, None], unknown, _UNKNOWN_VARIANCE) @ Vt
     correlation = np.array([max(times.get(log, [0.0])) for log in range(problem.n_logs)])
     return BaseUncertainty(0.5 * (C + C.T), 0.5 * (by_data + by_data.T), widen, correlation)
 
@@ -162,15 +175,15 @@ def _uncertainty(
 def _widening(squares: Array, fourths: Array) -> Array:
     """(b,) factors after which 1.96 standard deviations are an interval of 95 %.
 
-    A variance that a few independent pulls u decide is itself uncertain. For Gaussian noise it has
+    A variance that a few independent rows u decide is itself uncertain. For Gaussian noise it has
     3 (Σ u²)² / Σ u⁴ degrees of freedom (Satterthwaite), of which a window over lags leaves fewer;
     Student's quantile replaces the normal one.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = 3.0 * squares**2 / fourths
-    freedom = np.where(np.isfinite(freedom), np.maximum(freedom, _LEAST_FREEDOM), np.inf)
+    freedom = np.where(np.isfinite(freedom), np.maximum(freedom, _MIN_FREEDOM), np.inf)
     quantile = np.asarray(stdtrit(np.minimum(freedom, 1e6), 0.975), dtype=np.float64)
-    return np.maximum(quantile / _NORMAL, 1.0)
+    return np.maximum(quantile / _NORMAL_QUANTILE, 1.0)
 
 
 def _with_variance(C: Array, where: NDArray[np.bool_], variance: float) -> Array:
@@ -201,7 +214,7 @@ def _gather(
         scale = weight / sigma[block.log]
         residual = (block.y - block.Y @ theta_base) * scale
         rows = (block.Y @ whitening) * scale[:, :, None]
-        leverage = np.minimum(np.einsum("tjb,tjb->tj", rows, rows), _MOST_LEVERAGE)
+        leverage = np.minimum(np.einsum("tjb,tjb->tj", rows, rows), _MAX_LEVERAGE)
         score = np.einsum("tj,tjb->tb", residual / (1.0 - leverage), rows)
         _, t, G, e = pieces.setdefault(block.piece, (block.log, [], [], []))
         t.append(block.t)
@@ -273,7 +286,7 @@ def full_uncertainty(prior: Prior, base: BaseUncertainty) -> tuple[Array, Array,
 
     Args:
         prior: what was known before.
-        base: how sure the base parameters are.
+        base: covariance of the base parameters.
     """
     c, V = np.linalg.eigh(base.by_data)
     c = np.clip(c, 1e-30, None)

@@ -1,4 +1,4 @@
-"""The verdict on an identification, in words: can it be trusted, and what would make it better."""
+"""The verdict on an identification: can it be trusted, and what would improve it."""
 
 from __future__ import annotations
 
@@ -14,36 +14,45 @@ from bodysense.identification.scores import DataScores, Kind, Score
 
 Grade = Literal["good", "fair", "poor", "failed"]
 
-_GOOD, _FAIR = 0.1, 0.25
-"""Mean relative torque error of moving joints on unseen data: good, or fair, up to these."""
+# Thresholds. Errors are relative torque errors of moving joints, as fractions.
 
-_NEGLIGIBLE = 0.005  # differences that nobody minds: a prior that is right already is no fault
-_OVERFITTED = 1.5
-_WORSE_ELSEWHERE = 1.5
-_JOINT_POOR = 0.25
-_SHORT = 5.0
-_SHORT_ADVICE = (
-    "Blocks of a recording of {:.2g} s resemble each other too much to judge by: record for "
-    "longer, or give another recording with --validate."
-)
-_WORSE_ADVICE = (
-    "It predicts worse than the robot's file alone ({}): keep the file for now, check joint order, "
-    "signs and units with `bodysense doctor`, and record for longer or take another method."
-)
+_GOOD_ERROR = 0.1
+"""Mean error on unseen data up to which a result is good."""
+
+_FAIR_ERROR = 0.25
+"""Likewise fair; also the error of one joint from which its torque is predicted poorly."""
+
+_NEGLIGIBLE = 0.005
+"""Difference of errors that does not matter: a prior that is right already is no fault."""
+
+_OVERFITTING_RATIO = 1.5
+"""Held-out error over training error from which a result is overfitted."""
+
+_GENERALISATION_RATIO = 1.5
+"""Validation error over held-out error from which a result does not generalise."""
+
+_NOISY_TORQUE = 0.25
+"""Relative noise from which a joint's torque cannot be judged."""
+
+_SHORT_DURATION = 5.0
+"""Of recordings whose blocks resemble each other too much to judge by [s]."""
+
+_BORDER_MARGIN = 1e-3
+"""Margin of physical consistency below which a link is at the border."""
+
 _MOST_WARNINGS = 3
-_MOSTLY_NOISE = 0.25  # relative noise from which a joint's torque cannot be judged
-_BORDER = 1e-3
+"""Of the doctor that are repeated."""
 
 _WHERE: dict[Kind, str] = {
     "validation": "validation recordings",
-    "held-out": "blocks left out of the fit",
-    "training": "the data of the fit, which are too short to leave any out,",
+    "held-out": "held-out blocks",
+    "training": "the training data, which are too short to hold any out,",
 }
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to think of a result.
+    """How good a result is.
 
     Attributes:
         grade: ``good``, ``fair``, ``poor`` or ``failed``.
@@ -67,59 +76,66 @@ def judge(
     concerns: Sequence[str] = (),
     duration: float = np.inf,
 ) -> Verdict:
-    """Weigh the scores on unseen data against the fit, the prior and the noise.
+    """Compare the scores on unseen data with the fit, the prior and the noise.
 
     Args:
         identification: the result.
         scores: on training data, held-out blocks and validation recordings.
-        warnings: of the doctor, in words; a result behind them is not called good.
-        concerns: sentences of others that speak against the result; nor is one behind them.
+        warnings: of the doctor; a result with any is not called good.
+        concerns: other sentences against the result; nor is a result with any.
         duration: of the recordings it was identified from [s].
     """
     if not identification.status.ok:
-        return Verdict("failed", identification.status.message, ())
-    unseen = [s for s in scores if s.kind != "training"]
+        return Verdict("failed", identification.status.summary(), ())
     training = next(s for s in scores if s.kind == "training")
     held_out = next((s for s in scores if s.kind == "held-out"), training)
     validation = [s for s in scores if s.kind == "validation"]
-    judged = validation or unseen or [training]
-    where = _WHERE[judged[0].kind]
+    judged = validation or [held_out]
     error, before = _errors(judged)
     worse = _worse_than_file([held_out], *([judged] if validation else []))
-    short = not validation and duration < _SHORT
-    advice = (
+    reservations = (
         *concerns,
         *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
-        *([_SHORT_ADVICE.format(duration)] if short else []),
-        *([_WORSE_ADVICE.format("; ".join(worse))] if worse else []),
-        *_advice(identification, training, held_out, validation),
+        *(() if validation else _too_short(duration)),
     )
+    advice = (
+        *reservations,
+        *worse,
+        *_overfitting(training, held_out),
+        *_generalisation(held_out, validation),
+        *_joints(identification.prior.joint_names, training, held_out),
+        *_physics(identification),
+        *_unidentified(identification),
+    )
+    where = _WHERE[judged[0].kind]
     if not np.isfinite(error):
-        return Verdict("poor", f"on {where} no joint moves, so that they tell nothing.", advice)
-    grade: Grade = "good" if error <= _GOOD else "fair" if error <= _FAIR else "poor"
-    if worse:
-        grade = "poor"  # however small the error: the file alone would serve better
-    if grade == "good" and (warnings or concerns or short):
-        grade = "fair"
+        return Verdict("poor", f"no joint moves in {where}, so that it cannot be judged.", advice)
     summary = (
         f"on {where} the model predicts the torque of moving joints to {_percent(error)} on "
-        f"average; the robot's file alone to {_percent(before)}. Raw torque holds "
-        f"{_percent(held_out.noise_floor_d_tau)} of noise that no model predicts."
+        f"average; the robot's file alone to {_percent(before)}. Noise, which no model predicts, "
+        f"is {_percent(held_out.noise_floor_d_tau)} of the raw torque."
     )
-    return Verdict(grade, summary, advice)
+    return Verdict(_grade(error, worse=bool(worse), reserved=bool(reservations)), summary, advice)
+
+
+def _grade(error: float, *, worse: bool, reserved: bool) -> Grade:
+    """The grade of a mean error; whatever is worse than the file is poor, however small it is."""
+    if worse or error > _FAIR_ERROR:
+        return "poor"
+    return "good" if error <= _GOOD_ERROR and not reserved else "fair"
 
 
 def _mean_error(scores: DataScores, model: Score) -> float:
     """Mean relative error over the joints that move and whose torque is more than noise."""
     errors, noise = np.array(model.relative_error), np.array(scores.filtered_noise)
     moving = np.isfinite(errors)
-    heard = moving & (noise < _MOSTLY_NOISE)
-    counted = heard if heard.any() else moving
+    clear = moving & (noise < _NOISY_TORQUE)
+    counted = clear if clear.any() else moving
     return float(errors[counted].mean()) if counted.any() else np.nan
 
 
 def _clearly_more(error: float, bound: float) -> bool:
-    """Whether an error exceeds a bound by more than anybody would mind."""
+    """Whether an error exceeds a bound by more than is negligible."""
     return error > bound and error - bound > _NEGLIGIBLE
 
 
@@ -134,12 +150,27 @@ def _errors(judged: Sequence[DataScores]) -> tuple[float, float]:
 
 
 def _worse_than_file(*judged: Sequence[DataScores]) -> list[str]:
-    """Where the robot's file alone predicts better, in words."""
-    return [
+    pairs = [
         f"{_percent(error)} against {_percent(before)} on {_WHERE[scores[0].kind].rstrip(',')}"
         for scores in judged
         for error, before in [_errors(scores)]
         if _clearly_more(error, before)
+    ]
+    if not pairs:
+        return []
+    return [
+        f"It predicts worse than the robot's file alone ({'; '.join(pairs)}): keep the file for "
+        "now, check joint order, signs and units with `bodysense doctor`, and record for longer or "
+        "take another method."
+    ]
+
+
+def _too_short(duration: float) -> list[str]:
+    if duration >= _SHORT_DURATION:
+        return []
+    return [
+        f"Blocks of a recording of {duration:.2g} s resemble each other too much to judge by: "
+        "record for longer, or give another recording with --validate."
     ]
 
 
@@ -147,105 +178,88 @@ def _percent(value: float) -> str:
     return f"{100.0 * value:.1f} %"
 
 
-def _advice(
-    identification: Identification,
-    training: DataScores,
-    held_out: DataScores,
-    validation: Sequence[DataScores],
-) -> list[str]:
-    advice = []
-    fit = _mean_error(training, training.identified.moving)
-    unseen = _mean_error(held_out, held_out.identified.moving)
-    if _clearly_more(unseen, _OVERFITTED * fit):
-        advice.append(
-            f"It is overfitted: {_percent(fit)} on the data of the fit, {_percent(unseen)} on "
-            "blocks left out. Record for longer, or use a method that keeps to the prior (ridge)."
-        )
-    for scores in validation:
-        elsewhere = _mean_error(scores, scores.identified.moving)
-        if _clearly_more(elsewhere, _WORSE_ELSEWHERE * unseen):
+def _overfitting(training: DataScores, held_out: DataScores) -> list[str]:
+    fit, unseen = (_mean_error(data, data.identified.moving) for data in (training, held_out))
+    if not _clearly_more(unseen, _OVERFITTING_RATIO * fit):
+        return []
+    return [
+        f"It is overfitted: {_percent(fit)} on the training data, {_percent(unseen)} on held-out "
+        "blocks. Record for longer, or use a method that is regularised by the prior (ridge)."
+    ]
+
+
+def _generalisation(held_out: DataScores, validation: Sequence[DataScores]) -> list[str]:
+    advice, unseen = [], _mean_error(held_out, held_out.identified.moving)
+    for data in validation:
+        error = _mean_error(data, data.identified.moving)
+        if _clearly_more(error, _GENERALISATION_RATIO * unseen):
             advice.append(
-                f"It does not carry over to {scores.source} ({_percent(elsewhere)} against "
-                f"{_percent(unseen)}): "
-                "was the robot as warm, were its load and tool the same, and did the motions of "
-                "the fit reach as far?"
+                f"It does not generalise to {data.source} ({_percent(error)} against "
+                f"{_percent(unseen)}): was the robot as warm, were its load and tool the same, and "
+                "did the motions of the fit reach as far?"
             )
-    names = identification.prior.joint_names
-    poor = [
-        f"{name} ({_percent(error)})"
-        for name, error, noise in zip(
-            names,
-            held_out.identified.moving.relative_error,
-            held_out.filtered_noise,
-            strict=True,
-        )
-        if error > _JOINT_POOR and noise < _MOSTLY_NOISE
-    ]
-    if poor:
-        advice.append(
-            f"Torque is predicted poorly for {', '.join(poor)}: are drives coupled (actuator "
-            "file), their gains right, and is the friction law (--friction) rich enough? Or move "
-            "these joints faster and further."
-        )
-    noisy = [
-        f"{name} ({_percent(error)})"
-        for name, error, noise in zip(
-            names,
-            held_out.identified.moving.relative_error,
-            held_out.filtered_noise,
-            strict=True,
-        )
-        if error > _JOINT_POOR and noise >= _MOSTLY_NOISE
-    ]
-    if noisy:
-        advice.append(
-            f"Torque of {', '.join(noisy)} is mostly noise and does not count in the average: "
-            "move these joints faster, or with a load."
-        )
-    standing = [
-        name
-        for name, samples in zip(names, training.identified.moving.samples, strict=True)
-        if samples == 0
-    ]
-    if standing:
-        advice.append(
-            f"{', '.join(standing)} never moved: inertia and friction there are the prior's."
-        )
-    advice += _physics(identification)
-    advice += _reach(identification)
     return advice
 
 
+def _joints(names: Sequence[str], training: DataScores, held_out: DataScores) -> list[str]:
+    """Joints whose torque is predicted poorly or is mostly noise, and joints that never moved."""
+    errors, noise = held_out.identified.moving.relative_error, held_out.filtered_noise
+    poor, noisy = (
+        ", ".join(
+            f"{name} ({_percent(error)})"
+            for name, error, level in zip(names, errors, noise, strict=True)
+            if error > _FAIR_ERROR and (level < _NOISY_TORQUE) == audible
+        )
+        for audible in (True, False)
+    )
+    samples = training.identified.moving.samples
+    still = ", ".join(name for name, n in zip(names, samples, strict=True) if n == 0)
+    sentences = (
+        (
+            poor,
+            f"Torque is predicted poorly for {poor}: are drives coupled (actuator file), their "
+            "gains right, and is the friction law (--friction) rich enough? Or move these joints "
+            "faster and further.",
+        ),
+        (
+            noisy,
+            f"Torque of {noisy} is mostly noise and does not count in the average: move these "
+            "joints faster, or with a load.",
+        ),
+        (still, f"{still} never moved: inertia and friction there are the prior's."),
+    )
+    return [sentence for named, sentence in sentences if named]
+
+
 def _physics(identification: Identification) -> list[str]:
-    links = identification.prior.link_names
-    consistency = identification.consistency
+    links, consistency = identification.prior.link_names, identification.consistency
     bad = [link for link, c in zip(links, consistency, strict=True) if not c.consistent]
-    if bad or identification.impossible_drives:
-        what = []
-        if bad:
-            what.append(f"link(s) {', '.join(bad)} cannot exist as bodies")
-        if identification.impossible_drives:
-            what.append(f"{', '.join(identification.impossible_drives)} negative")
+    negative = identification.negative_drives
+    if bad or negative:
+        parts = [f"inertia of {', '.join(bad)} is infeasible"] if bad else []
+        parts += [f"{', '.join(negative)} negative"] if negative else []
         return [
-            f"Not physical: {' and '.join(what)}. The torques may be right, but do not simulate "
-            f"with it: use a consistent method ({consistent_alternative(identification.method)})."
+            f"Not physically consistent: {' and '.join(parts)}. The torques may be right, but do "
+            "not simulate with it: use a consistent method "
+            f"({consistent_alternative(identification.method)})."
         ]
-    border = [link for link, c in zip(links, consistency, strict=True) if c.margin < _BORDER]
+    border = [link for link, c in zip(links, consistency, strict=True) if c.margin < _BORDER_MARGIN]
     if border:
         return [
-            f"{', '.join(border)} came out at the border of what can exist: what the data leave "
-            "open of their inertia is not to be relied on. Where it shows in torques, noise, wrong "
-            "drive gains or friction that the law does not describe are behind it."
+            f"{', '.join(border)} came out at the border of physical consistency: do not rely on "
+            "the parts of their inertia that the data do not determine. If torques are affected, "
+            "likely causes are noise, wrong drive gains, or friction that the law does not "
+            "describe."
         ]
     return []
 
 
-def _reach(identification: Identification) -> list[str]:
+def _unidentified(identification: Identification) -> list[str]:
     labels = identification.base_labels
-    result, total = labels.count("identified"), len(labels)
-    if result == total:
+    missing, total = len(labels) - labels.count("identified"), len(labels)
+    if not missing:
         return []
     return [
-        f"{total - result} of {total} base parameters are not identified by these data (see "
-        "parameters.csv): a longer and faster motion of all joints would reach more."
+        f"{missing} of {total} base parameters are not identified by these data (see "
+        "parameters.csv): excite all joints for longer and faster."
     ]

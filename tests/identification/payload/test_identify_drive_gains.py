@@ -11,7 +11,7 @@ from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.identify_drive_gains import drive_gains_of
 from bodysense.identification.payload.identify_payload import payload_of
-from bodysense.identification.payload.payload import LoadStatus
+from bodysense.status import Status
 
 LOGGED = np.array([1.1, 0.95, 1.05, 0.9])
 """Logged over true torque."""
@@ -23,7 +23,7 @@ def found(make_case) -> DriveGains:
 
 
 def test_gains_are_found(found):
-    assert found.status == LoadStatus()
+    assert found.status == Status()
     assert (found.factors > 0.0).all()
     np.testing.assert_allclose(found.factors, 1.0 / LOGGED, rtol=3e-3)
     assert (np.abs(found.factors - 1.0 / LOGGED) < 4.0 * found.sigma).all()
@@ -49,7 +49,7 @@ def test_gains_that_are_ten_times_too_small(make_case):
     case = make_case(gains=0.1 * LOGGED, noise=0.002)
     found = drive_gains_of(case.experiment, load=2.0)
     assert found.status.ok
-    assert "off by a factor of 10" in found.status.message
+    assert "off by a factor of 10" in found.status.summary()
     assert (found.factors > 0.0).all()
     np.testing.assert_allclose(found.factors, 10.0 / LOGGED, rtol=3e-3)
 
@@ -70,7 +70,7 @@ def test_gains_that_hide_the_load_are_not_taken_for_another_unit(make_case):
     assert experiment.x[experiment.problem.load][0] < 0.5
     found = drive_gains_of(experiment, load=2.0)
     np.testing.assert_allclose(found.factors, 1.0 / logged, rtol=1e-5)
-    assert found.status == LoadStatus()
+    assert found.status == Status()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_load_that_was_not_held_all_the_time_is_told(make_case, monkeypatch, h
     module = sys.modules[drive_gains_of.__module__]
     monkeypatch.setattr(module, "_MOST_STEPS", 2)
     found = drive_gains_of(make_case(noise=0.05, n_t=200, held=held).experiment, load=2.0)
-    assert words in found.status.message
+    assert words in found.status.summary()
     assert any(note.startswith(words) for note in found.status.notes)
 
 
@@ -124,7 +124,7 @@ def test_a_centre_of_mass_that_is_wrong_is_a_failure(make_case, com):
     assert (found.errors_after > found.errors_before + 0.01).any()
     assert found.status.failure.startswith("Torques are predicted worse with these gains than")
     assert "Check the centre of mass, the link that holds the load" in found.status.failure
-    assert "gains do not carry over" in " ".join(found.status.notes)
+    assert "gains do not generalise" in " ".join(found.status.notes)
 
 
 @pytest.mark.parametrize(("load", "words"), [(1.3, "by -35 %"), (2.9, "by +4")])

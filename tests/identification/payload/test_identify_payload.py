@@ -108,8 +108,8 @@ def test_losses_that_are_neglected_bias_the_load(make_case, body, monkeypatch):
 def test_a_known_arm_needs_no_second_recording(make_case, body):
     found = payload_of(make_case(known_arm=True, off=0.0, noise=0.05, arm=0.02).experiment)
     assert found.status.ok
-    assert "arm was taken from its description" in found.status.message
-    assert "--unloaded" in found.status.message
+    assert "arm was taken from its description" in found.status.summary()
+    assert "--unloaded" in found.status.summary()
     assert found.mass == pytest.approx(body.mass, rel=0.03)
     low, high = found.mass_interval()
     assert low < body.mass < high
@@ -121,8 +121,8 @@ def test_what_is_wrong_of_a_known_arm_is_counted_as_load(make_case, body):
     assert abs(sure.mass - body.mass) > 0.05 * body.mass
     low, high = sure.mass_interval()
     assert not low < body.mass < high
-    assert "what is wrong there is counted as load" in sure.status.message
-    assert "off by 0.02 of plausible sizes" in sure.status.message
+    assert "errors there are counted as load" in sure.status.summary()
+    assert "uncertainty of the arm of 0.02 of plausible sizes" in sure.status.summary()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -212,20 +212,20 @@ def test_centres_of_parts_are_off_as_their_deviations_say(make_case, body):
 def test_no_load_is_no_load(make_case):
     found = payload_of(make_case(body=None, noise=0.1).experiment)
     assert not found.status.ok
-    assert found.status.message.startswith("No load is visible: ")
-    assert "Was the load held in this recording" in found.status.message
+    assert found.status.summary().startswith("No load is visible: ")
+    assert "Was the load held in this recording" in found.status.summary()
     assert found.mass_interval()[0] == 0.0
 
 
 def test_a_load_that_falls_off_is_told(make_case, body):
     found = payload_of(make_case(noise=0.05, n_t=600, held=(0.5,)).experiment)
     assert found.status.ok
-    assert "The mass changes in the course of the recordings" in found.status.message
-    assert "fall off" in found.status.message
+    assert "The mass changes in the course of the recordings" in found.status.summary()
+    assert "fall off" in found.status.summary()
     first, _, last = found.parts
     assert first.mass == pytest.approx(body.mass, rel=0.05)
     assert abs(last.mass) < 0.2 * body.mass
-    assert str(first) in found.status.message
+    assert str(first) in found.status.summary()
 
 
 @pytest.mark.parametrize("share", [0.7, 0.8, 0.9])

@@ -95,8 +95,8 @@ def test_the_arm_as_its_file_describes_it(robot, logs):
 
 def test_a_load_at_another_link(robot, logs):
     found = identify_payload(robot, *logs["15harm"], link="forearm_link")
-    assert "mm from forearm_link: is this the link" in found.status.message
-    assert "A load at wrist_3_link explains the torques better" in found.status.message
+    assert "mm from forearm_link: is this the link" in found.status.summary()
+    assert "A load at wrist_3_link explains the torques better" in found.status.summary()
 
 
 def test_gears_lose_some_per_cent(loads):

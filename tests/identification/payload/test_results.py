@@ -11,9 +11,10 @@ import pytest
 from bodysense.errors import FileReadError, MismatchError, ShapeError
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.parts import LoadPart
-from bodysense.identification.payload.payload import LoadStatus, Payload
+from bodysense.identification.payload.payload import Payload
 from bodysense.robot import inverse_dynamics, with_payload
 from bodysense.spatial.pseudo_inertia import inertia_at_com, pi_from_mass_com_inertia
+from bodysense.status import Status
 
 COM, INERTIA = np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.015])
 
@@ -35,7 +36,7 @@ def payload(rng) -> Payload:
         ),
         losses=np.array([0.01, 0.02, 0.0, 0.0]),
         errors=(2.0, 1.1),
-        status=LoadStatus(notes=("Look again.", "Twice.")),
+        status=Status(notes=("Look again.", "Twice.")),
         provenance={"robot": {"name": "arm"}},
     )
 
@@ -98,7 +99,7 @@ def test_a_load_in_words_and_json(payload):
             "com_sigma_m": [None] * 3,
         },
     ]
-    assert table["status"]["message"] == "Look again. Twice."
+    assert table["status"]["message"] == "Solved. Look again. Twice."
     assert table["mass_sigma_kg"] ** 2 == pytest.approx(
         table["mass_sigma_recordings_kg"] ** 2 + table["mass_sigma_gains_kg"] ** 2
     )
@@ -141,7 +142,8 @@ def test_what_is_not_known_is_null_in_json(payload, changes, tmp_path):
 
 def test_damaged_files_of_a_load(payload, tmp_path):
     payload.save(tmp_path)
-    (tmp_path / "payload.json").write_text('{"link": "x", "status": 3, "provenance": {}}')
+    table = json.loads((tmp_path / "payload.json").read_text())
+    (tmp_path / "payload.json").write_text(json.dumps({**table, "status": 3}))
     with pytest.raises(FileReadError, match="are damaged"):
         Payload.load(tmp_path)
 
@@ -162,7 +164,7 @@ def gains() -> DriveGains:
         errors_before=np.array([0.05, 0.06]),
         errors_after=np.array([0.04, 0.06]),
         losses=np.array([0.05, 0.0]),
-        status=LoadStatus(notes=("Look again.", "Twice.")),
+        status=Status(notes=("Look again.", "Twice.")),
         provenance={"robot": {"name": "arm"}},
     )
 
@@ -194,10 +196,10 @@ def test_what_gains_leave_open_for_loads(gains):
 
 
 def test_a_status_in_words():
-    assert (LoadStatus().ok, LoadStatus().message) == (True, "Solved.")
-    failed = LoadStatus("It broke.", ("Mend it.",))
-    assert (failed.ok, failed.message) == (False, "It broke. Mend it.")
-    assert LoadStatus.from_dict(json.loads(json.dumps(failed.to_dict()))) == failed
+    assert (Status().ok, Status().message) == (True, "Solved.")
+    failed = Status.failed("It broke.", ("Mend it.",))
+    assert (failed.ok, failed.summary()) == (False, "It broke. Mend it.")
+    assert Status.from_dict(json.loads(json.dumps(failed.to_dict()))) == failed
 
 
 def test_gains_are_saved_and_loaded(gains, tmp_path):

@@ -1,21 +1,19 @@
-"""What a robot holds, and what its motor currents mean: recordings with and without a load."""
+"""Payload and drive gains, from recordings with and without a load."""
 
-from bodysense.identification.payload.drive_gains import DriveGains
+from bodysense.identification.payload.drive_gains import DriveGains, write_drive_gains
 from bodysense.identification.payload.experiment import LoadExperiment, prepare
 from bodysense.identification.payload.identify_drive_gains import (
     drive_gains_of,
     identify_drive_gains,
 )
 from bodysense.identification.payload.identify_payload import identify_payload, payload_of
-from bodysense.identification.payload.output import write_drive_gains, write_payload
 from bodysense.identification.payload.parts import LoadPart
-from bodysense.identification.payload.payload import LoadStatus, Payload
+from bodysense.identification.payload.payload import Payload, write_payload
 
 __all__ = [
     "DriveGains",
     "LoadExperiment",
     "LoadPart",
-    "LoadStatus",
     "Payload",
     "drive_gains_of",
     "identify_drive_gains",

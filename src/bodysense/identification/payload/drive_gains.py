@@ -1,4 +1,4 @@
-"""`DriveGains`: what the motor currents of a robot mean, and how sure that is."""
+"""`DriveGains`: gains from motor current to joint torque, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from bodysense.errors import FileReadError, MismatchError
-from bodysense.files import read_result, write_result
+from bodysense.errors import MismatchError
+from bodysense.files import load_result, plain, save_result, write_configuration
 from bodysense.identification.payload.experiment import LoadExperiment
-from bodysense.identification.payload.payload import LoadStatus, known_alone, number_of
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.robot.payload import with_payload
 from bodysense.spatial.arrays import Array, read_only
+from bodysense.status import Status
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,14 +30,14 @@ class DriveGains:
         nominal: (n,) gains that the log's torques were made with; ones where they are not known.
         load_mass: mass of the load, as it was given [kg].
         link: that held it.
-        load_before: its mass as the nominal gains see it [kg].
-        load_after: (3,) its mass on blocks left out, with gains of the other blocks [kg].
-        total_least_squares: (n,) factors without asking for physical links.
-        without_losses: (n,) factors where friction is taken not to grow with the load.
+        load_before: its mass with the nominal gains [kg].
+        load_after: (3,) its mass on held-out blocks, with gains of the other blocks [kg].
+        total_least_squares: (n,) factors without physical consistency.
+        without_losses: (n,) factors without load-dependent friction.
         errors_before: (n,) held-out relative error of the torque with nominal gains.
         errors_after: (n,) with these.
-        losses: (n,) friction that grows with load, as a share of the torque; zeros if none.
-        status: how the numerics ended, and what to think of the result.
+        losses: (n,) load-dependent friction, as a share of the torque; zeros if none.
+        status: how the numerics ended.
         provenance: versions, settings, digests of the inputs.
     """
 
@@ -54,7 +54,7 @@ class DriveGains:
     errors_before: Array
     errors_after: Array
     losses: Array
-    status: LoadStatus
+    status: Status
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -99,18 +99,18 @@ class DriveGains:
 
     @property
     def model_sensitivity(self) -> float:
-        """Largest relative change of a gain if friction did not grow with the load."""
+        """Largest relative change of a gain without load-dependent friction."""
         return float(np.abs(self.without_losses / self.factors - 1.0).max())
 
     @property
     def gain_uncertainty(self) -> float:
-        """What is left for loads: relative standard deviation of a gain, for the load as given.
+        """Relative standard deviation of a gain, for the load as given: what `payload` needs.
 
         √(noise² + model²), noise of the median gain and `model_sensitivity`; not below 1 %, by
         which gains change with temperature. The error of the load's mass comes on top, in full.
         """
         noise = float(np.median(self.sigma / self.factors))
-        return max(float(np.hypot(noise, self.model_sensitivity)), _LEAST_UNCERTAINTY)
+        return max(float(np.hypot(noise, self.model_sensitivity)), _SMALLEST_UNCERTAINTY)
 
     def __repr__(self) -> str:
         return f"<DriveGains: {self.summary()}>"
@@ -120,13 +120,13 @@ class DriveGains:
         worst = int(np.argmax(self.sigma / self.factors))
         return (
             f"gains {', '.join(f'{g:.4g}' for g in self.gains)} from a load of {self.load_mass:g} "
-            f"kg, which the nominal gains see as {self.load_before:.3f} kg; least certain: "
+            f"kg, {self.load_before:.3f} kg with the nominal gains; least certain: "
             f"{self.joints[worst]} ({100.0 * self.sigma[worst] / self.factors[worst]:.1f} %). "
-            f"{self.status.message}"
+            f"{self.status.summary()}"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON; what is not known is `None`."""
+        """Ready for JSON; unknown numbers are `None`."""
         table = {
             "joints": list(self.joints),
             "gains": self.gains.tolist(),
@@ -154,13 +154,12 @@ class DriveGains:
             "gain_uncertainty": self.gain_uncertainty,
             "status": self.status.to_dict(),
         }
-        return known_alone(table)
+        return dict(plain(table))
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``drive_gains.npz`` and ``drive_gains.json`` into a folder."""
-        arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
-        about = {**self.to_dict(), "provenance": dict(self.provenance), "summary": self.summary()}
-        write_result(folder, "drive_gains", arrays, about)
+        about = {**self.to_dict(), "provenance": dict(self.provenance)}
+        save_result(self, folder, "drive_gains", about)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> DriveGains:
@@ -169,36 +168,22 @@ class DriveGains:
         Raises:
             FileReadError: the files are missing or damaged.
         """
-        keys = ("joints", "load_kg", "link", "status", "provenance")
-        arrays, about = read_result(folder, "drive_gains", _ARRAYS, keys)
-        try:
-            joints = tuple(str(name) for name in about["joints"])
-            if any(arrays[name].shape != (len(joints),) for name in _ARRAYS if name != _AFTER):
-                raise ValueError("shapes")
-            return cls(
-                joints=joints,
-                load_mass=float(about["load_kg"]),
-                link=str(about["link"]),
-                load_before=number_of(about["load_with_nominal_gains_kg"]),
-                status=LoadStatus.from_dict(about["status"]),
-                provenance=dict(about["provenance"]),
-                **{name: read_only(array) for name, array in arrays.items()},
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileReadError(
-                f"drive_gains.json and drive_gains.npz in {folder} are damaged ({error!r}): save "
-                "the result again."
-            ) from error
+        return load_result(
+            cls,
+            folder,
+            "drive_gains",
+            keys={"load_mass": "load_kg", "load_before": "load_with_nominal_gains_kg"},
+            shapes=lambda stored: dict.fromkeys(_PER_JOINT, (len(stored["joints"]),)),
+        )
 
 
-_LEAST_UNCERTAINTY = 0.01
+_SMALLEST_UNCERTAINTY = 0.01
+"""Relative: torque constants change by that much with temperature."""
 
-_AFTER = "load_after"
-_ARRAYS = (
+_PER_JOINT = (
     "factors",
     "sigma",
     "nominal",
-    _AFTER,
     "total_least_squares",
     "without_losses",
     "errors_before",
@@ -206,8 +191,21 @@ _ARRAYS = (
     "losses",
 )
 
+GAIN_FILES = ("config.yaml", "drive_gains.json", "drive_gains.npz", "report.html")
+"""Everything that the identification of drive gains can write."""
 
-# Could the arm have held this load? What is given in grams, it could not.
+
+def write_drive_gains(
+    folder: str | PathLike[str],
+    gains: DriveGains,
+    configuration: Mapping[str, Any] | None = None,
+) -> None:
+    """Write everything but the report into an existing folder; see `write_payload`."""
+    gains.save(folder)
+    write_configuration(folder, "gains", configuration)
+
+
+# Whether the arm could have held the load: a mass in grams it could not.
 
 _TOO_HEAVY = 1.5
 """Times its effort limit that a joint would need at standstill, in the middle of the motion, from

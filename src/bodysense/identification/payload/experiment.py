@@ -1,8 +1,8 @@
-"""Recordings with and without a load, made ready: examined, filtered, with friction that fits."""
+"""Recordings with and without a load: checked, filtered, with a friction law."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,21 +12,20 @@ from bodysense.doctor.diagnosis import Diagnosis
 from bodysense.doctor.examine import examine, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
-from bodysense.identification.choices import choose_cutoff
-from bodysense.identification.friction_comparison import friction_unknown, with_richest
+from bodysense.identification.choices import settle_filters
+from bodysense.identification.friction_comparison import friction_unknown, with_law, with_richest
 from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.payload.loaded_regression import LoadedRegression
-from bodysense.identification.payload.parts import loud_recordings
+from bodysense.identification.payload.parts import noisy_recordings
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
+    as_logs,
     motions,
-    require_below_half,
     require_fixed,
 )
-from bodysense.identification.run import with_law
 from bodysense.logs.log import Log, RawLog
-from bodysense.robot.base_parameters import base_parameters
+from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.io.source import robot_origin
 from bodysense.robot.payload import find_payload_frame
 from bodysense.robot.robot import Robot
@@ -34,41 +33,41 @@ from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
 
 STILL_SPEED = 0.05
-"""rad/s or m/s: rows of slower joints do not count. A joint that stands, or turns round, holds with
-any friction; the load would have to explain it."""
+"""rad/s or m/s: rows of slower joints do not count. Static friction of a joint that stands or
+reverses is unknown; the load would have to explain it."""
 
 ROBOT_UNCERTAINTY = 0.2
-"""How far the inertial parameters of a robot that is taken to be known are off, where nobody says,
-in units of their plausible sizes: a mass by a fifth of the link's, a first moment by a fifth of
-mass times length. A maker's file is no better than that, as those of a UR10e show; of a robot that
-was identified, 0.02 may be said."""
+"""Default standard deviation of the inertial parameters of an arm that is taken as known, in units
+of their plausible sizes: a fifth of a link's mass, of mass times length for a first moment. A
+maker's file is no better, as those of a UR10e show; for an identified robot, 0.02 may be given."""
 
-_WORTH = 0.01
-"""Relative gain in held-out error that losses must bring to be kept."""
+_MIN_IMPROVEMENT = 0.01
+"""Relative reduction of the held-out error that losses must bring to be kept."""
 
-_BETTER = 0.9
-"""Times the held-out error of the link that was named, below which another one held the load."""
+_OTHER_HOLDER = 0.9
+"""Times the held-out error of the named link, below which another link held the load."""
 
 _PASSES = 3
-"""How often losses are taken from the torques of the fit before; the third changes nothing."""
+"""Iterations of losses from the torques of the previous fit; the third changes nothing."""
 
 Logs = Log | RawLog | Sequence[Log | RawLog]
 
 
 @dataclass(frozen=True, eq=False)
 class LoadExperiment:
-    """What an identification of a load or of drive gains starts from.
+    """The starting point for identifying a load or drive gains.
 
     Attributes:
         problem: the regression over arm, losses and load.
         frame: name of the link or frame that holds the load, in which it is described.
         loaded: diagnoses of the recordings with the load.
-        unloaded: of those without; empty where the robot is taken to be known.
-        arm: how far the arm's inertial parameters may be off, in units of their sizes.
+        unloaded: of those without; empty where the robot is taken as known.
+        arm: standard deviation of the arm's inertial parameters, in units of their sizes.
         x: a first estimate, by weighted least squares.
         joint_errors: (2, n) held-out mean squared error of each joint without and with losses, in
             units of the noise.
         rows: (n,) number of rows behind them.
+        files: SHA-256 of files that robot and layout came from, for the provenance.
         progress: called with each step's name.
     """
 
@@ -80,6 +79,7 @@ class LoadExperiment:
     x: Array
     joint_errors: Array
     rows: Array
+    files: Mapping[str, str] | None
     progress: Callable[[str], None]
 
     @classmethod
@@ -91,12 +91,13 @@ class LoadExperiment:
         unloaded: Sequence[Diagnosis],
         *,
         robot_uncertainty: float = ROBOT_UNCERTAINTY,
+        files: Mapping[str, str] | None = None,
         progress: Callable[[str], None] = lambda step: None,
     ) -> LoadExperiment:
-        """Find out whether friction grows with the load; see `prepare` for the arguments."""
-        progress("looking for friction that grows with the load")
+        """Decide whether friction depends on the load; see `prepare` for the arguments."""
+        progress("testing for load-dependent friction")
         arm = 1.0 if unloaded else robot_uncertainty
-        problem, x, errors, rows = _with_losses_if_worth(problem, arm)
+        problem, x, errors, rows = _with_losses_if_better(problem, arm)
         return cls(
             problem=problem,
             frame=frame,
@@ -106,6 +107,7 @@ class LoadExperiment:
             x=x,
             joint_errors=errors,
             rows=rows,
+            files=files,
             progress=progress,
         )
 
@@ -115,16 +117,16 @@ class LoadExperiment:
         total = self.joint_errors @ self.rows / max(float(self.rows.sum()), 1.0)
         return float(total[0]), float(total[1])
 
-    def loud_recordings(self, sigma: Array) -> tuple[str, ...]:
-        """A note on each recording that fits far worse than the others, with noise (n_logs, n)."""
+    def noisy_recordings(self, sigma: Array) -> tuple[str, ...]:
+        """A note on each recording whose noise (n_logs, n) is far larger than the others'."""
         rows = self.problem.squares(np.zeros(self.problem.size))[1]
         sources = [d.source for d in (*self.unloaded, *self.loaded)]
-        return loud_recordings(sigma, rows, sources, self.robot.joint_names)
+        return noisy_recordings(sigma, rows, sources, self.robot.joint_names)
 
     def better_holder(self) -> str:
         """The last link of the chain, where a load there explains the torques better; or empty.
 
-        Both without losses, on blocks left out.
+        Both without losses, on held-out blocks.
         """
         named = find_payload_frame(self.robot, self.frame)
         try:
@@ -138,7 +140,7 @@ class LoadExperiment:
         other = replace(own, load_map=base.mapping[:, link])
         sigma = _first(own, self.arm)[1]
         mine, its = (_held_out(p, self.arm, sigma)[0].sum() for p in (own, other))
-        return str(last.name) if its < _BETTER * mine else ""
+        return str(last.name) if its < _OTHER_HOLDER * mine else ""
 
     @property
     def robot(self) -> Robot:
@@ -152,7 +154,7 @@ class LoadExperiment:
             return [{"source": d.source, "sha256": d.digest} for d in diagnoses]
 
         settings = self.problem.settings
-        return {
+        table = {
             "versions": versions(),
             "robot": robot_origin(self.robot),
             "loaded": origins(self.loaded),
@@ -164,6 +166,7 @@ class LoadExperiment:
             "frame": self.frame,
             "robot_uncertainty": None if self.unloaded else self.arm,
         }
+        return table if self.files is None else {**table, "files": dict(self.files)}
 
 
 def prepare(
@@ -176,9 +179,10 @@ def prepare(
     friction: str = "auto",
     robot_uncertainty: float = ROBOT_UNCERTAINTY,
     allow_unusable: bool = False,
+    files: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> LoadExperiment:
-    """Examine, choose, filter, and find out whether friction grows with the load.
+    """Check and filter recordings, and decide whether friction depends on the load.
 
     Args:
         robot: the arm.
@@ -187,28 +191,17 @@ def prepare(
         link: that holds the load, or a frame fixed to it; by default the last one.
         preprocessing: how logs are filtered; by default chosen from the data.
         friction: ``own`` keeps the robot's law, the name of a law takes that one. ``auto`` keeps it
-            too, unless the robot knows nothing of its friction.
-        robot_uncertainty: how far the arm's inertial parameters may be off where there is no
-            recording without the load, in units of their plausible sizes.
-        allow_unusable: go on with logs in which the doctor has found errors.
+            too, unless all its friction coefficients are zero.
+        robot_uncertainty: standard deviation of the arm's inertial parameters, in units of their
+            plausible sizes, where there is no recording without the load.
+        allow_unusable: continue with logs in which the doctor has found errors.
+        files: SHA-256 of files that robot and layout came from, for the provenance.
         progress: called with each step's name.
     """
     require_fixed(robot)
     frame = find_payload_frame(robot, link)
-    with_load, without = (
-        [given] if isinstance(given, Log | RawLog) else list(given) for given in (loaded, unloaded)
-    )
-    if any(log is other for log in with_load for other in without):
-        raise MismatchError(
-            "the same recording is given with and without the load: give one of each."
-        )
-    if not with_load:
-        raise MismatchError("there is no recording with the load: give at least one.")
-    if not (np.isfinite(robot_uncertainty) and robot_uncertainty > 0.0):
-        raise ShapeError(
-            f"robot_uncertainty is {robot_uncertainty:g}: give a positive number, e.g. 0.2 for a "
-            "maker's file or 0.02 for a robot that was identified."
-        )
+    with_load, without = as_logs(loaded), as_logs(unloaded)
+    _require_valid(with_load, without, robot_uncertainty)
     robot = _with_friction(robot, friction)
     progress("examining the logs")
     diagnoses = [
@@ -217,17 +210,7 @@ def prepare(
     others = [require_clean(examine(robot, log), allow_unusable=allow_unusable) for log in without]
     _require_different(diagnoses, others)
     base = base_parameters(robot)
-    given = preprocessing if preprocessing is not None else Preprocessing()
-    settings = given
-    if settings.cutoff is None:
-        progress("choosing the cut-off")
-        pieces = [d.segments for d in others or diagnoses]
-        settings = settings.settled(robot, choose_cutoff(robot, pieces, settings, base).cutoff)
-    else:
-        require_below_half(settings.cutoff, (d.rate for d in (*others, *diagnoses)))
-        settings = settings.settled(robot, settings.cutoff)
-    if given.still_speed is None:
-        settings = replace(settings, still_speed=STILL_SPEED)
+    settings = _settled(robot, diagnoses, others, preprocessing, base, progress)
     moved = motions(robot, [d.segments for d in (*others, *diagnoses)], settings)
     to_link = np.stack([transform_pi(e, frame.placement.homogeneous) for e in np.eye(10)], axis=1)
     problem = LoadedRegression.of_logs(
@@ -245,8 +228,41 @@ def prepare(
         diagnoses,
         others,
         robot_uncertainty=robot_uncertainty,
+        files=files,
         progress=progress,
     )
+
+
+def _require_valid(
+    loaded: Sequence[Log | RawLog], unloaded: Sequence[Log | RawLog], robot_uncertainty: float
+) -> None:
+    if any(log is other for log in loaded for other in unloaded):
+        raise MismatchError(
+            "the same recording is given with and without the load: give one of each."
+        )
+    if not loaded:
+        raise MismatchError("there is no recording with the load: give at least one.")
+    if not (np.isfinite(robot_uncertainty) and robot_uncertainty > 0.0):
+        raise ShapeError(
+            f"robot_uncertainty is {robot_uncertainty:g}: give a positive number, e.g. 0.2 for a "
+            "maker's file or 0.02 for a robot that was identified."
+        )
+
+
+def _settled(
+    robot: Robot,
+    loaded: Sequence[Diagnosis],
+    unloaded: Sequence[Diagnosis],
+    preprocessing: Preprocessing | None,
+    base: BaseParameters,
+    progress: Callable[[str], None],
+) -> Preprocessing:
+    """Settings with all choices made: the cut-off from recordings without the load, if any."""
+    given = preprocessing if preprocessing is not None else Preprocessing()
+    # A cut-off that is given must suit all recordings.
+    diagnoses = unloaded or loaded if given.cutoff is None else (*unloaded, *loaded)
+    settings, _ = settle_filters(robot, diagnoses, given, base, progress)
+    return settings if given.still_speed is not None else replace(settings, still_speed=STILL_SPEED)
 
 
 def _with_friction(robot: Robot, friction: str) -> Robot:
@@ -267,7 +283,7 @@ def _require_different(loaded: Sequence[Diagnosis], unloaded: Sequence[Diagnosis
             )
 
 
-def _with_losses_if_worth(
+def _with_losses_if_better(
     problem: LoadedRegression, arm: float
 ) -> tuple[LoadedRegression, Array, Array, Array]:
     """The problem, with losses where they predict held-out blocks better; its solution, errors.
@@ -281,7 +297,7 @@ def _with_losses_if_worth(
         x_wide, sigma = _first(wider, arm)
     (plain, rows), (better, _) = (_held_out(p, arm, sigma) for p in (problem, wider))
     errors = np.stack([plain, better]) / np.maximum(rows, 1.0)
-    if better.sum() < (1.0 - _WORTH) * plain.sum():
+    if better.sum() < (1.0 - _MIN_IMPROVEMENT) * plain.sum():
         return wider, x_wide, errors, rows
     return problem, x, errors, rows
 

@@ -1,11 +1,12 @@
-"""What do the currents mean? Drive gains from recordings with and without a load that was weighed.
+"""Drive gains from recordings with and without a weighed load.
 
     tau_j = g_j Y_j x,        x = (theta_base, losses, pi),        mass of pi given
 
-Nominal torques tau = K i with gains K that may be off are explained by any (g / c, c x); the weight
-of the load is what fixes c (thesis section 5.3.5). Torque prediction does not: wrong gains predict
-the torques that they define as well as right ones. Solved by sequential linearisation, each step
-robustly weighed and over arms and loads that can exist; and once without, as total least squares.
+Nominal torques tau = K i with uncertain gains K are explained by any (g / c, c x); the weight of
+the load determines c (thesis section 5.3.5). Torque prediction does not: wrong gains predict the
+torques that they define as well as right ones. Solved by sequential linearisation, each step with
+robust weights and over physically consistent arms and loads; and once without, as total least
+squares.
 """
 
 from __future__ import annotations
@@ -27,21 +28,37 @@ from bodysense.identification.payload.experiment import LoadExperiment, Logs, pr
 from bodysense.identification.payload.identify_payload import fitted_load
 from bodysense.identification.payload.loaded_regression import GainRegression, LoadedRegression
 from bodysense.identification.payload.parts import PartRows
-from bodysense.identification.payload.payload import LoadStatus
 from bodysense.identification.preprocessing import FOLDS, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
+from bodysense.status import Status
 
-_MOST_STEPS = 12
-_SETTLED = 1e-4  # relative change of the gains
-_FREE = 1e3  # spread of the prior where nothing but the data should speak
-_VISIBLE = 1e-4  # of its mass, that the nominal gains must see of a load
-_WORSE, _POINT = 1.2, 0.01  # times and more than the error before: the load does not fit
-_MISSED = 0.1  # of the load's mass on blocks left out
-_LIKELY = (0.8, 1.25)  # factors of gains that nobody would wonder at
+_MAX_STEPS = 12
+"""Linearisations at most."""
+
+_STEP_TOLERANCE = 1e-4
+"""Relative change of the gains at which the iteration has converged."""
+
+_UNCONVERGED = 1e-2
+"""Relative change of the last step from which the gains cannot be used."""
+
+_UNINFORMATIVE = 1e3
+"""Standard deviations of the prior, in plausible sizes, where the data alone should decide."""
+
+_VISIBLE_LOAD = 1e-4
+"""Share of its mass that the load must have with the nominal gains."""
+
+_WORSE_RATIO, _WORSE_DIFFERENCE = 1.2, 0.01
+"""Of held-out errors after and before, from which the load does not fit."""
+
+_MASS_ERROR = 0.1
+"""Relative, of the load on held-out blocks, from which the gains do not generalise."""
+
+_EXPECTED_FACTORS, _CREDIBLE_FACTORS = (0.8, 1.25), (0.2, 5.0)
+"""Typical factor of the gains that needs no note, and that may be meant."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,9 @@ class _TotalLeastSquares(IRLS):
 
     def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
         """Without asking for physical links."""
-        start, D = prior.constraints.free_directions(prior.theta, np.diag(_FREE * prior.size))
+        start, D = prior.constraints.free_directions(
+            prior.theta, np.diag(_UNINFORMATIVE * prior.size)
+        )
         return Solution(unconstrained(prior, stack, start, D)[0])
 
 
@@ -80,11 +99,11 @@ def identify_drive_gains(
         nominal: one number or one per joint: the gains that the logs' torques were made with.
         preprocessing: how logs are filtered; by default chosen from the data.
         friction: ``auto``, ``own`` or the name of a law; see `prepare`.
-        allow_unusable: go on with logs in which the doctor has found errors.
+        allow_unusable: continue with logs in which the doctor has found errors.
         progress: called with each step's name.
 
     Raises:
-        MismatchError: a log is missing, the load does not show, or the arm cannot lift it.
+        MismatchError: a log is missing, the load is not visible, or the arm cannot lift it.
     """
     _require_load(load, com)
     require_unloaded(unloaded)
@@ -108,29 +127,29 @@ def drive_gains_of(
     com: ArrayLike | None = None,
     nominal: ArrayLike = 1.0,
 ) -> DriveGains:
-    """Identify drive gains from an experiment that is made ready; see `identify_drive_gains`."""
+    """Identify drive gains from an experiment; see `identify_drive_gains`."""
     centre = _require_load(load, com)
     require_unloaded(experiment.unloaded)
     problem, progress = experiment.problem, experiment.progress
     given = one_each(nominal, problem.n_joints, "nominal")
     require_liftable(experiment, load, centre)
     seen = float(experiment.x[problem.load][0])
-    if seen <= _VISIBLE * load:
+    if seen <= _VISIBLE_LOAD * load:
         raise MismatchError(
-            f"with the nominal gains the load has {seen:.3g} kg: it does not show in these "
-            "recordings, or was held in the one that is given as unloaded. Swap them, or record "
+            f"with the nominal gains the load has {seen:.3g} kg: it is not visible in these "
+            "recordings, or was held in the one given as unloaded. Swap them, or record "
             "with more motion of the joints that carry its weight."
         )
     known = (load, centre)
     progress("identifying the gains")
-    fitted = _Gains.start(problem, experiment.x, load).settled(ConsistentIRLS(), known)
+    fitted = _Gains.start(problem, experiment.x, load).converged(ConsistentIRLS(), known)
     # From there it is not far to the others, wherever they end.
-    plain = replace(fitted, problem=problem).settled(_TotalLeastSquares(), known)
+    plain = replace(fitted, problem=problem).converged(_TotalLeastSquares(), known)
     rigid = fitted
     if problem.n_losses:
         bare = replace(problem, link_theta=None)
         x = np.delete(fitted.x, np.arange(problem.losses.start, problem.losses.stop))
-        rigid = _Gains(bare, fitted.g, x).settled(ConsistentIRLS(), known)
+        rigid = _Gains(bare, fitted.g, x).converged(ConsistentIRLS(), known)
     progress("checking against the load")
     n = problem.n_joints
     after = _validated(problem, fitted, known)
@@ -174,7 +193,7 @@ def require_unloaded(unloaded: object) -> None:
     if isinstance(unloaded, tuple | list) and not unloaded:
         raise MismatchError(
             "drive gains need a recording without the load as well (--unloaded): from one alone, "
-            "the load cannot be told from the arm."
+            "the load cannot be separated from the arm."
         )
 
 
@@ -196,12 +215,14 @@ class _Gains:
         scaled[problem.losses] = x[problem.losses]  # shares of a torque
         return cls(problem, np.full(problem.n_joints, scale), scaled)
 
-    def settled(self, method: LinearIdentifier, known: tuple[float, Array | None]) -> _Gains:
-        """Linearise and solve until the gains stay."""
+    def converged(self, method: LinearIdentifier, known: tuple[float, Array | None]) -> _Gains:
+        """Linearise and solve until the gains converge."""
         state = self
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             state = state._step(method, known)
-            if state.change < _SETTLED or (state.weighing and state.weighing.solution.failure):
+            if state.change < _STEP_TOLERANCE or (
+                state.weighing and state.weighing.solution.failure
+            ):
                 break
         return state
 
@@ -218,7 +239,7 @@ class _Gains:
     def sigma(self, known: tuple[float, Array | None]) -> Array:
         """(n,) standard deviations of g."""
         if self.weighing is None:
-            raise BodysenseError("the gains have not been solved for: call settled first.")
+            raise BodysenseError("the gains have not been solved for: call converged first.")
         rows = GainRegression.about(self.problem, self.g, self.x)
         prior = rows.gain_prior(*known)
         z = np.append(self.x, np.zeros(rows.n_joints))
@@ -246,13 +267,13 @@ def _validated(
         mine = {key: f for key, f in problem.factors.items() if key[1] == fold}
         if sum(f.rows for f in mine.values()) < 2 * problem.size:
             continue
-        gains = replace(fitted, problem=rest).settled(_TotalLeastSquares(), known)
+        gains = replace(fitted, problem=rest).converged(_TotalLeastSquares(), known)
         masses[fold] = _solved(problem, _regained(mine, gains.g), None)[problem.load][0]
     return masses
 
 
 def _held_out(problem: LoadedRegression, g: Array | None, load: float) -> Array:
-    """(n,) relative error of each joint's torque on blocks left out, with other gains or not."""
+    """(n,) relative error of each joint's torque on held-out blocks, with other gains or not."""
     gains = np.ones(problem.n_joints) if g is None else g
     mass = None if g is None else load
     errors, signal = np.zeros((2, problem.n_joints))
@@ -303,14 +324,14 @@ def _solved(
     return x
 
 
-def _doubts(experiment: LoadExperiment, state: _Gains, weighing: Weighing) -> list[str]:
-    """Whether the load was the same all the time and in all recordings, as the new gains see it."""
+def _inconsistencies(experiment: LoadExperiment, state: _Gains, weighing: Weighing) -> list[str]:
+    """Notes if the load, with the new gains, was not the same in all parts of the recordings."""
     regained = tuple(replace(m, tau=m.tau / state.g) for m in state.problem.motions)
     problem = replace(state.problem, motions=regained)
     rows = PartRows.of(problem, replace(weighing, sigma=weighing.sigma / state.g))
     parts = rows.parts(problem.prior(), [d.source for d in experiment.loaded])
-    note = rows.doubt(state.x, parts)
-    return [note] * bool(note) + [*experiment.loud_recordings(weighing.sigma)]
+    note = rows.inconsistency(state.x, parts)
+    return [note] * bool(note) + [*experiment.noisy_recordings(weighing.sigma)]
 
 
 def _worse(joints: Sequence[str], errors: Array) -> str:
@@ -319,14 +340,14 @@ def _worse(joints: Sequence[str], errors: Array) -> str:
     worse = [
         (after / max(before, np.finfo(float).tiny), name, before, after)
         for name, before, after in named
-        if after > _WORSE * before and after > before + _POINT
+        if after > _WORSE_RATIO * before and after > before + _WORSE_DIFFERENCE
     ]
     if not worse:
         return ""
     _, name, before, after = max(worse)
     return (
         "Torques are predicted worse with these gains than with the nominal ones: the error of "
-        f"{name} on blocks left out grows from {100.0 * before:.1f} % to {100.0 * after:.1f} %. "
+        f"{name} on held-out blocks grows from {100.0 * before:.1f} % to {100.0 * after:.1f} %. "
         "Check the centre of mass, the link that holds the load, and its mass; leave the centre "
         "out if it was not measured."
     )
@@ -334,46 +355,50 @@ def _worse(joints: Sequence[str], errors: Array) -> str:
 
 def _status(
     experiment: LoadExperiment, state: _Gains, seen: float, after: Array, errors: Array
-) -> LoadStatus:
-    """What to think of it.
+) -> Status:
+    """How the iteration ended.
 
     Args:
         experiment: the recordings.
         state: where the iteration ended.
         seen: the load's mass with nominal gains [kg].
-        after: (3,) the load's mass on blocks left out, over the one given.
+        after: (3,) the load's mass on held-out blocks, over the one given.
         errors: (2, n) held-out relative error of the torque with nominal gains and with these.
     """
     weighing = state.weighing
     if weighing is not None and weighing.solution.failure:
-        return LoadStatus(weighing.solution.failure)
+        return Status.failed(weighing.solution.failure)
     if not (state.g > 0.0).all():
-        return LoadStatus("A gain came out negative: is the load in the right recording?")
-    notes = [] if weighing is None else _doubts(experiment, state, weighing)
+        return Status.failed("A gain came out negative: is the load in the right recording?")
+    notes = [] if weighing is None else _inconsistencies(experiment, state, weighing)
     off = np.abs(after[np.isfinite(after)] - 1.0)
-    if off.size and off.max() > _MISSED:
+    if off.size and off.max() > _MASS_ERROR:
         notes.append(
-            f"On blocks left out the load is up to {100.0 * off.max():.0f} % off its mass: the "
-            "gains do not carry over. Was the same load held all the time, and in the same way?"
+            f"On held-out blocks the load is up to {100.0 * off.max():.0f} % off its mass: the "
+            "gains do not generalise. Was the same load held all the time, and in the same way?"
         )
     worse = _worse(experiment.robot.joint_names, errors)
     if worse:
-        return LoadStatus(worse, tuple(notes))
-    if state.change >= 1e-2:
-        return LoadStatus(
-            "The gains did not settle: the load shows too little in some joint. Record with more "
-            "motion, or a heavier load.",
+        return Status.failed(worse, tuple(notes))
+    if state.change >= _UNCONVERGED:
+        return Status.failed(
+            "The gains did not converge: the load has too little effect on some joint. Record with "
+            "more motion, or a heavier load.",
             tuple(notes),
         )
-    typical = float(np.median(1.0 / state.g))
-    if not 0.2 < typical < 5.0:
-        notes.append(
+    return Status(notes=(*notes, *_implausible(float(np.median(1.0 / state.g)), seen)))
+
+
+def _implausible(typical: float, seen: float) -> list[str]:
+    """A note if the typical factor of the gains is unusual, with the load at nominal gains [kg]."""
+    if not _CREDIBLE_FACTORS[0] < typical < _CREDIBLE_FACTORS[1]:
+        return [
             f"With the nominal gains the load would have {seen:.3g} kg: they are off by a factor "
             f"of {typical:.3g}, or the load's mass is given in another unit."
-        )
-    elif not _LIKELY[0] <= typical <= _LIKELY[1]:
-        notes.append(
-            f"The load would change the gains by {100.0 * (typical - 1.0):+.0f} %, the one in the "
-            "middle: is its mass right?"
-        )
-    return LoadStatus(notes=tuple(notes))
+        ]
+    if not _EXPECTED_FACTORS[0] <= typical <= _EXPECTED_FACTORS[1]:
+        return [
+            f"The load would change the median gain by {100.0 * (typical - 1.0):+.0f} %: is its "
+            "mass right?"
+        ]
+    return []

@@ -1,11 +1,11 @@
-"""What does the robot hold? Mass, centre and inertia of a load, from logs with and without it.
+"""Mass, centre and inertia of a load, from recordings with and without it.
 
     tau = Y (theta_base + B pi)        with the load,        tau = Y theta_base        without.
 
-Both recordings are fitted together, so that what of the arm is uncertain is counted. Rows are
-weighed robustly and solved over arms and loads that can exist. The noise of the recordings is one
-part of the interval, drive gains that may be off the other: a gain that is 2 % too high makes every
-mass 2 % too high, and no recording shows it.
+Both recordings are fitted together, so that the uncertainty of the arm is included. Rows get robust
+weights, and arm and load are physically consistent. The noise of the recordings is one part of the
+interval, the uncertainty of the drive gains the other: a gain that is 2 % too high makes every mass
+2 % too high, and no recording can tell.
 """
 
 from __future__ import annotations
@@ -24,24 +24,32 @@ from bodysense.identification.payload.experiment import (
     prepare,
 )
 from bodysense.identification.payload.parts import PartRows
-from bodysense.identification.payload.payload import LoadStatus, Payload
+from bodysense.identification.payload.payload import Payload
 from bodysense.identification.preprocessing import Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
+from bodysense.status import Status
 
 GAIN_UNCERTAINTY = 0.02
-"""How far drive gains are off, relatively, where nobody says: torque constants vary by that from
-motor to motor and with temperature."""
+"""Default relative standard deviation of drive gains: torque constants vary by that from motor to
+motor and with temperature."""
 
-_COMMON = 0.5
-"""Share of that variance that all joints have in common."""
+_COMMON_SHARE = 0.5
+"""Of that variance, that all joints have in common."""
 
-_SURE = 0.1  # relative standard deviation of the mass above which it is not well known
-_MOST_UNCERTAIN = 0.5  # gains that are known no better than that are a percentage, mistaken
-_NEGATIVE = -4.0  # standard deviations below zero, from which recordings have been swapped
-_FAR = 0.5  # m: no centre of mass further than that, or than the arm's longest link
+_VAGUE_MASS = 0.1
+"""Relative standard deviation of the mass from which a note is made."""
+
+_MAX_UNCERTAINTY = 0.5
+"""Of gains: more is a percentage by mistake."""
+
+_SWAPPED = -4.0
+"""Standard deviations of the mass below zero from which recordings have been swapped."""
+
+_MAX_DISTANCE = 0.5
+"""Of the centre of mass from the link, unless the arm's longest link is longer [m]."""
 
 
 def identify_payload(
@@ -57,22 +65,22 @@ def identify_payload(
     allow_unusable: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Payload:
-    """Identify what a robot holds.
+    """Identify the load that a robot holds.
 
     Args:
         robot: the arm: geometry, and parameters as far as they are known.
         loaded: recordings with the load.
-        unloaded: recordings without it. With none, the robot is taken to be known: give an
+        unloaded: recordings without it. With none, the robot is taken as known: give an
             identified one.
         link: that holds the load, or a frame fixed to it, in which the load is described; by
             default the last link of a chain.
         gain_uncertainty: relative standard deviation of each drive gain, half of whose variance
             all joints have in common.
-        robot_uncertainty: how far the arm's inertial parameters may be off, in units of their
+        robot_uncertainty: standard deviation of the arm's inertial parameters, in units of their
             plausible sizes, where there is no recording without the load.
         preprocessing: how logs are filtered; by default chosen from the data.
         friction: ``auto``, ``own`` or the name of a law; see `prepare`.
-        allow_unusable: go on with logs in which the doctor has found errors.
+        allow_unusable: continue with logs in which the doctor has found errors.
         progress: called with each step's name.
 
     Raises:
@@ -98,7 +106,7 @@ def identify_payload(
 def payload_of(
     experiment: LoadExperiment, *, gain_uncertainty: float = GAIN_UNCERTAINTY
 ) -> Payload:
-    """Identify the load of an experiment that is made ready; see `identify_payload`."""
+    """Identify the load of an experiment; see `identify_payload`."""
     require_uncertainty(gain_uncertainty)
     experiment.progress("identifying the load")
     problem, method = experiment.problem, ConsistentIRLS()
@@ -127,7 +135,7 @@ def payload_of(
         losses=read_only(losses),
         errors=experiment.errors,
         status=_swapped(experiment, rows, prior)
-        or _status(experiment, weighing, x[load], covariance, rows.doubt(x, parts)),
+        or _status(experiment, weighing, x[load], covariance, rows.inconsistency(x, parts)),
         provenance=experiment.provenance(),
     )
 
@@ -143,11 +151,11 @@ def fitted_load(
 
 
 def require_uncertainty(gain_uncertainty: float) -> None:
-    """Raise if drive gains cannot be as uncertain as that."""
-    if not (np.isfinite(gain_uncertainty) and 0.0 <= gain_uncertainty <= _MOST_UNCERTAIN):
+    """Raise if this is no relative standard deviation of drive gains."""
+    if not (np.isfinite(gain_uncertainty) and 0.0 <= gain_uncertainty <= _MAX_UNCERTAINTY):
         raise ShapeError(
             f"gain_uncertainty is {gain_uncertainty:g}: give a share between 0 and "
-            f"{_MOST_UNCERTAIN:g}, e.g. 0.02 for 2 %."
+            f"{_MAX_UNCERTAINTY:g}, e.g. 0.02 for 2 %."
         )
 
 
@@ -168,37 +176,37 @@ def _gain_covariance(rows: PartRows, prior: Prior, uncertainty: float) -> Array:
     answer = (L[problem.load] @ Vt.T) * (s / (s**2 + 1.0))
     shares = np.stack([answer @ (U.T @ (z * (joint == j))) for j in range(problem.n_joints)])
     together = shares.sum(axis=0)
-    own = (1.0 - _COMMON) * shares.T @ shares
-    covariance: Array = uncertainty**2 * (own + _COMMON * np.outer(together, together))
+    own = (1.0 - _COMMON_SHARE) * shares.T @ shares
+    covariance: Array = uncertainty**2 * (own + _COMMON_SHARE * np.outer(together, together))
     return covariance
 
 
-def _swapped(experiment: LoadExperiment, rows: PartRows, prior: Prior) -> LoadStatus | None:
-    """The failure where the load, if it may be negative, clearly is."""
+def _swapped(experiment: LoadExperiment, rows: PartRows, prior: Prior) -> Status | None:
+    """The failure where the load, left unconstrained, is significantly negative."""
     if experiment.x[experiment.problem.load][0] >= 0.0:
         return None
     free = rows.part("all", prior)
-    if not free.known or free.mass > _NEGATIVE * free.sigma:
+    if not free.known or free.mass > _SWAPPED * free.sigma:
         return None
     if experiment.unloaded:
-        return LoadStatus(
+        return Status.failed(
             "The recording given as loaded is lighter than the unloaded one, by "
             f"{-free.mass:.3g} ± {free.sigma:.2g} kg: swap them."
         )
-    return LoadStatus(
+    return Status.failed(
         f"The arm is lighter than its file describes it, by {-free.mass:.3g} ± {free.sigma:.2g} kg "
         "where the load should be. Give a recording without the load (--unloaded), or an arm that "
         "was identified."
     )
 
 
-def _place_doubts(experiment: LoadExperiment, pi: Array, *, seen: bool) -> list[str]:
-    """Whether the load may have been held by another link; its centre counts if it is seen."""
-    far = max(_FAR, float(experiment.problem.prior().link_length.max()))
+def _other_link(experiment: LoadExperiment, pi: Array, *, visible: bool) -> list[str]:
+    """Notes if another link may have held the load; its centre counts if it is visible."""
+    far = max(_MAX_DISTANCE, float(experiment.problem.prior().link_length.max()))
     distance = float(np.linalg.norm(pi[1:4])) / max(float(pi[0]), np.finfo(float).tiny)
     better = experiment.better_holder()
     notes = []
-    if seen and distance > far:
+    if visible and distance > far:
         notes.append(
             f"The centre of mass lies {1e3 * distance:.0f} mm from {experiment.frame}: is this "
             "the link that holds the load?"
@@ -206,7 +214,7 @@ def _place_doubts(experiment: LoadExperiment, pi: Array, *, seen: bool) -> list[
     if better:
         notes.append(
             f"A load at {better} explains the torques better than one at {experiment.frame}: try "
-            f"--payload {better}."
+            f"--link {better}."
         )
     return notes
 
@@ -216,30 +224,32 @@ def _status(
     weighing: Weighing,
     pi: Array,
     covariance: Array,
-    doubt: str,
-) -> LoadStatus:
+    note: str,
+) -> Status:
     if weighing.solution.failure:
-        return LoadStatus(weighing.solution.failure)
+        return Status.failed(weighing.solution.failure)
     sigma = float(np.sqrt(covariance[0, 0]))
-    notes = [doubt, *experiment.loud_recordings(weighing.sigma)]
-    seen = bool(pi[0] >= 2.0 * sigma)
-    notes += _place_doubts(experiment, pi, seen=seen)
-    if not seen:
-        return LoadStatus(
+    notes = [note, *experiment.noisy_recordings(weighing.sigma)]
+    visible = bool(pi[0] >= 2.0 * sigma)
+    notes += _other_link(experiment, pi, visible=visible)
+    if not visible:
+        return Status.failed(
             f"No load is visible: {pi[0]:.3g} kg is within twice its standard deviation of "
             f"{sigma:.2g} kg. Was the load held in this recording, by this link? Move the joints "
             "that carry its weight, further and for longer.",
             tuple(note for note in notes if note),
         )
-    if sigma > _SURE * pi[0] and experiment.unloaded:  # with a known arm, that is what is unsure
+    if (
+        sigma > _VAGUE_MASS * pi[0] and experiment.unloaded
+    ):  # with a known arm, the arm is the cause
         notes.append(
             f"The mass is known to {100.0 * sigma / pi[0]:.0f} % only: record for longer, with "
             "more motion of the joints that carry the weight."
         )
     if not experiment.unloaded:
         notes.append(
-            "The arm was taken from its description: what is wrong there is counted as load. The "
-            f"interval is for an arm that is off by {experiment.arm:g} of plausible sizes "
-            "(--robot-uncertainty). A recording without the load (--unloaded) would settle it."
+            "The arm was taken from its description: errors there are counted as load. The "
+            f"interval is for an uncertainty of the arm of {experiment.arm:g} of plausible sizes "
+            "(--robot-uncertainty). Record without the load (--unloaded) to avoid it."
         )
-    return LoadStatus(notes=tuple(note for note in notes if note))
+    return Status(notes=tuple(note for note in notes if note))

@@ -5,8 +5,8 @@
 B maps the load's ten parameters onto the base parameters: they add to those of the link that holds
 it. The last term is friction that grows with the torque through the gears, Fl its coefficient; the
 torque at the link, without friction and rotors, comes from the fit before. Gears of robot arms lose
-several per cent of what they carry. Where both recordings share one friction that does not know of
-the load, the load's parameters have to explain this loss, and do so wrongly.
+several per cent of what they carry. If friction did not depend on the load, the load's parameters
+would have to explain this loss, wrongly.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOAD_MASS = 0.2
 """Plausible mass of a load, as a share of the robot's."""
 
 _LOSS_SIZE = 0.1
-"""Plausible coefficient of friction that grows with load."""
+"""Plausible coefficient of load-dependent friction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,8 @@ class LoadedRegression(Regression):
     link_theta: Array | None = None
 
     finest: ClassVar[float] = 1e-5
-    """No torque is better than that; without noise, what a gain or the arm's file has wrong would
-    be explained at any price."""
+    """No torque is more accurate; without noise, errors of a gain or of the arm's file would be
+    explained at any price."""
 
     @classmethod
     def of_logs(
@@ -145,10 +145,10 @@ class LoadedRegression(Regression):
         return replace(self, link_theta=link_theta)
 
     def prior(self, *, arm: float = 1.0, pi: Array | None = None) -> Prior:
-        """The robot's prior, with losses of about zero and a load that nothing is known of.
+        """The robot's prior, with losses of about zero and an unknown load.
 
         Args:
-            arm: how far inertial parameters of the arm may be off, in units of their sizes.
+            arm: standard deviation of the arm's inertial parameters, in units of their sizes.
             pi: (10,) the load, if its size is known already.
         """
         own = Prior.of(self)

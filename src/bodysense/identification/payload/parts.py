@@ -1,8 +1,8 @@
 """The load from parts of the recordings: was it the same all the time, and in all of them?
 
 Recordings with the load are cut into three parts that follow each other in time, and each of them
-is looked at alone, with all that was recorded without the load. What falls off half-way, or a
-recording in which nothing was held, shows as masses that differ by more than their noise.
+is solved alone, with all that was recorded without the load. If the load falls off half-way, or was
+not held in a recording, the masses differ by more than their noise.
 """
 
 from __future__ import annotations
@@ -24,14 +24,22 @@ from bodysense.spatial.arrays import Array
 THIRDS = ("first third", "second third", "last third")
 """Of the time of all recordings with the load, one after the other."""
 
-_DIFFERENT = 4.0  # standard deviations between two masses, from which noise does not explain them
-_NOTABLE = 0.03  # of the mass: less does not matter, whatever explains it
-_MOVED = 0.02  # m between two centres of mass: likewise
-_LOUD = 5.0  # times the noise of the other recordings, from which something else is in one
+_SIGNIFICANT = 4.0
+"""Standard deviations between two masses or centres, from which noise does not explain them."""
+
+_MASS_CHANGE = 0.03
+"""Relative difference of masses that matters."""
+
+_COM_CHANGE = 0.02
+"""Distance of centres of mass that matters [m]."""
+
+_NOISE_RATIO = 5.0
+"""Noise of a part over the median of the others, from which it does not fit the model."""
+
 _UNLOADED = -1
 _LOST = (
-    "Did the load slip or fall off, or something touch the arm? Look at the recording, and cut "
-    "that part off."
+    "Did the load slip or fall off, or was there contact with the arm? Inspect the recording, and "
+    "cut that part off."
 )
 
 
@@ -43,7 +51,7 @@ class LoadPart:
         name: of the part: a third of the time, or a recording.
         mass: [kg]; NaN where the part is too short.
         sigma: standard deviation from noise [kg]; NaN likewise.
-        com: centre of mass in the frame that holds the load [m]; NaN where no mass is seen.
+        com: centre of mass in the frame that holds the load [m]; NaN where no mass is visible.
         sigma_com: standard deviations from noise [m]; NaN likewise.
     """
 
@@ -55,9 +63,9 @@ class LoadPart:
 
     @classmethod
     def of(cls, name: str, pi: Array, covariance: Array) -> LoadPart:
-        """The part that says pi (10,), with a covariance (10, 10)."""
+        """From parameters pi (10,) and their covariance (10, 10)."""
         mass, sigma = float(pi[0]), float(np.sqrt(covariance[0, 0]))
-        if mass <= _DIFFERENT * sigma:
+        if mass <= _SIGNIFICANT * sigma:
             return cls(name, mass, sigma)
         com = pi[1:4] / mass
         J = np.hstack([-com[:, None], np.eye(3)]) / mass
@@ -66,7 +74,7 @@ class LoadPart:
 
     @property
     def known(self) -> bool:
-        """Whether the part says anything."""
+        """Whether the part is long enough for an estimate."""
         return bool(np.isfinite(self.mass) and np.isfinite(self.sigma))
 
     def __str__(self) -> str:
@@ -76,7 +84,7 @@ class LoadPart:
 
     @property
     def centre(self) -> str:
-        """The centre of mass in words; empty where no mass is seen."""
+        """The centre of mass in words; empty where no mass is visible."""
         if not np.isfinite(self.com).all():
             return ""
         pairs = zip(self.com, self.sigma_com, strict=True)
@@ -131,12 +139,7 @@ class PartRows:
     ) -> LoadPart:
         """The mass from one third, or from one log, beside all rows without the load."""
         problem, sigma = self.problem, self.weighing.sigma
-        mine = {
-            key: factor
-            for key, factor in self.factors.items()
-            if key[0] not in problem.loaded
-            or ((third is None or _third(key[1]) == third) and (log is None or key[0] == log))
-        }
+        mine = self._factors_of(third, log)
         rows = sum(factor.rows for key, factor in mine.items() if key[0] in problem.loaded)
         if rows <= 2 * problem.size:
             return LoadPart(name, np.nan, np.nan)
@@ -145,13 +148,26 @@ class PartRows:
         A = np.vstack([stack.A @ L, np.eye(problem.size)])
         rest = np.append(stack.z - stack.A @ prior.theta_base, np.zeros(problem.size))
         x = prior.theta_base + L @ np.linalg.lstsq(A, rest, rcond=None)[0]
-        chosen = [
-            (at == _UNLOADED)
-            | ((third is None or at == third) & np.full(at.shape, log is None or block.log == log))
-            for at, block in zip(self.third, problem.blocks(), strict=True)
-        ]
-        result = base_uncertainty(problem, prior, x, sigma, self.weights(chosen), stack, spread=1.0)
+        weights = self.weights(self._samples_of(third, log))
+        result = base_uncertainty(problem, prior, x, sigma, weights, stack, spread=1.0)
         return LoadPart.of(name, x[problem.load], result.covariance[problem.load, problem.load])
+
+    def _factors_of(self, third: int | None, log: int | None) -> dict[tuple[int, int, int], Factor]:
+        """Factors of rows without the load, and of those of a third or a log."""
+
+        def chosen(key: tuple[int, int, int]) -> bool:
+            if key[0] not in self.problem.loaded:
+                return True
+            return third in (None, _third(key[1])) and log in (None, key[0])
+
+        return {key: factor for key, factor in self.factors.items() if chosen(key)}
+
+    def _samples_of(self, third: int | None, log: int | None) -> list[NDArray[np.bool_]]:
+        """Whether each sample of each block is without the load, or of a third or a log."""
+        return [
+            (at == _UNLOADED) | ((third is None or at == third) & (log in (None, block.log)))
+            for at, block in zip(self.third, self.problem.blocks(), strict=True)
+        ]
 
     def parts(self, prior: Prior, recordings: Sequence[str]) -> tuple[LoadPart, ...]:
         """Each third, and each recording with the load where there are several, by their names."""
@@ -159,7 +175,7 @@ class PartRows:
         logs = sorted(self.problem.loaded)
         if len(logs) < 2:
             return tuple(thirds)
-        names = told_apart(recordings)
+        names = numbered(recordings)
         return (
             *thirds,
             *(self.part(name, prior, log=log) for name, log in zip(names, logs, strict=True)),
@@ -179,16 +195,15 @@ class PartRows:
         level: Array = np.maximum(np.sqrt(squares / np.maximum(rows, 1.0)), least)
         return np.where(rows > 0.0, level, np.nan)
 
-    def doubt(self, x: Array, parts: Sequence[LoadPart]) -> str:
-        """Whether the load x was not the same all the time and in all recordings; empty if it was.
+    def inconsistency(self, x: Array, parts: Sequence[LoadPart]) -> str:
+        """A note if the load x was not the same all the time and in all recordings; or empty.
 
-        A load that is lost late in a third leaves that third without any mass that fits: it shows
-        in the residuals.
+        If the load is lost late in a third, no mass fits that third: residuals grow.
         """
-        told = disagreement(parts, float(x[self.problem.load][0]))
-        if told or len(self.problem.loaded) > 1:  # recordings are compared by their noise anyway
-            return told
-        for third, joint, ratio in louder(self.noise(x), THIRDS, self.problem.robot.joint_names):
+        note = disagreement(parts, float(x[self.problem.load][0]))
+        if note or len(self.problem.loaded) > 1:  # recordings are compared by their noise anyway
+            return note
+        for third, joint, ratio in noisier(self.noise(x), THIRDS, self.problem.robot.joint_names):
             return (
                 f"In the {third} of the time with the load, the torque of {joint} fits "
                 f"{ratio:.0f} times worse than in the others. {_LOST}"
@@ -196,13 +211,13 @@ class PartRows:
         return ""
 
 
-def told_apart(names: Sequence[str]) -> list[str]:
-    """The names, with a number where several are the same."""
+def numbered(names: Sequence[str]) -> list[str]:
+    """The names, numbered where several are the same."""
     return [name if names.count(name) == 1 else f"{name} ({k + 1})" for k, name in enumerate(names)]
 
 
 def disagreement(parts: Sequence[LoadPart], mass: float) -> str:
-    """What parts that disagree by more than noise may mean; empty if they agree.
+    """A note if parts disagree by more than noise explains; or empty.
 
     Recordings are compared first: where they differ, so do the thirds.
     """
@@ -229,7 +244,7 @@ def disagreement(parts: Sequence[LoadPart], mass: float) -> str:
     return ""
 
 
-def loud_recordings(
+def noisy_recordings(
     sigma: Array, rows: NDArray[np.float64], recordings: Sequence[str], joints: Sequence[str]
 ) -> tuple[str, ...]:
     """A note on each recording in which a joint's torques fit far worse than in the others.
@@ -244,12 +259,12 @@ def loud_recordings(
     return tuple(
         f"In {name} the torque of {joint} fits {ratio:.0f} times worse than in the other "
         "recordings, so that it hardly counts. Was the load the same, held in the same way, and "
-        "only where you say? Did something touch the arm?"
-        for name, joint, ratio in louder(level, told_apart(recordings), joints)
+        "only where you say? Was there any contact with the arm?"
+        for name, joint, ratio in noisier(level, numbered(recordings), joints)
     )
 
 
-def louder(
+def noisier(
     level: Array, names: Sequence[str], joints: Sequence[str]
 ) -> list[tuple[str, str, float]]:
     """Where noise (k, n) is grossly larger than the median of the others: name, joint, ratio."""
@@ -262,33 +277,35 @@ def louder(
         ratio = np.zeros(len(joints))
         ratio[seen] = level[k, seen] / np.nanmedian(others[:, seen], axis=0)
         worst = int(np.argmax(ratio))
-        if ratio[worst] > _LOUD:
+        if ratio[worst] > _NOISE_RATIO:
             result.append((name, joints[worst], float(ratio[worst])))
     return result
 
 
 def _furthest(parts: Sequence[LoadPart], mass: float) -> str | None:
-    """The two parts that noise explains least, in words, if it does not."""
+    """The two masses that differ most significantly, if any do."""
     known = [part for part in parts if part.known]
-    most, words = _DIFFERENT, None
+    most, words = _SIGNIFICANT, None
     for k, one in enumerate(known):
         for other in known[k + 1 :]:
             gap = abs(one.mass - other.mass)
             apart = gap / max(np.hypot(one.sigma, other.sigma), np.finfo(float).tiny)
-            if apart > most and gap > _NOTABLE * abs(mass):
+            if apart > most and gap > _MASS_CHANGE * abs(mass):
                 most, words = apart, f"{one}, {other}"
     return words
 
 
 def _centres_apart(parts: Sequence[LoadPart]) -> str | None:
-    """The two parts whose centres of mass noise explains least, in words, if it does not."""
-    most, words = _DIFFERENT, None
+    """The two centres of mass that differ most significantly, if any do."""
+    most, words = _SIGNIFICANT, None
     placed = [part for part in parts if part.centre]
     for k, one in enumerate(placed):
         for other in placed[k + 1 :]:
             gap = np.abs(np.subtract(one.com, other.com))
             sigma = np.hypot(one.sigma_com, other.sigma_com)
-            apart = float(np.max(gap / np.maximum(sigma, np.finfo(float).tiny) * (gap > _MOVED)))
+            apart = float(
+                np.max(gap / np.maximum(sigma, np.finfo(float).tiny) * (gap > _COM_CHANGE))
+            )
             if apart > most:
                 most = apart
                 words = f"{one.name}: {one.centre}, {other.name}: {other.centre}"

@@ -1,20 +1,22 @@
-"""`Payload`: a body that a robot was found to hold, and how sure that is."""
+"""`Payload`: the body that a robot holds, with its uncertainty, and its files."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from bodysense.errors import FileReadError, ShapeError
-from bodysense.files import read_result, write_result
+from bodysense.errors import BodysenseError, ShapeError
+from bodysense.files import load_result, plain, restored, save_result, write_configuration
 from bodysense.identification.payload.parts import LoadPart
+from bodysense.robot.io.mjcf_writer import write_mjcf
+from bodysense.robot.io.urdf_writer import write_urdf
 from bodysense.robot.payload import with_payload
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
@@ -23,66 +25,7 @@ from bodysense.spatial.pseudo_inertia import (
     inertia_at_com,
     physical_consistency,
 )
-
-# How an identification with a load ended: perhaps a failure, and notes.
-
-
-@dataclass(frozen=True)
-class LoadStatus:
-    """How it ended.
-
-    Attributes:
-        failure: why the result is of no use, and what to do about it; empty if it is of use.
-        notes: what to know about the result or the recordings, and what to do about it.
-    """
-
-    failure: str = ""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether the result can be used."""
-        return not self.failure
-
-    @property
-    def message(self) -> str:
-        """All of it in words."""
-        return " ".join(words for words in (self.failure, *self.notes) if words) or "Solved."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
-            "ok": self.ok,
-            "message": self.message,
-            "failure": self.failure,
-            "notes": list(self.notes),
-        }
-
-    @classmethod
-    def from_dict(cls, table: Mapping[str, Any]) -> LoadStatus:
-        """Read what `to_dict` wrote."""
-        return cls(str(table["failure"]), tuple(str(note) for note in table["notes"]))
-
-
-# Numbers of a result in JSON, which has no NaN: what is not known is null.
-
-
-def known_alone(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The same table, with `None` for numbers that are not finite, in tables and lists inside."""
-    return {key: _known(value) for key, value in table.items()}
-
-
-def number_of(value: float | None) -> float:
-    """The number; NaN for null."""
-    return math.nan if value is None else float(value)
-
-
-def _known(value: Any) -> Any:
-    if isinstance(value, dict):
-        return known_alone(value)
-    if isinstance(value, list):
-        return [_known(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+from bodysense.status import Status
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,13 +36,13 @@ class Payload:
         link: the link or frame.
         pi: (10,) inertial parameters about the frame's origin.
         covariance: (10, 10) of pi from the noise of the recordings, correlated in time.
-        gain_covariance: (10, 10) of pi from drive gains that may be off.
-        gain_uncertainty: how far they may be off, relatively, one standard deviation.
+        gain_covariance: (10, 10) of pi from the uncertainty of the drive gains.
+        gain_uncertainty: relative standard deviation of the drive gains.
         parts: the mass from each third of the time with the load, and from each recording where
             there are several; all with the recordings without it.
-        losses: (n,) friction that grows with load, as a share of the torque; zeros if none.
+        losses: (n,) load-dependent friction, as a share of the torque; zeros if none.
         errors: held-out mean squared error without and with such losses, in units of the noise.
-        status: how the numerics ended, and what to think of the result.
+        status: how the numerics ended.
         provenance: versions, settings, digests of the inputs.
     """
 
@@ -111,7 +54,7 @@ class Payload:
     parts: tuple[LoadPart, ...]
     losses: Array
     errors: tuple[float, float]
-    status: LoadStatus
+    status: Status
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -131,7 +74,7 @@ class Payload:
 
     @cached_property
     def consistency(self) -> PhysicalConsistency:
-        """Whether such a body can exist."""
+        """Whether such a body is physically consistent."""
         return physical_consistency(self.pi)
 
     @cached_property
@@ -151,7 +94,7 @@ class Payload:
 
     @property
     def sigma_mass_gains(self) -> float:
-        """Standard deviation of the mass [kg] from drive gains that may be off alone."""
+        """Standard deviation of the mass [kg] from the drive gains alone."""
         return float(np.sqrt(self.gain_covariance[0, 0]))
 
     @cached_property
@@ -191,18 +134,18 @@ class Payload:
         return f"<Payload: {self.summary()}>"
 
     def summary(self) -> str:
-        """What is held, in a line."""
+        """The load in a line."""
         if not self.status.ok:
-            return f"no load identified at {self.link}. {self.status.message}"
+            return f"no load identified at {self.link}. {self.status.summary()}"
         low, high = self.mass_interval()
         where = ", ".join(f"{1e3 * x:.0f}" for x in self.com)
         return (
             f"{self.link} holds {self.mass:.3f} kg (95 %: {low:.3f} to {high:.3f} kg), centre of "
-            f"mass at ({where}) mm. {self.status.message}"
+            f"mass at ({where}) mm. {self.status.summary()}"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON; what is not known is `None`."""
+        """Ready for JSON; unknown numbers are `None`."""
         low, high = self.mass_interval()
         table = {
             "link": self.link,
@@ -231,13 +174,12 @@ class Payload:
             "consistent": self.consistency.consistent,
             "status": self.status.to_dict(),
         }
-        return known_alone(table)
+        return dict(plain(table))
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``payload.npz`` and ``payload.json`` into a folder."""
-        arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
-        about = {**self.to_dict(), "provenance": dict(self.provenance), "summary": self.summary()}
-        write_result(folder, "payload", arrays, about)
+        about = {**self.to_dict(), "provenance": dict(self.provenance)}
+        save_result(self, folder, "payload", about, {"errors": np.array(self.errors)})
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Payload:
@@ -246,40 +188,70 @@ class Payload:
         Raises:
             FileReadError: the files are missing or damaged.
         """
-        arrays, about = read_result(folder, "payload", _ARRAYS, ("link", "status", "provenance"))
+        shapes = {
+            "pi": (10,),
+            "covariance": (10, 10),
+            "gain_covariance": (10, 10),
+            "errors": (2,),
+        }
+        return load_result(
+            cls,
+            folder,
+            "payload",
+            arrays=("errors",),
+            shapes=lambda stored: shapes,
+            parts=lambda stored: tuple(map(_part, stored["mass_of_parts"])),
+            errors=lambda stored: tuple(stored["errors"].tolist()),
+        )
+
+
+def _part(table: Mapping[str, Any]) -> LoadPart:
+    fields = ("part", "mass_kg", "mass_sigma_kg", "com_m", "com_sigma_m")
+    hints = (str, float, float, tuple[float, ...], tuple[float, ...])
+    return LoadPart(*(restored(table[key], hint) for key, hint in zip(fields, hints, strict=True)))
+
+
+PAYLOAD_FILES = (
+    "config.yaml",
+    "loaded.urdf",
+    "loaded.xml",
+    "payload.json",
+    "payload.npz",
+    "report.html",
+)
+"""Everything that the identification of a load can write."""
+
+
+def write_payload(
+    folder: str | PathLike[str],
+    payload: Payload,
+    robot: Robot,
+    configuration: Mapping[str, Any] | None = None,
+) -> tuple[str, ...]:
+    """Write everything but the report into an existing folder.
+
+    Args:
+        folder: where to.
+        payload: the load.
+        robot: that holds it, as its file describes it; written with the load.
+        configuration: options of `bodysense payload --config` that reproduce it; without them there
+            is no ``config.yaml``.
+
+    Returns:
+        Notes on files that could not be written.
+    """
+    target, notes = Path(folder), []
+    if not payload.status.ok:
+        notes.append("loaded.urdf and loaded.xml are not written: no load was identified.")
+    files = (("loaded.urdf", write_urdf), ("loaded.xml", write_mjcf)) if payload.status.ok else ()
+    for name, write in files:
         try:
-            shapes = [arrays[name].shape for name in ("pi", "covariance", "gain_covariance")]
-            if shapes != [(10,), (10, 10), (10, 10)] or arrays["errors"].shape != (2,):
-                raise ValueError(f"shapes {shapes}")
-            return cls(
-                link=str(about["link"]),
-                pi=read_only(arrays["pi"]),
-                covariance=read_only(arrays["covariance"]),
-                gain_covariance=read_only(arrays["gain_covariance"]),
-                gain_uncertainty=float(about["gain_uncertainty"]),
-                parts=tuple(
-                    LoadPart(
-                        str(part["part"]),
-                        number_of(part["mass_kg"]),
-                        number_of(part["mass_sigma_kg"]),
-                        tuple(number_of(x) for x in part["com_m"]),
-                        tuple(number_of(x) for x in part["com_sigma_m"]),
-                    )
-                    for part in about["mass_of_parts"]
-                ),
-                losses=read_only(arrays["losses"]),
-                errors=(float(arrays["errors"][0]), float(arrays["errors"][1])),
-                status=LoadStatus.from_dict(about["status"]),
-                provenance=dict(about["provenance"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileReadError(
-                f"payload.json and payload.npz in {folder} are damaged ({error!r}): save the "
-                "result again."
-            ) from error
-
-
-_ARRAYS = ("pi", "covariance", "gain_covariance", "losses", "errors")
+            write(payload.held_by(robot), target / name)
+        except BodysenseError as error:
+            notes.append(f"{name} is not written: {error}")
+    payload.save(target)
+    write_configuration(target, "payload", configuration)
+    return tuple(notes)
 
 
 def _propagated(function: Any, pi: Array, covariance: Array) -> Array:

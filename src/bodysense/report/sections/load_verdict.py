@@ -6,9 +6,10 @@ import numpy as np
 
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment
-from bodysense.identification.payload.payload import LoadStatus, Payload
+from bodysense.identification.payload.payload import Payload
 from bodysense.report.rendering import BAND, NOTHING, number, percent
 from bodysense.report.sections.verdict import Tile, VerdictSection
+from bodysense.status import Status
 
 _MOSTLY = 2.0  # times the other part, from which one part of an interval decides
 
@@ -57,13 +58,13 @@ def gains_verdict(gains: DriveGains, experiment: LoadExperiment) -> VerdictSecti
     )
 
 
-def _grade(status: LoadStatus, experiment: LoadExperiment) -> str:
+def _grade(status: Status, experiment: LoadExperiment) -> str:
     if not status.ok:
         return "failed"
     return "fair" if _advice(status, experiment) else "good"
 
 
-def _advice(status: LoadStatus, experiment: LoadExperiment) -> list[str]:
+def _advice(status: Status, experiment: LoadExperiment) -> list[str]:
     """What the status notes, and what the doctor warns of."""
     return [*status.notes] + [
         f"{diagnosis.source}, {finding.where}: {finding.message}; {finding.action}."

@@ -97,7 +97,7 @@ def _reach(run: IdentificationRun) -> Tile:
 def _physics(run: IdentificationRun) -> Tile:
     states = link_states(run.identification)
     impossible = states.count("impossible")
-    drives = len(run.identification.impossible_drives)
+    drives = len(run.identification.negative_drives)
     if not run.identification.consistent:
         parts = [count(impossible, "impossible link")] if impossible else []
         parts += [count(drives, "negative drive parameter")] if drives else []

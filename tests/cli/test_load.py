@@ -1,4 +1,4 @@
-"""`bodysense identify --payload` and `--drive-gains`, as a user would."""
+"""`bodysense payload` and `bodysense gains`, as a user would."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 import bodysense.identification.payload.experiment
+import bodysense.identification.payload.payload
 import bodysense.report.payload_page
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
 from bodysense.errors import InconsistentInertiaError
 from bodysense.excitation import FourierTrajectory
-from bodysense.identification.payload import output
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.payload import Payload
 from bodysense.logs.log import Log
@@ -26,8 +26,8 @@ from bodysense.simulation import rollout
 
 MASS, COM = 1.5, (0.03, -0.02, 0.1)
 QUICK = ["--cutoff", "15"]
-PAIR = ["--payload", "--unloaded", "empty.csv"]
-GAINS = ["--drive-gains", "--load", "1.5", "--unloaded", "empty.csv"]
+PAIR = ["--unloaded", "empty.csv"]
+GAINS = ["--load", "1.5", "--unloaded", "empty.csv"]
 PAYLOAD_FILES = {
     "config.yaml",
     "loaded.urdf",
@@ -63,12 +63,16 @@ def here(logs, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def identified(*words: str) -> int:
-    return main(["identify", "rv2sq", "loaded.csv", *QUICK, *words])
+def payload(*words: str) -> int:
+    return main(["payload", "rv2sq", "loaded.csv", *QUICK, *words])
 
 
-def error_of(capsys, *words: str) -> str:
-    assert identified(*words) == EXIT_ERROR
+def gains(*words: str) -> int:
+    return main(["gains", "rv2sq", "loaded.csv", *QUICK, *words])
+
+
+def error_of(capsys, *words: str, run=payload) -> str:
+    assert run(*words) == EXIT_ERROR
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("bodysense: error: ")
@@ -80,13 +84,13 @@ def error_of(capsys, *words: str) -> str:
 
 
 def test_a_load_as_usual(here, capsys):
-    assert identified(*PAIR, "-o", "out") == 0
+    assert payload(*PAIR, "-o", "out") == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert "link6 holds 1.5" in out
     assert "loaded: loaded.csv: usable" in out
     assert "unloaded: empty.csv: usable" in out
-    assert "from drive gains that may" in out
+    assert "from drive gains with" in out
     assert "centre of mass [mm]" in out
     assert out.splitlines()[-1] == f"written to out: {', '.join(sorted(PAYLOAD_FILES))}"
     assert set(os.listdir("out")) == PAYLOAD_FILES
@@ -99,21 +103,21 @@ def test_a_load_as_usual(here, capsys):
 
 
 def test_piped_output_fits_in_100_columns_without_colours(here, capsys):
-    identified(*PAIR)
+    payload(*PAIR)
     lines = capsys.readouterr().out.splitlines()
     assert all(len(line) <= 100 for line in lines if "usable" not in line)
     assert not any("\x1b" in line or line != line.rstrip() for line in lines)
 
 
 def test_a_load_as_json(here, capsys):
-    assert identified(*PAIR, "--json", "--gain-uncertainty", "0.05", "-o", "out") == 0
+    assert payload(*PAIR, "--json", "--gain-uncertainty", "0.05", "-o", "out") == 0
     table = json.loads(capsys.readouterr().out, parse_constant=refuse_constant)
     assert table["gain_uncertainty"] == 0.05
     assert table == Payload.load("out").to_dict()
 
 
 def test_a_known_arm_needs_no_unloaded_recording(here, capsys):
-    assert identified("--payload", "link6", "--robot-uncertainty", "0.05", "--json") == 0
+    assert payload("--link", "link6", "--robot-uncertainty", "0.05", "--json") == 0
     table = json.loads(capsys.readouterr().out)
     assert "--unloaded" in table["status"]["message"]
     low, high = table["mass_interval_95_kg"]
@@ -126,7 +130,7 @@ def test_no_load_is_exit_status_1(here, logs, capsys):
     motion = FourierTrajectory.for_robot(robot, duration=8.0, rng=rng)
     log = rollout(robot, motion, sampling_rate=140.0, torque_noise=0.05, rng=rng).log()
     write_log("loaded.csv", log)
-    assert identified(*PAIR) == 1
+    assert payload(*PAIR) == 1
     assert "FAILED: No load is visible" in capsys.readouterr().out
 
 
@@ -134,7 +138,7 @@ def test_swapped_recordings_leave_no_loaded_robot(here, capsys):
     Path("loaded.csv").rename("other.csv")
     Path("empty.csv").rename("loaded.csv")
     Path("other.csv").rename("empty.csv")
-    assert identified(*PAIR, "-o", "out") == 1
+    assert payload(*PAIR, "-o", "out") == 1
     out, err = capsys.readouterr()
     assert out.startswith("FAILED: no load identified at link6\n")
     assert "lighter than the unloaded one" in " ".join(out.split())
@@ -145,15 +149,15 @@ def test_swapped_recordings_leave_no_loaded_robot(here, capsys):
 
 
 def test_a_load_without_unloaded_recordings_names_the_file_first(here, capsys):
-    identified("--payload", "--robot-uncertainty", "0.05")
+    payload("--robot-uncertainty", "0.05")
     assert (
         capsys.readouterr().out.splitlines()[0].endswith(", with the arm as its file describes it")
     )
 
 
 def test_gains_from_a_wrong_centre_are_not_printed_to_be_pasted(here, capsys):
-    words = ["--drive-gains", "--load", "1.5,0.15,0.15,-0.2", "--unloaded", "empty.csv"]
-    assert identified(*words) == 1
+    words = ["--load", "1.5,0.15,0.15,-0.2", "--unloaded", "empty.csv"]
+    assert gains(*words) == 1
     out = capsys.readouterr().out
     assert "FAILED: Torques are predicted worse" in out
     assert "gain: [" not in out
@@ -164,17 +168,17 @@ def test_an_empty_recording_among_the_loaded_ones_is_told(here, capsys):
     motion = FourierTrajectory.for_robot(robot, duration=8.0, rng=rng)
     log = rollout(robot, motion, sampling_rate=140.0, torque_noise=0.05, rng=rng).log()
     write_log("third.csv", log)
-    main(["identify", "rv2sq", "loaded.csv", "third.csv", *QUICK, *PAIR])
+    main(["payload", "rv2sq", "loaded.csv", "third.csv", *QUICK, *PAIR])
     out = " ".join(capsys.readouterr().out.split())
     assert "- Recordings with the load disagree about its mass" in out
     assert re.search(r"noise explains, loaded\.csv: 1\.[45].* kg, third\.csv: -?0\.0", out)
 
 
 def test_a_load_again_from_the_configuration(here, monkeypatch, tmp_path_factory):
-    assert identified(*PAIR, "--gain-uncertainty", "0.01", "-o", "first") == 0
+    assert payload(*PAIR, "--gain-uncertainty", "0.01", "-o", "first") == 0
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     config = here / "first" / "config.yaml"
-    assert main(["identify", "--config", str(config), "-o", "second"]) == 0
+    assert main(["payload", "--config", str(config), "-o", "second"]) == 0
     one, two = (yaml.safe_load(p.read_text()) for p in (config, Path("second/config.yaml")))
     assert one == two
     assert one["payload"] == ""
@@ -186,10 +190,10 @@ def test_a_load_again_from_the_configuration(here, monkeypatch, tmp_path_factory
 
 
 def test_an_unloaded_recording_that_changed_is_refused(here, logs, capsys):
-    assert identified(*PAIR, "-o", "first") == 0
+    assert payload(*PAIR, "-o", "first") == 0
     write_log("empty.csv", logs["loaded"])
     capsys.readouterr()
-    assert main(["identify", "--config", "first/config.yaml", "-o", "second"]) == EXIT_ERROR
+    assert main(["payload", "--config", "first/config.yaml", "-o", "second"]) == EXIT_ERROR
     assert "empty.csv is not the file that the configuration" in capsys.readouterr().err
     assert not Path("second").exists()
 
@@ -198,10 +202,10 @@ def test_a_robot_that_cannot_be_written_is_noted(here, capsys, monkeypatch):
     def refuse(robot, path):
         raise InconsistentInertiaError("a link cannot exist.")
 
-    assert identified(*PAIR, "-o", "out") == 0
+    assert payload(*PAIR, "-o", "out") == 0
     capsys.readouterr()
-    monkeypatch.setattr(output, "write_mjcf", refuse)
-    assert identified(*PAIR, "-o", "out", "--force") == 0
+    monkeypatch.setattr(bodysense.identification.payload.payload, "write_mjcf", refuse)
+    assert payload(*PAIR, "-o", "out", "--force") == 0
     assert capsys.readouterr().err == "note: loaded.xml is not written: a link cannot exist.\n"
     assert set(os.listdir("out")) == PAYLOAD_FILES - {"loaded.xml"}
 
@@ -219,7 +223,7 @@ def test_an_interruption_leaves_everything_as_it_was(here, monkeypatch, module, 
 
     before = sorted(os.listdir(here))
     monkeypatch.setattr(module, name, interrupted)
-    assert identified(*PAIR, "-o", "out") == EXIT_INTERRUPTED
+    assert payload(*PAIR, "-o", "out") == EXIT_INTERRUPTED
     assert sorted(os.listdir(here)) == before
 
 
@@ -266,7 +270,7 @@ def wrong(here, logs) -> Path:
 
 
 def test_gains_as_usual(wrong, capsys):
-    assert identified(*GAINS, "--layout", "layout.yaml", "-o", "out") == 0
+    assert gains(*GAINS, "--layout", "layout.yaml", "-o", "out") == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert "drive gains from a load of 1.5 kg at link6" in out
@@ -280,11 +284,11 @@ def test_gains_as_usual(wrong, capsys):
     text = Path("layout.yaml").read_text()
     start = text.index("gain: [")
     Path("better.yaml").write_text(text[:start] + line + text[text.index("]", start) + 1 :])
-    assert identified(*PAIR, "--layout", "better.yaml", "--json") == 0
+    assert payload(*PAIR, "--layout", "better.yaml", "--json") == 0
     after = json.loads(capsys.readouterr().out)["mass_kg"]
     assert abs(after - MASS) < 0.25 * abs(found.load_before - MASS)
     # And once more from the configuration.
-    assert main(["identify", "--config", "out/config.yaml", "--json"]) == 0
+    assert main(["gains", "--config", "out/config.yaml", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == found.to_dict()
 
 
@@ -297,13 +301,13 @@ def test_gains_of_joints_that_the_robot_does_not_have_are_kept(wrong, capsys):
         lines = [f"{header},p6,i6", *(f"{row},0,0" for row in rows)]
         Path(name).write_text("\n".join(lines) + "\n")
     Path("layout.yaml").write_text(text)
-    assert identified(*GAINS, "--layout", "layout.yaml") == 0
+    assert gains(*GAINS, "--layout", "layout.yaml") == 0
     assert "\ngain: [3, " in capsys.readouterr().out
 
 
 def test_gains_of_motors_are_no_line_to_paste(wrong, capsys):
     Path("layout.yaml").write_text(Path("layout.yaml").read_text() + "motors: {gear_ratio: 1}\n")
-    assert identified(*GAINS, "--layout", "layout.yaml") == 0
+    assert gains(*GAINS, "--layout", "layout.yaml") == 0
     lines = capsys.readouterr().out.splitlines()
     assert not any(line.startswith("gain: [") for line in lines)
     (line,) = (x for x in lines if x.startswith("# the layout's gains are of motors"))
@@ -312,8 +316,8 @@ def test_gains_of_motors_are_no_line_to_paste(wrong, capsys):
 
 
 def test_gains_as_json_with_a_known_centre(here, capsys):
-    words = ["--drive-gains", "--load", "1.5,0.03,-0.02,0.1", "--unloaded", "empty.csv", "--json"]
-    assert identified(*words, "-o", "out") == 0
+    words = ["--load", "1.5,0.03,-0.02,0.1", "--unloaded", "empty.csv", "--json"]
+    assert gains(*words, "-o", "out") == 0
     table = json.loads(capsys.readouterr().out, parse_constant=refuse_constant)
     np.testing.assert_array_equal(table["nominal"], 1.0)
     np.testing.assert_allclose(table["factors"], 1.0, atol=0.1)
@@ -326,27 +330,77 @@ def test_gains_as_json_with_a_known_centre(here, capsys):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["--unloaded", "empty.csv"], "--unloaded is for recordings of a load: add --payload"),
-        (["--load", "2"], "--load is for recordings of a load"),
-        (["--gain-uncertainty", "0.1"], "--gain-uncertainty is for recordings of a load"),
-        (["--robot-uncertainty", "0.1"], "--robot-uncertainty is for recordings of a load"),
-        ([*PAIR, "--load", "2"], "--load is for drive gains from a load that was weighed"),
-        ([*PAIR, "--validate", "empty.csv"], "--validate is for the arm's own parameters"),
-        ([*PAIR, "--method", "pc-wls"], "--method is for the arm's own parameters"),
-        ([*PAIR, "--relax", "pullback"], "--relax is for the arm's own parameters"),
-        ([*PAIR, "--total-mass", "20"], "--total-mass is for the arm's own parameters"),
-        ([*PAIR, "--seed", "3"], "--seed is for the arm's own parameters"),
-        ([*PAIR, "--friction", "choose"], "--friction choose is for the arm's own parameters"),
-        ([*PAIR, "--friction", "stribeck:fit"], "--friction stribeck:fit is for the arm's"),
+        ([*PAIR, "--friction", "choose"], "--friction choose is for `bodysense identify`"),
+        ([*PAIR, "--friction", "stribeck:fit"], "--friction stribeck:fit is for `bodysense"),
         ([*PAIR, "--robot-uncertainty", "1"], "--robot-uncertainty is for an arm that is taken"),
-        ([*GAINS, "--gain-uncertainty", "1"], "--gain-uncertainty is for a load: leave"),
-        (["--drive-gains", "--unloaded", "empty.csv"], "--drive-gains needs the mass"),
-        (["--drive-gains", "--load", "2"], "--drive-gains needs recordings without the load"),
-        (["--payload", "empty.csv"], "names a recording where the link belongs"),
+        (["--link", "empty.csv"], "empty.csv is a recording where the name of the link"),
+        ([*PAIR, "--set", "weighting=huber"], "unknown setting of the filters 'weighting'"),
+        ([*PAIR, "--set", "order=2.5"], "--set order=2.5: give a whole number"),
     ],
 )
 def test_options_that_make_no_sense_together(here, capsys, words, part):
     assert part in error_of(capsys, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--unloaded", "empty.csv"], "the weighed mass of the load (--load KG)"),
+        (["--load", "2"], "one without the load (--unloaded LOG)"),
+    ],
+)
+def test_gains_need_a_weighed_load_and_recordings_without_it(here, capsys, words, part):
+    assert part in error_of(capsys, *words, run=gains)
+
+
+# -- the forms of version 0.1 -----------------------------------------------------------------
+
+
+def test_the_former_option_says_which_command_it_is_now(here, capsys):
+    former = ["identify", "rv2sq", "loaded.csv", *QUICK]
+    assert main([*former, "--payload", "link6", *PAIR, "--json", "-o", "out"]) == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines() == [
+        "note: `bodysense identify --payload` is deprecated and goes in the next release: use "
+        "`bodysense payload`."
+    ]
+    assert payload("--link", "link6", *PAIR, "--json") == 0
+    assert capsys.readouterr().out == out
+    # The configuration does for both commands.
+    for command in ("identify", "payload"):
+        assert main([command, "--config", "out/config.yaml", "--json"]) == 0
+        assert capsys.readouterr().out == out
+    assert main([*former, "--drive-gains", *GAINS, "--json", "-o", "gains"]) == 0
+    out, err = capsys.readouterr()
+    assert err.endswith("use `bodysense gains`.\n")
+    assert main(["identify", "--config", "gains/config.yaml", "--json"]) == 0
+    assert capsys.readouterr().out == out
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--unloaded", "empty.csv"], "--unloaded is not an option of `bodysense identify`"),
+        (["--load", "2"], "--load is not an option of `bodysense identify`"),
+        (["--gain-uncertainty", "0.1"], "--gain-uncertainty is not an option of"),
+        (["--robot-uncertainty", "0.1"], "--robot-uncertainty is not an option of"),
+        (["--payload", *PAIR, "--load", "2"], "--load is not an option of `bodysense payload`"),
+        (["--payload", *PAIR, "--validate", "empty.csv"], "--validate is not an option of"),
+        (["--payload", *PAIR, "--method", "pc-wls"], "--method is not an option of"),
+        (["--payload", *PAIR, "--relax", "pullback"], "--relax is not an option of"),
+        (["--payload", *PAIR, "--total-mass", "20"], "--total-mass is not an option of"),
+        (["--payload", *PAIR, "--seed", "3"], "--seed is not an option of"),
+        (
+            ["--drive-gains", *GAINS, "--gain-uncertainty", "1"],
+            "--gain-uncertainty is not an option of `bodysense gains`",
+        ),
+    ],
+)
+def test_options_of_other_commands_are_refused(here, capsys, words, part):
+    assert main(["identify", "rv2sq", "loaded.csv", *QUICK, *words]) == EXIT_ERROR
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert part in err.splitlines()[-1]
 
 
 # -- bad input --------------------------------------------------------------------------------
@@ -355,40 +409,53 @@ def test_options_that_make_no_sense_together(here, capsys, words, part):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["--payload", "link9", "--unloaded", "empty.csv"], "unknown link or frame 'link9'"),
-        (["--payload", "universe"], "fixed to the ground"),
-        (["--payload", "--unloaded", "loaded.csv"], "are the same recording"),
-        (["--payload", "--unloaded", "nowhere.csv"], "nowhere.csv"),
+        (["--link", "link9", *PAIR], "unknown link or frame 'link9'"),
+        (["--link", "universe"], "fixed to the ground"),
+        (["--unloaded", "loaded.csv"], "are the same recording"),
+        (["--unloaded", "nowhere.csv"], "nowhere.csv"),
         ([*PAIR, "--gain-uncertainty", "-1"], "gain_uncertainty is -1"),
         ([*PAIR, "--gain-uncertainty", "2"], "gain_uncertainty is 2: give a share between 0 and"),
-        (["--payload", "--robot-uncertainty", "0"], "robot_uncertainty is 0"),
-        (["--drive-gains", "--load", "0", "--unloaded", "empty.csv"], "the load is 0 kg"),
-        (["--drive-gains", "--load", "-2", "--unloaded", "empty.csv"], "the load is -2 kg"),
-        (["--drive-gains", "--load", "nan", "--unloaded", "empty.csv"], "'nan' is not understood"),
-        (["--drive-gains", "--load", "2,1", "--unloaded", "empty.csv"], "give KG or KG,x,y,z"),
-        (["--drive-gains", "--load", "heavy", "--unloaded", "empty.csv"], "is not understood"),
+        (["--robot-uncertainty", "0"], "robot_uncertainty is 0"),
     ],
 )
-def test_what_cannot_be_meant(here, capsys, words, part):
+def test_invalid_values(here, capsys, words, part):
     assert part in error_of(capsys, *words)
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("load", "part"),
     [
-        {"payload": 3},
-        {"unloaded": "empty.csv"},
-        {"load": 2.0},
-        {"load": ["heavy"]},
-        {"drive_gains": "yes"},
-        {"gain_uncertainty": "small"},
-        {"relax_weight": "light"},
-        {"knowledge": 3},
+        ("0", "the load is 0 kg"),
+        ("-2", "the load is -2 kg"),
+        ("nan", "--load: invalid value 'nan'"),
+        ("2,1", "expected KG or KG,x,y,z"),
+        ("heavy", "--load: invalid value 'heavy'"),
     ],
 )
-def test_values_in_a_configuration_that_cannot_be_meant(here, capsys, changes):
+def test_invalid_loads(here, capsys, load, part):
+    assert part in error_of(capsys, f"--load={load}", "--unloaded", "empty.csv", run=gains)
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        ("payload", {"payload": 3}),
+        ("identify", {"payload": 3}),
+        ("payload", {"unloaded": "empty.csv"}),
+        ("payload", {"drive_gains": True}),
+        ("gains", {"load": 2.0}),
+        ("gains", {"load": ["heavy"]}),
+        ("gains", {"drive_gains": False}),
+        ("identify", {"drive_gains": "yes"}),
+        ("payload", {"gain_uncertainty": "small"}),
+        ("identify", {"relax_weight": "light"}),
+        ("identify", {"knowledge": 3}),
+    ],
+)
+def test_invalid_values_in_a_configuration(here, capsys, command, changes):
     table = {"robot": "rv2sq", "logs": [str(here / "loaded.csv")], **changes}
     Path("config.yaml").write_text(yaml.safe_dump(table))
-    assert main(["identify", "--config", "config.yaml"]) == EXIT_ERROR
-    (key,) = changes
-    assert f"config.yaml, {key}: " in capsys.readouterr().err
+    assert main([command, "--config", "config.yaml"]) == EXIT_ERROR
+    ((key, value),) = changes.items()
+    message = capsys.readouterr().err
+    assert f"config.yaml, {key}: invalid value {value!r}; expected " in message

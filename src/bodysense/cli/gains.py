@@ -1,0 +1,169 @@
+"""`bodysense gains ROBOT LOG --unloaded LOG --load KG -o DIR`: drive gains from a weighed load."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from bodysense.cli.load import (
+    LoadOptions,
+    LoadRun,
+    add_load_arguments,
+    add_recordings,
+    add_status,
+    configuration,
+    run_load,
+)
+from bodysense.cli.options import numbers, reproduction
+from bodysense.cli.tables import Page
+from bodysense.report.rendering import BAND
+
+if TYPE_CHECKING:
+    from bodysense.identification.payload.drive_gains import DriveGains
+    from bodysense.identification.payload.experiment import LoadExperiment
+    from bodysense.logs.log import RawLog
+    from bodysense.robot import Robot
+    from bodysense.spatial.arrays import Array
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_load_arguments(parser, "the result and a report")
+    parser.add_argument(
+        "--load", metavar="KG[,x,y,z]", help="weighed mass of the load, and its centre of mass [m]"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainsOptions(LoadOptions):
+    """All settings of a run."""
+
+    command: ClassVar[str] = "gains"
+    usage: ClassVar[str] = "ROBOT LOG --unloaded LOG --load KG -o DIR"
+    needed: ClassVar[dict[str, str]] = {
+        **LoadOptions.needed,
+        "unloaded": "one without the load (--unloaded LOG)",
+        "load": "the weighed mass of the load (--load KG)",
+    }
+
+    drive_gains: Literal[True] = True
+    load: tuple[float, ...] = ()
+
+    @classmethod
+    def _given(cls, args: argparse.Namespace) -> dict[str, Any]:
+        table = super()._given(args)
+        if args.load is not None:
+            table["load"] = numbers(args.load, "--load", "KG or KG,x,y,z", counts=(1, 4))
+        return table
+
+
+def run(args: argparse.Namespace) -> int:
+    """Identify drive gains."""
+    from bodysense.identification.payload.drive_gains import GAIN_FILES
+    from bodysense.identification.payload.identify_drive_gains import drive_gains_of
+
+    options = GainsOptions.from_arguments(args)
+
+    def solve(experiment: LoadExperiment, robot: Robot, logs: Sequence[RawLog]) -> LoadRun:
+        nominal, line_of = nominal_gains(options, robot, logs)
+        mass, *com = options.load
+        result = drive_gains_of(experiment, load=mass, com=com or None, nominal=nominal)
+        line = line_of(result)
+
+        def write(draft: Path, experiment: LoadExperiment) -> tuple[str, ...]:
+            from bodysense.identification.payload.drive_gains import write_drive_gains
+            from bodysense.report.gains_page import write_gains_page
+
+            write_drive_gains(draft, result, configuration(options, experiment))
+            command = reproduction(options.command, args.output)
+            write_gains_page(draft / "report.html", result, experiment, line=line, command=command)
+            return ()
+
+        return LoadRun(result, experiment, GAIN_FILES, write, _text(result, experiment, line))
+
+    return run_load(args, options, solve)
+
+
+def nominal_gains(
+    options: GainsOptions, robot: Robot, logs: Sequence[RawLog]
+) -> tuple[Array, Callable[[DriveGains], str]]:
+    """Gains (n,) that the logs' torques were made with, and the line that holds new ones.
+
+    Torques in the log were made with the gains of its layout file, those from currents with the
+    gains of the actuator file.
+    """
+    from bodysense.logs.layout_file import read_layout
+
+    names = [f"tau.{joint}" for joint in robot.joint_names]
+    if not all(name in log.channels for log in logs for name in names):
+        return np.array(robot.actuators.drive_gain), _actuator_line
+    if options.layout is None:
+        return np.ones(len(names)), lambda gains: gains.layout_line()
+    layout = read_layout(options.layout)
+    if layout.motors is not None:
+        return np.ones(len(names)), _motor_line
+    gain = {column.channel: column.gain for column in layout.channels}
+    others = {joint: gain.get(f"tau.{joint}", 1.0) for joint in layout.joints}
+    nominal = np.array([gain.get(name, 1.0) for name in names])
+    return nominal, lambda gains: gains.layout_line(layout.joints, others)
+
+
+def _actuator_line(gains: DriveGains) -> str:
+    pairs = zip(gains.joints, gains.gains, strict=True)
+    return f"drive_gain: {{{', '.join(f'{joint}: {gain:.5g}' for joint, gain in pairs)}}}"
+
+
+def _motor_line(gains: DriveGains) -> str:
+    factors = ", ".join(f"{factor:.5g}" for factor in gains.factors)
+    return f"# the layout's gains are of motors; factors of the joints: [{factors}]"
+
+
+def _text(gains: DriveGains, experiment: LoadExperiment, line: str) -> str:
+    page = Page()
+    page.line(
+        f"drive gains from a load of {gains.load_mass:g} kg at {gains.link}, identified as "
+        f"{gains.load_before:.3f} kg with the nominal gains",
+        style="bold",
+    )
+    add_recordings(page, experiment)
+    table = page.table(
+        "Gains with 95 % intervals, and error of the predicted torque on held-out blocks [%]",
+        "joint",
+        "nominal",
+        "identified",
+        "95 %",
+        "factor",
+        "error before",
+        "after",
+        text=(0,),
+    )
+    for j, joint in enumerate(gains.joints):
+        reach = BAND * gains.sigma_gains[j]
+        table.add_row(
+            joint,
+            f"{gains.nominal[j]:.5g}",
+            f"{gains.gains[j]:.5g}",
+            f"{gains.gains[j] - reach:.4g} to {gains.gains[j] + reach:.4g}",
+            f"{gains.factors[j]:.4f}",
+            f"{100.0 * gains.errors_before[j]:.1f}",
+            f"{100.0 * gains.errors_after[j]:.1f}",
+        )
+    page.show(table)
+    masses = (f"{m:.3f}" if math.isfinite(m) else "-" for m in gains.load_after)
+    page.line(f"the load on held-out blocks, with gains of the others: {', '.join(masses)} kg")
+    rest = (
+        "; without load-dependent friction they would change by up to "
+        f"{100.0 * gains.model_sensitivity:.1f} %"
+    )
+    page.line(f"1 % more load makes every gain 1 % larger{rest if gains.losses.any() else ''}")
+    if gains.status.ok:  # others are not to be pasted
+        page.line("")
+        page.line(line, wrap=False)
+    add_status(page, gains.status)
+    return page.text()

@@ -1,0 +1,52 @@
+"""`Status`: how a computation ended, and what to do about it. The same for all results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Status:
+    """How the numerics ended.
+
+    Attributes:
+        ok: whether the result can be used.
+        message: what happened, and what to do about it if something did.
+        notes: what to know about the result or the data, each with advice.
+    """
+
+    ok: bool = True
+    message: str = "Solved."
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def failed(cls, message: str, notes: tuple[str, ...] = ()) -> Status:
+        """The status of a result that cannot be used."""
+        return cls(False, message, notes)
+
+    @property
+    def failure(self) -> str:
+        """Why the result cannot be used; empty if it can."""
+        return "" if self.ok else self.message
+
+    def summary(self) -> str:
+        """Message and notes."""
+        return " ".join((self.message, *self.notes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "ok": self.ok,
+            "message": self.summary(),
+            "failure": self.failure,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> Status:
+        """Read what `to_dict` wrote, or a table of ``ok`` and ``message`` alone."""
+        ok, notes = bool(table["ok"]), tuple(str(note) for note in table.get("notes", ()))
+        message = str(table["message"]).removesuffix(" ".join(notes)).rstrip()
+        return cls(ok, message or cls.message, notes)
