@@ -1,1 +1,1 @@
-"""Sections of the report of an identification, one file each: what they show, ready to be drawn."""
+"""Curves that reports gather while a log is solved."""

@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 
 from bodysense.estimation import LogChunk, LogEstimate, StateLogEstimate
+from bodysense.report.figures import Stretches, TracePool, float_bytes
 from bodysense.report.rendering import BAND, effort_unit
-from bodysense.report.traces import Stretches, TracePool, float_bytes
 from bodysense.spatial.arrays import Array
 
 _POINTS = 2000  # of a curve
@@ -24,7 +24,7 @@ class EstimatedCurves:
     """All curves of a log; `add` its chunks in their order."""
 
     def __init__(self, estimate: LogEstimate, links: tuple[str, ...]) -> None:
-        """Start empty; `links` are those whose wrenches are not known beforehand."""
+        """Start empty; `links` are those whose external wrenches are estimated."""
         problem = estimate.problem
         self.links = links[:_LINKS]
         tree = problem.tree
@@ -33,8 +33,8 @@ class EstimatedCurves:
         self._units = [effort_unit(kinds[joint]) for joint in self.joints]
         self.positions: tuple[str, ...] = ()
         if isinstance(estimate, StateLogEstimate):
-            bare = estimate.unmeasured
-            self.positions = tuple(sorted(self.joints, key=lambda joint: joint not in bare))
+            unmeasured = estimate.unmeasured
+            self.positions = tuple(sorted(self.joints, key=lambda joint: joint not in unmeasured))
         self._lengths = ["m" if kinds[j] == "prismatic" else "rad" for j in self.positions]
         names = [f"fx.{link}" for link in self.links] + [f"tau.{joint}" for joint in self.joints]
         names += [f"{what}.{joint}" for joint in self.positions for what in ("q", "dq")]
