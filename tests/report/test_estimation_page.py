@@ -64,10 +64,10 @@ def data_of(page: str) -> dict:
 
 def test_all_sections_and_numbers_are_there(pushed, tmp_path):
     page = page_of(estimate_of(pushed), tmp_path / "r.html", command="bodysense estimate …")
-    for section in ("summary", "wrenches", "torques", "sensors", "seen", "provenance"):
+    for section in ("summary", "wrenches", "torques", "sensors", "observability", "provenance"):
         assert f'<section id="{section}"' in page
     assert "1 contact on forearm" in page
-    assert "What small-arm felt" in page
+    assert "Estimates of small-arm" in page
     assert "bodysense estimate …" in page
     assert "torque.elbow" in page
     data = data_of(page)
@@ -89,7 +89,7 @@ def test_times_are_those_of_the_recording(pushed, tmp_path):
     assert (first - began, last - began) == pytest.approx(PUSH, abs=0.05)
     assert f"<td>{first:.2f}</td><td>{last:.2f}</td>" in page
     assert re.search(r"N on forearm, at 170000000\d\.\d\d s<", page)
-    worst = page.partition("hardest to believe")[2]
+    worst = page.partition("Least probable readings")[2]
     assert re.search(r"</th><td>170000000\d\.\d\d</td>", worst)
 
 
@@ -110,11 +110,11 @@ def test_exact_readings_that_cannot_be_true_are_named(pushed, tmp_path):
     )
     page = page_of(estimate_of(pushed, exact), tmp_path / "r.html")
     sensors = page.partition('<section id="sensors"')[2]
-    told = r'<p class="loud">Exact readings \(std 0\) contradict each other'
+    told = r'<p class="bad">Exact readings \(std 0\) contradict each other'
     assert re.search(told + r"[^<]*torque\.elbow \(off by up to [^<]* N·m\)", sensors)
     assert re.search(r"wrist \(off by up to [^<]* give them a std above zero", sensors)
     assert "torque.pan (off" not in page
-    assert re.search(r"torque\.elbow[^\n]*class=\"loud\">100 %", sensors)
+    assert re.search(r"torque\.elbow[^\n]*class=\"bad\">100 %", sensors)
     assert "grade-fair" in page or "grade-poor" in page
 
 
@@ -163,13 +163,13 @@ def test_a_sensor_that_disagrees_is_named_first(pushed, tmp_path):
     page = page_of(estimate_of(pushed, **wrong), tmp_path / "r.html")
     assert "contradict" in page
     assert "torque.elbow: residuals are" in page
-    assert 'class="loud"' in page
+    assert 'class="bad"' in page
 
 
 def test_a_file_without_contacts_says_so(pushed, tmp_path):
     text = SENSORS.partition("external_wrenches")[0]
     page = page_of(estimate_of(pushed, text), tmp_path / "r.html")
-    assert "No link was allowed to be touched" in page
+    assert "No link may be in contact" in page
     assert data_of(page)["links"] == []
 
 
