@@ -23,7 +23,7 @@ from bodysense.errors import MissingDependencyError, RobotFileError, UnknownName
 from bodysense.files import read_robot_file
 from bodysense.robot.robot import Robot
 
-EXAMPLE_PREFIX = "example:"
+_EXAMPLE_PREFIX = "example:"
 _SUFFIXES = (".urdf", ".xml", ".mjcf", ".yaml", ".yml")
 _ROOT = re.compile(rb"<\s*([A-Za-z_][\w:.-]*)")
 _NOT_ELEMENTS = re.compile(rb"<!--.*?-->|<\?.*?\?>|<![^>]*>", re.DOTALL)
@@ -45,20 +45,20 @@ def load_robot(
             fixed where it says nothing.
         friction: name of the friction law; by default the source's own, or "coulomb".
         actuators: an actuator file with gears, friction and control; it counts before the source.
-        allow_inconsistent: accept links that cannot be physical bodies.
+        allow_inconsistent: accept links with infeasible inertia.
 
     Raises:
         UnknownNameError: there is no such robot; the message lists what there is.
         RobotFileError: the file cannot be read or understood.
-        InconsistentInertiaError: a link cannot be a physical body, unless allowed.
+        InconsistentInertiaError: a link has infeasible inertia, unless allowed.
         MissingDependencyError: the format needs a package that is not installed.
     """
     text = os.fspath(source)
-    if text.startswith(EXAMPLE_PREFIX):
+    if text.startswith(_EXAMPLE_PREFIX):
         from bodysense.robot.io.example_robots import load_example_robot
 
         return load_example_robot(
-            text.removeprefix(EXAMPLE_PREFIX),
+            text.removeprefix(_EXAMPLE_PREFIX),
             floating_base=floating_base,
             friction=friction,
             actuators=actuators,
@@ -101,9 +101,9 @@ def _kind(text: str) -> str:
         )
     files = f"the path of a file that ends in {', '.join(_SUFFIXES)}."
     examples = _example_sources()
-    if EXAMPLE_PREFIX + text in examples:
+    if _EXAMPLE_PREFIX + text in examples:
         raise UnknownNameError(
-            f"unknown robot {text!r}: did you mean {EXAMPLE_PREFIX + text!r}? Give that, or a "
+            f"unknown robot {text!r}: did you mean {_EXAMPLE_PREFIX + text!r}? Give that, or a "
             f"built-in one ({', '.join(builtin_names())}), or {files}"
         )
     raise unknown_name("robot", text, (*builtin_names(), *examples), f"Or give {files}")
@@ -130,7 +130,7 @@ def _example_sources() -> tuple[str, ...]:
     from bodysense.robot.io.example_robots import example_robot_names
 
     try:
-        return tuple(f"{EXAMPLE_PREFIX}{name}" for name in example_robot_names())
+        return tuple(f"{_EXAMPLE_PREFIX}{name}" for name in example_robot_names())
     except MissingDependencyError:
         return ()
 
