@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial import ConvexHull
 
 from bodysense.robot.shapes.hull import Hull, box_corners
-from bodysense.robot.shapes.urdf_shapes import sliced
+from bodysense.robot.shapes.urdf_shapes import slice_mesh
 from bodysense.spatial import Array
 
 
@@ -30,7 +30,7 @@ def surface(points: Array, triangles: np.ndarray, rng: np.random.Generator) -> A
 
 def test_a_bent_mesh_is_sliced_and_its_slices_hold_its_surface(rng):
     points, triangles = L_SHAPE
-    slices = sliced(points, triangles)
+    slices = slice_mesh(points, triangles)
     assert len(slices) == 4
     hulls = [Hull.from_points(cloud) for cloud in slices]
     assert sum(hull.volume for hull in hulls) < 0.6 * ConvexHull(points).volume
@@ -44,13 +44,13 @@ def test_what_is_free_beside_a_bent_mesh_stays_free():
     points, triangles = L_SHAPE
     assert Hull.from_points(points).contains(free).all()
     assert not np.any(
-        [Hull.from_points(cloud).contains(free) for cloud in sliced(points, triangles)]
+        [Hull.from_points(cloud).contains(free) for cloud in slice_mesh(points, triangles)]
     )
 
 
 def test_a_convex_mesh_stays_whole():
     points, triangles = triangulated(([0.0, 0.0, 0.0], [0.1, 0.2, 0.3]))
-    (only,) = sliced(points, triangles)
+    (only,) = slice_mesh(points, triangles)
     np.testing.assert_array_equal(only, points)
 
 
@@ -58,11 +58,11 @@ def test_a_convex_mesh_stays_whole():
 def test_a_flat_mesh_stays_whole(rng, flat):
     points = rng.normal(size=(10, 3))
     points[:, flat:] = 0.0
-    (only,) = sliced(points, np.arange(9, dtype=np.intp).reshape(3, 3))
+    (only,) = slice_mesh(points, np.arange(9, dtype=np.intp).reshape(3, 3))
     np.testing.assert_array_equal(only, points)
 
 
 def test_points_without_triangles_stay_whole(rng):
     points = rng.normal(size=(10, 3))
-    (only,) = sliced(points, np.empty((0, 3), dtype=np.intp))
+    (only,) = slice_mesh(points, np.empty((0, 3), dtype=np.intp))
     np.testing.assert_array_equal(only, points)

@@ -166,7 +166,7 @@ def test_two_shapes_in_one_geometry_are_told(tmp_path):
 
 def test_links_that_are_known_are_not_read(tmp_path):
     where = source(tmp_path, '<mesh filename="missing.stl"/>')
-    found = urdf_shapes(where, "collision", (), known=["a"])
+    found = urdf_shapes(where, "collision", (), skip=["a"])
     assert (found.points, found.problems) == ({}, {})
 
 

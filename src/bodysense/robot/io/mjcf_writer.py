@@ -143,13 +143,12 @@ def _drive_notes(robot: Robot) -> Iterator[str]:
         parameters = [f"{prefix}{motor + 1}" for prefix, motor in layout.coupled if motor == k]
         values = f", with {', '.join(parameters)}" if parameters else ""
         yield f"coupling: the motor of {robot.joint_names[k]} also moves {names}; left out{values}"
-    for term in ("Fv", "Fc"):
-        if term in layout.friction_terms:
-            for j in np.flatnonzero(robot.theta[layout.friction(term)] < 0.0):
-                yield f"{term} of {robot.joint_names[j]} is negative: MuJoCo may fail"
 
 
 def _limit_notes(robot: Robot) -> Iterator[str]:
+    for term in [t for t in ("Fv", "Fc") if t in robot.layout.friction_terms]:
+        for j in np.flatnonzero(robot.theta[robot.layout.friction(term)] < 0.0):
+            yield f"{term} of {robot.joint_names[j]} is negative: MuJoCo may fail"
     lower, upper = robot.position_limits
     for j in np.flatnonzero(lower >= upper):
         yield f"position limits of {robot.joint_names[j]} left out: they leave no room"

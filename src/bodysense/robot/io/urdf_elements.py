@@ -5,7 +5,7 @@ Every mistake is reported with file, line and element before Pinocchio sees anyt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -179,22 +179,31 @@ def _axis(joint: Element, kind: str, read: UrdfReader) -> Array:
 
 def _limits(joint: Element, kind: str, read: UrdfReader) -> dict[str, float]:
     element = read.only_child(joint, "limit")
-    if kind not in _MOVING_TYPES or (element is None and kind == "continuous"):
+    if kind not in _MOVING_TYPES:
         return {}
     if element is None:
-        hint = "; a joint without limits is continuous." if kind == "revolute" else "."
-        read.fail(joint, f"a {kind} joint needs <limit lower=… upper=… effort=… velocity=…>{hint}")
-    present = [key for key in _LIMITS if key in element.attributes]
+        if kind != "continuous":
+            hint = "; a joint without limits is continuous." if kind == "revolute" else "."
+            needs = "<limit lower=… upper=… effort=… velocity=…>"
+            read.fail(joint, f"a {kind} joint needs {needs}{hint}")
+        return {}
     for key in ("effort", "velocity"):
-        if key not in present:
+        if key not in element.attributes:
             read.fail(element, f"the attribute {key} is missing; URDF requires it.", joint)
+    present = [key for key in _LIMITS if key in element.attributes]
     limits = {key: read.number(element, key, joint, most=np.inf) for key in present}
+    _require_order(limits, kind, element, joint, read)
+    return limits
+
+
+def _require_order(
+    limits: Mapping[str, float], kind: str, element: Element, joint: Element, read: UrdfReader
+) -> None:
     lower, upper = limits.get("lower", 0.0), limits.get("upper", 0.0)
     if kind != "continuous" and lower > upper:
         read.fail(
             element, f"lower limit {lower:g} exceeds upper limit {upper:g}; swap them.", joint
         )
-    return limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +307,6 @@ def _root_of_tree(
     read: UrdfReader,
 ) -> str:
     parent_joint: dict[str, UrdfJoint] = {}
-    children: dict[str, list[str]] = {}
     for joint in joints.values():
         other = parent_joint.get(joint.child)
         if other is not None:
@@ -308,7 +316,6 @@ def _root_of_tree(
                 "not supported: cut one of them open.",
             )
         parent_joint[joint.child] = joint
-        children.setdefault(joint.parent, []).append(joint.child)
     roots = [name for name in links if name not in parent_joint]
     if len(roots) > 1:
         read.fail(
@@ -316,11 +323,18 @@ def _root_of_tree(
             f"{len(roots)} links have no parent ({listing(map(repr, roots))}); a robot is one "
             "tree: connect them, by fixed joints for example.",
         )
-    reached = _reached(roots, children)
+    reached = _reached(roots, _children(joints.values()))
     loop = [name for name in links if name not in reached]
     if loop:
         read.fail(robot, f"the links {listing(map(repr, loop))} form a loop; cut it open.")
     return roots[0]
+
+
+def _children(joints: Iterable[UrdfJoint]) -> dict[str, list[str]]:
+    children: dict[str, list[str]] = {}
+    for joint in joints:
+        children.setdefault(joint.parent, []).append(joint.child)
+    return children
 
 
 def _reached(start: Collection[str], children: Mapping[str, list[str]]) -> set[str]:
@@ -338,16 +352,12 @@ def _floating_joint(root: str, joints: Mapping[str, UrdfJoint], read: UrdfReader
     floating = [joint for joint in joints.values() if joint.kind == "floating"]
     if not floating:
         return ""
-    fixed: dict[str, list[str]] = {}
-    for joint in joints.values():
-        if not joint.moves:
-            fixed.setdefault(joint.parent, []).append(joint.child)
-    static = _reached([root], fixed)
+    static = _reached([root], _children(joint for joint in joints.values() if not joint.moves))
     first = [joint.name for joint in joints.values() if joint.moves and joint.parent in static]
-    for joint in floating:
-        if first != [joint.name]:
-            raise UnsupportedJointError(
-                f"{read.place(joint.element)}: a floating joint has six axes; it is supported only "
-                "between the root and the whole robot. Make it fixed, or split the robot in two."
-            )
+    wrong = next((joint for joint in floating if first != [joint.name]), None)
+    if wrong is not None:
+        raise UnsupportedJointError(
+            f"{read.place(wrong.element)}: a floating joint has six axes; it is supported only "
+            "between the root and the whole robot. Make it fixed, or split the robot in two."
+        )
     return floating[0].name
