@@ -215,12 +215,10 @@ class Sensor(ABC):
 
     @property
     def who(self) -> str:
-        """The sensor in words, for messages."""
         return f"sensor {self.name!r} ({self.kind})"
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of its values."""
         return self.components
 
     @property

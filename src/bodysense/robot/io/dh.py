@@ -130,11 +130,7 @@ def load_dh(
     )
     robot = Robot.from_pinocchio(
         model,
-        friction=actuation.friction,
-        coefficients=actuation.coefficients,
-        actuators=actuation.actuators,
-        controller=actuation.controller,
-        acceleration_limit=actuation.acceleration_limit,
+        **vars(actuation),
         source=Source("dh", where, data),
         notes=_unknown_friction(table.get("actuators"), actuation.friction.model),
         allow_inconsistent=True,  # its links are empty so far

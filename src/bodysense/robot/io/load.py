@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bodysense.errors import MissingDependencyError, RobotFileError, UnknownNameError, unknown_name
 from bodysense.files import read_robot_file
@@ -54,33 +54,43 @@ def load_robot(
         MissingDependencyError: the format needs a package that is not installed.
     """
     text = os.fspath(source)
+    options: dict[str, Any] = {"friction": friction, "allow_inconsistent": allow_inconsistent}
     if text.startswith(_EXAMPLE_PREFIX):
         from bodysense.robot.io.example_robots import load_example_robot
 
-        return load_example_robot(
-            text.removeprefix(_EXAMPLE_PREFIX),
-            floating_base=floating_base,
-            friction=friction,
-            actuators=actuators,
-            allow_inconsistent=allow_inconsistent,
-        )
+        name = text.removeprefix(_EXAMPLE_PREFIX)
+        return load_example_robot(name, floating_base=floating_base, actuators=actuators, **options)
     kind = _kind(text)
     if kind == "urdf":
         from bodysense.robot.io.urdf import load_urdf
 
-        return load_urdf(
-            text,
-            floating_base=floating_base,
-            friction=friction,
-            actuators=actuators,
-            allow_inconsistent=allow_inconsistent,
-        )
-    robot = _READERS[kind](text, floating_base, friction, allow_inconsistent)
+        return load_urdf(text, floating_base=floating_base, actuators=actuators, **options)
+    robot = _load_other(kind, text, floating_base, options)
     if actuators is None:
         return robot
     from bodysense.robot.io.actuator_file import with_actuator_file
 
     return with_actuator_file(robot, actuators, friction=friction)
+
+
+def _load_other(kind: str, text: str, floating_base: bool | None, options: dict[str, Any]) -> Robot:
+    if kind == "mjcf":
+        from bodysense.robot.io.mjcf import load_mjcf
+
+        friction = options["friction"] or "coulomb"
+        return load_mjcf(text, floating_base=floating_base, **{**options, "friction": friction})
+    if floating_base:
+        raise RobotFileError(
+            f"{text} is a DH table, which describes a chain on a fixed base: use a URDF or MJCF "
+            "file for a floating one."
+        )
+    if kind == "dh":
+        from bodysense.robot.io.dh import load_dh
+
+        return load_dh(text, **options)
+    from bodysense.robot.builtin import load_builtin
+
+    return load_builtin(text, friction=options["friction"])
 
 
 def _kind(text: str) -> str:
@@ -133,49 +143,3 @@ def _example_sources() -> tuple[str, ...]:
         return tuple(f"{_EXAMPLE_PREFIX}{name}" for name in example_robot_names())
     except MissingDependencyError:
         return ()
-
-
-def _load_builtin(
-    name: str, floating: bool | None, friction: str | None, allow_inconsistent: bool
-) -> Robot:
-    from bodysense.robot.builtin import load_builtin
-
-    _refuse_floating(name, floating)
-    return load_builtin(name, friction=friction)
-
-
-def _load_dh(
-    path: str, floating: bool | None, friction: str | None, allow_inconsistent: bool
-) -> Robot:
-    from bodysense.robot.io.dh import load_dh
-
-    _refuse_floating(path, floating)
-    return load_dh(path, friction=friction, allow_inconsistent=allow_inconsistent)
-
-
-def _load_mjcf(
-    path: str, floating: bool | None, friction: str | None, allow_inconsistent: bool
-) -> Robot:
-    from bodysense.robot.io.mjcf import load_mjcf
-
-    return load_mjcf(
-        path,
-        floating_base=floating,
-        friction=friction or "coulomb",
-        allow_inconsistent=allow_inconsistent,
-    )
-
-
-def _refuse_floating(source: str, floating: bool | None) -> None:
-    if floating:
-        raise RobotFileError(
-            f"{source} is a DH table, which describes a chain on a fixed base: use a URDF or MJCF "
-            "file for a floating one."
-        )
-
-
-_READERS: dict[str, Callable[[str, bool | None, str | None, bool], Robot]] = {
-    "builtin": _load_builtin,
-    "dh": _load_dh,
-    "mjcf": _load_mjcf,
-}

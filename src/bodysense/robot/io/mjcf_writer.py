@@ -55,7 +55,6 @@ class _Body:
 
     @property
     def link(self) -> int:
-        """Joint of the link whose frame this is."""
         return self.joints[-1]
 
 

@@ -80,11 +80,7 @@ def load_urdf(
     )
     return Robot.from_pinocchio(
         model,
-        friction=actuation.friction,
-        coefficients=actuation.coefficients,
-        actuators=actuation.actuators,
-        controller=actuation.controller,
-        acceleration_limit=actuation.acceleration_limit,
+        **vars(actuation),
         source=Source("urdf", str(path), data),
         notes=_notes(description, model, joints, own, actuation.friction.model.name),
         allow_inconsistent=allow_inconsistent,

@@ -78,7 +78,6 @@ class UrdfJoint:
 
     @property
     def moves(self) -> bool:
-        """Whether it has any axis."""
         return self.kind != "fixed"
 
     @property

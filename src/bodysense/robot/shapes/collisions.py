@@ -177,7 +177,6 @@ class Collisions:
         return np.minimum(self.margin, _MARGIN_SHARE * self.farthest)
 
     def _narrow(self) -> Iterator[str]:
-        """Notes on pairs that have a smaller margin."""
         for k in np.flatnonzero(self.margins < self.margin):
             yield (
                 f"{' and '.join(self.pairs[k])} are never more than {1e3 * self.farthest[k]:.1f} "
@@ -334,7 +333,6 @@ def _none(n_joints: int) -> NearPairs:
 
 
 def _join(parts: list[NearPairs]) -> NearPairs:
-    """All of them, by sample and then by pair."""
     sample = np.concatenate([part.sample for part in parts])
     pair = np.concatenate([part.pair for part in parts])
     order = np.lexsort((pair, sample))

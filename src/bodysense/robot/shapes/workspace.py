@@ -116,7 +116,6 @@ class Workspace:
 def _notes(
     names: tuple[tuple[str, str], ...], sampled: Array, changes: NDArray[np.bool_]
 ) -> tuple[str, ...]:
-    """What is outside in all sampled poses."""
     outside = np.flatnonzero((sampled < 0.0).all(axis=0))
     return tuple(
         f"{names[k][0]} is outside {names[k][1]} by {-1e3 * sampled[:, k].max():.1f} mm at least "
