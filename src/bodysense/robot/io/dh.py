@@ -57,7 +57,7 @@ _KEYS = ("name", "convention", "degrees", "base", "gravity", "joints", "links", 
 _TABLE_KEYS = ("name", "type", "theta", "d", "a", "alpha")
 _LIMIT_KEYS = ("lower", "upper", "velocity", "effort")
 _LINK_KEYS = ("name", "mass", "first_moment", "com", "inertia", "inertia_about", "pi")
-_LARGEST_FILE = 2**20  # bytes; a table of a hundred joints has some 50 000
+_LARGEST_FILE = 2**20  # bytes; a table of a hundred joints has tens of thousands
 _LONGEST_CHAIN = 8  # of files that extend each other
 
 

@@ -32,7 +32,7 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency
 
-_MOST_JOINTS_OF_A_BODY = 6
+_MOST_JOINTS_OF_A_BODY = 6  # that MuJoCo takes
 _SMALLEST_MOMENT = 1e-15  # mjMINVAL: MuJoCo refuses moving bodies below it
 _SMALLEST_LENGTH = 1e-3  # m, of a capsule
 
