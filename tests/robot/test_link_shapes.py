@@ -7,8 +7,11 @@ import pinocchio as pin
 import pytest
 
 from bodysense.errors import RobotFileError, UnknownNameError
-from bodysense.robot import Robot, link_hulls, load_robot
-from bodysense.spatial import Array
+from bodysense.robot import Collisions, Robot, link_hulls, load_robot
+from bodysense.robot.frames import link_poses
+from bodysense.robot.shapes.hull import box_corners
+from bodysense.robot.shapes.link_shapes import link_box
+from bodysense.spatial import Array, exp_so3
 
 
 def vertices_by_pinocchio(robot: Robot, kind: pin.GeometryType) -> dict[str, Array]:
@@ -198,3 +201,145 @@ def test_a_small_body_is_one_piece(tmp_path):
     )
     body = next(b for b in link_hulls(arm(tmp_path, balls)).bodies if b.name == "upper")
     assert len(body.pieces) == 1
+
+
+def one_joint(robot_of, mass: float, com: list[float], inertia: np.ndarray) -> Robot:
+    return robot_of("tx40").with_link(5, mass=mass, com=com, inertia=inertia)
+
+
+def test_a_uniform_box_is_found_back(robot_of, rng):
+    sides, com, R = np.array([0.2, 0.1, 0.3]), [0.02, -0.01, 0.1], exp_so3(rng.normal(size=3))
+    mass = 2000.0 * float(np.prod(sides))
+    inertia = mass / 12.0 * R @ np.diag((sides**2).sum() - sides**2) @ R.T
+    hull = link_box(one_joint(robot_of, mass, com, inertia), 5)
+    corners = box_corners(np.array(com), 0.5 * sides, R)
+    assert hull.contains(corners, margin=-1e-9).all()
+    # All other corners belong to the bar at the joint, no wider than the box's middle side.
+    others = [v for v in hull.vertices if np.abs(corners - v).max(axis=1).min() > 1e-9]
+    assert np.abs(others).max() <= 0.06 + 1e-12
+    for corner in corners:
+        outside = np.linalg.norm(hull.vertices - corner, axis=1).min() > 1e-9
+        assert not outside or (np.abs(corner) < 0.06).all()
+
+
+def test_an_inertia_too_large_for_the_mass_gives_no_huge_box(robot_of):
+    hull = link_box(one_joint(robot_of, 1.0, [0.0, 0.0, 0.05], np.eye(3)), 5)
+    assert hull.volume < 1.0 / 300.0 * 1.2
+
+
+@pytest.mark.parametrize("name", ["tx40", "example:panda", "example:ur5", "example:solo12"])
+def test_boxes_hold_centre_of_mass_and_joints(robot_of, name):
+    robot = robot_of(name)
+    base = int(robot.floating_base)
+    for k in range(robot.layout.n_links):
+        hull = link_box(robot, k - base)
+        pi = robot.pi(k)
+        ends = [np.zeros(3)]
+        for i in range(1, robot.model.njoints):
+            if robot.model.parents[i] == k + 1:
+                ends.append(robot.model.jointPlacements[i].translation)
+        assert hull.contains(ends, margin=0.009).all()
+        if pi[0] > 0.0:
+            assert hull.contains([pi[1:4] / pi[0]]).all()
+
+
+def test_a_link_without_mass_has_a_bar_to_the_next_joint():
+    robot = load_robot("example:panda")
+    theta = robot.theta.copy()
+    theta[robot.layout.link(2)] = 0.0
+    hull = link_box(robot.with_parameters(theta), 2)
+    end = robot.model.jointPlacements[4].translation
+    assert hull.contains([np.zeros(3), end], margin=0.009).all()
+    assert np.ptp(hull.vertices @ np.array([0.0, 0.0, 1.0])) == pytest.approx(0.02 + abs(end[2]))
+
+
+mujoco = pytest.importorskip("mujoco")
+
+ARM_MJCF_SHAPES = """
+<mujoco model="arm">
+  <asset>
+    <mesh name="wedge" vertex="0 0 0  0.3 0 0  0 0.2 0  0 0 0.1"/>
+  </asset>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1"/>
+    <geom name="post" type="box" size="0.1 0.1 0.5" pos="0.4 0 0.5"/>
+    <body name="lower" pos="0 0 0.2">
+      <joint name="a" type="hinge" axis="0 0 1" pos="0.01 0.02 0.03"/>
+      <geom type="cylinder" size="0.05 0.1" pos="0 0 0.1" mass="1"/>
+      <geom type="sphere" size="0.3" contype="0" conaffinity="0" mass="1"/>
+      <body name="upper" pos="0 0 0.25" euler="0 30 0">
+        <joint name="b" type="hinge" axis="0 1 0"/>
+        <geom type="mesh" mesh="wedge" mass="1"/>
+        <body name="tip" pos="0.3 0 0" euler="20 0 0">
+          <geom type="ellipsoid" size="0.05 0.03 0.02" mass="0.2"/>
+          <geom type="capsule" size="0.02 0.05" pos="0 0 0.1" mass="0.1"/>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+
+
+@pytest.fixture
+def robot(tmp_path) -> Robot:
+    path = tmp_path / "arm.xml"
+    path.write_text(ARM_MJCF_SHAPES)
+    return load_robot(str(path))
+
+
+def support(compiled: mujoco.MjModel, data: mujoco.MjData, geom: int, n: Array) -> float:
+    """How far a geom reaches along n in the world, by closed forms."""
+    R, p = data.geom_xmat[geom].reshape(3, 3), data.geom_xpos[geom]
+    local, size = R.T @ n, compiled.geom_size[geom]
+    kind = mujoco.mjtGeom(compiled.geom_type[geom])
+    if kind == mujoco.mjtGeom.mjGEOM_SPHERE:
+        reach = size[0]
+    elif kind == mujoco.mjtGeom.mjGEOM_CAPSULE:
+        reach = size[0] + size[1] * abs(local[2])
+    elif kind == mujoco.mjtGeom.mjGEOM_CYLINDER:
+        reach = size[0] * np.hypot(local[0], local[1]) + size[1] * abs(local[2])
+    elif kind == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
+        reach = np.linalg.norm(size * local)
+    else:
+        mesh = compiled.geom_dataid[geom]
+        first = compiled.mesh_vertadr[mesh]
+        vertices = compiled.mesh_vert[first : first + compiled.mesh_vertnum[mesh]]
+        reach = (vertices @ local).max()
+    return float(n @ p + reach)
+
+
+def test_hulls_hold_the_geoms_where_mujoco_puts_them(robot, rng):
+    hulls = link_hulls(robot, "collision")
+    compiled = mujoco.MjModel.from_xml_string(ARM_MJCF_SHAPES)
+    data = mujoco.MjData(compiled)
+    data.qpos[:] = [0.4, -0.7]
+    mujoco.mj_forward(compiled, data)
+    poses = link_poses(robot, data.qpos[None])
+    chains = {"lower": {"lower"}, "upper": {"upper", "tip"}}
+    for row, (link, bodies) in enumerate(chains.items(), start=1):
+        geoms = [
+            g
+            for g in range(compiled.ngeom)
+            if compiled.body(compiled.geom_bodyid[g]).name in bodies and compiled.geom_contype[g]
+        ]
+        for n in rng.normal(size=(100, 3)):
+            n /= np.linalg.norm(n)
+            vertices = hulls[link].vertices @ poses.R[row, 0].T + poses.p[row, 0]
+            reach = max(support(compiled, data, g, n) for g in geoms)
+            assert reach - 1e-6 < (vertices @ n).max() < reach + 0.01
+
+
+def test_geoms_that_touch_nothing_are_visual(tmp_path):
+    path = tmp_path / "arm.xml"
+    path.write_text(ARM_MJCF_SHAPES)
+    bodies = {body.name: body for body in link_hulls(load_robot(str(path)), "collision").bodies}
+    assert set(bodies) == {"world", "lower", "upper", "tip"}
+    assert not bodies["lower"].hull.contains([[0.2, 0.0, 0.0]]).any()
+
+
+def test_the_world_is_an_obstacle(robot):
+    collisions = Collisions.from_robot(robot)
+    assert ("world", "upper") in collisions.pairs
+    away, into = [np.pi, -0.5], [0.0, -0.5]
+    np.testing.assert_array_equal(collisions.in_collision([away, into]), [False, True])

@@ -49,7 +49,7 @@ def test_velocities_of_points_are_those_of_finite_differences(robot_of, states_o
 
 
 @pytest.mark.parametrize("name", ["example:panda", "example:ur5", "floating", "serial"])
-def test_sampled_poses_keep_to_the_limits_and_fill_them(robot_of, name):
+def test_sample_poses_keep_to_the_limits_and_fill_them(robot_of, name):
     robot = robot_of(name)
     q = sample_poses(robot, 500)
     joints = q[:, robot.nq - robot.n_joints :]
