@@ -10,10 +10,14 @@ LOCK := requirements/lock.txt
 # fight for the cores.
 WORKERS ?= 2
 export NUMBA_NUM_THREADS ?= 2
+RUN_TESTS = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+  $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+NUMERICAL_TESTS ?= $(addprefix tests/,spatial robot logs kalman simulation excitation \
+  identification estimation laws)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env lock demo test format-check lint types imports docs pytest format bench clean distclean
+.PHONY: help env lock demo test format-check lint types imports docs pytest test-portable format bench bench-smoke metrics clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -57,12 +61,24 @@ imports: $(STAMP) ## do the imports point downward only?
 	$(BIN)/lint-imports
 
 docs: $(STAMP) ## build the documentation in site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/zensical build --strict --config-file mkdocs.yml
 
 pytest: $(STAMP) ## run the tests
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile \
-	  --no-loadscope-reorder --durations 10
+	$(RUN_TESTS) --durations 10
+
+# numba, OpenBLAS and numpy choose instructions by the processor, and sums round otherwise. Here
+# they are told of one with AVX2 but no AVX-512, then of one without these and without FMA (on
+# x86-64 alone). numpy is asked for its own names of these: others are a warning, and that an error.
+NUMPY_LEVELS = $(shell $(BIN)/python -c \
+  'from numpy._core._multiarray_umath import __cpu_dispatch__ as levels; print(*levels)')
+
+test-portable: $(STAMP) ## run the numerical tests in the arithmetic of other processors
+	NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=Haswell \
+	  NPY_DISABLE_CPU_FEATURES="$(filter X86_V4 AVX512%,$(NUMPY_LEVELS))" \
+	  $(RUN_TESTS) $(NUMERICAL_TESTS)
+	NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Prescott \
+	  NPY_DISABLE_CPU_FEATURES="$(NUMPY_LEVELS)" \
+	  $(RUN_TESTS) $(NUMERICAL_TESTS)
 
 format: $(STAMP) ## format the code and fix what can be fixed
 	$(BIN)/ruff format
@@ -70,6 +86,12 @@ format: $(STAMP) ## format the code and fix what can be fixed
 
 bench: $(STAMP) ## measure the speed against peers
 	$(BIN)/python -m benchmarks
+
+bench-smoke: $(STAMP) ## try every benchmark once, in miniature
+	$(BIN)/python -m pytest tests/test_benchmarks.py -m smoke
+
+metrics: $(STAMP) ## print how heavy the house is: files, names, imports, complexity
+	$(BIN)/python -m benchmarks.metrics
 
 clean: ## remove what was built, but not .venv
 	rm -rf site out build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

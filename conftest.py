@@ -7,9 +7,12 @@ import runpy
 from pathlib import Path
 
 # Two processes that compile the same function for different arguments can mix up numba's cache
-# index, so each test process has a cache of its own. Set before anything imports numba.
+# index, so each test process has a cache of its own, for each processor that it compiles for. Set
+# before anything imports numba.
+_processor = os.environ.get("NUMBA_CPU_NAME")
+_CACHES = Path(__file__).parent / ".cache" / (f"numba-{_processor}" if _processor else "numba")
 _worker = os.environ.get("PYTEST_XDIST_WORKER", "single")
-os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parent / ".cache" / "numba" / _worker)
+os.environ["NUMBA_CACHE_DIR"] = str(_CACHES / _worker)
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
@@ -38,7 +41,6 @@ LONG = (
     "tests/identification/payload/test_identify_drive_gains.py",
     "tests/identification/payload/test_real_loads.py",
     "tests/laws/test_identifier_labels.py",
-    "tests/test_readme.py",
     "tests/identification/filtering/test_filter_identifiers.py",
     "tests/excitation/test_design.py",
     "tests/laws/test_identifier_results.py",
@@ -61,6 +63,5 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before the workers start: compile what most of them need, once for all."""
     workers = config.getoption("numprocesses", None)
     if workers and not hasattr(config, "workerinput"):
-        here = Path(__file__).parent
-        compiling = runpy.run_path(str(here / "tests" / "warm_kernels.py"))
-        compiling["warm_caches"](here / ".cache" / "numba", int(workers))
+        compiling = runpy.run_path(str(Path(__file__).parent / "tests" / "warm_kernels.py"))
+        compiling["warm_caches"](_CACHES, int(workers))

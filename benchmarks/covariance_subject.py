@@ -84,7 +84,7 @@ def _sensors(robot: Robot) -> list[Sensor]:
             ForceTorque(name=f"ft.{link}", joint=joint, mount=Mount(link), covariance=noise)
         )
     for link in IMUS:
-        mount = Mount.of(link, (0.02, 0.03, 0.04), (0.1, 0.2, 0.3))
+        mount = Mount.from_xyz_rpy(link, (0.02, 0.03, 0.04), (0.1, 0.2, 0.3))
         noise = variances(0.05, 3)
         sensors.append(Accelerometer(name=f"acc.{link}", mount=mount, covariance=noise))
         noise = variances(0.005, 3)

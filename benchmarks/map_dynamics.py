@@ -125,7 +125,7 @@ def sensors(robot: Robot, rng: np.random.Generator) -> list[Sensor]:
     """Draw sensors anywhere on every link, and force/torque sensors at six joints."""
     found: list[Sensor] = []
     for link in robot.link_names:
-        mount = Mount.of(link, rng.uniform(-0.1, 0.1, 3), rng.uniform(-1.0, 1.0, 3))
+        mount = Mount.from_xyz_rpy(link, rng.uniform(-0.1, 0.1, 3), rng.uniform(-1.0, 1.0, 3))
         acc, gyro, wrench = (variances(STD[k], n) for k, n in (("acc", 3), ("gyro", 3), ("fx", 6)))
         found += [
             Accelerometer(name=f"acc.{link}", mount=mount, covariance=acc),

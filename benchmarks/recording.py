@@ -37,7 +37,7 @@ def robot() -> Robot:
     """The arm with its gears and coupled wrist, whose friction is not known."""
     coupling = np.eye(6)
     coupling[5, 4] = 1.0
-    actuators = Actuators.of(
+    actuators = Actuators.from_values(
         6, gear_ratio=GEAR_RATIO, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm")
     )
     return load_robot(folder() / "tx40.urdf").with_actuators(actuators)

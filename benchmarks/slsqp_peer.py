@@ -76,7 +76,7 @@ def _problem(
     robot: Robot, duration: float, harmonics: int
 ) -> tuple[MotionProblem, Collisions, Array]:
     """The problem that `design_motion` sets up, and poses to start around."""
-    collisions = Collisions.of(robot)
+    collisions = Collisions.from_robot(robot)
     setup = motion_problem_of(
         robot,
         criterion="condition",

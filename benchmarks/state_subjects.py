@@ -77,7 +77,7 @@ def planar_sensors(robot: Robot, rng: np.random.Generator) -> list[Sensor]:
     """Mount four sensors a joint, with a gyroscope and an accelerometer on each link."""
 
     def mount(link: str) -> Mount:
-        return Mount.of(link, rng.uniform(-0.2, 0.2, 3), rng.uniform(-2.0, 2.0, 3))
+        return Mount.from_xyz_rpy(link, rng.uniform(-0.2, 0.2, 3), rng.uniform(-2.0, 2.0, 3))
 
     def gyroscope(name: str, link: str) -> Sensor:
         return Gyroscope(name=name, mount=mount(link), covariance=variances(GYROSCOPE, 3))

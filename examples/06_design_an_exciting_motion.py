@@ -30,7 +30,7 @@ def main() -> None:
     console = Console(highlight=False, soft_wrap=True)
     robot = bodysense.load_robot("tx40")
 
-    # A DH table has no shapes. For a URDF add collisions=Collisions.of(robot), here and below.
+    # A DH table has no shapes. For a URDF add collisions=Collisions.from_robot(robot), twice.
     limits = MotionLimits.of(robot)
     design = design_motion(
         robot,

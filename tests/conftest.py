@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +42,14 @@ def recordings() -> Path:
     if not (folder / "ur10e").is_dir():
         pytest.skip(f"no recordings in {folder}: set BODYSENSE_DATA to the folder that has them")
     return folder
+
+
+@pytest.fixture
+def listening_to_ctrl_c() -> Iterator[None]:
+    """Behind nohup, or in the background of a shell, a process starts with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
@@ -103,7 +112,7 @@ def random_robot(name: str) -> Robot:
     )
     return Robot.from_pinocchio(
         model,
-        friction=Friction.of("stribeck-offset", n, width=rng.uniform(0.01, 0.1, n), vs=0.2),
+        friction=Friction.from_model("stribeck-offset", n, width=rng.uniform(0.01, 0.1, n), vs=0.2),
         coefficients={term: rng.uniform(0.1, 2.0, n) for term in ("Fv", "Fc", "Fs", "Fo")},
     )
 
@@ -114,7 +123,7 @@ def named_robot(name: str) -> Robot:
         return random_robot(name)
     if name == "tx40-three":  # all three terms of the coupled wrist
         robot = load_robot("tx40-coupled")
-        actuators = Actuators.of(
+        actuators = Actuators.from_values(
             6,
             gear_ratio=robot.actuators.gear_ratio,
             coupling=robot.actuators.coupling,

@@ -86,8 +86,8 @@ TINY = {
     "poor-data": (partial(poor_data.run, starts=(10.0,)), 3),
     "excitation": (partial(excitation.run, seconds=2.0, starts=1, duration=4.0), 2),
     "map-dynamics": (partial(map_dynamics.run, steps=1, batch=4, links=(5, 10)), 14),
-    "state": (partial(state.run, repetitions=1, moments=12), 9),
-    "covariances": (partial(covariances.run, moments=12, parts=1, within=0.5), 4),
+    "state": (partial(state.run, repetitions=1, samples=12), 9),
+    "covariances": (partial(covariances.run, samples=12, parts=1, within=0.5), 4),
 }
 RESULT = Result.judged(
     "rollout", "one run", unit="µs/step", ours=2.0, peer=24.0, ratio_at_least=10.0, notes="a note"
@@ -98,7 +98,14 @@ def test_every_benchmark_is_tried_here():
     assert set(TINY) == set(command.BENCHMARKS)
 
 
-@pytest.mark.parametrize("name", TINY)
+QUICK = ("rollout", "regressor", "sensitivity", "threads", "dynamics", "least-squares", "long-log")
+"""Tried with all tests. The others need a peer or take long: `make bench-smoke`."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.smoke) for name in TINY],
+)
 def test_benchmark_runs_and_both_sides_agree(name):
     run, lines = TINY[name]
     try:
@@ -134,7 +141,7 @@ def test_peer_keeps_any_ascending_columns():
 def test_answer_of_the_peer_is_put_into_the_layout_of_the_robot():
     coupling = np.eye(6)
     coupling[5, 4] = 1.0
-    actuators = Actuators.of(6, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
+    actuators = Actuators.from_values(6, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
     layout = load_robot("tx40").with_actuators(actuators).with_friction("offset").layout
     expected = {"MX2": 1.0, "Ia3": 4.0, "Fv1": 2.0, "Fc6": 3.0, "Fo2": 5.0, "Fcm6": 6.0}
     # In the peer's order: fv, fs, Ia, off of all joints after the inertial ones, then the wrist.

@@ -2,7 +2,8 @@
 
 Python blocks of a page run in order in one namespace. A `text` block right after a Python block,
 or after a `bodysense` command, is what it prints. There "…" within a line stands for anything, and
-as a line of its own for any lines.
+as a line of its own for any lines. A shell block runs if such a block follows it, or if
+`<!-- tested -->` stands before it; others (installation, `make test`) cannot run within a test.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ from bodysense.robot import friction
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHELL = re.compile(r"[|&;<>$`*?#~\\()]")
-BLOCK = re.compile(r"^```(?P<language>\w+) *\n(?P<code>.*?)^``` *$", re.MULTILINE | re.DOTALL)
+MARK = "<!-- tested -->"
+BLOCK = re.compile(
+    rf"^(?P<mark>{MARK} *\n(?: *\n)?)?```(?P<language>\w+) *\n(?P<code>.*?)^``` *$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class Block:
     code: str
     line: int
     output: str | None
+    marked: bool
 
 
 def blocks(markdown: str) -> list[Block]:
@@ -48,7 +54,8 @@ def blocks(markdown: str) -> list[Block]:
             if following["language"] == "text" and not between.strip():
                 output = following["code"]
         line = markdown.count("\n", 0, match.start("code")) + 1
-        result.append(Block(match["language"], match["code"], line, output))
+        marked = match["mark"] is not None
+        result.append(Block(match["language"], match["code"], line, output, marked))
     return result
 
 
@@ -92,8 +99,10 @@ def run_page(markdown: str, name: str, folder: Path) -> int:
             with contextlib.redirect_stdout(printed):
                 exec(compile("\n" * (block.line - 1) + block.code, name, "exec"), namespace)
             text = printed.getvalue()
-        elif block.language == "bash" and block.code.startswith("bodysense "):
-            text = run_command(block.code, folder) if block.output is not None else ""
+        elif block.language == "bash" and (
+            block.marked or (block.output is not None and block.code.startswith("bodysense "))
+        ):
+            text = run_command(block.code, folder)
         else:
             continue
         if block.output is not None:
@@ -112,6 +121,14 @@ def test_code_prints_what_the_page_says(page, tmp_path, monkeypatch):
         run_page(page.read_text(encoding="utf-8"), str(page), tmp_path)
     except MissingDependencyError as error:
         pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_mark_belongs_to_a_shell_block(page):
+    text = page.read_text(encoding="utf-8")
+    marked = [block for block in blocks(text) if block.marked]
+    assert len(marked) == text.count(MARK)
+    assert all(block.language == "bash" for block in marked)
 
 
 SAMPLE = """
@@ -157,3 +174,18 @@ def test_outputs_are_compared(tmp_path):
 )
 def test_dots_stand_for_anything_left_out(printed, expected, same):
     assert matches(printed, expected) is same
+
+
+@pytest.mark.parametrize(
+    ("mark", "fails"), [(MARK + "\n", True), (MARK + "\n\n", True), ("", False)]
+)
+def test_marked_shell_blocks_run_and_any_failing_line_fails_them(mark, fails, tmp_path):
+    page = f"{mark}```bash\necho first\nfalse\necho last\n```\n"
+    with pytest.raises(AssertionError, match="first") if fails else contextlib.nullcontext():
+        run_page(page, "sample.md", tmp_path)
+
+
+def test_failing_python_blocks_show_their_line(tmp_path):
+    with pytest.raises(ZeroDivisionError) as failure:
+        run_page("# Title\n\n```python\nx = 1\nx / 0\n```\n", "sample.md", tmp_path)
+    assert failure.traceback[-1].lineno == 4

@@ -1,8 +1,8 @@
-"""Everything that bodysense raises on purpose.
+"""Exceptions of bodysense, and helpers to word them.
 
-One base class, so that a caller can catch all of it, and one child for each kind of trouble,
-so that a caller can tell them apart. A message always names the thing that is wrong and what
-to do about it. A numerical failure is not an exception: it is a status with advice in a result.
+One base class, so that a caller can catch all of it, and one subclass for each kind of error. A
+message always names what is wrong, where, and what to do about it. A numerical failure is not an
+exception: it is a status with advice in a result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class UnsupportedJointError(RobotFileError):
 
 
 class InconsistentInertiaError(BodysenseError):
-    """A link's mass, centre of mass and inertia cannot belong to a physical body."""
+    """A link's mass, centre of mass and inertia are not physically consistent."""
 
 
 class UnknownNameError(BodysenseError):
@@ -44,7 +44,7 @@ class MissingDependencyError(BodysenseError):
 
 
 class TrajectoryError(BodysenseError):
-    """A trajectory cannot exist as asked for: its duration, its limits or its points."""
+    """An infeasible trajectory: its duration, its limits or its points contradict each other."""
 
 
 class FileWriteError(BodysenseError):
@@ -56,7 +56,7 @@ class FileReadError(BodysenseError):
 
 
 class UnusableLogError(BodysenseError):
-    """A recording with defects that must be mended before anything is identified from it."""
+    """A recording with defects that must be fixed before anything is identified from it."""
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str], remedy: str = "") -> UnknownNameError:
@@ -74,12 +74,14 @@ def unknown_name(kind: str, name: str, valid: Iterable[str], remedy: str = "") -
     if close:
         hint = f"did you mean {' or '.join(repr(candidate) for candidate in close)}?"
         if len(names) > len(close):
-            hint += f" Valid: {_listing(names)}."
+            hint += f" Valid: {listing(names, 40)}."
     else:
-        hint = f"valid: {_listing(names)}." if names else "there are none."
+        hint = f"valid: {listing(names, 40)}." if names else "there are none."
     return UnknownNameError(f"unknown {kind} {name!r}: {hint}{' ' + remedy if remedy else ''}")
 
 
-def _listing(names: list[str], most: int = 40) -> str:
+def listing(items: Iterable[object], most: int = 8) -> str:
+    """The first `most` items, separated by commas, and how many there are if there are more."""
+    names = [str(item) for item in items]
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"

@@ -145,6 +145,25 @@ def number_per_name(
     return np.full(len(names), finite_number(value, where))
 
 
+def number_list(value: object, n: int, where: str, *, one: bool = False) -> NDArray[np.float64]:
+    """(n,) from a list of n numbers; from a single one as well if `one`."""
+    if one and not isinstance(value, list | Mapping):
+        return np.full(n, finite_number(value, where))
+    if not isinstance(value, list) or len(value) != n:
+        expected = f"a number, or a list of {n}" if one and n > 1 else f"a list of {n} numbers"
+        raise RobotFileError(f"{where}: expected {expected}, got {value!r:.60}.")
+    return np.array([finite_number(entry, f"{where}, {k + 1}") for k, entry in enumerate(value)])
+
+
+def required_name(table: Mapping[str, object], key: str, where: str) -> str:
+    """Return the name under a key that must be there."""
+    value = table.get(key)
+    if not isinstance(value, str) or not value.strip():
+        problem = f"{value!r:.60} is not a name" if key in table else "it is missing"
+        raise RobotFileError(f"{where}, {key}: {problem}; give a name.")
+    return value
+
+
 def name_list(value: object, where: str) -> tuple[str, ...]:
     """Return `value` as a tuple of names."""
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):

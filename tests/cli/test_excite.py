@@ -346,7 +346,7 @@ def test_a_margin_that_no_two_bodies_can_keep(refused):
     assert "--margin 0.25 is more than any two bodies of 'TX40' can keep" in message
     largest = float(message.split("give ")[1].split(" m at most")[0])
     for margin, keeps in ((largest, True), (largest + 2e-3, False)):
-        found = Collisions.of(load_robot("tx40"), margin=margin)
+        found = Collisions.from_robot(load_robot("tx40"), margin=margin)
         assert (found.margins == margin).any() == keeps
 
 

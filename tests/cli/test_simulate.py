@@ -135,7 +135,7 @@ def test_rates_and_the_integrator_are_used(simulated):
     summary = simulated("tx40", "random", "-o", "log.csv", *SHORT, *rates, *how)
     robot = load_robot("tx40")
     own = robot.controller
-    controller = Controller.of(6, kp=own.kp, kd=own.kd, ki=own.ki, rate=4000.0)
+    controller = Controller.from_gains(6, kp=own.kp, kd=own.kd, ki=own.ki, rate=4000.0)
     expected = rollout(
         robot, short_motion(), controller=controller, sampling_rate=500.0, substeps=2
     )
@@ -262,7 +262,7 @@ def test_a_lost_run_writes_nothing_and_advises(refused):
         (["--payload", "heavy"], "--payload: invalid value 'heavy'"),
         (["--payload", "1", "--payload-link", "hand"], "unknown link or frame 'hand'"),
         (["--payload", "1", "--payload-inertia", "1"], "expected Ixx,Iyy,Izz"),
-        (["--payload", "1", "--payload-inertia", "1,1,3"], "cannot exist as a body"),
+        (["--payload", "1", "--payload-inertia", "1,1,3"], "not physically consistent"),
         (["--payload-link", "link6"], "--payload-link is for a --payload"),
         (["--payload-inertia", "1,1,1"], "--payload-inertia is for a --payload"),
         (["--layout", "layout.yaml"], "--layout is for a trajectory from a file"),

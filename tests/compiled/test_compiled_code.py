@@ -85,7 +85,9 @@ def test_one_singular_sample_does_not_spoil_others():
     n = robot.n_joints
     coupling = np.eye(n)
     coupling[n - 1, 3] = 1.0
-    robot = robot.with_actuators(bodysense.Actuators.of(n, coupling=coupling, coupled_terms=()))
+    robot = robot.with_actuators(
+        bodysense.Actuators.from_values(n, coupling=coupling, coupled_terms=())
+    )
     rng = np.random.default_rng(1)
     q, v, tau = rng.uniform(-1.0, 1.0, (3, 200, n))
     theta = np.tile(robot.theta, (200, 1))

@@ -78,7 +78,7 @@ def test_torques_count_before_currents(clean, changed, found):
 
 
 def test_currents_without_gains_are_a_warning(clean, changed, tx40):
-    plain = tx40.with_actuators(Actuators.of(6))
+    plain = tx40.with_actuators(Actuators.from_values(6))
     channels = {name.replace("tau.", "i."): values for name, values in clean.channels.items()}
     findings = examine(plain, changed(clean, channels)).findings
     assert [(f.kind, f.severity) for f in findings] == [("unknown-gain", "warning")]

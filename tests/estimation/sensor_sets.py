@@ -75,7 +75,7 @@ def all_sensors(tree: BodyTree, rng: np.random.Generator) -> list[Sensor]:
 
 def random_mount(link: str, rng: np.random.Generator) -> Mount:
     """Anywhere on a link."""
-    return Mount.of(link, rng.uniform(-0.2, 0.2, 3), rng.uniform(-2.0, 2.0, 3))
+    return Mount.from_xyz_rpy(link, rng.uniform(-0.2, 0.2, 3), rng.uniform(-2.0, 2.0, 3))
 
 
 def pinocchio_reading(sensor: Sensor, truth: Truth) -> Array:

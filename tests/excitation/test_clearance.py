@@ -13,7 +13,7 @@ def test_slacks_and_their_gradients(kind, robot_of, rng):
     q = rng.uniform(-1.5, 1.5, (40, 6))
     clearance: CollisionClearance | WorkspaceClearance
     if kind == "collisions":
-        clearance = CollisionClearance(Collisions.of(robot, margin=0.02))
+        clearance = CollisionClearance(Collisions.from_robot(robot, margin=0.02))
     else:
         room = Workspace(lower=(-np.inf, -np.inf, -0.4)).around(robot, link_hulls(robot))
         clearance = WorkspaceClearance(room)
@@ -41,7 +41,7 @@ def test_slacks_and_their_gradients(kind, robot_of, rng):
 def test_slack_zero_is_the_margin_and_a_little_more(robot_of, rng):
     robot = robot_of("example:ur5")
     q = rng.uniform(-2.0, 2.0, (200, 6))
-    collisions = Collisions.of(robot, margin=0.03)
+    collisions = Collisions.from_robot(robot, margin=0.03)
     sample, slack, _ = CollisionClearance(collisions, between=0.0).slacks(q)
     hit = np.zeros(200, dtype=bool)
     hit[sample[slack < 0.0]] = True
@@ -50,7 +50,7 @@ def test_slack_zero_is_the_margin_and_a_little_more(robot_of, rng):
 
 
 def test_pairs_that_are_built_close_leave_room_to_move(robot_of, rng):
-    collisions = Collisions.of(robot_of("example:ur5"), margin=0.03)
+    collisions = Collisions.from_robot(robot_of("example:ur5"), margin=0.03)
     clearance = CollisionClearance(collisions)
     assert (clearance.kept < collisions.farthest).all()
     assert (clearance.kept > collisions.margins).all()
@@ -59,7 +59,7 @@ def test_pairs_that_are_built_close_leave_room_to_move(robot_of, rng):
 
 
 def test_boxes_that_stand_for_shapes_are_in_the_way_where_they_are_near(robot_of, rng):
-    collisions = Collisions.of(robot_of("tx40"), margin=0.01)  # of which no shape is known
+    collisions = Collisions.from_robot(robot_of("tx40"), margin=0.01)  # of which no shape is known
     q = rng.uniform(-2.0, 2.0, (300, 6))
     room = (collisions.distances(q) - CollisionClearance(collisions).kept).min(axis=1)
     free = q[room > 0.01]
@@ -68,5 +68,5 @@ def test_boxes_that_stand_for_shapes_are_in_the_way_where_they_are_near(robot_of
     tight = q[np.argmin(room)][None]
     pair = collisions.pairs[int(np.argmin(collisions.distances(tight)[0]))]
     assert set(boxes_in_the_way(collisions, tight)) >= set(pair) - {"base"}
-    real = Collisions.of(robot_of("example:ur5"), margin=0.03)
+    real = Collisions.from_robot(robot_of("example:ur5"), margin=0.03)
     assert boxes_in_the_way(real, q) == ()  # its shapes are its own

@@ -180,7 +180,7 @@ def test_other_criteria(criterion, robot_of):
 
 
 def test_collisions_and_workspace_are_kept(panda):
-    collisions = Collisions.of(panda)
+    collisions = Collisions.from_robot(panda)
     workspace = Workspace(lower=(-np.inf, -np.inf, 0.05))
     design = designed(panda, collisions=collisions, workspace=workspace)
     _, q, _, _ = design.trajectories[0].sample(500.0)
@@ -259,6 +259,7 @@ def test_an_interruption_returns_the_best_so_far(robot_of):
     assert limit_breaches(robot_of("tx40"), design.trajectories[0], 1000.0) == ()
 
 
+@pytest.mark.usefixtures("listening_to_ctrl_c")
 def test_an_interruption_by_a_signal(robot_of):
     begun = threading.Event()
     threading.Timer(0.8, lambda: begun.wait(10.0) and _thread.interrupt_main()).start()
@@ -285,7 +286,7 @@ def test_an_interruption_before_there_is_anything(robot_of):
             duration=40.0,
             harmonics=80,
             trajectories=3,
-            collisions=Collisions.of(robot),
+            collisions=Collisions.from_robot(robot),
             progress=interrupt,
             threads=1,
         )
@@ -321,6 +322,7 @@ def test_what_is_violated_is_named(robot_of, monkeypatch):
     assert "do not run it" in design.advice
 
 
+@pytest.mark.usefixtures("listening_to_ctrl_c")
 def test_an_interruption_of_the_final_check_loses_nothing(robot_of, monkeypatch):
     whole = Check.repaired
 
@@ -342,7 +344,7 @@ def test_it_can_be_saved_and_loaded(family, robot_of, tmp_path):
         family=family,
         trajectories=2,
         iterations=8,
-        collisions=Collisions.of(robot),
+        collisions=Collisions.from_robot(robot),
         **changes,
     )
     design.save(tmp_path / "new")
@@ -424,7 +426,7 @@ def test_a_start_at_the_end_of_the_range(panda):
 
 def test_a_start_in_collision(panda):
     start = [0.0, 1.7, 0.0, -3.0, 0.0, 0.5, 0.0, 0.02, 0.02]
-    collisions = Collisions.of(panda)
+    collisions = Collisions.from_robot(panda)
     assert collisions.in_collision([start])[0]
     with pytest.raises(TrajectoryError, match="choose a pose that is free"):
         bad(panda, start=start, collisions=collisions)
@@ -544,7 +546,7 @@ def test_the_noise_that_was_assumed(robot_of):
 
 def test_boxes_that_hold_the_motion_back_are_told(robot_of):
     robot = robot_of("tx40")
-    boxed = designed(robot, collisions=Collisions.of(robot))
+    boxed = designed(robot, collisions=Collisions.from_robot(robot))
     (note,) = [note for note in boxed.notes if note.startswith("boxes from inertia")]
     assert "--collisions off" in note
     assert boxed.closest.pair[0] in note
@@ -552,7 +554,7 @@ def test_boxes_that_hold_the_motion_back_are_told(robot_of):
 
 
 def test_shapes_of_the_file_are_not_blamed(panda):
-    design = designed(panda, collisions=Collisions.of(panda))
+    design = designed(panda, collisions=Collisions.from_robot(panda))
     assert design.closest.room < 0.005
     assert not [note for note in design.notes if note.startswith("boxes")]
 
@@ -561,5 +563,5 @@ def test_a_robot_whose_bodies_cannot_collide(robot_of):
     robot = robot_of("tx40")
     names = robot.link_names
     pairs = [(a, b) for a in names for b in names if a != b] + [("base", b) for b in names]
-    free = designed(robot, collisions=Collisions.of(robot, ignore=pairs), iterations=5)
+    free = designed(robot, collisions=Collisions.from_robot(robot, ignore=pairs), iterations=5)
     assert any("no pair of bodies is left" in note for note in free.notes)

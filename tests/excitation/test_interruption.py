@@ -7,6 +7,8 @@ import pytest
 
 from bodysense.excitation.search import first_interruption_ignored
 
+pytestmark = pytest.mark.usefixtures("listening_to_ctrl_c")
+
 
 def press() -> None:
     signal.raise_signal(signal.SIGINT)

@@ -89,7 +89,7 @@ def test_what_cannot_be_kept_is_told(problem, rng):
 
 def test_the_closest_pair_and_its_time(robot_of, rng):
     robot = robot_of("example:ur5")
-    collisions = Collisions.of(robot, margin=-1.0)  # nothing counts as a collision
+    collisions = Collisions.from_robot(robot, margin=-1.0)  # nothing counts as a collision
     limits = MotionLimits.of(robot)
     from bodysense.excitation import FourierTrajectory
 

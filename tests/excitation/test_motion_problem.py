@@ -110,8 +110,10 @@ def test_gradient_of_clearances(kind, robot_of, rng):
     q = free.states(x)[0]
     clearance: CollisionClearance | WorkspaceClearance
     if kind == "collisions":  # such that the closest pair has 2 cm left
-        distance = Collisions.of(robot, margin=0.0).closest(q).distance
-        clearance = CollisionClearance(Collisions.of(robot, margin=distance - 0.02), between=0.0)
+        distance = Collisions.from_robot(robot, margin=0.0).closest(q).distance
+        clearance = CollisionClearance(
+            Collisions.from_robot(robot, margin=distance - 0.02), between=0.0
+        )
     else:
         hulls = link_hulls(robot)
         low = Workspace(lower=(-np.inf, -np.inf, -2.0)).around(robot, hulls).margins(q).min() - 2.0

@@ -97,7 +97,7 @@ def test_another_law(robot_of):
 def test_free_poses_are_free(robot_of):
     robot = robot_of("example:panda")
     limits, moving = MotionLimits.of(robot), np.arange(7)
-    collisions = Collisions.of(robot)
+    collisions = Collisions.from_robot(robot)
     room = Workspace(lower=(-np.inf, -np.inf, 0.1)).around(robot, link_hulls(robot))
     q = free_poses(robot, limits, moving, limits.middle, collisions, room)
     assert not collisions.in_collision(q).any()
@@ -118,7 +118,7 @@ def test_a_margin_that_leaves_no_pose_free(robot_of):
     limits, moving = MotionLimits.of(robot), np.arange(6)
 
     def poses(margin: float):
-        collisions = Collisions.of(robot, margin=margin)
+        collisions = Collisions.from_robot(robot, margin=margin)
         # Without margins of their own for pairs that are built close.
         strict = replace(collisions, farthest=np.full(len(collisions.pairs), np.inf))
         return free_poses(robot, limits, moving, limits.middle, strict, None)

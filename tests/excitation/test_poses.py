@@ -22,7 +22,7 @@ from bodysense.robot import (
 @pytest.fixture(scope="module")
 def design(robot_of) -> PoseDesign:
     robot = robot_of("example:ur5").with_friction("offset")
-    collisions = Collisions.of(robot)
+    collisions = Collisions.from_robot(robot)
     return design_poses(robot, 15, collisions=collisions, rng=np.random.default_rng(0))
 
 
@@ -32,7 +32,7 @@ def test_poses_keep_the_limits_and_are_free(design, robot_of):
     assert design.poses.shape == (15, 6)
     assert (design.poses >= lower).all()
     assert (design.poses <= upper).all()
-    assert not Collisions.of(robot).in_collision(design.poses).any()
+    assert not Collisions.from_robot(robot).in_collision(design.poses).any()
     still = np.zeros_like(design.poses)
     tau = inverse_dynamics(robot, design.poses, still, still)
     assert (np.abs(tau) < robot.effort_limit).all()

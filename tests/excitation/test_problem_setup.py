@@ -13,7 +13,7 @@ SHORT = {"duration": 4.0, "harmonics": 5}
 
 def test_it_is_the_problem_that_was_asked_for(robot_of):
     robot = robot_of("example:panda")
-    collisions = Collisions.of(robot)
+    collisions = Collisions.from_robot(robot)
     setup = motion_problem_of(
         robot,
         collisions=collisions,

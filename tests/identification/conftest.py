@@ -39,7 +39,7 @@ def small_arm() -> Robot:
         model.addBodyFrame(f"link{k}", k, pin.SE3.Identity(), model.addJointFrame(k))
     return Robot.from_pinocchio(
         model,
-        friction=Friction.of("coulomb", 3, width=0.02),
+        friction=Friction.from_model("coulomb", 3, width=0.02),
         coefficients={"Fv": [1.0, 2.0, 0.5], "Fc": [2.0, 1.0, 0.7], "Ia": [0.1, 0.2, 0.05]},
     )
 

@@ -16,7 +16,7 @@ from bodysense.identification.knowledge import EqualLinks, Knowledge, Mirror
 from bodysense.identification.prior import Prior
 from bodysense.robot.shapes.hull import Hull
 
-BOX = Hull.of_box([-0.02, -0.1, 0.0], [0.1, 0.05, 0.08])
+BOX = Hull.from_box([-0.02, -0.1, 0.0], [0.1, 0.05, 0.08])
 
 
 def pseudo_inertia(pi, bmat=np.block):
@@ -157,7 +157,7 @@ def test_contradictions_are_named(simulate):
 
 
 def test_knowledge_that_no_robot_fulfils_is_a_status_with_advice(simulate):
-    far = Hull.of_box([1.0] * 3, [1.2] * 3)
+    far = Hull.from_box([1.0] * 3, [1.2] * 3)
     knowledge = Knowledge(symmetric={"link1": (Mirror("x"),)}, com_inside={"link1": far})
     known = Known(simulate, knowledge)
     for kind in ("euclidean", "entropic"):

@@ -87,9 +87,9 @@ def held_tx40(n: int) -> Robot:
     assert own is not None
     return Robot.from_pinocchio(
         model,
-        friction=Friction.of("coulomb", n, width=0.05),
+        friction=Friction.from_model("coulomb", n, width=0.05),
         coefficients={term: [whole.parameter(f"{term}{j}") for j in joints] for term in terms},
-        controller=Controller.of(n, kp=own.kp[:n], kd=own.kd[:n], rate=own.rate),
+        controller=Controller.from_gains(n, kp=own.kp[:n], kd=own.kd[:n], rate=own.rate),
     )
 
 
@@ -158,7 +158,7 @@ def shapes_of(robot: Robot) -> Knowledge:
         m, inertia = robot.pi(k)[0], inertia_at_com(robot.pi(k))
         moments, axes = np.linalg.eigh(inertia)
         half = np.sqrt(np.maximum(1.5 * (moments.sum() - 2.0 * moments) / m, 1e-4))
-        shapes[name] = Hull.of_points(box_corners(robot.pi(k)[1:4] / m, 3.0 * half, axes))
+        shapes[name] = Hull.from_points(box_corners(robot.pi(k)[1:4] / m, 3.0 * half, axes))
     return Knowledge(com_inside=shapes)
 
 

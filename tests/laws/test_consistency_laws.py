@@ -29,7 +29,7 @@ def random_problem(seed: int, build: Callable[..., object], states_of: Callable)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 5))
     law = ("coulomb", "offset", "stribeck")[seed % 3]
-    robot = Robot.from_pinocchio(build(rng, n), friction=Friction.of(law, n, width=0.02))
+    robot = Robot.from_pinocchio(build(rng, n), friction=Friction.from_model(law, n, width=0.02))
     theta = robot.theta.copy()
     friction = slice(robot.layout.rotor.stop, robot.layout.size)
     theta[friction] = rng.uniform(0.0, 1.0, robot.layout.size - friction.start)

@@ -22,7 +22,7 @@ from bodysense.robot import (
 )
 from bodysense.robot import friction as registry
 from bodysense.robot._kernels.friction import friction_basis
-from bodysense.robot.dynamics.tree import tree_of
+from bodysense.robot.model import kernel_tree
 
 CUSTOM = "tests-own-law"
 # Smooth and narrow enough that both sides of a curve are seen.
@@ -76,14 +76,14 @@ def test_is_listed_under_its_own_name(name):
     assert model.name == name
     assert len(set(model.terms)) == len(model.terms)
     assert len(model.defaults) == len(model.shape)
-    assert Friction.of(name, 3).shape.tolist() == [list(model.defaults)] * 3
+    assert Friction.from_model(name, 3).shape.tolist() == [list(model.defaults)] * 3
     assert model.description or name == CUSTOM
 
 
 @every_law
 def test_slope_is_the_derivative(name):
     model = friction_model(name)
-    friction = Friction.of(name, 6, **shape_of(model))
+    friction = Friction.from_model(name, 6, **shape_of(model))
     h = 1e-4
     for row in friction.shape:
         _, slope = model.basis(SPEEDS, row)
@@ -135,7 +135,7 @@ def test_adds_to_the_inverse_dynamics(name, rng):
 @given(v=st.floats(-100.0, 100.0), joint=st.integers(0, 5), data=st.data())
 def test_takes_energy_and_is_odd(name, v, joint, data):
     model = friction_model(name)
-    row = Friction.of(name, 6, **shape_of(model)).shape[joint]
+    row = Friction.from_model(name, 6, **shape_of(model)).shape[joint]
     phi, dphi = model.basis([v, -v], row)
     assert np.isfinite(phi).all()
     assert np.isfinite(dphi).all()
@@ -149,7 +149,7 @@ def test_takes_energy_and_is_odd(name, v, joint, data):
 @every_law
 def test_nothing_but_an_offset_acts_at_rest(name):
     model = friction_model(name)
-    phi, _ = model.basis([0.0], Friction.of(name, 1).shape[0])
+    phi, _ = model.basis([0.0], Friction.from_model(name, 1).shape[0])
     np.testing.assert_array_equal(phi[0], [1.0 if term == "Fo" else 0.0 for term in model.terms])
 
 
@@ -177,8 +177,8 @@ def test_smoothing_vanishes_with_its_width(name):
 def test_the_tree_holds_one_row_of_shape_a_joint(name):
     model = friction_model(name)
     robot = load_robot("tx40")
-    friction = Friction.of(name, 6, **shape_of(model))
-    tree = tree_of(robot.model, friction, robot.actuators)
+    friction = Friction.from_model(name, 6, **shape_of(model))
+    tree = kernel_tree(robot.model, friction, robot.actuators)
     assert tree.shape.shape[0] == 6
     assert tree.shape.dtype == np.float64
     assert (tree.custom != 0) == (name == CUSTOM)

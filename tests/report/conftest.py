@@ -54,7 +54,7 @@ def chain(joints: Sequence[str], links: Sequence[str], name: str) -> Robot:
         model.appendBodyToJoint(i, pin.Inertia.FromDynamicParameters(pi[k]), pin.SE3.Identity())
         model.addBodyFrame(links[k], i, pin.SE3.Identity(), model.addJointFrame(i))
     n = len(joints)
-    friction = Friction.of("coulomb", n, width=0.02)
+    friction = Friction.from_model("coulomb", n, width=0.02)
     return Robot.from_pinocchio(
         model, friction=friction, coefficients={"Fv": np.full(n, 0.4), "Fc": np.full(n, 0.9)}
     )

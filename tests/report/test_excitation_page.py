@@ -45,7 +45,7 @@ def limits(robot) -> MotionLimits:
 
 @pytest.fixture(scope="module")
 def collisions(robot) -> Collisions:
-    return Collisions.of(robot)
+    return Collisions.from_robot(robot)
 
 
 @pytest.fixture(scope="module")

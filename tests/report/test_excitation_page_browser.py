@@ -46,7 +46,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     robot = load_robot(ARM)
-    limits, collisions = MotionLimits.of(robot), Collisions.of(robot)
+    limits, collisions = MotionLimits.of(robot), Collisions.from_robot(robot)
     design = design_motion(
         robot,
         duration=2.0,

@@ -99,7 +99,7 @@ def made_experiment(
         model.addBodyFrame(f"link{k}", joint, pin.SE3.Identity(), model.addJointFrame(joint))
     robot = Robot.from_pinocchio(
         model,
-        friction=Friction.of("coulomb", 2, width=0.02),
+        friction=Friction.from_model("coulomb", 2, width=0.02),
         coefficients={"Fv": [1.0, 2.0], "Fc": [2.0, 1.0]},
     )
     t = np.arange(300) / 100.0

@@ -23,7 +23,9 @@ def test_the_page_shows_the_run_and_its_reference(tmp_path):
 
 
 def test_a_lost_run_still_gets_its_page(tmp_path):
-    robot = load_robot("tx40").with_controller(Controller.of(6, kp=0.0, kd=-1e3, rate=1000.0))
+    robot = load_robot("tx40").with_controller(
+        Controller.from_gains(6, kp=0.0, kd=-1e3, rate=1000.0)
+    )
     motion = HoldTrajectory(np.full(6, 0.1), 1.0)
     run = rollout(robot, motion)
     assert not run.ok
@@ -63,7 +65,9 @@ def test_the_figure_of_a_lost_run_stands_still_where_it_was_lost(tmp_path, monke
         "bodysense.report.rollout_page.write_motion_page",
         lambda path, **given: drawn.update(given),
     )
-    robot = load_robot("tx40").with_controller(Controller.of(6, kp=0.0, kd=-1e3, rate=1000.0))
+    robot = load_robot("tx40").with_controller(
+        Controller.from_gains(6, kp=0.0, kd=-1e3, rate=1000.0)
+    )
     motion = HoldTrajectory(np.full(6, 0.1), 1.0)
     run = rollout(robot, motion)
     write_rollout_page(tmp_path / "lost.html", robot, run, motion)

@@ -12,7 +12,7 @@ COUPLING = np.array([[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.0, -2.0, 1.0]])
 
 
 def wrist() -> Actuators:
-    return Actuators.of(
+    return Actuators.from_values(
         3, gear_ratio=[10.0, -20.0, 30.0], drive_gain=[1.0, 2.0, 3.0], coupling=COUPLING
     )
 
@@ -34,7 +34,7 @@ def test_power_is_the_same_on_both_sides(seed, n):
     rng = np.random.default_rng(seed)
     coupling = np.eye(n) + np.tril(rng.integers(-2, 3, (n, n)), -1)
     ratio = rng.uniform(1.0, 100.0, n) * rng.choice([-1.0, 1.0], n)
-    drives = Actuators.of(
+    drives = Actuators.from_values(
         n, gear_ratio=ratio, drive_gain=rng.uniform(0.1, 10.0, n), coupling=coupling
     )
     v, tau_motor, signal = rng.normal(size=(3, 4, n))
@@ -59,27 +59,41 @@ def test_tx40_wrist(robot_of):
 
 
 def test_direct_drives_are_the_default():
-    drives = Actuators.of(4)
+    drives = Actuators.from_values(4)
     np.testing.assert_array_equal(drives.motor_from_joint, np.eye(4))
     np.testing.assert_array_equal(drives.drive_gain, np.ones(4))
     assert drives.coupled == drives.coupled_motors == drives.coupled_terms == ()
     assert drives.n_joints == 4
-    assert Actuators.of(0).coupling.shape == (0, 0)
+    assert Actuators.from_values(0).coupling.shape == (0, 0)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-9, 1.0, 1e15, 1e30])
+def test_a_coupling_is_singular_whatever_its_units(size):
+    # In rounding, the determinant of this is anything.
+    below = [[1.0, 0.0, 0.0], [3.3 * size, 1.0, 0.0], [7.7 * size, 1.23 * size, 1.0]]
+    order = [2, 0, 1]
+    assert Actuators.from_values(3, coupling=below).coupling[2, 1] == 1.23 * size
+    assert Actuators.from_values(3, coupling=np.array(below)[order][:, order]).n_joints == 3
+    each_other = [[1.0, size, 0.0], [1.1 / size, 1.0, 0.0], [0.0, 5.0, 1.0]]
+    assert Actuators.from_values(3, coupling=each_other).n_joints == 3
+    each_other[1][0] = 1.0 / size
+    with pytest.raises(BodysenseError, match="singular"):
+        Actuators.from_values(3, coupling=each_other)
 
 
 def test_coupling_parameters_in_the_order_of_theta():
     assert wrist().coupled_motors == (1, 2)
     assert wrist().coupled == (("Fvm", 1), ("Fcm", 1), ("Fvm", 2), ("Fcm", 2))
-    drives = Actuators.of(3, coupling=COUPLING, coupled_terms=("Fcm", "Iam"))
+    drives = Actuators.from_values(3, coupling=COUPLING, coupled_terms=("Fcm", "Iam"))
     assert drives.coupled_terms == ("Iam", "Fcm")  # always in this order
-    assert Actuators.of(3, coupling=COUPLING, coupled_terms=()).coupled == ()
+    assert Actuators.from_values(3, coupling=COUPLING, coupled_terms=()).coupled == ()
     # without coupling there is nothing to have parameters
-    assert Actuators.of(3, coupling=np.eye(3), coupled_terms=("Iam",)).coupled_terms == ()
+    assert Actuators.from_values(3, coupling=np.eye(3), coupled_terms=("Iam",)).coupled_terms == ()
 
 
 def test_arrays_are_own_copies_and_read_only():
     coupling = COUPLING.copy()
-    drives = Actuators.of(3, coupling=coupling)
+    drives = Actuators.from_values(3, coupling=coupling)
     coupling[1, 0] = 9.0
     assert drives.coupling[1, 0] == 0.5
     for array in (drives.gear_ratio, drives.drive_gain, drives.coupling):
@@ -112,7 +126,7 @@ def test_arrays_are_own_copies_and_read_only():
 )
 def test_bad_drives(error, message, given_values):
     with pytest.raises(error, match=message):
-        Actuators.of(3, **given_values)
+        Actuators.from_values(3, **given_values)
 
 
 @pytest.mark.parametrize("method", ["joint_positions", "joint_torques", "drive_torques"])
@@ -135,15 +149,15 @@ def test_zero_positions_must_fit():
 
 
 def test_controller():
-    controller = Controller.of(2, kp=[1.0, 2.0], kd=0.5, rate=1000)
+    controller = Controller.from_gains(2, kp=[1.0, 2.0], kd=0.5, rate=1000)
     np.testing.assert_array_equal(controller.kp, [1, 2])
     np.testing.assert_array_equal(controller.kd, [0.5, 0.5])
     np.testing.assert_array_equal(controller.ki, [0, 0])
     assert controller.rate == 1000.0
     for rate in (0, -1, np.nan, np.inf):
         with pytest.raises(ShapeError, match=r"control rate is .*positive number of Hz"):
-            Controller.of(2, kp=1, kd=1, rate=rate)
+            Controller.from_gains(2, kp=1, kd=1, rate=rate)
     with pytest.raises(ShapeError, match=r"kd has shape \(3,\)"):
-        Controller.of(2, kp=1, kd=[1, 2, 3], rate=100)
+        Controller.from_gains(2, kp=1, kd=[1, 2, 3], rate=100)
     with pytest.raises(ShapeError, match="kp holds nan"):
-        Controller.of(2, kp=np.nan, kd=1, rate=100)
+        Controller.from_gains(2, kp=np.nan, kd=1, rate=100)

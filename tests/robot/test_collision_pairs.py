@@ -54,31 +54,31 @@ def test_links_on_branches_of_a_floating_robot_are_pairs(robot_of):
 def test_the_caller_may_ignore_pairs(robot_of, pair, gone):
     robot = robot_of("example:panda")
     assert len(names(robot)) - len(names(robot, (pair,))) == gone
-    collisions = Collisions.of(robot, ignore=[pair])
+    collisions = Collisions.from_robot(robot, ignore=[pair])
     assert sum(found.reason == "as asked for" for found in collisions.ignored) == gone
 
 
 def test_a_name_that_is_no_body_is_refused(robot_of):
     with pytest.raises(UnknownNameError, match="did you mean 'panda_hand'"):
-        Collisions.of(robot_of("example:panda"), ignore=[("panda_hnd", "panda_link0")])
+        Collisions.from_robot(robot_of("example:panda"), ignore=[("panda_hnd", "panda_link0")])
 
 
 def test_what_is_no_pair_is_refused(robot_of):
     with pytest.raises(ShapeError, match="give pairs of names"):
-        Collisions.of(robot_of("example:panda"), ignore=["panda_hand"])  # type: ignore[list-item]
+        Collisions.from_robot(robot_of("example:panda"), ignore=["panda_hand"])  # type: ignore[list-item]
 
 
 def test_boxes_round_links_without_mass_are_no_bodies(robot_of):
     robot = robot_of("tx40")
     theta = robot.theta.copy()
     theta[robot.layout.link(4)] = 0.0
-    collisions = Collisions.of(robot.with_parameters(theta))
-    assert "link5" in {body.name for body in Collisions.of(robot).bodies}
+    collisions = Collisions.from_robot(robot.with_parameters(theta))
+    assert "link5" in {body.name for body in Collisions.from_robot(robot).bodies}
     assert "link5" not in {body.name for body in collisions.bodies}
 
 
 def test_bodies_that_are_never_apart_are_told(robot_of):
-    collisions = Collisions.of(robot_of("tx40"))
+    collisions = Collisions.from_robot(robot_of("tx40"))
     never = {found.pair: found.reason for found in collisions.ignored}
     assert "all of 400 random poses" in never["link4", "link6"]  # their boxes overlap at the wrist
     assert not set(never) & set(collisions.pairs)
@@ -87,5 +87,5 @@ def test_bodies_that_are_never_apart_are_told(robot_of):
 
 
 def test_boxes_that_hardly_ever_part_are_told(robot_of):
-    never = {found.pair: found.reason for found in Collisions.of(robot_of("rv2sq")).ignored}
+    never = {found.pair: found.reason for found in Collisions.from_robot(robot_of("rv2sq")).ignored}
     assert never["link1", "link3"] == "boxes, in contact in 98 % of 400 random poses"

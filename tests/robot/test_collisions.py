@@ -9,7 +9,7 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.robot import Collisions
-from bodysense.robot.frames import sampled_poses
+from bodysense.robot.frames import sample_poses
 from bodysense.spatial import Array
 
 READY = np.array([0, -np.pi / 4, 0, -3 * np.pi / 4, 0, np.pi / 2, np.pi / 4, 0.02, 0.02])
@@ -17,12 +17,12 @@ READY = np.array([0, -np.pi / 4, 0, -3 * np.pi / 4, 0, np.pi / 2, np.pi / 4, 0.0
 
 @pytest.fixture(scope="module")
 def panda(robot_of) -> Collisions:
-    return Collisions.of(robot_of("example:panda"))
+    return Collisions.from_robot(robot_of("example:panda"))
 
 
 @pytest.fixture(scope="module")
 def ur5(robot_of) -> Collisions:
-    return Collisions.of(robot_of("example:ur5"))
+    return Collisions.from_robot(robot_of("example:ur5"))
 
 
 def differences(collisions: Collisions, q: Array, h: float) -> Array:
@@ -62,7 +62,7 @@ def test_distances_are_no_larger_than_those_of_meshes_and_hardly_less(robot_of, 
         first, second = (shapes.index(f"{body}_0") for body in collisions.pairs[k])
         geometry.addCollisionPair(pin.CollisionPair(first, second))
     data, found = model.createData(), geometry.createData()
-    q = sampled_poses(robot_of(name), 40)
+    q = sample_poses(robot_of(name), 40)
     exact = np.empty((40, len(meshes)))
     for t in range(40):
         pin.computeDistances(model, data, geometry, found, q[t])
@@ -76,8 +76,8 @@ def test_distances_are_no_larger_than_those_of_meshes_and_hardly_less(robot_of, 
 
 @pytest.mark.parametrize("name", ["example:panda", "example:ur5", "tx40"])
 def test_gradients_are_those_of_finite_differences(robot_of, name):
-    collisions = Collisions.of(robot_of(name))
-    q = sampled_poses(robot_of(name), 30)
+    collisions = Collisions.from_robot(robot_of(name))
+    q = sample_poses(robot_of(name), 30)
     distances, gradients = collisions.distances_and_gradients(q)
     np.testing.assert_array_equal(distances, collisions.distances(q))
     fine, coarse = differences(collisions, q, 1e-6), differences(collisions, q, 1e-5)
@@ -91,8 +91,8 @@ def test_gradients_are_those_of_finite_differences(robot_of, name):
 
 def test_a_floating_robot_collides_alike_wherever_it_is(robot_of, states_of, rng):
     robot = robot_of("example:solo12")
-    collisions = Collisions.of(robot, "boxes")
-    q = sampled_poses(robot, 20)
+    collisions = Collisions.from_robot(robot, "boxes")
+    q = sample_poses(robot, 20)
     moved = states_of(robot, rng, 20)[0]
     moved[:, 7:] = q[:, 7:]
     np.testing.assert_allclose(collisions.distances(moved), collisions.distances(q), atol=1e-9)
@@ -103,7 +103,7 @@ def test_a_floating_robot_collides_alike_wherever_it_is(robot_of, states_of, rng
 
 
 def test_near_pairs_are_those_of_the_full_table(panda):
-    q = sampled_poses(panda.robot, 60)
+    q = sample_poses(panda.robot, 60)
     distances, gradients = panda.distances_and_gradients(q)
     near = panda.near(q, 0.08)
     sample, pair = np.nonzero(distances < 0.08)
@@ -115,7 +115,7 @@ def test_near_pairs_are_those_of_the_full_table(panda):
 
 
 def test_distances_beyond_are_bounds(panda):
-    q = sampled_poses(panda.robot, 60)
+    q = sample_poses(panda.robot, 60)
     exact, quick = panda.distances(q), panda.distances(q, beyond=0.05)
     near = exact < 0.05
     np.testing.assert_allclose(quick[near], exact[near], atol=1e-12)
@@ -126,8 +126,8 @@ def test_distances_beyond_are_bounds(panda):
 
 @pytest.mark.parametrize("margin", [0.0, 0.01, 0.05])
 def test_closer_than_the_margin_is_a_collision(robot_of, margin):
-    collisions = Collisions.of(robot_of("example:ur5"), margin=margin)
-    q = sampled_poses(collisions.robot, 200)
+    collisions = Collisions.from_robot(robot_of("example:ur5"), margin=margin)
+    q = sample_poses(collisions.robot, 200)
     expected = (collisions.distances(q) < collisions.margins).any(axis=1)
     assert 0 < expected.sum() < 200
     np.testing.assert_array_equal(collisions.in_collision(q), expected)
@@ -138,8 +138,8 @@ def test_closer_than_the_margin_is_a_collision(robot_of, margin):
 )
 def test_a_larger_margin_never_frees_a_pose(robot_of, name, shapes):
     robot = robot_of(name)
-    q = np.vstack([sampled_poses(robot, 300), sampled_poses(robot, 1100)[-600:]])
-    found = [Collisions.of(robot, shapes, margin=m) for m in (0.0, 0.005, 0.01, 0.02, 0.05)]
+    q = np.vstack([sample_poses(robot, 300), sample_poses(robot, 1100)[-600:]])
+    found = [Collisions.from_robot(robot, shapes, margin=m) for m in (0.0, 0.005, 0.01, 0.02, 0.05)]
     assert len({collisions.pairs for collisions in found}) == 1
     hits = np.array([collisions.in_collision(q) for collisions in found])
     assert hits[0].any()
@@ -151,21 +151,21 @@ def test_a_larger_margin_never_frees_a_pose(robot_of, name, shapes):
 
 def test_pairs_built_closer_than_the_margin_have_their_own(robot_of):
     robot = robot_of("example:ur5")
-    wide = Collisions.of(robot, margin=0.02)
+    wide = Collisions.from_robot(robot, margin=0.02)
     narrow = wide.margins < 0.02
     assert 0 < narrow.sum() < narrow.size
-    exact = wide.distances(sampled_poses(robot, 400)).max(axis=0)
+    exact = wide.distances(sample_poses(robot, 400)).max(axis=0)
     np.testing.assert_allclose(wide.margins[narrow], 0.5 * exact[narrow], atol=1e-9)
     np.testing.assert_array_equal(wide.margins[~narrow], 0.02)
     for k in np.flatnonzero(narrow):
         assert any(" and ".join(wide.pairs[k]) in note for note in wide.notes)
-    assert not Collisions.of(robot, margin=0.0).notes
-    assert not wide.in_collision(sampled_poses(robot, 400)).all()
+    assert not Collisions.from_robot(robot, margin=0.0).notes
+    assert not wide.in_collision(sample_poses(robot, 400)).all()
 
 
 def test_the_closest_pair_is_that_with_least_room(robot_of):
-    wide = Collisions.of(robot_of("example:ur5"), margin=0.03)
-    for q in sampled_poses(wide.robot, 40):
+    wide = Collisions.from_robot(robot_of("example:ur5"), margin=0.03)
+    for q in sample_poses(wide.robot, 40):
         room = wide.distances(q[None])[0] - wide.margins
         closest = wide.closest(q[None])
         assert closest.room == pytest.approx(room.min(), abs=1e-12)
@@ -204,7 +204,7 @@ def test_the_summary_counts_pairs(panda):
 
 def test_a_margin_that_is_no_number_is_refused(robot_of):
     with pytest.raises(ShapeError, match="margin is nan"):
-        Collisions.of(robot_of("tx40"), margin=np.nan)
+        Collisions.from_robot(robot_of("tx40"), margin=np.nan)
 
 
 def test_poses_of_another_robot_are_refused(panda):

@@ -10,7 +10,7 @@ from bodysense.spatial import Array, exp_so3
 
 
 def whole(hull: Hull) -> ConvexPieces:
-    return ConvexPieces.of(hull, (hull,))
+    return ConvexPieces.from_hulls(hull, (hull,))
 
 
 def random_poses(rng: np.random.Generator, n: int, far: float) -> tuple[Array, Array]:
@@ -28,7 +28,7 @@ def distance_by_cvxpy(first: Array, second: Array) -> float:
 
 
 def test_distances_are_those_of_a_quadratic_programme(rng):
-    first, second = (Hull.of_points(rng.normal(size=(30, 3)) * 0.1) for _ in range(2))
+    first, second = (Hull.from_points(rng.normal(size=(30, 3)) * 0.1) for _ in range(2))
     R, p = random_poses(rng, 25, 0.5)
     found, bound = pair_distances(whole(first), whole(second), R, p, np.inf)
     np.testing.assert_array_equal(found.sample, np.arange(25))
@@ -39,7 +39,7 @@ def test_distances_are_those_of_a_quadratic_programme(rng):
 
 
 def test_closest_points_lie_on_the_hulls_along_the_normal(rng):
-    first, second = (Hull.of_points(rng.normal(size=(30, 3)) * 0.1) for _ in range(2))
+    first, second = (Hull.from_points(rng.normal(size=(30, 3)) * 0.1) for _ in range(2))
     R, p = random_poses(rng, 100, 0.3)
     found, _ = pair_distances(whole(first), whole(second), R, p, np.inf)
     assert (found.distance < 0.0).sum() > 10
@@ -54,7 +54,7 @@ def test_closest_points_lie_on_the_hulls_along_the_normal(rng):
 
 @pytest.mark.parametrize("overlap", [0.01, 0.05, 0.15])
 def test_boxes_inside_each_other_are_as_deep_as_they_overlap(overlap):
-    box = whole(Hull.of_box((-0.1, -0.2, -0.3), (0.1, 0.2, 0.3)))
+    box = whole(Hull.from_box((-0.1, -0.2, -0.3), (0.1, 0.2, 0.3)))
     found, _ = pair_distances(
         box, box, np.eye(3)[None], np.array([[0.2 - overlap, 0.05, -0.02]]), 0.0
     )
@@ -63,20 +63,22 @@ def test_boxes_inside_each_other_are_as_deep_as_they_overlap(overlap):
 
 
 def test_bounds_are_below_distances_and_tight_for_boxes_side_by_side(rng):
-    first, second = (Hull.of_points(rng.normal(size=(12, 3)) * [0.3, 0.1, 0.05]) for _ in range(2))
+    first, second = (
+        Hull.from_points(rng.normal(size=(12, 3)) * [0.3, 0.1, 0.05]) for _ in range(2)
+    )
     R, p = random_poses(rng, 400, 0.6)
     bound = lower_bound(principal_box(first.vertices), principal_box(second.vertices), R, p)
     found, _ = pair_distances(whole(first), whole(second), R, p, np.inf)
     assert (bound <= found.distance + 1e-9).all()
     assert (bound[found.distance > 0.3] > 0.0).mean() > 0.9
-    box = principal_box(Hull.of_box((-1, -2, -3), (1, 2, 3)).vertices)
+    box = principal_box(Hull.from_box((-1, -2, -3), (1, 2, 3)).vertices)
     aside = lower_bound(box, box, np.eye(3)[None], np.array([[2.5, 0.3, 0.4]]))
     np.testing.assert_allclose(aside, 0.5)
 
 
 @pytest.mark.parametrize("reach", [-0.02, 0.05, 0.4])
 def test_what_is_out_of_reach_gets_a_bound_beyond_it(rng, reach):
-    hulls = [Hull.of_points(rng.normal(size=(20, 3)) * 0.1) for _ in range(2)]
+    hulls = [Hull.from_points(rng.normal(size=(20, 3)) * 0.1) for _ in range(2)]
     first, second = map(whole, hulls)
     R, p = random_poses(rng, 300, 0.3)
     exact, _ = pair_distances(first, second, R, p, np.inf)
@@ -93,11 +95,13 @@ def test_what_is_out_of_reach_gets_a_bound_beyond_it(rng, reach):
 @pytest.mark.parametrize("reach", [0.1, np.inf])
 def test_bodies_are_as_close_as_their_closest_pieces(rng, reach):
     parts = [
-        tuple(Hull.of_points(rng.normal(size=(10, 3)) * 0.05 + shift) for shift in np.eye(3) * 0.4)
+        tuple(
+            Hull.from_points(rng.normal(size=(10, 3)) * 0.05 + shift) for shift in np.eye(3) * 0.4
+        )
         for _ in range(2)
     ]
     bodies = [
-        ConvexPieces.of(Hull.of_points(np.vstack([h.vertices for h in hulls])), hulls)
+        ConvexPieces.from_hulls(Hull.from_points(np.vstack([h.vertices for h in hulls])), hulls)
         for hulls in parts
     ]
     R, p = random_poses(rng, 300, 0.3)

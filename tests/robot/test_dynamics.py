@@ -113,11 +113,11 @@ def test_motors_that_couple_branches(name, wrist, robot_of, states_of, rng):
     robot = robot_of(name)
     coupling = np.eye(12)
     coupling[np.ix_([3, 8], [3, 8])] = wrist
-    drives = Actuators.of(12, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
+    drives = Actuators.from_values(12, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
     motors = len(drives.coupled_motors)
     robot = robot.with_actuators(drives, {"Iam": [0.02, 0.05][:motors], "Fvm": 0.3, "Fcm": 0.4})
     q, v, a = states_of(robot, rng, 150)  # several samples a chunk, in the same memory
-    plain = robot.with_actuators(Actuators.of(12))
+    plain = robot.with_actuators(Actuators.from_values(12))
     expected = mass_matrix(plain, q)
     for motor, value in zip(drives.coupled_motors, [0.02, 0.05], strict=False):
         c = coupling[motor]

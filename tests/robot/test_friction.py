@@ -57,18 +57,18 @@ def test_lugre_stands_for_stribeck_at_steady_state(rng):
 
 
 def test_shape_of_each_joint():
-    friction = Friction.of("stribeck", 3, vs=[0.1, 0.2, 0.3], width=0.01)
+    friction = Friction.from_model("stribeck", 3, vs=[0.1, 0.2, 0.3], width=0.01)
     assert friction.model is friction_model("stribeck")
     np.testing.assert_array_equal(friction.shape, [[0.01, vs, 2.0] for vs in (0.1, 0.2, 0.3)])
     with pytest.raises(ValueError, match="read-only"):
         friction.shape[0, 0] = 1.0
-    assert Friction.of(friction_model("viscous"), 4).shape.shape == (4, 0)
-    assert Friction.of("coulomb", 0).shape.shape == (0, 1)
+    assert Friction.from_model(friction_model("viscous"), 4).shape.shape == (4, 0)
+    assert Friction.from_model("coulomb", 0).shape.shape == (0, 1)
 
 
 def test_shape_is_copied():
     widths = np.array([0.1, 0.2])
-    friction = Friction.of("coulomb", 2, width=widths)
+    friction = Friction.from_model("coulomb", 2, width=widths)
     widths[0] = 5.0
     assert friction.shape[0, 0] == 0.1
 
@@ -93,11 +93,11 @@ def test_shape_is_copied():
 )
 def test_bad_shape_values(name, shape, message):
     with pytest.raises(ShapeError, match=message):
-        Friction.of(name, 3, **shape)
+        Friction.from_model(name, 3, **shape)
 
 
 def test_lugre_without_bristle_damping():
-    assert Friction.of("lugre", 1, sigma1=0.0).shape[0, 4] == 0.0
+    assert Friction.from_model("lugre", 1, sigma1=0.0).shape[0, 4] == 0.0
 
 
 def test_unknown_names():
@@ -106,9 +106,9 @@ def test_unknown_names():
     with pytest.raises(
         UnknownNameError, match=r"shape parameter of friction 'coulomb' 'vs'.*width"
     ):
-        Friction.of("coulomb", 2, vs=0.1)
+        Friction.from_model("coulomb", 2, vs=0.1)
     with pytest.raises(UnknownNameError, match="'viscous' 'width': there are none"):
-        Friction.of("viscous", 2, width=0.1)
+        Friction.from_model("viscous", 2, width=0.1)
 
 
 def test_bad_velocities():
@@ -166,7 +166,7 @@ def test_a_custom_law_with_a_width_beside_coupled_motors(own_registry, robot_of,
     robot = robot_of("tx40").with_friction("own", coefficients={}, width=0.5)
     coupling = np.eye(6)
     coupling[5, 4] = 1.0
-    robot = robot.with_actuators(Actuators.of(6, coupling=coupling))
+    robot = robot.with_actuators(Actuators.from_values(6, coupling=coupling))
     q, v, a = states_of(robot, rng, 5)
     column = torque_regressor(robot, q, v, a)[:, 4, robot.layout.index("Fcm6")]
     np.testing.assert_allclose(column, np.tanh((v[:, 4] + v[:, 5]) / 0.5), rtol=1e-14)

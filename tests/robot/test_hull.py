@@ -21,7 +21,7 @@ def is_combination(point: Array, vertices: Array) -> bool:
 
 
 def test_a_box_has_eight_corners_and_six_sides():
-    hull = Hull.of_box((-1.0, 0.0, 2.0), (1.0, 0.5, 3.0))
+    hull = Hull.from_box((-1.0, 0.0, 2.0), (1.0, 0.5, 3.0))
     assert hull.vertices.shape == (8, 3)
     assert hull.normals.shape == (6, 3)
     assert hull.volume == pytest.approx(1.0)
@@ -34,7 +34,7 @@ def test_a_box_has_eight_corners_and_six_sides():
 def test_a_hull_contains_its_points_and_its_vertices_lie_on_three_sides(seed: int, n: int):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(n, 3)) * rng.uniform(0.001, 1.0, 3)
-    hull = Hull.of_points(points)
+    hull = Hull.from_points(points)
     assert hull.contains(points, margin=-1e-10).all()
     assert hull.normals.shape[0] <= MOST_FACES
     np.testing.assert_allclose(np.linalg.norm(hull.normals, axis=1), 1.0, atol=1e-12)
@@ -44,7 +44,7 @@ def test_a_hull_contains_its_points_and_its_vertices_lie_on_three_sides(seed: in
 
 
 def test_inside_is_what_a_linear_programme_says(rng):
-    hull = Hull.of_points(rng.normal(size=(20, 3)))
+    hull = Hull.from_points(rng.normal(size=(20, 3)))
     points = rng.normal(size=(60, 3))
     inside = hull.contains(points)
     assert 5 < inside.sum() < 55
@@ -53,7 +53,7 @@ def test_inside_is_what_a_linear_programme_says(rng):
 
 
 def test_a_margin_shrinks_the_hull():
-    hull = Hull.of_box((0, 0, 0), (1, 1, 1))
+    hull = Hull.from_box((0, 0, 0), (1, 1, 1))
     points = [[0.5, 0.5, 0.95], [0.5, 0.5, 0.85]]
     np.testing.assert_array_equal(hull.contains(points, margin=0.1), [False, True])
 
@@ -62,7 +62,7 @@ def test_a_margin_shrinks_the_hull():
 def test_many_sides_become_few_that_hold_the_rest(rng, sides):
     points = rng.normal(size=(800, 3))
     points *= 0.1 / np.linalg.norm(points, axis=1, keepdims=True)
-    hull = Hull.of_points(points, most_faces=sides, tolerance=1e-4)
+    hull = Hull.from_points(points, most_faces=sides, tolerance=1e-4)
     exact = ConvexHull(points)
     assert exact.equations.shape[0] > 1000
     assert hull.normals.shape[0] <= sides
@@ -78,7 +78,7 @@ def test_many_sides_become_few_that_hold_the_rest(rng, sides):
 def test_no_more_sides_are_taken_than_the_tolerance_needs(rng):
     points = rng.normal(size=(800, 3))
     points *= 0.1 / np.linalg.norm(points, axis=1, keepdims=True)
-    hull = Hull.of_points(points, tolerance=0.02)
+    hull = Hull.from_points(points, tolerance=0.02)
     assert hull.excess <= 0.02
     assert hull.normals.shape[0] < 40
 
@@ -87,7 +87,7 @@ def test_no_more_sides_are_taken_than_the_tolerance_needs(rng):
 def test_points_rods_and_plates_get_a_thickness(rng, dimensions):
     R, origin = exp_so3(rng.normal(size=3)), rng.normal(size=3)
     points = rng.uniform(-0.2, 0.2, (30, dimensions)) @ R[:, :dimensions].T + origin
-    hull = Hull.of_points(points)
+    hull = Hull.from_points(points)
     assert hull.contains(points).all()
     for axis in rng.normal(size=(50, 3)):
         along = hull.vertices @ (axis / np.linalg.norm(axis))
@@ -100,7 +100,7 @@ def test_points_rods_and_plates_get_a_thickness(rng, dimensions):
 def test_a_moved_hull_holds_the_moved_points(rng):
     points = rng.normal(size=(40, 3))
     T = pin.SE3(exp_so3(rng.normal(size=3)), rng.normal(size=3))
-    hull = Hull.of_points(points)
+    hull = Hull.from_points(points)
     moved = hull.moved(T)
     test = rng.normal(size=(200, 3))
     np.testing.assert_array_equal(
@@ -118,26 +118,26 @@ def test_the_principal_box_of_a_turned_box_is_that_box(rng):
 
 
 def test_a_hull_cannot_be_written_to():
-    hull = Hull.of_box((0, 0, 0), (1, 1, 1))
+    hull = Hull.from_box((0, 0, 0), (1, 1, 1))
     with pytest.raises(ValueError, match="read-only"):
         hull.vertices[0, 0] = 5.0
 
 
 def test_no_points_are_refused():
     with pytest.raises(ShapeError, match="one point at least"):
-        Hull.of_points(np.empty((0, 3)))
+        Hull.from_points(np.empty((0, 3)))
 
 
 def test_points_that_are_not_finite_are_refused():
     with pytest.raises(ShapeError, match="points of a hull holds nan"):
-        Hull.of_points([[0.0, np.nan, 0.0]])
+        Hull.from_points([[0.0, np.nan, 0.0]])
 
 
 def test_too_few_sides_are_refused():
     with pytest.raises(ShapeError, match="most_faces is 5"):
-        Hull.of_points(np.eye(3), most_faces=5)
+        Hull.from_points(np.eye(3), most_faces=5)
 
 
 def test_an_empty_box_is_refused():
     with pytest.raises(ShapeError, match="swap its corners"):
-        Hull.of_box((0, 0, 1), (1, 1, 0))
+        Hull.from_box((0, 0, 1), (1, 1, 0))

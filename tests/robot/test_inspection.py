@@ -61,26 +61,26 @@ def test_a_floating_robot_with_links_that_cannot_exist():
     found = inspect_robot(load_robot("example:romeo_small", allow_inconsistent=True))
     assert found.floating_base
     assert found.links[0].index == 0
-    assert "RShoulderYawLink" in [link.name for link in found.impossible]
-    assert all(link.reason for link in found.impossible)
+    assert "RShoulderYawLink" in [link.name for link in found.infeasible]
+    assert all(link.reason for link in found.infeasible)
     assert found.joints[0].parent == found.links[0].name
     assert not found.unidentifiable
     content = found.to_dict()
     assert content["consistent"] is False
 
 
-def test_links_without_volume_are_told_apart_from_impossible_ones():
+def test_links_without_volume_are_told_apart_from_infeasible_ones():
     found = inspect_robot(load_robot("example:icub"))
-    assert not found.impossible
+    assert not found.infeasible
     assert "r_hip_1" in [link.name for link in found.flat]
     content = found.to_dict()
-    assert content["possible"] is True
+    assert content["feasible"] is True
     assert content["consistent"] is False
 
 
 def test_massless_links_have_no_centre_of_mass():
     found = inspect_robot(load_robot("example:human", allow_inconsistent=True))
-    assert not found.impossible  # these links carry others: joints with several axes
+    assert not found.infeasible  # these links carry others: joints with several axes
     massless = found.flat[0]
     assert massless.mass == 0.0
     assert all(math.isnan(value) for value in massless.com)

@@ -32,7 +32,7 @@ def test_a_bent_mesh_is_sliced_and_its_slices_hold_its_surface(rng):
     points, triangles = L_SHAPE
     slices = sliced(points, triangles)
     assert len(slices) == 4
-    hulls = [Hull.of_points(cloud) for cloud in slices]
+    hulls = [Hull.from_points(cloud) for cloud in slices]
     assert sum(hull.volume for hull in hulls) < 0.6 * ConvexHull(points).volume
     on_it = surface(points, triangles, rng)
     held = np.any([hull.contains(on_it, margin=-1e-9) for hull in hulls], axis=0)
@@ -42,8 +42,10 @@ def test_a_bent_mesh_is_sliced_and_its_slices_hold_its_surface(rng):
 def test_what_is_free_beside_a_bent_mesh_stays_free():
     free = [[0.25, 0.0, 0.4]]  # inside its one hull
     points, triangles = L_SHAPE
-    assert Hull.of_points(points).contains(free).all()
-    assert not np.any([Hull.of_points(cloud).contains(free) for cloud in sliced(points, triangles)])
+    assert Hull.from_points(points).contains(free).all()
+    assert not np.any(
+        [Hull.from_points(cloud).contains(free) for cloud in sliced(points, triangles)]
+    )
 
 
 def test_a_convex_mesh_stays_whole():

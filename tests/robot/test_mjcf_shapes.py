@@ -93,7 +93,7 @@ def test_geoms_that_touch_nothing_are_visual(tmp_path):
 
 
 def test_the_world_is_an_obstacle(robot):
-    collisions = Collisions.of(robot)
+    collisions = Collisions.from_robot(robot)
     assert ("world", "upper") in collisions.pairs
     away, into = [np.pi, -0.5], [0.0, -0.5]
     np.testing.assert_array_equal(collisions.in_collision([away, into]), [False, True])

@@ -346,6 +346,6 @@ def test_a_note_cannot_end_the_comment_it_stands_in():
     robot = load_builtin("tx40")
     model = robot.model.copy()
     model.names[1] = "a--><b"
-    odd = Robot.from_pinocchio(model, coefficients={"Fv": -1.0}, actuators=Actuators.of(6))
+    odd = Robot.from_pinocchio(model, coefficients={"Fv": -1.0}, actuators=Actuators.from_values(6))
     assert "Fv of a--><b is negative: MuJoCo may fail" in mjcf_notes(odd)
     assert ET.fromstring(mjcf_text(odd)).find("worldbody/body/joint").get("name") == "a--><b"

@@ -10,7 +10,7 @@ from bodysense.robot.model import (
     is_prismatic,
     joint_axis,
     link_names,
-    normalised_model,
+    normalise_model,
     one_axis_joints,
     require_distinct,
 )
@@ -65,7 +65,7 @@ def random_q(model: pin.Model, rng):
 def test_continuous_joints_become_revolute(rng):
     model = pin.buildModelFromXML(CONTINUOUS)
     assert model.nq == 4
-    new = normalised_model(model)
+    new = normalise_model(model)
     assert new.nq == new.nv == 2
     assert [new.joints[i].shortname() for i in (1, 2)] == ["JointModelRevoluteUnaligned"] * 2
     np.testing.assert_array_equal(new.lowerPositionLimit, [-np.inf, -np.inf])
@@ -85,7 +85,7 @@ def test_continuous_joints_become_revolute(rng):
 def test_motion_and_torques_stay_the_same(branched, floating, random_model, rng):
     model = random_model(rng, 11, branched=branched, floating=floating)
     before = model.saveToString()
-    new = normalised_model(model)
+    new = normalise_model(model)
     assert model.saveToString() == before
     assert new.nv == model.nv
     q = random_q(new, rng)
@@ -124,12 +124,12 @@ def test_motion_and_torques_stay_the_same(branched, floating, random_model, rng)
 
 def test_subtrees_are_contiguous(random_model, rng):
     model = random_model(rng, 11, branched=True)
-    new = normalised_model(model)
+    new = normalise_model(model)
     assert list(model.parents) != list(new.parents)
     for i in range(1, new.njoints):
         below = sorted(new.subtrees[i])
         assert below == list(range(i, i + len(below)))
-    again = normalised_model(new)
+    again = normalise_model(new)
     assert list(again.names) == list(new.names)
     assert list(again.parents) == list(new.parents)
 
@@ -141,7 +141,7 @@ def test_numbers_of_the_joints_are_kept(random_model, rng):
     model.effortLimit, model.velocityLimit = rng.uniform(1.0, 9.0, (2, n))
     model.upperPositionLimit = rng.uniform(1.0, 2.0, model.nq)
     model.lowerPositionLimit = -model.upperPositionLimit
-    new = normalised_model(model)
+    new = normalise_model(model)
     places = order(model, new)
     np.testing.assert_array_equal(new.gravity.linear, [1, 2, 3])
     np.testing.assert_array_equal(new.effortLimit, model.effortLimit[places])
@@ -165,7 +165,7 @@ def test_numbers_of_the_joints_are_kept(random_model, rng):
 
 def test_the_result_is_a_model_of_its_own(random_model, rng):
     model = random_model(rng, 5)
-    new = normalised_model(model)
+    new = normalise_model(model)
     before = model.saveToString()
     new.inertias[1] = pin.Inertia.Zero()
     new.jointPlacements[2] = pin.SE3.Identity()
@@ -202,7 +202,7 @@ def test_other_joints_are_refused(joint):
     before = model.saveToString()
     kind = joint.shortname().removeprefix("JointModel")
     with pytest.raises(UnsupportedJointError, match=f"joint 'second' of robot 'odd' is a {kind}: "):
-        normalised_model(model)
+        normalise_model(model)
     assert model.saveToString() == before
 
 
@@ -210,25 +210,25 @@ def test_a_second_tree_beside_a_floating_base_is_refused():
     flyer = pin.JointModelFreeFlyer()
     model = two_joints(pin.JointModelRX(), parent=0, first=flyer)
     with pytest.raises(UnsupportedJointError, match="'first', and joint 'second' starts a second"):
-        normalised_model(model)
+        normalise_model(model)
     with pytest.raises(UnsupportedJointError, match="'second' of robot 'odd' is a FreeFlyer"):
-        normalised_model(two_joints(flyer, parent=0))
+        normalise_model(two_joints(flyer, parent=0))
     with pytest.raises(UnsupportedJointError):
-        normalised_model(two_joints(pin.JointModelFreeFlyer(), parent=0, first=flyer))
+        normalise_model(two_joints(pin.JointModelFreeFlyer(), parent=0, first=flyer))
 
 
 def test_several_trees_on_the_ground_are_one_robot():
-    new = normalised_model(two_joints(pin.JointModelPY(), parent=0))
+    new = normalise_model(two_joints(pin.JointModelPY(), parent=0))
     assert list(new.parents) == [0, 0, 0]
     assert not has_floating_base(new)
 
 
 def test_what_a_joint_is():
-    model = normalised_model(two_joints(pin.JointModelPrismaticUnaligned(np.array([0, 0.6, 0.8]))))
+    model = normalise_model(two_joints(pin.JointModelPrismaticUnaligned(np.array([0, 0.6, 0.8]))))
     assert [is_prismatic(model, i) for i in one_axis_joints(model)] == [False, True]
     np.testing.assert_array_equal(joint_axis(model, 1), [1, 0, 0])
     np.testing.assert_allclose(joint_axis(model, 2), [0, 0.6, 0.8], rtol=1e-15)
-    flying = normalised_model(two_joints(pin.JointModelPZ(), first=pin.JointModelFreeFlyer()))
+    flying = normalise_model(two_joints(pin.JointModelPZ(), first=pin.JointModelFreeFlyer()))
     assert has_floating_base(flying)
     assert list(one_axis_joints(flying)) == [2]
     assert not has_floating_base(pin.Model())
@@ -236,11 +236,11 @@ def test_what_a_joint_is():
 
 
 def test_links_have_the_names_of_the_bodies_at_their_joints():
-    assert link_names(normalised_model(pin.buildModelFromXML(CONTINUOUS))) == ("wheel", "tool")
+    assert link_names(normalise_model(pin.buildModelFromXML(CONTINUOUS))) == ("wheel", "tool")
     flyer = pin.JointModelFreeFlyer()
-    flying = normalised_model(pin.buildModelFromXML(CONTINUOUS, flyer))
+    flying = normalise_model(pin.buildModelFromXML(CONTINUOUS, flyer))
     assert link_names(flying) == ("foot", "wheel", "tool")
-    nameless = normalised_model(two_joints(pin.JointModelRX()))
+    nameless = normalise_model(two_joints(pin.JointModelRX()))
     assert link_names(nameless) == ("first", "second")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.robot import Robot
-from bodysense.robot.frames import link_poses, moved_by, point_velocities, sampled_poses
+from bodysense.robot.frames import link_poses, point_velocities, sample_poses, supporting_joints
 
 ROBOTS = ("serial", "branched", "floating", "example:panda", "example:solo12")
 
@@ -36,7 +36,7 @@ def test_velocities_of_points_are_those_of_finite_differences(robot_of, states_o
     q, h = states_of(robot, rng, 3)[0], 1e-6
     local = rng.normal(size=3)
     poses, t = link_poses(robot, q), np.arange(3)
-    moves = moved_by(robot)
+    moves = supporting_joints(robot)
     for j in range(robot.n_joints):
         step = np.zeros(robot.nq)
         step[robot.nq - robot.n_joints + j] = h
@@ -51,7 +51,7 @@ def test_velocities_of_points_are_those_of_finite_differences(robot_of, states_o
 @pytest.mark.parametrize("name", ["example:panda", "example:ur5", "floating", "serial"])
 def test_sampled_poses_keep_to_the_limits_and_fill_them(robot_of, name):
     robot = robot_of(name)
-    q = sampled_poses(robot, 500)
+    q = sample_poses(robot, 500)
     joints = q[:, robot.nq - robot.n_joints :]
     lower, upper = robot.position_limits
     assert (joints >= lower).all()
@@ -59,7 +59,7 @@ def test_sampled_poses_keep_to_the_limits_and_fill_them(robot_of, name):
     assert (np.ptp(joints, axis=0) > 0.9 * np.minimum(upper - lower, 1.0)).all()
     if robot.floating_base:
         np.testing.assert_array_equal(q[:, :7], np.broadcast_to([0, 0, 0, 0, 0, 0, 1], (500, 7)))
-    np.testing.assert_array_equal(q, sampled_poses(robot, 500))
+    np.testing.assert_array_equal(q, sample_poses(robot, 500))
 
 
 def test_a_pose_of_the_wrong_length_is_refused(robot_of):

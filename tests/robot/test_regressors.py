@@ -75,7 +75,7 @@ def test_columns_of_the_coupled_wrist(robot_of, states_of, rng):
 def test_coupled_columns_of_any_row_of_C(robot_of, states_of, rng):
     coupling = np.eye(6)
     coupling[3, [1, 4]] = 0.5, -2.0
-    drives = Actuators.of(6, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
+    drives = Actuators.from_values(6, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
     robot = robot_of("tx40").with_friction("coulomb", coefficients={}, width=[0.1] * 3 + [0.7] * 3)
     robot = robot.with_actuators(drives)
     q, v, a = states_of(robot, rng, 5)

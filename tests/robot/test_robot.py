@@ -71,8 +71,12 @@ def test_a_model_without_joints():
 @pytest.mark.parametrize(
     ("error", "message", "given_values"),
     [
-        (ShapeError, "4 joints, but the friction is for 3", {"friction": Friction.of("none", 3)}),
-        (ShapeError, "4 joints, .* the actuators for 5", {"actuators": Actuators.of(5)}),
+        (
+            ShapeError,
+            "4 joints, but the friction is for 3",
+            {"friction": Friction.from_model("none", 3)},
+        ),
+        (ShapeError, "4 joints, .* the actuators for 5", {"actuators": Actuators.from_values(5)}),
         (
             ShapeError,
             r"Fv has shape \(3,\): give one number, or 4",
@@ -85,7 +89,7 @@ def test_a_model_without_joints():
         (
             ShapeError,
             "4 joints, but the controller is for 6",
-            {"controller": Controller.of(6, kp=1, kd=1, rate=100)},
+            {"controller": Controller.from_gains(6, kp=1, kd=1, rate=100)},
         ),
     ],
 )
@@ -169,8 +173,8 @@ def test_changes_make_a_new_robot(robot_of):
     robot.with_parameters(2.0 * theta)
     robot.with_parameter_values({"M1": 1.0})
     robot.with_friction("stribeck", coefficients={"Fs": 1.0})
-    robot.with_actuators(Actuators.of(6, gear_ratio=3.0), {"Ia": 9.0})
-    robot.with_controller(Controller.of(6, kp=1, kd=1, rate=10))
+    robot.with_actuators(Actuators.from_values(6, gear_ratio=3.0), {"Ia": 9.0})
+    robot.with_controller(Controller.from_gains(6, kp=1, kd=1, rate=10))
     np.testing.assert_array_equal(robot.theta, theta)
     assert robot.model.saveToString() == text
 
@@ -295,7 +299,7 @@ def test_inertias_survive_other_friction_and_drives_to_the_last_bit(name, robot_
     robot = robot.with_parameters(theta)
     for other in (
         robot.with_friction("none", coefficients={}),
-        robot.with_actuators(Actuators.of(robot.n_joints, gear_ratio=2.0)),
+        robot.with_actuators(Actuators.from_values(robot.n_joints, gear_ratio=2.0)),
     ):
         np.testing.assert_array_equal(
             other.theta[: other.layout.rotor.stop], theta[: robot.layout.rotor.stop]
@@ -310,7 +314,7 @@ def test_with_actuators(robot_of):
     robot = robot_of("tx40")
     coupling = np.eye(6)
     coupling[5, 4] = 1.0
-    drives = Actuators.of(6, gear_ratio=50.0, coupling=coupling)
+    drives = Actuators.from_values(6, gear_ratio=50.0, coupling=coupling)
     other = robot.with_actuators(drives, {"Fvm": 0.8, "Ia": [1, 2, 3, 4, 5, 6]})
     assert other.actuators is drives
     assert other.layout.names[-2:] == ("Fvm6", "Fcm6")
@@ -321,12 +325,12 @@ def test_with_actuators(robot_of):
         other.theta[other.layout.friction("Fc")], robot.theta[robot.layout.friction("Fc")]
     )
     # the same couplings keep their values under another friction law or other gears
-    geared = other.with_actuators(Actuators.of(6, gear_ratio=9.0, coupling=coupling))
+    geared = other.with_actuators(Actuators.from_values(6, gear_ratio=9.0, coupling=coupling))
     np.testing.assert_array_equal(geared.theta, other.theta)
-    back = other.with_actuators(Actuators.of(6))
+    back = other.with_actuators(Actuators.from_values(6))
     assert back.layout == robot.layout
     with pytest.raises(ShapeError, match=r"6 joints, .* the actuators for 2"):
-        robot.with_actuators(Actuators.of(2))
+        robot.with_actuators(Actuators.from_values(2))
 
 
 def test_bad_friction(robot_of):
@@ -340,12 +344,12 @@ def test_bad_friction(robot_of):
 
 
 def test_with_controller(robot_of):
-    controller = Controller.of(6, kp=1, kd=2, rate=100)
+    controller = Controller.from_gains(6, kp=1, kd=2, rate=100)
     other = robot_of("tx40").with_controller(controller)
     assert other.controller is controller
     np.testing.assert_array_equal(other.theta, robot_of("tx40").theta)
     with pytest.raises(ShapeError, match="6 joints, but the controller is for 2"):
-        other.with_controller(Controller.of(2, kp=1, kd=2, rate=100))
+        other.with_controller(Controller.from_gains(2, kp=1, kd=2, rate=100))
 
 
 # -- physical consistency --------------------------------------------------------------------
@@ -377,7 +381,7 @@ def test_at_most_five_links_are_named(random_model, rng):
 
 def test_the_model_and_theta_say_the_same_after_every_change(robot_of, states_of, rng):
     robot = robot_of("serial").with_friction("none", coefficients={})
-    robot = robot.with_actuators(Actuators.of(12, gear_ratio=5.0), {"Ia": 0.3})
+    robot = robot.with_actuators(Actuators.from_values(12, gear_ratio=5.0), {"Ia": 0.3})
     robot = robot.with_parameter_values({"M3": 4.0, "Ia2": 0.7})
     q, v, a = states_of(robot, rng, 3)
     data = robot.model.createData()

@@ -5,7 +5,7 @@ import pinocchio as pin
 import pytest
 
 from bodysense.robot import Actuators, Friction, Robot
-from bodysense.robot.dynamics.tree import tree_of
+from bodysense.robot.model import kernel_tree
 
 EVERY = ["serial", "branched", "floating", "tx40", "example:talos"]
 
@@ -60,7 +60,7 @@ def test_columns_of_the_shape():
         ("stribeck", {"width", "vs", "delta"}),
         ("lugre", set(shape)),
     ):
-        friction = Friction.of(name, 6, **{key: shape[key] for key in columns})
+        friction = Friction.from_model(name, 6, **{key: shape[key] for key in columns})
         tree = Robot.from_pinocchio(robot_model, friction=friction).tree
         expected = [value if key in columns else 0.0 for key, value in shape.items()]
         np.testing.assert_array_equal(tree.shape, np.tile(expected, (6, 1)))
@@ -101,8 +101,10 @@ def test_a_motor_across_branches_makes_the_matrix_dense(pair, dense, cancelling,
     coupling[j, i] = -1.0
     if cancelling:  # a differential: CᵀC is diagonal, and each motor still couples the joints
         coupling[i, j] = 1.0
-    tree = tree_of(
-        robot.model, robot.friction, Actuators.of(12, coupling=coupling, coupled_terms=terms)
+    tree = kernel_tree(
+        robot.model,
+        robot.friction,
+        Actuators.from_values(12, coupling=coupling, coupled_terms=terms),
     )
     if dense and "Iam" in terms:
         np.testing.assert_array_equal(tree.dof_parent, np.arange(-1, 11))

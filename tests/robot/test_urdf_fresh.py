@@ -343,4 +343,4 @@ def test_a_name_of_a_robot_that_xml_cannot_hold_is_refused():
     model.addJoint(0, pin.JointModelRY(), pin.SE3.Identity(), "j")
     model.appendBodyToJoint(1, BALL, pin.SE3.Identity())
     with pytest.raises(RobotFileError, match="its name has characters"):
-        urdf_bytes(Robot.from_pinocchio(model, friction=Friction.of("viscous", 1)))
+        urdf_bytes(Robot.from_pinocchio(model, friction=Friction.from_model("viscous", 1)))

@@ -11,7 +11,7 @@ from bodysense.robot.shapes.hull import Hull
 from bodysense.robot.shapes.urdf_shapes import (
     cylinder_points,
     mimic_groups,
-    round_points,
+    sphere_points,
     urdf_shapes,
 )
 
@@ -59,7 +59,7 @@ def source(folder: Path, geometry: str, origin: str = "") -> Source:
 def hull_of(where: Source, package_dirs: tuple[str, ...] = ()) -> Hull:
     found = urdf_shapes(where, "collision", package_dirs)
     assert found.problems == {}
-    return Hull.of_points(np.vstack(found.points["a"]))
+    return Hull.from_points(np.vstack(found.points["a"]))
 
 
 def problem_of(where: Source) -> str:
@@ -76,13 +76,13 @@ def test_a_box_is_placed_by_its_origin(tmp_path):
 
 
 def test_the_points_of_a_sphere_hold_it_closely(rng):
-    hull = Hull.of_points(round_points(0.2), most_faces=200)
+    hull = Hull.from_points(sphere_points(0.2), most_faces=200)
     assert hull.offsets.min() == pytest.approx(0.2)
     assert np.linalg.norm(hull.vertices, axis=1).max() < 1.12 * 0.2
 
 
 def test_the_points_of_a_cylinder_hold_it_closely():
-    hull = Hull.of_points(cylinder_points(0.1, 0.5))
+    hull = Hull.from_points(cylinder_points(0.1, 0.5))
     angle = np.linspace(0, 2 * np.pi, 100)
     for height in (-0.25, 0.25):
         rim = np.column_stack([0.1 * np.cos(angle), 0.1 * np.sin(angle), np.full(100, height)])
@@ -92,7 +92,7 @@ def test_the_points_of_a_cylinder_hold_it_closely():
 
 
 def test_the_points_of_a_capsule_reach_beyond_its_ends():
-    hull = Hull.of_points(cylinder_points(0.1, 0.5, rounded=True))
+    hull = Hull.from_points(cylinder_points(0.1, 0.5, rounded=True))
     assert hull.contains([[0, 0, 0.35], [0, 0, -0.35], [0.1, 0, 0.25]]).all()
     assert np.abs(hull.vertices[:, 2]).max() < 0.25 + 1.13 * 0.1
 

@@ -6,7 +6,7 @@ import pytest
 
 from bodysense.errors import ShapeError, UnknownNameError
 from bodysense.robot import Hull, Workspace, link_hulls
-from bodysense.robot.frames import sampled_poses
+from bodysense.robot.frames import sample_poses
 
 INF = np.inf
 TABLE = Workspace(lower=(-INF, -INF, 0.0))
@@ -18,7 +18,7 @@ def test_margins_are_those_of_the_outermost_corner(robot_of, name):
     robot = robot_of(name)
     hulls = link_hulls(robot, "boxes")
     walls = ROOM.around(robot, hulls)
-    q = sampled_poses(robot, 10)
+    q = sample_poses(robot, 10)
     margins = walls.margins(q)
     data = robot.model.createData()
     assert len(walls.names) > robot.n_joints
@@ -39,7 +39,7 @@ def test_margins_are_those_of_the_outermost_corner(robot_of, name):
 def test_gradients_are_those_of_finite_differences(robot_of, name):
     robot = robot_of(name)
     walls = ROOM.around(robot, link_hulls(robot, "auto" if "panda" in name else "boxes"))
-    q, h = sampled_poses(robot, 20), 1e-6
+    q, h = sample_poses(robot, 20), 1e-6
     margins, gradients = walls.margins_and_gradients(q)
     np.testing.assert_array_equal(margins, walls.margins(q))
     assert gradients.shape == (20, len(walls.names), robot.n_joints)
@@ -73,7 +73,7 @@ def test_what_is_outside_in_every_pose_is_told(robot_of):
 
 def test_margins_of_chosen_links_alone(robot_of):
     robot = robot_of("tx40")
-    hulls = {"link6": Hull.of_box((-0.1, -0.1, 0.0), (0.1, 0.1, 0.2))}
+    hulls = {"link6": Hull.from_box((-0.1, -0.1, 0.0), (0.1, 0.1, 0.2))}
     margins, gradients = TABLE.margins(robot, hulls, np.zeros((1, 6)))
     assert margins.shape == (1, 1)
     assert gradients.shape == (1, 1, 6)
@@ -96,6 +96,6 @@ def test_bounds_that_are_not_three_numbers_are_refused(bound):
 
 
 def test_a_hull_of_an_unknown_link_is_refused(robot_of):
-    hulls = {"hand": Hull.of_box((0, 0, 0), (1, 1, 1))}
+    hulls = {"hand": Hull.from_box((0, 0, 0), (1, 1, 1))}
     with pytest.raises(UnknownNameError, match="unknown link 'hand'"):
         TABLE.around(robot_of("tx40"), hulls)

@@ -57,7 +57,7 @@ def test_every_kind_is_complete(kind, robot_of, sensor_of, rng):
         (np.eye(2), r"covariance of sensor 'gyro' \(gyroscope\) has shape \(2, 2\).*variances"),
         (np.ones(3), "has shape"),
         (np.diag([1, np.nan, 1]), "holds nan"),
-        (np.diag([1, np.inf, 1]), "leave a sensor that says nothing out"),
+        (np.diag([1, np.inf, 1]), "leave out a sensor without information"),
         (np.diag([1, -1e-3, 1]), "not positive: its least eigenvalue is -0.001"),
         ([[1, 2, 0], [2, 1, 0], [0, 0, 1]], "not positive.*no correlation exceeds 1"),
         ([[1, 0.1, 0], [0, 1, 0], [0, 0, 1]], "not symmetric"),
@@ -152,7 +152,7 @@ def test_constants_stand_in_for_channels(robot_of, rng):
     [
         (lambda: gyro(" "), "give it a name"),
         (lambda: Mount("hand", 2 * np.eye(3)), "R of the mount in 'hand' is not a rotation"),
-        (lambda: Mount.of("hand", [0, 0]), "xyz"),
+        (lambda: Mount.from_xyz_rpy("hand", [0, 0]), "xyz"),
         (lambda: Mount("hand", p=[0, 0, np.nan]), "p of the mount"),
         (
             lambda: SkinPatch(name="s", covariance=[[1]], mount=HAND, normals=np.zeros((1, 3))),
@@ -199,14 +199,14 @@ def test_a_robot_keeps_its_sensors_through_every_change(tmp_path: Path):
         Encoder(name=f"e.{joint}", covariance=np.eye(1), joint=joint) for joint in bare.joint_names
     )
     assert len(robot.sensors) == 6
-    sidecar = tmp_path / "drives.yaml"
-    sidecar.write_text("gear_ratio: 2\n")
+    drives = tmp_path / "drives.yaml"
+    drives.write_text("gear_ratio: 2\n")
     for changed in (
         robot.with_parameters(1.1 * robot.theta),
         robot.with_friction("stribeck"),
-        robot.with_actuators(Actuators.of(robot.n_joints, gear_ratio=3.0)),
+        robot.with_actuators(Actuators.from_values(robot.n_joints, gear_ratio=3.0)),
         robot.with_link(0, mass=3.0),
-        with_actuator_file(robot, sidecar),
+        with_actuator_file(robot, drives),
         robot.with_controller(suggested_controller(robot)),
     ):
         assert isinstance(changed, Robot)

@@ -203,7 +203,7 @@ def controller_for(robot: Robot, *, rate: float = 2000.0, ki: float = 0.0) -> Co
     """Gains of about 20 rad/s for a robot that comes without."""
     M = np.diag(pin.crba(robot.model, robot.model.createData(), pin.neutral(robot.model)))
     gain = robot.actuators.drive_gain
-    return Controller.of(
+    return Controller.from_gains(
         robot.n_joints, kp=400.0 * M / gain, kd=40.0 * M / gain, ki=ki * M / gain, rate=rate
     )
 

@@ -20,10 +20,10 @@ def arm(random_model) -> Robot:
     rng = np.random.default_rng(2)
     robot = Robot.from_pinocchio(
         random_model(rng, 3),
-        friction=Friction.of("stribeck-offset", 3, width=0.05, vs=0.2),
+        friction=Friction.from_model("stribeck-offset", 3, width=0.05, vs=0.2),
         coefficients={term: rng.uniform(0.1, 1.0, 3) for term in ("Fv", "Fc", "Fs", "Fo")},
     )
-    return robot.with_controller(Controller.of(3, kp=40.0, kd=4.0, rate=2000.0))
+    return robot.with_controller(Controller.from_gains(3, kp=40.0, kd=4.0, rate=2000.0))
 
 
 def points(robot: Robot, m: int, b: int, rng: np.random.Generator) -> Array:
@@ -135,7 +135,7 @@ def test_tangent_is_that_of_finite_differences(arm, integrator, driven, rng):
 def test_a_width_takes_the_jump_out_of_friction(random_model, rng):
     sharp = Robot.from_pinocchio(
         random_model(np.random.default_rng(4), 2),
-        friction=Friction.of("coulomb", 2),
+        friction=Friction.from_model("coulomb", 2),
         coefficients={"Fv": 0.1, "Fc": 1.0},
     )
     smooth = sharp.with_friction("coulomb", width=0.1)

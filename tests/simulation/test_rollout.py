@@ -93,7 +93,7 @@ def test_few_axes(n, random_model, plainly, gains_for, wave_of, rng):
 def test_motors_that_couple_branches(terms, robot_of, plainly, gains_for, wave_of):
     coupling = np.eye(12)
     coupling[np.ix_([3, 8], [3, 8])] = [[1.0, 1.0], [-1.0, 1.0]]
-    drives = Actuators.of(12, coupling=coupling, coupled_terms=terms, drive_gain=2.0)
+    drives = Actuators.from_values(12, coupling=coupling, coupled_terms=terms, drive_gain=2.0)
     values = {"Iam": [0.02, 0.05], "Fvm": 0.3, "Fcm": 0.4}
     robot = robot_of("branched").with_actuators(drives, {term: values[term] for term in terms})
     settings = {"controller": gains_for(robot, ki=2000.0), "integrator": "rk2"}
@@ -152,7 +152,7 @@ def test_ten_seconds_at_5_khz(law, robot_of, plainly):
 
 
 def pid(robot: Robot, rate: float = 5000.0) -> Controller:
-    return Controller.of(
+    return Controller.from_gains(
         6, kp=robot.controller.kp, kd=robot.controller.kd, ki=8.0 * robot.controller.kp, rate=rate
     )
 
@@ -194,7 +194,7 @@ def test_feed_forward_is_joint_torque(name, robot_of, plainly, wave_of):
     result = rollout(robot, motion, feed_forward=feed_forward)
     assert_same_motion(result, plainly(robot, motion, feed_forward=feed_forward))
     # Without gains, the torque is the feed-forward, and the robot moves as it was meant to.
-    idle = Controller.of(6, kp=0.0, kd=0.0, rate=5000.0)
+    idle = Controller.from_gains(6, kp=0.0, kd=0.0, rate=5000.0)
     alone = rollout(robot, motion, controller=idle, feed_forward=feed_forward)
     np.testing.assert_allclose(alone.tau[0], feed_forward, rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(alone.a[0, 0], a[0], rtol=0, atol=1e-9 * np.abs(a[0]).max())
@@ -355,7 +355,7 @@ def test_nothing_given_is_changed_and_read_only_input_compiles_nothing(robot_of,
 @pytest.mark.parametrize(("integrator", "order"), [("euler", 1), ("rk2", 2), ("rk4", 4)])
 def test_order_of_convergence(integrator, order, random_model, rng):
     robot = Robot.from_pinocchio(
-        random_model(rng, 3), friction=Friction.of("viscous", 3), coefficients={"Fv": 0.2}
+        random_model(rng, 3), friction=Friction.from_model("viscous", 3), coefficients={"Fv": 0.2}
     )
     data, start = robot.model.createData(), (np.array([0.3, -0.8, 0.5]), np.array([1.0, -2.0, 0.5]))
     exact = solve_ivp(
@@ -366,7 +366,7 @@ def test_order_of_convergence(integrator, order, random_model, rng):
         rtol=1e-13,
         atol=1e-13,
     ).y[:, -1]
-    idle = Controller.of(3, kp=0.0, kd=0.0, rate=20.0)
+    idle = Controller.from_gains(3, kp=0.0, kd=0.0, rate=20.0)
     errors = []
     for substeps in (8, 16, 32):
         result = rollout(

@@ -67,7 +67,7 @@ def test_samples_of_any_rate(control, fraction, duration):
     result = rollout(
         robot,
         HoldTrajectory([0.1], duration),
-        controller=Controller.of(1, kp=1.0, kd=1.0, rate=control),
+        controller=Controller.from_gains(1, kp=1.0, kd=1.0, rate=control),
         sampling_rate=rate,
     )
     n = result.t.size
@@ -101,7 +101,11 @@ WILD = {"kp": 0.0, "kd": 600.0, "rate": 500.0}  # the velocity is overcompensate
 def test_an_unstable_loop_is_lost(integrator, sampling_rate, plainly):
     robot, motion = pendulum(), HoldTrajectory([0.0], 1.0)
     start = (np.array([0.5]), np.array([0.0]))
-    settings = {"controller": Controller.of(1, **WILD), "integrator": integrator, "start": start}
+    settings = {
+        "controller": Controller.from_gains(1, **WILD),
+        "integrator": integrator,
+        "start": start,
+    }
     with np.errstate(all="ignore"):
         expected = plainly(robot, motion, **settings)
     sane = (np.abs(expected.q) < 1e9) & (np.abs(expected.v) < 1e9)
@@ -123,7 +127,7 @@ def test_an_unstable_loop_is_lost(integrator, sampling_rate, plainly):
 
 def test_a_lost_run_leaves_the_others_alone(wave_of):
     robot, motion = pendulum(), HoldTrajectory([0.2], 0.5)
-    controller = Controller.of(1, kp=20.0, kd=30.0, rate=500.0)
+    controller = Controller.from_gains(1, kp=20.0, kd=30.0, rate=500.0)
     theta = np.tile(robot.theta, (3, 1))
     theta[1, robot.layout.inertial] *= 0.01  # too light for these gains
     settings = {"controller": controller, "start": ([0.0], [0.0]), "torque_noise": 0.1}
@@ -147,7 +151,7 @@ def test_without_inertia_nothing_can_be_simulated(integrator):
         robot,
         HoldTrajectory([0.2], 0.1),
         theta=np.zeros(robot.layout.size),
-        controller=Controller.of(1, kp=1.0, kd=1.0, rate=100.0),
+        controller=Controller.from_gains(1, kp=1.0, kd=1.0, rate=100.0),
         start=([0.1], [0.0]),
         integrator=integrator,
     )
@@ -192,9 +196,9 @@ REFUSED = [
     ({"position_noise": 1e-5}, BodysenseError, r"noise needs a generator: .*default_rng"),
     ({"torque_noise": 0.1}, BodysenseError, "noise needs a generator"),
     (
-        {"controller": Controller.of(7, kp=1.0, kd=1.0, rate=5000.0)},
+        {"controller": Controller.from_gains(7, kp=1.0, kd=1.0, rate=5000.0)},
         MismatchError,
-        r"controller is for 7 joints, 'TX40' has 6: .*Controller.of\(6",
+        r"controller is for 7 joints, 'TX40' has 6: .*Controller.from_gains\(6",
     ),
 ]
 
@@ -215,7 +219,7 @@ def test_robots_that_cannot_be_rolled_out(robot_of, wave_of):
     ):
         rollout(robot_of("tx40"), wave_of(12))
     with pytest.raises(
-        MismatchError, match=r"'random-12' comes without a controller.*Controller.of\(12,"
+        MismatchError, match=r"'random-12' comes without a controller.*Controller.from_gains\(12,"
     ):
         rollout(robot_of("serial"), wave_of(12))
 
@@ -233,7 +237,7 @@ def saved(tmp_path_factory):
         robot,
         HoldTrajectory([0.2], 0.1),
         theta=theta,
-        controller=Controller.of(1, kp=20.0, kd=30.0, rate=500.0),
+        controller=Controller.from_gains(1, kp=20.0, kd=30.0, rate=500.0),
         start=([0.0], [0.0]),
         torque_noise=0.1,
         rng=np.random.default_rng(0),

@@ -114,7 +114,7 @@ def test_integrators(integrator, substeps, tx40, wave_of):
 
 def pid(robot: Robot) -> Controller:
     own = robot.controller
-    return Controller.of(6, kp=own.kp, kd=own.kd, ki=8.0 * own.kp, rate=4000.0)
+    return Controller.from_gains(6, kp=own.kp, kd=own.kd, ki=8.0 * own.kp, rate=4000.0)
 
 
 def test_integral(tx40, wave_of):
@@ -206,7 +206,7 @@ def test_trees_of_turning_and_sliding_joints(name, robot_of, gains_for, wave_of)
 def test_motors_that_couple_branches(robot_of, gains_for, wave_of):
     coupling = np.eye(12)
     coupling[np.ix_([3, 8], [3, 8])] = [[1.0, 1.0], [-1.0, 1.0]]
-    drives = Actuators.of(12, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
+    drives = Actuators.from_values(12, coupling=coupling, coupled_terms=("Iam", "Fvm", "Fcm"))
     values = {"Iam": [0.02, 0.05], "Fvm": 0.3, "Fcm": 0.4}
     robot = robot_of("branched").with_actuators(drives, values)
     names = ["Iam4", "Fvm4", "Fcm4", "Iam9", "Fvm9", "Fcm9", "M8", "Ia4", "Fv9", "Fs1"]
@@ -377,7 +377,7 @@ def test_bad_choices_of_parameters(tx40, coupled, robot_of, wave_of):
         ({"start": (np.zeros(6), np.zeros(5))}, ShapeError, "start velocity"),
         ({"feed_forward": np.zeros((3, 6))}, ShapeError, "feed_forward has shape"),
         (
-            {"controller": Controller.of(2, kp=1.0, kd=1.0, rate=1.0)},
+            {"controller": Controller.from_gains(2, kp=1.0, kd=1.0, rate=1.0)},
             MismatchError,
             "controller is for 2 joints",
         ),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pinocchio as pin
@@ -17,7 +18,6 @@ from bodysense.spatial.se3 import (
     left_jacobian_inverse,
     log_so3,
     right_jacobian,
-    right_jacobian_inverse,
     skew,
 )
 
@@ -36,12 +36,18 @@ def test_skew_is_the_cross_product(rng: np.random.Generator) -> None:
 
 
 def power_series(matrix: Array, offset: int) -> Array:
-    """Sum of matrix^k / (k + offset)!, which is Exp for offset 0 and its Jacobian for 1."""
-    total, power = np.zeros((3, 3)), np.eye(3)
-    for k in range(60):
-        total += power / math.factorial(k + offset)
-        power = power @ matrix
-    return total
+    """Sum of matrix^k / (k + offset)!, which is Exp for offset 0 and its Jacobian for 1.
+
+    With 40 digits, since terms of the series are 60 times the sum at an angle of 6.
+    """
+    exact = np.vectorize(Decimal, otypes=[object])
+    with localcontext() as context:
+        context.prec = 40
+        total, power, matrix = exact(np.zeros((3, 3))), exact(np.eye(3)), exact(matrix)
+        for k in range(60):
+            total = total + power / math.factorial(k + offset)
+            power = power @ matrix
+        return total.astype(float)
 
 
 @pytest.mark.parametrize("angle", [*ANGLES, np.pi, 4.0, 6.0])
@@ -53,7 +59,7 @@ def test_exponential_and_its_jacobians_equal_their_power_series(angle: float) ->
         (left_jacobian(omega), power_series(S, 1)),
         (right_jacobian(omega), power_series(-S, 1)),
     ):
-        # relative for the small off-diagonal entries; the series itself rounds at large angles
+        # relative for the small off-diagonal entries
         np.testing.assert_allclose(found, expected, rtol=5e-15, atol=1e-15 * angle)
 
 
@@ -76,7 +82,7 @@ def test_log_inverts_exp_to_full_precision(angle: float) -> None:
 def test_log_at_a_half_turn_returns_either_sign_of_the_axis(axis: Array) -> None:
     omega = log_so3(2.0 * np.outer(axis, axis) - np.eye(3))
     np.testing.assert_allclose(np.linalg.norm(omega), np.pi, rtol=1e-15)
-    np.testing.assert_allclose(exp_so3(omega), exp_so3(np.pi * np.asarray(axis)), atol=1e-15)
+    np.testing.assert_allclose(exp_so3(omega), exp_so3(np.pi * np.asarray(axis)), atol=3e-15)
 
 
 @given(omega=vectors)
@@ -91,11 +97,11 @@ def test_log_inverts_exp_everywhere_below_a_half_turn(omega: Array) -> None:
 @pytest.mark.parametrize("angle", [*ANGLES, 4.0, 6.0])
 def test_inverse_jacobians_invert(angle: float) -> None:
     omega = angle * AXIS
-    for jacobian, inverse in (
-        (left_jacobian, left_jacobian_inverse),
-        (right_jacobian, right_jacobian_inverse),
-    ):
-        np.testing.assert_allclose(jacobian(omega) @ inverse(omega), np.eye(3), atol=2e-14)
+    product = left_jacobian(omega) @ left_jacobian_inverse(omega)
+    np.testing.assert_allclose(product, np.eye(3), atol=2e-14)
+    # the right one is the left one at -omega
+    product = right_jacobian(omega) @ left_jacobian_inverse(-omega)
+    np.testing.assert_allclose(product, np.eye(3), atol=2e-14)
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-5, 0.2, 0.5, 2.0, 3.0])
@@ -111,7 +117,7 @@ def test_jacobians_are_the_derivatives_of_exp_and_log(angle: float) -> None:
         left = (log_so3(exp_so3(d) @ R) - log_so3(exp_so3(-d) @ R)) / (2.0 * step)
         right = (log_so3(R @ exp_so3(d)) - log_so3(R @ exp_so3(-d))) / (2.0 * step)
         np.testing.assert_allclose(left, left_jacobian_inverse(omega)[:, k], atol=1e-8)
-        np.testing.assert_allclose(right, right_jacobian_inverse(omega)[:, k], atol=1e-8)
+        np.testing.assert_allclose(right, left_jacobian_inverse(-omega)[:, k], atol=1e-8)
 
 
 def test_jacobian_stalls_at_a_full_turn() -> None:
@@ -121,7 +127,7 @@ def test_jacobian_stalls_at_a_full_turn() -> None:
 
 def test_stacks_equal_single_calls(rng: np.random.Generator) -> None:
     omega = rng.uniform(-1.0, 1.0, (2, 3, 3))
-    for function in (skew, exp_so3, left_jacobian, right_jacobian_inverse):
+    for function in (skew, exp_so3, left_jacobian, left_jacobian_inverse):
         stacked = function(omega)
         assert stacked.shape == (2, 3, 3, 3)
         np.testing.assert_array_equal(stacked[1, 2], function(omega[1, 2]))

@@ -275,7 +275,9 @@ def collisions(args: argparse.Namespace, robot: Robot) -> Collisions | None:
     if args.collisions == "off":
         return None
     margin = 0.01 if args.margin is None else args.margin
-    result = Collisions.of(robot, args.collisions, margin=margin, package_dirs=args.package_dirs)
+    result = Collisions.from_robot(
+        robot, args.collisions, margin=margin, package_dirs=args.package_dirs
+    )
     if args.margin is not None and result.pairs and not (result.margins == margin).any():
         largest = math.floor(1e3 * result.margins.max()) / 1e3
         raise MismatchError(

@@ -77,7 +77,7 @@ def _overview(page: Page, inspection: Inspection) -> None:
     if inspection.flat:
         names = ", ".join(link.name for link in inspection.flat)
         page.line(f"note: {_count(len(inspection.flat), 'link')} without volume: {names}")
-    bad = inspection.impossible
+    bad = inspection.infeasible
     if bad:
         page.line("")
         page.line(f"{_count(len(bad), 'link')} with infeasible inertia:", style="bold red")
@@ -101,8 +101,8 @@ def _links(page: Page, inspection: Inspection) -> None:
             link.name,
             _number(link.mass),
             "  ".join(f"{_number(value, 4):>10}" for value in link.com),
-            _number(link.margin, 3) if link.possible else "INFEASIBLE",
-            style=None if link.possible else "red",
+            _number(link.margin, 3) if link.feasible else "INFEASIBLE",
+            style=None if link.feasible else "red",
         )
     page.show(table)
 

@@ -135,7 +135,7 @@ def _effort_notes(result: Rollout) -> list[str]:
 
 def _controller(robot: Robot, args: argparse.Namespace, notes: list[str]) -> Controller:
     """The robot's own controller, or gains for the robot without payload, at the rate asked for."""
-    from bodysense.robot.controller_design import suggested_controller
+    from bodysense.robot.controller import suggested_controller
 
     if args.controller == "own" and robot.controller is None:
         raise MismatchError(

@@ -267,7 +267,7 @@ def design_motion(
         progress: called a few times per second with `Progress`.
 
     Raises:
-        TrajectoryError: no such motion can exist; the message says why.
+        TrajectoryError: the limits exclude every such motion; the message says why.
         UnknownNameError: a joint, criterion, family or parameter that does not exist.
         KeyboardInterrupt: before a first motion was found.
     """
@@ -395,4 +395,4 @@ def _advice(search: Search, checked: Checked, seconds: float) -> str:
         )
     if last > 0.8 * seconds and improving:
         return "Still improving when the time was over: give more seconds."
-    return "The search came to rest: more seconds would change little."
+    return "The search converged: more seconds would change little."

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import TrajectoryError, unknown_name
 from bodysense.excitation.limits import MotionLimits, share_of
-from bodysense.robot.base_parameters import BaseParameters, base_parameters_seen_by
+from bodysense.robot.base_parameters import BaseParameters, base_parameters_from_regressor
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.robot.dynamics.regressors import torque_regressor
 from bodysense.robot.payload import carried_mass
@@ -107,7 +107,7 @@ def moving_base_parameters(
         v[:, moving] = 2.0 * rng.standard_normal((n_t, moving.size))
         a[:, moving] = 4.0 * rng.standard_normal((n_t, moving.size))
     Y = torque_regressor(robot, q, v, a)[:, moving].reshape(-1, robot.layout.size)
-    return base_parameters_seen_by(robot, Y, 1e-5)
+    return base_parameters_from_regressor(robot, Y, 1e-5)
 
 
 def checked_start(

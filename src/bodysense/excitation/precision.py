@@ -112,5 +112,5 @@ def standard_deviations(M: Array) -> Array:
     silent = values <= 1e-14 * values.max(initial=1.0)
     inverse = np.where(silent, 0.0, 1.0 / np.where(silent, 1.0, values))
     sigma = np.sqrt((vectors**2) @ inverse) / scale
-    touched = (vectors[:, silent] ** 2).sum(axis=1) > 1e-6
-    return np.asarray(np.where(touched, np.inf, sigma))
+    affected = (vectors[:, silent] ** 2).sum(axis=1) > 1e-6
+    return np.asarray(np.where(affected, np.inf, sigma))

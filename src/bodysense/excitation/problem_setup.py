@@ -75,7 +75,7 @@ def motion_problem_of(
     """Set up the problem of `design_motion`, whose arguments these are.
 
     Raises:
-        TrajectoryError: no such motion can exist; the message says why.
+        TrajectoryError: the limits exclude every such motion; the message says why.
         UnknownNameError: a joint, criterion, family or parameter that does not exist.
     """
     moving, notes = moving_joints(robot, joints)
@@ -113,8 +113,8 @@ def motion_problem_of(
         rate,
         _clearances(collisions, margins),
     )
-    told = margins.notes if margins is not None else ()
-    return ProblemSetup(problem, centres, sizes, margins, (*notes, *more, *told))
+    room_notes = margins.notes if margins is not None else ()
+    return ProblemSetup(problem, centres, sizes, margins, (*notes, *more, *room_notes))
 
 
 def margins_of(

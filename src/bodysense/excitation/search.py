@@ -1,14 +1,14 @@
 """Search for the best motion from many starts, on all cores, within a time.
 
-Random motions are scaled into the limits and improved a little, and the best of them, one a
-thread, to the end. After that the best one is shaken and improved again, three times out of four,
-or a new random one is tried, until the time is over. Shaking changes some joints and begins with a
-strong barrier as any start does; on a Panda such changes found something better, by up to 6 %, in
-39 of 40 cases. Random ones that fall behind the best third of all others after as many steps are
-given up (asynchronous successive halving: Li et al., MLSys 2020).
+Random motions are scaled into the limits and improved a little, and the best of them, one per
+thread, to the end. After that the best one is perturbed and improved again, three times out of
+four, or a new random one is tried, until the time is over. A perturbation changes some joints and
+begins with a strong barrier as any start does; on a Panda such changes found something better, by
+up to 6 %, in 39 of 40 cases. Random ones that are not among the best third after as many steps
+are given up (asynchronous successive halving: Li et al., MLSys 2020).
 
 Every motion on the way keeps the limits at the samples, so that the search can be interrupted at
-any moment.
+any time.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bodysense.errors import TrajectoryError
-from bodysense.excitation.climb import Climb
+from bodysense.excitation.barrier_search import BarrierSearch
 from bodysense.excitation.motion_problem import MotionProblem
 from bodysense.spatial.arrays import Array
 
-_STARTS = 6
-_LOOKS = (40, 100, 200)
-"""Steps after which a search is compared with all others."""
-_TRIES = 60
+_STARTS = 6  # random motions that are improved a little at first
+_RUNGS = (40, 100, 200)  # steps after which a start is compared with all others
+_TRIES = 60  # random motions per start, to find one within the limits
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,8 @@ class Search:
     _begun: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
-    _paused: list[Climb] = field(default_factory=list)
-    _looks: dict[int, list[float]] = field(default_factory=dict)
+    _paused: list[BarrierSearch] = field(default_factory=list)
+    _rungs: dict[int, list[float]] = field(default_factory=dict)
     _begun_starts: int = 0
     _steps: int = 0
     _failure: BaseException | None = None
@@ -106,10 +105,10 @@ class Search:
 
     def _run(self, threads: int, progress: Callable[[Progress], None] | None) -> None:
         # Compiled before the clock starts: the first time that takes longer than a short search.
-        self.problem.evaluate(self._faint(), 1.0)
+        self.problem.evaluate(self._tiny_motion(), 1.0)
         self._begun = time.monotonic()
         self._threads = threads
-        workers = [threading.Thread(target=self._guarded, daemon=True) for _ in range(threads)]
+        workers = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
         for worker in workers:
             worker.start()
         try:
@@ -143,7 +142,7 @@ class Search:
         if words not in self.notes:
             self.notes.append(words)
 
-    def _faint(self) -> Array:
+    def _tiny_motion(self) -> Array:
         """Coefficients of next to no motion about the first centre."""
         problem = self.problem
         x = 1e-3 * np.random.default_rng(0).standard_normal(problem.shape)
@@ -159,68 +158,68 @@ class Search:
     def _elapsed(self) -> float:
         return time.monotonic() - self._begun
 
-    def _guarded(self) -> None:
+    def _work(self) -> None:
         try:
-            while self._going():
-                self._one()
+            while self._is_running():
+                self._run_next_start()
         except BaseException as error:
             self._failure = error
             self._stop.set()
 
-    def _going(self) -> bool:
+    def _is_running(self) -> bool:
         if self.iterations is not None and self._steps >= self.iterations:
             self.status = "enough"
             return False
         return not self._stop.is_set() and self._elapsed() < self.seconds
 
-    def _one(self) -> None:
-        """Take what is next: a look at a start, a good one to its end, or the best, shaken."""
+    def _run_next_start(self) -> None:
+        """Run what is next: a new start, a good one to its end, or the best, perturbed."""
         with self._lock:
             number = self._begun_starts
             self._begun_starts += 1
             rng = np.random.default_rng(self.rng.integers(2**63))
             resumed = None
             if number >= _STARTS and self._paused:
-                self._paused.sort(key=lambda climb: climb.best_value)
+                self._paused.sort(key=lambda descent: descent.best_value)
                 resumed = self._paused.pop(0)
                 del self._paused[self._threads - 1 :]
         if resumed is not None:
-            self._climb(resumed, None, to_the_end=True)
+            self._improve(resumed, None, to_the_end=True)
             return
-        shaken = number >= _STARTS and number % 4 != 0 and self.best is not None
-        x = self._shaken(rng) if shaken else self._random(rng)
+        perturbed = number >= _STARTS and number % 4 != 0 and self.best is not None
+        x = self._perturbed(rng) if perturbed else self._random(rng)
         if x is None:
             return
-        climb = Climb(self.problem, x)
-        if not shaken:
+        descent = BarrierSearch(self.problem, x)
+        if not perturbed:
             with self._lock:
-                self.starts.append(climb.best_value)
-        steps = _LOOKS[0] if number < _STARTS else None
-        self._climb(climb, steps, to_the_end=shaken)
-        if number < _STARTS and not climb.done:
+                self.starts.append(descent.best_value)
+        steps = _RUNGS[0] if number < _STARTS else None
+        self._improve(descent, steps, to_the_end=perturbed)
+        if number < _STARTS and not descent.done:
             with self._lock:
-                self._paused.append(climb)
+                self._paused.append(descent)
 
-    def _climb(self, climb: Climb, steps: int | None, *, to_the_end: bool) -> None:
-        while not climb.done and self._going():
-            climb.step()
+    def _improve(self, descent: BarrierSearch, steps: int | None, *, to_the_end: bool) -> None:
+        while not descent.done and self._is_running():
+            descent.step()
             with self._lock:
                 self._steps += 1
-                if climb.best_value < self.best_value:
-                    self.best, self.best_value = climb.best, climb.best_value
-                    self.history.append((self._elapsed(), climb.best_value))
-            behind = self._behind(climb)
-            if climb.iterations == steps or (behind and not to_the_end):
+                if descent.best_value < self.best_value:
+                    self.best, self.best_value = descent.best, descent.best_value
+                    self.history.append((self._elapsed(), descent.best_value))
+            dominated = self._is_dominated(descent)
+            if descent.iterations == steps or (dominated and not to_the_end):
                 return
 
-    def _behind(self, climb: Climb) -> bool:
+    def _is_dominated(self, descent: BarrierSearch) -> bool:
         """Whether a search is not among the best third of those after as many steps."""
-        if climb.iterations not in _LOOKS:
+        if descent.iterations not in _RUNGS:
             return False
         with self._lock:
-            others = self._looks.setdefault(climb.iterations, [])
-            others.append(climb.best_value)
-            return climb.best_value > sorted(others)[(len(others) - 1) // 3]
+            others = self._rungs.setdefault(descent.iterations, [])
+            others.append(descent.best_value)
+            return descent.best_value > sorted(others)[(len(others) - 1) // 3]
 
     def _random(self, rng: np.random.Generator) -> Array | None:
         """A random motion about a random centre, scaled until it keeps all limits."""
@@ -261,7 +260,7 @@ class Search:
         moved[:, :, first:] = x[:, :, first:] * (fraction * low)[:, :, np.newaxis]
         return moved
 
-    def _shaken(self, rng: np.random.Generator) -> Array | None:
+    def _perturbed(self, rng: np.random.Generator) -> Array | None:
         """The best motion, shrunk a little and changed by a random one until it keeps limits."""
         with self._lock:
             best = self.best

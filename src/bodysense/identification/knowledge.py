@@ -346,9 +346,9 @@ def _hull(value: object, where: str) -> Hull:
     """A box ``{lower: […], upper: […]}``, or the hull of points."""
     try:
         if isinstance(value, Mapping) and set(value) == {"lower", "upper"}:
-            return Hull.of_box(value["lower"], value["upper"])
+            return Hull.from_box(value["lower"], value["upper"])
         if isinstance(value, list):
-            return Hull.of_points(value)
+            return Hull.from_points(value)
     except (ShapeError, TypeError, ValueError) as error:
         raise FileReadError(f"{where}: {error}") from error
     raise FileReadError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,44 +31,17 @@ def assemble(
         open_beside: opens another table of the same recording by its name.
         digest: of all files.
     """
-    time, columns = layout.time, list(layout.channels)
-    optional = set[str]()
-    if not columns:
-        columns, optional = _named_columns(source)
-        time = time or (None if layout.rate else _pick_time(columns))
-        taken = None if time is None else _position(time.column, source) + 1
-        columns = [entry for entry in columns if entry.column != taken]
-    elif time is None and layout.rate is None:
-        time = _pick_time(_named_columns(source)[0] if source.names else [])
-    if time is None and layout.rate is None:
-        raise unknown_name(
-            "column",
-            "t",
-            source.names or (),
-            f"({source.name} must say when: name its column of time `t`, or write a layout with "
-            "`time: {column: …}` or `rate: …`.)",
-        )
-    wanted = [*columns, *([time] if time else [])]
-    sources = {"": source} | {
-        file: open_beside(file) for file in sorted({entry.file for entry in wanted} - {""})
-    }
-    places = {id(entry): _position(entry.column, sources[entry.file]) for entry in wanted}
-    refuse_shared([(e, (e.file, places[id(e)] + 1)) for e in wanted], layout.source)
-    tables = {
-        file: opened.read(
-            sorted({places[id(e)] for e in wanted if e.file == file and e.channel not in optional}),
-            sorted({places[id(e)] for e in wanted if e.file == file and e.channel in optional}),
-        )
-        for file, opened in sources.items()
-    }
+    wanted = _wanted_columns(source, layout)
+    entries = [*wanted.columns, *([wanted.time] if wanted.time else [])]
+    others = sorted({entry.file for entry in entries} - {""})
+    sources = {"": source} | {file: open_beside(file) for file in others}
+    places = {id(entry): _position(entry.column, sources[entry.file]) for entry in entries}
+    refuse_shared([(e, (e.file, places[id(e)] + 1)) for e in entries], layout.source)
+    tables = _read_tables(entries, wanted.optional, sources, places)
+    time, columns = wanted.time, wanted.columns
     joined = _Joined(tables, sources, layout)
     t = joined.order / (layout.rate or 1.0) if time is None else joined.values(time, places)
-    faults = joined.faults
-    timeless = np.isnan(t)
-    if timeless.any():
-        faults += [RowFault(int(row), "no time") for row in joined.rows[timeless]]
-        joined.drop(timeless)
-        t = t[~timeless]
+    t = joined.drop_without_time(t)
     channels = {
         entry.channel: joined.values(entry, places)
         for entry in columns
@@ -81,12 +55,57 @@ def assemble(
             channels=MappingProxyType(channels),
             units=MappingProxyType({e.channel: e.unit for e in columns if e.channel in channels}),
             rows=joined.rows,
-            faults=tuple(sorted(faults, key=lambda fault: fault.row)),
+            faults=tuple(sorted(joined.faults, key=lambda fault: fault.row)),
             source=source.name,
             digest=digest,
             notes=source.notes,
         )
     )
+
+
+class _Wanted(NamedTuple):
+    """Columns to read: channels, time (or the layout's rate), and which of them may hold text."""
+
+    columns: list[ChannelColumn]
+    time: ChannelColumn | None
+    optional: set[str]
+
+
+def _wanted_columns(source: LogFile, layout: LogLayout) -> _Wanted:
+    """Those of the layout; without any, those that the header names."""
+    time, columns, optional = layout.time, list(layout.channels), set[str]()
+    if not columns:
+        columns, optional = _named_columns(source)
+        time = time or (None if layout.rate else _pick_time(columns))
+        taken = None if time is None else _position(time.column, source) + 1
+        columns = [entry for entry in columns if entry.column != taken]
+    elif time is None and layout.rate is None:
+        time = _pick_time(_named_columns(source)[0] if source.names else [])
+    if time is None and layout.rate is None:
+        raise unknown_name(
+            "column",
+            "t",
+            source.names or (),
+            f"({source.name} has no column of time: name it `t`, or write a layout with "
+            "`time: {column: …}` or `rate: …`.)",
+        )
+    return _Wanted(columns, time, optional)
+
+
+def _read_tables(
+    entries: Sequence[ChannelColumn],
+    optional: set[str],
+    sources: Mapping[str, LogFile],
+    places: Mapping[int, int],
+) -> dict[str, Table]:
+    """The wanted columns of every file; optional ones may hold text."""
+    tables = {}
+    for file, source in sources.items():
+        here = [entry for entry in entries if entry.file == file]
+        loose = {places[id(entry)] for entry in here if entry.channel in optional}
+        strict = {places[id(entry)] for entry in here if entry.channel not in optional}
+        tables[file] = source.read(sorted(strict), sorted(loose))
+    return tables
 
 
 class _Joined:
@@ -132,9 +151,12 @@ class _Joined:
                 f"rows {everything[0]} to {everything[-1]}. Correct `rows` of {layout.source}."
             )
 
-    def drop(self, bad: NDArray[np.bool_]) -> None:
-        """Leave rows out."""
-        self.order, self.rows = self.order[~bad], self.rows[~bad]
+    def drop_without_time(self, t: Array) -> Array:
+        """Leave out rows whose time (n_t,) is NaN, as faults; the times of the others."""
+        timeless = np.isnan(t)
+        self.faults += [RowFault(int(row), "no time") for row in self.rows[timeless]]
+        self.order, self.rows = self.order[~timeless], self.rows[~timeless]
+        return t[~timeless]
 
     def values(self, entry: ChannelColumn, places: Mapping[int, int]) -> Array:
         """(n_t,) values of a channel, in its unit."""

@@ -1,4 +1,4 @@
-"""How a text table is written: separator, decimal sign, header. Stated by the caller or found."""
+"""How a text table is written: separator, decimal sign, header; stated or detected."""
 
 from __future__ import annotations
 
@@ -62,58 +62,89 @@ def find_format(
 
     Args:
         path: the file.
-        separator: one of the values of `SEPARATORS`; `None` finds it.
-        decimal: "." or ","; `None` finds it.
-        header: whether there is one, or in which line it stands, counted from 1. `None` finds it:
+        separator: one of the values of `SEPARATORS`; `None` detects it.
+        decimal: "." or ","; `None` detects it.
+        header: whether there is one, or in which line it stands, counted from 1. `None` detects it:
             the first line is a header if fewer than half of its cells are numbers; so is a comment
             right before the data that has as many cells.
 
     Raises:
         FileReadError: the file is missing, empty, binary, or not in a byte-sized encoding.
     """
-    sample, complete = _sample(path)
-    mark = 3 if sample.startswith(b"\xef\xbb\xbf") else 0
-    line_end = "\r" if b"\n" not in sample and b"\r" in sample else "\n"
-    pieces = sample[mark:].split(line_end.encode())
-    if not complete and len(pieces) > 1:
-        pieces.pop()  # cut somewhere
-    lines = [_text(piece) for piece in pieces]
+    start = _FileStart.read(path)
+    lines = start.lines
     stated = header if isinstance(header, int) and not isinstance(header, bool) else None
-    if stated is not None and not 1 <= stated <= len(lines):
-        raise FileReadError(
-            f"{path}: there is no header in line {stated}; its start has {len(lines)} lines."
-        )
-    data = [k for k, line in enumerate(lines) if line.strip() and not _is_comment(line)]
-    data = [k for k in data if stated is None or k >= stated]
-    if not data:
-        raise FileReadError(f"{path} holds no rows of numbers: is it the right file?")
-    seen = [lines[k] for k in data[:_TYPICAL]]
-    between = _separator(seen) if separator is None else separator
-    point = _decimal(seen, between) if decimal is None else decimal
+    data = _data_lines(lines, stated, path)
+    typical = [lines[k] for k in data[:_TYPICAL]]
+    between = _separator(typical) if separator is None else separator
+    point = _decimal(typical, between) if decimal is None else decimal
     title = _header(lines, data[0], header, between, point)
     first = data[0] if title is None else title + 1
     body = [lines[k] for k in data[:_TYPICAL] if k != title]
-    titles = None if title is None else _titles(lines[title], between)
-    counts = Counter(len(split_cells(line, between)) for line in body)
-    n_columns = counts.most_common(1)[0][0] if counts else 0
-    names: tuple[str, ...] | None = None
-    units = ("",) * n_columns
-    if titles is not None:
-        if n_columns == len(titles) + 1 and not split_cells(body[0], between)[-1].strip():
-            titles.append("")  # rows end with a separator, the header does not
-        pairs = [split_unit(cell) for cell in titles]
-        names, units = tuple(name for name, _ in pairs), tuple(unit for _, unit in pairs)
-        n_columns = len(titles)
+    names, units = _columns(None if title is None else lines[title], body, between)
     return CsvFormat(
         separator=between,
         decimal=point,
-        line_end=line_end,
+        line_end=start.line_end,
         names=names,
         units=units,
-        n_columns=n_columns,
+        n_columns=len(units),
         first_line=first + 1,
-        first_byte=mark + sum(len(piece) + 1 for piece in pieces[:first]),
+        first_byte=start.byte_of(first),
     )
+
+
+@dataclass(frozen=True)
+class _FileStart:
+    """The first lines of a file: as bytes, as text, and what ends them."""
+
+    pieces: list[bytes]
+    lines: list[str]
+    line_end: str
+    mark: int  # bytes before the first line, of a byte-order mark
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> _FileStart:
+        sample, complete = _sample(path)
+        mark = 3 if sample.startswith(b"\xef\xbb\xbf") else 0
+        line_end = "\r" if b"\n" not in sample and b"\r" in sample else "\n"
+        pieces = sample[mark:].split(line_end.encode())
+        if not complete and len(pieces) > 1:
+            pieces.pop()  # cut somewhere
+        return cls(pieces, [_text(piece) for piece in pieces], line_end, mark)
+
+    def byte_of(self, line: int) -> int:
+        """Where a line starts in the file."""
+        return self.mark + sum(len(piece) + 1 for piece in self.pieces[:line])
+
+
+def _data_lines(lines: Sequence[str], header: int | None, path: str | PathLike[str]) -> list[int]:
+    """Which lines are neither empty nor comments, from a stated line of the header on."""
+    if header is not None and not 1 <= header <= len(lines):
+        raise FileReadError(
+            f"{path}: there is no header in line {header}; its start has {len(lines)} lines."
+        )
+    first = 0 if header is None else header
+    data = [k for k, line in enumerate(lines) if line.strip() and not _is_comment(line)]
+    data = [k for k in data if k >= first]
+    if not data:
+        raise FileReadError(f"{path} holds no rows of numbers: is it the right file?")
+    return data
+
+
+def _columns(
+    header: str | None, body: Sequence[str], separator: str
+) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Names of the columns, if there is a header, and their units."""
+    counts = Counter(len(split_cells(line, separator)) for line in body)
+    n_columns = counts.most_common(1)[0][0] if counts else 0
+    if header is None:
+        return None, ("",) * n_columns
+    titles = _titles(header, separator)
+    if n_columns == len(titles) + 1 and not split_cells(body[0], separator)[-1].strip():
+        titles.append("")  # rows end with a separator, the header does not
+    pairs = [split_unit(cell) for cell in titles]
+    return tuple(name for name, _ in pairs), tuple(unit for _, unit in pairs)
 
 
 def split_cells(line: str, separator: str) -> list[str]:

@@ -3,8 +3,7 @@
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.builtin import builtin_names
-from bodysense.robot.controller import Controller
-from bodysense.robot.controller_design import suggested_controller
+from bodysense.robot.controller import Controller, suggested_controller
 from bodysense.robot.dynamics.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
 from bodysense.robot.dynamics.regressors import (
     contact_map,

@@ -31,14 +31,17 @@ from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 COUPLED_TERMS = ("Iam", "Fvm", "Fcm")
 """Prefixes of the parameters that a coupled motor can have: inertia, viscous, Coulomb."""
 
+_SINGULAR = 1e-9
+"""Least singular value of motors that move each other's joints, in scaled rows and columns."""
+
 
 @dataclass(frozen=True, eq=False)
 class Actuators:
-    """The drives of a robot, one motor a joint.
+    """The drives of a robot, one motor per joint.
 
     Attributes:
-        gear_ratio: (n,) motor turns a joint turn, negative where the motor turns the other way.
-        drive_gain: (n,) torque at the joint a unit of drive signal, N·m/A or what the log has.
+        gear_ratio: (n,) motor turns per joint turn, negative where the motor turns the other way.
+        drive_gain: (n,) torque at the joint per unit of drive signal, N·m/A or the log's own unit.
         coupling: (n, n) C above, ones on its diagonal, read-only.
         coupled_terms: which parameters a coupled motor has, out of `COUPLED_TERMS`.
     """
@@ -49,7 +52,7 @@ class Actuators:
     coupled_terms: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def from_values(
         cls,
         n_joints: int,
         *,
@@ -59,18 +62,15 @@ class Actuators:
         coupled_terms: tuple[str, ...] = ("Fvm", "Fcm"),
     ) -> Actuators:
         """Build the drives of `n_joints` joints from numbers or one value per joint."""
-        ratio = one_each(gear_ratio, n_joints, "gear_ratio")
-        if (ratio == 0.0).any():
-            raise ShapeError(
-                f"gear_ratio of joint {int(np.argmin(np.abs(ratio))) + 1} is zero: give motor "
-                "turns per joint turn, 1 for a direct drive."
-            )
-        gain = one_each(drive_gain, n_joints, "drive_gain")
-        if (gain == 0.0).any():
-            raise ShapeError(
-                f"drive_gain of joint {int(np.argmin(np.abs(gain))) + 1} is zero: give torque per "
-                "unit of drive signal, 1 if the signal is a torque."
-            )
+        ratio = _nonzero(
+            gear_ratio, n_joints, "gear_ratio", "motor turns per joint turn, 1 for a direct drive"
+        )
+        gain = _nonzero(
+            drive_gain,
+            n_joints,
+            "drive_gain",
+            "torque per unit of drive signal, 1 if the signal is a torque",
+        )
         matrix = np.eye(n_joints) if coupling is None else coupling
         matrix = as_array(matrix, (n_joints, n_joints), "coupling")
         if (np.diag(matrix) != 1.0).any():
@@ -78,7 +78,7 @@ class Actuators:
                 "coupling must have ones on its diagonal: rows are motors in reduced "
                 "coordinates, put the gear ratio into gear_ratio."
             )
-        if abs(np.linalg.det(matrix)) < 1e-9:
+        if _singular(matrix):
             raise BodysenseError("coupling is singular: every joint needs a motor that moves it.")
         for term in coupled_terms:
             if term not in COUPLED_TERMS:
@@ -89,7 +89,6 @@ class Actuators:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints, and of motors."""
         return int(self.gear_ratio.size)
 
     @property
@@ -125,3 +124,29 @@ class Actuators:
         i = as_array(signal, (None, self.n_joints), "drive signal")
         joint: Array = (i * self.drive_gain) @ self.coupling
         return joint
+
+
+def _singular(coupling: Array) -> bool:
+    """Whether a coupling of unit diagonal is singular to rounding, whatever its units.
+
+    Motors and joints in the right order make it block triangular, and what lies beside the blocks,
+    however large, does not count: a determinant of the whole would lose a one among it.
+    """
+    reach = coupling != 0.0
+    for _ in range(len(coupling).bit_length()):
+        reach = reach @ reach
+    for block_of in np.unique(reach & reach.T, axis=0):
+        block = coupling[np.ix_(block_of, block_of)]
+        block = block / np.abs(block).max(axis=1, keepdims=True)
+        block = block / np.abs(block).max(axis=0)
+        if np.linalg.svd(block, compute_uv=False)[-1] < _SINGULAR:
+            return True
+    return False
+
+
+def _nonzero(value: ArrayLike, n: int, name: str, meaning: str) -> Array:
+    values = one_each(value, n, name)
+    if (values == 0.0).any():
+        joint = int(np.argmin(np.abs(values))) + 1
+        raise ShapeError(f"{name} of joint {joint} is zero: give {meaning}.")
+    return values

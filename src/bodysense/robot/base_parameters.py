@@ -1,4 +1,4 @@
-"""Base parameters: the combinations of theta that the motion can tell apart.
+"""Base parameters: the combinations of theta that are identifiable from motion.
 
 Columns of the regressor are linearly dependent, so that only combinations are identifiable:
 
@@ -23,8 +23,8 @@ parameter is kept unless it depends on those before it.
 The rank is decided numerically on a regressor at random states. Columns that are zero up to the
 tolerance are set aside first, by comparison with the largest one; scaling columns before that would
 turn rounding errors into parameters. The tolerance is not that of arithmetic: robot files round
-angles (1.5708 for a right angle), and a parameter that shows through a few millionths of a radian
-alone cannot be identified by anybody.
+angles (1.5708 for a right angle), and a parameter that acts through a few millionths of a radian
+alone is not identifiable in practice.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ from bodysense.spatial.arrays import Array, as_array
 
 Rows = Literal["all", "base", "joints"]
 
-_NOTED = 1e-5
-"""Smaller coefficients of K come from rounded angles in robot files and are not spoken of."""
+# Thresholds; all but the last are free of units.
+_SMALLEST_COEFFICIENT = 1e-5  # of K; smaller ones come from rounded angles in robot files
+_WEAK_RESIDUAL = 1e-3  # part of a column that is new, below which a parameter is called weak
+_OTHER_ROBOT = 1e-3  # error of regrouping, relative to Y, that another geometry causes
+_COEFFICIENT_ROUNDING = 1e-11  # of K, absolute: products of lengths [m], sines and cosines
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,8 +58,8 @@ class BaseParameters:
 
     Attributes:
         layout: names of the full vector theta.
-        independent: (b,) places in theta of the kept parameters, ascending.
-        dependent: (p - b,) places of all others, ascending; those without any effect included.
+        independent: (b,) positions in theta of the kept parameters, ascending.
+        dependent: (p - b,) positions of all others, ascending; those without any effect included.
         K: (b, p - b) dependency matrix of eq (9).
         gap: smallest accepted over largest rejected relative residual: how clear the rank was.
         new: (b,) how much of each kept parameter's column is not explained by the columns kept
@@ -77,7 +80,7 @@ class BaseParameters:
 
     @property
     def n_inertial(self) -> int:
-        """How many of the kept parameters are inertial parameters of links."""
+        """Number of kept parameters that are inertial parameters of links."""
         return int((self.independent < self.layout.n_inertial).sum())
 
     @property
@@ -110,7 +113,7 @@ class BaseParameters:
             + "".join(
                 _signed(coefficient, names[other])
                 for coefficient, other in zip(self.K[row], self.dependent, strict=True)
-                if abs(coefficient) > _NOTED
+                if abs(coefficient) > _SMALLEST_COEFFICIENT
             )
             for row, kept in enumerate(self.independent)
         )
@@ -118,28 +121,28 @@ class BaseParameters:
     @cached_property
     def unidentifiable(self) -> tuple[str, ...]:
         """Parameters without any effect on the measured rows."""
-        silent = ~(np.abs(self.K) > _NOTED).any(axis=0)
-        return tuple(self.layout.names[k] for k in self.dependent[silent])
+        without_effect = ~(np.abs(self.K) > _SMALLEST_COEFFICIENT).any(axis=0)
+        return tuple(self.layout.names[k] for k in self.dependent[without_effect])
 
     @cached_property
     def regrouped(self) -> tuple[str, ...]:
-        """Parameters that only show within the combination that they are regrouped into."""
-        heard = (np.abs(self.K) > _NOTED).any(axis=0)
-        return tuple(self.layout.names[k] for k in self.dependent[heard])
+        """Parameters that are identifiable only in the combination they are regrouped into."""
+        combined = (np.abs(self.K) > _SMALLEST_COEFFICIENT).any(axis=0)
+        return tuple(self.layout.names[k] for k in self.dependent[combined])
 
     @cached_property
     def alone(self) -> tuple[str, ...]:
         """Parameters that can be identified as such: nothing is regrouped into them."""
-        single = ~(np.abs(self.K) > _NOTED).any(axis=1)
+        single = ~(np.abs(self.K) > _SMALLEST_COEFFICIENT).any(axis=1)
         return tuple(self.layout.names[k] for k in self.independent[single])
 
     @property
     def weak(self) -> tuple[str, ...]:
-        """Kept parameters that show through less than a thousandth of their column alone.
+        """Kept parameters of whose column less than a thousandth is not that of others.
 
         They are identifiable on paper: look for joints that are nearly, but not quite, aligned.
         """
-        return tuple(self.layout.names[k] for k in self.independent[self.new < 1e-3])
+        return tuple(self.layout.names[k] for k in self.independent[self.new < _WEAK_RESIDUAL])
 
     @cached_property
     def mapping(self) -> Array:
@@ -180,12 +183,12 @@ class BaseParameters:
         """Raise `MismatchError` unless these are base parameters of such a robot.
 
         Two robots may have the same joints and friction, and differ in their lengths alone: then
-        one sample of the regressor tells them apart.
+        two samples of the regressor tell them apart.
         """
         robot.layout.require_same(self.layout, "the base")
         Y = _random_regressor(robot, "all", None, samples=2)
         left = Y[:, self.dependent] - Y[:, self.independent] @ self.K
-        if np.abs(left).max(initial=0.0) > 1e-3 * np.abs(Y).max(initial=1.0):
+        if np.abs(left).max(initial=0.0) > _OTHER_ROBOT * np.abs(Y).max(initial=1.0):
             raise MismatchError(
                 f"these base parameters belong to another robot than {robot.name!r}, with the same "
                 "joints but other dimensions: call base_parameters(robot)."
@@ -218,16 +221,16 @@ def base_parameters(
     if not 1e-12 <= tolerance < 1.0:
         raise ShapeError(f"tolerance is {tolerance:g}: give a fraction from 1e-12 to 1.")
     Y = _random_regressor(robot, rows, base_link)
-    return base_parameters_seen_by(robot, Y, tolerance)
+    return base_parameters_from_regressor(robot, Y, tolerance)
 
 
-def base_parameters_seen_by(robot: Robot, Y: Array, tolerance: float) -> BaseParameters:
-    """The combinations that a regressor can tell apart, e.g. one of motions of some joints alone.
+def base_parameters_from_regressor(robot: Robot, Y: Array, tolerance: float) -> BaseParameters:
+    """The combinations identifiable from a regressor, e.g. of motions of some joints alone.
 
     Args:
         robot: whose parameters they are.
         Y: (rows, p) stacked regressor.
-        tolerance: relative size below which what is new in a column counts as nothing.
+        tolerance: relative size of what is new in a column, below which it is regrouped.
     """
     return _from_regressor(robot.layout, Y, _preference(robot), tolerance)
 
@@ -260,37 +263,45 @@ def _from_regressor(
 ) -> BaseParameters:
     size = np.linalg.norm(Y, axis=0)
     present = order[size[order] > tolerance * size.max(initial=0.0)]
-    kept: list[int] = []
-    kept_residuals, rejected_residuals = [], [0.0]
     # One plain QR makes the rest independent of the number of samples.
-    R = qr(Y[:, present] / size[present], mode="r")[0][: present.size] if present.size else Y[:0]
-    Q = np.empty((R.shape[0], present.size))
-    for k in range(present.size):
-        column = R[:, k].copy()
-        for _ in range(2):  # once more against rounding
-            column -= Q[:, : len(kept)] @ (Q[:, : len(kept)].T @ column)
-        residual = float(np.linalg.norm(column))
-        if residual > tolerance:
-            Q[:, len(kept)] = column / residual
-            kept.append(k)
-            kept_residuals.append(residual)
-        else:
-            rejected_residuals.append(residual)
-    independent = np.sort(present[kept]) if kept else np.zeros(0, dtype=np.int64)
+    R = np.zeros((0, 0))
+    if present.size:
+        R = qr(Y[:, present] / size[present], mode="r")[0][: present.size]
+    residuals = _residuals(R, tolerance)
+    kept = residuals > tolerance
+    independent = np.sort(present[kept])
     dependent = np.setdiff1d(np.arange(layout.size), independent)
-    place = {int(parameter): k for k, parameter in enumerate(present)}
-    regrouped = [k for k, parameter in enumerate(dependent) if int(parameter) in place]
+    column = {int(parameter): k for k, parameter in enumerate(present)}
+    regrouped = [k for k, parameter in enumerate(dependent) if int(parameter) in column]
     K = np.zeros((independent.size, dependent.size))
     if regrouped:
-        columns_kept = [place[int(p)] for p in independent]
-        columns_dep = [place[int(dependent[k])] for k in regrouped]
+        columns_kept = [column[int(p)] for p in independent]
+        columns_dep = [column[int(dependent[k])] for k in regrouped]
         q_kept, r_kept = qr(R[:, columns_kept], mode="economic")
         X = solve_triangular(r_kept, q_kept.T @ R[:, columns_dep])
         X *= size[dependent[regrouped]] / size[independent][:, None]
         K[:, regrouped] = _clean(X)
-    gap = min(kept_residuals, default=1.0) / max(max(rejected_residuals), np.finfo(float).eps)
-    new = np.array(kept_residuals)[np.argsort(present[kept])] if kept else np.zeros(0)
-    return BaseParameters(layout, independent, dependent, K, gap, new)
+    rejected = max(residuals[~kept].max(initial=0.0), np.finfo(float).eps)
+    gap = float(residuals[kept].min(initial=1.0) / rejected)
+    return BaseParameters(
+        layout, independent, dependent, K, gap, residuals[kept][np.argsort(present[kept])]
+    )
+
+
+def _residuals(R: Array, tolerance: float) -> Array:
+    """How much of each column is not explained by those before it that exceed the tolerance."""
+    residuals = np.zeros(R.shape[1])
+    Q = np.empty(R.shape)
+    rank = 0
+    for k in range(R.shape[1]):
+        column = R[:, k].copy()
+        for _ in range(2):  # once more against rounding
+            column -= Q[:, :rank] @ (Q[:, :rank].T @ column)
+        residuals[k] = np.linalg.norm(column)
+        if residuals[k] > tolerance:
+            Q[:, rank] = column / residuals[k]
+            rank += 1
+    return residuals
 
 
 def _preference(robot: Robot) -> NDArray[np.int64]:
@@ -318,9 +329,9 @@ def _preference(robot: Robot) -> NDArray[np.int64]:
 
 def _clean(X: Array) -> Array:
     """Remove rounding from coefficients, which are products of lengths, sines and cosines."""
-    cleaned = np.where(np.abs(X) < 1e-11, 0.0, X)
+    cleaned = np.where(np.abs(X) < _COEFFICIENT_ROUNDING, 0.0, X)
     near = np.rint(cleaned)
-    return np.where(np.abs(cleaned - near) < 1e-11, near, cleaned)
+    return np.where(np.abs(cleaned - near) < _COEFFICIENT_ROUNDING, near, cleaned)
 
 
 def _signed(coefficient: float, name: str) -> str:

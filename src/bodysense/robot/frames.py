@@ -1,4 +1,8 @@
-"""Frames of a robot other than those of its links: tools, sensors, bodies on fixed joints."""
+"""Frames of a robot by name, and poses of its links for many samples at once.
+
+Poses are in base coordinates: those of the world for a fixed base and of the base link for a
+floating one, so that they do not depend on where the robot floats.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ def named_frames(robot: Robot) -> list[pin.Frame]:
 
 
 def moving_frame(robot: Robot, name: str, who: str) -> pin.Frame:
-    """The frame of a name, fixed to a link; a body first, for joints and links may share names.
+    """The frame of a name that is fixed to a link.
 
     Args:
         robot: that has the frame.
@@ -41,28 +45,33 @@ def moving_frame(robot: Robot, name: str, who: str) -> pin.Frame:
         UnknownNameError: the robot has no such frame.
         MismatchError: the frame is part of the ground.
     """
-    named = [frame for frame in robot.model.frames if frame.name == name]
-    named.sort(key=lambda frame: frame.type != pin.FrameType.BODY)
-    if named and named[0].parentJoint > 0:
-        return named[0]
+    frame = find_frame(robot, name)
+    if frame is not None and frame.parentJoint > 0:
+        return frame
     if name in robot.link_names:  # a model built by hand may have links without frames
         joint = robot.link_names.index(name) + 1
         return pin.Frame(name, joint, 0, pin.SE3.Identity(), pin.FrameType.BODY)
-    if named:
+    if frame is not None:
         raise MismatchError(
             f"{who}: {name!r} of {robot.name!r} is part of the ground, which does not move: mount "
             f"it on a link, e.g. {robot.link_names[0]!r}, or load the robot with a floating base."
         )
+    place = f"({who}, robot {robot.name!r})"
+    raise unknown_name("link or frame", name, moving_frame_names(robot), place)
+
+
+def find_frame(robot: Robot, name: str) -> pin.Frame | None:
+    """The frame of a name, a body first, for joints and links may share names."""
+    named = [frame for frame in robot.model.frames if frame.name == name]
+    named.sort(key=lambda frame: frame.type != pin.FrameType.BODY)
+    return named[0] if named else None
+
+
+def moving_frame_names(robot: Robot) -> list[str]:
+    """Names of links and of what is fixed to them, each once."""
     joints = {pin.FrameType.JOINT, pin.FrameType.FIXED_JOINT}
     fixed = [f.name for f in robot.model.frames if f.parentJoint > 0 and f.type not in joints]
-    valid = dict.fromkeys((*robot.link_names, *fixed))
-    raise unknown_name("link or frame", name, valid, f"({who}, robot {robot.name!r})")
-
-
-# Where the links of a robot are, for many poses at once, in base coordinates.
-#
-# Base coordinates are those of the world for a fixed base and of the base link for a floating one,
-# so that they do not depend on where the robot floats.
+    return list(dict.fromkeys((*robot.link_names, *fixed)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +112,7 @@ def link_poses(robot: Robot, q: ArrayLike) -> LinkPoses:
     return LinkPoses(R, p, axes)
 
 
-def moved_by(robot: Robot) -> NDArray[np.bool_]:
+def supporting_joints(robot: Robot) -> NDArray[np.bool_]:
     """(n_joints + 1, n_joints): whether a joint moves a link; rows as in `LinkPoses`."""
     n = robot.n_joints
     moves = np.zeros((n + 1, n), dtype=np.bool_)
@@ -123,18 +132,15 @@ def point_velocities(
     return np.cross(axis, x - poses.p[joint + 1, t])
 
 
-def sampled_poses(robot: Robot, count: int) -> Array:
+def sample_poses(robot: Robot, count: int) -> Array:
     """(count, nq) random poses within the limits, the same ones every time.
 
     Joints without limits turn within half a turn to either side, or slide half a metre.
     """
     lower, upper = robot.position_limits
     free = np.where(robot.tree.prismatic.astype(bool), 0.5, np.pi)
-    lower, upper = (
-        np.where(np.isfinite(lower), lower, -free),
-        np.where(np.isfinite(upper), upper, free),
-    )
-    upper = np.maximum(lower, upper)
+    lower = np.where(np.isfinite(lower), lower, -free)
+    upper = np.maximum(lower, np.where(np.isfinite(upper), upper, free))
     q = np.zeros((count, robot.nq))
     if robot.floating_base:
         q[:, 6] = 1.0

@@ -6,7 +6,7 @@ of the joint velocity:
     tau_f(v) = sum_k F_k phi_k(v; shape)
 
 The shape parameters (smoothing width, Stribeck velocity, …) are not identified linearly; they
-belong to the joint and stay fixed. LuGre adds a state z a joint; its steady state is Stribeck's
+belong to the joint and stay fixed. LuGre adds a state z per joint; its steady state is Stribeck's
 curve, so that regressors treat it as Stribeck and only simulations see the state.
 
     s(v) = sign(v) if width = 0, else tanh(v / width)
@@ -38,6 +38,7 @@ from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
 CustomBasis = Callable[[float, Array, Array, Array], None]
 
+# Default shape parameters: rad/s, rad/s, 1, N·m/rad, N·m·s/rad; usual values of geared drives.
 _DEFAULTS = {"width": 0.0, "vs": 0.05, "delta": 2.0, "sigma0": 1.0e4, "sigma1": 1.0e2}
 
 
@@ -47,7 +48,7 @@ class FrictionModel:
 
     Attributes:
         name: as given to `friction_model` and in files.
-        terms: prefixes of the coefficients, one a term.
+        terms: prefixes of the coefficients, one per term.
         shape: names of the shape parameters, one column each of `Friction.shape`.
         defaults: values of the shape parameters where none are given.
         description: one line for tables.
@@ -70,7 +71,7 @@ class FrictionModel:
 
     @property
     def has_state(self) -> bool:
-        """Whether the law has an internal state a joint (LuGre)."""
+        """Whether the law has an internal state per joint (LuGre)."""
         return self.custom is None and "sigma0" in self.shape
 
     def basis(self, v: ArrayLike, shape: Array) -> tuple[Array, Array]:
@@ -136,13 +137,13 @@ _REGISTRY: dict[str, FrictionModel] = {
             "stribeck-offset", "Fv Fc Fs Fo", "width vs delta", "Stribeck curve and a constant"
         ),
         _built_in(
-            "lugre", "Fv Fc Fs", "width vs delta sigma0 sigma1", "bristles with a state a joint"
+            "lugre", "Fv Fc Fs", "width vs delta sigma0 sigma1", "bristles with a state per joint"
         ),
     )
 }
 
 
-_COMPILED: list[object] = []
+_COMPILED: list[object] = []  # keeps the code alive that addresses point to
 
 
 def friction_models() -> Mapping[str, FrictionModel]:
@@ -181,36 +182,35 @@ def register_friction_model(
         replace: take the place of a law of yours with the same name, as in a notebook. Robots
             that have the old one keep it.
     """
-    known = _REGISTRY.get(name)
-    if known is not None and (known.custom is None or not replace):
-        remedy = "choose another name" + ("" if known.custom is None else ", or pass replace=True")
-        raise BodysenseError(f"friction model {name!r} exists already: {remedy}.")
-    reserved = {*INERTIAL_TERMS, "Ia", *COUPLED_TERMS}
-    clash = sorted(reserved & set(terms))
-    # A number follows the prefix: with "F1" the name F11 would be read in two ways.
-    numbered = any(not term[-1:].isalpha() for term in terms)
-    if clash or numbered or len(set(terms)) != len(terms) or not terms:
+    present = _REGISTRY.get(name)
+    if present is not None and (present.custom is None or not replace):
+        remedy = "" if present.custom is None else ", or pass replace=True"
         raise BodysenseError(
-            f"friction model {name!r} needs at least one term, with distinct prefixes that end in "
-            f"a letter, other than {', '.join(sorted(reserved))}; got {terms}."
+            f"friction model {name!r} exists already: choose another name{remedy}."
         )
+    _require_terms(name, terms)
     shape = dict(shape or {})
     from bodysense.robot._kernels.friction import compile_custom_basis, wrapped_basis
 
     compiled = compile_custom_basis(name, basis, len(terms), np.array(list(shape.values()), float))
     pointer = wrapped_basis(compiled, len(terms), len(shape))
-    _COMPILED.append(pointer)  # the address below is valid for as long as this lives
-    model = FrictionModel(
-        name,
-        tuple(terms),
-        tuple(shape),
-        tuple(shape.values()),
-        description,
-        compiled,
-        int(pointer.address),
+    _COMPILED.append(pointer)
+    defaults, address = tuple(shape.values()), int(pointer.address)
+    _REGISTRY[name] = FrictionModel(
+        name, tuple(terms), tuple(shape), defaults, description, compiled, address
     )
-    _REGISTRY[name] = model
-    return model
+    return _REGISTRY[name]
+
+
+def _require_terms(name: str, terms: tuple[str, ...]) -> None:
+    reserved = {*INERTIAL_TERMS, "Ia", *COUPLED_TERMS}
+    # A number follows the prefix: with "F1" the name F11 would be read in two ways.
+    numbered = any(not term[-1:].isalpha() for term in terms)
+    if reserved & set(terms) or numbered or len(set(terms)) != len(terms) or not terms:
+        raise BodysenseError(
+            f"friction model {name!r} needs at least one term, with distinct prefixes that end in "
+            f"a letter, other than {', '.join(sorted(reserved))}; got {terms}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,17 +226,16 @@ class Friction:
     shape: Array
 
     @classmethod
-    def of(cls, name: str | FrictionModel, n_joints: int, **shape: ArrayLike) -> Friction:
-        """Build the friction of a robot, e.g. ``Friction.of("coulomb", 6, width=0.01)``.
+    def from_model(cls, name: str | FrictionModel, n_joints: int, **shape: ArrayLike) -> Friction:
+        """Build the friction of a robot, e.g. ``Friction.from_model("coulomb", 6, width=0.01)``.
 
         Shape parameters are numbers (the same for all joints) or one number per joint.
         """
         model = friction_model(name) if isinstance(name, str) else name
-        for given in shape:
-            if given not in model.shape:
-                raise unknown_name(
-                    f"shape parameter of friction {model.name!r}", given, model.shape
-                )
+        for key in shape:
+            if key not in model.shape:
+                kind = f"shape parameter of friction {model.name!r}"
+                raise unknown_name(kind, key, model.shape)
         columns = np.empty((n_joints, len(model.shape)))
         for k, (parameter, default) in enumerate(zip(model.shape, model.defaults, strict=True)):
             columns[:, k] = one_each(shape.get(parameter, default), n_joints, parameter)

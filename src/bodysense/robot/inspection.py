@@ -1,4 +1,4 @@
-"""What a robot is made of, and what can be found out about it by moving it."""
+"""Inspection: links, joints, drives and identifiable parameters of a robot as plain data."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ WORLD = "world"
 
 @dataclass(frozen=True)
 class LinkInspection:
-    """One link: mass [kg], centre of mass [m], and whether such a body can exist.
+    """One link: mass [kg], centre of mass [m], and its physical consistency.
 
-    `possible` bodies include those without volume, whose margin is zero; `consistent` ones do not.
+    `feasible` bodies include those without volume, whose margin is zero; `consistent` ones do not.
     """
 
     index: int
     name: str
     mass: float
     com: tuple[float, float, float]
-    possible: bool
+    feasible: bool
     consistent: bool
     margin: float
     reason: str
@@ -73,7 +73,7 @@ class BaseParameterInspection:
 
 @dataclass(frozen=True)
 class Inspection:
-    """All there is to tell about a robot. Build it with `inspect_robot`.
+    """Everything about a robot that a table can show; build it with `inspect_robot`.
 
     Attributes:
         name: of the robot.
@@ -89,10 +89,10 @@ class Inspection:
         controller_rate: of the joint controller that comes with it [Hz], `None` if unknown.
         n_parameters: length of theta.
         base: the identifiable combinations.
-        n_base_inertial: how many of these are led by an inertial parameter of a link.
-        n_base_rotor: how many are led by a rotor inertia.
-        n_base_friction: how many are led by a friction or coupling coefficient.
-        regrouped: parameters that show only within a combination.
+        n_base_inertial: number of these led by an inertial parameter of a link.
+        n_base_rotor: number led by a rotor inertia.
+        n_base_friction: number led by a friction or coupling coefficient.
+        regrouped: parameters identifiable only within a combination.
         unidentifiable: parameters without any effect on the motion.
         notes: what the loader had to decide.
     """
@@ -119,25 +119,25 @@ class Inspection:
     notes: tuple[str, ...]
 
     @property
-    def impossible(self) -> tuple[LinkInspection, ...]:
-        """Links that cannot be physical bodies."""
-        return tuple(link for link in self.links if not link.possible)
+    def infeasible(self) -> tuple[LinkInspection, ...]:
+        """Links that are not physically consistent, not even on the border."""
+        return tuple(link for link in self.links if not link.feasible)
 
     @property
     def flat(self) -> tuple[LinkInspection, ...]:
         """Links without volume: plates, rods, points, and massless links that carry others."""
-        return tuple(link for link in self.links if link.possible and not link.consistent)
+        return tuple(link for link in self.links if link.feasible and not link.consistent)
 
     def to_dict(self) -> dict[str, object]:
         """Everything as plain data for JSON; what is infinite or undefined becomes `None`."""
         content = {key: _plain(value) for key, value in asdict(self).items()}
         content["consistent"] = all(link.consistent for link in self.links)
-        content["possible"] = not self.impossible
+        content["feasible"] = not self.infeasible
         return content
 
 
 def inspect_robot(robot: Robot) -> Inspection:
-    """Look a robot over: its links, joints and drives, and its base parameters."""
+    """Collect the links, joints, drives and base parameters of a robot."""
     base = base_parameters(robot)
     values = base.to_base(robot.theta)
     coupled = robot.layout.coupling
@@ -178,7 +178,7 @@ def _links(robot: Robot) -> tuple[LinkInspection, ...]:
             name=name,
             mass=check.mass,
             com=_three(check.com),
-            possible=check.possible or structural,
+            feasible=check.feasible or structural,
             consistent=check.consistent,
             margin=check.margin,
             reason=check.reason,

@@ -1,4 +1,4 @@
-"""Names and places of all parameters of a robot: the full vector theta.
+"""Names and positions of all parameters of a robot: the full vector theta.
 
 theta = [ pi of every link | Ia of every joint | friction, term by term | coupled motors ]
 
@@ -12,14 +12,13 @@ theta = [ pi of every link | Ia of every joint | friction, term by term | couple
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.errors import MismatchError, unknown_name
+from bodysense.errors import MismatchError, listing, unknown_name
 
 INERTIAL_TERMS = ("M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ")
 """Prefix of the names of a link's ten inertial parameters, in the order of `pi`."""
@@ -45,17 +44,14 @@ class ParameterLayout:
 
     @property
     def n_links(self) -> int:
-        """Number of links with inertial parameters."""
         return len(self.link_names)
 
     @property
     def n_joints(self) -> int:
-        """Number of one-axis joints."""
         return len(self.joint_names)
 
     @property
     def n_inertial(self) -> int:
-        """Number of inertial parameters: ten a link."""
         return 10 * self.n_links
 
     @property
@@ -97,7 +93,6 @@ class ParameterLayout:
 
     @property
     def inertial(self) -> slice:
-        """All inertial parameters."""
         return slice(0, self.n_inertial)
 
     @property
@@ -131,7 +126,7 @@ class ParameterLayout:
         return everywhere[self.coupling][[term == prefix for term in coupled]]
 
     def describe(self, name: str) -> str:
-        """A sentence part that says in words what a parameter is, e.g. for reports."""
+        """A parameter in words, e.g. ``ZZ of link forearm``."""
         k = self.index(name)
         if k < self.n_inertial:
             return f"{INERTIAL_TERMS[k % 10]} of link {self.link_names[k // 10]}"
@@ -147,11 +142,7 @@ class ParameterLayout:
         if self != other:
             raise MismatchError(
                 f"{what} belongs to another robot: it has {other.size} parameters over links "
-                f"{_some(other.link_names)}, this robot has {self.size} over links "
-                f"{_some(self.link_names)}. Build both from the same description with the same "
-                "friction model and couplings."
+                f"{listing(other.link_names, 4)}, this robot has {self.size} over links "
+                f"{listing(self.link_names, 4)}. Build both from the same description with "
+                "the same friction model and couplings."
             )
-
-
-def _some(names: Sequence[str], most: int = 4) -> str:
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

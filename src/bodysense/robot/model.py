@@ -1,4 +1,4 @@
-"""A Pinocchio model in the one form that bodysense works with.
+"""The Pinocchio model of a robot in the form that bodysense works with, and as arrays for kernels.
 
 Every joint has one axis and one coordinate: continuous joints become revolute ones without
 limits (Pinocchio stores their cosine and sine), so that nq = nv for a fixed base. The only joint
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
+from numpy.typing import NDArray
 
 from bodysense.errors import (
     InconsistentInertiaError,
@@ -21,6 +22,9 @@ from bodysense.errors import (
     ShapeError,
     UnsupportedJointError,
 )
+from bodysense.robot._kernels.tree import Tree
+from bodysense.robot.actuators import COUPLED_TERMS, Actuators
+from bodysense.robot.friction import Friction
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:
@@ -39,7 +43,7 @@ _PRISMATIC = {"JointModelPX", "JointModelPY", "JointModelPZ", "JointModelPrismat
 _FREE_FLYER = "JointModelFreeFlyer"
 
 
-def normalised_model(model: pin.Model) -> pin.Model:
+def normalise_model(model: pin.Model) -> pin.Model:
     """Return a copy of `model` with one coordinate per joint and at most a free flyer as root.
 
     Joints are numbered depth first, which Pinocchio's algorithms rely on without checking.
@@ -48,16 +52,14 @@ def normalised_model(model: pin.Model) -> pin.Model:
     new.name = model.name
     new.gravity = model.gravity
     place = {0: 0}
-    armature: list[float] = []
-    damping: list[float] = []
-    friction: list[float] = []
+    drives: dict[str, list[float]] = {"armature": [], "damping": [], "friction": []}
     for i in _depth_first(model):
         kind = model.joints[i].shortname()
         index_q, index_v = model.joints[i].idx_q, model.joints[i].idx_v
         n_q, n_v = model.joints[i].nq, model.joints[i].nv
         lower = model.lowerPositionLimit[index_q : index_q + n_q]
         upper = model.upperPositionLimit[index_q : index_q + n_q]
-        if kind == _FREE_FLYER and not armature:
+        if kind == _FREE_FLYER and len(place) == 1:
             joint = pin.JointModelFreeFlyer()
         else:
             joint = _one_axis_joint(model, i, kind)
@@ -79,16 +81,14 @@ def normalised_model(model: pin.Model) -> pin.Model:
             upper,
         )
         new.inertias[place[i]] = model.inertias[i]  # adding it to nothing rounds, see Pinocchio
-        armature.extend(model.armature[index_v : index_v + n_v])
-        damping.extend(model.damping[index_v : index_v + n_v])
-        friction.extend(model.friction[index_v : index_v + n_v])
+        for name, values in drives.items():
+            values.extend(getattr(model, name)[index_v : index_v + n_v])
     for k in range(1, model.nframes):
         frame = pin.Frame(model.frames[k])
         frame.parentJoint = place[frame.parentJoint]
         new.addFrame(frame, False)
-    new.armature = np.array(armature)
-    new.damping = np.array(damping)
-    new.friction = np.array(friction)
+    for name, values in drives.items():
+        setattr(new, name, np.array(values))
     return new
 
 
@@ -157,20 +157,14 @@ def positive_limit(values: Array, n_joints: int) -> Array:
     return limit
 
 
-def pi_tensor(pi: Array) -> Array:
-    """(3, 3) inertia about the link's origin, out of pi (10,)."""
-    xx, xy, yy, xz, yz, zz = pi[4:]
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-
-
 def require_distinct(kind: str, names: Sequence[str], where: str) -> None:
     """Raise `RobotFileError` if a name occurs twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
             raise RobotFileError(
-                f"{where}: the {kind} name {name!r} occurs twice: rename one of them, names are "
-                "how logs and parameters find their way."
+                f"{where}: the {kind} name {name!r} occurs twice: rename one of them; logs and "
+                "parameters refer to it by name."
             )
         seen.add(name)
 
@@ -179,16 +173,12 @@ def _one_axis_joint(model: pin.Model, joint: int, kind: str) -> pin.JointModel:
     axis = None
     if kind in _REVOLUTE | _UNBOUNDED:
         axis = _motion_subspace(model, joint)[3:]
-        aligned, general = (
-            (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ),
-            (pin.JointModelRevoluteUnaligned),
-        )
+        aligned = (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ)
+        general = pin.JointModelRevoluteUnaligned
     elif kind in _PRISMATIC:
         axis = _motion_subspace(model, joint)[:3]
-        aligned, general = (
-            (pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ),
-            (pin.JointModelPrismaticUnaligned),
-        )
+        aligned = (pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ)
+        general = pin.JointModelPrismaticUnaligned
     if axis is None:
         raise UnsupportedJointError(
             f"joint {model.names[joint]!r} of robot {model.name!r} is a "
@@ -209,11 +199,11 @@ def _motion_subspace(model: pin.Model, joint: int) -> Array:
     return S
 
 
-# Which links of a robot cannot be bodies, in words.
+_LOAD_ANYWAY = "Correct the file, or load with allow_inconsistent=True to look at it."
 
 
-def require_possible_links(robot: Robot, where: str, remedy: str) -> None:
-    """Raise `InconsistentInertiaError` that names the links which cannot be bodies.
+def require_feasible_links(robot: Robot, where: str, remedy: str = _LOAD_ANYWAY) -> None:
+    """Raise `InconsistentInertiaError` that names the links with an infeasible inertia.
 
     Links without volume pass, and massless ones that carry others (`Robot.structural`).
     """
@@ -221,14 +211,14 @@ def require_possible_links(robot: Robot, where: str, remedy: str) -> None:
     bad = [
         f"link {name!r}: {check.reason}"
         for name, check, structural in checks
-        if not (check.possible or structural)
+        if not (check.feasible or structural)
     ]
     if bad:
-        shown = "; ".join(bad[:5]) + (f"; and {len(bad) - 5} more" if len(bad) > 5 else "")
-        raise InconsistentInertiaError(f"{where}: {shown}. {remedy}")
+        more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
+        raise InconsistentInertiaError(f"{where}: {'; '.join(bad[:5])}{more}. {remedy}")
 
 
-def mounted_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
+def check_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
     """Return the sensors if all of them fit the robot.
 
     Raises:
@@ -248,3 +238,82 @@ def mounted_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ..
         sensor.measurement(robot)  # refuses what it cannot resolve
         mounted[sensor.name] = sensor
     return tuple(mounted.values())
+
+
+_TERM_CODES = {"Fv": 0, "Fc": 1, "Fs": 2, "Fo": 3}  # of the kernels
+
+
+def kernel_tree(model: pin.Model, friction: Friction, actuators: Actuators) -> Tree:
+    """Lay out a normalised model (see `normalise_model`) as plain arrays for the kernels."""
+    joints = one_axis_joints(model)
+    n, floating = len(joints), int(has_floating_base(model))
+    parent = np.array([model.parents[i] - 1 - floating for i in joints], dtype=np.int64)
+    R_world_root = model.jointPlacements[1].rotation if floating else np.eye(3)
+    coupled = actuators.coupled
+    names = friction.model.shape
+    width = friction.shape[:, names.index("width")] if "width" in names else np.zeros(n)
+    return Tree(
+        floating=floating,
+        parent=parent,
+        prismatic=np.array([is_prismatic(model, i) for i in joints], dtype=np.int64),
+        rotation=np.array([_rotation_terms(model, i) for i in joints]).reshape(n, 3, 9),
+        position=np.array([model.jointPlacements[i].translation for i in joints]).reshape(n, 3),
+        axis=np.array([joint_axis(model, i) for i in joints]).reshape(n, 3),
+        gravity=R_world_root.T @ model.gravity.linear,
+        term=np.array([_TERM_CODES.get(t, -1) for t in friction.model.terms], dtype=np.int64),
+        custom=friction.model.address,
+        bristles=int(friction.model.has_state),
+        shape=_shape_columns(friction),
+        coupling=np.array([actuators.coupling[k] for _, k in coupled]).reshape(len(coupled), n),
+        coupled_term=np.array([COUPLED_TERMS.index(t) for t, _ in coupled], dtype=np.int64),
+        coupled_width=np.array([width[k] for _, k in coupled], dtype=np.float64),
+        dof_parent=_elimination_tree(parent, floating, _inertial_coupling(actuators)),
+    )
+
+
+def _rotation_terms(model: pin.Model, joint: int) -> Array:
+    """(3, 9) constant part and factors of cos q and sin q of R_parent_link."""
+    R = model.jointPlacements[joint].rotation
+    if is_prismatic(model, joint):
+        return np.array([R.ravel(), np.zeros(9), np.zeros(9)])
+    k = joint_axis(model, joint)  # Rodrigues: k kᵀ + cos (1 - k kᵀ) + sin [k]×
+    along = np.outer(k, k)
+    terms = (R @ along, R @ (np.eye(3) - along), R @ pin.skew(k))
+    return np.array([term.ravel() for term in terms])
+
+
+def _shape_columns(friction: Friction) -> Array:
+    if friction.model.custom is not None:
+        return np.array(friction.shape)
+    columns = ("width", "vs", "delta", "sigma0", "sigma1")
+    table = np.zeros((friction.shape.shape[0], len(columns)))
+    for k, name in enumerate(friction.model.shape):
+        table[:, columns.index(name)] = friction.shape[:, k]
+    return table
+
+
+def _inertial_coupling(actuators: Actuators) -> Array:
+    """Rows of C whose motors have an inertia of their own: these alone enter the mass matrix."""
+    rows = [actuators.coupling[k] for term, k in actuators.coupled if term == "Iam"]
+    return np.array(rows).reshape(len(rows), actuators.n_joints)
+
+
+def _elimination_tree(
+    parent: NDArray[np.int64], floating: int, coupling: Array
+) -> NDArray[np.int64]:
+    """Featherstone's branch-induced sparsity: a dof only couples with those above it.
+
+    A motor that couples joints of different branches breaks that: then the matrix is treated as
+    dense, a single chain.
+    """
+    n, base = parent.size, 6 * floating
+    above = [set[int]() for _ in range(n)]
+    for j in range(n):
+        if parent[j] >= 0:
+            above[j] = above[parent[j]] | {int(parent[j])}
+    dof_parent = np.arange(-1, base + n - 1, dtype=np.int64)
+    coupled = (coupling != 0.0).astype(np.int64)  # not C itself, whose terms could cancel
+    pairs = np.argwhere(coupled.T @ coupled)
+    if all(i == j or i in above[j] or j in above[i] for i, j in pairs):
+        dof_parent[base:] = np.where(parent >= 0, parent + base, base - 1)
+    return dof_parent

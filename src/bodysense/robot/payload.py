@@ -1,4 +1,4 @@
-"""A body that a robot holds: a tool, a load, what the gripper has grasped."""
+"""Payload: a rigid body that a robot holds, such as a tool or a grasped object."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from bodysense.errors import InconsistentInertiaError, MismatchError, ShapeError, unknown_name
+from bodysense.robot.frames import find_frame, moving_frame_names
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import (
@@ -46,24 +47,24 @@ def with_payload(
     Raises:
         UnknownNameError: the robot has no such link or frame.
         MismatchError: the frame does not move, or the robot has several last links.
-        InconsistentInertiaError: no such body can exist.
+        InconsistentInertiaError: the payload is not physically consistent.
     """
     if not (math.isfinite(mass) and mass > 0.0):
         raise ShapeError(f"the mass of the payload is {mass:g} kg: give a number above zero.")
-    frame = holding_frame(robot, link)
+    frame = find_payload_frame(robot, link)
     pi = pi_from_mass_com_inertia(mass, com, np.zeros((3, 3)) if inertia is None else inertia)
     check = physical_consistency(pi)
-    if not check.possible:
+    if not check.feasible:
         raise InconsistentInertiaError(
-            f"the payload cannot exist as a body: {check.reason}. Give its inertia about its own "
-            "centre of mass, or leave it out for a point mass."
+            f"the payload is not physically consistent: {check.reason}. Give its inertia about its "
+            "own centre of mass, or leave it out for a point mass."
         )
     theta = robot.theta.copy()
     theta[robot.layout.link(frame.parentJoint - 1)] += transform_pi(pi, frame.placement.homogeneous)
     return robot.with_parameters(theta)
 
 
-def holding_frame(robot: Robot, link: str | None) -> pin.Frame:
+def find_payload_frame(robot: Robot, link: str | None) -> pin.Frame:
     """The frame of a name as the robot's file has it, on the joint that moves it.
 
     Args:
@@ -74,32 +75,28 @@ def holding_frame(robot: Robot, link: str | None) -> pin.Frame:
         UnknownNameError: the robot has no such link or frame.
         MismatchError: the frame does not move, or the robot has several last links.
     """
-    model = robot.model
     if link is None:
-        carrying = set(model.parents)
-        last = [robot.link_names[i - 1] for i in range(1, model.njoints) if i not in carrying]
-        if len(last) != 1:
-            raise MismatchError(
-                f"{robot.name!r} ends in {len(last)} links ({', '.join(last) or 'none'}): say "
-                "which one holds the payload."
-            )
-        link = last[0]
-    named = [frame for frame in model.frames if frame.name == link]
-    # A body first: joints and links may share their names.
-    named.sort(key=lambda frame: frame.type != pin.FrameType.BODY)
-    if not named:
-        joints = {pin.FrameType.JOINT, pin.FrameType.FIXED_JOINT}
-        moving = [f.name for f in model.frames if f.parentJoint > 0 and f.type not in joints]
-        raise unknown_name("link or frame", link, dict.fromkeys((*robot.link_names, *moving)))
-    if named[0].parentJoint == 0:
+        link = _last_link(robot)
+    frame = find_frame(robot, link)
+    if frame is None:
+        raise unknown_name("link or frame", link, moving_frame_names(robot))
+    if frame.parentJoint == 0:
         raise MismatchError(
             f"{link!r} of {robot.name!r} is fixed to the ground, where a payload has no effect: "
             f"choose a link that moves, e.g. {robot.link_names[-1]!r}."
         )
-    return named[0]
+    return frame
 
 
-# How much of a robot each joint carries.
+def _last_link(robot: Robot) -> str:
+    carrying = set(robot.model.parents)
+    last = [name for k, name in enumerate(robot.link_names) if k + 1 not in carrying]
+    if len(last) != 1:
+        raise MismatchError(
+            f"{robot.name!r} ends in {len(last)} links ({', '.join(last) or 'none'}): say "
+            "which one holds the payload."
+        )
+    return last[0]
 
 
 def carried_mass(robot: Robot) -> Array:

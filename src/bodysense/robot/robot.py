@@ -20,26 +20,26 @@ from bodysense.errors import ShapeError
 from bodysense.robot._kernels.tree import Tree
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.controller import Controller
-from bodysense.robot.dynamics.tree import tree_of
 from bodysense.robot.friction import Friction, FrictionModel, friction_model
 from bodysense.robot.io.source import Source
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.model import (
+    check_sensors,
     has_floating_base,
+    kernel_tree,
     link_names,
-    mounted_sensors,
-    normalised_model,
+    normalise_model,
     one_axis_joints,
-    pi_tensor,
     position_limits,
     positive_limit,
     require_distinct,
-    require_possible_links,
+    require_feasible_links,
 )
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import (
     PhysicalConsistency,
     inertia_at_com,
+    inertia_tensor,
     physical_consistency,
     pi_from_mass_com_inertia,
 )
@@ -105,18 +105,18 @@ class Robot:
             acceleration_limit: one number or one per joint.
             source: the file behind it.
             notes: what the loader had to decide.
-            allow_inconsistent: accept links that cannot be physical bodies.
+            allow_inconsistent: accept links with infeasible inertia.
 
         Raises:
             UnsupportedJointError: a joint with several axes.
             InconsistentInertiaError: unless `allow_inconsistent`.
         """
         where = source.path if source is not None else f"robot {model.name!r}"
-        own = normalised_model(model)
+        own = normalise_model(model)
         joints = one_axis_joints(own)
         n = len(joints)
-        friction = friction if friction is not None else Friction.of("coulomb", n)
-        actuators = actuators if actuators is not None else Actuators.of(n)
+        friction = friction if friction is not None else Friction.from_model("coulomb", n)
+        actuators = actuators if actuators is not None else Actuators.from_values(n)
         if friction.shape.shape[0] != n or actuators.n_joints != n:
             raise ShapeError(
                 f"{where} has {n} joints, but the friction is for {friction.shape.shape[0]} and "
@@ -131,19 +131,8 @@ class Robot:
         )
         require_distinct("joint", layout.joint_names, where)
         require_distinct("link", layout.link_names, where)
-        theta = np.zeros(layout.size)
-        for k in range(layout.n_links):
-            theta[layout.link(k)] = own.inertias[k + 1].toDynamicParameters()
-        first = own.joints[joints[0]].idx_v if n else 0
-        values: dict[str, ArrayLike] = {"Ia": own.armature[first : first + n]}
-        for term, known in (("Fv", own.damping), ("Fc", own.friction)):
-            if term in friction.model.terms:
-                values[term] = np.array(known[first : first + n])
+        theta = _initial_theta(own, layout, coefficients or {})
         own.damping = own.friction = np.zeros(own.nv)  # theta holds them from now on
-        values.update(coefficients or {})
-        for prefix, value in values.items():
-            places = layout.places(prefix)
-            theta[places] = one_each(value, places.size, prefix)
         limit = one_each(acceleration_limit, n, "acceleration_limit", infinite=True)
         robot = cls(
             name=own.name,
@@ -159,9 +148,7 @@ class Robot:
         )
         robot = robot.with_parameters(theta)
         if not allow_inconsistent:
-            robot.require_possible(
-                where, "Correct the file, or load with allow_inconsistent=True to look at it."
-            )
+            require_feasible_links(robot, where)
         return robot
 
     def __getstate__(self) -> dict[str, object]:
@@ -184,27 +171,24 @@ class Robot:
 
     @property
     def n_joints(self) -> int:
-        """Number of one-axis joints."""
         return self.layout.n_joints
 
     @property
     def nq(self) -> int:
-        """Length of q: 7 for a floating base (position, quaternion xyzw), 1 a joint."""
+        """Length of q: 7 for a floating base (position, quaternion xyzw), 1 per joint."""
         return int(self.model.nq)
 
     @property
     def nv(self) -> int:
-        """Length of v: 6 for a floating base (linear first, in base coordinates), 1 a joint."""
+        """Length of v: 6 for a floating base (linear first, in base coordinates), 1 per joint."""
         return int(self.model.nv)
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """Names of the one-axis joints."""
         return self.layout.joint_names
 
     @property
     def link_names(self) -> tuple[str, ...]:
-        """Names of the links with inertia, the floating base first."""
         return self.layout.link_names
 
     @property
@@ -214,18 +198,18 @@ class Robot:
 
     @property
     def velocity_limit(self) -> Array:
-        """(n_joints,) largest joint speeds, infinite where unknown."""
+        """(n_joints,) infinite where unknown."""
         return positive_limit(self.model.velocityLimit, self.n_joints)
 
     @property
     def effort_limit(self) -> Array:
-        """(n_joints,) largest joint torques or forces, infinite where unknown."""
+        """(n_joints,) infinite where unknown."""
         return positive_limit(self.model.effortLimit, self.n_joints)
 
     @cached_property
     def tree(self) -> Tree:
         """The robot's geometry, friction law and couplings as plain arrays for the kernels."""
-        return tree_of(self.model, self.friction, self.actuators)
+        return kernel_tree(self.model, self.friction, self.actuators)
 
     @property
     def joint_types(self) -> tuple[str, ...]:
@@ -236,7 +220,6 @@ class Robot:
         return f"<Robot {self.summary()}>"
 
     def summary(self) -> str:
-        """The robot in a line."""
         mass = sum(self.pi(k)[0] for k in range(self.layout.n_links))
         return (
             f"{self.name}: {self.n_joints} joints, {'floating' if self.floating_base else 'fixed'} "
@@ -274,7 +257,7 @@ class Robot:
                 inertia = pin.Inertia.FromDynamicParameters(pi)
             else:
                 inertia = pin.Inertia.Zero()
-                inertia.inertia = pi_tensor(pi)  # set, for the constructor checks its sign
+                inertia.inertia = inertia_tensor(pi)  # set, for the constructor checks its sign
             model.inertias[k + 1] = inertia
         armature = np.zeros(self.nv)
         armature[self.nv - self.n_joints :] = values[self.layout.rotor]
@@ -311,9 +294,8 @@ class Robot:
             com: (3,) centre of mass in the link's frame [m].
             inertia: (3, 3) about the centre of mass, in the link's axes [kg·m²].
 
-        What is not given stays, the inertia about the centre of mass included: so a new mass
-        moves neither. `with_parameter_values` sets single parameters of theta instead, where the
-        first moments (mass times centre) and the inertia about the link's origin stay.
+        What is not given stays, the inertia about the centre of mass included; compare
+        `with_parameter_values`.
         """
         pi = self.pi(link)
         if pi[0] == 0.0 and (mass is None or com is None or inertia is None):
@@ -349,7 +331,7 @@ class Robot:
             for k, parameter in enumerate(self.friction.model.shape)
             if parameter in model.shape
         }
-        friction = Friction.of(model, self.n_joints, **{**kept, **shape})
+        friction = Friction.from_model(model, self.n_joints, **{**kept, **shape})
         return self._rebuilt(friction, self.actuators, coefficients or {})
 
     def with_actuators(
@@ -364,18 +346,15 @@ class Robot:
 
     def with_sensors(self, sensors: Iterable[Sensor]) -> Robot:
         """Return the same robot with these sensors on it, in place of those it has."""
-        return replace(self, sensors=mounted_sensors(self, sensors))
+        return replace(self, sensors=check_sensors(self, sensors))
 
     def _rebuilt(
         self, friction: Friction, actuators: Actuators, coefficients: Mapping[str, ArrayLike]
     ) -> Robot:
-        kept: dict[str, ArrayLike] = {}
-        for term in friction.model.terms:
-            if term in self.layout.friction_terms:
-                kept[term] = self.theta[self.layout.friction(term)]
+        prefixes = [term for term in friction.model.terms if term in self.layout.friction_terms]
         if actuators.coupled == self.layout.coupled:
-            for prefix in {prefix for prefix, _ in actuators.coupled}:
-                kept[prefix] = self.theta[self.layout.places(prefix)]
+            prefixes += {prefix for prefix, _ in actuators.coupled}
+        kept = {prefix: self.theta[self.layout.places(prefix)] for prefix in prefixes}
         robot = Robot.from_pinocchio(
             self.model,
             friction=friction,
@@ -399,10 +378,24 @@ class Robot:
         return tuple(physical_consistency(self.pi(k)) for k in range(self.layout.n_links))
 
     def structural(self) -> tuple[bool, ...]:
-        """Which links are nothing but joints in a row: without any inertia, and carrying others."""
+        """Which links only connect joints: without any inertia, and carrying others."""
         carries = {int(parent) for parent in self.model.parents[1:]}
         return tuple(not self.pi(k).any() and k + 1 in carries for k in range(self.layout.n_links))
 
-    def require_possible(self, where: str, remedy: str) -> None:
-        """Raise `InconsistentInertiaError` that names the links which cannot be bodies."""
-        require_possible_links(self, where, remedy)
+
+def _initial_theta(
+    model: pin.Model, layout: ParameterLayout, coefficients: Mapping[str, ArrayLike]
+) -> Array:
+    """Parameters of a normalised model; `coefficients` count before its own values."""
+    theta = np.zeros(layout.size)
+    for k in range(layout.n_links):
+        theta[layout.link(k)] = model.inertias[k + 1].toDynamicParameters()
+    first = model.nv - layout.n_joints
+    values: dict[str, ArrayLike] = {"Ia": model.armature[first:]}
+    for term, own in (("Fv", model.damping), ("Fc", model.friction)):
+        if term in layout.friction_terms:
+            values[term] = np.array(own[first:])
+    for prefix, value in {**values, **coefficients}.items():
+        places = layout.places(prefix)
+        theta[places] = one_each(value, places.size, prefix)
+    return theta

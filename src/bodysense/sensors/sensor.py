@@ -5,28 +5,102 @@
 The prediction is a `Measurement`: constants that multiply the motion and the wrenches of one link
 and one joint. Readings come from channels of a log; what is known without measuring it, such as
 the absence of contact, is a constant reading with a variance.
+
+A `Mount` transforms motions and forces of the link to the sensor's frame, linear first:
+
+    v_sensor = X v_link,    X  = [Rᵀ  -Rᵀ S(p)]      f_sensor = X* f_link,   X* = [ Rᵀ       0 ]
+                                 [0    Rᵀ     ],                                  [-Rᵀ S(p)  Rᵀ],
+
+R = R_link_sensor, p = p_link_sensor the sensor's origin in the link's frame.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
+import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.sensors.measurement import Measurement
-from bodysense.spatial.arrays import Array, one_each, read_only
+from bodysense.spatial.arrays import Array, as_array, one_each, read_only
+from bodysense.spatial.se3 import require_rotation, skew
 
 if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
 
+_ROUNDING = (
+    1e-10  # asymmetry and negative eigenvalue of a covariance, relative to its largest entry
+)
 
-# Covariances that sensors are given: symmetric, finite, nowhere negative; zero means exact.
 
-_ROUNDING = 1e-10  # of the largest entry: what a matrix read from a file may be off
+class LinkPlacement(NamedTuple):
+    """A place on a link of one robot: the link, R_link_sensor (3, 3) and p_link_sensor (3,)."""
+
+    link: str
+    R: Array
+    p: Array
+
+    @property
+    def motion(self) -> Array:
+        """(6, 6) X, which maps twists and accelerations of the link to the sensor's frame."""
+        zero = np.zeros((3, 3))
+        return np.block([[self.R.T, -self.R.T @ skew(self.p)], [zero, self.R.T]])
+
+    @property
+    def force(self) -> Array:
+        """(6, 6) X*, which maps wrenches on the link to the sensor's frame."""
+        zero = np.zeros((3, 3))
+        return np.block([[self.R.T, zero], [-self.R.T @ skew(self.p), self.R.T]])
+
+
+@dataclass(frozen=True, eq=False)
+class Mount:
+    """A placement in a named frame: a link, or anything fixed to one, such as a tool flange.
+
+    Attributes:
+        frame: of the robot.
+        R: (3, 3) R_frame_sensor.
+        p: (3,) the sensor's origin in that frame [m].
+    """
+
+    frame: str
+    R: Array = field(default_factory=lambda: np.eye(3))
+    p: Array = field(default_factory=lambda: np.zeros(3))
+
+    def __post_init__(self) -> None:
+        R = require_rotation(as_array(self.R, (3, 3), "R"), f"R of the mount in {self.frame!r}")
+        object.__setattr__(self, "R", read_only(R))
+        p = as_array(self.p, (3,), f"p of the mount in {self.frame!r}")
+        object.__setattr__(self, "p", read_only(p))
+
+    @classmethod
+    def from_xyz_rpy(
+        cls, frame: str, xyz: ArrayLike = (0, 0, 0), rpy: ArrayLike = (0, 0, 0)
+    ) -> Mount:
+        """Build it from a translation [m] and the roll, pitch and yaw of URDF files [rad]."""
+        angles = as_array(rpy, (3,), "rpy")
+        return cls(frame, pin.rpy.rpyToMatrix(*angles), as_array(xyz, (3,), "xyz"))
+
+    def locate(self, robot: Robot, who: str) -> LinkPlacement:
+        """Find the place on a robot; `who` names the sensor in messages.
+
+        Raises:
+            UnknownNameError: the robot has no such frame.
+            MismatchError: the frame does not move.
+        """
+        from bodysense.robot.frames import moving_frame  # which needs the robot, as this does not
+
+        frame = moving_frame(robot, self.frame, who)
+        T_link_frame = frame.placement
+        return LinkPlacement(
+            robot.link_names[frame.parentJoint - 1],
+            T_link_frame.rotation @ self.R,
+            T_link_frame.rotation @ self.p + T_link_frame.translation,
+        )
 
 
 def variances(std: ArrayLike, m: int, name: str = "std") -> Array:
@@ -53,34 +127,34 @@ def deviations(std: ArrayLike, m: int, name: str) -> Array:
     return values
 
 
-def checked_covariance(value: ArrayLike, m: int, name: str) -> Array:
+def check_covariance(value: ArrayLike, m: int, name: str) -> Array:
     """Return `value` as an (m, m) covariance, symmetric to the last digit and read-only.
 
     Raises:
         ShapeError: wrong shape, not finite, not symmetric, or with a negative direction.
     """
     try:
-        given = np.asarray(value, dtype=np.float64)
+        matrix = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{name} must be a matrix of numbers: {error}") from error
-    if given.shape != (m, m):
+    if matrix.shape != (m, m):
         raise ShapeError(
-            f"{name} has shape {given.shape}, expected {(m, m)}: build it from standard deviations "
-            f"with variances(std, {m})."
+            f"{name} has shape {matrix.shape}, expected {(m, m)}: build it from standard "
+            f"deviations with variances(std, {m})."
         )
-    if not np.isfinite(given).all():
+    if not np.isfinite(matrix).all():
         raise ShapeError(
-            f"{name} holds {given[~np.isfinite(given)][0]}: give finite variances, and leave a "
-            "sensor that says nothing out."
+            f"{name} holds {matrix[~np.isfinite(matrix)][0]}: give finite variances, and leave out "
+            "a sensor without information."
         )
-    size = float(np.abs(given).max(initial=0.0))
-    asymmetry = float(np.abs(given - given.T).max(initial=0.0))
+    size = float(np.abs(matrix).max(initial=0.0))
+    asymmetry = float(np.abs(matrix - matrix.T).max(initial=0.0))
     if asymmetry > _ROUNDING * size:
         raise ShapeError(
             f"{name} is not symmetric (by {asymmetry:.3g}): give the full matrix, for example "
             "(A + A.T) / 2."
         )
-    Sigma = 0.5 * (given + given.T)
+    Sigma = 0.5 * (matrix + matrix.T)
     least = float(np.linalg.eigvalsh(Sigma).min(initial=0.0))
     if least < -_ROUNDING * size:
         raise ShapeError(
@@ -100,14 +174,14 @@ class Sensor(ABC):
         bias_sigma: (size,) prior standard deviation of a constant bias; `None`: there is no bias.
         constant: (len(labels),) readings known without measuring them, NaN where a channel gives
             them; `None`: all come from channels.
-        channels: of the log, one a reading that is not constant; by default `<name>.<label>`, or
+        channels: of the log, one per reading that is not constant; by default `<name>.<label>`, or
             the name alone for a sensor with one reading.
     """
 
     kind: ClassVar[str]
     """The word for it in files."""
     components: ClassVar[tuple[str, ...]]
-    """What its readings are called, the ends of its channels' names."""
+    """Names of its readings, the ends of its channels' names."""
     units: ClassVar[tuple[str, ...]]
     """SI units of its readings."""
 
@@ -120,7 +194,7 @@ class Sensor(ABC):
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise ShapeError(f"a sensor is named {self.name!r}: give it a name.")
-        Sigma = checked_covariance(self.covariance, self.size, f"the covariance of {self.who}")
+        Sigma = check_covariance(self.covariance, self.size, f"the covariance of {self.who}")
         object.__setattr__(self, "covariance", Sigma)
         if self.bias_sigma is not None:
             sigma = deviations(self.bias_sigma, self.size, f"bias_sigma of {self.who}")
@@ -146,7 +220,7 @@ class Sensor(ABC):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What its values are called."""
+        """Names of its values."""
         return self.components
 
     @property
@@ -156,7 +230,7 @@ class Sensor(ABC):
 
     @classmethod
     def readings(cls, n_channels: int) -> int:
-        """How many a sensor of this kind has that is given so many channels."""
+        """Number of readings of a sensor of this kind with so many channels."""
         return len(cls.components)
 
     @property

@@ -19,98 +19,51 @@ name, a list of names or the word all; several make a sensor each, named `<name>
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from os import PathLike
+from types import MappingProxyType
 
 import numpy as np
 
 from bodysense.errors import BodysenseError, RobotFileError, unknown_name
-from bodysense.robot.model import mounted_sensors
+from bodysense.robot.model import check_sensors
 from bodysense.robot.robot import Robot
-from bodysense.schema import finite_number, name_list, read_yaml, section
-from bodysense.sensors.contact_sensors import DirectedContact, SkinPatch
-from bodysense.sensors.force_torque import ForceTorque
-from bodysense.sensors.inertial_sensors import LinkSensor
-from bodysense.sensors.joint_sensors import JointSensor, JointTorque
-from bodysense.sensors.kinds import SENSORS
-from bodysense.sensors.mount import Mount
-from bodysense.sensors.sensor import Sensor, variances
+from bodysense.schema import (
+    finite_number,
+    name_list,
+    number_list,
+    read_yaml,
+    required_name,
+    section,
+)
+from bodysense.sensors.inertial_sensors import (
+    Accelerometer,
+    AngularAccelerometer,
+    Gyroscope,
+    LinkSensor,
+    Orientation,
+)
+from bodysense.sensors.joint_sensors import (
+    Encoder,
+    JointAcceleration,
+    JointSensor,
+    JointTorque,
+    JointVelocity,
+)
+from bodysense.sensors.sensor import Mount, Sensor, variances
+from bodysense.sensors.wrench_sensors import DirectedContact, ExternalWrench, ForceTorque, SkinPatch
 from bodysense.spatial.arrays import Array
 
-# Values of a sensor's entry in a file, checked: vectors, covariances, places, cells of a skin.
-
-Table = Mapping[str, object]
-"""A sensor's entry, as read."""
-
-
-def numbers(value: object, n: int, where: str, *, one: bool = False) -> Array:
-    """(n,) from a list of n numbers; from a single one as well if `one`."""
-    if one and not isinstance(value, Sequence | Mapping):
-        return np.full(n, finite_number(value, where))
-    if one and isinstance(value, str):  # a number that YAML reads as a word, such as 1e-3
-        return np.full(n, finite_number(value, where))
-    if not isinstance(value, list) or len(value) != n:
-        wanted = f"a number, or a list of {n}" if one and n > 1 else f"a list of {n} numbers"
-        raise RobotFileError(f"{where}: expected {wanted}, got {value!r:.60}.")
-    return np.array([finite_number(entry, f"{where}, {k + 1}") for k, entry in enumerate(value)])
+_KINDS: tuple[type[Sensor], ...] = (
+    *(Encoder, JointVelocity, JointAcceleration, JointTorque),
+    *(Gyroscope, Accelerometer, AngularAccelerometer, Orientation),
+    *(ForceTorque, ExternalWrench, SkinPatch, DirectedContact),
+)
+SENSORS: Mapping[str, type[Sensor]] = MappingProxyType({kind.kind: kind for kind in _KINDS})
+"""All kinds of sensors, by their name in files."""
 
 
-def noise(table: Table, m: int, where: str) -> Array:
-    """(m, m) covariance, from `std` or `covariance`."""
-    if ("std" in table) == ("covariance" in table):
-        raise RobotFileError(
-            f"{where}: give either std, one number or {m}, in SI units, or covariance, {m} rows of "
-            f"{m} numbers; zero is exact."
-        )
-    if "std" in table:
-        place = f"{where}, std"
-        return variances(numbers(table["std"], m, place, one=True), m, place)
-    rows, place = table["covariance"], f"{where}, covariance"
-    if not isinstance(rows, list) or len(rows) != m:
-        raise RobotFileError(f"{place}: expected {m} rows of {m} numbers, got {rows!r:.60}.")
-    return np.array([numbers(row, m, f"{place}, row {k + 1}") for k, row in enumerate(rows)])
-
-
-def word(table: Table, key: str, where: str) -> str:
-    """Return a name that must be there."""
-    value = table.get(key)
-    if not isinstance(value, str) or not value.strip():
-        given = f"{value!r:.60} is not a name" if key in table else "it is missing"
-        raise RobotFileError(f"{where}, {key}: {given}; give a name.")
-    return value
-
-
-def mount(table: Table, where: str) -> Mount:
-    """The place of a sensor: `link` or `frame`, with `xyz` [m] and `rpy` [rad] in it."""
-    if ("link" in table) == ("frame" in table):
-        raise RobotFileError(
-            f"{where}: give the link that it is on, or any frame fixed to one (link: or frame:)."
-        )
-    frame = word(table, "link" if "link" in table else "frame", where)
-    place = {
-        key: numbers(table[key], 3, f"{where}, {key}") for key in ("xyz", "rpy") if key in table
-    }
-    return Mount.of(frame, **place)
-
-
-def cells(table: Table, where: str) -> tuple[Array, Array]:
-    """Normals and points (n, 3) of a skin: one `normal`, or `cells` with `normal` and `xyz`."""
-    if ("normal" in table) == ("cells" in table):
-        raise RobotFileError(f"{where}: give either a normal, or cells with normal and xyz each.")
-    if "normal" in table:
-        return numbers(table["normal"], 3, f"{where}, normal")[np.newaxis], np.zeros((1, 3))
-    given = table["cells"]
-    if not isinstance(given, list) or not given:
-        raise RobotFileError(f"{where}, cells: expected a list of cells, got {given!r:.60}.")
-    normals, points = np.zeros((2, len(given), 3))
-    for k, entry in enumerate(given):
-        place = f"{where}, cells, {k + 1}"
-        cell = section(entry, ("normal", "xyz"), place)
-        normals[k] = numbers(cell.get("normal"), 3, f"{place}, normal")
-        points[k] = numbers(cell.get("xyz"), 3, f"{place}, xyz")
-    return normals, points
-
-
+_Table = Mapping[str, object]  # a sensor's entry, as read
 _COMMON = ("kind", "std", "covariance", "bias_std", "channels", "constant")
 _PLACE = ("link", "frame", "xyz", "rpy")
 _OWN: dict[type[Sensor], tuple[str, ...]] = {
@@ -136,19 +89,21 @@ def parse_sensors(table: object, robot: Robot, where: str) -> tuple[Sensor, ...]
         where: file and section, for messages.
 
     Raises:
-        RobotFileError: an entry or number that cannot be understood.
+        RobotFileError: an invalid entry or number.
         UnknownNameError: an unknown kind, key, joint or frame.
         ShapeError: a covariance that is not positive, a direction without length, …
         MismatchError: a sensor that cannot sit where the file puts it.
     """
-    given = {} if table is None else table
-    if not isinstance(given, Mapping):
-        raise RobotFileError(f"{where}: expected a mapping from name to sensor, got {given!r:.60}.")
+    entries = {} if table is None else table
+    if not isinstance(entries, Mapping):
+        raise RobotFileError(
+            f"{where}: expected a mapping from name to sensor, got {entries!r:.60}."
+        )
     sensors: dict[str, Sensor] = {}
-    for name, entry in given.items():
+    for name, entry in entries.items():
         place = f"{where}, {name}"
         try:
-            result = mounted_sensors(robot, _entry(str(name), entry, robot, place))
+            result = check_sensors(robot, _sensors_of_entry(str(name), entry, robot, place))
         except BodysenseError as error:
             if place in str(error):
                 raise
@@ -160,20 +115,15 @@ def parse_sensors(table: object, robot: Robot, where: str) -> tuple[Sensor, ...]
     return tuple(sensors.values())
 
 
-def _entry(name: str, entry: object, robot: Robot, where: str) -> list[Sensor]:
+def _sensors_of_entry(name: str, entry: object, robot: Robot, where: str) -> list[Sensor]:
     """The sensors of one entry, several if it names several joints or links."""
     if not isinstance(entry, Mapping):
         raise RobotFileError(f"{where}: expected a mapping such as {{kind: encoder, joint: all}}.")
-    kind = word(entry, "kind", where)
+    kind = required_name(entry, "kind", where)
     if kind not in SENSORS:
         raise unknown_name("kind of sensor", kind, SENSORS, f"({where})")
     cls = SENSORS[kind]
-    keys = [*_COMMON, *_OWN.get(cls, ())]
-    keys += ["joint"] if issubclass(cls, JointSensor) else []
-    keys += _PLACE if issubclass(cls, LinkSensor) else []
-    if cls is DirectedContact:
-        keys.remove("constant")  # it has its own
-    table = section(entry, keys, where)
+    table = section(entry, _keys(cls), where)
     key = "joint" if "joint" in table else "link"
     value = table.get(key)
     if value != "all" and not isinstance(value, list):
@@ -181,39 +131,100 @@ def _entry(name: str, entry: object, robot: Robot, where: str) -> list[Sensor]:
     if "channels" in table:
         raise RobotFileError(
             f"{where}: channels are those of one sensor, and {key}: {value!r:.60} makes several; "
-            "leave channels out, or write one entry a sensor."
+            "leave channels out, or write one entry per sensor."
         )
-    known = robot.joint_names if key == "joint" else robot.link_names
-    names = known if value == "all" else name_list(value, f"{where}, {key}")
+    every = robot.joint_names if key == "joint" else robot.link_names
+    names = every if value == "all" else name_list(value, f"{where}, {key}")
     return [_sensor(cls, f"{name}.{each}", {**table, key: each}, where) for each in names]
 
 
-def _sensor(cls: type[Sensor], name: str, table: Table, where: str) -> Sensor:
-    """One sensor of one entry."""
+def _keys(cls: type[Sensor]) -> list[str]:
+    keys = [*_COMMON, *_OWN.get(cls, ())]
+    keys += ["joint"] if issubclass(cls, JointSensor) else []
+    keys += _PLACE if issubclass(cls, LinkSensor) else []
+    if cls is DirectedContact:
+        keys.remove("constant")  # it has its own
+    return keys
+
+
+def _sensor(cls: type[Sensor], name: str, table: _Table, where: str) -> Sensor:
     channels = name_list(table["channels"], f"{where}, channels") if "channels" in table else ()
     m = cls.readings(len(channels))
     settings: dict[str, object] = {
         "name": name,
         "channels": channels,
-        "covariance": noise(table, m, where),
+        "covariance": _covariance(table, m, where),
+        **_place(cls, table, where),
     }
     if "bias_std" in table:
-        settings["bias_sigma"] = numbers(table["bias_std"], m, f"{where}, bias_std", one=True)
+        settings["bias_sigma"] = number_list(table["bias_std"], m, f"{where}, bias_std", one=True)
     if "constant" in table:
-        count = len(cls.components)
-        settings["constant"] = numbers(table["constant"], count, f"{where}, constant", one=True)
-    if issubclass(cls, JointSensor) or (cls is ForceTorque and "joint" in table):
-        settings["joint"] = word(table, "joint", where)
-    if issubclass(cls, LinkSensor) or (cls is ForceTorque and set(_PLACE) & set(table)):
-        settings["mount"] = mount(table, where)
+        n = len(cls.components)
+        settings["constant"] = number_list(table["constant"], n, f"{where}, constant", one=True)
     if "side" in table:
-        settings["side"] = word(table, "side", where)
+        settings["side"] = required_name(table, "side", where)
     if "sign" in table:
         settings["sign"] = finite_number(table["sign"], f"{where}, sign")
     if "sub_link" in table:
-        settings["sub_link"] = numbers(table["sub_link"], 10, f"{where}, sub_link")
-    if cls is SkinPatch:
-        settings["normals"], settings["points"] = cells(table, where)
-    if cls is DirectedContact:
-        settings["direction"] = numbers(table.get("direction"), 3, f"{where}, direction")
+        settings["sub_link"] = number_list(table["sub_link"], 10, f"{where}, sub_link")
     return cls(**settings)  # type: ignore[arg-type]  # checked above, key by key
+
+
+def _place(cls: type[Sensor], table: _Table, where: str) -> dict[str, object]:
+    """Where it is: joint, mount, and the cells or direction of a contact."""
+    place: dict[str, object] = {}
+    if issubclass(cls, JointSensor) or (cls is ForceTorque and "joint" in table):
+        place["joint"] = required_name(table, "joint", where)
+    if issubclass(cls, LinkSensor) or (cls is ForceTorque and set(_PLACE) & set(table)):
+        place["mount"] = _mount(table, where)
+    if cls is SkinPatch:
+        place["normals"], place["points"] = _cells(table, where)
+    if cls is DirectedContact:
+        place["direction"] = number_list(table.get("direction"), 3, f"{where}, direction")
+    return place
+
+
+def _covariance(table: _Table, m: int, where: str) -> Array:
+    """(m, m) covariance, from `std` or `covariance`."""
+    if ("std" in table) == ("covariance" in table):
+        raise RobotFileError(
+            f"{where}: give either std, one number or {m}, in SI units, or covariance, {m} rows of "
+            f"{m} numbers; zero is exact."
+        )
+    if "std" in table:
+        place = f"{where}, std"
+        return variances(number_list(table["std"], m, place, one=True), m, place)
+    rows, place = table["covariance"], f"{where}, covariance"
+    if not isinstance(rows, list) or len(rows) != m:
+        raise RobotFileError(f"{place}: expected {m} rows of {m} numbers, got {rows!r:.60}.")
+    return np.array([number_list(row, m, f"{place}, row {k + 1}") for k, row in enumerate(rows)])
+
+
+def _mount(table: _Table, where: str) -> Mount:
+    """`link` or `frame`, with `xyz` [m] and `rpy` [rad] in it."""
+    if ("link" in table) == ("frame" in table):
+        raise RobotFileError(
+            f"{where}: give the link that it is on, or any frame fixed to one (link: or frame:)."
+        )
+    frame = required_name(table, "link" if "link" in table else "frame", where)
+    keys = [key for key in ("xyz", "rpy") if key in table]
+    place = {key: number_list(table[key], 3, f"{where}, {key}") for key in keys}
+    return Mount.from_xyz_rpy(frame, **place)
+
+
+def _cells(table: _Table, where: str) -> tuple[Array, Array]:
+    """Normals and points (n, 3) of a skin: one `normal`, or `cells` with `normal` and `xyz`."""
+    if ("normal" in table) == ("cells" in table):
+        raise RobotFileError(f"{where}: give either a normal, or cells with normal and xyz each.")
+    if "normal" in table:
+        return number_list(table["normal"], 3, f"{where}, normal")[np.newaxis], np.zeros((1, 3))
+    entries = table["cells"]
+    if not isinstance(entries, list) or not entries:
+        raise RobotFileError(f"{where}, cells: expected a list of cells, got {entries!r:.60}.")
+    normals, points = np.zeros((2, len(entries), 3))
+    for k, entry in enumerate(entries):
+        place = f"{where}, cells, {k + 1}"
+        cell = section(entry, ("normal", "xyz"), place)
+        normals[k] = number_list(cell.get("normal"), 3, f"{place}, normal")
+        points[k] = number_list(cell.get("xyz"), 3, f"{place}, xyz")
+    return normals, points

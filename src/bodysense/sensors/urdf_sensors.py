@@ -1,4 +1,18 @@
-"""Sensors that a URDF file carries, as robotology's iCub files and Gazebo's do.
+"""Sensors of a URDF file, as robotology's iCub files and Gazebo's carry them.
+
+Robotology's stand beside the links:
+
+    <sensor name="…" type="force_torque | accelerometer | gyroscope">
+      <parent joint="…"/> or <parent link="…"/>
+      <origin xyz="…" rpy="…"/>
+      <force_torque>
+        <frame>child | parent | sensor</frame>
+        <measure_direction>parent_to_child | child_to_parent</measure_direction>
+      </force_torque>
+    </sensor>
+
+Gazebo's are the same in <gazebo reference="joint or link">, with <pose>x y z roll pitch yaw</pose>
+for an origin. What <force_torque> leaves out is child and child_to_parent, as in Gazebo.
 
 Files say where a sensor is, not how well it measures (what Gazebo has under <noise> is the noise
 to simulate): standard deviations are given here by kind, or typical ones are taken.
@@ -7,7 +21,7 @@ to simulate): standard deviations are given here by kind, or typical ones are ta
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from types import MappingProxyType
@@ -16,43 +30,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.errors import MismatchError, UnknownNameError, unknown_name
+from bodysense.errors import MismatchError, UnknownNameError, listing, unknown_name
 from bodysense.files import read_robot_file
-from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint, listing, parse_urdf
+from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint, parse_urdf
 from bodysense.robot.io.urdf_xml import Document, Element, UrdfReader
-from bodysense.robot.model import mounted_sensors
+from bodysense.robot.model import check_sensors
 from bodysense.robot.robot import Robot
-from bodysense.sensors.force_torque import ForceTorque
 from bodysense.sensors.inertial_sensors import Accelerometer, Gyroscope
-from bodysense.sensors.kinds import SENSORS
-from bodysense.sensors.mount import Mount
-from bodysense.sensors.sensor import Sensor, variances
+from bodysense.sensors.sensor import Mount, Sensor, variances
+from bodysense.sensors.wrench_sensors import ForceTorque
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
 
-# <sensor> tags of a URDF file, read and checked, in the two dialects that robots carry.
-#
-# Robotology's, beside the links:
-#
-#     <sensor name="…" type="force_torque | accelerometer | gyroscope">
-#       <parent joint="…"/> or <parent link="…"/>
-#       <origin xyz="…" rpy="…"/>
-#       <force_torque>
-#         <frame>child | parent | sensor</frame>
-#         <measure_direction>parent_to_child | child_to_parent</measure_direction>
-#       </force_torque>
-#     </sensor>
-#
-# Gazebo's, the same in <gazebo reference="joint or link">, with <pose>x y z roll pitch yaw</pose>
-# for an origin. What <force_torque> leaves out is child and child_to_parent, as Gazebo has it.
-
-FRAMES = ("child", "parent", "sensor")
-DIRECTIONS = ("child_to_parent", "parent_to_child")
+_FRAMES = ("child", "parent", "sensor")
+_DIRECTIONS = ("child_to_parent", "parent_to_child")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 @dataclass(frozen=True, eq=False)
-class SensorTag:
+class _SensorTag:
     """One <sensor>.
 
     Attributes:
@@ -64,8 +60,8 @@ class SensorTag:
         link: that it is on, "" if it is at a joint; for Gazebo both are the reference.
         xyz: (3,) origin [m].
         rpy: (3,) roll, pitch, yaw of the origin [rad].
-        frame: in which a wrench is given, one of `FRAMES`.
-        direction: of the wrench, one of `DIRECTIONS`.
+        frame: in which a wrench is given, one of `_FRAMES`.
+        direction: of the wrench, one of `_DIRECTIONS`.
     """
 
     name: str
@@ -80,12 +76,8 @@ class SensorTag:
     direction: str
 
 
-def sensor_tags(document: Document, read: UrdfReader) -> list[SensorTag]:
-    """All tags of a file, robotology's first.
-
-    Raises:
-        RobotFileError: a tag that cannot be understood.
-    """
+def _sensor_tags(document: Document, read: UrdfReader) -> list[_SensorTag]:
+    """All tags of a file, robotology's first."""
     root = document.root
     tags = [_tag(sensor, "", document, read) for sensor in root.all("sensor")]
     for gazebo in root.all("gazebo"):
@@ -94,7 +86,7 @@ def sensor_tags(document: Document, read: UrdfReader) -> list[SensorTag]:
     return tags
 
 
-def _tag(sensor: Element, reference: str, document: Document, read: UrdfReader) -> SensorTag:
+def _tag(sensor: Element, reference: str, document: Document, read: UrdfReader) -> _SensorTag:
     joint = link = reference
     parent = read.only_child(sensor, "parent")
     if parent is not None and not reference:
@@ -104,7 +96,7 @@ def _tag(sensor: Element, reference: str, document: Document, read: UrdfReader) 
     if pose is not None:
         xyz, rpy = _pose(pose, sensor, document, read)
     wrench = read.only_child(sensor, "force_torque")
-    choices = {"frame": FRAMES, "measure_direction": DIRECTIONS}
+    choices = {"frame": _FRAMES, "measure_direction": _DIRECTIONS}
     chosen = {key: options[0] for key, options in choices.items()}
     for key, options in choices.items():
         element = None if wrench is None else read.only_child(wrench, key, sensor)
@@ -114,7 +106,7 @@ def _tag(sensor: Element, reference: str, document: Document, read: UrdfReader) 
                 read.fail(
                     element, f"{chosen[key]!r} is none of {', '.join(options)}; choose one.", sensor
                 )
-    return SensorTag(
+    return _SensorTag(
         name=read.name(sensor),
         type=sensor.attributes.get("type", "").strip(),
         element=sensor,
@@ -146,17 +138,14 @@ def _text(element: Element, document: Document) -> str:
     return _COMMENT.sub("", document.text[element.inner : element.close].decode("utf-8")).strip()
 
 
-# A force/torque sensor that a URDF file puts at a joint, moving or fixed.
-#
-# On a moving joint the sensor reads what the joint transmits. A fixed joint is inside a link of the
-# robot, which is made of all bodies on fixed joints: the bodies between the moving joint and the
-# sensor are the sub-link of `ForceTorque`.
-
-
-def urdf_force_torque(
-    tag: SensorTag, robot: Robot, description: UrdfDescription, covariance: Array
+def _force_torque(
+    tag: _SensorTag, robot: Robot, description: UrdfDescription, covariance: Array
 ) -> ForceTorque:
     """Place the sensor of a tag on a robot.
+
+    On a moving joint the sensor reads what the joint transmits. A fixed joint is inside a link of
+    the robot, which is made of all bodies on fixed joints: the bodies between the moving joint and
+    the sensor are the sub-link of `ForceTorque`.
 
     Raises:
         MismatchError: the sensor reads something that no single joint transmits.
@@ -164,7 +153,7 @@ def urdf_force_torque(
     joint = description.joints[tag.joint]
     mount = Mount(joint.parent) if tag.frame == "parent" else Mount(joint.child)
     if tag.frame == "sensor":
-        mount = Mount.of(joint.child, tag.xyz, tag.rpy)
+        mount = Mount.from_xyz_rpy(joint.child, tag.xyz, tag.rpy)
     on_child = tag.direction == "parent_to_child"
     if joint.name in robot.joint_names:
         on_mount = on_child == (tag.frame != "parent")
@@ -180,40 +169,49 @@ def urdf_force_torque(
         covariance=covariance,
         mount=mount,
         sign=1 if on_child else -1,
-        sub_link=_before(joint, robot, description),
+        sub_link=_sub_link(joint, robot, description),
     )
 
 
-def _before(joint: UrdfJoint, robot: Robot, description: UrdfDescription) -> Array | None:
+def _sub_link(joint: UrdfJoint, robot: Robot, description: UrdfDescription) -> Array | None:
     """(10,) parameters of the bodies of the link that come before a fixed joint."""
-    carrier = {other.child: other for other in description.joints.values()}
-    first = joint.parent
-    while first in carrier and carrier[first].name not in robot.joint_names:
-        first = carrier[first].parent
-    if first not in carrier:
-        raise MismatchError(
-            f"joint {joint.name!r} is fixed to the base, which no joint moves, so that no joint "
-            "transmits what the sensor reads"
-        )
+    first = _first_body(joint, robot, description)
     beyond = {name for name, _ in description.merged(joint.child)} | {joint.child}
     bodies = {first: np.eye(4)}
     bodies |= {name: T.homogeneous for name, T in description.merged(first) if name not in beyond}
-    others = [
-        other.name
-        for other in description.joints.values()
-        if other.name in robot.joint_names and other.parent in bodies
-    ]
+    moving = [description.joints[name] for name in robot.joint_names]
+    others = [other.name for other in moving if other.parent in bodies]
     if others:
         raise MismatchError(
             f"joint {joint.name!r} shares its link with {', '.join(others)}, which hang before it, "
             "so that no single joint transmits what the sensor reads"
         )
+    pi = _merged_pi(bodies, description)
+    return pi if pi.any() else None
+
+
+def _merged_pi(bodies: Mapping[str, Array], description: UrdfDescription) -> Array:
+    """(10,) parameters of bodies at T_link_body together."""
     pi = np.zeros(10)
     for name, T_link_body in bodies.items():
         inertial = description.links[name].inertial
         if inertial is not None:
             pi += transform_pi(inertial.pi, T_link_body)
-    return pi if pi.any() else None
+    return pi
+
+
+def _first_body(joint: UrdfJoint, robot: Robot, description: UrdfDescription) -> str:
+    """The body of the link that its moving joint carries."""
+    carrier = {other.child: other for other in description.joints.values()}
+    body = joint.parent
+    while body in carrier and carrier[body].name not in robot.joint_names:
+        body = carrier[body].parent
+    if body not in carrier:
+        raise MismatchError(
+            f"joint {joint.name!r} is fixed to the base, which no joint moves, so that no joint "
+            "transmits what the sensor reads"
+        )
+    return body
 
 
 TYPICAL_STD: Mapping[str, tuple[float, ...]] = MappingProxyType(
@@ -256,75 +254,81 @@ def urdf_sensors(
     Args:
         source: path or bytes of the file; of a loaded robot, `robot.source.data`.
         robot: loaded from it.
-        std: standard deviations by kind, one number or one a reading, before `TYPICAL_STD`.
+        std: standard deviations by kind, one number or one per reading, before `TYPICAL_STD`.
 
     Raises:
-        RobotFileError: the file or a tag cannot be understood, or names a missing joint or link.
+        RobotFileError: the file or a tag is invalid, or names a missing joint or link.
         UnknownNameError: a kind in `std` that files do not have.
     """
-    for kind in std or {}:
-        if kind not in TYPICAL_STD:
-            raise unknown_name("kind of sensor in URDF files", kind, TYPICAL_STD)
-    deviations: dict[str, ArrayLike] = {**TYPICAL_STD, **(std or {})}
-    covariances = {
-        kind: variances(value, len(SENSORS[kind].components), f"std of {kind}")
-        for kind, value in deviations.items()
-    }
-    where = f"the URDF of {robot.name!r}" if isinstance(source, bytes) else str(source)
-    data = source if isinstance(source, bytes) else read_robot_file(source)
+    covariances = _covariances(std or {})
+    if isinstance(source, bytes):
+        where, data = f"the URDF of {robot.name!r}", source
+    else:
+        where, data = str(source), read_robot_file(source)
     description, read = parse_urdf(data, where), UrdfReader(where)
     sensors: dict[str, Sensor] = {}
     at_joint: dict[str, str] = {}
     notes: list[str] = []
     foreign: dict[str, list[str]] = {}
-    for tag in sensor_tags(description.document, read):
+    for tag in _sensor_tags(description.document, read):
         if tag.type not in _TYPES:
             foreign.setdefault(tag.type, []).append(tag.name)
             continue
-        reason = _unknown_place(tag, description, read)
-        if tag.type == "force_torque" and tag.joint in at_joint:
-            reason = f"joint {tag.joint!r} has {at_joint[tag.joint]!r} already"
-        result: tuple[Sensor, ...] = ()
         try:
-            if not reason:
-                result = mounted_sensors(robot, _sensors(tag, robot, description, covariances))
+            _require_place(tag, description, read)
+            if tag.type == "force_torque" and tag.joint in at_joint:
+                raise MismatchError(f"joint {tag.joint!r} has {at_joint[tag.joint]!r} already")
+            tagged = check_sensors(robot, _sensors(tag, robot, description, covariances))
         except (MismatchError, UnknownNameError) as error:
-            reason = str(error)
-        if reason:
-            notes.append(f"sensor {tag.name!r} of line {tag.element.line} is left out: {reason}")
-        elif tag.type == "force_torque":
+            notes.append(f"sensor {tag.name!r} of line {tag.element.line} is left out: {error}")
+            continue
+        if tag.type == "force_torque":
             at_joint[tag.joint] = tag.name
-        for sensor in result:
+        for sensor in tagged:
             name = sensor.name
             if name in sensors:  # files may call an accelerometer and a gyroscope the same
                 name = f"{name}.{sensor.kind}.{tag.element.line}"
                 notes.append(f"a second sensor {sensor.name!r} is called {name!r}")
             sensors[name] = replace(sensor, name=name, channels=())
+    return UrdfSensors(tuple(sensors.values()), (*notes, *_notes_on_foreign(foreign)))
+
+
+def _notes_on_foreign(foreign: Mapping[str, list[str]]) -> Iterator[str]:
     for kind, names in foreign.items():
         what = f"of type {kind!r}" if kind else "without a type"
-        notes.append(f"sensors {what} are left out: {listing(names)}")
-    return UrdfSensors(tuple(sensors.values()), tuple(notes))
+        yield f"sensors {what} are left out: {listing(map(repr, names))}"
 
 
-def _unknown_place(tag: SensorTag, description: UrdfDescription, read: UrdfReader) -> str:
-    """Why the file has no such place; beside the links, a wrong name is an error."""
+def _covariances(std: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    """(m, m) by kind, from standard deviations that count before the typical ones."""
+    for kind in std:
+        if kind not in TYPICAL_STD:
+            raise unknown_name("kind of sensor in URDF files", kind, TYPICAL_STD)
+    return {
+        kind: variances(std.get(kind, typical), len(typical), f"std of {kind}")
+        for kind, typical in TYPICAL_STD.items()
+    }
+
+
+def _require_place(tag: _SensorTag, description: UrdfDescription, read: UrdfReader) -> None:
+    """Raise `MismatchError` if the file has no such place; beside the links it is an error."""
     what = "joint" if tag.type == "force_torque" else "link"
     name = tag.joint if what == "joint" else tag.link
-    known = list(description.joints if what == "joint" else description.links)
-    if name in known:
-        return ""
-    missing = f"{what} {name!r} does not exist" if name else f"it has no parent {what}"
+    valid = list(description.joints if what == "joint" else description.links)
+    if name in valid:
+        return
+    problem = f"{what} {name!r} does not exist" if name else f"it has no parent {what}"
     if not tag.gazebo:
-        read.fail(tag.element, f"{missing}; {what}s are {listing(known)}.")
-    return missing
+        read.fail(tag.element, f"{problem}; {what}s are {listing(map(repr, valid))}.")
+    raise MismatchError(problem)
 
 
 def _sensors(
-    tag: SensorTag, robot: Robot, description: UrdfDescription, covariances: Mapping[str, Array]
+    tag: _SensorTag, robot: Robot, description: UrdfDescription, covariances: Mapping[str, Array]
 ) -> list[Sensor]:
     if tag.type == "force_torque":
-        return [urdf_force_torque(tag, robot, description, covariances["force_torque"])]
-    mount = Mount.of(tag.link, tag.xyz, tag.rpy)
+        return [_force_torque(tag, robot, description, covariances["force_torque"])]
+    mount = Mount.from_xyz_rpy(tag.link, tag.xyz, tag.rpy)
     sensors: list[Sensor] = []
     for kind in _TYPES[tag.type]:
         name = f"{_IMU_NAMES[kind]}.{tag.name}" if tag.type == "imu" else tag.name

@@ -40,7 +40,7 @@ class Rollout:
         lost_at: (runs,) time at which a run left every sensible range, NaN for those that did
             not; its samples from then on are NaN.
         effort_limit: (n,) of the robot, infinite where unknown.
-        reference: (n_s, n) positions that the controller was told to reach.
+        reference: (n_s, n) reference positions of the controller.
         joint_names: of the n joints.
     """
 
@@ -226,8 +226,8 @@ def rollout(
     noisy = bool(sigma_q.any() or sigma_tau.any())
     if noisy and rng is None:
         raise ShapeError("noise needs a generator: pass rng=numpy.random.default_rng(seed).")
-    seen = bool(sigma_q.any()) if differentiate is None else differentiate
-    loop = loop._replace(differentiate=int(seen))
+    noisy = bool(sigma_q.any()) if differentiate is None else differentiate
+    loop = loop._replace(differentiate=int(noisy))
     n_runs = _count(count_rows(theta) if runs is None else runs, "the number of runs")
     rows = theta_rows(robot, theta, n_runs)
     key = np.zeros(n_runs, dtype=np.uint64)
@@ -305,13 +305,13 @@ def prepare(
     if controller is None:
         raise MismatchError(
             f"{robot.name!r} comes without a controller: pass one that you know, "
-            f"controller=Controller.of({n}, kp=…, kd=…, rate=…), or "
+            f"controller=Controller.from_gains({n}, kp=…, kd=…, rate=…), or "
             "controller=suggested_controller(robot)."
         )
     if controller.kp.size != n:
         raise MismatchError(
             f"the controller is for {controller.kp.size} joints, {robot.name!r} has {n}: build it "
-            f"with Controller.of({n}, kp=…, kd=…, rate=…)."
+            f"with Controller.from_gains({n}, kp=…, kd=…, rate=…)."
         )
     if integrator not in INTEGRATORS:
         raise unknown_name("integrator", integrator, INTEGRATORS)

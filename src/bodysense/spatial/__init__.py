@@ -10,10 +10,10 @@ from bodysense.spatial.distances import (
     pullback_metric,
     robot_distance,
 )
-from bodysense.spatial.manifold import InertiaManifold
 from bodysense.spatial.manifolds import (
     MANIFOLDS,
     ExponentialEigenvalue,
+    InertiaManifold,
     LogCholesky,
     SquareRoot,
     manifold_named,

@@ -1,4 +1,4 @@
-"""The array type of all signatures, and the one place that checks what a caller hands in."""
+"""The array type of all signatures, and the checks of arrays that callers pass in."""
 
 from __future__ import annotations
 
@@ -31,14 +31,7 @@ def as_array(value: ArrayLike, shape: tuple[int | None, ...], name: str) -> Arra
         array = array.copy()
     if not shape:  # ascontiguousarray turns scalars into one-element vectors
         array = array.reshape(()) if array.size == 1 else array
-    fits = len(array.shape) == len(shape) and all(
-        wanted is None or wanted == got for wanted, got in zip(shape, array.shape, strict=True)
-    )
-    if not fits:
-        wanted_text = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
-        single = len(array.shape) == len(shape) - 1 and shape[0] is None
-        hint = " Give a single sample a first axis: x[None]." if single else ""
-        raise ShapeError(f"{name} has shape {array.shape}, expected {wanted_text}.{hint}")
+    _require_shape(array, shape, name)
     if not np.isfinite(array).all():
         first = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
         raise ShapeError(
@@ -46,6 +39,15 @@ def as_array(value: ArrayLike, shape: tuple[int | None, ...], name: str) -> Arra
             "are not finite before calling."
         )
     return array
+
+
+def _require_shape(array: Array, shape: tuple[int | None, ...], name: str) -> None:
+    lengths = zip(shape, array.shape, strict=False)
+    if array.ndim != len(shape) or any(n not in (None, length) for n, length in lengths):
+        expected = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+        single = array.ndim == len(shape) - 1 and shape[0] is None
+        hint = " Give a single sample a first axis: x[None]." if single else ""
+        raise ShapeError(f"{name} has shape {array.shape}, expected {expected}.{hint}")
 
 
 def one_each(value: ArrayLike, n: int, name: str, *, infinite: bool = False) -> Array:
@@ -78,9 +80,6 @@ def read_only(array: Array) -> Array:
     copy = np.array(array, dtype=np.float64)
     copy.flags.writeable = False
     return copy
-
-
-# Stacks of small arrays: many bodies, many rotations, along any number of leading axes.
 
 
 def as_stack(value: ArrayLike, item: tuple[int, ...], name: str) -> Array:

@@ -1,6 +1,6 @@
-"""How far apart two bodies are, in ways that do not depend on frame or units.
+"""Distances between two bodies that depend neither on the frame nor on the units.
 
-All on the pseudo-inertia P = P(pi), which is positive definite for a body that can exist:
+All on the pseudo-inertia P = P(pi), which is positive definite for a physically consistent body:
 
     affine-invariant distance   d(P1, P2)^2 = sum_i log^2 lambda_i(P1^-1 P2)      thesis eq 163
     geodesic                    P(t) = P1^1/2 (P1^-1/2 P2 P1^-1/2)^t P1^1/2       thesis eq 164

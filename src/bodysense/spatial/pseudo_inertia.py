@@ -1,4 +1,4 @@
-"""Inertial parameters of a body, its pseudo-inertia, and whether such a body can exist.
+"""Inertial parameters of a body, its pseudo-inertia and its physical consistency.
 
 pi = (m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz), kg, kg m, kg m^2: Pinocchio's order, the
 inertia about the origin of the link. Its pseudo-inertia is the 4x4 matrix of all moments of the
@@ -7,8 +7,8 @@ mass distribution up to the second, in homogeneous coordinates x = (p, 1):
     P = integral of x x^T dm = [[Sigma, h], [h^T, m]],   h = m c,   Sigma = tr(I)/2 1 - I
 
 (thesis eqs 165, 170; paper 002 eq 8). It is linear in pi, a change of frame is the congruence
-T P T^T, and a body of finite density exists if and only if P is positive definite. That one
-condition holds the positive mass, the positive moments and the triangle inequalities.
+T P T^T, and pi is physically consistent (a body of finite density has it) if and only if P is
+positive definite: positive mass, positive moments and the triangle inequalities in one condition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import InconsistentInertiaError, ShapeError
 from bodysense.spatial.arrays import Array, as_array, as_stack, read_only, require_same_stack
-from bodysense.spatial.se3 import exp_so3, require_rotation
+from bodysense.spatial.se3 import exp_so3, require_rotation, skew
 
 PI_NAMES = ("m", "mcx", "mcy", "mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 
@@ -47,8 +47,7 @@ def _constant_maps() -> tuple[Array, Array]:
 # P = sum_k pi_k PSEUDO_INERTIA_BASIS[k]  and  pi_k = <PI_DUAL_BASIS[k], P>, both (10, 4, 4).
 PSEUDO_INERTIA_BASIS, PI_DUAL_BASIS = _constant_maps()
 
-# Rounding of Sigma - h h^T / m, in units of its largest term.
-_ROUNDING = 32.0 * np.finfo(np.float64).eps
+_ROUNDING = 32.0 * np.finfo(np.float64).eps  # of Sigma - h h^T / m, relative to its largest term
 
 
 def pseudo_inertia_from_pi(pi: ArrayLike) -> Array:
@@ -81,6 +80,22 @@ def inertia_at_com(pi: ArrayLike) -> Array:
     trace = np.trace(Sigma_com, axis1=-2, axis2=-1)
     inertia: Array = trace[..., None, None] * np.eye(3) - Sigma_com
     return inertia
+
+
+def inertia_tensor(pi: Array) -> Array:
+    """(3, 3) inertia about the link's origin, out of pi (10,)."""
+    xx, xy, yy, xz, yz, zz = pi[4:]
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def spatial_inertia(pi: Array) -> Array:
+    """(6, 6) spatial inertia about the link's origin, linear first, of pi (10,); it may be zero."""
+    I = np.zeros((6, 6))
+    I[:3, :3] = pi[0] * np.eye(3)
+    I[3:, :3] = skew(pi[1:4])
+    I[:3, 3:] = -I[3:, :3]
+    I[3:, 3:] = inertia_tensor(pi)
+    return I
 
 
 def pi_from_mass_com_inertia(mass: ArrayLike, com: ArrayLike, inertia_com: ArrayLike) -> Array:
@@ -140,7 +155,7 @@ def random_pi(rng: np.random.Generator, n: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PhysicalConsistency:
-    """Whether one body can exist, how far it is from the border, and what is wrong with it.
+    """Physical consistency of one body: its margin, and what is wrong with it.
 
     Attributes:
         mass: kg.
@@ -152,7 +167,7 @@ class PhysicalConsistency:
         margin: smallest eigenvalue of the pseudo-inertia about the centre of mass, after dividing
             masses by |m| and lengths by the r.m.s. radius of gyration per axis. Free of units and
             of the choice of frame: 1 for a ball or a cube of any size and mass, 0 (exactly, when
-            rounding cannot tell) for a plate, a rod, a point or nothing, negative if impossible.
+            rounding cannot tell) for a plate, a rod, a point or nothing, negative if infeasible.
         consistent: margin > 0, that is the pseudo-inertia is positive definite.
         reason: the first condition that fails, and by how much; empty when consistent.
     """
@@ -167,8 +182,8 @@ class PhysicalConsistency:
     reason: str
 
     @property
-    def possible(self) -> bool:
-        """Whether such a body can exist, plates, rods and points included.
+    def feasible(self) -> bool:
+        """Whether it is consistent or on the border: plates, rods and points included.
 
         Robot files simplify: a point mass is no reason to refuse one. It has no logarithm,
         though, so that manifolds and barriers ask for `consistent`.

@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike
 from bodysense.errors import ShapeError
 from bodysense.spatial.arrays import Array, as_stack
 
-# Below this angle (rad) the closed form of a coefficient cancels and its series is exact.
-_SERIES_ANGLE = 0.3
-_ORTHONORMAL_TOLERANCE = 1e-6
+_SERIES_ANGLE = 0.3  # rad; below, the closed form of a coefficient cancels and its series is exact
+_ORTHONORMAL_TOLERANCE = 1e-6  # largest entry of R R^T - 1
 
 
 def skew(vector: ArrayLike) -> Array:
@@ -86,11 +85,6 @@ def left_jacobian_inverse(omega: ArrayLike) -> Array:
     omega = as_stack(omega, (3,), "omega")
     angle = np.linalg.norm(omega, axis=-1)
     return _polynomial(omega, np.full_like(angle, -0.5), _inverse_coefficient(angle))
-
-
-def right_jacobian_inverse(omega: ArrayLike) -> Array:
-    """J in Log(R Exp(d)) = omega + J d, for |omega| < 2 pi, (..., 3) -> (..., 3, 3)."""
-    return left_jacobian_inverse(-as_stack(omega, (3,), "omega"))
 
 
 def require_rotation(R: ArrayLike, name: str) -> Array:

@@ -134,7 +134,7 @@ def test_direct_minimisation_on_the_manifold_finds_the_same(
     if name == "small":
         case = make_case(simulate([[1.0, 0.5, 0.3]], n_t=80, seed=4), [[1.0, 0.5, 0.3]])
     else:
-        friction = Friction.of("offset", 3, width=0.02)
+        friction = Friction.from_model("offset", 3, width=0.02)
         terms = {"Fv": [4.0] * 3, "Fc": [3.0] * 3, "Fo": [0.1] * 3, "Ia": [1.0] * 3}
         model = random_model(np.random.default_rng(2), 3)
         model.armature = np.zeros(3)

@@ -35,8 +35,8 @@ def test_parameters_of_points_are_sums_over_points(rng):
 @pytest.mark.parametrize("most", [20, 50, 200, 400])
 def test_grids_lie_inside_and_reach_the_corners(most, rng):
     for hull in (
-        Hull.of_box([-0.1, 0.0, 0.2], [0.5, 0.05, 0.3]),
-        Hull.of_points(rng.normal(size=(15, 3))),
+        Hull.from_box([-0.1, 0.0, 0.2], [0.5, 0.05, 0.3]),
+        Hull.from_points(rng.normal(size=(15, 3))),
     ):
         points = grid_points(hull, most)
         assert 4 <= points.shape[0] <= most
@@ -76,7 +76,7 @@ def test_another_solver_finds_the_same_masses(case):
 def test_links_stay_inside_their_shapes(case):
     """Centres of mass, and radii of gyration: what a semidefinite constraint does not bound."""
     half = 0.08
-    inside = dict.fromkeys(case.prior.link_names, Hull.of_box([-half] * 3, [half] * 3))
+    inside = dict.fromkeys(case.prior.link_names, Hull.from_box([-half] * 3, [half] * 3))
     problem = replace(case.problem, knowledge=Knowledge(com_inside=inside))
     found = PointMasses().fit(problem)
     assert found.status.ok
@@ -89,7 +89,7 @@ def test_links_stay_inside_their_shapes(case):
 
 def test_equalities_are_kept(case):
     known = Knowledge(total_mass=2.5, equal=(EqualLinks("link1", "link2"),))
-    shape = dict.fromkeys(("link1", "link2"), Hull.of_box([-0.3] * 3, [0.3] * 3))
+    shape = dict.fromkeys(("link1", "link2"), Hull.from_box([-0.3] * 3, [0.3] * 3))
     problem = replace(case.problem, knowledge=replace(known, com_inside=shape))
     theta = PointMasses().solve(problem, Prior.of(problem), case.stack).theta
     assert sum(theta[link][0] for link in case.links) == pytest.approx(2.5, rel=1e-7)
@@ -101,7 +101,7 @@ def test_equalities_are_kept(case):
 
 
 def test_shapes_come_from_what_is_known_or_from_inertia(case):
-    own = Hull.of_box([0.0] * 3, [0.1] * 3)
+    own = Hull.from_box([0.0] * 3, [0.1] * 3)
     name = case.prior.link_names[0]
     shapes = link_shapes(case.problem.robot, case.prior, {name: own}, 2.0)
     assert shapes[0] is own

@@ -48,8 +48,8 @@ KNOWN = {
     "masses": Knowledge(masses={"link2": 0.4}),
     "mirror": Knowledge(symmetric={"link1": (Mirror("x", 0.05), Mirror("y"))}),
     "equal": Knowledge(equal=(EqualLinks("link1", "link3"),)),
-    "inside": Knowledge(com_inside={"link2": Hull.of_box([-0.1] * 3, [0.1] * 3)}),
-    "both": Knowledge(total_mass=2.0, com_inside={"link3": Hull.of_box([-0.05] * 3, [0.1] * 3)}),
+    "inside": Knowledge(com_inside={"link2": Hull.from_box([-0.1] * 3, [0.1] * 3)}),
+    "both": Knowledge(total_mass=2.0, com_inside={"link3": Hull.from_box([-0.05] * 3, [0.1] * 3)}),
 }
 
 
@@ -72,7 +72,7 @@ def test_what_is_known_is_kept(known, kind, simulate, make_case):
 
 
 def test_what_leaves_no_room_is_a_status_with_advice(simulate, make_case):
-    far, near = Hull.of_box([1.0] * 3, [1.1] * 3), KNOWN["inside"].com_inside["link2"]
+    far, near = Hull.from_box([1.0] * 3, [1.1] * 3), KNOWN["inside"].com_inside["link2"]
     knowledge = Knowledge(
         com_inside={"link1": near, "link2": far}, equal=(EqualLinks("link1", "link2"),)
     )

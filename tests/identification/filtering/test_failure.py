@@ -65,8 +65,12 @@ def test_a_filter_that_went_astray_has_identified_nothing(problem):
     ("controller", "told", "remedy"),
     [
         (None, True, "give it in the actuator file (controller: kp, kd, rate)"),
-        (Controller.of(3, kp=50.0, kd=5.0, ki=1.0, rate=2000.0), True, "has an integral"),
-        (Controller.of(3, kp=50.0, kd=5.0, rate=2000.0), False, "record the channels q_des"),
+        (Controller.from_gains(3, kp=50.0, kd=5.0, ki=1.0, rate=2000.0), True, "has an integral"),
+        (
+            Controller.from_gains(3, kp=50.0, kd=5.0, rate=2000.0),
+            False,
+            "record the channels q_des",
+        ),
     ],
 )
 def test_what_simulated_torques_lack_is_said_in_words(problem, controller, told, remedy):

@@ -35,7 +35,7 @@ def arm(random_model) -> Robot:
     robot = robot.with_friction("coulomb", width=0.3)
     values = {"Fv1": 0.4, "Fv2": 0.3, "Fc1": 0.5, "Fc2": 0.3}
     robot = robot.with_parameter_values(values)
-    return robot.with_controller(Controller.of(2, kp=60.0, kd=8.0, rate=8000.0))
+    return robot.with_controller(Controller.from_gains(2, kp=60.0, kd=8.0, rate=8000.0))
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_without_noise_the_held_torque_is_the_limit(arm):
     """Logs tell it half a control period too early: a quarter of the period, of the error."""
     worst = []
     for rate in (2000.0, 8000.0):
-        robot = arm.with_controller(Controller.of(2, kp=60.0, kd=8.0, rate=rate))
+        robot = arm.with_controller(Controller.from_gains(2, kp=60.0, kd=8.0, rate=rate))
         motion = FourierTrajectory.for_robot(robot, duration=4.0, rng=np.random.default_rng(1))
         made = rollout(robot, motion, sampling_rate=1000.0, integrator="rk4")
         problem = problem_of(off(robot), base_parameters(robot), samples(made))
@@ -142,7 +142,7 @@ def test_simulated_torques_do_as_measured_ones(problem, arm, run, base):
     nothing = problem_of(off(arm), base, dataclasses.replace(samples(run), reference=None))
     with pytest.raises(MismatchError, match="q_des"):
         method.theta(nothing)
-    integral = arm.with_controller(Controller.of(2, kp=60.0, kd=8.0, ki=1.0, rate=8000.0))
+    integral = arm.with_controller(Controller.from_gains(2, kp=60.0, kd=8.0, ki=1.0, rate=8000.0))
     wound = problem_of(integral, base, samples(run))
     with pytest.raises(MismatchError, match="integral"):
         method.theta(wound)

@@ -36,7 +36,7 @@ def arm(n: int = 2, *, width: float = 0.02, rate: float = 2000.0) -> Robot:
     drives = {"Fv": [1.0, 2.0, 0.5], "Fc": [2.0, 1.0, 0.7], "Ia": [0.1, 0.2, 0.05]}
     robot = Robot.from_pinocchio(
         model,
-        friction=Friction.of("coulomb", n, width=width),
+        friction=Friction.from_model("coulomb", n, width=width),
         coefficients={name: values[:n] for name, values in drives.items()},
     )
     return robot.with_controller(suggested_controller(robot, rate=rate))

@@ -94,7 +94,7 @@ def test_the_gains_of_a_pd_controller_come_back(name):
 def test_an_integral_is_found_where_there_is_one(name):
     robot = robot_of(name)
     own = robot.controller
-    truth = Controller.of(6, kp=own.kp, kd=own.kd, ki=2.0 * own.kp, rate=5000.0)
+    truth = Controller.from_gains(6, kp=own.kp, kd=own.kd, ki=2.0 * own.kp, rate=5000.0)
     fit = fit_controller(
         robot, recorded(name, controller=truth, **QUIET), SETTINGS, rate=truth.rate
     )
@@ -119,7 +119,7 @@ def test_a_controller_that_takes_differences(name):
 def test_an_integral_of_single_joints_is_not_lent_to_others():
     own = robot_of("tx40").controller
     ki = own.kp * [0.0, 2.0, 0.0, 0.0, 0.0, 1.0]
-    truth = Controller.of(6, kp=own.kp, kd=own.kd, ki=ki, rate=5000.0)
+    truth = Controller.from_gains(6, kp=own.kp, kd=own.kd, ki=ki, rate=5000.0)
     logs = recorded("tx40", controller=truth, **QUIET)
     found = fit_controller(robot_of("tx40"), logs, SETTINGS, rate=5000.0).controller.ki
     np.testing.assert_array_equal(found > 0.0, ki > 0.0)
@@ -167,7 +167,7 @@ def formula(robot: Robot, seed: int = 3, *, n_t: int = 4000, rate: float = 500.0
 
 
 def with_drives(robot: Robot, **drives) -> Robot:
-    return replace(robot, actuators=Actuators.of(robot.n_joints, **drives))
+    return replace(robot, actuators=Actuators.from_values(robot.n_joints, **drives))
 
 
 def test_couplings_and_drive_gains_of_either_sign(small_arm):

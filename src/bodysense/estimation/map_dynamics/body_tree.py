@@ -20,8 +20,8 @@ import numpy as np
 from bodysense.errors import MismatchError, unknown_name
 from bodysense.estimation._kernels.problem import Bodies
 from bodysense.robot import Robot
-from bodysense.sensors.force_torque import spatial_inertia
 from bodysense.spatial.arrays import Array
+from bodysense.spatial.pseudo_inertia import spatial_inertia
 from bodysense.spatial.se3 import skew
 
 WORLD = "world"

@@ -12,7 +12,7 @@ from bodysense.errors import ShapeError, unknown_name
 from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation._kernels.problem import Priors
 from bodysense.estimation.map_dynamics.body_tree import BodyTree, require_link
-from bodysense.sensors.sensor import checked_covariance
+from bodysense.sensors.sensor import check_covariance
 from bodysense.spatial.arrays import Array, as_array, read_only
 
 UNKNOWN = 1e3
@@ -37,7 +37,7 @@ class GaussianPrior:
 
     def __post_init__(self) -> None:
         mean = as_array(self.mean, (None,), "the mean of a prior")
-        covariance = checked_covariance(self.covariance, mean.size, "the covariance of a prior")
+        covariance = check_covariance(self.covariance, mean.size, "the covariance of a prior")
         object.__setattr__(self, "mean", read_only(mean))
         object.__setattr__(self, "covariance", covariance)
 

@@ -39,9 +39,16 @@ from bodysense.estimation.map_dynamics.setup import (
 )
 from bodysense.estimation.map_dynamics.state.tracker import JERK
 from bodysense.robot.robot import Robot
-from bodysense.schema import finite_number, number_per_name, read_yaml, section
+from bodysense.schema import (
+    finite_number,
+    number_list,
+    number_per_name,
+    read_yaml,
+    required_name,
+    section,
+)
 from bodysense.sensors.sensor import Sensor, deviations
-from bodysense.sensors.sensor_file import numbers, parse_sensors, word
+from bodysense.sensors.sensor_file import parse_sensors
 from bodysense.sensors.urdf_sensors import TYPICAL_STD, urdf_sensors
 from bodysense.spatial.arrays import Array
 
@@ -92,8 +99,8 @@ def _state_file_priors(table: object, robot: Robot, where: str) -> dict[str, Gau
         entry = section(value, ("mean", "std"), place)
         if "mean" not in entry or "std" not in entry:
             raise RobotFileError(f"{place}: give mean and std, in rad or m and their rates.")
-        mean = numbers(entry["mean"], 1, f"{place}, mean", one=True)
-        std = numbers(entry["std"], 1, f"{place}, std", one=True)
+        mean = number_list(entry["mean"], 1, f"{place}, mean", one=True)
+        std = number_list(entry["std"], 1, f"{place}, std", one=True)
         priors[name] = GaussianPrior.of(mean, deviations(std, 1, f"{place}, std"))
     return priors
 
@@ -176,7 +183,7 @@ def _from_urdf(
     std: dict[str, Array] = {}
     if isinstance(value, Mapping):
         for kind, number in section(value, tuple(TYPICAL_STD), where).items():
-            std[kind] = numbers(number, len(TYPICAL_STD[kind]), f"{where}, {kind}", one=True)
+            std[kind] = number_list(number, len(TYPICAL_STD[kind]), f"{where}, {kind}", one=True)
     result = urdf_sensors(source.data, robot, std=std)
     return result.sensors, result.notes
 
@@ -240,12 +247,12 @@ def _prior(value: object, size: int, where: str) -> GaussianPrior:
     given = section(value, ("mean", "std"), where)
     if "std" not in given:
         raise RobotFileError(f"{where}: give std, one number or {size}, in SI units; zero is sure.")
-    mean = numbers(given.get("mean", 0.0), size, f"{where}, mean", one=True)
+    mean = number_list(given.get("mean", 0.0), size, f"{where}, mean", one=True)
     return GaussianPrior.of(mean, _std(given["std"], size, f"{where}, std"))
 
 
 def _std(value: object, size: int, where: str) -> Array:
-    return deviations(numbers(value, size, where, one=True), size, where)
+    return deviations(number_list(value, size, where, one=True), size, where)
 
 
 def _not_held(
@@ -279,13 +286,13 @@ def _require_gravity(tree: BodyTree, gravity: Array | None) -> None:
 
 def _base(table: object, where: str) -> tuple[str | None, bool | None, Array | None]:
     given = section({} if table is None else table, ("link", "fixed", "gravity"), where)
-    link = word(given, "link", where) if "link" in given else None
+    link = required_name(given, "link", where) if "link" in given else None
     fixed = given.get("fixed")
     if fixed is not None and not isinstance(fixed, bool):
         raise RobotFileError(f"{where}, fixed: expected true or false, got {fixed!r:.60}.")
     if "gravity" not in given:
         return link, fixed, None
-    gravity = numbers(given["gravity"], 3, f"{where}, gravity")
+    gravity = number_list(given["gravity"], 3, f"{where}, gravity")
     if np.linalg.norm(gravity) > _MOST_GRAVITY:
         raise RobotFileError(
             f"{where}, gravity: its size is {np.linalg.norm(gravity):.4g}; give it in m/s², e.g. "

@@ -56,7 +56,7 @@ def _inertia_box(pi: Array, length: float, margin: float) -> Hull:
     squares, axes = np.linalg.eigh(second)
     spread = np.maximum(np.sqrt(np.maximum(squares, 0.0)), _FLATTEST * length)
     # Uniform density between ±h has the variance h² / 3.
-    return Hull.of_points(box_corners(com, margin * np.sqrt(3.0) * spread, axes))
+    return Hull.from_points(box_corners(com, margin * np.sqrt(3.0) * spread, axes))
 
 
 def grid_points(hull: Hull, most: int) -> Array:

@@ -46,13 +46,18 @@ from bodysense.spatial.arrays import Array
 # A prior that does not explain the torques at all, as of a robot file without rotors and friction,
 # is no place to start from. The filter then starts from ridge regression of the same data, which
 # stays with the prior where the data say nothing; that the data are used twice hardly counts, as
-# the covariance of the start is as wide as ever.
+# the covariance of the start is as wide as ever. Where joints stand, ridge regression may leave the
+# mass matrix with a negative eigenvalue, and what the filter makes of it is decided by rounding: it
+# starts short of there, on the way from the prior.
 
 _POSTURES = 8
 _LEAST_EIGENVALUE = 1e-3  # of the largest: where the prior's mass matrix is not positive
 
 _HELD = 1e-4
 """Standard deviation, in the prior's, of what no motion shows: plain forms need some."""
+
+_LEAST_MASS = 0.1
+"""Least eigenvalue of M_0^-½ M M_0^-½ where the filter starts."""
 
 _UNEXPLAINED = 0.5
 """Share of the torque that a prior leaves unexplained, from which on it is no place to start."""
@@ -62,7 +67,7 @@ def start_mean(problem: Regression, prior: Prior) -> tuple[Array, str]:
     """(b,) base parameters to start from, and what to say about them."""
     if torque_error(problem, prior.theta_base) <= _UNEXPLAINED:
         return prior.theta_base, ""
-    return prior.to_base(Ridge().theta(problem)), (
+    return _with_mass(problem, prior.theta_base, prior.to_base(Ridge().theta(problem))), (
         "The prior explains too little of the torques, so that the filter starts from ridge."
     )
 
@@ -111,6 +116,23 @@ def _lower(root: Array) -> Array:
     R = np.linalg.qr(root.T, mode="r")
     sign = np.where(np.diag(R) < 0.0, -1.0, 1.0)
     return np.ascontiguousarray((sign[:, None] * R).T)
+
+
+def _with_mass(problem: Regression, known: Array, wanted: Array) -> Array:
+    """(b,) base parameters on the way from known to wanted (b,), as far as mass stays positive.
+
+    M is linear in the parameters and its least eigenvalue concave, so that in between it is no less
+    than the straight line between the ends.
+    """
+    n = problem.n_joints
+    rows = _mass_rows(problem, known)
+    start, end = (
+        float(np.linalg.eigvalsh((rows @ theta).reshape(-1, n, n)).min())
+        for theta in (known, wanted)
+    )
+    if end >= _LEAST_MASS or start <= _LEAST_MASS:  # a prior without mass is no help
+        return wanted
+    return known + (start - _LEAST_MASS) / (start - end) * (wanted - known)
 
 
 def _mass_rows(problem: Regression, theta_base: Array) -> Array:

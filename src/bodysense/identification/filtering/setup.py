@@ -133,7 +133,8 @@ def early_levels(problem: Regression, theta_base: Array) -> Array:
 
 
 _WIDEST = 0.2
-"""Friction is spread over at most this share of a joint's r.m.s. speed."""
+"""Friction is spread over at most this share of a joint's r.m.s. speed, if it moves at all: within
+less than half the velocity that friction changes in one step, a joint at rest is unstable."""
 
 
 def body_model(
@@ -190,7 +191,9 @@ def body_model(
         if jump.any():
             p = (theta_base - prior.theta_base) / prior.size_base
             reach = _speed_of_a_step(made(wider[period]), piece, p, jump)
-            wider[period] = np.minimum(reach / substeps, _WIDEST * speed)
+            reach = reach / substeps
+            # A joint that is slower shows no curve of friction that could be lost.
+            wider[period] = np.where(speed > reach, np.minimum(reach, _WIDEST * speed), reach)
         propagations[period] = made(wider[period])
     periods = [piece.period / max(piece.q_d.shape[1], 1) for piece in walked]
     fading = annealing * sum(piece.period * piece.tau.shape[0] for piece in walked)

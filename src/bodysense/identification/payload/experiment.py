@@ -27,7 +27,7 @@ from bodysense.identification.preprocessing import (
 from bodysense.logs.log import Log, RawLog
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.io.source import robot_origin
-from bodysense.robot.payload import holding_frame
+from bodysense.robot.payload import find_payload_frame
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
@@ -128,9 +128,9 @@ class LoadExperiment:
 
         Both without losses, on held-out blocks.
         """
-        named = holding_frame(self.robot, self.frame)
+        named = find_payload_frame(self.robot, self.frame)
         try:
-            last = holding_frame(self.robot, None)
+            last = find_payload_frame(self.robot, None)
         except MismatchError:  # several last links: nobody knows which one to try
             return ""
         if last.parentJoint == named.parentJoint:
@@ -199,7 +199,7 @@ def prepare(
         progress: called with each step's name.
     """
     require_fixed(robot)
-    frame = holding_frame(robot, link)
+    frame = find_payload_frame(robot, link)
     with_load, without = as_logs(loaded), as_logs(unloaded)
     _require_valid(with_load, without, robot_uncertainty)
     robot = _with_friction(robot, friction)

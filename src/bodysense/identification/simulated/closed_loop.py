@@ -28,8 +28,7 @@ from bodysense.identification.consistent.physical import ConsistentWLS
 from bodysense.identification.preprocessing import Motion, standing
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.controller_fit import fit_controller
-from bodysense.robot.controller import Controller
-from bodysense.robot.controller_design import suggested_controller
+from bodysense.robot.controller import Controller, suggested_controller
 from bodysense.robot.robot import Robot
 from bodysense.simulation.experiment import Backend, Experiment
 from bodysense.simulation.rollout import Integrator

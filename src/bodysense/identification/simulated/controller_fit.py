@@ -36,8 +36,7 @@ from bodysense.identification.preprocessing import (
     usable_cutoff,
 )
 from bodysense.logs.filtering import differentiate, lowpass
-from bodysense.robot.controller import Controller
-from bodysense.robot.controller_design import suggested_controller
+from bodysense.robot.controller import Controller, suggested_controller
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, read_only
 
@@ -130,7 +129,9 @@ def fit_controller(
         sigma = np.where(fitted, sigma, np.inf)
     explained = np.array([motor.explained for motor in motors])
     return ControllerFit(
-        controller=Controller.of(robot.n_joints, kp=gains[0], kd=gains[1], ki=gains[2], rate=rate),
+        controller=Controller.from_gains(
+            robot.n_joints, kp=gains[0], kd=gains[1], ki=gains[2], rate=rate
+        ),
         sigma_kp=read_only(sigma[0]),
         sigma_kd=read_only(sigma[1]),
         sigma_ki=read_only(sigma[2]),

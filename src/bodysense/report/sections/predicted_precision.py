@@ -14,7 +14,7 @@ import numpy as np
 from bodysense.excitation.design import Design
 from bodysense.report.rendering import count, number, percent, place
 from bodysense.report.sections.parameters import parameter_units
-from bodysense.robot.frames import moved_by
+from bodysense.robot.frames import supporting_joints
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -161,7 +161,7 @@ def _poor(design: Design, labels: list[str]) -> tuple[tuple[str, str], ...]:
 
 def _silent(design: Design, robot: Robot) -> tuple[tuple[str, str], ...]:
     layout, moving = design.base.layout, set(design.joints)
-    moves = moved_by(robot)
+    moves = supporting_joints(robot)
     reasons: dict[str, list[str]] = {}
     for name in design.base.unidentifiable:
         k = layout.index(name)

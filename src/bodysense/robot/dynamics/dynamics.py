@@ -20,19 +20,15 @@ from bodysense.robot._kernels.dynamics import (
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
 
-# Checks and conversions of states before they enter the kernels.
 
-
-def motion(
+def check_motion(
     robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, names: str = "q v a"
 ) -> tuple[Array, Array, Array]:
     """Check q (n_t, nq), v and a (n_t, nv) of one robot and return them as arrays."""
     q_name, v_name, a_name = names.split()
-    q_array = as_array(q, (None, robot.nq), f"{q_name} of {robot.name}")
-    n_t = q_array.shape[0]
-    v_array = as_array(v, (n_t, robot.nv), f"{v_name} of {robot.name}")
-    a_array = as_array(a, (n_t, robot.nv), f"{a_name} of {robot.name}")
-    return q_array, v_array, a_array
+    q = as_array(q, (None, robot.nq), f"{q_name} of {robot.name}")
+    v = as_array(v, (q.shape[0], robot.nv), f"{v_name} of {robot.name}")
+    return q, v, as_array(a, v.shape, f"{a_name} of {robot.name}")
 
 
 def joint_coordinates(robot: Robot, q: Array) -> Array:
@@ -40,7 +36,7 @@ def joint_coordinates(robot: Robot, q: Array) -> Array:
     return np.ascontiguousarray(q[:, robot.nq - robot.n_joints :])
 
 
-def base_rotation(robot: Robot, q: Array) -> Array:
+def _base_rotation(robot: Robot, q: Array) -> Array:
     """(n_t, 3, 3) R_world_base; the identity for a fixed base."""
     if not robot.floating_base:
         return np.broadcast_to(np.eye(3), (q.shape[0], 3, 3))
@@ -62,7 +58,7 @@ def base_rotation(robot: Robot, q: Array) -> Array:
 
 def gravity_in_base(robot: Robot, q: Array) -> Array:
     """(n_t, 3) gravity in base coordinates."""
-    g: Array = np.einsum("tji,j->ti", base_rotation(robot, q), robot.tree.gravity)
+    g: Array = np.einsum("tji,j->ti", _base_rotation(robot, q), robot.tree.gravity)
     return np.ascontiguousarray(g)
 
 
@@ -104,7 +100,7 @@ def inverse_dynamics(
         a: (n_t, nv) accelerations.
         theta: (p,) or (n_t, p) parameters; the robot's own if not given.
     """
-    q, v, a = motion(robot, q, v, a)
+    q, v, a = check_motion(robot, q, v, a)
     tau = np.empty_like(v)
     rows = theta_rows(robot, theta, q.shape[0])
     inverse_dynamics_batch(
@@ -128,7 +124,7 @@ def forward_dynamics(
         tau: (n_t, nv) generalised forces, the base's wrench first.
         theta: (p,) or (n_t, p) parameters; the robot's own if not given.
     """
-    q, v, tau = motion(robot, q, v, tau, "q v tau")
+    q, v, tau = check_motion(robot, q, v, tau, "q v tau")
     a = np.empty_like(v)
     rows = theta_rows(robot, theta, q.shape[0])
     forward_dynamics_batch(

@@ -1,10 +1,11 @@
-"""Regressors of a robot: torques and gravity as functions linear in theta, and contacts.
+"""Regressors of a robot: torques, gravity, energy and work as linear functions of theta.
 
-    tau = Y(q, v, a) theta
+    tau = Y(q, v, a) theta,        ∫ tau · v dt = E(end) - E(start) + ∫ v · tau_friction dt
 
 with theta as in the robot's `ParameterLayout`. Joint coordinates come as q of length `robot.nq`:
 for a floating base position, quaternion (xyzw) and joints, as in Pinocchio; v and a have length
-`robot.nv`, base first, linear first, in base coordinates.
+`robot.nv`, base first, linear first, in base coordinates. The second equation is linear in theta
+too, and needs no acceleration (Gautier and Khalil 1988).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from bodysense.errors import ShapeError, unknown_name
 from bodysense.robot._kernels.energy import energy_batch
 from bodysense.robot._kernels.regressor import regressor_batch
-from bodysense.robot.dynamics.dynamics import gravity_in_base, joint_coordinates, motion
+from bodysense.robot.dynamics.dynamics import check_motion, gravity_in_base, joint_coordinates
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
 
@@ -42,40 +43,40 @@ def torque_regressor(
         v: (n_t, nv) velocities.
         a: (n_t, nv) accelerations.
         columns: keep only these columns of theta, e.g. ``base.independent``.
-        base_link: take this link as the base instead (see `rebase_rows`); floating base only.
+        base_link: take this link as the base instead; floating base only.
         out: (n_t, nv, n_columns) array to write to. Getting fresh memory takes as long as
             filling it, so that work in blocks is faster with one array for all of them.
 
     Returns:
         (n_t, nv, n_columns); ``Y.reshape(-1, n_columns)`` is the stacked regressor.
     """
-    q, v, a = motion(robot, q, v, a)
+    q, v, a = check_motion(robot, q, v, a)
     rows = kept = places = np.zeros(0, dtype=np.int64)
     size = robot.layout.size
     if columns is not None:
-        chosen = _checked(robot, columns)
+        chosen = _check_columns(robot, columns)
         size = chosen.size
         # Contiguous, as the views of nonzero are not: the kernel is compiled for one type alone.
-        rows, places = (
-            np.ascontiguousarray(k) for k in np.nonzero(regressor_pattern(robot)[:, chosen])
-        )
+        pattern = np.nonzero(regressor_pattern(robot)[:, chosen])
+        rows, places = (np.ascontiguousarray(k) for k in pattern)
         kept = chosen[places]
-    shape = (q.shape[0], robot.nv, size)
-    if out is None:
-        Y = np.zeros(shape)
-    else:
-        Y = out
-        if Y.shape != shape or Y.dtype != np.float64 or not Y.flags.c_contiguous:
-            raise ShapeError(f"out must be a C-contiguous float64 array of shape {shape}.")
-    g = gravity_in_base(robot, q)
+    Y = _output((q.shape[0], robot.nv, size), out)
+    joints, g = joint_coordinates(robot, q), gravity_in_base(robot, q)
     if columns is None or kept.size > 0:  # to the kernel no columns means all
-        joints, clear = joint_coordinates(robot, q), int(out is not None)
-        regressor_batch(robot.tree, joints, v, a, g, rows, kept, places, clear, Y)
+        regressor_batch(robot.tree, joints, v, a, g, rows, kept, places, int(out is not None), Y)
     elif out is not None:
         Y.fill(0.0)
     if base_link is not None:
-        rebase_rows(robot, q, base_link, Y)
+        _rebase_rows(robot, q, base_link, Y)
     return Y
+
+
+def _output(shape: tuple[int, int, int], out: Array | None) -> Array:
+    if out is None:
+        return np.zeros(shape)
+    if out.shape != shape or out.dtype != np.float64 or not out.flags.c_contiguous:
+        raise ShapeError(f"out must be a C-contiguous float64 array of shape {shape}.")
+    return out
 
 
 def gravity_regressor(
@@ -88,7 +89,7 @@ def gravity_regressor(
 
 
 def regressor_pattern(robot: Robot) -> NDArray[np.bool_]:
-    """(nv, p) where Y can be other than zero: a link acts on the joints above it alone."""
+    """(nv, p) where Y may be nonzero: a link acts on the joints above it alone."""
     n, base, layout = robot.n_joints, robot.nv - robot.n_joints, robot.layout
     pattern = np.zeros((robot.nv, layout.size), dtype=bool)
     pattern[:base, layout.inertial] = True
@@ -106,7 +107,7 @@ def regressor_pattern(robot: Robot) -> NDArray[np.bool_]:
     return pattern
 
 
-def _checked(robot: Robot, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+def _check_columns(robot: Robot, columns: NDArray[np.int64]) -> NDArray[np.int64]:
     kept = np.asarray(columns)
     last = robot.layout.size - 1
     fits = kept.ndim == 1 and (kept.size == 0 or kept.dtype.kind in "iu")
@@ -118,7 +119,7 @@ def _checked(robot: Robot, columns: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.ascontiguousarray(kept, dtype=np.int64)
 
 
-def rebase_rows(robot: Robot, q: Array, base_link: str, Y: Array) -> None:
+def _rebase_rows(robot: Robot, q: Array, base_link: str, Y: Array) -> None:
     """Turn the rows of a floating-base regressor into those for another base link, in place.
 
     Velocities with link b as the base are ν' = T ν with ν'_base = X_b0 v_0 + J_b v_joints, so
@@ -171,15 +172,6 @@ def contact_map(robot: Robot, q: ArrayLike, frames: list[str]) -> Array:
             )
             G[t, :, 6 * k : 6 * k + 6] = J.T
     return G
-
-
-# Energy and power regressors: identification without accelerations.
-#
-# The torques' work goes into the robot's energy and into friction:
-#
-#     ∫ tau · v dt = E(end) - E(start) + ∫ v · tau_friction dt
-#
-# Every term is linear in theta, and none needs an acceleration (Gautier and Khalil 1988).
 
 
 def energy_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:

@@ -2,8 +2,8 @@
 
 A YAML mapping; every key may be left out, and the same keys stand under `actuators:` of a DH file:
 
-    gear_ratio: 50                      # motor turns a joint turn
-    drive_gain: {shoulder: 12.5}        # N·m at the joint a unit of drive signal
+    gear_ratio: 50                      # motor turns per joint turn
+    drive_gain: {shoulder: 12.5}        # N·m at the joint per unit of drive signal
     rotor_inertia: [0.3, 0.2]           # reflected to the joint, kg·m² (kg for a sliding joint)
     coupling:                           # q_reduced = C q: a matrix, or its entries off the diagonal
       - {motor: elbow, joint: shoulder, ratio: 1.0}
@@ -37,87 +37,9 @@ from bodysense.robot.robot import Robot
 from bodysense.schema import finite_number, name_list, number_per_name, read_yaml, section
 from bodysense.spatial.arrays import Array, read_only
 
-# The part of an actuator file about motors that move more than one joint; see `sidecar`.
-
-
-def parse_coupling(given: object, names: tuple[str, ...], where: str) -> Array:
-    """C from its rows, or from its entries off the diagonal."""
-    n = len(names)
-    matrix = np.eye(n)
-    if not isinstance(given, list):
-        raise RobotFileError(
-            f"{where}: {given!r} is neither a matrix nor a list of {{motor, joint, ratio}}."
-        )
-    if given and isinstance(given[0], list):
-        rows = [number_per_name(row, names, f"{where}, row {k + 1}") for k, row in enumerate(given)]
-        if len(rows) != n:
-            raise RobotFileError(
-                f"{where}: {len(rows)} rows for {n} joints; give one row a motor, in the order "
-                f"{', '.join(names)}."
-            )
-        return np.array(rows).reshape(n, n)
-    for k, given_entry in enumerate(given):
-        place = f"{where}, entry {k + 1}"
-        entry = section(given_entry, ("motor", "joint", "ratio"), place)
-        missing = [key for key in ("motor", "joint", "ratio") if key not in entry]
-        if missing:
-            raise RobotFileError(
-                f"{place}: {' and '.join(missing)} missing; write {{motor: …, joint: …, ratio: …}}."
-            )
-        motor = _position(entry["motor"], names, f"{place}, motor")
-        joint = _position(entry["joint"], names, f"{place}, joint")
-        if motor == joint:
-            raise RobotFileError(
-                f"{place}: the motor of joint {names[joint]!r} moves that joint anyway; list only "
-                "the other joints that it moves, and put its own ratio into gear_ratio."
-            )
-        if matrix[motor, joint] != 0.0:
-            raise RobotFileError(
-                f"{place}: motor {names[motor]!r} and joint {names[joint]!r} are coupled by an "
-                "earlier entry already; keep one of the two."
-            )
-        matrix[motor, joint] = finite_number(entry["ratio"], f"{place}, ratio")
-    return matrix
-
-
-def _position(name: object, names: tuple[str, ...], where: str) -> int:
-    if not isinstance(name, str) or name not in names:
-        raise unknown_name("joint", str(name), names, f"({where})")
-    return names.index(name)
-
-
-def parse_coupled_terms(
-    given: object, coupling: Array, names: tuple[str, ...], where: str
-) -> tuple[tuple[str, ...], dict[str, Array]]:
-    """Names of the coupling terms, and values a coupled motor where the file gives them."""
-    if given is None:
-        return ("Fvm", "Fcm"), {}
-    if not isinstance(given, Mapping):
-        return name_list(given, where), {}
-    table = section(given, COUPLED_TERMS, where)
-    motors = tuple(
-        name for name, row in zip(names, coupling, strict=True) if np.count_nonzero(row) > 1
-    )
-    if not motors:
-        raise RobotFileError(
-            f"{where}: no motor moves more than one joint, so these have no place; add `coupling`."
-        )
-    values = {
-        term: number_per_name(value, motors, f"{where}, {term}", 0.0)
-        for term, value in table.items()
-    }
-    return tuple(values), values
-
-
 _KEYS = (
-    "gear_ratio",
-    "drive_gain",
-    "rotor_inertia",
-    "coupling",
-    "coupled_terms",
-    "friction",
-    "controller",
-    "acceleration_limit",
+    *("gear_ratio", "drive_gain", "rotor_inertia", "coupling", "coupled_terms"),
+    *("friction", "controller", "acceleration_limit"),
 )
 
 
@@ -184,13 +106,12 @@ def load_actuation(
     joint_names: Sequence[str],
     *,
     friction: str | None = None,
-    known: Mapping[str, ArrayLike] | None = None,
+    own: Mapping[str, ArrayLike] | None = None,
     before: Actuation | None = None,
 ) -> Actuation:
     """Read an actuator file for a robot with these joints; see `parse_actuation`."""
-    table = read_yaml(path)
     return parse_actuation(
-        table, joint_names, str(path), friction=friction, known=known, before=before
+        read_yaml(path), joint_names, str(path), friction=friction, own=own, before=before
     )
 
 
@@ -200,10 +121,10 @@ def parse_actuation(
     where: str,
     *,
     friction: str | None = None,
-    known: Mapping[str, ArrayLike] | None = None,
+    own: Mapping[str, ArrayLike] | None = None,
     before: Actuation | None = None,
 ) -> Actuation:
-    """Check the actuator section of a file and lay its values out a joint.
+    """Check the actuator section of a file and lay its values out per joint.
 
     Args:
         mapping: as `yaml.safe_load` gives it; `None` stands for an empty section.
@@ -211,12 +132,12 @@ def parse_actuation(
         where: file and section, for messages.
         friction: a law that takes precedence over the file's; the file's coefficients and shape
             are then kept where this law has them. Without either, the law is "coulomb".
-        known: coefficients that the robot's own file gives ("Ia", "Fv", "Fc", "Fs", "Fo"),
-            which count where the mapping is silent; terms that the law lacks are left out.
-        before: all that is known already, which counts where the mapping is silent.
+        own: coefficients that the robot's own file gives ("Ia", "Fv", "Fc", "Fs", "Fo"), which
+            count where the mapping is silent; terms that the law lacks are left out.
+        before: the present actuation, which counts where the mapping is silent.
 
     Raises:
-        RobotFileError: a section or number that cannot be understood.
+        RobotFileError: an invalid section or number.
         UnknownNameError: an unknown key, friction model or term.
         MismatchError: joints or lengths of another robot.
     """
@@ -224,27 +145,19 @@ def parse_actuation(
     table = section({} if mapping is None else mapping, _KEYS, where)
     if before is None:
         n = len(names)
-        before = Actuation(Friction.of("coulomb", n), {}, Actuators.of(n), None, np.full(n, np.inf))
-    own = {
+        law, drives = Friction.from_model("coulomb", n), Actuators.from_values(n)
+        before = Actuation(law, {}, drives, None, np.full(n, np.inf))
+    known = {
         term: np.asarray(value, dtype=np.float64)
-        for term, value in {**before.coefficients, **(known or {})}.items()
+        for term, value in {**before.coefficients, **(own or {})}.items()
     }
-
-    def a_joint(key: str, default: ArrayLike) -> Array:
-        place = f"{where}, {key}"
-        return (
-            number_per_name(table[key], names, place, default)
-            if key in table
-            else _full(default, len(names))
-        )
-
-    rotor = a_joint("rotor_inertia", own.get("Ia", np.zeros(())))
+    rotor = _per_joint(table, "rotor_inertia", names, where, known.get("Ia", 0.0))
     if (rotor < 0.0).any():
         raise RobotFileError(
             f"{where}, rotor_inertia: joint {names[int(np.argmin(rotor))]!r} has {rotor.min():g}; "
             "an inertia is zero or positive."
         )
-    limit = a_joint("acceleration_limit", before.acceleration_limit)
+    limit = _per_joint(table, "acceleration_limit", names, where, before.acceleration_limit)
     if (limit <= 0.0).any():
         raise RobotFileError(
             f"{where}, acceleration_limit: joint {names[int(np.argmin(limit))]!r} has "
@@ -252,24 +165,9 @@ def parse_actuation(
         )
     try:
         law, values = _friction(
-            table.get("friction"), names, f"{where}, friction", friction, before.friction, own
+            table.get("friction"), names, f"{where}, friction", friction, before.friction, known
         )
-        drives, coupling = before.actuators, before.actuators.coupling
-        if "coupling" in table:
-            coupling = parse_coupling(table["coupling"], names, f"{where}, coupling")
-        terms, coupled = parse_coupled_terms(
-            table.get("coupled_terms"), coupling, names, f"{where}, coupled_terms"
-        )
-        if "coupled_terms" not in table and np.array_equal(coupling, drives.coupling):
-            terms = drives.coupled_terms
-            coupled = {term: own[term] for term in terms if term in own}
-        actuators = Actuators.of(
-            len(names),
-            gear_ratio=a_joint("gear_ratio", drives.gear_ratio),
-            drive_gain=a_joint("drive_gain", drives.drive_gain),
-            coupling=coupling,
-            coupled_terms=terms,
-        )
+        actuators, coupled = _actuators(table, names, where, before.actuators, known)
         controller = before.controller
         if "controller" in table:
             controller = _controller(table["controller"], names, f"{where}, controller")
@@ -287,47 +185,149 @@ def parse_actuation(
     )
 
 
+def _per_joint(
+    table: Mapping[str, object],
+    key: str,
+    names: tuple[str, ...],
+    where: str,
+    default: ArrayLike,
+) -> Array:
+    """(n_joints,) values of a key, the default where the table does not have them."""
+    if key in table:
+        return number_per_name(table[key], names, f"{where}, {key}", default)
+    return np.array(np.broadcast_to(np.asarray(default, dtype=np.float64), (len(names),)))
+
+
 def _friction(
-    given: object,
+    entry: object,
     names: tuple[str, ...],
     where: str,
     wanted: str | None,
     before: Friction,
-    own: Mapping[str, Array],
+    known: Mapping[str, Array],
 ) -> tuple[Friction, dict[str, Array]]:
-    """The law with its shape, and its coefficients a joint."""
-    table = {} if given is None else section(given, ("model", "coefficients", "shape"), where)
-    stated = table.get("model", before.model.name)
-    if not isinstance(stated, str):
-        raise RobotFileError(f"{where}, model: {stated!r} is not a name; write e.g. coulomb.")
-    file_law = friction_model(stated)
+    """The law with its shape, and its coefficients per joint."""
+    table = {} if entry is None else section(entry, ("model", "coefficients", "shape"), where)
+    name = table.get("model", before.model.name)
+    if not isinstance(name, str):
+        raise RobotFileError(f"{where}, model: {name!r} is not a name; write e.g. coulomb.")
+    file_law = friction_model(name)
     law = file_law if wanted is None else friction_model(wanted)
-    given_terms = section(table.get("coefficients", {}), file_law.terms, f"{where}, coefficients")
-    values = {}
-    for term in law.terms:
-        default = own.get(term, np.zeros(()))
-        place = f"{where}, coefficients, {term}"
-        values[term] = (
-            number_per_name(given_terms[term], names, place, default)
-            if term in given_terms
-            else _full(default, len(names))
-        )
-    given_shape = section(table.get("shape", {}), file_law.shape, f"{where}, shape")
-    shape = {}
-    for k, key in enumerate(law.shape):
-        default = np.full((), law.defaults[k])
-        if key in before.model.shape:
-            default = before.shape[:, before.model.shape.index(key)]
-        shape[key] = (
-            number_per_name(given_shape[key], names, f"{where}, shape, {key}", default)
-            if key in given_shape
-            else _full(default, len(names))
-        )
-    return Friction.of(law, len(names), **shape), values
+    place = f"{where}, coefficients"
+    terms = section(table.get("coefficients", {}), file_law.terms, place)
+    values = {
+        term: _per_joint(terms, term, names, place, known.get(term, 0.0)) for term in law.terms
+    }
+    place = f"{where}, shape"
+    shapes = section(table.get("shape", {}), file_law.shape, place)
+    defaults: dict[str, ArrayLike] = dict(zip(law.shape, law.defaults, strict=True))
+    defaults |= dict(zip(before.model.shape, before.shape.T, strict=True))
+    shape = {key: _per_joint(shapes, key, names, place, defaults[key]) for key in law.shape}
+    return Friction.from_model(law, len(names), **shape), values
 
 
-def _controller(given: object, names: tuple[str, ...], where: str) -> Controller:
-    table = section(given, ("kp", "kd", "ki", "rate"), where)
+def _actuators(
+    table: Mapping[str, object],
+    names: tuple[str, ...],
+    where: str,
+    before: Actuators,
+    known: Mapping[str, Array],
+) -> tuple[Actuators, dict[str, Array]]:
+    """Gears, gains and couplings, and the coefficients of coupled motors."""
+    coupling = before.coupling
+    if "coupling" in table:
+        coupling = _coupling(table["coupling"], names, f"{where}, coupling")
+    if "coupled_terms" not in table and np.array_equal(coupling, before.coupling):
+        terms = before.coupled_terms
+        coupled = {term: known[term] for term in terms if term in known}
+    else:
+        place = f"{where}, coupled_terms"
+        terms, coupled = _coupled_terms(table.get("coupled_terms"), coupling, names, place)
+    actuators = Actuators.from_values(
+        len(names),
+        gear_ratio=_per_joint(table, "gear_ratio", names, where, before.gear_ratio),
+        drive_gain=_per_joint(table, "drive_gain", names, where, before.drive_gain),
+        coupling=coupling,
+        coupled_terms=terms,
+    )
+    return actuators, coupled
+
+
+def _coupling(entries: object, names: tuple[str, ...], where: str) -> Array:
+    """C from its rows, or from its entries off the diagonal."""
+    n = len(names)
+    if not isinstance(entries, list):
+        raise RobotFileError(
+            f"{where}: {entries!r} is neither a matrix nor a list of {{motor, joint, ratio}}."
+        )
+    if entries and isinstance(entries[0], list):
+        if len(entries) != n:
+            raise RobotFileError(
+                f"{where}: {len(entries)} rows for {n} joints; give one row per motor, in the "
+                f"order {', '.join(names)}."
+            )
+        rows = [
+            number_per_name(row, names, f"{where}, row {k + 1}") for k, row in enumerate(entries)
+        ]
+        return np.array(rows).reshape(n, n)
+    matrix = np.eye(n)
+    for k, entry in enumerate(entries):
+        place = f"{where}, entry {k + 1}"
+        motor, joint, ratio = _coupling_entry(entry, names, place)
+        if motor == joint:
+            raise RobotFileError(
+                f"{place}: the motor of joint {names[joint]!r} moves that joint anyway; list only "
+                "the other joints that it moves, and put its own ratio into gear_ratio."
+            )
+        if matrix[motor, joint] != 0.0:
+            raise RobotFileError(
+                f"{place}: motor {names[motor]!r} and joint {names[joint]!r} are coupled by an "
+                "earlier entry already; keep one of the two."
+            )
+        matrix[motor, joint] = ratio
+    return matrix
+
+
+def _coupling_entry(entry: object, names: tuple[str, ...], where: str) -> tuple[int, int, float]:
+    keys = ("motor", "joint", "ratio")
+    table = section(entry, keys, where)
+    missing = [key for key in keys if key not in table]
+    if missing:
+        raise RobotFileError(
+            f"{where}: {' and '.join(missing)} missing; write {{motor: …, joint: …, ratio: …}}."
+        )
+    for key in ("motor", "joint"):
+        if table[key] not in names:
+            raise unknown_name("joint", str(table[key]), names, f"({where}, {key})")
+    motor, joint = (names.index(str(table[key])) for key in ("motor", "joint"))
+    return motor, joint, finite_number(table["ratio"], f"{where}, ratio")
+
+
+def _coupled_terms(
+    entry: object, coupling: Array, names: tuple[str, ...], where: str
+) -> tuple[tuple[str, ...], dict[str, Array]]:
+    """Names of the coupling terms, and values per coupled motor where the file gives them."""
+    if entry is None:
+        return ("Fvm", "Fcm"), {}
+    if not isinstance(entry, Mapping):
+        return name_list(entry, where), {}
+    table = section(entry, COUPLED_TERMS, where)
+    motors = tuple(
+        name for name, row in zip(names, coupling, strict=True) if np.count_nonzero(row) > 1
+    )
+    if not motors:
+        raise RobotFileError(
+            f"{where}: no motor moves more than one joint, so these have no place; add `coupling`."
+        )
+    values = {
+        term: number_per_name(value, motors, f"{where}, {term}", 0.0)
+        for term, value in table.items()
+    }
+    return tuple(values), values
+
+
+def _controller(entry: object, names: tuple[str, ...], where: str) -> Controller:
+    table = section(entry, ("kp", "kd", "ki", "rate"), where)
     missing = [key for key in ("kp", "kd", "rate") if key not in table]
     if missing:
         raise RobotFileError(f"{where}: {', '.join(missing)} missing; ki may be left out.")
@@ -336,14 +336,5 @@ def _controller(given: object, names: tuple[str, ...], where: str) -> Controller
         for key, value in table.items()
         if key != "rate"
     }
-    return Controller.of(
-        len(names),
-        kp=gains["kp"],
-        kd=gains["kd"],
-        ki=gains.get("ki", 0.0),
-        rate=finite_number(table["rate"], f"{where}, rate"),
-    )
-
-
-def _full(value: ArrayLike, n: int) -> Array:
-    return np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), (n,)))
+    rate = finite_number(table["rate"], f"{where}, rate")
+    return Controller.from_gains(len(names), rate=rate, **gains)

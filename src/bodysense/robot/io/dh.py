@@ -47,7 +47,7 @@ from bodysense.files import read_robot_file
 from bodysense.robot.friction import FrictionModel
 from bodysense.robot.io.actuator_file import parse_actuation
 from bodysense.robot.io.source import Source
-from bodysense.robot.model import require_distinct
+from bodysense.robot.model import require_distinct, require_feasible_links
 from bodysense.robot.robot import Robot
 from bodysense.schema import finite_number, parse_yaml, section
 from bodysense.spatial.arrays import Array
@@ -143,9 +143,7 @@ def load_dh(
     # of mass makes of them.
     robot = robot.with_parameters(np.concatenate([pi.ravel(), robot.theta[pi.size :]]))
     if not allow_inconsistent:
-        robot.require_possible(
-            where, "Correct the file, or load with allow_inconsistent=True to look at it."
-        )
+        require_feasible_links(robot, where)
     return robot
 
 

@@ -42,6 +42,7 @@ from bodysense.robot.io.mjcf_model import (
     pinocchio_model,
 )
 from bodysense.robot.io.source import Source
+from bodysense.robot.model import require_feasible_links
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -91,7 +92,7 @@ def load_mjcf(
             f"{where}: nothing in it moves: add <joint/> or <freejoint/> to a body of it."
         )
     model, massless = pinocchio_model(compiled, base, _effort_limits(compiled))
-    law = Friction.of(friction, len(joints))
+    law = Friction.from_model(friction, len(joints))
     coefficients = _coefficients(compiled, joints)
     notes = (*remarks, *_notes(compiled, joints, base, massless))
     for term, meaning in (("Fv", "damping"), ("Fc", "frictionloss")):
@@ -106,10 +107,7 @@ def load_mjcf(
         allow_inconsistent=True,  # judged next
     )
     if not allow_inconsistent:
-        robot.require_possible(
-            where,
-            "Correct the file, or load with allow_inconsistent=True to look at it.",
-        )
+        require_feasible_links(robot, where)
     return robot
 
 

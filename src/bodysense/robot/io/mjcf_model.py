@@ -99,9 +99,9 @@ def pinocchio_model(
     model.gravity.linear = _gravity(compiled)
     massless: list[str] = []
     # For every body the joint that moves it, the body's pose there, and its frame.
-    moved_by = [(0, pin.SE3.Identity(), 0)]
+    supports = [(0, pin.SE3.Identity(), 0)]
     for b in range(1, compiled.nbody):
-        parent, placement, previous_frame = moved_by[compiled.body_parentid[b]]
+        parent, placement, previous_frame = supports[compiled.body_parentid[b]]
         placement = placement * _pose(compiled.body_pos[b], compiled.body_quat[b])
         first = int(compiled.body_jntadr[b])
         of_body = [
@@ -123,9 +123,9 @@ def pinocchio_model(
                 massless.append(joint_name(compiled, j))
         model.appendBodyToJoint(parent, _inertia(compiled, b), placement)
         frame = model.addBodyFrame(body_name(compiled, b), parent, placement, previous_frame)
-        moved_by.append((parent, placement, frame))
+        supports.append((parent, placement, frame))
     for s in range(compiled.nsite):
-        parent, placement, previous_frame = moved_by[compiled.site_bodyid[s]]
+        parent, placement, previous_frame = supports[compiled.site_bodyid[s]]
         placement = placement * _pose(compiled.site_pos[s], compiled.site_quat[s])
         name = compiled.site(s).name
         if name:

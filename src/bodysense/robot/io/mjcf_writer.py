@@ -198,7 +198,7 @@ def _bodies(robot: Robot) -> list[_Body]:
         )
         check = physical_consistency(robot.pi(i - 1))
         # MuJoCo takes a plate, but no rod and no point.
-        if not check.possible or check.smallest_moment <= _SMALLEST_MOMENT:
+        if not check.feasible or check.smallest_moment <= _SMALLEST_MOMENT:
             raise InconsistentInertiaError(
                 f"{where}: {check.reason}. Make its parameters physically consistent first."
             )

@@ -68,14 +68,14 @@ def load_urdf(
     model = build_model(description, floating_base=floating_base, where=str(path))
     names = moving_joints(model, description)
     joints = [description.joints[name] for name in names]
-    known = {
+    own = {
         term: np.array([joint.dynamics.get(key, 0.0) for joint in joints])
         for key, term in DYNAMICS.items()
     }
     actuation = (
-        parse_actuation({}, names, str(path), friction=friction, known=known)
+        parse_actuation({}, names, str(path), friction=friction, own=own)
         if actuators is None
-        else load_actuation(actuators, names, friction=friction, known=known)
+        else load_actuation(actuators, names, friction=friction, own=own)
     )
     return Robot.from_pinocchio(
         model,
@@ -85,7 +85,7 @@ def load_urdf(
         controller=actuation.controller,
         acceleration_limit=actuation.acceleration_limit,
         source=Source("urdf", str(path), data),
-        notes=_notes(description, model, joints, known, actuation.friction.model.name),
+        notes=_notes(description, model, joints, own, actuation.friction.model.name),
         allow_inconsistent=allow_inconsistent,
     )
 
@@ -162,7 +162,7 @@ def _notes(
     description: UrdfDescription,
     model: pin.Model,
     joints: list[UrdfJoint],
-    known: Mapping[str, Array],
+    own: Mapping[str, Array],
     law: str,
 ) -> tuple[str, ...]:
     notes = []
@@ -184,7 +184,7 @@ def _notes(
     lost = [
         f"{key} ({term})"
         for key, term in DYNAMICS.items()
-        if term not in ("Ia", *friction_model(law).terms) and known[term].any()
+        if term not in ("Ia", *friction_model(law).terms) and own[term].any()
     ]
     if lost:
         notes.append(f"the friction law {law!r} has no place for the file's {', '.join(lost)}")

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio as pin
 
-from bodysense.errors import InconsistentInertiaError, RobotFileError, UnsupportedJointError
+from bodysense.errors import (
+    InconsistentInertiaError,
+    RobotFileError,
+    UnsupportedJointError,
+    listing,
+)
 from bodysense.robot.io.urdf_xml import Document, Element, UrdfReader, parse_document
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia
@@ -135,7 +140,7 @@ def read_joint(element: Element, links: Collection[str], read: UrdfReader) -> Ur
         if ends[end] not in links:
             read.fail(
                 tag,
-                f"{end} link {ends[end]!r} does not exist; links are {listing(list(links))}.",
+                f"{end} link {ends[end]!r} does not exist; links are {listing(map(repr, links))}.",
                 element,
             )
     if ends["parent"] == ends["child"]:
@@ -201,11 +206,6 @@ def _limits(joint: Element, kind: str, read: UrdfReader) -> dict[str, float]:
             element, f"lower limit {lower:g} exceeds upper limit {upper:g}; swap them.", joint
         )
     return limits
-
-
-def listing(names: list[str], most: int = 8) -> str:
-    """Some names for a message."""
-    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
 
 
 # What a URDF file says, checked: links, joints and the tree they form.
@@ -324,8 +324,8 @@ def _root_of_tree(
     if len(roots) > 1:
         read.fail(
             robot,
-            f"{len(roots)} links have no parent ({listing(roots)}); a robot is one tree: connect "
-            "them, by fixed joints for example.",
+            f"{len(roots)} links have no parent ({listing(map(repr, roots))}); a robot is one "
+            "tree: connect them, by fixed joints for example.",
         )
     reached, waiting = set(roots), list(roots)
     while waiting:
@@ -334,7 +334,7 @@ def _root_of_tree(
             waiting.append(child)
     loop = [name for name in links if name not in reached]
     if loop:
-        read.fail(robot, f"the links {listing(loop)} form a loop; cut it open.")
+        read.fail(robot, f"the links {listing(map(repr, loop))} form a loop; cut it open.")
     return roots[0]
 
 

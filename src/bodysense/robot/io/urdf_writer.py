@@ -32,6 +32,7 @@ from bodysense.robot.io.urdf_elements import (
 )
 from bodysense.robot.io.urdf_fresh import fresh_urdf
 from bodysense.robot.io.urdf_xml import Edits
+from bodysense.robot.model import require_feasible_links
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency, transform_pi
@@ -76,8 +77,8 @@ def urdf_bytes(robot: Robot) -> bytes:
 
 def _require_physical(robot: Robot) -> None:
     where = f"robot {robot.name!r} cannot be written"
-    robot.require_possible(
-        where, "Change mass, centre of mass and inertia together, as robot.with_link does."
+    require_feasible_links(
+        robot, where, "Change mass, centre of mass and inertia together, as robot.with_link does."
     )
     rotor = robot.theta[robot.layout.rotor]
     for name, value in zip(robot.joint_names, rotor, strict=True):
@@ -128,7 +129,7 @@ def _write_link(edits: Edits, description: UrdfDescription, name: str, total: Ar
         if other.inertial is not None:
             own -= transform_pi(other.inertial.pi, T_link_other.homogeneous)
     link = description.links[name]
-    if not others or physical_consistency(own).possible:
+    if not others or physical_consistency(own).feasible:
         _write_inertial(edits, link, own)
         return
     _write_inertial(edits, link, total)

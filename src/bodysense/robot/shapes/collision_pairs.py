@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.errors import ShapeError, unknown_name
-from bodysense.robot.frames import moved_by
+from bodysense.robot.frames import supporting_joints
 from bodysense.robot.io.urdf_elements import parse_urdf
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull, principal_box
@@ -38,7 +38,7 @@ def candidate_pairs(
         ShapeError: something in `ignore` that is no pair.
     """
     wanted = [_groups(robot, bodies, pair) for pair in ignore]
-    mimics, moves = _mimics(robot), moved_by(robot)
+    mimics, moves = _mimics(robot), supporting_joints(robot)
     ignored: list[IgnoredPair] = []
     places: list[tuple[int, int]] = []
     for a, b in combinations(range(len(bodies)), 2):
@@ -60,7 +60,7 @@ def candidate_pairs(
     return np.array(places, dtype=np.intp).reshape(-1, 2), tuple(ignored)
 
 
-def is_made_up(robot: Robot, body: Body) -> bool:
+def is_placeholder(robot: Robot, body: Body) -> bool:
     """Whether a body is but a box round a link without mass: there may be no body at all."""
     link = body.joint + int(robot.floating_base)
     return body.shape == "boxes" and link >= 0 and bool(robot.pi(link)[0] <= 0.0)
@@ -119,7 +119,7 @@ class ConvexPieces:
     boxes: tuple[Box, ...]
 
     @classmethod
-    def of(cls, hull: Hull, pieces: tuple[Hull, ...]) -> ConvexPieces:
+    def from_hulls(cls, hull: Hull, pieces: tuple[Hull, ...]) -> ConvexPieces:
         """Hand a body's hulls to coal."""
         return cls(
             principal_box(hull.vertices),

@@ -20,14 +20,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import ShapeError
-from bodysense.robot.frames import LinkPoses, link_poses, moved_by, point_velocities, sampled_poses
+from bodysense.robot.frames import (
+    LinkPoses,
+    link_poses,
+    point_velocities,
+    sample_poses,
+    supporting_joints,
+)
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collision_pairs import (
     ConvexPieces,
     IgnoredPair,
     Measured,
     candidate_pairs,
-    is_made_up,
+    is_placeholder,
     pair_distances,
 )
 from bodysense.robot.shapes.link_shapes import Body, link_hulls
@@ -91,7 +97,7 @@ class NearPairs:
 
 @dataclass(frozen=True, eq=False)
 class Collisions:
-    """The pairs of bodies of a robot that may collide; build one with `Collisions.of`.
+    """The pairs of bodies of a robot that may collide; build one with `Collisions.from_robot`.
 
     Attributes:
         robot: the robot.
@@ -114,7 +120,7 @@ class Collisions:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(
+    def from_robot(
         cls,
         robot: Robot,
         shapes: str = "auto",
@@ -147,12 +153,12 @@ class Collisions:
         if not np.isfinite(margin):
             raise ShapeError(f"margin is {margin}: give a finite distance in metres.")
         hulls = link_hulls(robot, shapes, package_dirs=package_dirs)
-        bodies = tuple(body for body in hulls.bodies if not is_made_up(robot, body))
+        bodies = tuple(body for body in hulls.bodies if not is_placeholder(robot, body))
         result, ignored = candidate_pairs(robot, bodies, ignore)
         unknown = np.full(result.shape[0], np.inf)
         every = cls(robot, bodies, result, float(margin), unknown, ignored, hulls.notes)
         reach = 2.0 * max(float(margin), 0.0) + _BEYOND
-        sampled = every.distances(sampled_poses(robot, _SAMPLES), beyond=reach)
+        sampled = every.distances(sample_poses(robot, _SAMPLES), beyond=reach)
         farthest, touching = sampled.max(axis=0), (sampled <= _TOUCHING).mean(axis=0)
         boxed = np.array([body.shape == "boxes" for body in bodies], dtype=np.bool_)[result]
         apart = touching < np.where(boxed.any(axis=1), _BOXES, 1.0)
@@ -297,7 +303,7 @@ class Collisions:
             np.einsum("tij,tj->ti", R_a, vectors)
             for vectors in (measured.normal, measured.first, measured.second)
         )
-        moves = moved_by(self.robot)
+        moves = supporting_joints(self.robot)
         one, other = moves[rows[0]], moves[rows[1]]
         for sign, joints, x in ((-1.0, one & ~other, first), (1.0, other & ~one, second)):
             for j in np.flatnonzero(joints):
@@ -317,7 +323,7 @@ class Collisions:
 
     @cached_property
     def _convex(self) -> tuple[ConvexPieces, ...]:
-        return tuple(ConvexPieces.of(body.hull, body.pieces) for body in self.bodies)
+        return tuple(ConvexPieces.from_hulls(body.hull, body.pieces) for body in self.bodies)
 
     def __getstate__(self) -> dict[str, object]:
         # What coal made belongs to this process.

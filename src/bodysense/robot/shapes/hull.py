@@ -28,7 +28,7 @@ THINNEST = 1.0e-3
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """A convex polyhedron with volume; build one with `of_points` or `of_box`.
+    """A convex polyhedron with volume; build one with `from_points` or `from_box`.
 
     Attributes:
         vertices: (k, 3) corners [m].
@@ -44,7 +44,7 @@ class Hull:
     excess: float = 0.0
 
     @classmethod
-    def of_points(
+    def from_points(
         cls, points: ArrayLike, *, most_faces: int = MOST_FACES, tolerance: float = 1.0e-3
     ) -> Hull:
         """The convex hull of points, at most `most_faces` sides of it.
@@ -82,7 +82,7 @@ class Hull:
         return cls._around(corners, normals, axes, most_faces, tolerance)
 
     @classmethod
-    def of_box(cls, lower: ArrayLike, upper: ArrayLike) -> Hull:
+    def from_box(cls, lower: ArrayLike, upper: ArrayLike) -> Hull:
         """The box between two corners (3,) [m].
 
         Raises:
@@ -91,7 +91,7 @@ class Hull:
         low, high = as_array(lower, (3,), "lower"), as_array(upper, (3,), "upper")
         if (low > high).any():
             raise ShapeError(f"the box from {low} to {high} is empty: swap its corners.")
-        return cls.of_points(box_corners(0.5 * (low + high), 0.5 * (high - low)))
+        return cls.from_points(box_corners(0.5 * (low + high), 0.5 * (high - low)))
 
     @classmethod
     def _of(cls, corners: Array, normals: Array, excess: float = 0.0) -> Hull:

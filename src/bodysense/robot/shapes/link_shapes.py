@@ -23,8 +23,8 @@ from bodysense.robot.shapes.hull import Hull, box_corners
 from bodysense.robot.shapes.urdf_shapes import (
     FileShapes,
     cylinder_points,
-    round_points,
     sliced,
+    sphere_points,
     urdf_shapes,
 )
 from bodysense.spatial.arrays import Array
@@ -61,7 +61,7 @@ def link_box(robot: Robot, joint: int) -> Hull:
         width = float(np.clip(np.median(half), _THIN, _THICK))
     for end in (np.zeros(3), *joints):
         points.append(box_corners(end, np.full(3, width)))
-    return Hull.of_points(np.vstack(points))
+    return Hull.from_points(np.vstack(points))
 
 
 def carried_joints(robot: Robot, joint: int) -> Array:
@@ -88,11 +88,11 @@ def mjcf_shapes(source: Source, kind: str) -> FileShapes:
         if touches != (kind == "collision"):
             continue
         if shape == _SPHERE:
-            pieces = [round_points(size[0])]
+            pieces = [sphere_points(size[0])]
         elif shape == _CAPSULE:
             pieces = [cylinder_points(size[0], 2.0 * size[1], rounded=True)]
         elif shape == _ELLIPSOID:
-            pieces = [round_points(1.0) * size]
+            pieces = [sphere_points(1.0) * size]
         elif shape == _CYLINDER:
             pieces = [cylinder_points(size[0], 2.0 * size[1])]
         elif shape == _BOX:
@@ -220,7 +220,7 @@ def link_hulls(
     for k, link in enumerate(robot.link_names):
         own = [body.hull for body in bodies if body.joint == k + first]
         hulls[link] = (
-            own[0] if len(own) == 1 else Hull.of_points(np.vstack([h.vertices for h in own]))
+            own[0] if len(own) == 1 else Hull.from_points(np.vstack([h.vertices for h in own]))
         )
     return LinkHulls(hulls, tuple(sorted(bodies, key=lambda body: body.joint)), tuple(words))
 
@@ -257,11 +257,11 @@ def _bodies_of_file(
 
 
 def _body(name: str, joint: int, T_link_body: pin.SE3, clouds: list[Array], kind: str) -> Body:
-    hull = Hull.of_points(np.vstack(clouds)).moved(T_link_body)
+    hull = Hull.from_points(np.vstack(clouds)).moved(T_link_body)
     pieces: tuple[Hull, ...] = (hull,)
     large = np.linalg.norm(np.ptp(hull.vertices, axis=0)) > _SMALL
     if large and 1 < len(clouds) <= _MOST_PIECES:
-        parts = [Hull.of_points(cloud).moved(T_link_body) for cloud in clouds]
+        parts = [Hull.from_points(cloud).moved(T_link_body) for cloud in clouds]
         if sum(part.volume for part in parts) < _WORTH * hull.volume:
             pieces = tuple(parts)
     return Body(name, joint, hull, pieces, kind)

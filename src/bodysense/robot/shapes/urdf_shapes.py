@@ -159,7 +159,7 @@ def _pieces(
     if shape.tag == "box":
         clouds = [box_corners(np.zeros(3), 0.5 * np.abs(read.vector(shape, "size", link)))]
     elif shape.tag == "sphere":
-        clouds = [round_points(read.number(shape, "radius", link))]
+        clouds = [sphere_points(read.number(shape, "radius", link))]
     elif shape.tag in ("cylinder", "capsule"):
         radius, length = (read.number(shape, key, link) for key in ("radius", "length"))
         clouds = [cylinder_points(radius, length, rounded=shape.tag == "capsule")]
@@ -179,7 +179,7 @@ def _pieces(
 def cylinder_points(radius: float, length: float, *, rounded: bool = False) -> Array:
     """Corners of a prism round a cylinder along z, or of what holds a capsule [m]."""
     if rounded:
-        ball, up = round_points(radius), np.array([0.0, 0.0, 0.5 * length])
+        ball, up = sphere_points(radius), np.array([0.0, 0.0, 0.5 * length])
         return np.vstack([ball - up, ball + up])
     angle = np.arange(_CORNERS) * (2.0 * np.pi / _CORNERS)
     outer = abs(radius) / np.cos(np.pi / _CORNERS)
@@ -199,7 +199,7 @@ def _ball() -> Array:
     return read_only(points / inside)
 
 
-def round_points(radius: float) -> Array:
+def sphere_points(radius: float) -> Array:
     """Corners of a polyhedron round a sphere [m], a tenth of its radius outside at most."""
     return abs(radius) * _ball()
 

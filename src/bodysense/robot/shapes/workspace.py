@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import ShapeError, unknown_name
-from bodysense.robot.frames import LinkPoses, link_poses, moved_by, point_velocities, sampled_poses
+from bodysense.robot.frames import (
+    LinkPoses,
+    link_poses,
+    point_velocities,
+    sample_poses,
+    supporting_joints,
+)
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull
 from bodysense.spatial.arrays import Array
@@ -92,7 +98,7 @@ class Workspace:
             tuple((name, wall[0]) for _, name in rows for wall in self.walls()),
             (),
         )
-        sampled = every.margins(sampled_poses(robot, _SAMPLES))
+        sampled = every.margins(sample_poses(robot, _SAMPLES))
         changes = np.ptp(sampled, axis=0) > _STILL
         notes = []
         for k in np.flatnonzero((sampled < 0.0).all(axis=0)):
@@ -139,7 +145,7 @@ class WorkspaceMargins:
         poses = link_poses(self.robot, q)
         margins, corner = self._measure(poses)
         gradients = np.zeros((*margins.shape, self.robot.n_joints))
-        moves = moved_by(self.robot)
+        moves = supporting_joints(self.robot)
         t = np.arange(margins.shape[0])
         for k, (row, hull, (_, normal, _)) in enumerate(self.parts):
             x = np.einsum("tij,tj->ti", poses.R[row], hull.vertices[corner[:, k]]) + poses.p[row]

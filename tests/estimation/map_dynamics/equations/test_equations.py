@@ -188,7 +188,7 @@ def test_a_drive_reads_rotor_and_friction_too(tree_named, rng):
 
 def test_contacts_read_the_external_wrench(tree_named, rng):
     tree = tree_named("floating tree")
-    mount = Mount.of("link5", [0.1, 0.2, 0.3], [0.3, 0.2, 0.1])
+    mount = Mount.from_xyz_rpy("link5", [0.1, 0.2, 0.3], [0.3, 0.2, 0.1])
     sensors = [
         SkinPatch(name="skin", mount=mount, normals=[[0, 0, -1]], covariance=np.eye(1)),
         DirectedContact(name="contact", mount=mount, direction=[1, 2, 2], covariance=np.eye(5)),

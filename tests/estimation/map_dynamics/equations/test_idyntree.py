@@ -84,7 +84,7 @@ def test_their_contact_of_three_axes_turns_a_wrench_like_a_motion(tree_named, rn
     """It reads f_z, m_x, m_y: with X in place of X* of the wrench, unless it sits at the origin."""
     tree = tree_named("floating tree")
     truth = truth_of(tree, rng)
-    mount = Mount.of("link5", [0.1, -0.2, 0.3], [0.4, 0.2, -0.3])
+    mount = Mount.from_xyz_rpy("link5", [0.1, -0.2, 0.3], [0.4, 0.2, -0.3])
     sensor = ExternalWrench(name="contact", mount=mount, covariance=np.eye(6))
     equations = Equations.at(tree, [sensor], **truth.arguments(), acceleration="classical")
     berdy = Berdy(tree, [sensor], three_axes=True)

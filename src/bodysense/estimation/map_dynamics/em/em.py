@@ -36,8 +36,8 @@ from bodysense.estimation.map_dynamics.em.variances import (
 )
 from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.subsampling import thinned
-from bodysense.sensors.force_torque import ExternalWrench
 from bodysense.sensors.inertial_sensors import Orientation
+from bodysense.sensors.wrench_sensors import ExternalWrench
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:

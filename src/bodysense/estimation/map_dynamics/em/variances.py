@@ -22,7 +22,7 @@ import numpy as np
 
 from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
-from bodysense.sensors.sensor import checked_covariance
+from bodysense.sensors.sensor import check_covariance
 from bodysense.spatial.arrays import Array
 
 Structure = Literal["type", "axis", "full"]
@@ -94,7 +94,7 @@ class NoiseSource:
             for wanted in dict.fromkeys(units)
         )
         mode = covariance if prior.covariance is None else prior.covariance
-        mode = checked_covariance(mode, len(units), f"the prior covariance of {name}")
+        mode = check_covariance(mode, len(units), f"the prior covariance of {name}")
         start = np.array(covariance)
         if structure == "axis":
             start = np.diag(np.diag(start))

@@ -327,7 +327,7 @@ def _base_twist(problem: MapDynamics, readings: Array) -> tuple[Array | None, li
     twist = np.zeros((readings.shape[0], 6))
     for sensor in problem.sensors:
         if isinstance(sensor, Gyroscope):
-            place = sensor.mounted(problem.robot)
+            place = sensor.placement(problem.robot)
             if place.link == root:
                 twist[:, 3:] = _held(readings[:, problem.layout.slices[sensor.name]]) @ place.R.T
                 return twist, []

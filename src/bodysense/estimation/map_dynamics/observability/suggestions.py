@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.errors import BodysenseError
-from bodysense.sensors.force_torque import ExternalWrench, ForceTorque
 from bodysense.sensors.inertial_sensors import Accelerometer
 from bodysense.sensors.joint_sensors import JointAcceleration, JointTorque
-from bodysense.sensors.mount import Mount
-from bodysense.sensors.sensor import Sensor, variances
+from bodysense.sensors.sensor import Mount, Sensor, variances
 from bodysense.sensors.urdf_sensors import TYPICAL_STD
+from bodysense.sensors.wrench_sensors import ExternalWrench, ForceTorque
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from bodysense.errors import ShapeError
 from bodysense.estimation._kernels.problem import Bodies, Readings
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.robot import BaseParameters
-from bodysense.sensors.force_torque import spatial_inertia
 from bodysense.sensors.joint_sensors import JointTorque
-from bodysense.sensors.sensor import Sensor, checked_covariance
+from bodysense.sensors.sensor import Sensor, check_covariance
 from bodysense.spatial.arrays import Array
+from bodysense.spatial.pseudo_inertia import spatial_inertia
 from bodysense.spatial.se3 import skew
 
 _RANK = 1e-14  # of the largest variance: directions without any
@@ -37,7 +37,7 @@ def theta_covariance(base: BaseParameters, covariance: ArrayLike) -> Array:
     How a base parameter is shared out among links is not known; it is put on one of them, which
     is right for torques, and for wrenches as far as the base parameters tell.
     """
-    Sigma = checked_covariance(covariance, base.size, "the covariance of the base parameters")
+    Sigma = check_covariance(covariance, base.size, "the covariance of the base parameters")
     to_theta = base.join(np.eye(base.size)).T
     spread: Array = to_theta @ Sigma @ to_theta.T
     return spread
@@ -74,7 +74,7 @@ class Nuisances:
                 f"parameter_covariance has shape {given}: give {sizes[0]} parameters of theta or "
                 f"its {sizes[1]} inertial ones; theta_covariance lifts that of base parameters."
             )
-        Sigma = checked_covariance(parameter_covariance, given[0], "parameter_covariance")
+        Sigma = check_covariance(parameter_covariance, given[0], "parameter_covariance")
         values, vectors = np.linalg.eigh(Sigma)
         kept = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
         G = np.zeros((layout.size, int(kept.sum())))

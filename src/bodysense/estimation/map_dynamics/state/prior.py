@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.priors import GaussianPrior
-from bodysense.sensors.sensor import checked_covariance
+from bodysense.sensors.sensor import check_covariance
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
 # How positions go on between two samples: a chain of integrators that white noise drives.
@@ -112,7 +112,7 @@ class StatePrior:
                 f"the mean of a state has {mean.shape[0]} rows: give positions, velocities and, if "
                 "they belong to the state, accelerations."
             )
-        Sigma = checked_covariance(self.covariance, mean.size, "the covariance of a state")
+        Sigma = check_covariance(self.covariance, mean.size, "the covariance of a state")
         if self.angular_velocity.mean.size != 3:
             raise ShapeError(
                 f"an angular velocity has 3 numbers, not {self.angular_velocity.mean.size}."

@@ -17,16 +17,16 @@ import numpy as np
 from bodysense.excitation.motion_problem import Evaluation, MotionProblem
 from bodysense.spatial.arrays import Array
 
-_FIRST_MU, _LAST_MU = 0.03, 1e-5
-_FALL = 0.5
-_ORDERS = (1.0, 100.0)
-_MOST_STEPS = 20  # at one mu
-_FRACTION = 0.97  # of the way to a linear limit
-_ENOUGH = 3e-5
-"""Share of mu below which the expected gain of a step ends the work at that mu."""
+# Tuning, chosen on random motions of a Panda.
+_FIRST_MU, _LAST_MU = 0.03, 1e-5  # weight of the barrier, first and last
+_MU_FACTOR = 0.5  # from one weight to the next
+_ORDERS = (1.0, 100.0)  # of the smooth criterion, at the first and the last weight
+_MAX_STEPS = 20  # per weight
+_STEP_FRACTION = 0.97  # of the way to a linear limit
+_MIN_GAIN = 3e-5  # expected gain of a step below which the weight is lowered
 
 
-class Climb:
+class BarrierSearch:
     """The state of one search. `step` until `done`; `best` and `best_value` are always usable."""
 
     def __init__(self, problem: MotionProblem, x: Array) -> None:
@@ -62,17 +62,17 @@ class Climb:
             if new.value < self.best_value:
                 self.best, self.best_value = x, new.value
         elif self._B is not None and slope < 0.0:
-            self._B = None  # what was learnt misleads: begin anew
+            self._B = None  # the BFGS estimate misleads: start it anew
             return
-        if result is None or -slope < _ENOUGH + 0.1 * mu or self._steps >= _MOST_STEPS:
+        if result is None or -slope < _MIN_GAIN + 0.1 * mu or self._steps >= _MAX_STEPS:
             self._lower()
 
     def _lower(self) -> None:
         if self._mu <= _LAST_MU:
-            self.done = self._steps < _MOST_STEPS
+            self.done = self._steps < _MAX_STEPS
             self._steps = 0
             return
-        self._mu = max(_FALL * self._mu, _LAST_MU)
+        self._mu = max(_MU_FACTOR * self._mu, _LAST_MU)
         self._steps = 0
         self._now = self._problem.evaluate(self._x, self._order)
 
@@ -84,14 +84,14 @@ class Climb:
             H = H + np.diag(np.full(g.size, 10.0 * size + 1e-12))
         else:
             H = H + self._B
-        # Both parts are positive (semi)definite; a hair more keeps rounding from undoing that.
+        # Both parts are positive (semi)definite; a small regularisation guards against rounding.
         H = H + (1e-10 * np.trace(H) / g.size) * np.eye(g.size)
         d = -np.linalg.solve(H, g)
         return d.reshape(self._x.shape), float(g @ d)
 
     def _search(self, d: Array, slope: float) -> tuple[Array, Evaluation] | None:
         F = self._now.smooth + self._mu * self._now.barrier
-        step = min(1.0, _FRACTION * self._problem.longest_step(self._x, d))
+        step = min(1.0, _STEP_FRACTION * self._problem.longest_step(self._x, d))
         for _ in range(12):
             x = self._x + step * d
             new = self._problem.evaluate(x, self._order)

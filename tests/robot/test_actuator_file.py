@@ -77,7 +77,7 @@ def test_an_empty_section_is_direct_drives_without_friction(empty):
 def test_what_the_file_leaves_out_keeps_the_known_value():
     known = {"Ia": [1, 2, 3], "Fv": [4, 5, 6], "Fc": 7.0, "Fo": 8.0}
     table = {"rotor_inertia": {"elbow": 9}, "friction": {"coefficients": {"Fv": {"wrist": 9}}}}
-    found = parse_actuation(table, JOINTS, "here", known=known)
+    found = parse_actuation(table, JOINTS, "here", own=known)
     assert {k: v.tolist() for k, v in found.coefficients.items()} == {
         "Ia": [1, 9, 3],
         "Fv": [4, 5, 9],

@@ -77,7 +77,7 @@ def random_robots(draw, law: str) -> Robot:
     coupling = np.eye(n)
     for motor, joint in draw(st.sets(st.sampled_from([(1, 0), (2, 0), (2, 1)]))):
         coupling[motor, joint] = draw(NOT_ZERO)
-    actuators = Actuators.of(
+    actuators = Actuators.from_values(
         n,
         gear_ratio=each(NOT_ZERO),
         drive_gain=each(st.just(1.0) | NOT_ZERO),
@@ -92,10 +92,10 @@ def random_robots(draw, law: str) -> Robot:
     controller = None
     if draw(st.booleans()):
         gains = {key: each(NUMBERS) for key in ("kp", "kd", "ki")}
-        controller = Controller.of(n, rate=draw(POSITIVE), **gains)
+        controller = Controller.from_gains(n, rate=draw(POSITIVE), **gains)
     return chain(
         draw(st.permutations(["shoulder", "elbow", "1e3"])),
-        friction=Friction.of(law, n, **{key: each(POSITIVE) for key in model.shape}),
+        friction=Friction.from_model(law, n, **{key: each(POSITIVE) for key in model.shape}),
         coefficients=coefficients,
         actuators=actuators,
         controller=controller,
@@ -133,7 +133,7 @@ def test_a_law_of_your_own_is_written_by_name(tmp_path: Path, monkeypatch):
         phi[0], dphi[0] = v**3 / shape[0], 3.0 * v**2 / shape[0]
 
     law = register_friction_model("cubic: mine", cubic, terms=("F-cubed",), shape={"scale": 2.0})
-    robot = chain(["a", "b"], friction=Friction.of(law, 2, scale=[1.0, 3.0]))
+    robot = chain(["a", "b"], friction=Friction.from_model(law, 2, scale=[1.0, 3.0]))
     robot = robot.with_parameter_values({"F-cubed2": -0.125})
     text = actuator_text(robot)
     assert "register_friction_model before this file is read" in text
@@ -202,7 +202,7 @@ def test_negative_friction_is_written_with_a_comment(robot_of, tmp_path: Path):
 
 
 def test_an_offset_may_be_negative():
-    robot = chain(["a"], friction=Friction.of("offset", 1), coefficients={"Fo": -1.0})
+    robot = chain(["a"], friction=Friction.from_model("offset", 1), coefficients={"Fo": -1.0})
     assert "Negative" not in actuator_text(robot)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bodysense.excitation.climb import Climb
+from bodysense.excitation.barrier_search import BarrierSearch
 from bodysense.excitation.motion_problem import Evaluation
 
 
@@ -38,7 +38,7 @@ class Box:
 
 
 def finished(problem, x, most=2000):
-    climb = Climb(problem, x)
+    climb = BarrierSearch(problem, x)
     while not climb.done and climb.iterations < most:
         climb.step()
     assert climb.done
@@ -53,7 +53,7 @@ def test_minimum_inside_and_at_the_limits():
 
 
 def test_every_iterate_that_it_keeps_is_inside_and_none_is_worse(rng):
-    climb = Climb(Box(rng.normal(scale=2.0, size=6)), np.zeros((1, 3, 2)))
+    climb = BarrierSearch(Box(rng.normal(scale=2.0, size=6)), np.zeros((1, 3, 2)))
     last = climb.best_value
     while not climb.done:
         climb.step()
@@ -63,7 +63,7 @@ def test_every_iterate_that_it_keeps_is_inside_and_none_is_worse(rng):
 
 
 def test_a_start_outside_is_done_at_once():
-    assert Climb(Box(np.zeros(2)), np.full((1, 1, 2), 1.5)).done
+    assert BarrierSearch(Box(np.zeros(2)), np.full((1, 1, 2), 1.5)).done
 
 
 @dataclass
