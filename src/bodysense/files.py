@@ -265,11 +265,10 @@ def load_result(
         FileReadError: the files are missing, damaged, or do not belong together.
     """
     own: Any = kind  # a dataclass, as type variables cannot say
-    hints, stored_arrays = get_type_hints(kind), _array_fields(kind)
-    kept = [name for name in stored_arrays if name not in made]
-    rest = {f.name: f.name for f in fields(own) if f.init and f.name not in (*kept, *made)}
-    rest |= keys or {}
-    numbers, about = read_result(folder, name, [*kept, *arrays], list(rest.values()))
+    names = {f.name for f in fields(own) if f.init} - set(made)
+    hints, kept = get_type_hints(kind), names & set(_array_fields(kind))
+    rest = {field: (keys or {}).get(field, field) for field in sorted(names - kept)}
+    numbers, about = read_result(folder, name, [*sorted(kept), *arrays], list(rest.values()))
     for array in numbers.values():
         array.setflags(write=False)
     stored: _Stored = {**about, **numbers}

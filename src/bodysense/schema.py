@@ -6,15 +6,25 @@ key that occurs twice, and aliases, a few of which can stand for gigabytes.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 
 import numpy as np
 import yaml
 from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
+from bodysense.errors import (
+    BodysenseError,
+    FileReadError,
+    MismatchError,
+    RobotFileError,
+    unknown_name,
+)
 from bodysense.files import read_robot_file
 
 
@@ -81,7 +91,110 @@ def _refuse_repeated_keys(root: yaml.Node, where: str, error: type[BodysenseErro
                     keys.add(key.value)
 
 
-# Values of robots' YAML files, checked: mappings with known keys, numbers per joint.
+# Values of YAML files, checked: mappings with known keys, texts, names and numbers.
+
+_PI = re.compile(r"([+-]?)\s*(\d+(?:\.\d*)?)?\s*\*?\s*pi\s*(?:/\s*(\d+(?:\.\d*)?))?")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Reads and checks one kind of YAML file; errors say where a value is and what is expected.
+
+    Attributes:
+        error: what is raised.
+        kind: of file, for messages.
+        largest: size of a file [bytes].
+    """
+
+    error: type[BodysenseError] = FileReadError
+    kind: str = "a configuration"
+    largest: int = 2**22
+
+    def read(self, path: str | PathLike[str]) -> dict[str, object]:
+        """Read a file whose top level is a mapping."""
+        try:
+            with Path(path).open("rb") as stream:
+                data = stream.read(self.largest + 1)
+        except (OSError, ValueError) as error:  # ValueError: a null character in the path
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise self.error(f"cannot read {path}: {reason}; check the path.") from error
+        if len(data) > self.largest:
+            raise self.error(f"{path} is too large for {self.kind}: is it another file?")
+        return parse_yaml(data, str(path), self.error)
+
+    def mapping(
+        self, value: object, where: str, keys: Sequence[str] | None = None
+    ) -> dict[str, object]:
+        """`value` as a mapping with names as keys, and no other than `keys`."""
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            hint = ", `name: value`" if keys is None else f" with keys out of {', '.join(keys)}"
+            raise self.error(f"{where}: expected a mapping{hint}; got {value!r:.60}.")
+        for key in value:
+            if keys is not None and key not in keys:
+                raise unknown_name("key", key, keys, f"({where})")
+        return dict(value)
+
+    def text(self, value: object, where: str) -> str:
+        """`value` as text."""
+        if not isinstance(value, str) or not value:
+            raise self.error(f"{where}: expected text, got {value!r:.60}; put it in quotes.")
+        return value
+
+    def names(self, value: object, where: str) -> tuple[str, ...]:
+        """`value` as different names, at least one."""
+        if not isinstance(value, list) or not value:
+            raise self.error(f"{where}: expected a list of names, got {value!r:.60}.")
+        result = tuple(self.text(entry, where) for entry in value)
+        for name in result:
+            if result.count(name) > 1:
+                raise self.error(f"{where}: {name!r} occurs twice; keep one.")
+        return result
+
+    def number(self, value: object, where: str) -> float:
+        """`value` as a finite number; ``pi``, ``-pi/2``, ``3*pi/4`` and ``1e3`` may be text."""
+        result = math.nan
+        if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+            match = _PI.fullmatch(value.strip()) if isinstance(value, str) else None
+            with contextlib.suppress(ValueError, OverflowError, ZeroDivisionError):
+                if match:
+                    result = float(f"{match[1]}{match[2] or 1}") * math.pi / float(match[3] or 1)
+                else:
+                    result = float(value)  # text, too: YAML reads 1e3 as a word
+        if not math.isfinite(result):
+            raise self.error(f"{where}: expected a finite number, got {value!r:.60}.")
+        return result
+
+    def whole(self, value: object, where: str) -> int:
+        """`value` as a whole number of at least 1."""
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise self.error(f"{where}: expected a whole number from 1, got {value!r:.60}.")
+        return value
+
+    def one_each(self, value: object, each: Sequence[str], where: str) -> list[object]:
+        """One value for all of `each`, a list with one each, or a mapping from name to value."""
+        if isinstance(value, Mapping):
+            for key in value:
+                if key not in each:
+                    raise unknown_name("name", str(key), each, f"({where})")
+            missing = [name for name in each if name not in value]
+            if missing:
+                raise MismatchError(
+                    f"{where}: {', '.join(missing)} missing; give a value for each."
+                )
+            return [value[name] for name in each]
+        if isinstance(value, list):
+            if len(value) != len(each):
+                raise MismatchError(
+                    f"{where}: {len(value)} values for {len(each)} ({', '.join(each)}); give one "
+                    "for all, or one each."
+                )
+            return list(value)
+        return [value] * len(each)
+
+
+# Robots' YAML files.
+
+_ROBOT_FILES = Schema(RobotFileError)
 
 
 def read_yaml(path: str | PathLike[str]) -> dict[str, object]:
@@ -94,24 +207,13 @@ def read_yaml(path: str | PathLike[str]) -> dict[str, object]:
 
 
 def section(value: object, keys: Sequence[str], where: str) -> dict[str, object]:
-    """Return `value` as a mapping that has no other keys than these."""
-    if not isinstance(value, Mapping):
-        raise RobotFileError(
-            f"{where}: expected a mapping with keys out of {', '.join(keys) or '(none)'}; "
-            f"got {value!r:.60}."
-        )
-    for key in value:
-        if key not in keys:
-            raise unknown_name("key", str(key), keys, f"({where})")
-    return dict(value)
+    """`value` as a mapping that has no other keys than these."""
+    return _ROBOT_FILES.mapping(value, where, keys)
 
 
 def finite_number(value: object, where: str) -> float:
-    """Return `value` as a finite float; text such as ``1e3``, which YAML reads as a word, too."""
-    number = _number(value, where)
-    if not math.isfinite(number):
-        raise RobotFileError(f"{where}: {number} is not a finite number; give its value.")
-    return number
+    """`value` as a finite number; text such as ``1e3``, which YAML reads as a word, too."""
+    return _ROBOT_FILES.number(value, where)
 
 
 def number_per_name(
@@ -174,13 +276,7 @@ def name_list(value: object, where: str) -> tuple[str, ...]:
 def _from_mapping(
     value: Mapping[object, object], names: Sequence[str], where: str, default: ArrayLike | None
 ) -> NDArray[np.float64]:
-    foreign = [str(key) for key in value if key not in names]
-    if foreign:
-        raise MismatchError(
-            f"{where}: {', '.join(map(repr, foreign[:5]))} "
-            f"{'is' if len(foreign) == 1 else 'are'} not of this robot, whose names are "
-            f"{', '.join(names)}; is the table for another robot?"
-        )
+    _refuse_foreign(value, names, where)
     absent = [name for name in names if name not in value]
     if absent and default is None:
         raise RobotFileError(f"{where}: {', '.join(absent)} missing; give a number for each.")
@@ -194,10 +290,11 @@ def _from_mapping(
     )
 
 
-def _number(value: object, where: str) -> float:
-    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except (ValueError, OverflowError):
-            pass
-    raise RobotFileError(f"{where}: expected a number, got {value!r:.60}.")
+def _refuse_foreign(value: Mapping[object, object], names: Sequence[str], where: str) -> None:
+    foreign = [str(key) for key in value if key not in names]
+    if foreign:
+        raise MismatchError(
+            f"{where}: {', '.join(map(repr, foreign[:5]))} "
+            f"{'is' if len(foreign) == 1 else 'are'} not of this robot, whose names are "
+            f"{', '.join(names)}; is the table for another robot?"
+        )

@@ -10,7 +10,7 @@ import pytest
 from numba.core import event
 
 from bodysense.cli import main as compiling
-from bodysense.cli.main import WORDS, Command, compiling_told, main
+from bodysense.cli.main import WORDS, Command, announce_compilation, main
 
 MODULE = """
 from numba import njit
@@ -50,12 +50,12 @@ def fresh(tmp_path, monkeypatch):
 
 def test_it_is_said_once_and_only_where_something_is_compiled(terminal, fresh, capsys):
     kernels = fresh()
-    with compiling_told():
+    with announce_compilation():
         kernels.kernel(1.0)
         kernels.other(1.0)
     assert capsys.readouterr().err == f"{WORDS}\n"
     again = fresh()
-    with compiling_told():
+    with announce_compilation():
         again.kernel(1.0)  # from the disk
     assert sum(again.kernel.stats.cache_hits.values()) == 1
     assert capsys.readouterr().err == ""
@@ -63,14 +63,14 @@ def test_it_is_said_once_and_only_where_something_is_compiled(terminal, fresh, c
 
 def test_a_short_one_is_not_worth_a_word(terminal, monkeypatch, fresh, capsys):
     monkeypatch.setattr(compiling, "_AFTER", 30.0)
-    with compiling_told():
+    with announce_compilation():
         fresh().kernel(1.0)
     assert capsys.readouterr().err == ""
 
 
 def test_a_pipe_gets_none(fresh, capsys, monkeypatch):
     monkeypatch.setattr(compiling, "_AFTER", 0.0)
-    with compiling_told():
+    with announce_compilation():
         fresh().kernel(1.0)
     assert capsys.readouterr().err == ""
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from bodysense.errors import BodysenseError, FileReadError, MismatchError, UnknownNameError
 from bodysense.logs import ChannelColumn, LogLayout, MotorSide, RowRange, parse_layout, read_layout
-from bodysense.logs.layout_values import number
+from bodysense.schema import Schema
 
 TEXT = """
 joints: [a, b]
@@ -111,7 +111,7 @@ def test_power_is_the_same_at_motors_and_joints(rng):
     ],
 )
 def test_numbers(value, expected):
-    assert number(value, "here") == pytest.approx(expected, rel=1e-15)
+    assert Schema().number(value, "here") == pytest.approx(expected, rel=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_numbers(value, expected):
 )
 def test_what_is_no_number(value):
     with pytest.raises(FileReadError, match="here: expected a finite number"):
-        number(value, "here")
+        Schema().number(value, "here")
 
 
 def table(**changes):
@@ -131,7 +131,7 @@ def table(**changes):
     [
         (table(chanels={}), UnknownNameError, "unknown key 'chanels': did you mean 'channels'"),
         (table(joints=[]), FileReadError, "joints: expected a list of names"),
-        (table(joints=["a", "a"]), FileReadError, "'a' stands there twice"),
+        (table(joints=["a", "a"]), FileReadError, "'a' occurs twice"),
         (table(joints=["a", 3]), FileReadError, "joints: expected text, got 3"),
         ({"channels": {"q": [1]}}, FileReadError, "List the joints"),
         (table(channels={"tua": [1, 2]}), UnknownNameError, "unknown key 'tua'.*'tau'"),

@@ -126,11 +126,11 @@ class EstimateOptions(RunOptions):
             return setup.state
         from bodysense.estimation import StateSetup
 
-        told = StateSetup() if setup.state is None else setup.state
+        known = StateSetup() if setup.state is None else setup.state
         if self.state == "file":
-            return told
+            return known
         method: StateMethod = "smooth" if self.state == "smooth" else "track"
-        return replace(told, method=method)
+        return replace(known, method=method)
 
     def parameter_directions(self, robot: Robot) -> Array | None:
         """One standard deviation of the robot's parameters in each direction, if asked for."""

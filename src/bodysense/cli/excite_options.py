@@ -132,13 +132,9 @@ class Outputs:
     @classmethod
     def of(cls, args: argparse.Namespace) -> Outputs:
         """Name them and refuse what could not be written, before the search takes its time."""
-        first = Path(args.output)
-        motions: tuple[Path, ...] = (first,)
-        if (args.trajectories or 1) > 1:
-            motions = tuple(
-                first.with_name(f"{first.stem}-{k + 1}{first.suffix}")
-                for k in range(args.trajectories)
-            )
+        first, count = Path(args.output), args.trajectories or 1
+        numbers = [""] if count == 1 else [f"-{k + 1}" for k in range(count)]
+        motions = tuple(first.with_name(f"{first.stem}{k}{first.suffix}") for k in numbers)
         report = None if args.report is None else Path(args.report)
         if report is None and not args.no_report and args.poses is None:
             report = first.with_suffix(".html")
@@ -168,9 +164,10 @@ def require_used(args: argparse.Namespace) -> None:
             ("--report", args.report is not None and args.no_report, "use without --no-report"),
         )
     )
-    given = [name for name in _OF_MOTIONS if getattr(args, name) not in (None, [])]
     refuse_unused(
-        (f"--{name.replace('_', '-')}", poses, "a motion, not for --poses") for name in given
+        (f"--{name.replace('_', '-')}", poses, "a motion, not for --poses")
+        for name in _OF_MOTIONS
+        if getattr(args, name) not in (None, [])
     )
 
 

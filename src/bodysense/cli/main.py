@@ -22,35 +22,36 @@ from dataclasses import dataclass
 
 from bodysense.errors import BodysenseError, unknown_name
 
-# A word when a command waits for its kernels to be compiled, which happens once.
+# A message while a command waits for its kernels to be compiled, which happens once.
 #
-# numba tells when it compiles and says nothing when compiled code comes from its cache, so that
-# this is told when it is true, whatever the command and the robot.
+# numba reports when it compiles, and not when compiled code comes from its cache, so that the
+# message appears when it is true, whatever the command and the robot.
 
 WORDS = "compiling for this machine, once: it may take a minute or two …"
-_AFTER = 3.0  # s: what takes less needs no word
+_AFTER = 3.0
+"""Seconds of compilation before the message."""
 
 
 @contextmanager
-def compiling_told() -> Iterator[None]:
-    """Say so on the terminal, as progress is shown, if anything is compiled for long."""
+def announce_compilation() -> Iterator[None]:
+    """Print a message on the terminal if anything is compiled for long."""
     if not _terminal():
         yield
         return
     from numba.core import event
 
-    class Teller(event.Listener):
+    class Announcer(event.Listener):
         """Starts a clock with the outermost compilation; those within it do not count."""
 
         def __init__(self) -> None:
             self.depth = 0
             self.clock: threading.Timer | None = None
-            self.told = False
+            self.announced = False
 
         def on_start(self, event: object) -> None:
             self.depth += 1
-            if self.depth == 1 and not self.told:
-                self.clock = threading.Timer(_AFTER, self.tell)
+            if self.depth == 1 and not self.announced:
+                self.clock = threading.Timer(_AFTER, self.announce)
                 self.clock.daemon = True
                 self.clock.start()
 
@@ -59,20 +60,20 @@ def compiling_told() -> Iterator[None]:
             if self.depth == 0:
                 self.stop()
 
-        def tell(self) -> None:
-            self.told = True
+        def announce(self) -> None:
+            self.announced = True
             print(WORDS, file=sys.stderr, flush=True)  # above a bar, where one is shown
 
         def stop(self) -> None:
             if self.clock is not None:
                 self.clock.cancel()
 
-    teller = Teller()
+    announcer = Announcer()
     try:
-        with event.install_listener("numba:compile", teller):
+        with event.install_listener("numba:compile", announcer):
             yield
     finally:
-        teller.stop()
+        announcer.stop()
 
 
 def _terminal() -> bool:
@@ -82,7 +83,7 @@ def _terminal() -> bool:
 
 
 # Matrices are small here, and threads of the linear algebra that wait for each other on a busy
-# machine take ten times as long as one alone. Before numpy is imported, and unless told otherwise.
+# machine take ten times as long as one alone. Before numpy is imported, and unless set otherwise.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 EXIT_ERROR = 2
@@ -149,7 +150,7 @@ def _dispatch(words: Sequence[str], commands: Mapping[str, Command]) -> int:
 
     parser = argparse.ArgumentParser(
         prog="bodysense",
-        description="Tells a robot what its body is, how it moves and what touches it.",
+        description="Identify robot dynamics; estimate torques, accelerations and contact forces.",
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -167,7 +168,7 @@ def _dispatch(words: Sequence[str], commands: Mapping[str, Command]) -> int:
     if chosen is None:
         parser.print_help(sys.stderr)
         return EXIT_ERROR
-    with compiling_told():
+    with announce_compilation():
         return int(args.run_command(args))
 
 

@@ -286,13 +286,9 @@ def add_run_options(parser: argparse.ArgumentParser, output: str, printed: str) 
 
 def read_table(path: str) -> dict[str, object]:
     """The content of a config.yaml, unchecked."""
-    from bodysense.schema import parse_yaml
+    from bodysense.schema import Schema
 
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise FileReadError(f"cannot read {path}: {error}; check the path.") from error
-    return parse_yaml(data, path, FileReadError)
+    return Schema().read(path)
 
 
 def _read_configuration(path: str, options: type[RunOptions]) -> dict[str, Any]:
@@ -343,7 +339,7 @@ def _fits(value: object, kind: Any) -> bool:
         return isinstance(value, list) and all(_fits(entry, parts[0]) for entry in value)
     if origin is Mapping:
         return isinstance(value, dict) and all(
-            isinstance(name, str) and _fits(entry, parts[1]) for name, entry in value.items()
+            _fits(name, str) and _fits(entry, parts[1]) for name, entry in value.items()
         )
     return type(value) in _TYPES[kind]
 

@@ -34,7 +34,7 @@ class Page:
         )
 
     def line(self, text: str, *, style: str | None = None, wrap: bool = True) -> None:
-        """Add a line, wrapped at the width of the page unless told otherwise."""
+        """Add a line, wrapped at the width of the page unless `wrap` is false."""
         self.console.print(text, style=style, soft_wrap=not wrap)
 
     def table(self, title: str, *columns: str, text: Sequence[int]) -> Table:

@@ -70,9 +70,7 @@ def choose_cutoff(
     the noise of its encoders with torque, which that noise then predicts: so frequencies at which
     positions are mostly noise are out of the question from the start.
     """
-    moving = [[piece for piece in log if _moves(piece)] for log in pieces]
-    chosen = moving if any(moving) else pieces
-    short = [[_beginning(piece, _MOST_SECONDS) for piece in log] for log in chosen]
+    short = _beginnings(pieces)
     grid, highest = _grid(max((p.t for log in short for p in log), key=lambda t: t[-1] - t[0]))
     if grid.size == 0:
         return CutoffChoice(highest, (highest,), (float("nan"),))
@@ -89,6 +87,13 @@ def choose_cutoff(
     return CutoffChoice(
         float(grid[best]), tuple(float(grid[k]) for k in tried), tuple(errors[k][1] for k in tried)
     )
+
+
+def _beginnings(pieces: Sequence[Sequence[Log]]) -> list[list[Log]]:
+    """The first minute of each piece that moves, or of all if none does."""
+    moving = [[piece for piece in log if _moves(piece)] for log in pieces]
+    chosen = moving if any(moving) else pieces
+    return [[_beginning(piece, _MOST_SECONDS) for piece in log] for log in chosen]
 
 
 def _grid(t: Array) -> tuple[Array, float]:

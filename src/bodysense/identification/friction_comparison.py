@@ -310,7 +310,7 @@ def _fit(problem: Regression, sigma: Array, Z: Array | None, faint: Array | None
 
 def _with_robot(problem: Regression, robot: Robot) -> Regression:
     """The same motions and folds, of a robot with another friction law or shape."""
-    same = robot.layout == problem.robot.layout  # shapes do not change what can be told apart
+    same = robot.layout == problem.robot.layout  # shapes do not change the base parameters
     return Regression.of(robot, problem.motions, problem.settings, problem.base if same else None)
 
 

@@ -7,7 +7,7 @@ theta_base for each shape put in,
     minimise over s     min over theta_base  ‖W (Y(s) theta_base - y)‖²,
 
 only the shape is left to search for (variable projection, Golub and Pereyra 1973). Its residual
-r(s) has, where the linear part has settled, the derivative
+r(s) has, where the linear part has converged, the derivative
 
     ∂r/∂s = P⊥ W (∂Y/∂s) theta_base,            (Kaufman 1975)
 

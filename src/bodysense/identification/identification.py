@@ -145,7 +145,7 @@ class Identification:
         return f"<Identification: {self.summary()}>"
 
     def summary(self) -> str:
-        """What was found, in a line."""
+        """The result in a line."""
         result = sum(label == "identified" for label in self.base_labels)
         physical = "physically consistent" if self.consistent else "NOT physically consistent"
         return (

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from bodysense.identification.constraints import Constraints
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull
 from bodysense.robot.shapes.link_shapes import SHAPES, link_hulls
-from bodysense.schema import parse_yaml
+from bodysense.schema import Schema
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_pseudo_inertia, pseudo_inertia_from_pi
 
@@ -192,6 +191,7 @@ def _congruence(S: Array) -> Array:
 #
 # Every key may be left out. Frames are those of the links.
 
+_VALUES = Schema(kind="a knowledge file")
 _KEYS = ("total_mass", "masses", "symmetric", "equal", "com_inside")
 
 
@@ -207,29 +207,23 @@ def read_knowledge(path: str | PathLike[str], robot: Robot) -> Knowledge:
         UnknownNameError: an unknown key, link, axis or kind of shape.
         RobotFileError: the robot's file has no such shapes.
     """
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise FileReadError(f"cannot read {path}: {error}; check the path.") from error
-    return parse_knowledge(parse_yaml(data, str(path), FileReadError), robot, str(path))
+    return parse_knowledge(_VALUES.read(path), robot, str(path))
 
 
 def parse_knowledge(
     content: Mapping[str, object], robot: Robot, where: str = "knowledge"
 ) -> Knowledge:
     """Check the content of a knowledge file; see `read_knowledge`."""
-    for key in content:
-        if key not in _KEYS:
-            raise unknown_name(f"key in {where}", str(key), _KEYS)
-    given = {key: value for key, value in content.items() if value is not None}
+    table = _VALUES.mapping(content, where, _KEYS)
+    given = {key: value for key, value in table.items() if value is not None}
     total = given.get("total_mass")
     equal = given.get("equal", [])
     if not isinstance(equal, list):
         raise FileReadError(f"{where}, equal: {equal!r:.60} is no list of pairs, e.g. [[a, b]].")
     return Knowledge(
-        total_mass=None if total is None else _number(total, f"{where}, total_mass"),
+        total_mass=None if total is None else _VALUES.number(total, f"{where}, total_mass"),
         masses={
-            link: _number(mass, f"{where}, masses, {link}")
+            link: _VALUES.number(mass, f"{where}, masses, {link}")
             for link, mass in _by_link(given.get("masses", {}), robot, f"{where}, masses").items()
         },
         symmetric={
@@ -273,21 +267,13 @@ def with_shortcuts(
 
 
 def _by_link(value: object, robot: Robot, where: str) -> dict[str, object]:
-    if not isinstance(value, Mapping):
-        raise FileReadError(f"{where}: {value!r:.60} is no mapping, `link: value`.")
-    return {_link(link, robot, where): item for link, item in value.items()}
+    return {_link(link, robot, where): x for link, x in _VALUES.mapping(value, where).items()}
 
 
 def _link(name: object, robot: Robot, where: str) -> str:
     if name not in robot.link_names:
         raise unknown_name("link", str(name), robot.link_names, f"({where})")
     return str(name)
-
-
-def _number(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise FileReadError(f"{where}: {value!r:.60} is no number.")
-    return float(value)
 
 
 def _mirrors(value: object, where: str) -> tuple[Mirror, ...]:
@@ -300,7 +286,7 @@ def _mirror(value: object, where: str) -> Mirror:
     if isinstance(value, str):
         return Mirror(value)
     if isinstance(value, Mapping) and set(value) <= {"axis", "offset"} and "axis" in value:
-        offset = _number(value.get("offset", 0.0), f"{where}, offset")
+        offset = _VALUES.number(value.get("offset", 0.0), f"{where}, offset")
         return replace(_mirror(value["axis"], where), offset=offset)
     raise FileReadError(
         f"{where}: {value!r:.60} is no mirror plane; write its normal, x, y or z, or "

@@ -158,7 +158,7 @@ def identify(
         provenance=_provenance(chosen, problem, diagnoses, validation, seed, files),
     )
     progress("scoring on held-out blocks")
-    # One score each, told apart by what they are: recordings may have the same name.
+    # One score each, by kind: recordings may have the same name.
     predictions = [
         _fitted(identification, problem, diagnoses),
         _held_out(chosen, problem, diagnoses, seed),

@@ -87,9 +87,11 @@ def judge(
     """
     if not identification.status.ok:
         return Verdict("failed", identification.status.summary(), ())
-    training = next(s for s in scores if s.kind == "training")
-    held_out = next((s for s in scores if s.kind == "held-out"), training)
-    validation = [s for s in scores if s.kind == "validation"]
+    by_kind: dict[Kind, list[DataScores]] = {"training": [], "held-out": [], "validation": []}
+    for data in scores:
+        by_kind[data.kind].append(data)
+    (training,), validation = by_kind["training"], by_kind["validation"]
+    (held_out,) = by_kind["held-out"] or [training]
     judged = validation or [held_out]
     error, before = _errors(judged)
     worse = _worse_than_file([held_out], *([judged] if validation else []))

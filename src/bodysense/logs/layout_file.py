@@ -31,7 +31,6 @@ from pathlib import PurePath
 import numpy as np
 
 from bodysense.errors import FileReadError, unknown_name
-from bodysense.logs import layout_values as values
 from bodysense.logs.channels import (
     FRAME_QUANTITIES,
     JOINT_QUANTITIES,
@@ -41,7 +40,10 @@ from bodysense.logs.channels import (
 )
 from bodysense.logs.csv_format import SEPARATORS
 from bodysense.logs.layout import ChannelColumn, LogLayout, MotorSide, RowRange
+from bodysense.schema import Schema
 from bodysense.spatial.arrays import Array, read_only
+
+values = Schema(kind="a layout")
 
 # The part of a layout file about logs of motors; see `layout_file`.
 
@@ -123,7 +125,7 @@ def read_layout(path: str | PathLike[str]) -> LogLayout:
         UnknownNameError: an unknown key, unit or joint.
         MismatchError: not one value per joint.
     """
-    return parse_layout(values.read_mapping(path), str(path))
+    return parse_layout(values.read(path), str(path))
 
 
 def parse_layout(content: Mapping[str, object], where: str = "layout") -> LogLayout:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bodysense.errors import FileReadError, MissingDependencyError
-from bodysense.logs.layout_values import read_mapping
+from bodysense.schema import Schema
 
 # Messages of ROS 2 that bodysense understands, decoded from CDR.
 #
@@ -183,7 +183,7 @@ def read_recording(path: Path) -> Bag:
 
 def _files_of_bag(folder: Path) -> Iterator[Path]:
     where = folder / _METADATA
-    table = read_mapping(where).get("rosbag2_bagfile_information")
+    table = Schema(kind="a ROS 2 bag's metadata").read(where).get("rosbag2_bagfile_information")
     names = table.get("relative_file_paths") if isinstance(table, dict) else None
     if not isinstance(names, list) or not names or not isinstance(table, dict):
         raise FileReadError(f"{where} lists no files: is it the metadata of a ROS 2 bag?")

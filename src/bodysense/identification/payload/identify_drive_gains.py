@@ -133,11 +133,11 @@ def drive_gains_of(
     problem, progress = experiment.problem, experiment.progress
     given = one_each(nominal, problem.n_joints, "nominal")
     require_liftable(experiment, load, centre)
-    seen = float(experiment.x[problem.load][0])
-    if seen <= _VISIBLE_LOAD * load:
+    nominal_mass = float(experiment.x[problem.load][0])
+    if nominal_mass <= _VISIBLE_LOAD * load:
         raise MismatchError(
-            f"with the nominal gains the load has {seen:.3g} kg: it is not visible in these "
-            "recordings, or was held in the one given as unloaded. Swap them, or record "
+            f"with the nominal gains the load has {nominal_mass:.3g} kg: it is not visible in "
+            "these recordings, or was held in the one given as unloaded. Swap them, or record "
             "with more motion of the joints that carry its weight."
         )
     known = (load, centre)
@@ -154,7 +154,7 @@ def drive_gains_of(
     n = problem.n_joints
     after = _validated(problem, fitted, known)
     errors = np.stack([_held_out(problem, None, load), _held_out(problem, fitted.g, load)])
-    seen = _seen(experiment)
+    nominal_mass = _nominal_mass(experiment)
     return DriveGains(
         joints=experiment.robot.joint_names,
         factors=read_only(1.0 / fitted.g),
@@ -162,19 +162,19 @@ def drive_gains_of(
         nominal=read_only(given),
         load_mass=load,
         link=experiment.frame,
-        load_before=seen,
+        load_before=nominal_mass,
         load_after=read_only(after),
         total_least_squares=read_only(1.0 / plain.g),
         without_losses=read_only(1.0 / rigid.g),
         errors_before=read_only(errors[0]),
         errors_after=read_only(errors[1]),
         losses=read_only(fitted.x[problem.losses] if problem.n_losses else np.zeros(n)),
-        status=_status(experiment, fitted, seen, after / load, errors),
+        status=_status(experiment, fitted, nominal_mass, after / load, errors),
         provenance=experiment.provenance(),
     )
 
 
-def _seen(experiment: LoadExperiment) -> float:
+def _nominal_mass(experiment: LoadExperiment) -> float:
     """The load's mass with nominal gains [kg], as `payload_of` finds it."""
     _, weighing, x = fitted_load(experiment, ConsistentIRLS())
     best = experiment.x if weighing.solution.failure else x
@@ -354,14 +354,14 @@ def _worse(joints: Sequence[str], errors: Array) -> str:
 
 
 def _status(
-    experiment: LoadExperiment, state: _Gains, seen: float, after: Array, errors: Array
+    experiment: LoadExperiment, state: _Gains, nominal_mass: float, after: Array, errors: Array
 ) -> Status:
     """How the iteration ended.
 
     Args:
         experiment: the recordings.
         state: where the iteration ended.
-        seen: the load's mass with nominal gains [kg].
+        nominal_mass: the load's mass with nominal gains [kg].
         after: (3,) the load's mass on held-out blocks, over the one given.
         errors: (2, n) held-out relative error of the torque with nominal gains and with these.
     """
@@ -386,15 +386,15 @@ def _status(
             "more motion, or a heavier load.",
             tuple(notes),
         )
-    return Status(notes=(*notes, *_implausible(float(np.median(1.0 / state.g)), seen)))
+    return Status(notes=(*notes, *_implausible(float(np.median(1.0 / state.g)), nominal_mass)))
 
 
-def _implausible(typical: float, seen: float) -> list[str]:
+def _implausible(typical: float, nominal_mass: float) -> list[str]:
     """A note if the typical factor of the gains is unusual, with the load at nominal gains [kg]."""
     if not _CREDIBLE_FACTORS[0] < typical < _CREDIBLE_FACTORS[1]:
         return [
-            f"With the nominal gains the load would have {seen:.3g} kg: they are off by a factor "
-            f"of {typical:.3g}, or the load's mass is given in another unit."
+            f"With the nominal gains the load would have {nominal_mass:.3g} kg: they are off by a "
+            f"factor of {typical:.3g}, or the load's mass is given in another unit."
         ]
     if not _EXPECTED_FACTORS[0] <= typical <= _EXPECTED_FACTORS[1]:
         return [
