@@ -128,7 +128,7 @@ def test_uses_are_those_of_the_design(design, robot, limits):
             ("position", "speed", "acceleration", "torque"), row["cells"], strict=True
         ):
             use = next(u for u in design.uses if (u.joint, u.quantity) == (row["joint"], what))
-            assert cell["bar"] == pytest.approx(100.0 * min(1.0, use.ratio), abs=0.06)
+            assert cell["ratio"] == use.ratio
             assert cell["full"] == (use.ratio >= 0.995)
 
 

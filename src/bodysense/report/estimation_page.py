@@ -18,7 +18,7 @@ from bodysense.estimation import (
 from bodysense.estimation.map_dynamics.log.totals import SensorScore
 from bodysense.files import versions
 from bodysense.report.page import Section, provenance_section, tile, write_page
-from bodysense.report.rendering import BAND, count, number, percent, place
+from bodysense.report.rendering import BAND, count, number, percent
 from bodysense.report.sections.estimated_curves import EstimatedCurves
 from bodysense.robot.io.source import robot_origin
 
@@ -32,7 +32,6 @@ _SECTIONS = {
     "provenance": "Provenance",
 }
 _CONTRADICTION = 0.15  # share of samples beyond 95 % from which a sensor contradicts the others
-_FULL_BAR = 3.0  # ratio of residuals to their stated size at which a bar is full
 _TABLE_ROWS = 200
 _P_VALUE = 0.05  # readings that are more probable than this are not worth a look
 
@@ -83,13 +82,22 @@ def write_estimation_page(
         verdict=_summary(
             estimate, totals, seen, source, estimate.notes if notes is None else notes
         ),
-        state=None if state is None else _state(state),
+        band=BAND,
+        state=None
+        if state is None
+        else {
+            "method": "all readings of a window around it"
+            if state.estimate.state.method == "smooth"
+            else "the readings up to it",
+            "joints": sorted(state.joints(), key=lambda s: s.measured),
+            "biases": state.biases(),
+        },
         positions=curves.positions,
         links=curves.links,
         joints=curves.joints,
-        contacts=_contacts(totals),
-        sensors=[_sensor(score) for score in totals.scores()],
-        worst=_worst(totals),
+        contacts=totals.contacts()[:_TABLE_ROWS],
+        sensors=[(score, _contradicts(score)) for score in totals.scores()],
+        worst=[reading for reading in totals.worst if reading.p_value < _P_VALUE],
         contradiction=_capitalised(totals.untrue()),
         observability=_observability(seen),
         provenance=provenance_section(origin, command, {"log": "logs", "sensors": "sensors"}),
@@ -251,81 +259,6 @@ def _capitalised(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-# Tables: contacts, positions and biases, agreement of sensors, observability.
-
-
-def _contacts(totals: LogTotals) -> list[tuple[str, ...]]:
-    """Link, start, end, median force, largest certain force, its 95 % band and its time."""
-    return [
-        (
-            contact.link,
-            f"{contact.start:.2f}",
-            f"{contact.end:.2f}",
-            number(contact.usual, 3),
-            number(contact.force, 3),
-            number(BAND * contact.sigma, 2),
-            f"{contact.at:.2f}",
-        )
-        for contact in totals.contacts()[:_TABLE_ROWS]
-    ]
-
-
-def _state(totals: StateTotals) -> Section:
-    """How well estimated positions are known, joints without encoders first, and biases."""
-    smooth = totals.estimate.state.method == "smooth"
-    return {
-        "method": "all readings of a window around it" if smooth else "the readings up to it",
-        "joints": [
-            (
-                s.joint,
-                s.measured,
-                number(s.lowest, 3),
-                number(s.highest, 3),
-                number(BAND * s.std, 2),
-                number(BAND * s.worst, 2),
-                s.unit,
-            )
-            for s in sorted(totals.joints(), key=lambda s: s.measured)
-        ],
-        "biases": [
-            (s.name, number(s.mean, 3), number(BAND * s.std, 2), s.unit) for s in totals.biases()
-        ],
-    }
-
-
-def _sensor(s: SensorScore) -> Section:
-    bar = 100.0 * min(1.0, s.ratio / _FULL_BAR) if math.isfinite(s.ratio) else 0.0
-    return {
-        "name": s.name,
-        "kind": s.kind.replace("_", " "),
-        "where": s.place,
-        "unit": s.unit,
-        "rms": number(s.rms, 3),
-        "stated": number(s.stated, 3),
-        "ratio": (number(s.ratio, 3), place(s.ratio)),
-        "bar": round(bar, 1),
-        "beyond": (percent(s.beyond), place(s.beyond)),
-        "contradicts": _contradicts(s),
-        "samples": s.samples,
-        "absent": s.absent,
-    }
-
-
-def _worst(totals: LogTotals) -> list[tuple[str, str, str, int, str]]:
-    """Sensor, time, chi², degrees of freedom and p-value of the least probable readings."""
-    return [
-        (
-            w.sensor,
-            f"{w.t:.2f}",
-            number(w.chi_square, 3),
-            w.freedom,
-            number(w.p_value, 2) if w.p_value >= 1e-12 else "< 1e\N{MINUS SIGN}12",
-        )
-        for w in totals.worst
-        if w.p_value < _P_VALUE
-    ]
-
-
 def _observability(seen: Observability) -> Section:
     """Quantities that readings alone do not determine, and sensors that would."""
     named = {"unobservable": seen.named("not seen"), "partly observable": seen.named("partly")}
@@ -334,8 +267,8 @@ def _observability(seen: Observability) -> Section:
             "name": name,
             "components": ", ".join(part for part in parts if part),
             "label": label,
-            "before": number(float(seen.before[seen.variables[name]].max()), 3),
-            "after": number(float(seen.after[seen.variables[name]].max()), 3),
+            "before": float(seen.before[seen.variables[name]].max()),
+            "after": float(seen.after[seen.variables[name]].max()),
         }
         for label, quantities in named.items()
         for name, parts in quantities.items()

@@ -279,12 +279,12 @@ def _limit(value: float, unit: str) -> str:
 
 
 def _cell(use: LimitUse, limit: str) -> Section:
-    """The use of one limit: in words, as a bar from 0 to 100, when, and the limit itself."""
+    """The use of one limit: in words, as a ratio, when, and the limit itself."""
     if not limit:
-        return {"use": NOTHING, "bar": 0.0, "time": "", "limit": "no limit", "full": False}
+        return {"use": NOTHING, "ratio": 0.0, "time": "", "limit": "no limit", "full": False}
     return {
         "use": percent(use.ratio),
-        "bar": round(100.0 * min(1.0, use.ratio), 1),
+        "ratio": use.ratio,
         "time": f"{use.time:.2f} s",
         "limit": limit,
         "full": use.ratio >= _LIMIT_REACHED,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bodysense.identification.run import IdentificationRun
-from bodysense.identification.scores import DataScores, Prediction, Score, score
+from bodysense.identification.scores import DataScores, Prediction, score
 from bodysense.report.figures import WIDTH, Stretches, TracePool, float_bytes, runs
 from bodysense.report.identified_parameters import link_section, link_states, parameter_section
 from bodysense.report.page import Section, findings_section, provenance_section, tile, write_page
@@ -36,7 +36,6 @@ _TRACES = ("raw", "measured", "identified", "prior", "residual")
 _POINTS_PER_TRACE = 2000
 _POINTS_IN_ALL = 1_200_000  # 2.7 bytes each in the page
 _FEWEST_POINTS = 100
-_FULL_BAR = 0.25  # relative error at which a bar is full: what the verdict calls poor
 
 
 def write_identification_page(
@@ -67,7 +66,9 @@ def write_identification_page(
         verdict=_verdict(run),
         joints=run.identification.prior.joint_names,
         torques=torques,
-        scores=_scores(run),
+        scores=sorted(run.scores, key=lambda s: list(_KINDS).index(s.kind)),
+        kinds=_KINDS,
+        units=torques["units"],
         parameters=parameter_section(run),
         whisker_width=WIDTH,
         links=links,
@@ -151,7 +152,7 @@ def _facts(run: IdentificationRun) -> list[tuple[str, Sequence[str]]]:
     result, cutoff, knowledge = run.identification, run.settings.cutoff, run.problem.knowledge
     friction = result.prior.friction.model
     reasons = () if run.method_choice is None else run.method_choice.reasons
-    known = [("Known for certain", (knowledge.summary(), *knowledge.notes))]
+    known = [("Known exactly", (knowledge.summary(), *knowledge.notes))]
     seconds = sum(d.duration for d in run.diagnoses)
     return [
         ("Robot", (result.prior.summary(),)),
@@ -242,58 +243,3 @@ def _recording(label: str, pieces: Sequence[Prediction], most: int, pool: TraceP
             for j in range(still.shape[1])
         ],
     }
-
-
-# Errors per recording and joint, moving and still apart, beside the prior's and the noise.
-
-
-def _scores(run: IdentificationRun) -> list[Section]:
-    ordered = sorted(run.scores, key=lambda s: list(_KINDS).index(s.kind))
-    prior = run.identification.prior
-    units = [effort_unit(kind) for kind in prior.joint_types]
-    return [
-        {
-            "kind": _KINDS[scores.kind],
-            "source": scores.source,
-            "moving": percent(scores.identified.moving.mean_relative_error),
-            "bar": _bar(scores.identified.moving.mean_relative_error),
-            "prior": percent(scores.prior.moving.mean_relative_error),
-            "all": percent(scores.identified.all.mean_relative_error),
-            "still": percent(scores.identified.still.mean_relative_error),
-            "d_tau": percent(scores.identified.all.d_tau),
-            "d_tau_raw": percent(scores.identified.all.d_tau_raw),
-            "floor": percent(scores.noise_floor_d_tau),
-            "d_tau_prior": percent(scores.prior.all.d_tau),
-            "rows": [
-                _joint_scores(scores, joint, units[j], j)
-                for j, joint in enumerate(prior.joint_names)
-            ],
-        }
-        for scores in ordered
-    ]
-
-
-def _joint_scores(scores: DataScores, joint: str, unit: str, j: int) -> Section:
-    result, before = scores.identified, scores.prior
-    return {
-        "joint": joint,
-        "moving": percent(result.moving.relative_error[j]),
-        "bar": _bar(result.moving.relative_error[j]),
-        "still": percent(result.still.relative_error[j]),
-        "all": percent(result.all.relative_error[j]),
-        "raw": percent(result.all.relative_error_raw[j]),
-        "rms": f"{number(result.all.rms_error[j], 3)} {unit}",
-        "floor": percent(scores.noise_floor[j]),
-        "prior_moving": percent(before.moving.relative_error[j]),
-        "prior_all": percent(before.all.relative_error[j]),
-        "share": _moving_share(result.moving, result.all, j),
-    }
-
-
-def _bar(error: float) -> float:
-    return round(100.0 * min(1.0, error / _FULL_BAR), 1) if np.isfinite(error) else 0.0
-
-
-def _moving_share(moving: Score, everywhere: Score, joint: int) -> str:
-    total = everywhere.samples[joint]
-    return f"{moving.samples[joint] / total:.0%}".replace("%", " %") if total else percent(np.nan)

@@ -30,7 +30,6 @@ from bodysense.report.rendering import (
     parameter_prefix,
     parameter_row,
     parameter_units,
-    place,
 )
 from bodysense.spatial.arrays import Array
 
@@ -88,16 +87,14 @@ def _table(
     rows = [
         {
             **parameter_row(name, combination, words[k], unit, k),
-            "prior": number(before[k], 4),
-            "value": _to(theta[k], sigma[k]),
-            "sigma": number(sigma[k], 2),
+            "prior": float(before[k]),
+            "value": float(theta[k]),
+            "text": _to(theta[k], sigma[k]),
+            "sigma": float(sigma[k]),
             "label": labels[k],
             "slug": _slug(labels[k]),
             "whisker": scale.whisker(float(change[k]), float(reach[k])),
-            "change": place(float(change[k])),
-            "sort_prior": place(float(before[k])),
-            "sort_value": place(float(theta[k])),
-            "sort_sigma": place(float(sigma[k])),
+            "change": float(change[k]),
         }
         for k, (name, combination, unit) in enumerate(names)
     ]

@@ -108,14 +108,14 @@ def _facts(experiment: LoadExperiment) -> tuple[tuple[str, tuple[str, ...]], ...
 def _losses(experiment: LoadExperiment, losses: Array) -> Section:
     """Friction that grows with the load, joint by joint, and how much it explains."""
     kept = experiment.problem.n_losses > 0
-    most = float(losses.max(initial=0.0)) or 1.0
     return {
         "kept": kept,
+        "most": float(losses.max(initial=0.0)) or 1.0,
         "rows": [
             {
                 "joint": joint,
                 "share": percent(losses[j]) if kept else NOTHING,
-                "bar": round(100.0 * max(float(losses[j]), 0.0) / most, 1),
+                "loss": float(losses[j]),
                 "without": number(experiment.joint_errors[0, j], 3),
                 "with": number(experiment.joint_errors[1, j], 3),
             }

@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from bodysense.doctor.diagnosis import SEVERITIES, Diagnosis
 from bodysense.files import write_atomically
-from bodysense.report.rendering import count, number
+from bodysense.report.rendering import bar_width, count, number, percent, sort_key
 
 Section = dict[str, Any]
 """What a template shows of a result: texts, and numbers of drawings."""
@@ -87,6 +87,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters |= {f.__name__: f for f in (number, percent, sort_key, bar_width)}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
 

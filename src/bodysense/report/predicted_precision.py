@@ -18,7 +18,6 @@ from bodysense.report.rendering import (
     parameter_row,
     parameter_units,
     percent,
-    place,
 )
 from bodysense.robot.frames import moved_by
 from bodysense.robot.robot import Robot
@@ -42,24 +41,22 @@ def precision_section(design: Design, robot: Robot) -> Section:
         ratios = design.sigma / design.sizes
     rows = []
     for k, kept in enumerate(base.independent.tolist()):
-        words = base.layout.describe(names[kept])
-        value, sigma, size, ratio = (
-            float(x[k]) for x in (design.theta_base, design.sigma, design.sizes, ratios)
-        )
         rows.append(
             {
-                **parameter_row(names[kept], base.names[k], words, units[kept], k),
-                "value": number(value, 4),
-                "sigma": number(sigma, 3),
-                "size": number(size, 2),
-                "ratio": percent(ratio),
-                "bar": bar_place(ratio),
+                **parameter_row(
+                    names[kept],
+                    base.names[k],
+                    base.layout.describe(names[kept]),
+                    units[kept],
+                    k,
+                ),
+                "value": float(design.theta_base[k]),
+                "sigma": float(design.sigma[k]),
+                "size": float(design.sizes[k]),
+                "ratio": float(ratios[k]),
+                "bar": bar_place(float(ratios[k])),
                 "label": labels[k],
                 "slug": _slug(labels[k]),
-                "sort_value": place(value),
-                "sort_sigma": place(sigma),
-                "sort_size": place(size),
-                "sort_ratio": place(ratio),
             }
         )
     return {

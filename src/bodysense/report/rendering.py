@@ -46,9 +46,14 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def place(value: float) -> float | None:
-    """The number by which a table sorts; `None` for what goes to the end."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+def sort_key(value: float) -> float | str:
+    """The number by which a table sorts; empty for what goes to the end."""
+    return float(f"{value:.6g}") if math.isfinite(value) else ""
+
+
+def bar_width(value: float, full: float) -> float:
+    """How much of a bar is filled, in per cent, where `full` fills it."""
+    return round(100.0 * min(1.0, max(value, 0.0) / full), 1) if math.isfinite(value) else 0.0
 
 
 def effort_unit(joint_type: str) -> str:
