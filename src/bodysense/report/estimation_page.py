@@ -69,29 +69,19 @@ def write_estimation_page(
         FileWriteError: the file cannot be written.
     """
     robot = estimate.problem.robot
-    stretches: dict[str, list[list[float]]] = {}
-    for contact in totals.contacts():
-        stretches.setdefault(contact.link, []).append([contact.start, contact.end])
     origin = {"versions": versions(), "robot": robot_origin(robot), **(provenance or {})}
     return write_page(
         path,
         "estimation",
-        title=title if title is not None else f"Estimates of {robot.name}",
+        title=title,
+        default_title=f"Estimates of {robot.name}",
         kicker="Estimation report",
         sections={k: v for k, v in _SECTIONS.items() if state or k != "positions"},
         verdict=_summary(
             estimate, totals, seen, source, estimate.notes if notes is None else notes
         ),
         band=BAND,
-        state=None
-        if state is None
-        else {
-            "method": "all readings of a window around it"
-            if state.estimate.state.method == "smooth"
-            else "the readings up to it",
-            "joints": sorted(state.joints(), key=lambda s: s.measured),
-            "biases": state.biases(),
-        },
+        state=None if state is None else _state(state),
         positions=curves.positions,
         links=curves.links,
         joints=curves.joints,
@@ -101,8 +91,26 @@ def write_estimation_page(
         contradiction=_capitalised(totals.untrue()),
         observability=_observability(seen),
         provenance=provenance_section(origin, command, {"log": "logs", "sensors": "sensors"}),
-        data={"estimates": curves.data(stretches)},
+        data={"estimates": curves.data(_stretches(totals))},
     )
+
+
+def _stretches(totals: LogTotals) -> dict[str, list[list[float]]]:
+    """Start and end of the contacts of each link."""
+    stretches: dict[str, list[list[float]]] = {}
+    for contact in totals.contacts():
+        stretches.setdefault(contact.link, []).append([contact.start, contact.end])
+    return stretches
+
+
+def _state(totals: StateTotals) -> Section:
+    """Estimated positions, those of joints without encoders first, and biases."""
+    smooth = totals.estimate.state.method == "smooth"
+    return {
+        "method": "all readings of a window around it" if smooth else "the readings up to it",
+        "joints": sorted(totals.joints(), key=lambda s: s.measured),
+        "biases": totals.biases(),
+    }
 
 
 # Grade, sentence, advice and key numbers.
@@ -115,51 +123,64 @@ def _summary(
     source: str,
     notes: Sequence[str],
 ) -> Section:
-    scores, recording = totals.scores(), estimate.recording
+    scores = totals.scores()
     contradicting = [score for score in scores if _contradicts(score)]
     judged = [s for s in scores if math.isfinite(s.ratio) or s.contradicted]
-    absent = sum(score.absent for score in scores)
-    labels = [label for label in seen.labels if label != "assumed"]
-    t = recording.t[: totals.samples]
-    span = float(t[-1] - t[0]) if t.size else 0.0
-    parameters = "with the covariance of their identification"
     return {
         "grade": _grade(totals, contradicting, judged),
         "sentence": _sentence(totals, contradicting, judged),
         "advice": _advice(estimate, totals, contradicting, seen),
         "notes": notes,
-        "tiles": (
-            tile("contacts", str(len(totals.contacts())), _strongest(totals)),
-            tile(
-                "sensors that disagree",
-                f"{len(contradicting)} of {len(judged)}",
-                f"{count(len(scores) - len(judged), 'sensor')} that nothing can contradict",
-            ),
-            tile(
-                "observable",
-                percent(labels.count("seen") / len(labels) if labels else 1.0),
-                "of what is estimated, by readings alone",
-            ),
-            tile(
-                "absent readings",
-                f"{absent:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
-                recording.left_out or "no row of the recording left out",
-            ),
-        ),
-        "facts": [
-            ("robot", [estimate.problem.robot.summary()]),
-            ("recording", [f"{source}: {count(t.size, 'sample')} over {number(span, 4)} s"]),
-            (
-                "sensors",
-                [f"{len(scores)} with {count(estimate.problem.layout.size, 'reading')}"],
-            ),
-            (
-                "robot's parameters",
-                [parameters if estimate.considers_parameters else "taken as exact"],
-            ),
-            ("positions", [_positions(estimate)]),
-        ],
+        "tiles": _tiles(estimate, totals, seen, len(contradicting), len(judged)),
+        "facts": _facts(estimate, totals, source),
     }
+
+
+def _tiles(
+    estimate: LogEstimate,
+    totals: LogTotals,
+    seen: Observability,
+    contradicting: int,
+    judged: int,
+) -> tuple[Section, ...]:
+    scores = totals.scores()
+    absent = sum(score.absent for score in scores)
+    labels = [label for label in seen.labels if label != "assumed"]
+    return (
+        tile("contacts", str(len(totals.contacts())), _strongest(totals)),
+        tile(
+            "sensors that disagree",
+            f"{contradicting} of {judged}",
+            f"{count(len(scores) - judged, 'sensor')} that nothing can contradict",
+        ),
+        tile(
+            "observable",
+            percent(labels.count("seen") / len(labels) if labels else 1.0),
+            "of what is estimated, by readings alone",
+        ),
+        tile(
+            "absent readings",
+            f"{absent:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
+            estimate.recording.left_out or "no row of the recording left out",
+        ),
+    )
+
+
+def _facts(estimate: LogEstimate, totals: LogTotals, source: str) -> list[tuple[str, list[str]]]:
+    t = estimate.recording.t[: totals.samples]
+    span = float(t[-1] - t[0]) if t.size else 0.0
+    readings = count(estimate.problem.layout.size, "reading")
+    parameters = "with the covariance of their identification"
+    return [
+        ("robot", [estimate.problem.robot.summary()]),
+        ("recording", [f"{source}: {count(t.size, 'sample')} over {number(span, 4)} s"]),
+        ("sensors", [f"{len(totals.scores())} with {readings}"]),
+        (
+            "robot's parameters",
+            [parameters if estimate.considers_parameters else "taken as exact"],
+        ),
+        ("positions", [_positions(estimate)]),
+    ]
 
 
 def _contradicts(score: SensorScore) -> bool:
@@ -190,26 +211,30 @@ def _positions(estimate: LogEstimate) -> str:
 def _sentence(
     totals: LogTotals, contradicting: list[SensorScore], judged: list[SensorScore]
 ) -> str:
+    contacts = _capitalised(_contacts(totals))
+    if not judged:
+        return f"{contacts}; no sensor can be checked against others."
+    if not contradicting:
+        return f"{contacts}; all sensors agree within their stated standard deviations."
+    named = _names(score.name for score in contradicting)
+    verb = "contradicts" if len(contradicting) == 1 else "contradict"
+    return f"{contacts}; {named} {verb} the others."
+
+
+def _contacts(totals: LogTotals) -> str:
     contacts, unobservable = totals.contacts(), totals.blind()
     if not totals.links:
-        what = "No link may be in contact (external_wrenches of the sensors file)"
-    elif not contacts:
-        free = [link for link in totals.links if link not in unobservable]
-        what = f"No contact on {_names(free)}" if free else ""
-    else:
+        return "no link may be in contact (external_wrenches of the sensors file)"
+    parts = []
+    free = [link for link in totals.links if link not in unobservable]
+    if contacts:
         links = dict.fromkeys(contact.link for contact in contacts)
-        what = f"{count(len(contacts), 'contact')} on {_names(links)}"
-    if totals.links and unobservable:
-        unknown = f"contacts on {_names(unobservable)} are unobservable"
-        what = f"{what}; {unknown}" if what else _capitalised(unknown)
-    if not judged:
-        return f"{what}; no sensor can be checked against others."
-    if not contradicting:
-        return f"{what}; all sensors agree within their stated standard deviations."
-    named = _names(score.name for score in contradicting)
-    return (
-        f"{what}; {named} {'contradicts' if len(contradicting) == 1 else 'contradict'} the others."
-    )
+        parts.append(f"{count(len(contacts), 'contact')} on {_names(links)}")
+    elif free:
+        parts.append(f"no contact on {_names(free)}")
+    if unobservable:
+        parts.append(f"contacts on {_names(unobservable)} are unobservable")
+    return "; ".join(parts)
 
 
 def _advice(

@@ -87,7 +87,8 @@ def write_excitation_page(
     return write_page(
         path,
         "excitation",
-        title=title if title is not None else f"Exciting motion for {robot.name}",
+        title=title,
+        default_title=f"Exciting motion for {robot.name}",
         kicker="Designed motion",
         sections=_SECTIONS,
         verdict=summary_section(design, robot, collisions),
@@ -216,16 +217,17 @@ def motion_section(design: Design, robot: Robot, limits: MotionLimits) -> Sectio
                 ]
                 for j in places
             ],
-            "uses": [
-                percent(max((u.ratio for u in design.uses if u.joint == name), default=0.0))
-                for name in design.joints
-            ],
+            "uses": [percent(_largest_use(design, name)) for name in design.joints],
             "trajectories": [
                 _curves(robot, motion, places, n_motions, pool) for motion in design.trajectories
             ],
             "traces": pool.traces,
         },
     }
+
+
+def _largest_use(design: Design, joint: str) -> float:
+    return max((use.ratio for use in design.uses if use.joint == joint), default=0.0)
 
 
 def _length_unit(robot: Robot, joint: int) -> str:

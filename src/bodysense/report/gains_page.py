@@ -43,7 +43,8 @@ def write_gains_page(
     return write_load_page(
         path,
         experiment,
-        title=title if title is not None else f"Drive gains of {experiment.robot.name}",
+        title=title,
+        default_title=f"Drive gains of {experiment.robot.name}",
         kicker="Drive gain report",
         sections={"verdict": "Verdict", "gains": "Gains", "load": "Load"},
         provenance=gains.provenance,

@@ -15,6 +15,7 @@ from bodysense.report.identified_parameters import link_section, link_states, pa
 from bodysense.report.page import Section, findings_section, provenance_section, tile, write_page
 from bodysense.report.preprocessing import preprocessing_section
 from bodysense.report.rendering import NOTHING, count, effort_unit, number, percent
+from bodysense.spatial.arrays import Array
 
 _SECTIONS = {
     "verdict": "Verdict",
@@ -60,7 +61,8 @@ def write_identification_page(
     return write_page(
         path,
         "identification",
-        title=title if title is not None else f"Identification of {run.identification.prior.name}",
+        title=title,
+        default_title=f"Identification of {run.identification.prior.name}",
         kicker="Identification report",
         sections=_SECTIONS,
         verdict=_verdict(run),
@@ -196,9 +198,7 @@ def group_recordings(predictions: Sequence[Prediction]) -> list[tuple[str, list[
     """
     groups: list[list[Prediction]] = []
     for p in predictions:
-        last = groups[-1][-1] if groups else None
-        follows = last is not None and (last.kind, last.source) == (p.kind, p.source)
-        if follows and last is not None and p.t[0] > last.t[-1]:
+        if groups and _follows(groups[-1][-1], p):
             groups[-1].append(p)
         else:
             groups.append([p])
@@ -211,20 +211,17 @@ def group_recordings(predictions: Sequence[Prediction]) -> list[tuple[str, list[
     return list(zip(labels, groups, strict=True))
 
 
+def _follows(last: Prediction, p: Prediction) -> bool:
+    return (last.kind, last.source) == (p.kind, p.source) and bool(p.t[0] > last.t[-1])
+
+
 def _recording(label: str, pieces: Sequence[Prediction], most: int, pool: TracePool) -> Section:
     stretches = Stretches.of([p.t.size for p in pieces], most)
     start = float(pieces[0].t[0])
     with np.errstate(all="ignore"):  # of a prediction that diverged
-        residuals = [p.filtered - p.identified_filtered for p in pieces]
         errors = score(pieces).identified
-    curves = {
-        "raw": [p.raw for p in pieces],
-        "measured": [p.filtered for p in pieces],
-        "identified": [p.identified_filtered for p in pieces],
-        "prior": [p.prior_filtered for p in pieces],
-        "residual": residuals,
-    }
-    points = {name: stretches.values(values) for name, values in curves.items()}
+        curves = [_curves(p) for p in pieces]
+    points = {name: stretches.values([curve[name] for curve in curves]) for name in _TRACES}
     still = ~stretches.any([p.moving for p in pieces])
     moving, everywhere = errors.moving.relative_error, errors.all.relative_error
     return {
@@ -242,4 +239,14 @@ def _recording(label: str, pieces: Sequence[Prediction], most: int, pool: TraceP
             }
             for j in range(still.shape[1])
         ],
+    }
+
+
+def _curves(p: Prediction) -> dict[str, Array]:
+    return {
+        "raw": p.raw,
+        "measured": p.filtered,
+        "identified": p.identified_filtered,
+        "prior": p.prior_filtered,
+        "residual": p.filtered - p.identified_filtered,
     }

@@ -25,10 +25,9 @@ from bodysense.report.page import Section
 from bodysense.report.rendering import (
     BAND,
     NOTHING,
-    PARAMETER_TERMS,
     number,
-    parameter_prefix,
     parameter_row,
+    parameter_terms,
     parameter_units,
 )
 from bodysense.spatial.arrays import Array
@@ -66,9 +65,7 @@ def parameter_section(run: IdentificationRun) -> Section:
         (result.theta, result.sigma, prior.theta, prior.size),
         result.labels,
     )
-    used = dict.fromkeys(parameter_prefix(name) for name in names)
-    terms = [(term, PARAMETER_TERMS[term][0]) for term in used if term in PARAMETER_TERMS]
-    return {"tables": (base_table, full_table), "terms": terms}
+    return {"tables": (base_table, full_table), "terms": parameter_terms(names)}
 
 
 def _table(

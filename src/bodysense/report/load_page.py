@@ -18,7 +18,8 @@ def write_load_page(
     path: str | os.PathLike[str],
     experiment: LoadExperiment,
     *,
-    title: str,
+    title: str | None,
+    default_title: str,
     kicker: str,
     sections: Mapping[str, str],
     provenance: Mapping[str, Any],
@@ -31,7 +32,8 @@ def write_load_page(
     Args:
         path: the HTML file to write.
         experiment: what the recordings are from.
-        title: heading of the page.
+        title: heading of the page; `default_title` if None.
+        default_title: see there.
         kicker: kind of the report, above the heading.
         sections: titles of the page's own sections, by name.
         provenance: of the result.
@@ -43,6 +45,7 @@ def write_load_page(
         path,
         "load",
         title=title,
+        default_title=default_title,
         kicker=kicker,
         sections={
             **sections,

@@ -61,7 +61,7 @@ def effort_unit(joint_type: str) -> str:
     return "N" if joint_type == "prismatic" else "N·m"
 
 
-PARAMETER_TERMS = {
+_TERMS = {
     "M": ("mass", "kg", "kg"),
     "MX": ("first moment along x", "kg·m", "kg·m"),
     "MY": ("first moment along y", "kg·m", "kg·m"),
@@ -88,7 +88,7 @@ def parameter_units(layout: ParameterLayout, joint_types: Sequence[str]) -> tupl
     """Unit of every parameter of theta; empty for terms of a user-defined friction law."""
     units = []
     for k, name in enumerate(layout.names):
-        _, turning, sliding = PARAMETER_TERMS.get(parameter_prefix(name), ("", "", ""))
+        _, turning, sliding = _TERMS.get(_prefix(name), ("", "", ""))
         drive = k >= layout.n_inertial
         slides = drive and joint_types[_joint(layout, k)] == "prismatic"
         units.append(sliding if slides else turning)
@@ -100,9 +100,14 @@ def _joint(layout: ParameterLayout, k: int) -> int:
     return layout.coupled[coupled][1] if coupled >= 0 else (k - layout.n_inertial) % layout.n_joints
 
 
-def parameter_prefix(name: str) -> str:
-    """What a parameter's name begins with, without the number of its link or joint."""
+def _prefix(name: str) -> str:
     return name.rstrip("0123456789")
+
+
+def parameter_terms(names: Sequence[str]) -> list[tuple[str, str]]:
+    """What parameters' names begin with, and what it means."""
+    used = dict.fromkeys(_prefix(name) for name in names)
+    return [(term, _TERMS[term][0]) for term in used if term in _TERMS]
 
 
 def parameter_row(name: str, combination: str, words: str, unit: str, order: int) -> dict[str, Any]:
