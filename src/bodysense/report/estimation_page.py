@@ -255,9 +255,9 @@ def _advice(
         for score in [score for score in contradicting if not score.contradicted][:5]
     ]
     advice += [f"{_capitalised(words)}." for words in totals.reversals()[:3]]
-    untrue = totals.untrue()
-    if untrue:
-        advice.append(f"{_capitalised(untrue)}.")
+    contradiction = totals.untrue()
+    if contradiction:
+        advice.append(f"{_capitalised(contradiction)}.")
     if not seen.complete and seen.help:
         advice.append(f"To observe more: {seen.help[0]}.")
     return tuple(advice)

@@ -140,13 +140,15 @@ def _reach(run: IdentificationRun) -> Section:
 
 def _physics(run: IdentificationRun) -> Section:
     states = link_states(run.identification)
-    impossible, border = states.count("impossible"), states.count("border")
+    inconsistent, boundary = states.count("inconsistent"), states.count("boundary")
     drives = len(run.identification.impossible_drives)
     if not run.identification.consistent:
-        parts = [count(impossible, "inconsistent link")] if impossible else []
+        parts = [count(inconsistent, "inconsistent link")] if inconsistent else []
         parts += [count(drives, "negative drive parameter")] if drives else []
         return tile("Physics", "not consistent", ", ".join(parts) or "see the links", "bad")
-    remark = f"{count(border, 'link')} at the boundary" if border else "every link is consistent"
+    remark = (
+        f"{count(boundary, 'link')} at the boundary" if boundary else "every link is consistent"
+    )
     return tile("Physics", "consistent", remark, "fine")
 
 
@@ -194,7 +196,7 @@ def _torques(run: IdentificationRun) -> Section:
 def group_recordings(predictions: Sequence[Prediction]) -> list[tuple[str, list[Prediction]]]:
     """Pieces of the same recording together with a label, validation first.
 
-    Two recordings of the same name are told apart by their times, which must ascend.
+    Two recordings of the same name are distinguished by their times, which must ascend.
     """
     groups: list[list[Prediction]] = []
     for p in predictions:

@@ -32,14 +32,8 @@ from bodysense.report.rendering import (
 )
 from bodysense.spatial.arrays import Array
 
-_LinkState = Literal["inside", "border", "impossible"]
-_LINK_WORDS: dict[_LinkState, str] = {
-    "inside": "consistent",
-    "border": "at the boundary",
-    "impossible": "inconsistent",
-}
-
-_BORDER = 1e-3  # margin below which a link lies at the boundary of consistency, as for the verdict
+_LinkState = Literal["consistent", "boundary", "inconsistent"]
+_BOUNDARY = 1e-3  # margin below which a link lies at the boundary, as for the verdict
 _SCENE_REACH = 2.0  # times the radius of the joints: larger bodies are cut off
 
 
@@ -136,7 +130,7 @@ def link_section(run: IdentificationRun) -> Section:
 def link_states(result: Identification) -> list[_LinkState]:
     """Whether each link is physically consistent, at the boundary of that, or inconsistent."""
     return [
-        "impossible" if not c.consistent else "border" if c.margin < _BORDER else "inside"
+        "inconsistent" if not c.consistent else "boundary" if c.margin < _BOUNDARY else "consistent"
         for c in result.consistency
     ]
 
@@ -161,7 +155,6 @@ def _link(result: Identification, k: int, before: Array, after: Array) -> Sectio
         "shift": f"{1e3 * shift:.0f}" if np.isfinite(shift) else NOTHING,
         "margin": number(check.margin, 2),
         "state": state,
-        "words": _LINK_WORDS[state],
         "reason": check.reason,
     }
 

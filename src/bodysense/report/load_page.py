@@ -32,8 +32,8 @@ def write_load_page(
     Args:
         path: the HTML file to write.
         experiment: what the recordings are from.
-        title: heading of the page; `default_title` if None.
-        default_title: see there.
+        title: heading of the page.
+        default_title: heading if `title` is None.
         kicker: kind of the report, above the heading.
         sections: titles of the page's own sections, by name.
         provenance: of the result.

@@ -49,8 +49,8 @@ def write_page(
     Args:
         path: the HTML file to write; its folder must exist.
         report: name of its template, script and style sheet, e.g. ``identification``.
-        title: heading of the page; `default_title` if None.
-        default_title: see there.
+        title: heading of the page.
+        default_title: heading if `title` is None.
         kicker: kind of the report, above the heading.
         sections: title of each section by its name, in the order of the page; each is a block of
             the report's template or of `page.html.j2`.

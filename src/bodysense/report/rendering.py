@@ -9,7 +9,7 @@ from typing import Any
 from bodysense.robot.layout import ParameterLayout
 
 BAND = 1.96
-"""Standard deviations to either side of a band that holds the truth 95 times out of 100."""
+"""Standard deviations to either side of the mean in a 95 % interval."""
 
 NOTHING = "\N{EN DASH}"
 """Stands where there is no number."""
