@@ -128,7 +128,7 @@ def test_uses_are_those_of_the_design(design, robot, limits):
             ("position", "speed", "acceleration", "torque"), row["cells"], strict=True
         ):
             use = next(u for u in design.uses if (u.joint, u.quantity) == (row["joint"], what))
-            assert cell["bar"] == pytest.approx(100.0 * min(1.0, use.ratio), abs=0.06)
+            assert cell["ratio"] == use.ratio
             assert cell["full"] == (use.ratio >= 0.995)
 
 
@@ -197,14 +197,14 @@ def test_rows_hold_every_base_parameter(design, robot):
         row["combination"] or row["name"] for row in lost
     ]
     assert {name for name, _ in section["regrouped"]} == set(design.base.regrouped)
-    silent = " ".join(names for _, names in section["silent"]).split()
+    silent = " ".join(names for _, names in section["unidentifiable"]).split()
     assert sorted(silent) == sorted(design.base.unidentifiable)
 
 
 def test_what_only_held_joints_show_is_told_so(design, robot):
     reasons = {
         name: why
-        for why, names in precision_section(design, robot)["silent"]
+        for why, names in precision_section(design, robot)["unidentifiable"]
         for name in names.split()
     }
     assert reasons["Fv1"] == "the joint does not move"
@@ -223,7 +223,9 @@ def test_weak_and_confounded_parameters_are_told_apart(design, robot):
     names = [design.base.layout.names[k] for k in design.base.independent]
     assert [name for name, _ in found] == [design.base.names[k] for k in (0, 1, 2)]
     assert "lost in the noise" in found[0][1]
-    assert f"cannot be told from others, most of all {names[2]} (correlation −1.0" in found[1][1]
+    assert (
+        f"cannot be separated from others, most of all {names[2]} (correlation −1.0" in found[1][1]
+    )
     assert names[1] in found[2][1]
 
 

@@ -152,10 +152,10 @@ def test_an_inconsistent_link_is_marked(tmp_path: Path, run: IdentificationRun) 
     bad = replace(run, identification=replace(run.identification, theta=theta))
     page = written(tmp_path, bad)
     assert page.all("dd", "value")[5] == "not consistent"
-    assert page.all("span", "state-impossible")[0] == "inconsistent"
+    assert page.all("span", "state-inconsistent")[0] == "inconsistent"
     assert "the mass is -1 kg" in page.of_id("links")
     link = page.data["links"]["links"][0]  # type: ignore[index]
-    assert link["state"] == "impossible"
+    assert link["state"] == "inconsistent"
     assert link["identified"] is None  # there is no ellipsoid of negative mass
     assert link["prior"] is not None
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 import pytest
 
 from bodysense.report.rendering import (
+    bar_width,
     count,
     effort_unit,
     number,
     parameter_units,
     percent,
-    place,
+    sort_key,
 )
 from bodysense.robot.layout import ParameterLayout
 
@@ -53,8 +54,13 @@ def test_counts() -> None:
 
 
 def test_what_tables_sort_by() -> None:
-    assert place(1 / 3) == 0.333333
-    assert place(float("nan")) is None
+    assert sort_key(1 / 3) == 0.333333
+    assert sort_key(float("nan")) == ""
+
+
+def test_bars() -> None:
+    assert [bar_width(x, 0.5) for x in (-1.0, 0.1, 9.0)] == [0.0, 20.0, 100.0]
+    assert bar_width(float("nan"), 1.0) == 0.0
 
 
 def test_units_of_effort() -> None:

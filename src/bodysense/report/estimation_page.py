@@ -20,7 +20,7 @@ from bodysense.estimation.map_dynamics.log.totals import SensorScore
 from bodysense.files import versions
 from bodysense.report.figures import TracePool, float_bytes
 from bodysense.report.page import Section, provenance_section, tile, write_page
-from bodysense.report.rendering import BAND, count, number, percent, place
+from bodysense.report.rendering import BAND, count, number, percent
 from bodysense.robot.io.source import robot_origin
 
 _SECTIONS = {
@@ -32,7 +32,6 @@ _SECTIONS = {
     "observability": "Observability",
     "provenance": "Provenance",
 }
-_FULL_BAR = 3.0  # ratio of residuals to their stated size at which a bar is full
 _TABLE_ROWS = 200
 _P_VALUE = 0.05  # readings that are more probable than this are not worth a look
 
@@ -70,31 +69,48 @@ def write_estimation_page(
         FileWriteError: the file cannot be written.
     """
     robot = estimate.problem.robot
-    stretches: dict[str, list[list[float]]] = {}
-    for contact in totals.contacts():
-        stretches.setdefault(contact.link, []).append([contact.start, contact.end])
     origin = {"versions": versions(), "robot": robot_origin(robot), **(provenance or {})}
     return write_page(
         path,
         "estimation",
-        title=title if title is not None else f"Estimates of {robot.name}",
+        title=title,
+        default_title=f"Estimates of {robot.name}",
         kicker="Estimation report",
         sections={k: v for k, v in _SECTIONS.items() if state or k != "positions"},
         verdict=_summary(
             estimate, totals, seen, source, estimate.notes if notes is None else notes
         ),
+        band=BAND,
         state=None if state is None else _state(state),
         positions=curves.positions,
         links=curves.links,
         joints=curves.joints,
-        contacts=_contacts(totals),
-        sensors=[_sensor(score) for score in totals.scores()],
-        worst=_worst(totals),
+        contacts=totals.contacts()[:_TABLE_ROWS],
+        sensors=[(score, score.disagrees) for score in totals.scores()],
+        worst=[reading for reading in totals.worst_residuals if reading.p_value < _P_VALUE],
         contradiction=_capitalised(totals.inconsistent_exact_readings()),
         observability=_observability(seen),
         provenance=provenance_section(origin, command, {"log": "logs", "sensors": "sensors"}),
-        data={"estimates": _curve_data(curves, stretches)},
+        data={"estimates": _curve_data(curves, _stretches(totals))},
     )
+
+
+def _stretches(totals: LogTotals) -> dict[str, list[list[float]]]:
+    """Start and end of the contacts of each link."""
+    stretches: dict[str, list[list[float]]] = {}
+    for contact in totals.contacts():
+        stretches.setdefault(contact.link, []).append([contact.start, contact.end])
+    return stretches
+
+
+def _state(totals: StateTotals) -> Section:
+    """Estimated positions, those of joints without encoders first, and biases."""
+    smooth = totals.estimate.state.method == "smooth"
+    return {
+        "method": "all readings of a window around it" if smooth else "the readings up to it",
+        "joints": sorted(totals.joints(), key=lambda s: s.measured),
+        "biases": totals.biases(),
+    }
 
 
 # Grade, sentence, advice and key numbers.
@@ -107,51 +123,64 @@ def _summary(
     source: str,
     notes: Sequence[str],
 ) -> Section:
-    scores, recording = totals.scores(), estimate.recording
+    scores = totals.scores()
     contradicting = [score for score in scores if score.disagrees]
     judged = [s for s in scores if math.isfinite(s.ratio) or s.contradicted]
-    absent = sum(score.absent for score in scores)
-    labels = [label for label in seen.labels if label != "assumed"]
-    t = recording.t[: totals.samples]
-    span = float(t[-1] - t[0]) if t.size else 0.0
-    parameters = "with the covariance of their identification"
     return {
         "grade": _grade(totals, contradicting, judged),
         "sentence": _sentence(totals, contradicting, judged),
         "advice": _advice(estimate, totals, contradicting, seen),
         "notes": notes,
-        "tiles": (
-            tile("contacts", str(len(totals.contacts())), _strongest(totals)),
-            tile(
-                "sensors that disagree",
-                f"{len(contradicting)} of {len(judged)}",
-                f"{count(len(scores) - len(judged), 'sensor')} that nothing can contradict",
-            ),
-            tile(
-                "observable",
-                percent(labels.count("seen") / len(labels) if labels else 1.0),
-                "of what is estimated, by readings alone",
-            ),
-            tile(
-                "absent readings",
-                f"{absent:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
-                recording.left_out or "no row of the recording left out",
-            ),
-        ),
-        "facts": [
-            ("robot", [estimate.problem.robot.summary()]),
-            ("recording", [f"{source}: {count(t.size, 'sample')} over {number(span, 4)} s"]),
-            (
-                "sensors",
-                [f"{len(scores)} with {count(estimate.problem.layout.size, 'reading')}"],
-            ),
-            (
-                "robot's parameters",
-                [parameters if estimate.considers_parameters else "taken as exact"],
-            ),
-            ("positions", [_positions(estimate)]),
-        ],
+        "tiles": _tiles(estimate, totals, seen, len(contradicting), len(judged)),
+        "facts": _facts(estimate, totals, source),
     }
+
+
+def _tiles(
+    estimate: LogEstimate,
+    totals: LogTotals,
+    seen: Observability,
+    contradicting: int,
+    judged: int,
+) -> tuple[Section, ...]:
+    scores = totals.scores()
+    absent = sum(score.absent for score in scores)
+    labels = [label for label in seen.labels if label != "assumed"]
+    return (
+        tile("contacts", str(len(totals.contacts())), _strongest(totals)),
+        tile(
+            "sensors that disagree",
+            f"{contradicting} of {judged}",
+            f"{count(len(scores) - judged, 'sensor')} that nothing can contradict",
+        ),
+        tile(
+            "observable",
+            percent(labels.count("seen") / len(labels) if labels else 1.0),
+            "of what is estimated, by readings alone",
+        ),
+        tile(
+            "absent readings",
+            f"{absent:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
+            estimate.recording.left_out or "no row of the recording left out",
+        ),
+    )
+
+
+def _facts(estimate: LogEstimate, totals: LogTotals, source: str) -> list[tuple[str, list[str]]]:
+    t = estimate.recording.t[: totals.samples]
+    span = float(t[-1] - t[0]) if t.size else 0.0
+    readings = count(estimate.problem.layout.size, "reading")
+    parameters = "with the covariance of their identification"
+    return [
+        ("robot", [estimate.problem.robot.summary()]),
+        ("recording", [f"{source}: {count(t.size, 'sample')} over {number(span, 4)} s"]),
+        ("sensors", [f"{len(totals.scores())} with {readings}"]),
+        (
+            "robot's parameters",
+            [parameters if estimate.considers_parameters else "taken as exact"],
+        ),
+        ("positions", [_positions(estimate)]),
+    ]
 
 
 def _grade(totals: LogTotals, contradicting: list[SensorScore], judged: list[SensorScore]) -> str:
@@ -177,26 +206,30 @@ def _positions(estimate: LogEstimate) -> str:
 def _sentence(
     totals: LogTotals, contradicting: list[SensorScore], judged: list[SensorScore]
 ) -> str:
+    contacts = _capitalised(_contacts(totals))
+    if not judged:
+        return f"{contacts}; no sensor can be checked against others."
+    if not contradicting:
+        return f"{contacts}; all sensors agree within their stated standard deviations."
+    named = _names(score.name for score in contradicting)
+    verb = "contradicts" if len(contradicting) == 1 else "contradict"
+    return f"{contacts}; {named} {verb} the others."
+
+
+def _contacts(totals: LogTotals) -> str:
     contacts, unobservable = totals.contacts(), totals.unobservable_links()
     if not totals.links:
-        what = "No link may be in contact (external_wrenches of the sensors file)"
-    elif not contacts:
-        free = [link for link in totals.links if link not in unobservable]
-        what = f"No contact on {_names(free)}" if free else ""
-    else:
+        return "no link may be in contact (external_wrenches of the sensors file)"
+    parts = []
+    free = [link for link in totals.links if link not in unobservable]
+    if contacts:
         links = dict.fromkeys(contact.link for contact in contacts)
-        what = f"{count(len(contacts), 'contact')} on {_names(links)}"
-    if totals.links and unobservable:
-        unknown = f"contacts on {_names(unobservable)} are unobservable"
-        what = f"{what}; {unknown}" if what else _capitalised(unknown)
-    if not judged:
-        return f"{what}; no sensor can be checked against others."
-    if not contradicting:
-        return f"{what}; all sensors agree within their stated standard deviations."
-    named = _names(score.name for score in contradicting)
-    return (
-        f"{what}; {named} {'contradicts' if len(contradicting) == 1 else 'contradict'} the others."
-    )
+        parts.append(f"{count(len(contacts), 'contact')} on {_names(links)}")
+    elif free:
+        parts.append(f"no contact on {_names(free)}")
+    if unobservable:
+        parts.append(f"contacts on {_names(unobservable)} are unobservable")
+    return "; ".join(parts)
 
 
 def _advice(
@@ -217,9 +250,9 @@ def _advice(
         for score in [score for score in contradicting if not score.contradicted][:5]
     ]
     advice += [f"{_capitalised(words)}." for words in totals.reversals()[:3]]
-    untrue = totals.inconsistent_exact_readings()
-    if untrue:
-        advice.append(f"{_capitalised(untrue)}.")
+    contradiction = totals.inconsistent_exact_readings()
+    if contradiction:
+        advice.append(f"{_capitalised(contradiction)}.")
     if not seen.complete and seen.help:
         advice.append(f"To observe more: {seen.help[0]}.")
     return tuple(advice)
@@ -246,81 +279,6 @@ def _capitalised(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-# Tables: contacts, positions and biases, agreement of sensors, observability.
-
-
-def _contacts(totals: LogTotals) -> list[tuple[str, ...]]:
-    """Link, start, end, median force, largest certain force, its 95 % band and its time."""
-    return [
-        (
-            contact.link,
-            f"{contact.start:.2f}",
-            f"{contact.end:.2f}",
-            number(contact.usual, 3),
-            number(contact.force, 3),
-            number(BAND * contact.sigma, 2),
-            f"{contact.at:.2f}",
-        )
-        for contact in totals.contacts()[:_TABLE_ROWS]
-    ]
-
-
-def _state(totals: StateTotals) -> Section:
-    """How well estimated positions are known, joints without encoders first, and biases."""
-    smooth = totals.estimate.state.method == "smooth"
-    return {
-        "method": "all readings of a window around it" if smooth else "the readings up to it",
-        "joints": [
-            (
-                s.joint,
-                s.measured,
-                number(s.lowest, 3),
-                number(s.highest, 3),
-                number(BAND * s.std, 2),
-                number(BAND * s.worst, 2),
-                s.unit,
-            )
-            for s in sorted(totals.joints(), key=lambda s: s.measured)
-        ],
-        "biases": [
-            (s.name, number(s.mean, 3), number(BAND * s.std, 2), s.unit) for s in totals.biases()
-        ],
-    }
-
-
-def _sensor(s: SensorScore) -> Section:
-    bar = 100.0 * min(1.0, s.ratio / _FULL_BAR) if math.isfinite(s.ratio) else 0.0
-    return {
-        "name": s.name,
-        "kind": s.kind.replace("_", " "),
-        "where": s.place,
-        "unit": s.unit,
-        "rms": number(s.rms, 3),
-        "stated": number(s.stated, 3),
-        "ratio": (number(s.ratio, 3), place(s.ratio)),
-        "bar": round(bar, 1),
-        "beyond": (percent(s.beyond), place(s.beyond)),
-        "contradicts": s.disagrees,
-        "samples": s.samples,
-        "absent": s.absent,
-    }
-
-
-def _worst(totals: LogTotals) -> list[tuple[str, str, str, int, str]]:
-    """Sensor, time, chi², degrees of freedom and p-value of the least probable readings."""
-    return [
-        (
-            w.sensor,
-            f"{w.t:.2f}",
-            number(w.chi_square, 3),
-            w.freedom,
-            number(w.p_value, 2) if w.p_value >= 1e-12 else "< 1e\N{MINUS SIGN}12",
-        )
-        for w in totals.worst_residuals
-        if w.p_value < _P_VALUE
-    ]
-
-
 def _observability(seen: Observability) -> Section:
     """Quantities that readings alone do not determine, and sensors that would."""
     named = {"unobservable": seen.named("not seen"), "partly observable": seen.named("partly")}
@@ -329,8 +287,8 @@ def _observability(seen: Observability) -> Section:
             "name": name,
             "components": ", ".join(part for part in parts if part),
             "label": label,
-            "before": number(float(seen.before[seen.variables[name]].max()), 3),
-            "after": number(float(seen.after[seen.variables[name]].max()), 3),
+            "before": float(seen.before[seen.variables[name]].max()),
+            "after": float(seen.after[seen.variables[name]].max()),
         }
         for label, quantities in named.items()
         for name, parts in quantities.items()

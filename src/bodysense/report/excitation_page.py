@@ -87,7 +87,8 @@ def write_excitation_page(
     return write_page(
         path,
         "excitation",
-        title=title if title is not None else f"Exciting motion for {robot.name}",
+        title=title,
+        default_title=f"Exciting motion for {robot.name}",
         kicker="Designed motion",
         sections=_SECTIONS,
         verdict=summary_section(design, robot, collisions),
@@ -216,16 +217,17 @@ def motion_section(design: Design, robot: Robot, limits: MotionLimits) -> Sectio
                 ]
                 for j in places
             ],
-            "uses": [
-                percent(max((u.ratio for u in design.uses if u.joint == name), default=0.0))
-                for name in design.joints
-            ],
+            "uses": [percent(_largest_use(design, name)) for name in design.joints],
             "trajectories": [
                 _curves(robot, motion, places, n_motions, pool) for motion in design.trajectories
             ],
             "traces": pool.traces,
         },
     }
+
+
+def _largest_use(design: Design, joint: str) -> float:
+    return max((use.ratio for use in design.uses if use.joint == joint), default=0.0)
 
 
 def _length_unit(robot: Robot, joint: int) -> str:
@@ -279,12 +281,12 @@ def _limit(value: float, unit: str) -> str:
 
 
 def _cell(use: LimitUse, limit: str) -> Section:
-    """The use of one limit: in words, as a bar from 0 to 100, when, and the limit itself."""
+    """The use of one limit: in words, as a ratio, when, and the limit itself."""
     if not limit:
-        return {"use": NOTHING, "bar": 0.0, "time": "", "limit": "no limit", "full": False}
+        return {"use": NOTHING, "ratio": 0.0, "time": "", "limit": "no limit", "full": False}
     return {
         "use": percent(use.ratio),
-        "bar": round(100.0 * min(1.0, use.ratio), 1),
+        "ratio": use.ratio,
         "time": f"{use.time:.2f} s",
         "limit": limit,
         "full": use.ratio >= _LIMIT_REACHED,

@@ -43,7 +43,8 @@ def write_gains_page(
     return write_load_page(
         path,
         experiment,
-        title=title if title is not None else f"Drive gains of {experiment.robot.name}",
+        title=title,
+        default_title=f"Drive gains of {experiment.robot.name}",
         kicker="Drive gain report",
         sections={"verdict": "Verdict", "gains": "Gains", "load": "Load"},
         provenance=gains.provenance,
@@ -58,9 +59,9 @@ def write_gains_page(
 def _verdict(gains: DriveGains, experiment: LoadExperiment) -> Section:
     advice = (
         "Write the gains into the layout file, then identify arm and loads with it. Give "
-        f"--gain-uncertainty {gains.gain_uncertainty:.2g} for the loads: noise, and what "
-        "losses leave open. It is for the load as given; where its mass is uncertain, by 1 % "
-        "say, add that."
+        f"--gain-uncertainty {gains.gain_uncertainty:.2g} for the loads: it covers noise and the "
+        "uncertainty due to losses. It is for the load as given; where its mass is uncertain, by "
+        "1 % say, add that."
     )
     sentence = (
         f"With nominal gains, a load of {gains.load_mass:g} kg is identified as "

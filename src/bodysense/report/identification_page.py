@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from bodysense.identification.run import IdentificationRun
-from bodysense.identification.scores import DataScores, Prediction, Score, score
+from bodysense.identification.scores import DataScores, Prediction, score
 from bodysense.report.figures import WIDTH, Stretches, TracePool, float_bytes, runs
 from bodysense.report.identified_parameters import link_section, link_states, parameter_section
 from bodysense.report.page import Section, findings_section, provenance_section, tile, write_page
 from bodysense.report.preprocessing import preprocessing_section
 from bodysense.report.rendering import NOTHING, count, effort_unit, number, percent
+from bodysense.spatial.arrays import Array
 
 _SECTIONS = {
     "verdict": "Verdict",
@@ -36,7 +37,6 @@ _TRACES = ("raw", "measured", "identified", "prior", "residual")
 _POINTS_PER_TRACE = 2000
 _POINTS_IN_ALL = 1_200_000  # 2.7 bytes each in the page
 _FEWEST_POINTS = 100
-_FULL_BAR = 0.25  # relative error at which a bar is full: what the verdict calls poor
 
 
 def write_identification_page(
@@ -61,13 +61,16 @@ def write_identification_page(
     return write_page(
         path,
         "identification",
-        title=title if title is not None else f"Identification of {run.identification.prior.name}",
+        title=title,
+        default_title=f"Identification of {run.identification.prior.name}",
         kicker="Identification report",
         sections=_SECTIONS,
         verdict=_verdict(run),
         joints=run.identification.prior.joint_names,
         torques=torques,
-        scores=_scores(run),
+        scores=sorted(run.scores, key=lambda s: list(_KINDS).index(s.kind)),
+        kinds=_KINDS,
+        units=torques["units"],
         parameters=parameter_section(run),
         whisker_width=WIDTH,
         links=links,
@@ -137,13 +140,15 @@ def _reach(run: IdentificationRun) -> Section:
 
 def _physics(run: IdentificationRun) -> Section:
     states = link_states(run.identification)
-    impossible, border = states.count("impossible"), states.count("border")
+    inconsistent, boundary = states.count("inconsistent"), states.count("boundary")
     drives = len(run.identification.negative_drives)
     if not run.identification.consistent:
-        parts = [count(impossible, "inconsistent link")] if impossible else []
+        parts = [count(inconsistent, "inconsistent link")] if inconsistent else []
         parts += [count(drives, "negative drive parameter")] if drives else []
         return tile("Physics", "not consistent", ", ".join(parts) or "see the links", "bad")
-    remark = f"{count(border, 'link')} at the boundary" if border else "every link is consistent"
+    remark = (
+        f"{count(boundary, 'link')} at the boundary" if boundary else "every link is consistent"
+    )
     return tile("Physics", "consistent", remark, "fine")
 
 
@@ -151,7 +156,7 @@ def _facts(run: IdentificationRun) -> list[tuple[str, Sequence[str]]]:
     result, cutoff, knowledge = run.identification, run.settings.cutoff, run.problem.knowledge
     friction = result.prior.friction.model
     reasons = () if run.method_choice is None else run.method_choice.reasons
-    known = [("Known for certain", (knowledge.summary(), *knowledge.notes))]
+    known = [("Known exactly", (knowledge.summary(), *knowledge.notes))]
     seconds = sum(d.duration for d in run.diagnoses)
     return [
         ("Robot", (result.prior.summary(),)),
@@ -191,13 +196,11 @@ def _torques(run: IdentificationRun) -> Section:
 def group_recordings(predictions: Sequence[Prediction]) -> list[tuple[str, list[Prediction]]]:
     """Pieces of the same recording together with a label, validation first.
 
-    Two recordings of the same name are told apart by their times, which must ascend.
+    Two recordings of the same name are distinguished by their times, which must ascend.
     """
     groups: list[list[Prediction]] = []
     for p in predictions:
-        last = groups[-1][-1] if groups else None
-        follows = last is not None and (last.kind, last.source) == (p.kind, p.source)
-        if follows and last is not None and p.t[0] > last.t[-1]:
+        if groups and _follows(groups[-1][-1], p):
             groups[-1].append(p)
         else:
             groups.append([p])
@@ -210,20 +213,17 @@ def group_recordings(predictions: Sequence[Prediction]) -> list[tuple[str, list[
     return list(zip(labels, groups, strict=True))
 
 
+def _follows(last: Prediction, p: Prediction) -> bool:
+    return (last.kind, last.source) == (p.kind, p.source) and bool(p.t[0] > last.t[-1])
+
+
 def _recording(label: str, pieces: Sequence[Prediction], most: int, pool: TracePool) -> Section:
     stretches = Stretches.of([p.t.size for p in pieces], most)
     start = float(pieces[0].t[0])
     with np.errstate(all="ignore"):  # of a prediction that diverged
-        residuals = [p.filtered - p.identified_filtered for p in pieces]
         errors = score(pieces).identified
-    curves = {
-        "raw": [p.raw for p in pieces],
-        "measured": [p.filtered for p in pieces],
-        "identified": [p.identified_filtered for p in pieces],
-        "prior": [p.prior_filtered for p in pieces],
-        "residual": residuals,
-    }
-    points = {name: stretches.values(values) for name, values in curves.items()}
+        curves = [_curves(p) for p in pieces]
+    points = {name: stretches.values([curve[name] for curve in curves]) for name in _TRACES}
     still = ~stretches.any([p.moving for p in pieces])
     moving, everywhere = errors.moving.relative_error, errors.all.relative_error
     return {
@@ -244,56 +244,11 @@ def _recording(label: str, pieces: Sequence[Prediction], most: int, pool: TraceP
     }
 
 
-# Errors per recording and joint, moving and still apart, beside the prior's and the noise.
-
-
-def _scores(run: IdentificationRun) -> list[Section]:
-    ordered = sorted(run.scores, key=lambda s: list(_KINDS).index(s.kind))
-    prior = run.identification.prior
-    units = [effort_unit(kind) for kind in prior.joint_types]
-    return [
-        {
-            "kind": _KINDS[scores.kind],
-            "source": scores.source,
-            "moving": percent(scores.identified.moving.mean_relative_error),
-            "bar": _bar(scores.identified.moving.mean_relative_error),
-            "prior": percent(scores.prior.moving.mean_relative_error),
-            "all": percent(scores.identified.all.mean_relative_error),
-            "still": percent(scores.identified.still.mean_relative_error),
-            "d_tau": percent(scores.identified.all.d_tau),
-            "d_tau_raw": percent(scores.identified.all.d_tau_raw),
-            "floor": percent(scores.noise_floor_d_tau),
-            "d_tau_prior": percent(scores.prior.all.d_tau),
-            "rows": [
-                _joint_scores(scores, joint, units[j], j)
-                for j, joint in enumerate(prior.joint_names)
-            ],
-        }
-        for scores in ordered
-    ]
-
-
-def _joint_scores(scores: DataScores, joint: str, unit: str, j: int) -> Section:
-    result, before = scores.identified, scores.prior
+def _curves(p: Prediction) -> dict[str, Array]:
     return {
-        "joint": joint,
-        "moving": percent(result.moving.relative_error[j]),
-        "bar": _bar(result.moving.relative_error[j]),
-        "still": percent(result.still.relative_error[j]),
-        "all": percent(result.all.relative_error[j]),
-        "raw": percent(result.all.relative_error_raw[j]),
-        "rms": f"{number(result.all.rms_error[j], 3)} {unit}",
-        "floor": percent(scores.noise_floor[j]),
-        "prior_moving": percent(before.moving.relative_error[j]),
-        "prior_all": percent(before.all.relative_error[j]),
-        "share": _moving_share(result.moving, result.all, j),
+        "raw": p.raw,
+        "measured": p.filtered,
+        "identified": p.identified_filtered,
+        "prior": p.prior_filtered,
+        "residual": p.filtered - p.identified_filtered,
     }
-
-
-def _bar(error: float) -> float:
-    return round(100.0 * min(1.0, error / _FULL_BAR), 1) if np.isfinite(error) else 0.0
-
-
-def _moving_share(moving: Score, everywhere: Score, joint: int) -> str:
-    total = everywhere.samples[joint]
-    return f"{moving.samples[joint] / total:.0%}".replace("%", " %") if total else percent(np.nan)

@@ -25,23 +25,15 @@ from bodysense.report.page import Section
 from bodysense.report.rendering import (
     BAND,
     NOTHING,
-    PARAMETER_TERMS,
     number,
-    parameter_prefix,
     parameter_row,
+    parameter_terms,
     parameter_units,
-    place,
 )
 from bodysense.spatial.arrays import Array
 
-_LinkState = Literal["inside", "border", "impossible"]
-_LINK_WORDS: dict[_LinkState, str] = {
-    "inside": "consistent",
-    "border": "at the boundary",
-    "impossible": "inconsistent",
-}
-
-_BORDER = 1e-3  # margin below which a link lies at the boundary of consistency, as for the verdict
+_LinkState = Literal["consistent", "boundary", "inconsistent"]
+_BOUNDARY = 1e-3  # margin below which a link lies at the boundary, as for the verdict
 _SCENE_REACH = 2.0  # times the radius of the joints: larger bodies are cut off
 
 
@@ -67,9 +59,7 @@ def parameter_section(run: IdentificationRun) -> Section:
         (result.theta, result.sigma, prior.theta, prior.size),
         result.labels,
     )
-    used = dict.fromkeys(parameter_prefix(name) for name in names)
-    terms = [(term, PARAMETER_TERMS[term][0]) for term in used if term in PARAMETER_TERMS]
-    return {"tables": (base_table, full_table), "terms": terms}
+    return {"tables": (base_table, full_table), "terms": parameter_terms(names)}
 
 
 def _table(
@@ -88,16 +78,14 @@ def _table(
     rows = [
         {
             **parameter_row(name, combination, words[k], unit, k),
-            "prior": number(before[k], 4),
-            "value": _to(theta[k], sigma[k]),
-            "sigma": number(sigma[k], 2),
+            "prior": float(before[k]),
+            "value": float(theta[k]),
+            "text": _to(theta[k], sigma[k]),
+            "sigma": float(sigma[k]),
             "label": labels[k],
             "slug": _slug(labels[k]),
             "whisker": scale.whisker(float(change[k]), float(reach[k])),
-            "change": place(float(change[k])),
-            "sort_prior": place(float(before[k])),
-            "sort_value": place(float(theta[k])),
-            "sort_sigma": place(float(sigma[k])),
+            "change": float(change[k]),
         }
         for k, (name, combination, unit) in enumerate(names)
     ]
@@ -142,7 +130,7 @@ def link_section(run: IdentificationRun) -> Section:
 def link_states(result: Identification) -> list[_LinkState]:
     """Whether each link is physically consistent, at the boundary of that, or inconsistent."""
     return [
-        "impossible" if not c.consistent else "border" if c.margin < _BORDER else "inside"
+        "inconsistent" if not c.consistent else "boundary" if c.margin < _BOUNDARY else "consistent"
         for c in result.consistency
     ]
 
@@ -167,7 +155,6 @@ def _link(result: Identification, k: int, before: Array, after: Array) -> Sectio
         "shift": f"{1e3 * shift:.0f}" if np.isfinite(shift) else NOTHING,
         "margin": number(check.margin, 2),
         "state": state,
-        "words": _LINK_WORDS[state],
         "reason": check.reason,
     }
 

@@ -18,7 +18,8 @@ def write_load_page(
     path: str | os.PathLike[str],
     experiment: LoadExperiment,
     *,
-    title: str,
+    title: str | None,
+    default_title: str,
     kicker: str,
     sections: Mapping[str, str],
     provenance: Mapping[str, Any],
@@ -32,6 +33,7 @@ def write_load_page(
         path: the HTML file to write.
         experiment: what the recordings are from.
         title: heading of the page.
+        default_title: heading if `title` is None.
         kicker: kind of the report, above the heading.
         sections: titles of the page's own sections, by name.
         provenance: of the result.
@@ -43,6 +45,7 @@ def write_load_page(
         path,
         "load",
         title=title,
+        default_title=default_title,
         kicker=kicker,
         sections={
             **sections,
@@ -108,14 +111,14 @@ def _facts(experiment: LoadExperiment) -> tuple[tuple[str, tuple[str, ...]], ...
 def _losses(experiment: LoadExperiment, losses: Array) -> Section:
     """Friction that grows with the load, joint by joint, and how much it explains."""
     kept = experiment.problem.n_losses > 0
-    most = float(losses.max(initial=0.0)) or 1.0
     return {
         "kept": kept,
+        "most": float(losses.max(initial=0.0)) or 1.0,
         "rows": [
             {
                 "joint": joint,
                 "share": percent(losses[j]) if kept else NOTHING,
-                "bar": round(100.0 * max(float(losses[j]), 0.0) / most, 1),
+                "loss": float(losses[j]),
                 "without": number(experiment.joint_errors[0, j], 3),
                 "with": number(experiment.joint_errors[1, j], 3),
             }

@@ -117,6 +117,7 @@ def write_motion_page(
         path,
         "motion",
         title=title,
+        default_title="Motion",
         kicker="Motion",
         sections={"motion": "Motion", "curves": "Curves"},
         style=_colour_rules(len(colours)),
@@ -186,14 +187,7 @@ def _scene(t: Array, bodies: ArrayLike | None, parents: Sequence[int] | None) ->
     n_frames, n_bodies, _ = positions.shape
     if n_frames == 0 or n_bodies == 0:
         raise ShapeError(f"bodies has shape {positions.shape}: leave it out if there are none.")
-    tree = [int(parent) for parent in parents]
-    if len(tree) != n_bodies or not all(
-        -1 <= parent < n_bodies and parent != k for k, parent in enumerate(tree)
-    ):
-        raise ShapeError(
-            f"parents is {tree}: give for each of the {n_bodies} bodies the index of another one, "
-            "or -1 for a base."
-        )
+    tree = _tree(parents, n_bodies)
     frame_times = t if n_frames == t.size else np.linspace(t[0], t[-1], n_frames)
     n_kept = min(n_frames, _FRAMES, max(_BODY_POSITIONS_IN_ALL // n_bodies, 2))
     keep = np.linspace(0, n_frames - 1, n_kept).round().astype(np.intp)
@@ -209,6 +203,18 @@ def _scene(t: Array, bodies: ArrayLike | None, parents: Sequence[int] | None) ->
         "centre": centre.tolist(),
         "radius": radius,
     }
+
+
+def _tree(parents: Sequence[int], n_bodies: int) -> list[int]:
+    tree = [int(parent) for parent in parents]
+    if len(tree) != n_bodies or not all(
+        -1 <= parent < n_bodies and parent != k for k, parent in enumerate(tree)
+    ):
+        raise ShapeError(
+            f"parents is {tree}: give for each of the {n_bodies} bodies the index of another one, "
+            "or -1 for a base."
+        )
+    return tree
 
 
 def write_rollout_page(

@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from bodysense.doctor.diagnosis import SEVERITIES, Diagnosis
 from bodysense.files import write_atomically
-from bodysense.report.rendering import count, number
+from bodysense.report.rendering import bar_width, count, number, percent, sort_key
 
 Section = dict[str, Any]
 """What a template shows of a result: texts, and numbers of drawings."""
@@ -36,7 +36,8 @@ def write_page(
     path: str | os.PathLike[str],
     report: str,
     *,
-    title: str,
+    title: str | None,
+    default_title: str,
     kicker: str,
     sections: Mapping[str, str],
     data: Mapping[str, object] | None = None,
@@ -49,6 +50,7 @@ def write_page(
         path: the HTML file to write; its folder must exist.
         report: name of its template, script and style sheet, e.g. ``identification``.
         title: heading of the page.
+        default_title: heading if `title` is None.
         kicker: kind of the report, above the heading.
         sections: title of each section by its name, in the order of the page; each is a block of
             the report's template or of `page.html.j2`.
@@ -64,7 +66,7 @@ def write_page(
     script = f'"use strict";\n(() => {{\n{scripts}}})();\n'
     template = environment().get_template(f"{report}.html.j2")
     page = template.render(
-        title=title,
+        title=default_title if title is None else title,
         kicker=kicker,
         style=Markup(styles),
         script=Markup(script),
@@ -87,6 +89,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters |= {f.__name__: f for f in (number, percent, sort_key, bar_width)}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
 
@@ -101,12 +104,10 @@ def ready_for_json(value: object) -> object:
     """The same of plain types: what is not a number becomes null, what is unknown its text."""
     if isinstance(value, Mapping):
         return {str(key): ready_for_json(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return ready_for_json(value.tolist())
     if isinstance(value, list | tuple | set | frozenset):
         return [ready_for_json(item) for item in value]
-    if isinstance(value, np.generic):
-        return ready_for_json(value.item())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)

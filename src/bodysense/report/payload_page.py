@@ -54,7 +54,8 @@ def write_payload_page(
     return write_load_page(
         path,
         experiment,
-        title=title if title is not None else f"Payload of {experiment.robot.name}",
+        title=title,
+        default_title=f"Payload of {experiment.robot.name}",
         kicker="Payload report",
         sections=sections,
         provenance=payload.provenance,

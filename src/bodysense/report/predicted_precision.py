@@ -1,4 +1,4 @@
-"""Predicted standard deviations of base parameters, and why some of them stay unknown.
+"""Predicted standard deviations of base parameters, and why some are not identifiable.
 
 Each is compared with the plausible size of its parameter: sigma / size below 1 says that the motion
 tells more than a guess. With M the information, two things make sigma large: the parameter's own
@@ -18,14 +18,13 @@ from bodysense.report.rendering import (
     parameter_row,
     parameter_units,
     percent,
-    place,
 )
 from bodysense.robot.frames import supporting_joints
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
 LABELS = ("well", "poorly", "not identifiable")
-"""How a base parameter comes out: sigma below a quarter of its plausible size, below it, above."""
+"""Of a base parameter: sigma below a quarter of its plausible size, below it, above it."""
 
 _WELL_KNOWN = 0.25  # sigma / size below which a parameter is well identified
 _BAR_ENDS = (1e-3, 10.0)  # of the axis of sigma / size
@@ -35,31 +34,29 @@ _NO_TORQUE = (
 
 
 def precision_section(design: Design, robot: Robot) -> Section:
-    """All base parameters, what stays unknown, and what shows only in combination."""
+    """All base parameters, which are not identifiable, and which only in combination."""
     base, labels = design.base, precision_labels(design)
     names, units = base.layout.names, parameter_units(base.layout, robot.joint_types)
     with np.errstate(all="ignore"):
         ratios = design.sigma / design.sizes
     rows = []
     for k, kept in enumerate(base.independent.tolist()):
-        words = base.layout.describe(names[kept])
-        value, sigma, size, ratio = (
-            float(x[k]) for x in (design.theta_base, design.sigma, design.sizes, ratios)
-        )
         rows.append(
             {
-                **parameter_row(names[kept], base.names[k], words, units[kept], k),
-                "value": number(value, 4),
-                "sigma": number(sigma, 3),
-                "size": number(size, 2),
-                "ratio": percent(ratio),
-                "bar": bar_place(ratio),
+                **parameter_row(
+                    names[kept],
+                    base.names[k],
+                    base.layout.describe(names[kept]),
+                    units[kept],
+                    k,
+                ),
+                "value": float(design.theta_base[k]),
+                "sigma": float(design.sigma[k]),
+                "size": float(design.sizes[k]),
+                "ratio": float(ratios[k]),
+                "bar": bar_place(float(ratios[k])),
                 "label": labels[k],
                 "slug": _slug(labels[k]),
-                "sort_value": place(value),
-                "sort_sigma": place(sigma),
-                "sort_size": place(size),
-                "sort_ratio": place(ratio),
             }
         )
     return {
@@ -67,7 +64,7 @@ def precision_section(design: Design, robot: Robot) -> Section:
         "counts": [(label, _slug(label), labels.count(label)) for label in LABELS],
         "marks": [(bar_place(share), f"{100.0 * share:g} %") for share in (0.01, 0.1, 1.0)],
         "poor": _poor(design, labels),
-        "silent": _silent(design, robot),
+        "unidentifiable": _unidentifiable(design, robot),
         "regrouped": _regrouped(design),
     }
 
@@ -112,14 +109,14 @@ def _poor(design: Design, labels: list[str]) -> list[tuple[str, str]]:
         else:
             why = (
                 f"alone it would be known to {percent(float(alone))} of its plausible size, but it "
-                f"cannot be told from others, most of all {names[partner]} (correlation "
+                f"cannot be separated from others, most of all {names[partner]} (correlation "
                 f"{number(float(correlation[k, partner]), 2)})"
             )
         reasons.append((design.base.names[k], why))
     return reasons
 
 
-def _silent(design: Design, robot: Robot) -> list[tuple[str, str]]:
+def _unidentifiable(design: Design, robot: Robot) -> list[tuple[str, str]]:
     layout, moving = design.base.layout, set(design.joints)
     moves = supporting_joints(robot)
     reasons: dict[str, list[str]] = {}

@@ -10,7 +10,7 @@ from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import Prediction
 from bodysense.report.figures import drawable
 from bodysense.report.page import Section
-from bodysense.report.rendering import count, effort_unit, number, percent
+from bodysense.report.rendering import count, effort_unit, number
 from bodysense.spatial.arrays import Array
 
 _LAG_POINTS = 200  # of a drawn autocorrelation
@@ -23,30 +23,35 @@ def preprocessing_section(run: IdentificationRun) -> Section:
     result, training = run.identification, [p for p in run.predictions if p.kind == "training"]
     longest = max(training, key=lambda p: p.t.size, default=None)
     times = [float(time) for time in result.correlation_time]
-    floor = next((s.noise_floor for s in run.scores if s.kind == "training"), None)
-    units = [effort_unit(kind) for kind in result.prior.joint_types]
     return {
         "facts": _processing(run),
         "logs": [  # those at the end of the list may have been too short to count
             (diagnosis.source, f"{number(time, 3)} s")
             for diagnosis, time in zip(run.diagnoses, times, strict=False)
         ],
-        "noise": [
-            {
-                "joint": joint,
-                "unit": units[j],
-                "noise": [number(float(x), 3) for x in result.noise[:, j]],
-                "floor": percent(floor[j] if floor is not None else float("nan")),
-            }
-            for j, joint in enumerate(result.prior.joint_names)
-        ],
+        "noise": _noise(run),
         "data": {
             "cutoff": _cutoff(run),
             "residuals": None if longest is None else _residuals(longest, max(times, default=0.0)),
             "band": _marks(run),
-            "units": units,
+            "units": [effort_unit(kind) for kind in result.prior.joint_types],
         },
     }
+
+
+def _noise(run: IdentificationRun) -> list[Section]:
+    """Standard deviation of each joint's residuals in each log, and share of the raw torque."""
+    result = run.identification
+    floor = next((s.noise_floor for s in run.scores if s.kind == "training"), None)
+    return [
+        {
+            "joint": joint,
+            "unit": effort_unit(result.prior.joint_types[j]),
+            "noise": result.noise[:, j].tolist(),
+            "floor": float("nan") if floor is None else floor[j],
+        }
+        for j, joint in enumerate(result.prior.joint_names)
+    ]
 
 
 def _processing(run: IdentificationRun) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from bodysense.robot.layout import ParameterLayout
 
 BAND = 1.96
-"""Standard deviations to either side of a band that holds the truth 95 times out of 100."""
+"""Standard deviations to either side of the mean in a 95 % interval."""
 
 NOTHING = "\N{EN DASH}"
 """Stands where there is no number."""
@@ -46,9 +46,14 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def place(value: float) -> float | None:
-    """The number by which a table sorts; `None` for what goes to the end."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+def sort_key(value: float) -> float | str:
+    """The number by which a table sorts; empty for what goes to the end."""
+    return float(f"{value:.6g}") if math.isfinite(value) else ""
+
+
+def bar_width(value: float, full: float) -> float:
+    """How much of a bar is filled, in per cent, where `full` fills it."""
+    return round(100.0 * min(1.0, max(value, 0.0) / full), 1) if math.isfinite(value) else 0.0
 
 
 def effort_unit(joint_type: str) -> str:
@@ -56,7 +61,7 @@ def effort_unit(joint_type: str) -> str:
     return "N" if joint_type == "prismatic" else "N·m"
 
 
-PARAMETER_TERMS = {
+_TERMS = {
     "M": ("mass", "kg", "kg"),
     "MX": ("first moment along x", "kg·m", "kg·m"),
     "MY": ("first moment along y", "kg·m", "kg·m"),
@@ -83,7 +88,7 @@ def parameter_units(layout: ParameterLayout, joint_types: Sequence[str]) -> tupl
     """Unit of every parameter of theta; empty for terms of a user-defined friction law."""
     units = []
     for k, name in enumerate(layout.names):
-        _, turning, sliding = PARAMETER_TERMS.get(parameter_prefix(name), ("", "", ""))
+        _, turning, sliding = _TERMS.get(_prefix(name), ("", "", ""))
         drive = k >= layout.n_inertial
         slides = drive and joint_types[_joint(layout, k)] == "prismatic"
         units.append(sliding if slides else turning)
@@ -95,9 +100,14 @@ def _joint(layout: ParameterLayout, k: int) -> int:
     return layout.coupled[coupled][1] if coupled >= 0 else (k - layout.n_inertial) % layout.n_joints
 
 
-def parameter_prefix(name: str) -> str:
-    """What a parameter's name begins with, without the number of its link or joint."""
+def _prefix(name: str) -> str:
     return name.rstrip("0123456789")
+
+
+def parameter_terms(names: Sequence[str]) -> list[tuple[str, str]]:
+    """What parameters' names begin with, and what it means."""
+    used = dict.fromkeys(_prefix(name) for name in names)
+    return [(term, _TERMS[term][0]) for term in used if term in _TERMS]
 
 
 def parameter_row(name: str, combination: str, words: str, unit: str, order: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ function readable(value, digits = 4) {
   const size = Math.abs(value);
   const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(digits - 2)
     : value.toFixed(clamp(digits - 1 - Math.floor(Math.log10(size || 1)), 0, 5));
-  return text.replace("-", "\u2212");
+  return text.replaceAll("-", "\u2212");
 }
 
 // Curves come as 32-bit floats, or as traces: middle, step, and 16-bit multiples of the step.
