@@ -52,7 +52,7 @@ class EstimationSummary:
             grade = "poor" if len(blind) == len(totals.links) else "fair"
         absent = sum(score.absent for score in scores)
         labels = [label for label in seen.labels if label != "assumed"]
-        seen_share = labels.count("seen") / len(labels) if labels else 1.0
+        seen_share = labels.count("observable") / len(labels) if labels else 1.0
         t = r.t[: totals.samples]
         span = float(t[-1] - t[0]) if t.size else 0.0
         return cls(

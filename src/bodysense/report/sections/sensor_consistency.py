@@ -76,7 +76,7 @@ class ConsistencySection:
                 number(float(seen.before[seen.variables[name]].max()), 3),
                 number(float(seen.after[seen.variables[name]].max()), 3),
             )
-            for label in ("not seen", "partly")
+            for label in ("unobservable", "partly")
             for name, parts in seen.named(label).items()
         ]
         return cls(
