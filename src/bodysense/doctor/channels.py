@@ -172,7 +172,7 @@ def _missing_positions(channels: dict[str, Array], names: Sequence[str]) -> Find
         )
     result = _joints_with(channels, "q")
     missing = [name for name in names if name not in result]
-    strangers = [name for name in result if name not in names]
+    others = [name for name in result if name not in names]
     text = f"there is no position of {', '.join(missing)}"
     if not result:
         return Finding(
@@ -182,12 +182,12 @@ def _missing_positions(channels: dict[str, Array], names: Sequence[str]) -> Find
             f"{text}; no channel is named q.<joint>",
             f"name the columns in a layout file, `joints: [{', '.join(names)}]`, or in the file",
         )
-    listed = f"; there is one of {', '.join(strangers)}, which the robot does not have"
+    listed = f"; there is one of {', '.join(others)}, which the robot does not have"
     return Finding(
         "missing-joint",
         "error",
         ", ".join(f"q.{name}" for name in missing),
-        text + (listed if strangers else ""),
+        text + (listed if others else ""),
         "is it the recording of another robot? Otherwise write the robot's joint names into the "
         f"layout file: `joints: [{', '.join(names)}]`",
     )

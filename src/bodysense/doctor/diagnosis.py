@@ -1,4 +1,4 @@
-"""What the doctor found: findings, and the clean pieces of the recording."""
+"""`Diagnosis`: findings of the doctor, and the clean pieces of the recording."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Finding:
         severity: ``note`` (dealt with and harmless), ``warning`` (deserves a look) or ``error``
             (the recording cannot be used as it is).
         where: the channel, joint or rows.
-        message: what was seen, with numbers.
+        message: what was observed, with numbers.
         action: what bodysense does about it, or what the user should do.
     """
 
@@ -58,7 +58,7 @@ class Diagnosis:
             not usable may still have some, for a look at them.
         moving: for each segment, (n_t, n_joints), where a joint moves.
         n_samples: samples of the recording, rows that could not be read included.
-        rate: samples per second, on average within segments [Hz], NaN where it cannot be told.
+        rate: samples per second, on average within segments [Hz], NaN where it is unknown.
         places: for each segment, (n_t,), index of its samples in the recording.
         left_out: rows of the recording that are in no segment, by reason.
     """
@@ -117,7 +117,7 @@ class Diagnosis:
         )
 
     def summary(self) -> str:
-        """The result in words, a line a finding."""
+        """The result in words, one line per finding."""
         return "\n".join([self.verdict(), *(f"  {finding}" for finding in self.findings)])
 
     def to_dict(self) -> dict[str, object]:
@@ -182,7 +182,7 @@ class LogSamples:
         tau: (n, n_joints) torques, or drive signals as long as `current` says so; (n, 0) where
             they are not examined.
         v: (n, n_joints) velocities, if recorded and trusted.
-        reference: (n, n_joints) positions that the controller was told, if recorded and trusted.
+        reference: (n, n_joints) reference positions of the controller, if recorded and trusted.
         rows: (n,) row of the source.
         place: (n,) index in the recording.
         piece: (n,) number of the piece that a sample belongs to, not descending. Nothing is
@@ -227,7 +227,7 @@ class LogSamples:
 
     @property
     def period(self) -> float:
-        """Usual time between samples [s]; NaN where it cannot be told."""
+        """Usual time between samples [s]; NaN where it is unknown."""
         steps = self.steps
         steps = steps[steps > 0.0]
         return float(np.median(steps)) if steps.size else float("nan")
@@ -270,7 +270,7 @@ class LogSamples:
 
 
 class Outcome(NamedTuple):
-    """What a check hands on: the samples, mended or not, and what it found."""
+    """What a check hands on: the samples, cleaned or not, and what it found."""
 
     samples: LogSamples
     findings: list[Finding]

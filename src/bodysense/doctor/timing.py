@@ -186,7 +186,7 @@ def _ascending(samples: LogSamples) -> tuple[LogSamples, Finding]:
             "backward-time",
             "error",
             where,
-            f"{seen}, and sorted by time the positions make no motion: this is no time",
+            f"{seen}, and sorted by time the positions make no motion: invalid timestamps",
             "name the right column of time in the layout file, or give `rate: …` [Hz] instead",
         )
     late = np.ones(samples.n, dtype=bool)

@@ -155,7 +155,7 @@ def _tiles(
         ),
         tile(
             "observable",
-            percent(labels.count("seen") / len(labels) if labels else 1.0),
+            percent(labels.count("observable") / len(labels) if labels else 1.0),
             "of what is estimated, by readings alone",
         ),
         tile(
@@ -281,7 +281,7 @@ def _capitalised(words: str) -> str:
 
 def _observability(seen: Observability) -> Section:
     """Quantities that readings alone do not determine, and sensors that would."""
-    named = {"unobservable": seen.named("not seen"), "partly observable": seen.named("partly")}
+    named = {"unobservable": seen.named("unobservable"), "partly observable": seen.named("partly")}
     rows = [
         {
             "name": name,

@@ -35,13 +35,15 @@ from bodysense.spatial.arrays import Array
 if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
-_SEEN = 1e-3
+_CONTRADICTED = 1e-3
 """Least share of a sensor's variance that other sensors must be able to contradict."""
 _ROUNDING = 1e-6
 """In the units of a sensor: readings that are exact are further off only if they are not true.
 
 Readings that are exact but for less than that are called so too."""
 _NAMED = 5  # sensors in a sentence
+_LOUD = 0.05  # share of samples beyond 99 % from which residuals are larger than stated
+_QUIET = 0.3  # ratio of residuals below which they are far smaller than stated
 
 
 class Outlier(NamedTuple):
@@ -146,27 +148,32 @@ class SensorConsistency:
 
     def summary(self) -> str:
         """Which sensors disagree, in a line."""
-        ratios, shares = self.ratio, self.beyond(0.99)
-        loud = sorted((r, s) for s, r in ratios.items() if shares[s] > 0.05)[::-1]
-        quiet = [s for s, r in ratios.items() if r < 0.3]
-        inexact = {s: float(np.nanmax(self.off[s])) for s in ratios if self.contradicted(s).any()}
+        ratios = self.ratio
+        inexact = {s: f"{np.nanmax(self.off[s]):.3g}" for s in ratios if self.contradicted(s).any()}
+        quiet = [s for s, r in ratios.items() if r < _QUIET]
         unjudged = [s for s, r in ratios.items() if np.isnan(r) and s not in inexact]
-        parts = [f"{len(ratios)} sensors"]
-        if inexact:
-            parts.append(inconsistent_exact_words({s: f"{off:.3g}" for s, off in inexact.items()}))
-        if loud:
-            named = ", ".join(f"{s} ({r:.3g} times)" for r, s in loud[:5])
-            parts.append(
-                f"residuals larger than stated: {named}; raise their covariances, or look for a "
-                "wrong mount, sign or unit"
-            )
-        if quiet:
-            parts.append(f"residuals far smaller than stated: {', '.join(quiet[:5])}")
-        if unjudged:
-            parts.append(f"nothing can contradict {', '.join(unjudged[:5])}")
-        if len(parts) == 1:
-            parts.append("all agree as well as their covariances claim")
-        return "; ".join(parts) + "." + (f" {self.note}" if self.note else "")
+        parts = [
+            inconsistent_exact_words(inexact) if inexact else "",
+            self._large_residuals(ratios),
+            f"residuals far smaller than stated: {', '.join(quiet[:_NAMED])}" if quiet else "",
+            f"nothing can contradict {', '.join(unjudged[:_NAMED])}" if unjudged else "",
+        ]
+        listed = [part for part in parts if part] or [
+            "all agree as well as their covariances claim"
+        ]
+        text = "; ".join([f"{len(ratios)} sensors", *listed]) + "."
+        return f"{text} {self.note}" if self.note else text
+
+    def _large_residuals(self, ratios: Mapping[str, float]) -> str:
+        shares = self.beyond(0.99)
+        loud = sorted((r, s) for s, r in ratios.items() if shares[s] > _LOUD)[::-1]
+        if not loud:
+            return ""
+        named = ", ".join(f"{s} ({r:.3g} times)" for r, s in loud[:_NAMED])
+        return (
+            f"residuals larger than stated: {named}; raise their covariances, or look for a "
+            "wrong mount, sign or unit"
+        )
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``consistency.npz`` and ``consistency.json`` into a folder."""
@@ -301,7 +308,7 @@ def _near(far: Array, added: list[tuple[Look, dict[str, Array]]], name: str, roo
 def _judged(Sigma: Array, noise: Noise) -> tuple[Array, Array, Array]:
     """Normalised residuals, chi² and degrees of freedom."""
     left: Array = np.diag(Sigma) - np.einsum("tii->ti", noise.covariance)
-    judged = left > _SEEN * np.diag(Sigma)
+    judged = left > _CONTRADICTED * np.diag(Sigma)
     normalised = np.where(judged, noise.mean / np.sqrt(np.where(judged, left, 1.0)), np.nan)
     values, vectors = np.linalg.eigh(Sigma)
     some = noisy(values)
@@ -309,7 +316,7 @@ def _judged(Sigma: Array, noise: Noise) -> tuple[Array, Array, Array]:
     present = np.isfinite(noise.mean.sum(axis=1))
     r = np.where(present[:, None], noise.mean, 0.0) @ W.T
     shares, axes = np.linalg.eigh(np.eye(W.shape[0]) - W @ noise.covariance @ W.T)
-    seen = shares > _SEEN
+    seen = shares > _CONTRADICTED
     squares = np.einsum("tij,ti->tj", axes, r) ** 2 / np.where(seen, shares, 1.0)
     square = (squares * seen).sum(axis=1)
     freedom = seen.sum(axis=1) * present

@@ -299,7 +299,7 @@ class DenseRoots:
         covariance: Array = C.T @ C
         return covariance
 
-    def told(self) -> Array:
+    def observed(self) -> Array:
         """(columns, rank) orthonormal Q: the readings tell Qᵀ of what the sources are, no more.
 
         With S the covariance of the readings and B = [N  H M] it is Q Qᵀ = Bᵀ S⁻¹ B: one where a
@@ -351,6 +351,6 @@ def _prior(equations: Equations, priors: Assumptions) -> tuple[Array, list[tuple
 def root_of(covariance: Array) -> Array:
     """C with C Cᵀ = covariance, which may be singular; diagonal if the covariance is.
 
-    Its columns are orthogonal, and zero where there is no doubt.
+    Its columns are orthogonal, and zero where nothing is uncertain.
     """
     return np.ascontiguousarray(sources(covariance).T)

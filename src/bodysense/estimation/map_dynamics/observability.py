@@ -1,4 +1,4 @@
-"""`Observability`: what sensors see of each quantity, and what would show the rest."""
+"""`Observability`: which quantities the sensors make observable, and what would help."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
 
-Label = Literal["seen", "partly", "not seen", "assumed"]
-LABELS: tuple[Label, ...] = ("seen", "partly", "not seen", "assumed")
+Label = Literal["observable", "partly", "unobservable", "assumed"]
+LABELS: tuple[Label, ...] = ("observable", "partly", "unobservable", "assumed")
 
 _COMPONENTS = {6: ("x", "y", "z", "rx", "ry", "rz"), 1: ("",)}
 _KEYS = ("variables", "labels", "readings", "unknowns", "help")
@@ -33,7 +33,7 @@ _KEYS = ("variables", "labels", "readings", "unknowns", "help")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Observability:
-    """What is seen of each quantity. Build it with `observability`.
+    """What is observable of each quantity. Build it with `observability`.
 
     Attributes:
         variables: names ↔ slices of the numbers.
@@ -42,8 +42,8 @@ class Observability:
         labels: (size,) of each number.
         readings: how many numbers the sensors read that depend on an unknown.
         unknowns: how many independent numbers are unknown.
-        help: sensors that would show most of what is not seen, the best first, and after them the
-            best assumption.
+        help: sensors that would make most of the rest observable, the best first, and after them
+            the best assumption.
     """
 
     variables: NamedSlices
@@ -63,8 +63,8 @@ class Observability:
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was not assumed is seen."""
-        return all(label in ("seen", "assumed") for label in self.labels)
+        """Whether everything that was not assumed is observable."""
+        return all(label in ("observable", "assumed") for label in self.labels)
 
     def named(self, label: Label) -> dict[str, tuple[str, ...]]:
         """Quantities with components of this label, and which these are (x … rz)."""
@@ -80,17 +80,17 @@ class Observability:
         return result
 
     def summary(self) -> str:
-        """What is seen and what is not, in a line."""
+        """What is observable and what is not, in a line."""
         counts = {label: self.labels.count(label) for label in LABELS}
-        told = ", ".join(f"{count} {label}" for label, count in counts.items() if count)
+        listed = ", ".join(f"{count} {label}" for label, count in counts.items() if count)
         text = f"{self.readings} readings for {self.unknowns} unknowns; of {len(self.labels)} "
-        text += f"numbers {told}."
+        text += f"numbers {listed}."
         return text if self.complete else f"{text} {self._remedy()}"
 
     def report(self) -> str:
-        """The same at length: a line for each quantity that is not seen, and what would help."""
+        """The same at length: a line for each unobservable quantity, and what would help."""
         lines = [self.summary()]
-        for label in ("not seen", "partly"):
+        for label in ("unobservable", "partly"):
             for name, parts in self.named(label).items():
                 where = self.variables[name]
                 some = "" if len(parts) == where.stop - where.start else f" ({', '.join(parts)})"
@@ -102,7 +102,7 @@ class Observability:
         return "\n".join(lines)
 
     def _remedy(self) -> str:
-        missing = [*self.named("not seen"), *self.named("partly")]
+        missing = [*self.named("unobservable"), *self.named("partly")]
         some = ", ".join(list(dict.fromkeys(missing))[:4])
         text = f"Not enough is known about {some}{', …' if len(missing) > 4 else ''}"
         if not self.help:
@@ -153,22 +153,21 @@ class Observability:
         return cls(variables, arrays["before"], arrays["after"], labels, *counts, given)
 
 
-# `observability`: what the sensors can see, before anything is measured.
+# `observability`: what the sensors make observable, before anything is measured.
 #
 # Covariances of the posterior do not depend on what is read, only on what is there to read. So
 # three solves at some states tell what becomes of each quantity: its standard deviation without
-# sensors, with them, and with them if everything believed were three times as certain. What the
-# last does not change is seen; what becomes as much narrower is what one believed, whatever the
-# readings:
+# sensors, with them, and with them if all priors were three times as narrow. What the last does
+# not change is observable; what becomes as much narrower is the prior, whatever the readings:
 #
-#     seen        priors three times as narrow make it narrower by less than a factor of 1.5
-#     not seen    sensors leave more than nine tenths of the standard deviation
-#     partly      all between: readings narrow it, and priors decide the rest
-#     assumed     it was known without any sensor
+#     observable    priors three times as narrow make it narrower by less than a factor of 1.5
+#     unobservable  sensors leave more than nine tenths of the standard deviation
+#     partly        all between: readings narrow it, and priors decide the rest
+#     assumed       it was known without any sensor
 
-_NARROWER = 3.0
-_HELD = 1.5  # times narrower that what is seen may become
-_LEFT = 0.9  # of a standard deviation that is left of what is not seen
+_NARROWER = 3.0  # factor by which priors are made narrower
+_FOLLOWS = 1.5  # factor by which what is observable may become narrower with them
+_REMAINING = 0.9  # share of a standard deviation that remains of what is unobservable
 
 
 def observability(
@@ -181,7 +180,7 @@ def observability(
     rng: np.random.Generator | None = None,
     suggest: int = 3,
 ) -> Observability:
-    """Find out what the sensors of a problem can see.
+    """Find out what is observable with the sensors of a problem.
 
     Args:
         problem: the estimator.
@@ -190,7 +189,7 @@ def observability(
         base_twist: as in `MapDynamics.estimate`.
         gravity: as in `MapDynamics.estimate`.
         rng: for the positions, if they are not given.
-        suggest: how many sensors to suggest; zero saves the time to look for them.
+        suggest: how many sensors to suggest; zero saves the time to try them.
     """
     states = _states(problem, q, rng)
     speeds = np.zeros_like(states) if dq is None else np.array(dq, dtype=float, ndmin=2)
@@ -198,7 +197,7 @@ def observability(
     if problem.tree.floating or gravity is not None or problem.tree.names[0] == "world":
         keywords["gravity"] = gravity
     else:
-        keywords["gravity"] = problem.robot.tree.gravity  # what is seen hardly depends on it
+        keywords["gravity"] = problem.robot.tree.gravity  # observability hardly depends on it
 
     def spread(other: MapDynamics) -> Array:
         readings = np.zeros((states.shape[0], other.layout.size))
@@ -207,10 +206,10 @@ def observability(
         deviations: Array = np.sqrt(np.maximum(variance, 0.0))
         return deviations
 
-    surer = problem.with_assumptions(_narrower(problem.assumptions))
-    before, after, narrow = spread(problem.blind), spread(problem), spread(surer)
+    narrower = problem.with_assumptions(_narrower(problem.assumptions))
+    before, after, narrow = spread(problem.blind), spread(problem), spread(narrower)
     labels = tuple(LABELS[k] for k in _judged(before, after, narrow))
-    missing = np.array([label in ("partly", "not seen") for label in labels], dtype=bool)
+    missing = np.array([label in ("partly", "unobservable") for label in labels], dtype=bool)
     help_ = helpful(problem, spread, after, missing, suggest) if missing.any() else ()
     return Observability(
         variables=problem.variables,
@@ -226,9 +225,9 @@ def observability(
 def _judged(before: Array, after: Array, narrow: Array) -> NDArray[np.int64]:
     """Index of the label of each number, at the worst of the states."""
     assumed = (before < EXACT).all(axis=0)
-    unseen = (after > _LEFT * before).any(axis=0)
-    held = (after < _HELD * np.maximum(narrow, EXACT)).all(axis=0)
-    return np.select([assumed, held, unseen], [3, 0, 2], default=1)
+    hidden = (after > _REMAINING * before).any(axis=0)
+    held = (after < _FOLLOWS * np.maximum(narrow, EXACT)).all(axis=0)
+    return np.select([assumed, held, hidden], [3, 0, 2], default=1)
 
 
 def _states(problem: MapDynamics, q: ArrayLike | None, rng: np.random.Generator | None) -> Array:
@@ -240,7 +239,7 @@ def _states(problem: MapDynamics, q: ArrayLike | None, rng: np.random.Generator 
 
 
 def _narrower(priors: Assumptions) -> Assumptions:
-    """More certain of everything but the equations."""
+    """All priors narrower but those of the equations."""
 
     def narrow(prior: GaussianPrior) -> GaussianPrior:
         return GaussianPrior(prior.mean, prior.covariance / _NARROWER**2)
@@ -267,7 +266,7 @@ def _informative(problem: MapDynamics) -> int:
 
 
 def _unknowns(problem: MapDynamics) -> int:
-    """Independent numbers with a doubt; the balance of a floating root binds six of them."""
+    """Independent uncertain numbers; the balance of a floating root binds six of them."""
     tree, priors = problem.tree, problem.assumptions
     count = 0
     for i in tree.with_unknowns:

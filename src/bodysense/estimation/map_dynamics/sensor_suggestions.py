@@ -1,10 +1,10 @@
-"""Which sensor, or which assumption, would show most of what is not seen: all are tried.
+"""Which sensor, or which assumption, would make most of the rest observable: all are tried.
 
 Tried are the torque of each joint, a force/torque sensor at each joint, an accelerometer on each
 link and the knowledge that nothing touches a link. The gain of one is the mean logarithm of how
-many times narrower it makes the standard deviations of what is not seen. What touches a link is no
-answer to the question what touches it: the gain of an assumption is that of the wrenches on other
-links.
+many times narrower it makes the standard deviations of what is unobservable. An
+assumption about a link is no answer to the question what touches that link: its gain is that of the
+wrenches on other links.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _TORQUE_STD = 0.1  # N·m
 _ACCELERATION_STD = 0.1  # rad/s²
-_NO_TOUCH_STD = 1e-3  # N, N·m
-_WORTH = 1e-3  # least gain worth a word
+_NO_CONTACT_STD = 1e-3  # N, N·m
+_LEAST_GAIN = 1e-3  # that is worth a suggestion
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Help:
     Attributes:
         kind: of the sensor.
         place: joint or link.
-        gain: mean of log(standard deviation without it / with it) of what is not seen; for an
+        gain: mean of log(standard deviation without it / with it) of what is unobservable; for an
             assumption of the external wrenches on other links alone.
     """
 
@@ -77,7 +77,7 @@ def helpful(
         problem: the estimator.
         spread: (T, size) standard deviations of a problem.
         after: (T, size) those of this one.
-        missing: (size,) what should be seen.
+        missing: (size,) what should be observable.
         count: how many sensors to name.
     """
     if count < 1:
@@ -95,7 +95,9 @@ def helpful(
             continue  # it cannot sit there
         gain = np.log(np.maximum(after, 1e-12) / np.maximum(spread(other), 1e-12))
         result.append(Help(sensor.kind, place, float(gain[:, asked].mean())))
-    result = sorted((item for item in result if item.gain > _WORTH), key=lambda item: -item.gain)
+    result = sorted(
+        (item for item in result if item.gain > _LEAST_GAIN), key=lambda item: -item.gain
+    )
     sensors = [item for item in result if not item.assumes]
     assumptions = [item for item in result if item.assumes]
     return (*sensors[:count], *assumptions[:1])
@@ -119,7 +121,7 @@ def _candidates(problem: MapDynamics) -> Iterator[tuple[str, Sensor]]:
         std = variances(TYPICAL_STD["accelerometer"], 3)
         yield link, Accelerometer(name=name, mount=mount, covariance=std)
         if priors.wrenches.get(link, priors.wrench).covariance.any():
-            std = variances(_NO_TOUCH_STD, 6)
+            std = variances(_NO_CONTACT_STD, 6)
             yield link, ExternalWrench(name=name, mount=mount, covariance=std)
         if i == 0:
             continue

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
 LOOKS = 32
-"""Samples to look at: with eight, steps of scoring go astray on a humanoid."""
+"""Samples to look at: with eight, steps of scoring are wrong on a humanoid."""
 
 
 _PATTERNS = 32

@@ -1,4 +1,4 @@
-"""`LogEstimate`: what a robot felt during a recording, sample by sample, in bounded memory."""
+"""`LogEstimate`: the dynamics during a recording, sample by sample, in bounded memory."""
 
 from __future__ import annotations
 

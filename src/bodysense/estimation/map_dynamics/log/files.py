@@ -112,12 +112,9 @@ class LogFiles:
         import pyarrow as pa
         from pyarrow import parquet
 
-        robot = problem.robot
-        kinds = zip(robot.joint_names, robot.joint_types, strict=True)
-        sliding = frozenset(joint for joint, kind in kinds if kind == "prismatic")
         estimated = problem.variables if variables is None else variables
         names = component_names(estimated, problem.sensors)
-        units = component_units(estimated, sliding, problem.sensors)
+        units = component_units(estimated, _sliding(problem), problem.sensors)
         columns = [("t", "s")]
         for name, unit in zip(names, units, strict=True):
             columns += [(name, unit), (f"{name}.std", unit)]
@@ -178,6 +175,12 @@ class LogFiles:
             ) from error
 
 
+def _sliding(problem: MapDynamics) -> frozenset[str]:
+    """Prismatic joints."""
+    kinds = zip(problem.robot.joint_names, problem.robot.joint_types, strict=True)
+    return frozenset(joint for joint, kind in kinds if kind == "prismatic")
+
+
 def _schema(pa: Any, columns: list[tuple[str, str]], *, nullable: bool) -> Any:
     return pa.schema(
         [
@@ -214,17 +217,15 @@ class EstimatedCurves:
 
     def __init__(self, estimate: LogEstimate, links: tuple[str, ...]) -> None:
         """Start empty; `links` are those whose wrenches are not known beforehand."""
-        problem, tree = estimate.problem, estimate.problem.tree
-        kinds = dict(zip(problem.robot.joint_names, problem.robot.joint_types, strict=True))
-        slides = {joint: kind == "prismatic" for joint, kind in kinds.items()}
+        tree, slides = estimate.problem.tree, _sliding(estimate.problem)
         self.links = links[:_LINKS]
         self.joints = tuple(tree.joint_name(i) for i in range(1, tree.n))
-        self.effort_units = tuple("N" if slides[j] else "N·m" for j in self.joints)
+        self.effort_units = tuple("N" if j in slides else "N·m" for j in self.joints)
         self.positions: tuple[str, ...] = ()
         if isinstance(estimate, StateLogEstimate):
             bare = estimate.unmeasured
             self.positions = tuple(sorted(self.joints, key=lambda joint: joint not in bare))
-        self.position_units = tuple("m" if slides[j] else "rad" for j in self.positions)
+        self.position_units = tuple("m" if j in slides else "rad" for j in self.positions)
         self.start = float(estimate.t[0])
         names = [f"fx.{link}" for link in self.links] + [f"tau.{joint}" for joint in self.joints]
         names += [f"{what}.{joint}" for joint in self.positions for what in ("q", "dq")]

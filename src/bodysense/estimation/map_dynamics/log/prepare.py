@@ -207,15 +207,9 @@ def _unmeasured_joints(setup: EstimationSetup, robot: Robot, log: RawLog) -> tup
 def _state_sensors(setup: EstimationSetup, robot: Robot, log: RawLog) -> _StateSensors:
     """Choose the sensors for a log."""
     missing = _unmeasured_joints(setup, robot, log)
-    kept: list[Sensor] = []
-    differences: list[str] = []
-    for sensor in setup.sensors:
-        if isinstance(sensor, Encoder) and sensor.joint in missing:
-            continue
-        if isinstance(sensor, JointAcceleration) and not _all_there(sensor, log):
-            differences.append(sensor.name)
-            continue
-        kept.append(sensor)
+    there = [s for s in setup.sensors if not (isinstance(s, Encoder) and s.joint in missing)]
+    differences = [s.name for s in there if _is_difference(s, log)]
+    kept = [sensor for sensor in there if sensor.name not in differences]
     notes = []
     if differences:
         notes.append(
@@ -238,8 +232,10 @@ def _recorded(log: RawLog, channel: str) -> bool:
     return channel in log.channels and bool(np.isfinite(log.channels[channel]).any())
 
 
-def _all_there(sensor: Sensor, log: RawLog) -> bool:
-    return all(name in log.channels for name in sensor.channels)
+def _is_difference(sensor: Sensor, log: RawLog) -> bool:
+    """Whether its readings would come from differences of positions."""
+    recorded = all(name in log.channels for name in sensor.channels)
+    return isinstance(sensor, JointAcceleration) and not recorded
 
 
 def _encoder(joint: str, taken: set[str]) -> Encoder:

@@ -148,9 +148,10 @@ class Recording:
         """
         robot = problem.robot
         encoders = [sensor for sensor in problem.sensors if isinstance(sensor, Encoder)]
-        channels = {s.joint: s.channels[0] for s in encoders if s.channels}
-        recorded = {joint: name for joint, name in channels.items() if name in log.channels}
-        diagnosis = examine_readings(robot, log, recorded, complete=False)
+        channels = {
+            s.joint: s.channels[0] for s in encoders if s.channels and s.channels[0] in log.channels
+        }
+        diagnosis = examine_readings(robot, log, channels, complete=False)
         if diagnosis.of("error"):
             require_clean(diagnosis, purpose="estimated")
         rows = np.concatenate([np.zeros(0, dtype=np.int64), *diagnosis.places])
@@ -314,18 +315,7 @@ def _sensor_readings(
     Raises:
         MismatchError: channels that are missing, or in other units.
     """
-    absent = {
-        sensor.name: [name for name in sensor.channels if name not in log.channels]
-        for sensor in problem.sensors
-        if not isinstance(sensor, JointAcceleration)
-    }
-    missing = [f"{channel} of {name}" for name, names in absent.items() for channel in names]
-    if missing:
-        raise MismatchError(
-            f"{log.source} lacks channels of sensors: {listing(missing, _NAMES)}. It has "
-            f"{listing(list(log.channels), _NAMES)}. Name them in the layout file, say "
-            "`channels:` in the sensors file, or leave the sensors out."
-        )
+    _require_channels(problem, log)
     readings = np.full((rows.size, problem.layout.size), np.nan)
     for sensor in problem.sensors:
         where = problem.layout.slices[sensor.name]
@@ -338,6 +328,22 @@ def _sensor_readings(
         values = np.stack(columns, axis=1) if columns else np.zeros((rows.size, 0))
         readings[:, where] = sensor.reading(np.where(np.isfinite(values), values, np.nan))
     return readings
+
+
+def _require_channels(problem: MapDynamics, log: RawLog) -> None:
+    missing = [
+        f"{channel} of {sensor.name}"
+        for sensor in problem.sensors
+        if not isinstance(sensor, JointAcceleration)
+        for channel in sensor.channels
+        if channel not in log.channels
+    ]
+    if missing:
+        raise MismatchError(
+            f"{log.source} lacks channels of sensors: {listing(missing, _NAMES)}. It has "
+            f"{listing(list(log.channels), _NAMES)}. Name them in the layout file, say "
+            "`channels:` in the sensors file, or leave the sensors out."
+        )
 
 
 def _require_units(problem: MapDynamics, sensor: Sensor, log: RawLog) -> None:

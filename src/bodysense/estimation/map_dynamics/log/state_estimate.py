@@ -2,7 +2,7 @@
 
 From the first sample of every stretch to its last, with the readings up to each sample
 (`StateTracker`), or with all readings of a window and of some samples behind it (`StateSmoother`).
-After a pause the joints are looked for anew; biases and parameters stay as they were found.
+After a pause the joints are initialised again; biases and parameters keep their estimates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bodysense.sensors.joint_sensors import Encoder
 from bodysense.spatial.arrays import Array
 
 CHUNK = 200
-"""Samples between two signs of life: a second of an arm, some seconds of a humanoid."""
+"""Samples between progress updates: a second of an arm, some seconds of a humanoid."""
 
 _AHEAD = 0.25  # of a window: samples behind it that are read as well
 _Troubles = tuple[tuple[float, str], ...]
@@ -56,8 +56,8 @@ class StateLogEstimate(LogEstimate):
         """What the user should know."""
         joints = ", ".join(self.unmeasured) or "all joints, with their encoders"
         how = {"track": "readings up to each sample", "smooth": "all readings of a window"}
-        told = f"positions are estimated, of {joints}, from {how[self.state.method]}"
-        return (*self.setup.notes, told, *self.decided, *self.recording.notes)
+        how_estimated = f"positions are estimated, of {joints}, from {how[self.state.method]}"
+        return (*self.setup.notes, how_estimated, *self.decided, *self.recording.notes)
 
     @property
     def considers_parameters(self) -> bool:
@@ -112,13 +112,13 @@ class StateLogEstimate(LogEstimate):
         return Posterior.joined([chunk.posterior for chunk in self.chunks(detail=detail)])
 
     def _first(self, piece: slice, before: StatePrior | None) -> StatePrior:
-        """What is believed when a stretch begins."""
+        """The prior at the beginning of a stretch."""
         t, y = self.t[piece], self.recording.readings[piece]
-        prior = first_state(self.problem, self.state, t, y, before)
-        told = set() if before is not None else set(self.state.priors)
-        joints = tuple(joint for joint in self.unmeasured if f"q.{joint}" not in told)
+        prior = _initial_prior(self.problem, self.state, t, y, before)
+        given = set() if before is not None else set(self.state.priors)
+        joints = tuple(joint for joint in self.unmeasured if f"q.{joint}" not in given)
         with threadpool_limits(1, "blas"):
-            return searched(
+            return _best_start(
                 self.problem, prior, joints, t, y, jerk=self._jerk, gravity=self.setup.gravity
             )
 
@@ -202,14 +202,14 @@ class StateLogEstimate(LogEstimate):
 # The priors are wide, so that the readings they come from do not count twice; what the user says
 # counts before them.
 
-_LOOK = 0.3  # s of first readings
+_FIRST_READINGS = 0.3  # s, that the parabola goes through
 _PARABOLA = 5  # readings that it needs
-_READ = (0.1, 1.0, 10.0)  # rad, rad/s, rad/s²: doubts about a joint whose encoder was read
-_UNREAD = (1.5, 1.0, 10.0)  # about others, whose position may be anywhere
-_ROOM = 0.25  # of the range of a joint: its standard deviation, if nothing is known
+_ENCODER_STD = (0.1, 1.0, 10.0)  # rad, rad/s, rad/s²: of a joint whose encoder was read
+_NO_ENCODER_STD = (1.5, 1.0, 10.0)  # of others, whose position may be anywhere
+_RANGE_STD = 0.25  # standard deviation of these over the range of the joint, if it is limited
 
 
-def first_state(
+def _initial_prior(
     problem: MapDynamics,
     setup: StateSetup,
     t: Array,
@@ -220,14 +220,14 @@ def first_state(
 
     Args:
         problem: the robot with its sensors.
-        setup: what the user believes, of the first sample of a log.
+        setup: with priors of the first sample of a log.
         t: (T,) times [s].
         readings: (T, m).
         before: the state before a pause, after which the user's priors count no more.
     """
     robot = problem.robot
     n = robot.n_joints
-    mean, std = np.zeros((3, n)), np.tile(np.array(_UNREAD)[:, None], (1, n))
+    mean, std = np.zeros((3, n)), np.tile(np.array(_NO_ENCODER_STD)[:, None], (1, n))
     mean[0], std[0] = _anywhere(*robot.position_limits)
     if before is not None:
         mean[0] = before.mean[0]
@@ -237,7 +237,7 @@ def first_state(
             j = sensor.joint_index(robot)
             result = _parabola(t, y)
             if result is not None:
-                mean[:, j], std[:, j] = result, _READ
+                mean[:, j], std[:, j] = result, _ENCODER_STD
     if before is None:
         for name, prior in setup.priors.items():
             quantity, _, joint = name.partition(".")
@@ -248,15 +248,17 @@ def first_state(
 
 
 def _anywhere(lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Middle and doubt of joints between limits."""
+    """Middle and standard deviation of joints between limits."""
     limited = np.isfinite(lower) & np.isfinite(upper) & (upper - lower < 2.0 * np.pi)
     low, high = np.where(limited, lower, 0.0), np.where(limited, upper, 0.0)
-    return 0.5 * (low + high), np.where(limited, np.minimum(_ROOM * (high - low), 1.5), _UNREAD[0])
+    return 0.5 * (low + high), np.where(
+        limited, np.minimum(_RANGE_STD * (high - low), 1.5), _NO_ENCODER_STD[0]
+    )
 
 
 def _parabola(t: Array, y: Array) -> Array | None:
     """(3,) position, velocity and acceleration where the first readings begin."""
-    near = np.flatnonzero((t - t[0] <= _LOOK) & np.isfinite(y))
+    near = np.flatnonzero((t - t[0] <= _FIRST_READINGS) & np.isfinite(y))
     if not near.size:
         return None
     if near.size < _PARABOLA:
@@ -274,14 +276,14 @@ def _parabola(t: Array, y: Array) -> Array | None:
 #
 #     Σ_t chi²_t  +  (place - mean)² / variance.
 
-_MOMENTS = 15
+_TRACKED_SAMPLES = 15  # from each place
 _SPAN = 0.3  # s that they are spread over, if readings come faster
-_APART = 0.7  # rad or m between places
-_DOUBT = 0.5  # standard deviation of a place: neighbours overlap
+_SPACING = 0.7  # rad or m between places
+_PLACE_STD = 0.5  # rad or m, of a place: neighbours overlap
 _REACH = 2.0  # standard deviations of the prior within which places lie
 
 
-def searched(
+def _best_start(
     problem: MapDynamics,
     prior: StatePrior,
     joints: tuple[str, ...],
@@ -296,13 +298,13 @@ def searched(
     Args:
         problem: the robot with its sensors.
         prior: about the first sample.
-        joints: whose positions are in doubt.
+        joints: whose positions are unknown.
         t: (T,) times [s].
         readings: (T, m).
         jerk: spectral densities, see `StateTracker`.
         gravity: (3,) in the frame of a root that is held.
     """
-    some = _first(t)
+    some = _first_samples(t)
     tracker = StateTracker(problem, prior, jerk=jerk)
 
     def chi_square(start: StatePrior) -> float:
@@ -323,26 +325,26 @@ def searched(
     return prior
 
 
-def _first(t: Array) -> list[int]:
+def _first_samples(t: Array) -> list[int]:
     """Samples at the beginning, not closer than a few of them need to be apart."""
     some = [0]
     for k in range(1, t.size):
-        if len(some) == _MOMENTS:
+        if len(some) == _TRACKED_SAMPLES:
             break
-        if t[k] - t[some[-1]] >= 0.99 * _SPAN / _MOMENTS or k == t.size - 1:
+        if t[k] - t[some[-1]] >= 0.99 * _SPAN / _TRACKED_SAMPLES or k == t.size - 1:
             some.append(k)
     return some
 
 
 def _places(prior: StatePrior, j: int) -> list[StatePrior]:
-    """The prior with joint j at several places, the believed one first."""
+    """The prior with joint j at several places, that of the prior first."""
     mean, std = prior.mean[0, j], float(np.sqrt(prior.covariance[j, j]))
-    n = int(_REACH * std / _APART)
-    if std <= _DOUBT or n == 0:
+    n = int(_REACH * std / _SPACING)
+    if std <= _PLACE_STD or n == 0:
         return [prior]
     places = []
     for k in sorted(range(-n, n + 1), key=abs):
         moved, covariance = prior.mean.copy(), prior.covariance.copy()
-        moved[0, j], covariance[j, j] = mean + k * _APART, _DOUBT**2
+        moved[0, j], covariance[j, j] = mean + k * _SPACING, _PLACE_STD**2
         places.append(replace(prior, mean=moved, covariance=covariance))
     return places

@@ -118,7 +118,7 @@ class StateLayout:
 # So at first
 #
 # 1. readings that depend on the state alone (encoders, gyroscopes, orientations) move it;
-# 2. equations and readings are believed only as far as the state is: with the covariances
+# 2. equations and readings are trusted only as far as the state is: with the covariances
 #
 #        Sigma + B Cov(x) Bᵀ,    B = ∂(equation or reading)/∂x,
 #

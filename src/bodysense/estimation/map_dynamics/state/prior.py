@@ -3,7 +3,7 @@
     x = (q, q̇) or (q, q̇, q̈),   x ~ N(mean, covariance)
 
 With q̈ in it, joint accelerations are a part of the state, as smoothing needs them; without, they
-are believed as `Assumptions.joint_acceleration` says. A floating root has an angular velocity too.
+have the prior `Assumptions.joint_acceleration`. A floating root has an angular velocity too.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class StatePrior:
             q: (n,) positions [rad or m].
             dq: (n,) velocities.
             ddq: (n,) accelerations, to have them in the state; `None`: they are not.
-            q_std: standard deviations, one or (n,); zero where there is no doubt.
+            q_std: standard deviations, one or (n,); zero where it is exact.
             dq_std: alike.
             ddq_std: alike.
             angular_velocity: of a floating root; by default anything.
@@ -191,7 +191,7 @@ class StatePrior:
             h: [s].
             density: spectral density of the derivative behind the last, one or (n,): of the
                 acceleration [(rad/s²)² s] for (q, q̇), of the jerk [(rad/s³)² s] for (q, q̇, q̈).
-                The angular velocity of a floating root is believed as before.
+                The prior of a floating root's angular velocity stays.
         """
         s = one_each(density, self.n, "density")
         F = transition(self.order, h)

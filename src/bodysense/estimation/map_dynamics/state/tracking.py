@@ -83,7 +83,7 @@ class StateTracker:
         """Begin at a prior; that of the root's angular velocity holds later too."""
         self.time: float | None = None
         self._first: Gaussian = Gaussian.prior(self.linearisation, state)
-        self._believed: Gaussian = self._first
+        self._present: Gaussian = self._first
 
     def reset(self) -> None:
         """Forget all readings."""
@@ -92,29 +92,29 @@ class StateTracker:
     def restart(self, state: StatePrior) -> None:
         """Begin anew after a pause, with biases and parameters as found so far.
 
-        What is believed of the root's angular velocity holds from now on; `reset` goes back to the
+        The prior of the root's angular velocity holds from now on; `reset` goes back to the
         first prior.
         """
         require_joints(self.problem, state, self.state.order)
-        layout, result = self.linearisation.layout, self._believed
+        layout, result = self.linearisation.layout, self._present
         self._begin(state)
         kept = slice(layout.local, layout.size)
         mean, covariance = self._first.mean.copy(), self._first.covariance.copy()
         mean[kept], covariance[kept, kept] = result.mean[kept], result.covariance[kept, kept]
-        self._believed = Gaussian(mean, covariance)
+        self._present = Gaussian(mean, covariance)
 
     def mark(self) -> tuple[float | None, Gaussian, Gaussian]:
         """Where it is: time and priors, to come `back` to."""
-        return self.time, self._first, self._believed
+        return self.time, self._first, self._present
 
     def back(self, mark: tuple[float | None, Gaussian, Gaussian]) -> None:
         """Forget what came after a mark."""
-        self.time, self._first, self._believed = mark
+        self.time, self._first, self._present = mark
 
     @property
     def joints(self) -> StatePrior:
-        """What is believed of the joints after the last readings."""
-        layout, now = self.linearisation.layout, self._believed
+        """Posterior of the joints after the last readings."""
+        layout, now = self.linearisation.layout, self._present
         k = layout.joints
         spread = now.covariance[:k, :k]
         return StatePrior(now.mean[:k].reshape(layout.order, -1), 0.5 * (spread + spread.T))
@@ -139,7 +139,7 @@ class StateTracker:
         q = self.linearisation.layout.q(prior.mean)
         sample = sample_of(self.linearisation, np.ascontiguousarray(q), readings, gravity)
         problem = TimeStepProblem(self.linearisation, prior, sample)
-        posterior, self._believed = most_probable(problem, iterations)
+        posterior, self._present = most_probable(problem, iterations)
         self.time = float(time)
         return posterior
 
@@ -148,23 +148,23 @@ class StateTracker:
         problem = TimeStepProblem(self.linearisation, self.predicted(time), sample)
         e, linear, _ = solved(problem, ITERATIONS)
         S = problem.factor(linear)
-        self._believed = Gaussian(problem.x(e), S @ S.T)
+        self._present = Gaussian(problem.x(e), S @ S.T)
         self.time = float(time)
-        return self._believed.mean
+        return self._present.mean
 
     def predicted(self, time: float) -> Gaussian:
-        """What is believed of a time after the last readings."""
+        """Prediction of a time after the last readings."""
         if not np.isfinite(time) or (self.time is not None and time <= self.time):
             raise ShapeError(
                 f"readings of {time} s come after those of {self.time} s: give them in order, or "
                 "leave late ones out."
             )
         if self.time is None:
-            return self._believed
+            return self._present
         return self._after(float(time) - self.time)
 
     def _after(self, h: float) -> Gaussian:
-        layout, now, prior = self.linearisation.layout, self._believed, self._first
+        layout, now, prior = self.linearisation.layout, self._present, self._first
         k, kept = layout.joints, np.r_[: layout.joints, layout.local : layout.size]
         F = np.eye(kept.size)
         F[:k, :k] = np.kron(transition(layout.order, h), np.eye(layout.n))
@@ -193,7 +193,7 @@ def checked_jerk(jerk: ArrayLike, problem: MapDynamics) -> Array:
 # whole window, from what tracking it says. A gyroscope and an accelerometer above and below a joint
 # stand in for its encoder.
 
-SMOOTHING_ITERATIONS = 20
+_SMOOTHING_ITERATIONS = 20
 """Most steps, of which a handful are usual."""
 
 
@@ -228,7 +228,7 @@ class StateSmoother:
         readings: ArrayLike,
         *,
         gravity: ArrayLike | None = None,
-        iterations: int = SMOOTHING_ITERATIONS,
+        iterations: int = _SMOOTHING_ITERATIONS,
     ) -> StatePosterior:
         """Posterior of all samples.
 
@@ -255,7 +255,7 @@ class StateSmoother:
 
     @property
     def joints(self) -> StatePrior:
-        """What was believed of the joints when the last of `step`'s samples had been read."""
+        """Posterior of the joints when the last of `step`'s samples had been read."""
         return self._tracker.joints
 
     def step(
@@ -265,7 +265,7 @@ class StateSmoother:
         *,
         ahead: int = 0,
         gravity: ArrayLike | None = None,
-        iterations: int = SMOOTHING_ITERATIONS,
+        iterations: int = _SMOOTHING_ITERATIONS,
     ) -> StatePosterior:
         """Posterior of a window that follows the one before, from which its prior comes.
 
