@@ -12,7 +12,7 @@ from bodysense.cli.simulate_options import numbers
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
 
 if TYPE_CHECKING:
-    from bodysense.identification.identification import Identifier
+    from bodysense.identification.identifier import Identifier, Method
     from bodysense.identification.knowledge import Knowledge
     from bodysense.identification.preprocessing import Preprocessing
     from bodysense.logs.log import RawLog
@@ -84,9 +84,9 @@ class Options:
             return self.method
         if self.method not in IDENTIFIERS:
             raise unknown_name("method", self.method, ("auto", *IDENTIFIERS))
-        cls = IDENTIFIERS[self.method]
+        method = IDENTIFIERS[self.method]
         for name in wanted:
-            having = [m for m, c in IDENTIFIERS.items() if name in _fields(c)]
+            having = [m for m, row in IDENTIFIERS.items() if name in row.settings]
             if self.method not in having:
                 option = _SETTINGS[name].replace("_", "-")
                 raise MismatchError(
@@ -95,7 +95,7 @@ class Options:
                 )
         if wanted.get("relaxation_weight") == "auto":
             wanted["relaxation_weight"] = None
-        return cls(**wanted, **method_settings(cls, self.settings))
+        return method.identifier(**wanted, **method_settings(method, self.settings))
 
     def preprocessing(self) -> Preprocessing:
         """How logs are filtered."""
@@ -286,9 +286,9 @@ def _refuse_unused(options: Options, given: set[str]) -> None:
         )
 
 
-def method_settings(method: type[Identifier], given: Mapping[str, str]) -> dict[str, Any]:
+def method_settings(method: Method, given: Mapping[str, str]) -> dict[str, Any]:
     """Settings of --set as the method takes them: of the kind that its defaults have."""
-    plain, own = method(), _fields(method)
+    own = method.settings
     made: dict[str, Any] = {}
     for name, text in given.items():
         if name not in own:
@@ -303,7 +303,7 @@ def method_settings(method: type[Identifier], given: Mapping[str, str]) -> dict[
                 f"--set {name}={text}: there is an option for it, "
                 f"--{_SETTINGS.get(name, name).replace('_', '-')}."
             )
-        made[name] = _value(name, text, getattr(plain, name))
+        made[name] = _value(name, text, own[name].default)
     return made
 
 
@@ -339,10 +339,6 @@ def _pair(text: str) -> tuple[str, str]:
     if not given or not name or not value:
         raise BodysenseError(f"--set {text}: write NAME=VALUE, e.g. integrator=rk4.")
     return name.strip().replace("-", "_"), value.strip()
-
-
-def _fields(method: type[Identifier]) -> set[str]:
-    return {f.name for f in fields(method)}  # type: ignore[arg-type]
 
 
 def _friction(text: str) -> tuple[str, dict[str, float]]:

@@ -10,9 +10,9 @@ from scipy.linalg import null_space
 from scipy.signal import welch
 
 from bodysense.doctor.examine import usable
-from bodysense.identification.linear.ridge import Ridge
+from bodysense.identification.linear.least_squares import Ridge
+from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import LEAST_RANGE, Plan, Preprocessing, motions
-from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.logs.filtering import resample
 from bodysense.logs.log import Log, RawLog
@@ -144,7 +144,7 @@ def _prediction_error(
     moved = motions(robot, pieces, chosen)
     problem = Regression.of(robot, moved, chosen, base)
     # With a weak prior: without, a short or still recording is extrapolated wildly.
-    theta = Ridge(spread=1.0).estimate(problem, Prior.of(problem)).solution.theta
+    theta = LinearMethod("ridge", solver=Ridge(spread=1.0)).theta(problem)
     error, signal = np.zeros((2, robot.n_joints))
     for motion in moved:
         stride = max(1, motion.t.size // _PREDICTED)

@@ -24,16 +24,11 @@ from bodysense.identification.friction_comparison import (
     with_richest,
 )
 from bodysense.identification.friction_fit import require_stribeck
-from bodysense.identification.identification import Identification, Identifier
+from bodysense.identification.identification import Identification
+from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
-from bodysense.identification.methods import (
-    AUTO,
-    DEFAULT,
-    MethodChoice,
-    choose_method,
-    consistent_alternative,
-    identifier,
-)
+from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
+from bodysense.identification.methods import DEFAULT, consistent_alternative, identifier
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
@@ -196,7 +191,7 @@ def identify(
             "robot": robot_origin(robot),
             "logs": [_origin(d) for d in diagnoses],
             "validation": [_origin(d) for d in validation],
-            "method": {"name": chosen.name, **_settings_of(chosen)},
+            "method": {"name": chosen.name, **settings_of(chosen)},
             "preprocessing": asdict(settings),
             "friction": {
                 "model": robot.friction.model.name,
@@ -315,10 +310,6 @@ def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -
 
 def _origin(diagnosis: Diagnosis) -> dict[str, Any]:
     return {"source": diagnosis.source, "sha256": diagnosis.digest}
-
-
-def _settings_of(method: Identifier) -> dict[str, Any]:
-    return asdict(method)  # type: ignore[call-overload,no-any-return]
 
 
 def _fitted(

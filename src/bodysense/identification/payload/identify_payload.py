@@ -15,8 +15,10 @@ from collections.abc import Callable
 import numpy as np
 
 from bodysense.errors import ShapeError
-from bodysense.identification.consistent.physical import ConsistentIRLS
-from bodysense.identification.linear.least_squares import Weighing
+from bodysense.identification.consistent.solvers import Conic
+from bodysense.identification.linear.least_squares import WeightedFit
+from bodysense.identification.linear.method import LinearMethod
+from bodysense.identification.linear.weights import RobustWeights
 from bodysense.identification.payload.experiment import (
     ROBOT_UNCERTAINTY,
     LoadExperiment,
@@ -42,6 +44,10 @@ _SURE = 0.1  # relative standard deviation of the mass above which it is not wel
 _MOST_UNCERTAIN = 0.5  # gains that are known no better than that are a percentage, mistaken
 _NEGATIVE = -4.0  # standard deviations below zero, from which recordings have been swapped
 _FAR = 0.5  # m: no centre of mass further than that, or than the arm's longest link
+
+
+ROBUST = LinearMethod("pc-irls", weights=RobustWeights(), solver=Conic())
+"""Robust weights over physically consistent arms and loads."""
 
 
 def identify_payload(
@@ -101,8 +107,8 @@ def payload_of(
     """Identify the load of an experiment that is made ready; see `identify_payload`."""
     require_uncertainty(gain_uncertainty)
     experiment.progress("identifying the load")
-    problem, method = experiment.problem, ConsistentIRLS()
-    prior, weighing, x = fitted_load(experiment, method)
+    problem = experiment.problem
+    prior, weighing, x = fitted_load(experiment)
     uncertainty = base_uncertainty(
         problem,
         prior,
@@ -110,7 +116,7 @@ def payload_of(
         weighing.sigma,
         weighing.weights,
         weighing.bread if weighing.bread is not None else weighing.stack,
-        spread=method.prior_spread,
+        spread=ROBUST.solver.prior_term(prior).spread,
     )
     load = problem.load
     covariance = uncertainty.covariance[load, load]
@@ -132,13 +138,11 @@ def payload_of(
     )
 
 
-def fitted_load(
-    experiment: LoadExperiment, method: ConsistentIRLS
-) -> tuple[Prior, Weighing, Array]:
+def fitted_load(experiment: LoadExperiment) -> tuple[Prior, WeightedFit, Array]:
     """Prior, weights and all unknowns x of the arm and the load, with gains as they are."""
     problem, first = experiment.problem, experiment.x[experiment.problem.load]
     prior = problem.prior(arm=experiment.arm, pi=first if first[0] > 0.0 else None)
-    weighing = method.estimate(problem, prior)
+    weighing = ROBUST.estimate(problem, prior)
     return prior, weighing, prior.to_base(weighing.solution.theta)
 
 
@@ -213,7 +217,7 @@ def _place_doubts(experiment: LoadExperiment, pi: Array, *, seen: bool) -> list[
 
 def _status(
     experiment: LoadExperiment,
-    weighing: Weighing,
+    weighing: WeightedFit,
     pi: Array,
     covariance: Array,
     doubt: str,
