@@ -10,7 +10,7 @@ from benchmarks.timing import interleaved
 from bodysense import FourierTrajectory, base_parameters
 from bodysense.identification import Identification, Regression, identifier
 from bodysense.identification.consistent.projection import consistent_least_squares
-from bodysense.identification.linear.least_squares import WLS, Solution
+from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 
@@ -41,7 +41,7 @@ def run(repeat: int, *, duration: float = 10.0) -> tuple[Result, ...]:
     if not fit().consistent:
         raise RuntimeError("the solver has found no consistent robot")
     prior = Prior.of(known)
-    stack = WLS().estimate(known, prior).stack
+    stack = identifier("wls").estimate(known, prior).stack
 
     def projection() -> Solution:
         return consistent_least_squares(prior, stack)

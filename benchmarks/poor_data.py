@@ -9,9 +9,14 @@ import numpy as np
 from benchmarks import ur10e
 from benchmarks.result import Result
 from bodysense import Robot, base_parameters
-from bodysense.identification import Preprocessing, Regression, examine, motions
-from bodysense.identification.consistent.physical import ConsistentWLS
-from bodysense.identification.linear.least_squares import OLS
+from bodysense.identification import (
+    Identifier,
+    Preprocessing,
+    Regression,
+    examine,
+    identifier,
+    motions,
+)
 from bodysense.identification.scores import predict, score
 from bodysense.logs.log import Log
 from bodysense.spatial.arrays import Array
@@ -69,9 +74,11 @@ def _listed(numbers: tuple[float, ...]) -> str:
     return ", ".join(f"{number:g}" for number in numbers)
 
 
-def _methods(robot: Robot) -> dict[str, OLS | ConsistentWLS]:
-    relaxed = {kind: ConsistentWLS(relaxation=kind, relaxation_weight=None) for kind in KINDS}
-    return {"ols": OLS(), **relaxed}
+def _methods(robot: Robot) -> dict[str, Identifier]:
+    relaxed = {
+        kind: identifier("pc-wls", relaxation=kind, relaxation_weight=None) for kind in KINDS
+    }
+    return {"ols": identifier("ols"), **relaxed}
 
 
 def _window(log: Log, start: float) -> Log:

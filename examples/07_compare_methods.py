@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import bodysense
-from bodysense.identification import IDENTIFIERS, Identification, Regression
+from bodysense.identification import Identification, Regression, identifier
 from bodysense.robot import torque_regressor
 
 METHODS = ("ols", "pc-wls", "iv", "didim", "cloe")
@@ -115,7 +115,7 @@ def compared(
 ) -> Comparison:
     """Identify by one method, and compare with what only a simulation knows."""
     begun = time.perf_counter()
-    found: Identification = IDENTIFIERS[name]().fit(problem)
+    found: Identification = identifier(name).fit(problem)
     seconds = time.perf_counter() - begun
     errors = off(truth, problem, unseen, found.theta_base)
     return Comparison(name, *errors, seconds, found.consistent)

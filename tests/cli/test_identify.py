@@ -235,7 +235,7 @@ def test_a_failure_of_the_numerics_is_exit_status_1(here, capsys, monkeypatch):
     monkeypatch.setattr(projection, "MARGIN", 0.5)  # so that the solver is needed
     assert identified("rv2sq", "one.csv", *QUICK) == 1
     out = " ".join(capsys.readouterr().out.split())
-    assert "FAILED: No consistent robot was found (on purpose)" in out
+    assert "FAILED: There is no consistent solution (on purpose)" in out
 
 
 # -- the folder -------------------------------------------------------------------------------

@@ -145,5 +145,5 @@ def test_a_prior_that_cannot_exist_has_no_such_distance(here, capsys, kind):
     words = ["identify", "bad.urdf", "one.csv", *QUICK, "--relax", kind]
     assert main(words) == EXIT_ERROR
     message = capsys.readouterr().err
-    assert f"the {kind} relaxation needs a prior whose links can exist" in message
+    assert f"the {kind} relaxation needs a prior with physically consistent links" in message
     assert "or use the euclidean relaxation" in message

@@ -21,8 +21,8 @@ def options(method: str, **settings: str) -> IdentifyOptions:
 def test_settings_are_of_the_kind_of_their_defaults():
     made = options("cloe", integrator="rk4", iterations="3", tolerance="1e-3", differentiate="no")
     found = made.identifier()
-    assert (found.integrator, found.iterations, found.tolerance) == ("rk4", 3, 1e-3)
-    assert found.differentiate is False
+    assert (found.simulation.integrator, found.iterations, found.tolerance) == ("rk4", 3, 1e-3)
+    assert found.simulation.differentiate is False
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,21 @@
-"""The list of methods: complete, readable in a pipe, and true to the classes behind it."""
+"""The list of methods: complete, readable in a pipe, and true to the registry behind it."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass
 
 import pytest
 
 from bodysense.cli.identify_options import _SETTINGS
 from bodysense.cli.main import EXIT_ERROR, main
-from bodysense.cli.methods import _described, _documented, _plain, _settings
-from bodysense.identification.consistent.physical import ConsistentIRLS
-from bodysense.identification.linear.least_squares import OLS
-from bodysense.identification.methods import DEFAULT, IDENTIFIERS
+from bodysense.cli.methods import _plain
+from bodysense.identification.identifier import Method, documented_attributes, settings_of
+from bodysense.identification.linear.least_squares import LeastSquares
+from bodysense.identification.linear.method import LinearMethod
+from bodysense.identification.methods import DEFAULT, IDENTIFIERS, identifier
 
 
 @pytest.fixture
@@ -31,40 +31,37 @@ def printed(capsys):
     return run
 
 
-@pytest.mark.parametrize("name", IDENTIFIERS)
-def test_every_method_says_what_it_needs_costs_and_is_good_for(name):
-    method = IDENTIFIERS[name]
-    for text in (method.about, method.needs, method.cost, method.when):
-        assert text
-        assert "\n" not in text
-        assert not text.endswith(".")
-        assert text == text.strip()
-
-
-@pytest.mark.parametrize("name", IDENTIFIERS)
-def test_every_setting_of_every_method_is_documented(name):
-    for setting in _settings(IDENTIFIERS[name]):
-        assert setting.about, f"{name} does not say what {setting.name} is"
-
-
 _CLASS = re.compile(r"\b[A-Z]+[a-z]+[A-Z]\w*")
 _PYTHON = re.compile(r"\b\w+_\w+\b|\bsee \w+|\bas in \w+")
 
 
-@pytest.mark.parametrize("name", IDENTIFIERS)
-def test_texts_stand_alone_and_speak_of_what_a_user_can_set(name):
+def test_texts_of_every_method_stand_alone():
     """No class, function or attribute of Python, and nothing that leans on a line elsewhere."""
-    method = IDENTIFIERS[name]
-    about = _described(method, DEFAULT).description
-    assert not _CLASS.search(about), about
-    assert " as in " not in about
-    for setting in _settings(method):
-        words = setting.about
-        assert not _CLASS.search(words), f"{setting.name}: {words}"
-        found = set(_PYTHON.findall(words.replace("q_des", "")))
-        assert found <= {field.name for field in fields(method)}, f"{setting.name}: {found}"
-        assert len(words.split()) >= 4, f"{setting.name} says next to nothing: {words}"
-        assert not words.startswith(("at most", "of each link", "its ")), words
+    for name, method in IDENTIFIERS.items():
+        for text in (method.about, method.needs, method.cost, method.when):
+            assert text, name
+            assert "\n" not in text, name
+            assert not text.endswith("."), name
+            assert text == " ".join(text.split()), name
+        about = method.description
+        assert about, name
+        assert about.endswith("."), name
+        assert not _CLASS.search(about), about
+        assert " as in " not in about, about
+        assert "`" not in about, about
+
+
+def test_settings_of_every_method_are_documented():
+    for name, method in IDENTIFIERS.items():
+        assert set(method.settings) == set(settings_of(method.default))
+        for setting in method.settings.values():
+            words = setting.about
+            assert words, f"{name} does not say what {setting.name} is"
+            assert not _CLASS.search(words), f"{name}, {setting.name}: {words}"
+            found = set(_PYTHON.findall(words.replace("q_des", "")))
+            assert found <= set(method.settings), f"{name}, {setting.name}: {found}"
+            assert len(words.split()) >= 4, f"{setting.name} says next to nothing: {words}"
+            assert not words.startswith(("at most", "of each link", "its ")), words
 
 
 def test_the_tables_hold_every_method_in_its_group(printed):
@@ -92,29 +89,36 @@ def test_a_terminal_gets_colours(printed, monkeypatch):
     assert "\x1b[" in printed()
 
 
-@pytest.mark.parametrize("name", IDENTIFIERS)
-def test_one_method_in_full(name, printed):
-    method, text = IDENTIFIERS[name], " ".join(printed(name).split())
-    assert text.startswith(f"{name}: ")
-    assert f"--method {name}" in text
-    assert f"{method.__module__}.{method.__name__}" in text.replace(" ", "")
-    assert method.when in text
-    for field in fields(method):
-        assert field.name in text
-        if field.name in _SETTINGS:
-            assert "--" + _SETTINGS[field.name].replace("_", "-") in text
+def test_one_method_in_full(printed):
+    for name, method in IDENTIFIERS.items():
+        text = " ".join(printed(name).split())
+        assert text.startswith(f"{name}: ")
+        assert f"--method {name}" in text
+        assert f"bodysense.identification.identifier('{name}')" in text
+        assert method.when in text
+        for setting in method.settings:
+            assert setting in text
+            if setting in _SETTINGS:
+                assert "--" + _SETTINGS[setting].replace("_", "-") in text
 
 
 def test_settings_come_with_defaults_options_and_meaning(printed):
     table = {row["name"]: row for row in json.loads(printed("pc-irls", "--json"))["settings"]}
-    assert set(table) == {field.name for field in fields(ConsistentIRLS)}
+    assert set(table) == {
+        "weighting",
+        "tolerance",
+        "iterations",
+        "relaxation",
+        "relaxation_weight",
+        "trusted",
+    }
     assert table["weighting"]["default"] == "huber"
     assert table["weighting"]["option"] == "--weighting"
     assert table["relaxation_weight"]["option"] == "--relax-weight"
     assert table["iterations"]["option"] is None
-    assert table["tolerance"]["default"] == ConsistentIRLS().tolerance
+    assert table["tolerance"]["default"] == identifier("pc-irls").weights.tolerance
     assert table["trusted"]["default"] is True
-    # Of `Physical` and of `IRLS`, from which it inherits.
+    # Of the solver and of the weights.
     assert table["relaxation"]["about"].startswith("distance to the robot file")
     assert table["weighting"]["about"].startswith("huber (")
     assert "auto" in table["relaxation_weight"]["about"]
@@ -125,11 +129,10 @@ def test_json_tells_the_same_of_all(printed):
     assert [method["name"] for method in listed] == list(IDENTIFIERS)
     assert [method["name"] for method in listed if method["default"]] == [DEFAULT]
     for method in listed:
-        cls = IDENTIFIERS[method["name"]]
-        assert method["consistent"] is cls.consistent
-        assert (method["needs"], method["cost"], method["when"]) == (cls.needs, cls.cost, cls.when)
-        assert cls.__module__.startswith(f"bodysense.identification.{method['group']}.")
-        assert method["description"]
+        row = IDENTIFIERS[method["name"]]
+        assert method["consistent"] is row.consistent
+        for key in ("group", "about", "needs", "cost", "when", "description"):
+            assert method[key] == getattr(row, key)
     alone = json.loads(printed("ols", "--json"))
     assert alone == listed[0]
     assert alone["settings"] == []
@@ -148,7 +151,7 @@ def test_auto_is_explained(capsys):
 
 
 @dataclass(frozen=True)
-class Elsewhere(OLS):
+class Elsewhere(LeastSquares):
     """Not among the groups.
 
     Attributes:
@@ -164,11 +167,13 @@ class Elsewhere(OLS):
     first: float = float("inf")
     second: tuple[int, ...] = (1, 2)
 
-    name: ClassVar[str] = "elsewhere"
-
 
 def test_a_method_from_elsewhere_is_shown_as_well(printed, monkeypatch):
-    monkeypatch.setattr("bodysense.identification.methods.IDENTIFIERS", {"elsewhere": Elsewhere})
+    default = LinearMethod("elsewhere", solver=Elsewhere(), fixed=("rows", "weights"))
+    row = Method(
+        default, "other", "another", needs="nothing", cost="none", when="never", description="One."
+    )
+    monkeypatch.setattr("bodysense.identification.methods.IDENTIFIERS", {"elsewhere": row})
     assert printed().startswith("Other\n")
     (row,) = json.loads(printed("--json"))
     assert row["group"] == "other"
@@ -176,9 +181,12 @@ def test_a_method_from_elsewhere_is_shown_as_well(printed, monkeypatch):
 
 
 def test_docstrings_are_read_by_entries():
-    assert _documented(Elsewhere) == {"first": "told in two lines.", "second": "after a gap."}
-    assert _documented(OLS) == {}
-    assert _documented(object) == {}
+    assert documented_attributes(Elsewhere) == {
+        "first": "told in two lines.",
+        "second": "after a gap.",
+    }
+    assert documented_attributes(LeastSquares) == {}
+    assert documented_attributes(object) == {}
 
 
 @pytest.mark.parametrize("value", [True, 3, 0.5, "huber", None])

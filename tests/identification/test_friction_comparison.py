@@ -9,7 +9,7 @@ import pytest
 
 from bodysense.errors import MismatchError, UnknownNameError
 from bodysense.excitation import FourierTrajectory
-from bodysense.identification import Regression, identify
+from bodysense.identification import Regression, identifier, identify
 from bodysense.identification.friction_comparison import (
     LAWS,
     RICHEST,
@@ -18,7 +18,6 @@ from bodysense.identification.friction_comparison import (
     choose_friction,
     fit_shape,
 )
-from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.load_rows import LoadRows
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics, load_robot
@@ -69,7 +68,7 @@ def test_simpler_laws_are_fitted_as_if_the_robot_had_them(tx40, base_of, sines):
     tau += 0.3 * np.random.default_rng(1).normal(size=tau.shape)
     problem = Regression.from_samples(truth, q, v, a, tau, rate=100.0, base=base_of(truth))
     choice = choose_friction(problem)
-    sigma = WLS().estimate(problem, Prior.of(problem)).sigma
+    sigma = identifier("wls").estimate(problem, Prior.of(problem)).sigma
     for law, error in zip(choice.tried[:5], choice.errors[:5], strict=True):
         robot = true_robot(tx40, law)
         own = Regression.from_samples(robot, q, v, a, tau, rate=100.0, base=base_of(robot))

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError, UnknownNameError
-from bodysense.identification import Preprocessing, Regression
+from bodysense.identification import Preprocessing, Regression, identifier
 from bodysense.identification import friction_fit as module
 from bodysense.identification.friction_fit import SHAPES, fit_stribeck
-from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.preprocessing import Plan
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics, load_robot
@@ -82,7 +81,7 @@ def test_the_derivative_is_that_of_the_cost(tx40, base_of, sines):
     """Where the linear part has settled, Jᵀ r is the gradient of ‖r‖² / 2 exactly."""
     problem = problem_of(curved(tx40, width=0.02, vs=VS), base_of, sines, noise=0.1, n_t=1500)
     prior = Prior.of(problem)
-    sigma = WLS().estimate(problem, prior).sigma
+    sigma = identifier("wls").estimate(problem, prior).sigma
     search = module._Search(problem, prior, sigma, problem.robot.friction.shape, SHAPES)
     x = search.start + 0.2 * np.random.default_rng(0).normal(size=search.start.size)
     gradient = search.jacobian(x).T @ search.residual(x)
@@ -97,7 +96,9 @@ def test_the_cost_is_that_of_the_whole_regression(tx40, base_of, sines):
     """Against the weighted least squares of a robot that has these shapes."""
     problem = problem_of(curved(tx40, width=0.02, vs=VS), base_of, sines, noise=0.1, n_t=1500)
     prior = Prior.of(problem)
-    sigma = 1e-3 * WLS().estimate(problem, prior).sigma  # so that the prior does not count
+    sigma = (
+        1e-3 * identifier("wls").estimate(problem, prior).sigma
+    )  # so that the prior does not count
     search = module._Search(problem, prior, sigma, problem.robot.friction.shape, ("vs",))
     x = np.log(VS)
     other = problem.robot.with_friction("stribeck", vs=VS)

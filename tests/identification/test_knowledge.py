@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError, ShapeError, UnknownNameError
-from bodysense.identification.consistent.physical import ConsistentWLS
+from bodysense.identification import identifier
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.consistent.relaxation import MARGIN, Relaxation
 from bodysense.identification.knowledge import EqualLinks, Knowledge, Mirror
@@ -142,7 +142,7 @@ def test_a_program_over_theta_finds_the_same(name, simulate):
 
 def test_identifiers_keep_what_is_known(simulate):
     known = Known(simulate, Knowledge(total_mass=2.2))
-    found = ConsistentWLS().fit(known.problem)
+    found = identifier("pc-wls").fit(known.problem)
     masses = [found.theta[link][0] for link in known.prior.links]
     assert sum(masses) == pytest.approx(2.2, abs=1e-6)
     assert found.consistent
@@ -162,7 +162,7 @@ def test_knowledge_that_no_robot_fulfils_is_a_status_with_advice(simulate):
     known = Known(simulate, knowledge)
     for kind in ("euclidean", "entropic"):
         solution = consistent_least_squares(known.prior, known.stack, Relaxation(kind))
-        assert "No consistent robot" in solution.failure
+        assert "no consistent solution" in solution.failure
         assert "known of the links" in solution.failure
 
 

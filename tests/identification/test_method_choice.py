@@ -10,7 +10,7 @@ import pytest
 from bodysense.errors import MismatchError
 from bodysense.identification import Regression, identify
 from bodysense.identification.knowledge import Knowledge
-from bodysense.identification.methods import choose_method
+from bodysense.identification.method_choice import choose_method
 from bodysense.identification.preprocessing import Preprocessing
 from bodysense.logs.log import Log
 from bodysense.robot import inverse_dynamics
@@ -51,8 +51,8 @@ def test_outliers_get_robust_weights(problem_of):
 
 def test_poor_excitation_leans_on_the_prior(problem_of):
     choice = choose_method(problem_of([0.5, 0.5, 0.5], n_t=300, slowest=0.01, scale=0.05))
-    assert choice.identifier.relaxation == "pullback"
-    assert choice.identifier.relaxation_weight is None
+    assert choice.identifier.solver.relaxation == "pullback"
+    assert choice.identifier.solver.relaxation_weight is None
     assert "leaves" in choice.summary()
 
 
@@ -83,7 +83,7 @@ def test_a_low_rate_is_said(problem_of):
     slow = [replace(m, rate=40.0) for m in problem.motions]
     settings = replace(problem.settings, cutoff=10.0)
     choice = choose_method(replace(problem, motions=tuple(slow), settings=settings))
-    assert "differences are unsure" in choice.reasons[1]
+    assert "differences are inexact" in choice.reasons[1]
 
 
 def test_in_one_call(small_arm, sines):

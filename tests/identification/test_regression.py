@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.identification import Motion, Preprocessing, Regression
+from bodysense.identification import Motion, Preprocessing, Regression, identifier
 from bodysense.identification import regression as module
-from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.preprocessing import FOLDS, fold_of
 from bodysense.logs.filtering import fir_lowpass
 from bodysense.robot import inverse_dynamics, load_robot, torque_regressor
@@ -226,7 +225,7 @@ def test_a_long_recording_is_never_in_memory_as_a_whole(tx40, base_of, sines, mo
     tracemalloc.start()
     try:
         problem = Regression.from_samples(tx40, q, v, a, tau, rate=1000.0, base=base_of(tx40))
-        found = WLS(iterations=2).fit(problem)
+        found = identifier("wls", iterations=2).fit(problem)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

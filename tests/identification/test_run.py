@@ -22,10 +22,10 @@ from bodysense.identification import (
     Identification,
     IdentificationRun,
     Preprocessing,
+    identifier,
     identify,
 )
 from bodysense.identification.friction_comparison import RICHEST
-from bodysense.identification.linear.least_squares import WLS
 from bodysense.logs.log import Log, RawLog
 from bodysense.robot import Robot, base_parameters, inverse_dynamics, load_robot
 from bodysense.simulation import rollout
@@ -246,7 +246,7 @@ def test_the_same_call_gives_the_same_bits():
 
 @pytest.mark.parametrize("method", sorted(IDENTIFIERS))
 def test_every_method_goes_through(method):
-    few = IDENTIFIERS["pf"](particles=200) if method == "pf" else method  # a fifth of the time
+    few = identifier("pf", particles=200) if method == "pf" else method  # a fifth of the time
     run = identify(prior(), [recorded(0)], method=few, preprocessing=GIVEN)
     assert run.identification.method == method
     if method == "pf":  # too many parameters for particles, which it says, and keeps the prior
@@ -258,7 +258,9 @@ def test_every_method_goes_through(method):
 
 
 def test_a_method_with_settings_of_its_own():
-    run = identify(prior(), [recorded(0)], method=WLS(iterations=1), preprocessing=GIVEN)
+    run = identify(
+        prior(), [recorded(0)], method=identifier("wls", iterations=1), preprocessing=GIVEN
+    )
     assert run.identification.provenance["method"] == {
         "name": "wls",
         "tolerance": 1e-3,

@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_triangular, toeplitz
 
-from bodysense.identification import Regression
-from bodysense.identification.filtering.filter_identifier import FilterIdentifier
-from bodysense.identification.linear.irls import IRLS
-from bodysense.identification.linear.least_squares import OLS, TLS, WLS
-from bodysense.identification.linear.ridge import Ridge
+from bodysense.identification import Regression, identifier
 from bodysense.identification.methods import IDENTIFIERS
 from bodysense.identification.prior import Prior
-from bodysense.identification.simulated.simulating import Simulating
 from bodysense.identification.uncertainty import (
     BaseUncertainty,
     autocorrelation,
@@ -28,7 +23,7 @@ from bodysense.identification.uncertainty import (
 from bodysense.robot import inverse_dynamics
 
 ANY_SAMPLES = [
-    name for name, cls in IDENTIFIERS.items() if not issubclass(cls, Simulating | FilterIdentifier)
+    name for name, row in IDENTIFIERS.items() if row.group not in ("simulated", "filtering")
 ]
 """Methods that take samples as they are; others simulate a robot under control between them, and
 have the same asked of them in the laws."""
@@ -37,7 +32,7 @@ have the same asked of them in the laws."""
 def by_data(problem: Regression) -> np.ndarray:
     """(b,) variances of ordinary least squares, without Student's widening."""
     prior = Prior.of(problem)
-    weighing = OLS().estimate(problem, prior)
+    weighing = identifier("ols").estimate(problem, prior)
     theta_base = problem.base.to_base(weighing.solution.theta)
     found = base_uncertainty(
         problem, prior, theta_base, weighing.sigma, None, weighing.stack, spread=np.inf
@@ -45,7 +40,9 @@ def by_data(problem: Regression) -> np.ndarray:
     return np.diag(prior.base_factor @ found.by_data @ prior.base_factor.T)
 
 
-@pytest.mark.parametrize("method", [OLS(), WLS(), Ridge(spread=100.0)])
+@pytest.mark.parametrize(
+    "method", [identifier("ols"), identifier("wls"), identifier("ridge", spread=100.0)]
+)
 def test_white_noise_gives_the_textbook_covariance(method, simulate):
     simulated = simulate(0.5, n_t=3000)
     variance = np.diag(method.fit(simulated.problem).covariance)
@@ -56,7 +53,7 @@ def test_white_noise_gives_the_textbook_covariance(method, simulate):
 
 def test_robust_fits_pay_five_percent_for_gaussian_noise(simulate):
     simulated = simulate(0.5, n_t=3000)
-    variance = np.diag(IRLS().fit(simulated.problem).covariance)
+    variance = np.diag(identifier("irls").fit(simulated.problem).covariance)
     wanted = 0.25 * np.diag(np.linalg.inv(simulated.Y.T @ simulated.Y)) / 0.95
     assert np.mean(variance / wanted) == pytest.approx(1.0, abs=0.1)
 
@@ -89,7 +86,7 @@ def test_noise_that_lingers_gives_its_own_covariance(decay, simulate, small_arm,
             rate=200.0,
             base=base_of(small_arm),
         )
-        identified = OLS().fit(problem)
+        identified = identifier("ols").fit(problem)
         found += by_data(problem) / runs
         widened += np.diag(identified.covariance) / runs
     assert np.median(found / wanted) == pytest.approx(1.0, abs=0.15)
@@ -126,7 +123,7 @@ def test_few_rows_do_not_feign_certainty(simulate, small_arm, base_of):
 def test_what_a_method_expects_does_not_count_as_data(simulate):
     """The shares of the data are the same, however tightly a method holds on to a right prior."""
     simulated = simulate(2.0, n_t=300, off=0.0)
-    tight, loose = (Ridge(spread=x).fit(simulated.problem) for x in (0.05, 50.0))
+    tight, loose = (identifier("ridge", spread=x).fit(simulated.problem) for x in (0.05, 50.0))
     assert loose.base_resolution.min() < 0.9  # some are hardly seen
     np.testing.assert_allclose(tight.resolution, loose.resolution, atol=0.08)
     np.testing.assert_allclose(tight.base_resolution, loose.base_resolution, atol=0.08)
@@ -145,7 +142,7 @@ def test_at_constant_speed_viscous_and_coulomb_friction_are_not_told_apart(
     v[:, 2] = 0.7 * (1.0 + 1e-12 * np.random.default_rng(0).normal(size=t.size))
     tau = inverse_dynamics(small_arm, q, v, a)
     problem = Regression.from_samples(small_arm, q, v, a, tau, rate=100.0, base=base_of(small_arm))
-    found, prior = IDENTIFIERS[name]().fit(problem), Prior.of(problem)
+    found, prior = identifier(name).fit(problem), Prior.of(problem)
     Fv, Fc = (small_arm.layout.index(name_) for name_ in ("Fv3", "Fc3"))
     size = np.array([0.7 * prior.size[Fv], prior.size[Fc]])
     # Of 0.7 Fv + Fc all is known: shares of the data as the squares of the sizes.
@@ -171,7 +168,7 @@ def test_noise_common_to_all_joints_is_seen(simulate, small_arm, base_of):
     M = np.linalg.inv(clean.Y.T @ clean.Y)
     together = clean.Y.reshape(-1, 3, problem.size).sum(axis=1)
     wanted = 0.25 * np.diag(M @ together.T @ together @ M)
-    found = np.diag(OLS().fit(problem).covariance)
+    found = np.diag(identifier("ols").fit(problem).covariance)
     assert np.mean(found / wanted) == pytest.approx(1.0, abs=0.12)
 
 
@@ -189,7 +186,7 @@ def test_grams_instead_of_kilograms_change_numbers_but_not_certainty(name, simul
         problem.settings,
         problem.base,
     )
-    method = IDENTIFIERS[name]()
+    method = identifier(name)
     ours, theirs = method.fit(problem), method.fit(scaled)
     np.testing.assert_allclose(theirs.theta_base, unit * ours.theta_base, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(theirs.sigma, unit * ours.sigma, rtol=1e-3)
@@ -206,7 +203,7 @@ def test_what_never_moved_is_not_known(name, noise, small_arm, base_of, sines):
     tau = inverse_dynamics(small_arm, q, v, a)
     tau += noise * np.random.default_rng(1).normal(size=tau.shape)
     problem = Regression.from_samples(small_arm, q, v, a, tau, rate=100.0, base=base_of(small_arm))
-    found, prior = IDENTIFIERS[name]().fit(problem), Prior.of(problem)
+    found, prior = identifier(name).fit(problem), Prior.of(problem)
     layout = small_arm.layout
     independent = list(problem.base.independent)
     for name_ in ("Fv3", "Fc3", "Ia3"):
@@ -230,7 +227,9 @@ def test_what_never_moved_is_not_known(name, noise, small_arm, base_of, sines):
 
 
 def test_more_noise_is_less_certainty(simulate):
-    sigma = [OLS().fit(simulate(noise, n_t=500).problem).sigma_base for noise in (0.1, 0.2)]
+    sigma = [
+        identifier("ols").fit(simulate(noise, n_t=500).problem).sigma_base for noise in (0.1, 0.2)
+    ]
     np.testing.assert_allclose(sigma[1], 2.0 * sigma[0], rtol=1e-6)
 
 
@@ -259,7 +258,7 @@ def test_shares_of_the_data_are_those_of_bayes(strength, simulate, rng):
 
 
 def test_parameters_that_stand_alone_have_one_standard_deviation(simulate):
-    found = WLS().fit(simulate(0.01, n_t=300).problem)
+    found = identifier("wls").fit(simulate(0.01, n_t=300).problem)
     mapping = found.base.mapping
     alone = [
         (row, int(np.flatnonzero(mapping[row])[0]))
@@ -274,7 +273,7 @@ def test_parameters_that_stand_alone_have_one_standard_deviation(simulate):
 
 
 def test_total_least_squares_has_intervals_too(simulate):
-    found = TLS().fit(simulate(0.1, n_t=500).problem)
+    found = identifier("tls").fit(simulate(0.1, n_t=500).problem)
     assert np.isfinite(found.covariance).all()
     assert np.linalg.eigvalsh(found.covariance).min() > 0.0
 

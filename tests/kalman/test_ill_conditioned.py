@@ -81,8 +81,8 @@ def test_plain_forms_end_with_advice(name, measured):
     assert not run.ok
     assert "lost its definiteness" in run.message
     assert f"sr{name}" in run.message
-    assert np.isfinite(run.belief.mean).all()
-    assert np.isfinite(run.belief.factor).all()
+    assert np.isfinite(run.state.mean).all()
+    assert np.isfinite(run.state.factor).all()
 
 
 @pytest.mark.parametrize("name", ["srekf", "srukf", "srcdkf"])
@@ -91,8 +91,8 @@ def test_square_root_forms_match_eighty_digits(name, measured, reference):
     mean, P = reference
     sigma = np.sqrt(np.diag(P))
     assert run.ok, run.message
-    np.testing.assert_allclose(run.belief.sigma, sigma, rtol=1e-8)
-    np.testing.assert_allclose((run.belief.mean - mean) / sigma, 0.0, atol=1e-4)
+    np.testing.assert_allclose(run.state.sigma, sigma, rtol=1e-8)
+    np.testing.assert_allclose((run.state.mean - mean) / sigma, 0.0, atol=1e-4)
     np.testing.assert_allclose(
-        run.belief.covariance / np.outer(sigma, sigma), P / np.outer(sigma, sigma), atol=1e-7
+        run.state.covariance / np.outer(sigma, sigma), P / np.outer(sigma, sigma), atol=1e-7
     )

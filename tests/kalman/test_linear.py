@@ -28,7 +28,7 @@ def test_the_textbooks_filter_is_reproduced(method, linear, kalman, rng, p, m, n
     assert run.ok, run.message
     assert run.steps == 60
     np.testing.assert_allclose(run.means, means, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(run.belief.covariance, covariances[-1], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(run.state.covariance, covariances[-1], rtol=0, atol=1e-9)
     np.testing.assert_allclose(run.innovations, innovations, rtol=0, atol=1e-9)
     np.testing.assert_allclose(run.nis, nis, rtol=1e-8)
     assert run.log_likelihood == pytest.approx(log_likelihood, rel=1e-9)
@@ -53,25 +53,25 @@ def test_the_history_holds_what_the_textbook_says(method, linear, kalman, rng):
 def test_predict_and_update_are_what_a_run_does(method, linear, rng):
     model = linear(rng, 2, 3, 2)
     y = rng.normal(size=(2, 2))
-    belief, innovation, variance = method.update(model, 0, method.start([0] * 5, np.eye(5)), y[0])
+    state, innovation, variance = method.update(model, 0, method.start([0] * 5, np.eye(5)), y[0])
     np.testing.assert_allclose(innovation, y[0])
     np.testing.assert_allclose(variance, np.diag(model.H @ model.H.T + np.diag(model.sigma**2)))
-    kept = belief.mean.copy(), belief.covariance.copy()
-    after = method.update(model, 1, method.predict(model, 0, belief), y[1])[0]
-    np.testing.assert_array_equal(belief.mean, kept[0])  # nothing that went in was changed
-    np.testing.assert_array_equal(belief.covariance, kept[1])
+    kept = state.mean.copy(), state.covariance.copy()
+    after = method.update(model, 1, method.predict(model, 0, state), y[1])[0]
+    np.testing.assert_array_equal(state.mean, kept[0])  # nothing that went in was changed
+    np.testing.assert_array_equal(state.covariance, kept[1])
     run = run_filter(method, model, np.zeros(5), np.eye(5), y)
-    np.testing.assert_array_equal(run.belief.mean, after.mean)
-    np.testing.assert_array_equal(run.belief.covariance, after.covariance)
+    np.testing.assert_array_equal(run.state.mean, after.mean)
+    np.testing.assert_array_equal(run.state.covariance, after.covariance)
 
 
 def test_absent_measurements_change_nothing(method, linear, rng):
     model = linear(rng, 2, 2, 2)
     start = method.start(np.ones(4), np.eye(4))
-    belief, innovation, _ = method.update(model, 0, start, np.full(2, np.nan))
+    state, innovation, _ = method.update(model, 0, start, np.full(2, np.nan))
     assert np.isnan(innovation).all()
-    np.testing.assert_array_equal(belief.mean, start.mean)
-    np.testing.assert_array_equal(belief.covariance, start.covariance)
+    np.testing.assert_array_equal(state.mean, start.mean)
+    np.testing.assert_array_equal(state.covariance, start.covariance)
     run = run_filter(method, model, np.ones(4), np.eye(4), np.full((5, 2), np.nan))
     assert run.ok
     assert run.log_likelihood == 0.0
@@ -91,7 +91,7 @@ def test_a_restart_forgets_the_moving_part_alone(method, linear, kalman, rng):
     model.u = model.u[8:]
     means, covariances, *_ = kalman(model, x, P, y[8:])
     np.testing.assert_allclose(run.means, [*first_means, *means], atol=1e-9)
-    np.testing.assert_allclose(run.belief.covariance, covariances[-1], atol=1e-9)
+    np.testing.assert_allclose(run.state.covariance, covariances[-1], atol=1e-9)
 
 
 def test_innovations_are_chi_square_on_a_consistent_model(method, linear, rng):

@@ -29,7 +29,7 @@ def test_square_root_and_plain_forms_agree(plain, root, pendulum, swing, rng):
     assert a.ok, a.message
     assert b.ok, b.message
     np.testing.assert_allclose(a.means, b.means, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(a.belief.covariance, b.belief.covariance, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(a.state.covariance, b.state.covariance, rtol=0, atol=1e-8)
     assert a.log_likelihood == pytest.approx(b.log_likelihood, abs=1e-6)
 
 
@@ -37,9 +37,9 @@ def test_square_root_and_plain_forms_agree(plain, root, pendulum, swing, rng):
 def test_the_pendulums_parameters_are_found(name, pendulum, swing, rng):
     truth, y = swing(pendulum, rng, 800)
     run = run_filter(state_filter(name), pendulum, START, SPREAD, y)
-    error = (run.belief.mean - truth) / run.belief.sigma
+    error = (run.state.mean - truth) / run.state.sigma
     assert run.ok, run.message
-    assert (run.belief.sigma < 0.3 * np.diag(SPREAD)).all()
+    assert (run.state.sigma < 0.3 * np.diag(SPREAD)).all()
     assert np.abs(error).max() < 4.0
     assert run.nis.mean() == pytest.approx(1.0, abs=0.25)
 
@@ -61,8 +61,8 @@ def test_the_extended_filter_is_the_textbooks_with_a_numerical_tangent(name, pen
         S = H @ P @ H.T + np.diag(pendulum.sigma**2)
         K = P @ H.T @ np.linalg.inv(S)
         x, P = x + K @ (y[k] - H @ x), P - K @ S @ K.T
-    np.testing.assert_allclose(run.belief.mean, x, atol=1e-6)
-    np.testing.assert_allclose(run.belief.covariance, P, atol=1e-6)
+    np.testing.assert_allclose(run.state.mean, x, atol=1e-6)
+    np.testing.assert_allclose(run.state.covariance, P, atol=1e-6)
 
 
 def test_families_agree_where_the_spread_is_small(pendulum, swing, rng):
@@ -72,7 +72,7 @@ def test_families_agree_where_the_spread_is_small(pendulum, swing, rng):
         for name in sorted(FILTERS)
     ]
     for one, other in pairwise(runs):
-        np.testing.assert_allclose(one.belief.mean, other.belief.mean, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(one.state.mean, other.state.mean, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", sorted(FILTERS))
@@ -93,5 +93,5 @@ def test_a_random_walk_lets_parameters_follow_a_change(name, pendulum):
     )
     assert still.ok, still.message
     assert walking.ok, walking.message
-    assert abs(walking.belief.mean[1] - 6.0) < 0.5
-    assert abs(walking.belief.mean[1] - 6.0) < abs(still.belief.mean[1] - 6.0)
+    assert abs(walking.state.mean[1] - 6.0) < 0.5
+    assert abs(walking.state.mean[1] - 6.0) < abs(still.state.mean[1] - 6.0)

@@ -26,8 +26,8 @@ def test_it_is_the_kalman_filter_on_average_on_a_linear_system(p, m, linear, rng
     error = means.std(axis=0, ddof=1) / np.sqrt(len(runs))
     # A ratio of sums is biased by the order of 1/n: allow for it beside four standard errors.
     assert (np.abs(means.mean(axis=0) - exact.means) < 4.0 * error + 2e-3).all()
-    variances = np.mean([np.diag(run.belief.covariance) for run in runs], axis=0)
-    np.testing.assert_allclose(variances, exact.belief.sigma**2, rtol=0.1)
+    variances = np.mean([np.diag(run.state.covariance) for run in runs], axis=0)
+    np.testing.assert_allclose(variances, exact.state.sigma**2, rtol=0.1)
     likelihoods = np.array([run.log_likelihood for run in runs])
     assert likelihoods.mean() == pytest.approx(
         exact.log_likelihood, abs=4.0 * likelihoods.std() / np.sqrt(30) + likelihoods.var()
@@ -45,8 +45,8 @@ def test_the_pendulums_parameters_are_found(pendulum, swing, rng):
     start, S = np.array([0.0, 3.0, 0.0, 0.4, 0.0]), np.diag([0.5, 1.0, 0.3, 0.2, 0.2])
     run = run_particles(ParticleFilter(4000), pendulum, start, S, y, rng=rng)
     assert run.ok, run.message
-    assert (np.abs(run.belief.mean - truth) < 4.0 * run.belief.sigma + 0.05).all()
-    assert (run.belief.sigma < np.diag(S)).all()
+    assert (np.abs(run.state.mean - truth) < 4.0 * run.state.sigma + 0.05).all()
+    assert (run.state.sigma < np.diag(S)).all()
 
 
 def test_the_same_seed_gives_the_same_run(pendulum, swing, rng):
@@ -78,9 +78,9 @@ def test_a_restart_draws_the_moving_part_anew(linear, rng):
         rng=rng,
         restarts={5: (start, root)},
     )
-    np.testing.assert_allclose(run.belief.mean[1:], start, atol=0.01)
-    np.testing.assert_allclose(run.belief.covariance[1:, 1:], root @ root.T, atol=3e-3)
-    assert np.abs(run.belief.covariance[0, 1:]).max() < 0.01
+    np.testing.assert_allclose(run.state.mean[1:], start, atol=0.01)
+    np.testing.assert_allclose(run.state.covariance[1:, 1:], root @ root.T, atol=3e-3)
+    assert np.abs(run.state.covariance[0, 1:]).max() < 0.01
 
 
 def test_parameters_walk_when_the_model_says_so(linear, rng):
@@ -94,7 +94,7 @@ def test_parameters_walk_when_the_model_says_so(linear, rng):
         np.full((3, 1), np.nan),
         rng=rng,
     )
-    np.testing.assert_allclose(np.diag(run.belief.covariance)[:2], [0.51, 0.01], rtol=0.05)
+    np.testing.assert_allclose(np.diag(run.state.covariance)[:2], [0.51, 0.01], rtol=0.05)
 
 
 def test_particles_that_all_run_away_end_the_run(linear, rng):
@@ -104,7 +104,7 @@ def test_particles_that_all_run_away_end_the_run(linear, rng):
     assert not run.ok
     assert "no particle explains the measurement" in run.message
     assert "srukf" in run.message
-    assert np.isfinite(run.belief.mean).all()
+    assert np.isfinite(run.state.mean).all()
     assert run.steps < 9
 
 
@@ -137,7 +137,7 @@ def test_far_measurements_do_not_vanish_in_exponentials(linear, rng):
     run = run_particles(ParticleFilter(300), model, np.zeros(2), np.eye(2), y, rng=rng)
     assert run.steps == 1
     assert np.isfinite(run.log_likelihood)
-    assert np.isfinite(run.belief.covariance).all()
+    assert np.isfinite(run.state.covariance).all()
 
 
 def test_a_handful_of_particles_is_not_called_a_result(linear, rng):

@@ -52,8 +52,8 @@ def test_dynamics_that_are_not_finite_end_the_run(method, system):
     assert run.steps == 8
     assert "sample 8: the model's dynamics gave values that are not finite" in run.message
     assert "Start with a smaller covariance" in run.message
-    np.testing.assert_array_equal(run.belief.mean, whole.belief.mean)
-    assert run.belief.failure == ""
+    np.testing.assert_array_equal(run.state.mean, whole.state.mean)
+    assert run.state.failure == ""
     assert run.log_likelihood == whole.log_likelihood
     assert np.isnan(run.nis[8:]).all()
     assert run.history.means.shape == (8, 4)
@@ -75,7 +75,7 @@ def test_a_runaway_state_ends_the_run(method, system):
     run = run_filter(method, model, mean + 1.0, S, np.full_like(y, np.nan))
     assert not run.ok
     assert "the moving part left ±1e+09" in run.message
-    assert np.abs(run.belief.mean).max() < 1e9
+    assert np.abs(run.state.mean).max() < 1e9
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_history_beyond_two_gibibytes_is_refused(system):
 
 def test_read_only_and_strided_arrays_are_taken_as_they_are(method, system):
     model, mean, S, y = system
-    expected = run_filter(method, model, mean, S, y).belief.mean
+    expected = run_filter(method, model, mean, S, y).state.mean
     for name in ("H", "sigma", "E", "F"):
         value = np.asfortranarray(getattr(model, name))
         value.flags.writeable = False
@@ -147,7 +147,7 @@ def test_read_only_and_strided_arrays_are_taken_as_they_are(method, system):
     for array in (mean, S, y):
         array.flags.writeable = False
     run = run_filter(method, model, mean, S, y)
-    np.testing.assert_allclose(run.belief.mean, expected, atol=1e-12)
+    np.testing.assert_allclose(run.state.mean, expected, atol=1e-12)
     assert plain(np.eye(2, dtype=np.float32)).dtype == np.float64
 
 
@@ -157,13 +157,13 @@ def test_states_known_for_sure_stay_put_in_square_root_forms(name, system):
     S[0, 0] = 0.0
     run = run_filter(state_filter(name), model, mean + 1.0, S, y)
     assert run.ok, run.message
-    assert run.belief.mean[0] == 1.0
-    assert run.belief.sigma[0] == 0.0
+    assert run.state.mean[0] == 1.0
+    assert run.state.sigma[0] == 0.0
 
 
-def test_factors_and_covariances_of_beliefs_belong_together(method, system):
+def test_factors_and_covariances_of_states_belong_together(method, system):
     model, mean, S, y = system
-    belief = run_filter(method, model, mean, S, y).belief
-    np.testing.assert_allclose(belief.factor @ belief.factor.T, belief.covariance, atol=1e-12)
-    np.testing.assert_array_equal(np.triu(belief.factor, 1), 0.0)
-    np.testing.assert_allclose(belief.sigma**2, np.diag(belief.covariance))
+    state = run_filter(method, model, mean, S, y).state
+    np.testing.assert_allclose(state.factor @ state.factor.T, state.covariance, atol=1e-12)
+    np.testing.assert_array_equal(np.triu(state.factor, 1), 0.0)
+    np.testing.assert_allclose(state.sigma**2, np.diag(state.covariance))

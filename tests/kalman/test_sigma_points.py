@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.kalman import CDKF, SRCDKF, SRUKF, UKF
+from bodysense.kalman import CentralDifferences, CovarianceFilter, RootFilter, Unscented
+
+FORMS = (CovarianceFilter, RootFilter)
+both_forms = pytest.mark.parametrize("form", FORMS)
 
 
 class Curved:
@@ -46,12 +49,12 @@ def noise(model):
     return Q
 
 
-@pytest.mark.parametrize("kind", [UKF, SRUKF])
+@both_forms
 @pytest.mark.parametrize(
     ("alpha", "beta", "kappa"),
     [(1.0, 2.0, 0.0), (0.1, 2.0, 0.0), (0.7, 1.0, 3.0), (1.0, 1.0, -2.0), (1.2, 2.5, -4.5)],
 )
-def test_unscented_moments_are_the_textbooks_sums(kind, alpha, beta, kappa, start):
+def test_unscented_moments_are_the_textbooks_sums(form, alpha, beta, kappa, start):
     (x, S), n, model = start, 5, Curved()
     lam = alpha**2 * (n + kappa) - n
     points = [x, *(x + np.sqrt(n + lam) * S.T), *(x - np.sqrt(n + lam) * S.T)]
@@ -62,29 +65,37 @@ def test_unscented_moments_are_the_textbooks_sums(kind, alpha, beta, kappa, star
     Z = images(model, np.array(points))
     mean = w_mean @ Z
     P = (Z - mean).T @ np.diag(w_cov) @ (Z - mean) + noise(model)
-    method = kind(alpha, beta, kappa)
-    belief = method.predict(model, 0, method.start(x, S))
-    np.testing.assert_allclose(belief.mean, mean, atol=1e-10)
-    np.testing.assert_allclose(belief.covariance, P, atol=1e-10)
+    method = form(Unscented(alpha, beta, kappa))
+    state = method.predict(model, 0, method.start(x, S))
+    np.testing.assert_allclose(state.mean, mean, atol=1e-10)
+    np.testing.assert_allclose(state.covariance, P, atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", [CDKF, SRCDKF])
+@both_forms
 @pytest.mark.parametrize("h", [np.sqrt(3.0), 1.0, 2.5])
-def test_central_difference_moments_are_the_textbooks_sums(kind, h, start):
+def test_central_difference_moments_are_the_textbooks_sums(form, h, start):
     (x, S), n, model = start, 5, Curved()
     centre = images(model, x[None])[0]
     ahead, behind = images(model, x + h * S.T), images(model, x - h * S.T)
     mean = (h**2 - n) / h**2 * centre + (ahead + behind).sum(axis=0) / (2.0 * h**2)
     first, second = ahead - behind, ahead + behind - 2.0 * centre
     P = first.T @ first / (4.0 * h**2) + (h**2 - 1.0) / (4.0 * h**4) * second.T @ second
-    method = kind(h)
-    belief = method.predict(model, 0, method.start(x, S))
-    np.testing.assert_allclose(belief.mean, mean, atol=1e-10)
-    np.testing.assert_allclose(belief.covariance, P + noise(model), atol=1e-10)
+    method = form(CentralDifferences(h))
+    state = method.predict(model, 0, method.start(x, S))
+    np.testing.assert_allclose(state.mean, mean, atol=1e-10)
+    np.testing.assert_allclose(state.covariance, P + noise(model), atol=1e-10)
 
 
 @pytest.mark.parametrize(
-    "method", [UKF(), SRUKF(), UKF(1.0, 2.0, 1.0), SRUKF(0.01), CDKF(), SRCDKF(2.0)]
+    "method",
+    [
+        CovarianceFilter(Unscented()),
+        RootFilter(Unscented()),
+        CovarianceFilter(Unscented(1.0, 2.0, 1.0)),
+        RootFilter(Unscented(0.01)),
+        CovarianceFilter(CentralDifferences()),
+        RootFilter(CentralDifferences(2.0)),
+    ],
 )
 def test_the_mean_of_a_quadratic_is_exact(method, start, rng):
     A = rng.normal(size=(2, 5, 5))
@@ -94,9 +105,9 @@ def test_the_mean_of_a_quadratic_is_exact(method, start, rng):
             return np.einsum("ki,mij,kj->km", X, A, X)
 
     x, S = start
-    belief = method.predict(Quadratic(), 0, method.start(x, S))
+    state = method.predict(Quadratic(), 0, method.start(x, S))
     exact = np.einsum("i,mij,j->m", x, A, x) + np.einsum("mij,ij->m", A, S @ S.T)
-    np.testing.assert_allclose(belief.mean[3:], exact, atol=1e-9)
+    np.testing.assert_allclose(state.mean[3:], exact, atol=1e-9)
 
 
 def test_one_state_and_a_square_have_their_exact_variance():
@@ -112,23 +123,24 @@ def test_one_state_and_a_square_have_their_exact_variance():
         def noise(self, k, x):
             return np.zeros((1, 0))
 
-    for method in (SRUKF(1.0, 2.0, 0.0), SRCDKF(), UKF(1.0, 2.0, 0.0), CDKF()):
-        belief = method.predict(Square(), 0, method.start([0.7], [[0.5]]))
-        assert belief.mean[0] == pytest.approx(0.7**2 + 0.25)
-        assert belief.covariance[0, 0] == pytest.approx(4 * 0.49 * 0.25 + 2 * 0.25**2)
+    kinds = (Unscented(1.0, 2.0, 0.0), CentralDifferences())
+    for method in (form(kind) for form in FORMS for kind in kinds):
+        state = method.predict(Square(), 0, method.start([0.7], [[0.5]]))
+        assert state.mean[0] == pytest.approx(0.7**2 + 0.25)
+        assert state.covariance[0, 0] == pytest.approx(4 * 0.49 * 0.25 + 2 * 0.25**2)
 
 
 @pytest.mark.parametrize(
     ("kind", "settings", "word"),
     [
-        (UKF, {"alpha": 0.0}, "alpha"),
-        (SRUKF, {"alpha": -1.0}, "alpha"),
-        (UKF, {"alpha": np.nan}, "alpha"),
-        (SRUKF, {"alpha": 1.0, "beta": 0.5}, "beta"),
-        (UKF, {"beta": -1.0}, "beta"),
-        (UKF, {"kappa": np.inf}, "kappa"),
-        (CDKF, {"h": 0.9}, "h is"),
-        (SRCDKF, {"h": np.nan}, "h is"),
+        (Unscented, {"alpha": 0.0}, "alpha"),
+        (Unscented, {"alpha": -1.0}, "alpha"),
+        (Unscented, {"alpha": np.nan}, "alpha"),
+        (Unscented, {"alpha": 1.0, "beta": 0.5}, "beta"),
+        (Unscented, {"beta": -1.0}, "beta"),
+        (Unscented, {"kappa": np.inf}, "kappa"),
+        (CentralDifferences, {"h": 0.9}, "h is"),
+        (CentralDifferences, {"h": np.nan}, "h is"),
     ],
 )
 def test_settings_that_would_subtract_are_refused(kind, settings, word):
@@ -136,8 +148,8 @@ def test_settings_that_would_subtract_are_refused(kind, settings, word):
         kind(**settings)
 
 
-@pytest.mark.parametrize("kind", [UKF, SRUKF])
-def test_a_kappa_that_leaves_no_spread_is_refused(kind, start):
-    method = kind(kappa=-5.0)
+@both_forms
+def test_a_kappa_that_leaves_no_spread_is_refused(form, start):
+    method = form(Unscented(kappa=-5.0))
     with pytest.raises(ShapeError, match=r"kappa is -5: with 5 states, give more than -5"):
         method.predict(Curved(), 0, method.start(*start))

@@ -10,9 +10,7 @@ import pinocchio as pin
 import pytest
 
 from bodysense.identification import IDENTIFIERS, Identification, Regression, identifier
-from bodysense.identification.filtering.filter_identifier import FilterIdentifier
 from bodysense.identification.knowledge import Knowledge
-from bodysense.identification.simulated.simulating import Simulating
 from bodysense.robot import (
     BaseParameters,
     Controller,
@@ -25,15 +23,29 @@ from bodysense.robot import (
 from bodysense.robot.shapes.hull import Hull, box_corners
 from bodysense.spatial import Array, inertia_at_com, pi_from_pseudo_inertia, pseudo_inertia_from_pi
 
-every_method = pytest.mark.parametrize("method", sorted(IDENTIFIERS))
-CONSISTENT = sorted(name for name, cls in IDENTIFIERS.items() if cls.consistent)
+TWINS = {
+    "pc-ols": ("ols", "pc-wls"),
+    "pc-irls": ("irls", "pc-wls"),
+    "pc-sqp-ols": ("ols", "pc-sqp-wls"),
+    "pc-sqp-irls": ("irls", "pc-sqp-wls"),
+    "pc-iv": ("iv", "pc-wls"),
+    "pc-didim": ("didim", "pc-wls"),
+    "srekf": ("ekf", "srukf"),
+    "cdkf": ("ukf", "srcdkf"),
+}
+"""Methods that share every part with others: weights with the first and the solver with the second,
+or the kind of filter with one and its form with the other. The laws are asked of these others."""
+
+SUBJECTS = sorted(set(IDENTIFIERS) - set(TWINS))
+every_method = pytest.mark.parametrize("method", SUBJECTS)
+CONSISTENT = sorted(name for name, row in IDENTIFIERS.items() if row.consistent)
 
 # What a method cannot do by its nature, with the reason.
 NEEDS_MOTION = {"energy"}
 """Energy is a function of time: samples must follow each other, densely, or tell nothing."""
 
-FILTERS = {name for name, cls in IDENTIFIERS.items() if issubclass(cls, FilterIdentifier)}
-RECORDED = {name for name, cls in IDENTIFIERS.items() if issubclass(cls, Simulating)} | FILTERS
+FILTERS = {name for name, row in IDENTIFIERS.items() if row.group == "filtering"}
+RECORDED = {name for name, row in IDENTIFIERS.items() if row.group == "simulated"} | FILTERS
 """They simulate the robot: what they are given must be a motion that it has made under control."""
 
 FITS_POSITIONS = {"cloe"}
@@ -47,7 +59,7 @@ ROUGH = {"pf"}
 """Parameters of an arm are too many for particles: it says so, and keeps the prior where it is
 lost. `test_particle_laws` asks it for what it can do."""
 
-every_method_but_particles = pytest.mark.parametrize("method", sorted(set(IDENTIFIERS) - ROUGH))
+every_method_but_particles = pytest.mark.parametrize("method", sorted(set(SUBJECTS) - ROUGH))
 
 
 def off(robot: Robot, rng: np.random.Generator, spread: float = 0.15) -> Robot:

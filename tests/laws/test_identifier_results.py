@@ -10,13 +10,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bodysense.errors import FileReadError
+from bodysense.errors import FileReadError, UnknownNameError
 from bodysense.identification import IDENTIFIERS, Identification, Regression, identifier
+from bodysense.identification.identifier import settings_of
 
 # What these files share lies beside them, and is no part of a package.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from identifier_subjects import RECORDED, base_of, every_method, fitted, off, same, shoulder, states
+from identifier_subjects import (
+    FILTERS,
+    RECORDED,
+    TWINS,
+    base_of,
+    every_method,
+    fitted,
+    off,
+    same,
+    shoulder,
+    states,
+)
 from recorded_subjects import small_problem
 
 # -- repeatability ----------------------------------------------------------------------------
@@ -64,21 +76,44 @@ def test_nothing_that_goes_in_is_changed(method):
         np.testing.assert_array_equal(block.use, use)
 
 
-@every_method
+@pytest.mark.parametrize("method", sorted(IDENTIFIERS))
 def test_methods_are_frozen_settings_with_a_name(method):
     made = identifier(method)
-    assert type(made) is IDENTIFIERS[method]
     assert made.name == method
-    assert made.about
     assert made == identifier(method)
     assert hash(made) == hash(identifier(method))
     json.dumps(dataclasses.asdict(made), allow_nan=False)
+    json.dumps(settings_of(made), allow_nan=False)
+    assert made == identifier(method, **settings_of(made))
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.anything = 1
+    with pytest.raises(UnknownNameError, match=f"setting of {method}"):
+        identifier(method, anything=1)
+
+
+@every_method
+def test_results_are_frozen_and_name_their_method(method):
     found = fitted(method, small_problem(method))
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.theta = np.zeros(3)
     assert found.method == method
+
+
+@pytest.mark.parametrize("twin", sorted(TWINS))
+def test_twins_have_no_part_of_their_own(twin):
+    """So that laws of the others hold for them as well."""
+    made, (one, other) = identifier(twin), map(identifier, TWINS[twin])
+    if twin in FILTERS:
+        assert dataclasses.replace(made, name="", engine=one.engine) == dataclasses.replace(
+            one, name=""
+        )
+        assert type(made.engine.filter.kind) is type(one.engine.filter.kind) or (
+            type(made.engine.filter.kind) is type(other.engine.filter.kind)
+        )
+        assert type(made.engine.filter) in (type(one.engine.filter), type(other.engine.filter))
+        return
+    assert (made.rows, made.weights) == (one.rows, one.weights)
+    assert made.solver == other.solver
 
 
 # -- files ------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -46,7 +45,7 @@ def exactly(method: str, problem: Regression, truth: Robot) -> Identification:
     too fast for others."""
     if method not in RECORDED:
         return fitted(method, problem, truth=truth)
-    return dataclasses.replace(identifier(method), integrator="rk4").fit(problem)
+    return identifier(method, integrator="rk4").fit(problem)
 
 
 @every_method_but_particles

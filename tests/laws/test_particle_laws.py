@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bodysense.identification import Identification, Regression
-from bodysense.identification.filtering import PF
+from bodysense.identification import Identification, Regression, identifier
 from bodysense.identification.prior import Prior
 
 # What these files share lies beside them, and is no part of a package.
@@ -34,7 +33,7 @@ def problem(n: int, seed: int, *, n_t: int = 300, noise: float = 0.3) -> Regress
 
 @cache
 def found(n: int, seed: int, chance: int = 0) -> Identification:
-    return PF().fit(problem(n, seed), rng=np.random.default_rng(chance))
+    return identifier("pf").fit(problem(n, seed), rng=np.random.default_rng(chance))
 
 
 def errors(result: Identification, given: Regression) -> np.ndarray:
@@ -73,7 +72,7 @@ def test_two_joints_are_no_worse_than_before_and_it_says_so(seed):
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_the_same_seed_gives_the_same_bits(n):
-    again = PF().fit(problem(n, 0), rng=np.random.default_rng(0))
+    again = identifier("pf").fit(problem(n, 0), rng=np.random.default_rng(0))
     assert same(found(n, 0), again)
     if again.status.ok:  # otherwise the start is kept, which is no matter of chance
         assert not same(found(n, 0), found(n, 0, chance=1))
@@ -87,14 +86,17 @@ def test_other_seeds_end_nearby():
 
 def test_without_a_generator_the_setting_is_the_seed():
     given = problem(1, 0)
-    assert same(PF(seed=3).fit(given), PF(seed=3).fit(given, rng=np.random.default_rng(3)))
+    assert same(
+        identifier("pf", seed=3).fit(given),
+        identifier("pf", seed=3).fit(given, rng=np.random.default_rng(3)),
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("n_t", [6, 20])
 def test_few_rows_are_no_reason_to_fail(n, n_t):
     given = problem(n, 0, n_t=n_t)
-    result = PF().fit(given, rng=np.random.default_rng(0))
+    result = identifier("pf").fit(given, rng=np.random.default_rng(0))
     require_sound(result)
     before = given.squares(Prior.of(given).theta_base)[0].sum()
     assert given.squares(result.theta_base)[0].sum() <= 1.5 * before
@@ -106,7 +108,7 @@ def test_six_joints_are_too_many_and_it_says_so():
     rng = np.random.default_rng(0)
     q, _, _ = states(200, rng)
     given = controlled_problem(held_tx40(6), 0.5 * q, 0.3, rng)
-    result = PF().fit(given, rng=rng)
+    result = identifier("pf").fit(given, rng=rng)
     require_sound(result)
     assert not result.status.ok
     assert "particles" in result.status.message
@@ -116,7 +118,7 @@ def test_six_joints_are_too_many_and_it_says_so():
 def test_exact_data_are_too_sharp_for_a_cloud_and_it_says_so():
     """Without noise next to no particle agrees with an encoder, however much it is blurred."""
     given = problem(1, 0, noise=0.0)
-    result = PF().fit(given, rng=np.random.default_rng(0))
+    result = identifier("pf").fit(given, rng=np.random.default_rng(0))
     require_sound(result)
     if not result.status.ok:
         assert "particles" in result.status.message

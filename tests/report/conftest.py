@@ -15,13 +15,13 @@ import pinocchio as pin
 import pytest
 
 from bodysense.doctor.diagnosis import Diagnosis, Finding
+from bodysense.identification import identifier
 from bodysense.identification.choices import CutoffChoice
 from bodysense.identification.friction_comparison import (
     FrictionChoice,
     FrictionTrial,
     LoadDependence,
 )
-from bodysense.identification.linear.least_squares import WLS
 from bodysense.identification.regression import Regression
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import predict, score
@@ -118,7 +118,7 @@ def made_run(
     tau = inverse_dynamics(truth, q, v, a) + rng.normal(scale=0.05, size=q.shape)
     problem = Regression.from_samples(prior, q, v, a, tau, rate=RATE)
     identification = replace(
-        WLS().fit(problem),
+        identifier("wls").fit(problem),
         provenance={
             "versions": {"bodysense": "0.0", "numpy": "0.1"},
             "robot": {"name": name, "file": f"{text}.urdf", "sha256": "ab" * 32},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bodysense.cli.fit_options import FitOptions, add_fit_options, setting_value
@@ -12,7 +12,7 @@ from bodysense.cli.options import add_run_options
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
 
 if TYPE_CHECKING:
-    from bodysense.identification.identification import Identifier
+    from bodysense.identification.identifier import Identifier, Method
     from bodysense.identification.knowledge import Knowledge
     from bodysense.robot import Robot
 
@@ -131,8 +131,8 @@ class IdentifyOptions(FitOptions):
             _require_setting(name, self.method)
         if wanted.get("relaxation_weight") == "auto":
             wanted["relaxation_weight"] = None
-        cls = IDENTIFIERS[self.method]
-        return cls(**wanted, **method_settings(cls, self.settings))
+        method = IDENTIFIERS[self.method]
+        return method.identifier(**wanted, **method_settings(method, self.settings))
 
     def known(self, robot: Robot) -> Knowledge:
         """What is known of the links, from the file and the options."""
@@ -163,7 +163,7 @@ _NUMBERS = ("spread", "forgetting", "relaxation_weight")
 def _require_setting(name: str, method: str) -> None:
     from bodysense.identification.methods import IDENTIFIERS
 
-    having = [m for m, c in IDENTIFIERS.items() if name in _fields(c)]
+    having = [m for m, row in IDENTIFIERS.items() if name in row.settings]
     if method not in having:
         raise MismatchError(
             f"{name} is not a setting of {method}, but of {', '.join(having)}: leave it out, or "
@@ -171,9 +171,9 @@ def _require_setting(name: str, method: str) -> None:
         )
 
 
-def method_settings(method: type[Identifier], given: Mapping[str, str]) -> dict[str, Any]:
+def method_settings(method: Method, given: Mapping[str, str]) -> dict[str, Any]:
     """Settings of --set as the method takes them: of the kind that its defaults have."""
-    defaults, own = method(), _fields(method)
+    own = method.settings
     made: dict[str, Any] = {}
     for name, text in given.items():
         if name not in own:
@@ -185,9 +185,5 @@ def method_settings(method: type[Identifier], given: Mapping[str, str]) -> dict[
             )
         if name == "seed":
             raise BodysenseError(f"--set {name}={text}: there is an option for it, --seed.")
-        made[name] = setting_value(name, text, getattr(defaults, name))
+        made[name] = setting_value(name, text, own[name].default)
     return made
-
-
-def _fields(method: type[Identifier]) -> set[str]:
-    return {f.name for f in fields(method)}  # type: ignore[arg-type]

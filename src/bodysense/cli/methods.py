@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import math
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from bodysense.cli.tables import Page
 from bodysense.errors import unknown_name
 
 if TYPE_CHECKING:
-    from bodysense.identification.identification import Identifier
+    from bodysense.identification.identifier import Method
 
-_HOME = "bodysense.identification."
 _GROUPS: Mapping[str, str] = {
-    "linear": "Linear: least squares on torques; links may come out as impossible bodies",
-    "consistent": "Consistent: least squares over robots that can physically exist",
+    "linear": "Linear: least squares on torques; links may not be physically consistent",
+    "consistent": "Consistent: least squares over physically consistent robots",
     "simulated": "Simulated: the closed loop of robot and controller is simulated",
-    "filtering": "Filtering: motion and parameters are followed sample by sample",
+    "filtering": "Filtering: motion and parameters are estimated sample by sample",
     "neural": "Neural: parameters are the weights of a network",
 }
-_OTHER = "other"  # of methods that live elsewhere
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingEntry:
     """A setting of a method: its name, its default, what it means, and the option that sets it."""
 
     name: str
@@ -39,8 +35,8 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Method:
-    """All that is told about a method; what `--json` prints."""
+class MethodEntry:
+    """A method as `--json` prints it."""
 
     name: str
     group: str
@@ -52,7 +48,7 @@ class Method:
     when: str
     description: str
     python: str
-    settings: tuple[Setting, ...]
+    settings: tuple[SettingEntry, ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,70 +61,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print all methods as tables, or one of them in full."""
-    # The methods bring the dynamics engine along, which takes a second or two to load.
+    # The registry imports the dynamics engine, which takes a second or two to load.
     from bodysense.identification.methods import DEFAULT, IDENTIFIERS
 
     if args.name is None:
-        listed = [_described(method, DEFAULT) for method in IDENTIFIERS.values()]
-        told: Any = [asdict(method) for method in listed]
+        listed = [_entry(method, DEFAULT) for method in IDENTIFIERS.values()]
+        content: Any = [asdict(method) for method in listed]
         text = _all_rendered(listed)
     else:
         if args.name not in IDENTIFIERS:
             remedy = "With auto, `bodysense identify` chooses one." if args.name == "auto" else ""
             raise unknown_name("method", args.name, IDENTIFIERS, remedy)
-        one = _described(IDENTIFIERS[args.name], DEFAULT)
-        told, text = asdict(one), _one_rendered(one)
-    print(json.dumps(told, indent=2, allow_nan=False) if args.json else text.strip("\n"))
+        one = _entry(IDENTIFIERS[args.name], DEFAULT)
+        content, text = asdict(one), _one_rendered(one)
+    print(json.dumps(content, indent=2, allow_nan=False) if args.json else text.strip("\n"))
     return 0
 
 
-def _described(method: type[Identifier], default: str) -> Method:
-    """What the class says about itself."""
-    home = method.__module__
-    group = home.removeprefix(_HOME).partition(".")[0] if home.startswith(_HOME) else _OTHER
-    return Method(
+def _entry(method: Method, default: str) -> MethodEntry:
+    """The row of the registry, with the options that set its settings."""
+    return MethodEntry(
         name=method.name,
-        group=group,
+        group=method.group,
         default=method.name == default,
         consistent=method.consistent,
         about=method.about,
         needs=method.needs,
         cost=method.cost,
         when=method.when,
-        description=_joined((inspect.getdoc(method) or "").partition("\n\n")[0]),
-        python=f"{home}.{method.__qualname__}",
-        settings=_settings(method),
+        description=method.description,
+        python=f"bodysense.identification.identifier({method.name!r})",
+        settings=tuple(
+            SettingEntry(setting.name, _plain(setting.default), setting.about, _option(name))
+            for name, setting in method.settings.items()
+        ),
     )
 
 
-def _settings(method: type[Identifier]) -> tuple[Setting, ...]:
-    """Of the class and those that it inherits from, each as documented where it is declared."""
+def _option(setting: str) -> str | None:
+    """The option that sets it, if it has one of its own."""
     from bodysense.cli.identify_options import _SETTINGS
 
-    meaning: dict[str, str] = {}
-    for parent in reversed(method.__mro__):
-        meaning |= _documented(parent)
-    chosen = method()
-    listed = []
-    for field in fields(method):  # type: ignore[arg-type]  # implementations are dataclasses
-        option = "seed" if field.name == "seed" else _SETTINGS.get(field.name)
-        listed.append(
-            Setting(
-                name=field.name,
-                default=_plain(getattr(chosen, field.name)),
-                about=meaning.get(field.name, ""),
-                option=None if option is None else f"--{option.replace('_', '-')}",
-            )
-        )
-    return tuple(listed)
-
-
-def _documented(cls: type) -> dict[str, str]:
-    """Meanings by name, from the section `Attributes:` of a class's own docstring."""
-    section = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\nAttributes:\n")[2]
-    section = re.split(r"\n(?=\S)", section)[0]
-    entries = re.findall(r"^    (\w+): (.*(?:\n(?:     .*)?)*)", section, re.MULTILINE)
-    return {name: _joined(text) for name, text in entries}
+    option = "seed" if setting == "seed" else _SETTINGS.get(setting)
+    return None if option is None else f"--{option.replace('_', '-')}"
 
 
 def _plain(value: object) -> bool | int | float | str | None:
@@ -138,13 +113,8 @@ def _plain(value: object) -> bool | int | float | str | None:
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
-def _joined(text: str) -> str:
-    """One line, without the marks of code, which a terminal would show as they are."""
-    return " ".join(text.replace("`", "").split())
-
-
-def _all_rendered(methods: list[Method]) -> str:
-    """A table a group, and how to go on."""
+def _all_rendered(methods: list[MethodEntry]) -> str:
+    """A table per group, and how to go on."""
     page = Page()
     groups = dict.fromkeys([*_GROUPS, *(method.group for method in methods)])
     for group in groups:
@@ -162,7 +132,7 @@ def _all_rendered(methods: list[Method]) -> str:
             name = f"{method.name} *" if method.default else method.name
             table.add_row(name, _yes(method), method.needs, method.cost, method.when)
         page.show(table)
-    page.line("* the default. consistent: links always come out as bodies that can exist.")
+    page.line("* the default. consistent: links are always physically consistent.")
     page.line(
         "bodysense methods NAME shows one in full; bodysense identify … --method NAME uses it; "
         "--method auto chooses one by what the recordings show."
@@ -170,7 +140,7 @@ def _all_rendered(methods: list[Method]) -> str:
     return page.text()
 
 
-def _one_rendered(method: Method) -> str:
+def _one_rendered(method: MethodEntry) -> str:
     """One method with its settings."""
     page = Page()
     page.line(f"{method.name}: {method.about}", style="bold")
@@ -200,10 +170,10 @@ def _one_rendered(method: Method) -> str:
 
 
 _LINKS = {
-    True: "always come out as bodies that can exist",
-    False: "may come out as impossible bodies",
+    True: "are always physically consistent",
+    False: "may not be physically consistent",
 }
 
 
-def _yes(method: Method) -> str:
+def _yes(method: MethodEntry) -> str:
     return "yes" if method.consistent else "no"

@@ -1,9 +1,11 @@
 """Identification: what a robot is made of, from what it did."""
 
 from bodysense.doctor import Diagnosis, Finding, examine
-from bodysense.identification.identification import Identification, Identifier, Iteration, Status
+from bodysense.identification.identification import Identification, Iteration, Status
+from bodysense.identification.identifier import Identifier, Method
 from bodysense.identification.knowledge import EqualLinks, Knowledge, Mirror
-from bodysense.identification.methods import IDENTIFIERS, MethodChoice, choose_method, identifier
+from bodysense.identification.method_choice import MethodChoice, choose_method
+from bodysense.identification.methods import IDENTIFIERS, identifier
 from bodysense.identification.output import write_run
 from bodysense.identification.preprocessing import Motion, Preprocessing, motions
 from bodysense.identification.regression import Regression
@@ -22,6 +24,7 @@ __all__ = [
     "Identifier",
     "Iteration",
     "Knowledge",
+    "Method",
     "MethodChoice",
     "Mirror",
     "Motion",

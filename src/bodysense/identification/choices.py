@@ -11,7 +11,8 @@ from scipy.signal import welch
 
 from bodysense.doctor.diagnosis import Diagnosis
 from bodysense.doctor.examine import examine, require_clean
-from bodysense.identification.linear.ridge import Ridge
+from bodysense.identification.linear.least_squares import Ridge
+from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import (
     LEAST_RANGE,
     Plan,
@@ -19,7 +20,6 @@ from bodysense.identification.preprocessing import (
     motions,
     require_below_half,
 )
-from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.logs.filtering import resample
 from bodysense.logs.log import Log, RawLog
@@ -199,7 +199,7 @@ def _prediction_error(
     moved = motions(robot, pieces, chosen)
     problem = Regression.of(robot, moved, chosen, base)
     # With a weak prior: without, a short or still recording is extrapolated wildly.
-    theta = Ridge(spread=1.0).estimate(problem, Prior.of(problem)).solution.theta
+    theta = LinearMethod("ridge", solver=Ridge(spread=1.0)).theta(problem)
     error, signal = np.zeros((2, robot.n_joints))
     for motion in moved:
         stride = max(1, motion.t.size // _COMPARED_SAMPLES)

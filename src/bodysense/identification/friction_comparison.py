@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import unknown_name
 from bodysense.identification.friction_fit import fit_stribeck, require_stribeck
-from bodysense.identification.linear.least_squares import WLS
+from bodysense.identification.linear.weights import fit_noise_weights
 from bodysense.identification.load_rows import LoadRows
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
@@ -209,7 +209,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
     are linear constraints on the richest one's coefficients. Where a law with a Stribeck curve is
     chosen, its shape is fitted as well, and taken if it predicts better by as much.
     """
-    sigma = WLS().estimate(problem, Prior.of(problem)).sigma
+    sigma = fit_noise_weights(problem, Prior.of(problem)).sigma
     n = problem.n_joints
     bases = {law: _constraint(problem, law) for law in LAWS}
     terms = len(problem.robot.friction.model.terms)
@@ -251,7 +251,7 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
     """
     result = fit_stribeck(problem)
     if sigma is None:
-        sigma = WLS().estimate(problem, Prior.of(problem)).sigma
+        sigma = fit_noise_weights(problem, Prior.of(problem)).sigma
     law, n = problem.robot.friction.model, problem.n_joints
     fixed = held_out_error(problem, sigma)
     total = rows = 0.0

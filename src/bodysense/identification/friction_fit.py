@@ -29,7 +29,8 @@ from scipy.optimize import least_squares
 
 from bodysense.errors import MismatchError, unknown_name
 from bodysense.identification.factors import triangle
-from bodysense.identification.linear.least_squares import WLS, rounding_levels
+from bodysense.identification.linear.least_squares import rounding_levels
+from bodysense.identification.linear.weights import fit_noise_weights
 from bodysense.identification.preprocessing import Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
@@ -123,7 +124,7 @@ def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> Stribe
     require_stribeck(robot)
     fitted = _fitted_shapes(robot, shapes)
     prior = Prior.of(problem)
-    sigma = WLS().estimate(problem, prior).sigma
+    sigma = fit_noise_weights(problem, prior).sigma
     shape = robot.friction.shape.copy()
     evaluations, errors = 0, []
     for _ in range(_ROUNDS):

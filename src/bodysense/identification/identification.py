@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
 from bodysense.errors import BodysenseError, FileReadError, ShapeError
 from bodysense.files import load_result, plain, read_json, save_result
-from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
@@ -263,39 +261,3 @@ def _label(resolution: float) -> Label:
     if resolution >= _IDENTIFIED:
         return LABELS[0]
     return LABELS[1] if resolution >= _IDENTIFIABLE else LABELS[2]
-
-
-# What an identifier is: hyper-parameters in the constructor, data in `fit`, a result out.
-
-
-class Identifier(ABC):
-    """A method that finds parameters. Implementations are frozen dataclasses, registered by name.
-
-    Class attributes:
-        name: as given on the command line.
-        about: one line for tables.
-        needs: what must be known beside the robot and the log.
-        cost: what it takes, in words.
-        when: one line of advice when to use it.
-        consistent: whether the estimate is always physically consistent.
-    """
-
-    name: ClassVar[str]
-    about: ClassVar[str]
-    needs: ClassVar[str]
-    cost: ClassVar[str]
-    when: ClassVar[str]
-    consistent: ClassVar[bool] = False
-
-    @abstractmethod
-    def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
-        """Identify.
-
-        Args:
-            problem: the data and the prior.
-            rng: source of randomness, for methods that need any.
-        """
-
-    def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
-        """(p,) the estimate alone, for callers that do not need its uncertainty."""
-        return self.fit(problem, rng=rng).theta

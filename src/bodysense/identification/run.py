@@ -14,16 +14,11 @@ from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, settle_filters
 from bodysense.identification.friction_comparison import FrictionChoice, FrictionLaw
-from bodysense.identification.identification import Identification, Identifier
+from bodysense.identification.identification import Identification
+from bodysense.identification.identifier import Identifier
 from bodysense.identification.knowledge import Knowledge
-from bodysense.identification.methods import (
-    AUTO,
-    DEFAULT,
-    MethodChoice,
-    choose_method,
-    consistent_alternative,
-    identifier,
-)
+from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
+from bodysense.identification.methods import DEFAULT, consistent_alternative, identifier
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
@@ -221,7 +216,7 @@ def _provenance(
         "robot": robot_origin(robot),
         "logs": [_origin(d) for d in diagnoses],
         "validation": [_origin(d) for d in validation],
-        "method": {"name": method.name, **_settings_of(method)},
+        "method": {"name": method.name, **settings_of(method)},
         "preprocessing": asdict(problem.settings),
         "friction": {
             "model": friction.model.name,
@@ -285,10 +280,6 @@ def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -
 
 def _origin(diagnosis: Diagnosis) -> dict[str, Any]:
     return {"source": diagnosis.source, "sha256": diagnosis.digest}
-
-
-def _settings_of(method: Identifier) -> dict[str, Any]:
-    return asdict(method)  # type: ignore[call-overload,no-any-return]
 
 
 def _fitted(

@@ -1,31 +1,39 @@
 """Kalman filters, a particle filter and a smoother for systems with unknown parameters."""
 
-from bodysense.kalman.filters import CDKF, EKF, FILTERS, SRCDKF, SREKF, SRUKF, UKF, state_filter
-from bodysense.kalman.forms import Correction, FilterPrediction, StateFilter
-from bodysense.kalman.model import Belief, CovarianceBelief, RootBelief, StateModel
+from bodysense.kalman.filters import (
+    FILTERS,
+    Correction,
+    CovarianceFilter,
+    RootFilter,
+    StateFilter,
+    StatePrediction,
+    state_filter,
+)
+from bodysense.kalman.kinds import CentralDifferences, Extended, FilterKind, Unscented
+from bodysense.kalman.model import CovarianceState, GaussianState, RootState, StateModel
 from bodysense.kalman.particle import ParticleFilter, run_particles
 from bodysense.kalman.run import FilterRun, History, Restarts, Smoothed, run_filter, smooth
 
 __all__ = [
-    "CDKF",
-    "EKF",
     "FILTERS",
-    "SRCDKF",
-    "SREKF",
-    "SRUKF",
-    "UKF",
-    "Belief",
+    "CentralDifferences",
     "Correction",
-    "CovarianceBelief",
-    "FilterPrediction",
+    "CovarianceFilter",
+    "CovarianceState",
+    "Extended",
+    "FilterKind",
     "FilterRun",
+    "GaussianState",
     "History",
     "ParticleFilter",
     "Restarts",
-    "RootBelief",
+    "RootFilter",
+    "RootState",
     "Smoothed",
     "StateFilter",
     "StateModel",
+    "StatePrediction",
+    "Unscented",
     "run_filter",
     "run_particles",
     "smooth",

@@ -1,4 +1,4 @@
-"""What a filter is told of a system: how its state moves, and what is measured of it.
+"""The model of a system: how its state moves, and what is measured of it; and its distribution.
 
     x = [p; m],   p⁺ = p + w_p,   m⁺ = f_k(p, m) + E w,   y = H x + e
 
@@ -127,21 +127,21 @@ def _shaped(value: Array, shape: tuple[int, ...], name: str) -> Array:
     return plain(value)
 
 
-# What a filter believes of a state: a mean, and a covariance or its triangular root.
+# The distribution of a state: a mean, and a covariance or its triangular root.
 
 _ROUNDING = 1e-9
-"""Negative eigenvalues of correlations up to this size are not held against a covariance."""
+"""Negative eigenvalues of correlations up to this size do not make a covariance indefinite."""
 
-AnyBelief = TypeVar("AnyBelief", bound="Belief")
+AnyState = TypeVar("AnyState", bound="GaussianState")
 
 
 @dataclass(frozen=True, eq=False)
-class Belief(ABC):
+class GaussianState(ABC):
     """A normal distribution of the state. Nobody writes to its arrays.
 
     Attributes:
         mean: (n_x,).
-        failure: why this belief cannot be carried on, with advice; empty where it can.
+        failure: why it cannot be propagated, with advice; empty where it can.
     """
 
     mean: Array
@@ -169,7 +169,7 @@ class Belief(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class RootBelief(Belief):
+class RootState(GaussianState):
     """Held by its factor, which is lower triangular and, as columns are used, column by column.
 
     Attributes:
@@ -180,7 +180,6 @@ class RootBelief(Belief):
 
     @property
     def factor(self) -> Array:
-        """(n_x, n_x) lower triangular S with covariance S Sᵀ."""
         return self.root
 
     @property
@@ -190,13 +189,12 @@ class RootBelief(Belief):
 
     @cached_property
     def covariance(self) -> Array:
-        """(n_x, n_x) S Sᵀ."""
         covariance: Array = self.root @ self.root.T
         return covariance
 
 
 @dataclass(frozen=True, eq=False)
-class CovarianceBelief(Belief):
+class CovarianceState(GaussianState):
     """Held by its covariance.
 
     Attributes:
@@ -207,12 +205,10 @@ class CovarianceBelief(Belief):
 
     @property
     def covariance(self) -> Array:
-        """(n_x, n_x)."""
         return self.matrix
 
     @property
     def rows(self) -> Array:
-        """(n_x, n_x) the covariance."""
         return plain(self.matrix)
 
     @property
@@ -237,9 +233,9 @@ class CovarianceBelief(Belief):
         return lower
 
 
-def failed(belief: AnyBelief, failure: str) -> AnyBelief:
-    """The same belief, marked with why it could not be carried on."""
-    return replace(belief, failure=failure)
+def failed(state: AnyState, failure: str) -> AnyState:
+    """The same state, marked with why it could not be propagated."""
+    return replace(state, failure=failure)
 
 
 def upper_root(P: Array) -> Array | None:

@@ -3,7 +3,7 @@
     x_i ← f(x_i) + noise,   w_i ← w_i exp(-½ Σ_j ((y_j - h_jᵀ x_i) / σ_j)²)
 
 It takes any shape of distribution, but the number of particles that it needs grows with every
-state: it is meant for a few, where the Kalman filters are in doubt. Process noise is drawn with
+state: it is meant for a few, where the Kalman filters fail. Process noise is drawn with
 the columns E at the cloud's mean. Where few particles carry the weight they are drawn anew, and
 the parameters, which no noise moves apart, are spread again (Liu and West).
 """
@@ -19,14 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import ShapeError
 from bodysense.kalman.model import (
-    CovarianceBelief,
+    CovarianceState,
     StateModel,
     checked_start,
     images,
     noise_columns,
     parameter_variances,
 )
-from bodysense.kalman.run import RUNAWAY, FilterRun, Restarts, checked_measurements
+from bodysense.kalman.run import DIVERGED, FilterRun, Restarts, checked_measurements
 from bodysense.spatial.arrays import Array
 
 # Particles drawn anew by their weights, and spread again without changing what they say.
@@ -73,8 +73,8 @@ def shrunk(
     return moved
 
 
-_FEW = 10.0
-"""Effective particles below which mean and covariance say nothing."""
+_LEAST_PARTICLES = 10.0
+"""Effective particles below which mean and covariance are not usable."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class ParticleFilter:
         return new
 
 
-class _Weighing(NamedTuple):
+class _ParticleWeights(NamedTuple):
     weights: Array
     innovation: Array
     squared: float
@@ -140,7 +140,7 @@ def run_particles(
     rng: np.random.Generator,
     restarts: Restarts | None = None,
 ) -> FilterRun:
-    """Carry a cloud through a recording; arguments as of `run_filter`, with a source of chance.
+    """Propagate a cloud through a recording; arguments as of `run_filter`, with a generator.
 
     Returns:
         Mean and covariance of the last cloud and how the measurements fitted. `ok` is false, with
@@ -161,35 +161,35 @@ def run_particles(
             X[:, p:] = start + rng.standard_normal((n, start.size)) @ root.T
         elif k > 0:
             X = filter.moved(model, k - 1, X, weights, rng)
-        weighing = _weigh(model, X, weights, values[k])
-        if weighing is None:
+        update = _weigh(model, X, weights, values[k])
+        if update is None:
             message, steps = _collapsed(k), k
             break
-        weights = weighing.weights
-        innovations[k], nis[k] = weighing.innovation, weighing.squared
-        log_likelihood += weighing.log_likelihood
+        weights = update.weights
+        innovations[k], nis[k] = update.innovation, update.squared
+        log_likelihood += update.log_likelihood
         sizes[k] = effective_size(weights)
         last_mean, last_covariance = moments(X, weights)
         means[k] = last_mean
         if sizes[k] < filter.resample_below * n:
             X, weights = filter.redrawn(X, weights, p, rng), np.full(n, 1.0 / n)
-    if not message and np.median(sizes) < _FEW:
+    if not message and np.median(sizes) < _LEAST_PARTICLES:
         message = (
-            f"at more than half of the samples fewer than {_FEW:g} of {n} particles carry the "
-            "weight, so mean and covariance are theirs alone. Take more particles, a smaller prior "
-            "or larger sigma, or a Kalman filter such as srukf."
+            f"at more than half of the samples fewer than {_LEAST_PARTICLES:g} of {n} particles "
+            "carry the weight, so mean and covariance are theirs alone. Take more particles, a "
+            "smaller prior or larger sigma, or a Kalman filter such as srukf."
         )
-    belief = CovarianceBelief(last_mean, last_covariance)
-    return FilterRun(belief, means, innovations, nis, log_likelihood, not message, message, steps)
+    state = CovarianceState(last_mean, last_covariance)
+    return FilterRun(state, means, innovations, nis, log_likelihood, not message, message, steps)
 
 
-def _weigh(model: StateModel, X: Array, weights: Array, y: Array) -> _Weighing | None:
+def _weigh(model: StateModel, X: Array, weights: Array, y: Array) -> _ParticleWeights | None:
     """Weights with the measurement y (n_y,), NaN where absent; none if no particle is left.
 
     Particles that ran away are replaced, in place, by the mean of the others without weight.
     """
     p = model.n_parameters
-    lost = ~(np.isfinite(X).all(axis=1) & (np.abs(X[:, p:]) < RUNAWAY).all(axis=1))
+    lost = ~(np.isfinite(X).all(axis=1) & (np.abs(X[:, p:]) < DIVERGED).all(axis=1))
     if lost.any():
         if lost.all():
             return None
@@ -205,7 +205,7 @@ def _weigh(model: StateModel, X: Array, weights: Array, y: Array) -> _Weighing |
     mean, covariance = moments(Y, weights)
     innovation = y - mean
     if not present.any():
-        return _Weighing(weights, innovation, math.nan, 0.0)
+        return _ParticleWeights(weights, innovation, math.nan, 0.0)
     level = sigma[present]
     with np.errstate(divide="ignore", over="ignore"):
         log_w = np.log(weights) - 0.5 * (((y - Y)[:, present] / level) ** 2).sum(axis=1)
@@ -218,7 +218,7 @@ def _weigh(model: StateModel, X: Array, weights: Array, y: Array) -> _Weighing |
     spread = covariance[np.ix_(present, present)] + np.diag(level**2)
     rest = innovation[present]
     squared = float(rest @ np.linalg.solve(spread, rest))
-    return _Weighing(share / total, innovation, squared, top + math.log(total) + constant)
+    return _ParticleWeights(share / total, innovation, squared, top + math.log(total) + constant)
 
 
 def _collapsed(k: int) -> str:

@@ -13,18 +13,19 @@ from scipy.linalg import lapack, pinvh
 
 from bodysense.errors import ShapeError
 from bodysense.kalman._kernels.points import moving_size
-from bodysense.kalman.forms import FilterPrediction, StateFilter
-from bodysense.kalman.model import Belief, StateModel, check_model
+from bodysense.kalman.filters import StateFilter, StatePrediction
+from bodysense.kalman.model import GaussianState, StateModel, check_model
 from bodysense.spatial.arrays import Array, as_array
 
-# All that a filter believed on its way, for a smoother.
+# All states of a run, for a smoother.
 
 _MOST_BYTES = 2 * 1024**3
+"""Memory of a history."""
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Beliefs of n_t samples; what is said of sample 0 being predicted is the start.
+    """GaussianStates of n_t samples; what is said of sample 0 being predicted is the start.
 
     Attributes:
         means: (n_t, n_x) with the measurement of the sample.
@@ -72,25 +73,25 @@ class History:
             self.crosses[:steps],
         )
 
-    def keep_prediction(self, k: int, belief: Belief) -> None:
-        """Write what was believed of sample k before its measurement."""
-        self.predicted_means[k] = belief.mean
-        self.predicted_covariances[k] = belief.covariance
+    def keep_prediction(self, k: int, state: GaussianState) -> None:
+        """Write the state of sample k before its measurement."""
+        self.predicted_means[k] = state.mean
+        self.predicted_covariances[k] = state.covariance
 
-    def keep_correction(self, k: int, belief: Belief) -> None:
-        """Write what was believed of sample k with its measurement."""
-        self.means[k] = belief.mean
-        self.covariances[k] = belief.covariance
+    def keep_correction(self, k: int, state: GaussianState) -> None:
+        """Write the state of sample k with its measurement."""
+        self.means[k] = state.mean
+        self.covariances[k] = state.covariance
 
-    def keep_step(self, k: int, prediction: FilterPrediction[Belief]) -> None:
-        """Write what ties sample k to the next."""
+    def keep_step(self, k: int, prediction: StatePrediction[GaussianState]) -> None:
+        """Write the covariance of sample k with the next."""
         self.crosses[k] = prediction.left @ prediction.right
 
 
-# What came of running a filter over a recording.
+# The result of a filter over a recording.
 
-RUNAWAY = 1e9
-"""Size of the moving part from which on a filter has lost it."""
+DIVERGED = 1e9
+"""Size of the moving part from which on a filter has diverged."""
 
 Restarts = Mapping[int, tuple[Array, Array]]
 """Samples at which the moving part starts anew: mean (n_moving,), factor (n_moving, n_moving)."""
@@ -98,21 +99,21 @@ Restarts = Mapping[int, tuple[Array, Array]]
 
 @dataclass(frozen=True, eq=False)
 class FilterRun:
-    """A filter's belief after a recording, and how the measurements fitted on the way.
+    """A filter's state after a recording, and how well the measurements fitted.
 
     Attributes:
-        belief: the last one; where the run ended early, the last good one.
-        means: (n_t, n_x) of the belief at each sample, NaN from where the run ended.
+        state: the last one; where the run ended early, the last good one.
+        means: (n_t, n_x) of the state at each sample, NaN from where the run ended.
         innovations: (n_t, n_y) measurements less their prediction, NaN where absent.
         nis: (n_t,) normalised innovations squared, NaN where all are absent.
         log_likelihood: of all measurements.
         ok: whether the run reached the end and its result can be used.
         message: what went wrong, with advice; empty where nothing did.
         steps: number of samples that went in.
-        history: all beliefs, if kept.
+        history: all states, if kept.
     """
 
-    belief: Belief
+    state: GaussianState
     means: Array
     innovations: Array
     nis: Array
@@ -128,7 +129,7 @@ class FilterRun:
         level = float(np.nansum(self.nis)) / rows if rows else np.nan
         text = (
             f"{self.steps} of {self.nis.size} samples, log-likelihood {self.log_likelihood:.6g}, "
-            f"normalised innovation squared {level:.3g} a measurement (1 if consistent)"
+            f"normalised innovation squared {level:.3g} per measurement (1 if consistent)"
         )
         return f"{text}. {self.message}" if self.message else text
 
@@ -177,7 +178,7 @@ def run_filter(
     keep_history: bool = False,
     restarts: Restarts | None = None,
 ) -> FilterRun:
-    """Carry a belief through a recording: the measurement of sample 0, then step and measure.
+    """Propagate a state through a recording: the measurement of sample 0, then step and measure.
 
     Args:
         filter: one of the six.
@@ -185,12 +186,12 @@ def run_filter(
         mean: (n_x,) of the state at sample 0, before its measurement.
         factor: (n_x, n_x) lower-triangular root of its covariance.
         y: (n_t, n_y) measurements, NaN where absent.
-        keep_history: keep all beliefs, for `smooth`.
+        keep_history: keep all states, for `smooth`.
         restarts: samples at which the moving part is not predicted but starts anew, with mean
             (n_moving,) and lower-triangular factor: where a recording has gaps.
 
     Returns:
-        The last belief and how the measurements fitted. A run that cannot go on ends early with
+        The last state and how the measurements fitted. A run that cannot go on ends early with
         `ok` false and advice in `message`.
 
     Raises:
@@ -198,37 +199,37 @@ def run_filter(
     """
     values, fresh = checked_measurements(model, mean, y, restarts)
     n_t, p = values.shape[0], model.n_parameters
-    belief = filter.start(mean, factor)
-    good = belief
-    means = np.full((n_t, belief.mean.size), np.nan)
+    state = filter.start(mean, factor)
+    good = state
+    means = np.full((n_t, state.mean.size), np.nan)
     innovations, nis = np.full(values.shape, np.nan), np.full(n_t, np.nan)
-    history = History.empty(n_t, belief.mean.size, model.n_moving) if keep_history else None
-    log_likelihood, trouble, steps = 0.0, "", n_t
+    history = History.empty(n_t, state.mean.size, model.n_moving) if keep_history else None
+    log_likelihood, failure, steps = 0.0, "", n_t
     for k in range(n_t):
         if k in fresh:
-            belief = filter.restarted(belief, *fresh[k])
+            state = filter.restart(state, *fresh[k])
         elif k > 0:
-            step = filter.step(model, k - 1, belief)
-            belief = step.belief
+            step = filter.step(model, k - 1, state)
+            state = step.state
             if history is not None:
                 history.keep_step(k - 1, step)
-        trouble = _trouble(belief, p)
-        if not trouble:
+        failure = _failure(state, p)
+        if not failure:
             if history is not None:
-                history.keep_prediction(k, belief)
-            correction = filter.correct(model, k, belief, values[k])
-            belief = correction.belief
-            trouble = _trouble(belief, p)
-        if trouble:
+                history.keep_prediction(k, state)
+            correction = filter.correct(model, k, state, values[k])
+            state = correction.state
+            failure = _failure(state, p)
+        if failure:
             steps = k
             break
         innovations[k], nis[k] = correction.innovation, correction.squared
         log_likelihood += correction.log_likelihood
-        means[k] = belief.mean
-        good = belief
+        means[k] = state.mean
+        good = state
         if history is not None:
-            history.keep_correction(k, belief)
-    message = f"stopped at sample {steps}: {trouble}" if trouble else filter.doubt(good)
+            history.keep_correction(k, state)
+    message = f"stopped at sample {steps}: {failure}" if failure else filter.failure(good)
     if history is not None:
         history = history.first(steps)
     return FilterRun(
@@ -236,19 +237,19 @@ def run_filter(
     )
 
 
-def _trouble(belief: Belief, p: int) -> str:
-    """Why a belief cannot be carried on; empty where it can."""
-    if belief.failure:
-        return belief.failure
-    size = moving_size(belief.mean, belief.rows, p)
+def _failure(state: GaussianState, p: int) -> str:
+    """Why a state cannot be propagated; empty where it can."""
+    if state.failure:
+        return state.failure
+    size = moving_size(state.mean, state.rows, p)
     if not math.isfinite(size):
         return (
             "mean or covariance are not finite. Check the model's noise, or start with a smaller "
             "covariance."
         )
-    if size > RUNAWAY:
+    if size > DIVERGED:
         return (
-            f"the moving part left ±{RUNAWAY:g}: its dynamics are unstable where the filter took "
+            f"the moving part left ±{DIVERGED:g}: its dynamics are unstable where the filter took "
             "them. Start with a smaller covariance, closer to the truth, or raise the noise."
         )
     return ""
@@ -256,7 +257,7 @@ def _trouble(belief: Belief, p: int) -> str:
 
 # Rauch-Tung-Striebel smoother: every sample's state from the measurements of all.
 #
-# Backwards over what a filter believed, with the covariance C_k of the states at k and k + 1, the
+# Backwards over the filter's states, with the covariance C_k of the states at k and k + 1, the
 # prediction x⁻, P⁻ and the gain G_k = C_k (P⁻_{k+1})⁻¹,
 #
 #     x̂_k = x_k + G_k (x̂_{k+1} - x⁻_{k+1}),   P̂_k = P_k + G_k (P̂_{k+1} - P⁻_{k+1}) G_kᵀ.
@@ -282,7 +283,7 @@ class Smoothed:
 
 
 def smooth(history: History) -> Smoothed:
-    """Smooth what a filter believed, kept by ``run_filter(…, keep_history=True)``.
+    """Smooth the states of a run, kept by ``run_filter(…, keep_history=True)``.
 
     Samples before a gap are smoothed by what lies behind it through the parameters alone.
     """

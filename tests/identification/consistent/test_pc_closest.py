@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.identification.consistent.pc_closest import ClosestConsistent, closest_consistent
-from bodysense.identification.consistent.physical import ConsistentOLS
+from bodysense.identification import identifier
 from bodysense.identification.consistent.relaxation import MARGIN
-from bodysense.identification.linear.least_squares import OLS
+from bodysense.identification.consistent.solvers import closest_consistent
 
 
 def directly(case, pseudo_inertia, theta_base, M) -> float:
@@ -32,7 +31,7 @@ def directly(case, pseudo_inertia, theta_base, M) -> float:
 
 @pytest.mark.parametrize("with_metric", [False, True])
 def test_no_other_robot_is_closer(with_metric, case, pseudo_inertia, rng):
-    base = case.prior.mapping @ OLS().theta(case.problem)
+    base = case.prior.mapping @ identifier("ols").theta(case.problem)
     b = base.size
     metric = rng.normal(size=(b, b)) / case.prior.size_base if with_metric else None
     M = metric if with_metric else np.diag(1.0 / case.prior.size_base)
@@ -53,7 +52,7 @@ def test_base_parameters_that_can_exist_are_kept(case):
 
 def test_two_steps_fit_worse_than_one(case):
     """Eq (62) is decoupled from the data."""
-    two, one = (m.theta(case.problem) for m in (ClosestConsistent(), ConsistentOLS()))
+    two, one = (m.theta(case.problem) for m in (identifier("pc-closest"), identifier("pc-ols")))
     base = [case.prior.mapping @ theta for theta in (two, one)]
     squares = [case.problem.squares(b)[0].sum() for b in base]
     assert squares[0] > squares[1]

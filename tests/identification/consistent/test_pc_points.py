@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.identification.consistent.pc_points import (
+from bodysense.identification import identifier
+from bodysense.identification.consistent.point_masses import (
     PointMasses,
     grid_points,
     link_shapes,
@@ -78,7 +79,7 @@ def test_links_stay_inside_their_shapes(case):
     half = 0.08
     inside = dict.fromkeys(case.prior.link_names, Hull.from_box([-half] * 3, [half] * 3))
     problem = replace(case.problem, knowledge=Knowledge(com_inside=inside))
-    found = PointMasses().fit(problem)
+    found = identifier("pc-points").fit(problem)
     assert found.status.ok
     assert found.consistent
     for link in case.links:

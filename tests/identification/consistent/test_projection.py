@@ -9,15 +9,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from bodysense.identification import identifier
 from bodysense.identification.consistent import projection
-from bodysense.identification.consistent.physical import (
-    ConsistentIRLS,
-    ConsistentOLS,
-    ConsistentWLS,
-)
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.consistent.relaxation import MARGIN, Relaxation
-from bodysense.identification.linear.least_squares import WLS
 from bodysense.spatial import random_pi
 
 
@@ -97,7 +92,9 @@ def test_a_tighter_prior_is_followed(case):
     assert case.cost(tight.theta, weight=1e4) <= case.cost(loose.theta, weight=1e4)
 
 
-@pytest.mark.parametrize("method", [ConsistentOLS(), ConsistentWLS(), ConsistentIRLS()])
+@pytest.mark.parametrize(
+    "method", [identifier("pc-ols"), identifier("pc-wls"), identifier("pc-irls")]
+)
 def test_identifiers_return_what_can_exist(method, case):
     found = method.fit(case.problem)
     assert found.status.ok
@@ -107,18 +104,20 @@ def test_identifiers_return_what_can_exist(method, case):
 
 def test_the_noise_of_the_constrained_fit_is_that_of_the_free_one(case):
     """A constraint that pulls the fit away must not look like noise."""
-    free = WLS().estimate(case.problem, case.prior)
-    consistent = ConsistentWLS().estimate(case.problem, case.prior)
+    free = identifier("wls").estimate(case.problem, case.prior)
+    consistent = identifier("pc-wls").estimate(case.problem, case.prior)
     np.testing.assert_array_equal(free.sigma, consistent.sigma)
 
 
-@pytest.mark.parametrize("method", [ConsistentOLS(), ConsistentWLS(), ConsistentIRLS()])
+@pytest.mark.parametrize(
+    "method", [identifier("pc-ols"), identifier("pc-wls"), identifier("pc-irls")]
+)
 def test_a_solver_that_fails_is_a_status_with_advice(method, simulate, monkeypatch):
     simulated = simulate([[4.0, 2.0, 1.0]], n_t=80, off=0.3)
     monkeypatch.setattr(projection, "solve_conic", lambda *args: (None, "out of luck"))
     found = method.fit(simulated.problem)
     assert not found.status.ok
-    assert "No consistent robot was found (out of luck)" in found.status.message
+    assert "There is no consistent solution (out of luck)" in found.status.message
     assert "unconstrained" in found.status.message
     assert "bodysense doctor" in found.status.message
     for values in (found.theta, found.sigma, found.covariance, found.resolution):

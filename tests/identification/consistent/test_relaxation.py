@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bodysense.errors import InconsistentInertiaError, ShapeError, UnknownNameError
-from bodysense.identification.consistent.physical import (
-    ConsistentIRLS,
-    ConsistentOLS,
-    ConsistentWLS,
-)
+from bodysense.identification import identifier
 from bodysense.identification.consistent.relaxation import EntropicExcess, LinkMatrices, Relaxation
+from bodysense.identification.identifier import settings_of, with_settings
 from bodysense.spatial import exp_so3, random_pi, transform_pi
 
 
@@ -81,9 +78,9 @@ def test_a_prior_that_cannot_exist_is_named_with_the_remedy(kind, case):
 def test_unknown_relaxations_are_refused():
     with pytest.raises(UnknownNameError, match=r"riemann.*euclidean.*pullback.*entropic"):
         Relaxation("riemann")
-    for method in (ConsistentOLS, ConsistentWLS, ConsistentIRLS):
+    for method in ("pc-ols", "pc-wls", "pc-irls"):
         with pytest.raises(UnknownNameError, match="riemann"):
-            method(relaxation="riemann")
+            identifier(method, relaxation="riemann")
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf])
@@ -91,25 +88,25 @@ def test_weights_are_positive_numbers(weight):
     with pytest.raises(ShapeError, match=r"weight of the relaxation.*1e-3"):
         Relaxation("euclidean", weight)
     with pytest.raises(ShapeError, match="weight of the relaxation"):
-        ConsistentWLS(relaxation_weight=weight)
+        identifier("pc-wls", relaxation_weight=weight)
 
 
 @pytest.mark.parametrize(
     ("method", "names"),
     [
-        (ConsistentOLS(), set()),
-        (ConsistentWLS(), {"tolerance", "iterations"}),
-        (ConsistentIRLS(), {"tolerance", "iterations", "weighting"}),
+        (identifier("pc-ols"), set()),
+        (identifier("pc-wls"), {"tolerance", "iterations"}),
+        (identifier("pc-irls"), {"tolerance", "iterations", "weighting"}),
     ],
 )
 def test_methods_are_their_settings(method, names):
-    assert set(asdict(method)) == {"relaxation", "relaxation_weight", "trusted", *names}
-    other = replace(method, relaxation="entropic", relaxation_weight=None)
+    assert set(settings_of(method)) == {"relaxation", "relaxation_weight", "trusted", *names}
+    other = with_settings(method, {"relaxation": "entropic", "relaxation_weight": None})
     assert other != method
     assert "relaxation='entropic'" in repr(other)
-    assert replace(other, relaxation="euclidean", relaxation_weight=1.0) == method
+    assert with_settings(other, {"relaxation": "euclidean", "relaxation_weight": 1.0}) == method
 
 
 def test_settings_of_the_weights_are_checked_too():
     with pytest.raises(UnknownNameError, match="tukey"):
-        ConsistentIRLS(weighting="tukey")
+        identifier("pc-irls", weighting="tukey")

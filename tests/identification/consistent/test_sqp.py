@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from bodysense.identification import identifier
 from bodysense.identification.consistent import sqp
-from bodysense.identification.consistent.physical import (
-    ConsistentSQPIRLS,
-    ConsistentSQPOLS,
-    ConsistentSQPWLS,
-)
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.consistent.relaxation import Relaxation
 from bodysense.identification.consistent.sqp import square_root_least_squares
+from bodysense.identification.identifier import settings_of
 from bodysense.identification.knowledge import EqualLinks, Knowledge, Mirror
 from bodysense.robot.shapes.hull import Hull
 
-METHODS = [ConsistentSQPOLS(), ConsistentSQPWLS(), ConsistentSQPIRLS()]
+METHODS = [identifier("pc-sqp-ols"), identifier("pc-sqp-wls"), identifier("pc-sqp-irls")]
 
 
 @pytest.mark.parametrize("kind", ["euclidean", "pullback", "entropic"])
@@ -78,14 +75,14 @@ def test_what_leaves_no_room_is_a_status_with_advice(simulate, make_case):
     )
     case = make_case(simulate([[4.0, 2.0, 1.0]], n_t=80), knowledge=knowledge)
     found, _ = square_root_least_squares(case.prior, case.stack)
-    assert "No consistent robot" in found.failure
+    assert "no consistent solution" in found.failure
     assert "known of the links" in found.failure
 
 
 def test_an_iteration_that_does_not_settle_says_so(case, monkeypatch):
     monkeypatch.setattr(sqp, "_MOST_STEPS", 3)
     found, _ = square_root_least_squares(case.prior, case.stack)
-    assert "not settled after 3 steps" in found.failure
+    assert "not converged after 3 steps" in found.failure
     assert case.smallest(found.theta) > 0.0
 
 
@@ -104,7 +101,7 @@ def test_identifiers_return_what_can_exist(method, case):
     found = method.fit(case.problem)
     assert found.status.ok
     assert found.consistent
-    assert {"relaxation", "relaxation_weight"} <= set(asdict(method))
+    assert {"relaxation", "relaxation_weight"} <= set(settings_of(method))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -119,6 +116,6 @@ def test_consistent_in_every_one_of_many_noisy_problems(method, simulate):
 
 def test_the_weight_is_chosen_as_by_the_others(simulate):
     problem = simulate(3.0, n_t=90).problem
-    found = ConsistentSQPWLS(relaxation_weight=None).fit(problem)
+    found = identifier("pc-sqp-wls", relaxation_weight=None).fit(problem)
     assert "chosen on blocks left out" in found.status.message
     assert found.consistent

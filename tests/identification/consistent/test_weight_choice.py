@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bodysense.identification.consistent.physical import ConsistentWLS, choose_weight
+from bodysense.identification import identifier
+from bodysense.identification.consistent.solvers import choose_weight
 from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
 
@@ -52,19 +53,21 @@ def test_what_is_held_out_never_enters(kind, simulate):
 def test_the_chosen_weight_is_told_and_used(simulate):
     problem = simulate(5.0, n_t=120, off=0.0).problem
     weight = choose_weight(problem, Prior.of(problem), "euclidean")
-    chosen = ConsistentWLS(relaxation_weight=None).fit(problem)
-    given = ConsistentWLS(relaxation_weight=weight).fit(problem)
+    chosen = identifier("pc-wls", relaxation_weight=None).fit(problem)
+    given = identifier("pc-wls", relaxation_weight=weight).fit(problem)
     np.testing.assert_array_equal(chosen.theta, given.theta)
     # A weight that was chosen says how to predict, not how sure the prior is.
-    honest = ConsistentWLS(relaxation_weight=weight, trusted=False).fit(problem)
+    honest = identifier("pc-wls", relaxation_weight=weight, trusted=False).fit(problem)
     np.testing.assert_array_equal(chosen.covariance, honest.covariance)
     assert (honest.sigma_base > given.sigma_base).all()
     assert f"weight {weight:.3g}" in chosen.status.message
-    np.testing.assert_array_equal(ConsistentWLS(relaxation_weight=None).theta(problem), given.theta)
+    np.testing.assert_array_equal(
+        identifier("pc-wls", relaxation_weight=None).theta(problem), given.theta
+    )
 
 
 def test_without_any_solution_the_weight_is_the_default(simulate, monkeypatch):
-    import bodysense.identification.consistent.physical as module
+    import bodysense.identification.consistent.solvers as module
 
     problem = simulate(5.0, n_t=120, off=0.0).problem
     failed = Solution(problem.robot.theta, failure="no")

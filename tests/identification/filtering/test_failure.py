@@ -8,23 +8,24 @@ import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError
-from bodysense.identification import Motion, Preprocessing, Regression, Status
-from bodysense.identification.filtering import EKF
-from bodysense.identification.filtering.outcome import FilterOutcome
+from bodysense.identification import Motion, Preprocessing, Regression, Status, identifier
+from bodysense.identification.filtering.calibration import FilterOutcome
+from bodysense.identification.filtering.method import FilterMethod, KalmanEngine
 from bodysense.identification.prior import Prior
+from bodysense.kalman import CovarianceFilter
 from bodysense.robot import Controller, Robot
 
 PLAIN = Preprocessing(cutoff=1e3, band=1e3, border=0.0, still_speed=0.0, decimate=False)
 
 
-class Stopping(EKF):
+class Stopping(KalmanEngine):
     """A filter that stops, at the latest after the last sample."""
 
     def run(self, *given) -> FilterOutcome:
         return replace(super().run(*given), status=Status(False, "The filter stopped at 3 s."))
 
 
-class Diverging(EKF):
+class Diverging(KalmanEngine):
     """A filter that is sure of parameters which explain nothing."""
 
     def run(self, *given) -> FilterOutcome:
@@ -39,21 +40,24 @@ def problem(simulate) -> Regression:
 
 def test_a_filter_that_stopped_has_identified_nothing(problem):
     """Whatever covariance it was left with."""
-    usual, found = EKF().fit(problem), Stopping().fit(problem)
+    usual, found = (
+        identifier("ekf").fit(problem),
+        FilterMethod("ekf", engine=Stopping(filter=CovarianceFilter())).fit(problem),
+    )
     assert usual.status.ok
     assert "identified" in usual.base_labels
     assert not found.status.ok
     assert found.status.message.startswith("The filter stopped at 3 s.")
     np.testing.assert_array_equal(found.theta, usual.theta)  # better than the prior: it is kept
     assert set(found.base_labels) == set(found.labels) == {"not identifiable"}
-    prior, spread = Prior.of(problem), Stopping().spread
+    prior, spread = Prior.of(problem), FilterMethod("ekf").spread
     np.testing.assert_allclose(
         found.covariance, spread**2 * prior.base_factor @ prior.base_factor.T, rtol=1e-6, atol=1e-12
     )
 
 
 def test_a_filter_that_went_astray_has_identified_nothing(problem):
-    found = Diverging().fit(problem)
+    found = FilterMethod("ekf", engine=Diverging(filter=CovarianceFilter())).fit(problem)
     assert not found.status.ok
     assert "explains the torques worse than the prior, which is kept" in found.status.message
     np.testing.assert_allclose(found.theta, problem.robot.theta)
@@ -81,7 +85,7 @@ def test_what_simulated_torques_lack_is_said_in_words(problem, controller, told,
     (motion,) = problem.motions
     log: Motion = replace(motion, reference=motion.q if told else None)
     with pytest.raises(MismatchError) as caught:
-        EKF(torque="simulated").fit(Regression.of(robot, [log], PLAIN, problem.base))
+        identifier("ekf", torque="simulated").fit(Regression.of(robot, [log], PLAIN, problem.base))
     message = str(caught.value)
     assert remedy in message
     assert "set torque to measured" in message

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.identification import Regression
-from bodysense.identification.linear.energy import Energy
-from bodysense.identification.linear.least_squares import WLS
+from bodysense.identification import Regression, identifier
 from bodysense.identification.prior import Prior
 
 
@@ -16,8 +14,8 @@ def test_weights_are_those_of_the_noise_at_each_speed(simulate):
     """Generalised least squares with the true variances as oracle."""
     noise = [[0.5, 0.1, 0.3]]
     simulated = simulate(noise, n_t=3000)
-    method = Energy()
-    rows = method.rows(simulated.problem)
+    method = identifier("energy")
+    rows = method.regression(simulated.problem)
     weighing = method.estimate(rows, Prior.of(simulated.problem))
     (block,) = rows.blocks()
     true = 1.0 / np.sqrt(rows.speeds(block, 0) @ np.square(noise[0]))
@@ -35,8 +33,8 @@ def test_weights_are_those_of_the_noise_at_each_speed(simulate):
 
 def test_each_log_has_its_own_noise(simulate):
     simulated = simulate([[0.05] * 3, [2.0] * 3], logs=2, n_t=1500)
-    rows = Energy().rows(simulated.problem)
-    weighing = Energy().estimate(rows, Prior.of(simulated.problem))
+    rows = identifier("energy").regression(simulated.problem)
+    weighing = identifier("energy").estimate(rows, Prior.of(simulated.problem))
     for block, weight in zip(rows.blocks(), weighing.weights, strict=True):
         level = (0.05, 2.0)[block.log]
         true = 1.0 / (level * np.sqrt(rows.speeds(block, 0).sum(axis=1)))
@@ -58,14 +56,17 @@ def test_accelerations_are_not_used(simulate):
         base=problem.base,
     )
     # All but the prior's plausible size of rotor inertias, which must not count here.
-    a, b = (Energy(spread=1e6).fit(given) for given in (problem, nonsense))
+    a, b = (identifier("energy", spread=1e6).fit(given) for given in (problem, nonsense))
     np.testing.assert_allclose(a.theta_base, b.theta_base, rtol=1e-6, atol=1e-9)
 
 
 def test_it_needs_more_motion_than_torques_do(simulate, tx40):
     """Of a second of motion, torques tell everything; one row per sample does not."""
     simulated = simulate(0.3, robot=tx40, n_t=120)
-    torques, energy = WLS().fit(simulated.problem), Energy().fit(simulated.problem)
+    torques, energy = (
+        identifier("wls").fit(simulated.problem),
+        identifier("energy").fit(simulated.problem),
+    )
     assert energy.base_labels.count("identified") < torques.base_labels.count("identified")
     assert np.median(energy.sigma_base / torques.sigma_base) > 2.0
     assert "too few rows" in energy.status.message
@@ -75,7 +76,7 @@ def test_it_needs_more_motion_than_torques_do(simulate, tx40):
 
 def test_without_any_row_the_prior_stays(simulate):
     problem = simulate(0.3, n_t=10).problem
-    found = Energy().fit(problem)
+    found = identifier("energy").fit(problem)
     np.testing.assert_array_equal(found.theta, problem.robot.theta)
     assert set(found.base_labels) == {"not identifiable"}
     assert "too few rows" in found.status.message
@@ -83,10 +84,10 @@ def test_without_any_row_the_prior_stays(simulate):
 
 def test_with_a_strong_prior_it_stays_there(simulate):
     problem = simulate(0.3).problem
-    found = Energy(spread=1e-9).fit(problem)
+    found = identifier("energy", spread=1e-9).fit(problem)
     np.testing.assert_allclose(found.theta, problem.robot.theta, rtol=1e-6, atol=1e-9)
 
 
 def test_a_spread_that_cannot_be_meant():
     with pytest.raises(ShapeError, match="spread is -1"):
-        Energy(spread=-1.0)
+        identifier("energy", spread=-1.0)

@@ -7,11 +7,10 @@ import pytest
 from scipy.optimize import minimize
 
 from bodysense.errors import UnknownNameError
-from bodysense.identification.linear.irls import IRLS
-from bodysense.identification.linear.least_squares import OLS
+from bodysense.identification import identifier
 from bodysense.identification.prior import Prior
 
-METHODS = [IRLS(), IRLS(weighting="window")]
+METHODS = [identifier("irls"), identifier("irls", weighting="window")]
 
 
 def gross(rng: np.random.Generator, tau: np.ndarray) -> np.ndarray:
@@ -27,7 +26,7 @@ def dirty(simulate):
 
 def test_huber_is_the_minimum_of_hubers_cost(dirty):
     problem, prior = dirty.problem, Prior.of(dirty.problem)
-    weighing = IRLS(tolerance=1e-10, iterations=300).estimate(problem, prior)
+    weighing = identifier("irls", tolerance=1e-10, iterations=300).estimate(problem, prior)
     scale = weighing.sigma[dirty.log, dirty.joint]
     # Columns of one length, so that a general minimiser can do it.
     A, z = dirty.Y / scale[:, None], dirty.y / scale
@@ -52,7 +51,7 @@ def test_huber_is_the_minimum_of_hubers_cost(dirty):
 
 def test_levels_are_medians_of_the_final_residuals(dirty):
     problem, prior = dirty.problem, Prior.of(dirty.problem)
-    weighing = IRLS(tolerance=1e-9, iterations=300).estimate(problem, prior)
+    weighing = identifier("irls", tolerance=1e-9, iterations=300).estimate(problem, prior)
     residual = dirty.y - dirty.Y @ problem.base.to_base(weighing.solution.theta)
     for joint in range(3):
         level = np.median(np.abs(residual[dirty.joint == joint])) / 0.6744897501960817
@@ -60,25 +59,25 @@ def test_levels_are_medians_of_the_final_residuals(dirty):
         assert level == pytest.approx(0.1, rel=0.2)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.weighting)
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.weights.weighting)
 def test_outliers_do_little(method, dirty, simulate):
     size = Prior.of(dirty.problem).size_base
 
     def error(found) -> float:
         return float(np.linalg.norm((found.theta_base - dirty.truth) / size))
 
-    robust, plain = error(method.fit(dirty.problem)), error(OLS().fit(dirty.problem))
-    clean = error(OLS().fit(simulate(0.1, n_t=500).problem))
+    robust, plain = error(method.fit(dirty.problem)), error(identifier("ols").fit(dirty.problem))
+    clean = error(identifier("ols").fit(simulate(0.1, n_t=500).problem))
     assert robust < 0.1 * plain
     assert robust < 3.0 * clean
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.weighting)
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.weights.weighting)
 def test_without_outliers_next_to_nothing_is_lost(method, simulate):
     errors = np.zeros(2)
     for seed in range(8):
         simulated = simulate(0.1, n_t=300, seed=seed)
-        for k, one in enumerate((method, OLS())):
+        for k, one in enumerate((method, identifier("ols"))):
             wrong = one.fit(simulated.problem).theta_base - simulated.truth
             errors[k] += np.sum((simulated.Y @ wrong) ** 2)
     # 95 % efficiency; the same noise for both.
@@ -96,7 +95,9 @@ def test_weights_of_the_window_never_grow(dirty, monkeypatch):
         return factors(self, weights)
 
     monkeypatch.setattr(type(problem), "weighted_factors", watched)
-    weighing = IRLS(weighting="window", tolerance=0.0, iterations=8).estimate(problem, prior)
+    weighing = identifier("irls", weighting="window", tolerance=0.0, iterations=8).estimate(
+        problem, prior
+    )
     steps = np.array(seen[:8])
     assert len(weighing.trace) == 8
     assert (np.diff(steps, axis=0) <= 0.0).all()
@@ -105,17 +106,17 @@ def test_weights_of_the_window_never_grow(dirty, monkeypatch):
     assert np.median(steps[-1]) == 1.0
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.weighting)
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.weights.weighting)
 def test_weights_as_functions_of_the_residual(method):
     u = np.array([0.0, 1.0, -1.345, 2.0, -3.0, 4.0, 100.0])
-    weights = method._weight(u) ** 2
-    if method.weighting == "huber":
+    weights = method.weights._weight(u) ** 2
+    if method.weights.weighting == "huber":
         np.testing.assert_allclose(weights, np.minimum(1.0, 1.345 / np.maximum(np.abs(u), 1e-9)))
     else:
         np.testing.assert_allclose(weights, [1, 1, 1, 1, 0.25, 0, 0], atol=1e-15)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.weighting)
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.weights.weighting)
 def test_noise_free_data_give_the_truth(method, simulate):
     simulated = simulate(0.0)
     found = method.fit(simulated.problem)
@@ -124,4 +125,4 @@ def test_noise_free_data_give_the_truth(method, simulate):
 
 def test_an_unknown_weighting_is_refused():
     with pytest.raises(UnknownNameError, match="'huber'"):
-        IRLS(weighting="hubert")
+        identifier("irls", weighting="hubert")

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.identification import Motion, Preprocessing, Regression, motions
-from bodysense.identification.linear import ml
-from bodysense.identification.linear.least_squares import WLS
-from bodysense.identification.linear.ml import ML
-from bodysense.identification.linear.noise_propagation import (
+from bodysense.identification import Motion, Preprocessing, Regression, identifier, motions
+from bodysense.identification.linear import likelihood
+from bodysense.identification.linear.likelihood import (
     motion_variances,
     propagated,
     row_slopes,
@@ -79,7 +77,10 @@ def errors(found, truth: np.ndarray, problem: Regression) -> np.ndarray:
 @pytest.mark.parametrize("corrected", [True, False])
 def test_exact_positions_make_it_weighted_least_squares(corrected, simulate):
     problem = simulate([[0.1, 0.3, 0.05]]).problem
-    found, expected = ML(corrected=corrected).fit(problem), WLS().fit(problem)
+    found, expected = (
+        identifier("ml", corrected=corrected).fit(problem),
+        identifier("wls").fit(problem),
+    )
     np.testing.assert_array_equal(found.theta, expected.theta)
     np.testing.assert_array_equal(found.covariance, expected.covariance)
     assert "as by wls" in found.status.message
@@ -87,7 +88,7 @@ def test_exact_positions_make_it_weighted_least_squares(corrected, simulate):
 
 def test_data_without_noise_give_the_truth(simulate):
     simulated = simulate(0.0)
-    found = ML().fit(simulated.problem)
+    found = identifier("ml").fit(simulated.problem)
     error = np.abs(found.theta_base - simulated.truth)
     assert (error < 1e-6 * Prior.of(simulated.problem).size_base).all()
     assert set(found.base_labels) == {"identified"}
@@ -95,7 +96,10 @@ def test_data_without_noise_give_the_truth(simulate):
 
 def test_next_to_no_noise_is_next_to_weighted_least_squares(recorded):
     problem, _ = recorded(1e-9)
-    found, expected = ML(tolerance=1e-9).fit(problem), WLS(tolerance=1e-9).fit(problem)
+    found, expected = (
+        identifier("ml", tolerance=1e-9).fit(problem),
+        identifier("wls", tolerance=1e-9).fit(problem),
+    )
     shift = np.abs(found.theta_base - expected.theta_base)
     assert (shift < 0.02 * expected.sigma_base).all()
     np.testing.assert_allclose(found.sigma_base, expected.sigma_base, rtol=0.01)
@@ -122,13 +126,13 @@ def cost(problem: Regression, theta_base: np.ndarray, levels: np.ndarray) -> flo
 def watched(monkeypatch):
     """The variances of the torques that the last step has used."""
     seen = []
-    variances = ml._torque_variances
+    variances = likelihood._torque_variances
 
     def watch(*arguments):
         seen.append(variances(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(ml, "_torque_variances", watch)
+    monkeypatch.setattr(likelihood, "_torque_variances", watch)
     return seen
 
 
@@ -137,7 +141,7 @@ def test_the_estimate_is_where_the_cost_is_flat(recorded, watched):
     problem, _ = recorded(NOISY, n_t=800, width=0.3, decimate=False)
     slopes = {}
     for corrected in (True, False):
-        method = ML(corrected=corrected, tolerance=1e-10, iterations=200)
+        method = identifier("ml", corrected=corrected, tolerance=1e-10, iterations=200)
         weighing = method.estimate(problem, Prior.of(problem))
         at, levels = problem.base.to_base(weighing.solution.theta), watched[-1]
         unit = 1.0 / np.linalg.norm(weighing.stack.A, axis=0)  # one standard error
@@ -153,11 +157,11 @@ def test_the_estimate_is_where_the_cost_is_flat(recorded, watched):
 def test_levels_of_the_torques_are_found_below_the_noise_of_the_motion(recorded, watched):
     """Where both are of the same size: a tenth of the larger one is lost in chance."""
     problem, _ = recorded(5e-4, 1.0, n_t=8000)
-    ML().estimate(problem, Prior.of(problem))
+    identifier("ml").estimate(problem, Prior.of(problem))
     exact, _ = recorded(0.0, 1.0, n_t=8000)
-    expected = WLS().estimate(exact, Prior.of(exact)).sigma
+    expected = identifier("wls").estimate(exact, Prior.of(exact)).sigma
     np.testing.assert_allclose(np.sqrt(watched[-1]), expected, rtol=0.15)
-    noisy = WLS().estimate(problem, Prior.of(problem)).sigma
+    noisy = identifier("wls").estimate(problem, Prior.of(problem)).sigma
     assert (noisy > 1.1 * expected).any()
 
 
@@ -166,11 +170,11 @@ def test_standing_joints_do_not_count(recorded):
     problem, _ = recorded(1e-4, still=True, width=0.0)
     blocks = list(problem.blocks())
     assert sum((block.use == 0.0).sum() for block in blocks) > 100
-    first = ML().fit(problem)
+    first = identifier("ml").fit(problem)
     for block in blocks:
         block.y[block.use == 0.0] += 1e6
     assert problem._kept.blocks is not None  # the very same ones
-    again = ML().fit(problem)
+    again = identifier("ml").fit(problem)
     np.testing.assert_allclose(again.theta_base, first.theta_base, rtol=0, atol=1e-9)
     np.testing.assert_allclose(again.covariance, first.covariance, rtol=1e-6)
 
@@ -181,7 +185,11 @@ def test_standing_joints_do_not_count(recorded):
 def test_noise_of_the_motion_does_not_shrink_inertias(recorded):
     """Least squares does not get better by more data; this does."""
     runs = [recorded(NOISY, seed=seed) for seed in range(6)]
-    methods = {"wls": WLS(), "weights": ML(corrected=False), "ml": ML()}
+    methods = {
+        "wls": identifier("wls"),
+        "weights": identifier("ml", corrected=False),
+        "ml": identifier("ml"),
+    }
     wrong, inside = {}, {}
     for name, method in methods.items():
         found = [method.fit(problem) for problem, _ in runs]
@@ -203,16 +211,16 @@ def test_noise_of_the_motion_does_not_shrink_inertias(recorded):
 
 def test_the_result_is_sound_and_the_same_every_time(recorded):
     problem, _ = recorded(NOISY, logs=2)
-    found = ML().fit(problem)
+    found = identifier("ml").fit(problem)
     assert found.status.ok
     assert found.status.message == "Solved."
     assert found.noise.shape == (2, 3)
     assert np.linalg.eigvalsh(found.covariance)[0] > 0.0
     assert len(found.trace) < 20
-    again = ML().fit(problem, rng=np.random.default_rng(3))
+    again = identifier("ml").fit(problem, rng=np.random.default_rng(3))
     np.testing.assert_array_equal(again.theta, found.theta)
     np.testing.assert_array_equal(again.covariance, found.covariance)
-    part = ML().fit(problem.without(1))
+    part = identifier("ml").fit(problem.without(1))
     assert np.isfinite(part.theta).all()
     assert (np.diag(part.covariance) > np.diag(found.covariance)).mean() > 0.8
 
@@ -223,7 +231,7 @@ def test_logs_of_more_noise_count_less(recorded, small_arm):
     both = dataclasses.replace(
         quiet, motions=(quiet.motions[0], dataclasses.replace(loud, log=1)), n_logs=2
     )
-    one, two = ML().fit(quiet), ML().fit(both)
+    one, two = identifier("ml").fit(quiet), identifier("ml").fit(both)
     assert np.linalg.norm(errors(two, truth, both)) < 1.5 * np.linalg.norm(
         errors(one, truth, quiet)
     )
@@ -231,7 +239,7 @@ def test_logs_of_more_noise_count_less(recorded, small_arm):
 
 def test_noise_beyond_all_measure_gives_numbers(recorded):
     problem, _ = recorded(0.3, off=0.0)
-    found = ML().fit(problem)
+    found = identifier("ml").fit(problem)
     assert found.status.ok
     for values in (found.theta, found.covariance, found.sigma):
         assert np.isfinite(values).all()
@@ -239,16 +247,16 @@ def test_noise_beyond_all_measure_gives_numbers(recorded):
 
 def test_a_correction_that_does_not_settle_is_left_out(recorded):
     problem, _ = recorded(NOISY)
-    found = ML(iterations=1).fit(problem)
+    found = identifier("ml", iterations=1).fit(problem)
     assert "left out" in found.status.message
-    plain = ML(iterations=1, corrected=False).fit(problem)
+    plain = identifier("ml", iterations=1, corrected=False).fit(problem)
     np.testing.assert_array_equal(found.theta, plain.theta)
 
 
 def test_few_rows_count_alike(recorded):
     problem, _ = recorded(1e-4, n_t=260)
     assert problem.n_samples * 3 < 5 * problem.size
-    found = ML().fit(problem)
+    found = identifier("ml").fit(problem)
     assert np.isfinite(found.covariance).all()
     assert "too few rows" in found.status.message
 
@@ -262,7 +270,7 @@ def test_nothing_that_goes_in_is_changed(recorded):
         for f in dataclasses.fields(Motion)
         if isinstance(getattr(motion, f.name), np.ndarray)
     }
-    ML().fit(problem)
+    identifier("ml").fit(problem)
     for block, (Y, y, use) in zip(problem.blocks(), before, strict=True):
         np.testing.assert_array_equal(block.Y, Y)
         np.testing.assert_array_equal(block.y, y)
@@ -276,5 +284,5 @@ def test_nothing_that_goes_in_is_changed(recorded):
 )
 def test_settings_that_cannot_be_meant_are_refused(settings):
     with pytest.raises(ShapeError, match=next(iter(settings))):
-        ML(**settings)
-    json.dumps(dataclasses.asdict(ML()), allow_nan=False)
+        identifier("ml", **settings)
+    json.dumps(dataclasses.asdict(identifier("ml")), allow_nan=False)

@@ -11,7 +11,7 @@ import pytest
 from bodysense.errors import ShapeError
 from bodysense.identification import Motion, Preprocessing, Regression, motions
 from bodysense.identification._kernels.noise_propagation import whiten_batch
-from bodysense.identification.linear.noise_propagation import (
+from bodysense.identification.linear.likelihood import (
     FilterGains,
     motion_variances,
     propagated,

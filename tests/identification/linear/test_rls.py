@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.identification import Motion, Regression
-from bodysense.identification.linear.least_squares import WLS
-from bodysense.identification.linear.ridge import Ridge
-from bodysense.identification.linear.rls import RLS
+from bodysense.identification import Motion, Regression, identifier
 from bodysense.robot import inverse_dynamics, with_payload
 
 
 def test_without_forgetting_it_is_ridge(simulate):
     problem = simulate([[0.1, 0.5, 0.2], [0.3, 0.1, 0.4]], logs=2).problem
-    recursive, ridge = RLS(spread=0.3).fit(problem), Ridge(spread=0.3).fit(problem)
+    recursive, ridge = (
+        identifier("rls", spread=0.3).fit(problem),
+        identifier("ridge", spread=0.3).fit(problem),
+    )
     np.testing.assert_allclose(recursive.theta, ridge.theta, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(recursive.covariance, ridge.covariance, rtol=1e-6, atol=1e-14)
     np.testing.assert_allclose(recursive.sigma, ridge.sigma, rtol=1e-6)
@@ -24,7 +24,7 @@ def test_without_forgetting_it_is_ridge(simulate):
 
 def test_with_a_weak_prior_it_is_weighted_least_squares(simulate):
     problem = simulate(0.3).problem
-    recursive, wls = RLS(spread=1e4).fit(problem), WLS().fit(problem)
+    recursive, wls = identifier("rls", spread=1e4).fit(problem), identifier("wls").fit(problem)
     assert (np.abs(recursive.theta_base - wls.theta_base) < 1e-5 * wls.sigma_base).all()
 
 
@@ -44,7 +44,10 @@ def test_with_forgetting_it_follows_a_payload(changing):
     problem, before, after = changing
     changed = np.abs(after - before) > 0.1  # kg, kg·m or kg·m²
     assert changed.sum() >= 3
-    keeps, forgets = RLS().fit(problem), RLS(forgetting=0.997).fit(problem)
+    keeps, forgets = (
+        identifier("rls").fit(problem),
+        identifier("rls", forgetting=0.997).fit(problem),
+    )
     # Both halves have their say in the one, the second half alone in the other.
     share = (keeps.theta_base - before)[changed] / (after - before)[changed]
     assert (np.abs(share - 0.5) < 0.3).all()
@@ -70,14 +73,17 @@ def test_before_the_payload_it_knows_nothing_of_it(changing):
         motion.rate,
     )
     early = Regression.of(problem.robot, (first,), problem.settings, problem.base)
-    found = RLS(forgetting=0.997).fit(early)
+    found = identifier("rls", forgetting=0.997).fit(early)
     assert (np.abs(found.theta_base - before) < 5.0 * found.sigma_base).all()
 
 
 def test_forgetting_costs_certainty(simulate):
     """Some 1 / (1 - λ) instants are remembered of 2000: intervals widen by the root of that."""
     problem = simulate(0.3, n_t=2000).problem
-    all_of_it, some = RLS(spread=10.0).fit(problem), RLS(forgetting=0.995, spread=10.0).fit(problem)
+    all_of_it, some = (
+        identifier("rls", spread=10.0).fit(problem),
+        identifier("rls", forgetting=0.995, spread=10.0).fit(problem),
+    )
     ratio = np.median(some.sigma_base / all_of_it.sigma_base)
     assert 0.6 * np.sqrt(10.0) < ratio < 1.8 * np.sqrt(10.0)
 
@@ -86,7 +92,7 @@ def test_intervals_of_a_method_that_forgets_hold_the_truth(simulate):
     inside = []
     for seed in range(20):
         simulated = simulate(0.3, n_t=1200, seed=seed)
-        low, high = RLS(forgetting=0.995).fit(simulated.problem).interval()
+        low, high = identifier("rls", forgetting=0.995).fit(simulated.problem).interval()
         inside.append((low <= simulated.truth) & (simulated.truth <= high))
     assert 0.9 < np.mean(inside) < 0.99
 
@@ -94,4 +100,4 @@ def test_intervals_of_a_method_that_forgets_hold_the_truth(simulate):
 @pytest.mark.parametrize(("setting", "value"), [("forgetting", 1.5), ("spread", 0.0)])
 def test_settings_that_cannot_be_meant(setting, value):
     with pytest.raises(ShapeError, match=f"{setting} is {value:g}"):
-        RLS(**{setting: value})
+        identifier("rls", **{setting: value})

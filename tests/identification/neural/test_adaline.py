@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError, UnknownNameError
-from bodysense.identification import Regression
+from bodysense.identification import Regression, identifier, neural
 from bodysense.identification._kernels.adaline import descend, learn_instants
-from bodysense.identification.linear.least_squares import WLS
-from bodysense.identification.neural import adaline
-from bodysense.identification.neural.adaline import Adaline
+from bodysense.identification.identifier import with_settings
+from bodysense.identification.neural import Adaline
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics
 
-BOTH = [Adaline(), Adaline(learning="batch")]
-both = pytest.mark.parametrize("method", BOTH, ids=lambda m: m.learning)
+BOTH = [identifier("adaline"), identifier("adaline", learning="batch")]
+both = pytest.mark.parametrize("method", BOTH, ids=lambda m: m.solver.learning)
 
 
 # -- the rules ----------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ def test_data_without_noise_give_the_truth(method, simulate):
     found = method.fit(simulated.problem)
     error = np.abs(found.theta_base - simulated.truth)
     # Slow sines excite some directions weakly, which takes more epochs than there are.
-    share = 1e-6 if method.learning == "batch" else 5e-3
+    share = 1e-6 if method.solver.learning == "batch" else 5e-3
     assert (error < share * Prior.of(simulated.problem).size_base).all()
     assert found.status.ok
     assert set(found.base_labels) == {"identified"}
@@ -77,7 +76,7 @@ def test_random_states_without_noise_give_the_truth(method, name, robot_of, stat
     problem = Regression.from_samples(prior, q, v, a, tau, rate=100.0, base=base_of(robot))
     found = method.fit(problem, rng=rng)
     error = np.abs(found.theta_base - base_of(robot).to_base(robot.theta))
-    slow = name == "serial" and method.learning == "stochastic"
+    slow = name == "serial" and method.solver.learning == "stochastic"
     assert (error < (1e-2 if slow else 1e-6) * Prior.of(problem).size_base).all()
     assert ("Learning ended" in found.status.message) == slow
 
@@ -91,9 +90,9 @@ def test_it_comes_near_weighted_least_squares(method, n_t, noise, tx40, base_of,
     tau = inverse_dynamics(tx40, q, v, a) + noise * rng.normal(size=q.shape)
     prior = tx40.with_parameters(tx40.theta * np.exp(0.15 * rng.normal(size=tx40.layout.size)))
     problem = Regression.from_samples(prior, q, v, a, tau, rate=100.0, base=base_of(tx40))
-    found, expected = method.fit(problem, rng=rng), WLS().fit(problem)
+    found, expected = method.fit(problem, rng=rng), identifier("wls").fit(problem)
     shift = np.abs(found.theta_base - expected.theta_base) / expected.sigma_base
-    assert shift.max() < (1e-4 if method.learning == "batch" else 0.15)
+    assert shift.max() < (1e-4 if method.solver.learning == "batch" else 0.15)
     assert found.status.message == "Solved."
     np.testing.assert_allclose(found.sigma_base, expected.sigma_base, rtol=0.02)
     np.testing.assert_allclose(found.noise, noise, rtol=0.15)
@@ -102,13 +101,13 @@ def test_it_comes_near_weighted_least_squares(method, n_t, noise, tx40, base_of,
 @both
 def test_learning_that_ends_early_says_how_far_it_is(method, simulate):
     problem = simulate(0.05).problem
-    found = dataclasses.replace(method, epochs=2).fit(problem)
+    found = with_settings(method, {"epochs": 2}).fit(problem)
     assert found.status.ok
     assert "standard errors (r.m.s.) from the least-squares estimate" in found.status.message
     assert "raise epochs" in found.status.message
     advised = "or set learning to batch." in found.status.message
-    assert advised == (method.learning == "stochastic")
-    prior, weighing = Prior.of(problem), WLS().estimate(problem, Prior.of(problem))
+    assert advised == (method.solver.learning == "stochastic")
+    prior, weighing = Prior.of(problem), identifier("wls").estimate(problem, Prior.of(problem))
     off = found.theta_base - prior.to_base(weighing.solution.theta)
     distance = np.linalg.norm(weighing.stack.A @ off) / np.sqrt(problem.size)
     assert f"{distance:.2g}" in found.status.message
@@ -117,10 +116,10 @@ def test_learning_that_ends_early_says_how_far_it_is(method, simulate):
 def test_more_epochs_come_nearer(simulate):
     problem = simulate(0.05).problem
     prior = Prior.of(problem)
-    weighing = WLS().estimate(problem, prior)
+    weighing = identifier("wls").estimate(problem, prior)
     distance = [
         np.linalg.norm(weighing.stack.A @ prior.to_base(a.theta(problem) - weighing.solution.theta))
-        for a in (Adaline(epochs=k) for k in (5, 50, 800))
+        for a in (identifier("adaline", epochs=k) for k in (5, 50, 800))
     ]
     assert distance[2] < 0.3 * distance[1] < 0.09 * distance[0]
 
@@ -137,24 +136,31 @@ def test_the_same_seed_gives_the_same_bits(method, simulate):
     for name in ("theta", "covariance", "sigma", "resolution"):
         np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
     assert first.trace == again.trace
-    assert np.array_equal(first.theta, other.theta) == (method.learning == "batch")
+    assert np.array_equal(first.theta, other.theta) == (method.solver.learning == "batch")
     theta = method.theta(problem, rng=np.random.default_rng(5))
     np.testing.assert_array_equal(theta, first.theta)
     np.testing.assert_array_equal(method.fit(problem).theta, method.theta(problem))
-    shifted = dataclasses.replace(method, seed=7).theta(problem)
-    assert np.array_equal(shifted, method.theta(problem)) == (method.learning == "batch")
+    shifted = with_settings(method, {"seed": 7}).theta(problem)
+    assert np.array_equal(shifted, method.theta(problem)) == (method.solver.learning == "batch")
 
 
 def test_long_recordings_are_learnt_by_batch(simulate, monkeypatch):
     problem = simulate(0.1).problem
-    monkeypatch.setattr(adaline, "_MOST_BYTES", 1e3)
-    found = Adaline().fit(problem)
+    monkeypatch.setattr(neural, "_MOST_BYTES", 1e3)
+    found = identifier("adaline").fit(problem)
     assert "kept in memory" in found.status.message
-    np.testing.assert_array_equal(found.theta, Adaline(learning="batch").fit(problem).theta)
+    np.testing.assert_array_equal(
+        found.theta, identifier("adaline", learning="batch").fit(problem).theta
+    )
 
 
 def test_the_more_instants_the_fewer_epochs():
-    assert [Adaline()._epochs(n) for n in (10, 400, 2000, 10**6)] == [1000, 500, 100, 50]
+    assert [Adaline()._epochs(n) for n in (10, 400, 2000, 10**6)] == [
+        1000,
+        500,
+        100,
+        50,
+    ]
     assert Adaline(epochs=7)._epochs(10) == 7
 
 
@@ -172,7 +178,7 @@ def test_standing_joints_do_not_count_and_what_is_not_seen_keeps_the_prior(
     tau[:, 1] += 1e3  # friction holds with anything
     prior = robot.with_parameters(1.1 * robot.theta)
     problem = Regression.from_samples(prior, q, v, a, tau, rate=100.0, still_speed=0.02)
-    found, expected = method.fit(problem), WLS().fit(problem)
+    found, expected = method.fit(problem), identifier("wls").fit(problem)
     for name in ("Fv2", "Fc2", "Ia2"):
         k = robot.layout.names.index(name)
         assert found.theta[k] == pytest.approx(prior.theta[k], rel=1e-6)
@@ -207,7 +213,7 @@ def test_a_robot_that_stands_tells_its_weight_alone(method, small_arm, rng):
     tau = inverse_dynamics(small_arm, still, still, still) + 0.1 * rng.normal(size=still.shape)
     prior = small_arm.with_parameters(1.1 * small_arm.theta)
     problem = Regression.from_samples(prior, still, still, still, tau, rate=100.0)
-    found, expected = method.fit(problem), WLS().fit(problem)
+    found, expected = method.fit(problem), identifier("wls").fit(problem)
     assert np.isfinite(found.covariance).all()
     shift = np.abs(found.theta_base - expected.theta_base)
     assert (shift < 0.1 * expected.sigma_base).all()
@@ -228,7 +234,7 @@ def test_nothing_that_goes_in_is_changed(simulate):
 )
 def test_settings_that_cannot_be_meant_are_refused(settings):
     with pytest.raises(ShapeError, match=next(iter(settings))):
-        Adaline(**settings)
+        identifier("adaline", **settings)
     with pytest.raises(UnknownNameError, match="'batch'"):
-        Adaline(learning="batsh")
-    json.dumps(dataclasses.asdict(Adaline()), allow_nan=False)
+        identifier("adaline", learning="batsh")
+    json.dumps(dataclasses.asdict(identifier("adaline")), allow_nan=False)

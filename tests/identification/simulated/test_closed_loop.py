@@ -167,7 +167,7 @@ def test_legs_together_are_the_recording(arm, record, monkeypatch):
     """Cut into three, each from the measured state at its start."""
     recorded = record(rate=500.0, told=False)
     whole = recorded.loop().simulated(recorded.robot.theta[None])[0].motions[0].q
-    monkeypatch.setattr("bodysense.identification.simulated.closed_loop._LENGTH", 1.0)
+    monkeypatch.setattr("bodysense.identification.simulated.closed_loop._LEG_DURATION", 1.0)
     cut = recorded.loop()
     assert len(cut.legs) == 3
     made = cut.simulated(recorded.robot.theta[None])[0].motions[0].q

@@ -9,12 +9,11 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from bodysense.identification import Preprocessing, Regression, motions
+from bodysense.identification import Preprocessing, Regression, identifier, motions
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.consistent.relaxation import MARGIN
-from bodysense.identification.linear.least_squares import OLS, WLS, noise_levels
+from bodysense.identification.linear.least_squares import noise_levels
 from bodysense.identification.prior import Prior
-from bodysense.identification.simulated.iv import IV, ConsistentIV
 from bodysense.simulation import rollout
 from bodysense.spatial import pseudo_inertia_from_pi
 
@@ -45,10 +44,12 @@ def test_as_in_a_textbook(width, arm, record):
     """β = (Zᵀ Σ⁻¹ W)⁻¹ Zᵀ Σ⁻¹ y, thesis eq (30), with the instruments of the last iterate."""
     recorded = noisy(record, robot=arm(width=width))
     problem, prior = recorded.problem, Prior.of(recorded.problem)
-    method = IV()
+    method = identifier("iv")
     theta = recorded.robot.theta  # any will do to simulate with
-    simulated = method.loop(problem).simulated(theta[None])[0]
-    found = method.refit(problem, prior, simulated, theta, method.solver(problem, prior))
+    simulated = method.weights.simulation.loop(problem).simulated(theta[None])[0]
+    found = method.weights.refit(
+        problem, prior, simulated, theta, method.solver.reduced_solver(problem, prior)
+    )
     sigma = noise_levels(problem, prior.to_base(theta))
     np.testing.assert_array_equal(found.sigma, sigma)
     W, y = dense(problem, sigma)
@@ -67,8 +68,10 @@ def test_as_in_a_textbook(width, arm, record):
 def test_the_covariance_is_that_of_instruments(record):
     """With white noise on torques, eq (31) without the prior: (Zᵀ W)⁻¹ Zᵀ Z (Wᵀ Z)⁻¹."""
     recorded = record(duration=8.0, rate=100.0, torque_noise=0.3)
-    found = IV().fit(recorded.problem)
-    simulated = IV().loop(recorded.problem).simulated(found.theta[None])[0]
+    found = identifier("iv").fit(recorded.problem)
+    simulated = (
+        identifier("iv").weights.simulation.loop(recorded.problem).simulated(found.theta[None])[0]
+    )
     W, _ = dense(recorded.problem, found.noise)
     Z, _ = dense(simulated, found.noise)
     half = np.linalg.solve(Z.T @ W, Z.T)
@@ -79,12 +82,12 @@ def test_nothing_is_left_along_the_instruments(record):
     """A fixed point: Zᵀ Σ⁻¹ (y - W β) = 0 with instruments simulated by β itself."""
     recorded = record(filtered=Preprocessing(cutoff=20.0), torque_noise=0.2, rate=500.0)
     problem, prior = recorded.problem, Prior.of(recorded.problem)
-    method = IV(tolerance=1e-9, iterations=30)
+    method = identifier("iv", tolerance=1e-9, iterations=30)
     found = method.estimate(problem, prior)
     assert found.converged
     # What is simulated is the nearest robot that can exist.
     theta = consistent_least_squares(prior, found.stack).theta
-    simulated = method.loop(problem).simulated(theta[None])[0]
+    simulated = method.weights.simulation.loop(problem).simulated(theta[None])[0]
     W, y = dense(problem, found.sigma)
     Z, _ = dense(simulated, found.sigma)
     e = y - W @ prior.to_base(found.solution.theta)
@@ -122,7 +125,7 @@ def campaign(arm, motion_of, off, position_noise: float, torque_noise: float):
         problem = Regression.of(prior, motions(prior, [[run.log()]], settings), settings, base)
         base, size = problem.base, Prior.of(problem).size_base
         truth = base.to_base(robot.theta)
-        for method in (OLS(), IV()):
+        for method in (identifier("ols"), identifier("iv")):
             found = method.fit(problem)
             assert found.status.ok
             errors[method.name].append((found.theta_base - truth) / size)
@@ -161,11 +164,11 @@ def test_a_dense_program_has_the_same_minimum(record, arm, off):
     """Eqs (66)-(67) as printed, with the weak relaxation towards the prior."""
     recorded = hard(record, arm, off)
     problem, prior = recorded.problem, Prior.of(recorded.problem)
-    method = ConsistentIV()
+    method = identifier("pc-iv")
     theta = recorded.robot.theta
-    simulated = method.loop(problem).simulated(theta[None])[0]
-    solution = method.refit(
-        problem, prior, simulated, theta, method.solver(problem, prior)
+    simulated = method.weights.simulation.loop(problem).simulated(theta[None])[0]
+    solution = method.weights.refit(
+        problem, prior, simulated, theta, method.solver.reduced_solver(problem, prior)
     ).solution
     assert not solution.failure
     sigma = noise_levels(problem, prior.to_base(theta))
@@ -194,7 +197,9 @@ def test_a_dense_program_has_the_same_minimum(record, arm, off):
         e, away = A @ at - b, (at - prior.theta) / prior.size
         return e @ e + away @ away
 
-    free = IV().refit(problem, prior, simulated, theta, IV().solver(problem, prior)).solution.theta
+    plain = identifier("iv")
+    solve = plain.solver.reduced_solver(problem, prior)
+    free = plain.weights.refit(problem, prior, simulated, theta, solve).solution.theta
     assert value(solution.theta) == pytest.approx(program.value, rel=1e-5)
     assert not all(
         np.linalg.eigvalsh(pseudo_inertia_from_pi(free[link]))[0] > 0 for link in prior.links
@@ -208,7 +213,7 @@ def test_a_dense_program_has_the_same_minimum(record, arm, off):
 
 def test_where_iv_is_consistent_they_are_the_same(record):
     recorded = record(duration=4.0, torque_noise=0.005)
-    free, held = IV().fit(recorded.problem), ConsistentIV().fit(recorded.problem)
+    free, held = identifier("iv").fit(recorded.problem), identifier("pc-iv").fit(recorded.problem)
     assert free.consistent
     assert (np.abs(free.theta_base - held.theta_base) < 0.1 * free.sigma_base).all()
     np.testing.assert_allclose(held.sigma_base, free.sigma_base, rtol=0.05)
@@ -218,9 +223,11 @@ def test_torques_that_prefer_no_joint_or_motion_leave_it_where_least_squares_is(
     """Instruments that are the regressor itself: weighted least squares."""
     recorded = record(torque_noise=0.2)
     problem, prior = recorded.problem, Prior.of(recorded.problem)
-    plain = WLS().fit(problem)
-    method = IV()
-    again = method.refit(problem, prior, problem, plain.theta, method.solver(problem, prior))
+    plain = identifier("wls").fit(problem)
+    method = identifier("iv")
+    again = method.weights.refit(
+        problem, prior, problem, plain.theta, method.solver.reduced_solver(problem, prior)
+    )
     np.testing.assert_allclose(
         prior.to_base(again.solution.theta), plain.theta_base, atol=0.01 * plain.sigma_base.min()
     )

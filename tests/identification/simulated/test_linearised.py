@@ -53,7 +53,7 @@ def test_derivatives_are_those_of_the_residuals(quantity, filtered, told, record
 
 
 def test_in_legs_as_well(record, monkeypatch):
-    monkeypatch.setattr("bodysense.identification.simulated.closed_loop._LENGTH", 1.0)
+    monkeypatch.setattr("bodysense.identification.simulated.closed_loop._LEG_DURATION", 1.0)
     recorded = record(told=False)
     rows = rows_of(recorded, "tau")
     assert len(rows.frames) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bodysense.identification.simulated.search import differential_evolution, nelder_mead
+from bodysense.identification.simulated.output_error import differential_evolution, nelder_mead
 
 every_search = pytest.mark.parametrize("find", [nelder_mead, differential_evolution])
 LOST = 1e29

@@ -1,1 +1,1 @@
-"""Identifiers whose links can always exist as bodies."""
+"""Solvers whose links are always physically consistent."""

@@ -93,6 +93,7 @@ def solve_conic(Q: Array, q: Array, rows: Sequence[ConicRows]) -> tuple[Array | 
 # Clarabel decides.
 
 _MOST_GUESSES = 25
+"""Active sets that are tried before Clarabel decides."""
 
 
 def solve_box(H: Array, g: Array, lower: Array, upper: Array, guess: Array | None = None) -> Array:

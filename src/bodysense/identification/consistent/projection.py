@@ -13,7 +13,7 @@ is a quadratic about its unconstrained minimum theta_free, so that under constra
 In these coordinates the problem is perfectly conditioned, however strong the data. Equalities are
 built into theta_0 and D. Eq (64) has no prior term, so that parameters without effect are whatever
 the solver makes of them; here they stay as near to the prior as consistency lets them. Where
-theta_free is consistent, it is the solution. The entropic relaxation is in `entropic`.
+theta_free is consistent, it is the solution. The entropic relaxation is in `relaxation`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,14 @@ from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
 from bodysense.spatial.arrays import Array
 
-_BROKEN = 1e-6  # of a constraint's size: what a solver's tolerance may leave
-_SLIGHTEST = 1e-9  # effect of y on a constraint, below which it is none
-_INSIDE = 0.1  # in units of sizes: as far from the border as a start need be
+_CONSTRAINT_TOLERANCE = 1e-6
+"""Violation of a constraint, in units of its size, that a solver's tolerance may leave."""
+
+_LEAST_EFFECT = 1e-9
+"""Effect of y on a constraint below which it is none."""
+
+_START_MARGIN = 0.1
+"""Distance of a start from the border, in units of sizes, that is enough."""
 
 
 def consistent_least_squares(
@@ -58,7 +63,7 @@ def consistent_least_squares(
     rows = inequalities(prior, theta_free, L)
     y, word = _entropic(prior, theta_free, L, lmi, rows, chosen.weight)
     if y is None:
-        return Solution(theta_free, failure=not_found(prior, word))
+        return Solution(theta_free, failure=unsolved_message(prior, word))
     return checked(prior, lmi, theta_free + L @ y, theta_free, 0.0)
 
 
@@ -75,7 +80,7 @@ def nearest_consistent(prior: Prior, theta_free: Array, L: Array) -> Solution:
         return Solution(theta_free)
     y, word = _nearest(lmi, theta_free, L, inequalities(prior, theta_free, L))
     if y is None:
-        return Solution(theta_free, failure=not_found(prior, word))
+        return Solution(theta_free, failure=unsolved_message(prior, word))
     return checked(prior, lmi, theta_free + L @ y, theta_free, 0.5 * MARGIN)
 
 
@@ -94,7 +99,9 @@ def checked(
     """The solution, unless the solver has left more than its tolerance below the border."""
     theta = theta.copy()
     theta[prior.positive] = np.maximum(theta[prior.positive], 0.0)
-    if lmi.smallest(theta) <= least or prior.constraints.broken(theta, prior.size, _BROKEN):
+    if lmi.smallest(theta) <= least or prior.constraints.broken(
+        theta, prior.size, _CONSTRAINT_TOLERANCE
+    ):
         return Solution(
             theta_free,
             failure="The solver stopped before the links were consistent; the estimate is the "
@@ -103,17 +110,17 @@ def checked(
     return Solution(theta)
 
 
-def not_found(prior: Prior, word: str) -> str:
-    """What to say when a solver has ended in other words than a solution."""
+def unsolved_message(prior: Prior, word: str) -> str:
+    """Failure of a solver that ended with the word `word`, with advice."""
     hint = " and what is given as known of the links" if prior.constraints.any else ""
     return (
-        f"No consistent robot was found ({word}); the estimate is the unconstrained one. Check the "
-        f"units and the joint order of the log with `bodysense doctor`{hint}."
+        f"There is no consistent solution ({word}); the estimate is the unconstrained one. Check "
+        f"the units and the joint order of the log with `bodysense doctor`{hint}."
     )
 
 
 def unconstrained(
-    prior: Prior, stack: Stack, theta_0: Array, D: Array, *, surest: float = np.inf
+    prior: Prior, stack: Stack, theta_0: Array, D: Array, *, most: float = np.inf
 ) -> tuple[Array, Array]:
     """The minimum (p,) without constraints, and L (p, k) as in the module's equations.
 
@@ -122,12 +129,12 @@ def unconstrained(
         stack: the data.
         theta_0: (p,) centre.
         D: (p, k) its factor.
-        surest: what the data count at most in any direction of x, for methods that square L.
+        most: weight of the data at most in any direction of x, for methods that square L.
     """
     U, s, Vt = np.linalg.svd(stack.A @ (prior.mapping @ D))
     root = np.ones(D.shape[1])
     root[: s.size] = np.hypot(s, 1.0)
-    L = (D @ Vt.T) / np.minimum(root, surest)
+    L = (D @ Vt.T) / np.minimum(root, most)
     rest = U.T @ (stack.z - stack.A @ (prior.mapping @ theta_0))
     x = Vt[: s.size].T @ (s / root[: s.size] ** 2 * rest[: s.size])
     return theta_0 + D @ x, L
@@ -148,11 +155,11 @@ def _nearest(
 ) -> tuple[Array | None, str]:
     """The y (k,) nearest to zero under all constraints, and the solver's word."""
     # In units of how far it is at least: a solver's tolerances are about one.
-    far = [1.0, *(-rows.b / np.maximum(np.linalg.norm(rows.A, axis=1), _SLIGHTEST))]
+    far = [1.0, *(-rows.b / np.maximum(np.linalg.norm(rows.A, axis=1), _LEAST_EFFECT))]
     for P, link in zip(lmi.maps, lmi.links, strict=True):
         values, V = np.linalg.eigh(P @ theta_free[link])
         slope = np.einsum("a,abk,b->k", V[:, 0], P, V[:, 0]) @ L[link]
-        far.append((MARGIN - values[0]) / max(np.linalg.norm(slope), _SLIGHTEST))
+        far.append((MARGIN - values[0]) / max(np.linalg.norm(slope), _LEAST_EFFECT))
     unit = float(max(far))
     n = L.shape[1]
     parts = [
@@ -191,14 +198,14 @@ def _entropic(
     else:
         start = prior.theta.copy()
         drives = prior.positive
-        start[drives] = np.maximum(start[drives], _INSIDE * prior.size[drives])
+        start[drives] = np.maximum(start[drives], _START_MARGIN * prior.size[drives])
         y = np.asarray(np.linalg.solve(L, start - theta_free), dtype=np.float64)
     excess = EntropicExcess(prior, lmi, weight)
     return minimise_entropic(theta_free, L, excess, rows.A, rows.b, y), "too many steps"
 
 
 def _inside(theta_free: Array, L: Array, lmi: LinkMatrices, rows: ConicRows) -> Array | None:
-    """Some y (k,) with room on all sides: maximise the least room s, up to `_INSIDE`."""
+    """Some y (k,) with room on all sides: maximise the least room s, up to `_START_MARGIN`."""
 
     def wider(part: ConicRows, by: Array) -> ConicRows:
         return ConicRows(part.kind, np.column_stack([part.A, by]), part.b)
@@ -209,6 +216,6 @@ def _inside(theta_free: Array, L: Array, lmi: LinkMatrices, rows: ConicRows) -> 
     n = L.shape[1]
     # In the nearest such place to the data, as far as that does not cost any room.
     Q, q = np.append(np.full(n, 1e-8), 0.0), np.append(np.zeros(n), -1.0)
-    most = ConicRows("at most", np.append(np.zeros(n), 1.0)[None], np.array([_INSIDE]))
+    most = ConicRows("at most", np.append(np.zeros(n), 1.0)[None], np.array([_START_MARGIN]))
     x, _ = solve_conic(Q, q, [*parts, most])
     return x[:n] if x is not None and x[n] > 0.0 else None

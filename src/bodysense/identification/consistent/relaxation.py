@@ -1,4 +1,4 @@
-"""Relaxation towards the prior: what keeps poorly excited links from the border of the possible.
+"""Relaxation towards the prior: keeps poorly excited links away from the border of consistency.
 
 Beside the data, λ d(theta, theta_0)² is minimised, thesis eqs (72)-(73), with d² one of
 
@@ -62,11 +62,11 @@ class Relaxation:
         That of the entropic distance is the pullback one, which it agrees with near the prior.
 
         Raises:
-            InconsistentInertiaError: a link of the prior that cannot exist has no such distance.
+            InconsistentInertiaError: a link of the prior is not physically consistent.
         """
         if self.kind == "euclidean":
             return np.diag(prior.size / np.sqrt(self.weight))
-        require_possible_prior(prior, self.kind)
+        _require_consistent_prior(prior, self.kind)
         D = np.diag(prior.size)
         for link in prior.links:
             # In units of sizes: entries of the metric differ by many orders otherwise.
@@ -77,7 +77,7 @@ class Relaxation:
         return D
 
 
-def require_possible_prior(prior: Prior, kind: str) -> None:
+def _require_consistent_prior(prior: Prior, kind: str) -> None:
     """Raise unless every link of the prior has a positive definite pseudo-inertia."""
     bad = []
     for name, link in zip(prior.link_names, prior.links, strict=True):
@@ -86,9 +86,9 @@ def require_possible_prior(prior: Prior, kind: str) -> None:
             bad.append(f"{name} ({check.reason or 'no volume'})")
     if bad:
         raise InconsistentInertiaError(
-            f"the {kind} relaxation needs a prior whose links can exist as bodies with a volume, "
-            f"which is not so for {'; '.join(bad)}. Correct them in the robot's file, identify "
-            "with pc-wls first and start from its result, or use the euclidean relaxation."
+            f"the {kind} relaxation needs a prior with physically consistent links that have a "
+            f"volume, which is not so for {'; '.join(bad)}. Correct them in the robot's file, "
+            "identify with pc-wls first and start from its result, or use the euclidean relaxation."
         )
 
 
@@ -124,7 +124,7 @@ class LinkMatrices:
         return float(np.linalg.eigvalsh(np.array(self.of(theta)))[:, 0].min())
 
 
-# Least squares with the entropic relaxation: smooth, and never at the border of the possible.
+# Least squares with the entropic relaxation: smooth, and never at the border of consistency.
 #
 # With X = P_0⁻¹ P of a link, the entropic distance is the pullback one and an excess beyond it,
 #
@@ -140,9 +140,14 @@ class LinkMatrices:
 _ACCURACY = 1e-10
 """Of the cost, in units of its value and the noise."""
 
-_FASTER = 0.05  # by which μ falls
-_CENTRED = 0.1
+_BARRIER_FACTOR = 0.05
+"""Factor on μ once the problem is solved for it."""
+
+_START_BARRIER = 0.1
+"""First μ, in units of the cost per term."""
+
 _MOST_STEPS = 200
+"""Newton steps over all μ."""
 
 
 class EntropicExcess:
@@ -165,7 +170,7 @@ class EntropicExcess:
         self._constant = self._flat @ np.swapaxes(self._flat, 1, 2)
 
     def value(self, theta: Array, mu: float = 0.0) -> float:
-        """λ Σ excess - μ Σ log det X; infinite where a link cannot exist."""
+        """λ Σ excess - μ Σ log det X; infinite where a link is not consistent."""
         X = self._X(theta)
         if np.linalg.eigvalsh(X)[:, 0].min() <= 0.0:
             return np.inf
@@ -200,7 +205,7 @@ class EntropicExcess:
 def minimise_entropic(
     theta_free: Array, L: Array, excess: EntropicExcess, rows: Array, room: Array, y: Array
 ) -> Array | None:
-    """The minimum y (k,) over rows y <= room, from a y strictly inside; `None` if it is not found.
+    """The minimum y (k,) over rows y <= room, from a y strictly inside; `None` if there is none.
 
     Args:
         theta_free: (p,) minimum of the quadratic part.
@@ -219,7 +224,7 @@ def minimise_entropic(
             return np.inf
         return float(y @ y - mu * np.log(slack).sum()) + excess.value(theta_free + L @ y, mu)
 
-    mu = max(1.0, _CENTRED * cost(y, 0.0) / terms)
+    mu = max(1.0, _START_BARRIER * cost(y, 0.0) / terms)
     for _ in range(_MOST_STEPS):
         theta, slack, now = theta_free + L @ y, room - rows @ y, cost(y, mu)
         gradient, curvature = excess.derivatives(theta, mu)
@@ -241,7 +246,7 @@ def minimise_entropic(
         if length > 1e-10:
             y = y + length * step
         elif mu * terms > exact:  # near enough for this μ, or as near as rounding lets it
-            mu *= _FASTER
+            mu *= _BARRIER_FACTOR
         else:
             return y
     return None

@@ -29,8 +29,8 @@ from bodysense.identification.consistent.projection import (
     checked,
     inside,
     is_consistent,
-    not_found,
     unconstrained,
+    unsolved_message,
 )
 from bodysense.identification.consistent.relaxation import (
     MARGIN,
@@ -63,7 +63,7 @@ _STEPS = np.zeros((10, 4, 4))
 _STEPS[np.arange(10), ROWS, COLUMNS] = 1.0
 _BOTH = _STEPS + np.swapaxes(_STEPS, 1, 2)
 
-_LEAST_LEFT = 0.1
+_LEAST_SHARE = 0.1
 """What of (1 + M)(1 + M)ᵀ a correction leaves at least in any direction."""
 
 
@@ -151,7 +151,7 @@ class SquareRootChart:
         M[:, ROWS, COLUMNS] = step[: 10 * self.n].reshape(self.n, 10)
         ahead = np.eye(4) + M
         U, s, _ = np.linalg.svd(np.linalg.solve(ahead, M))
-        left = np.sqrt(np.maximum(1.0 - s**2, _LEAST_LEFT))
+        left = np.sqrt(np.maximum(1.0 - s**2, _LEAST_SHARE))
         factor = at.C @ ahead @ (U * left[:, None])
         C = np.swapaxes(np.linalg.qr(np.swapaxes(factor, 1, 2), mode="r"), 1, 2)
         diagonal = np.diagonal(C, axis1=1, axis2=2)
@@ -164,17 +164,18 @@ class SquareRootChart:
 LEAST_DIAGONAL = 1e-5
 """ε of eq (194), in units of plausible mass and length."""
 
-_MOST_STEPS = 150
-_WIDEST = 0.9  # trust region: relative change of a factor
-_ANNEALED = 0.02  # μ of eq (193), by which the trust region shrinks when nothing widens it
-_ACCURACY = 1e-6  # of the cost, in units of its value and the noise
-_FASTER = 0.05  # by which the logarithms' weight falls
-_CLIP = 0.05  # smallest eigenvalue of a start
-_CENTRED = 0.03  # weight of the logarithms at which a point is kept for similar problems
-_SUREST = 1e6  # data that say more, in units of the prior, count as if they said this much
-_STIFFNESS = 1e6  # of penalties, in units of what the data say
-_MISSED = 1e-6  # of equalities, in units of what the data say
-_TOUCH = 1e-6  # curvature added, so that what has no effect has a step: none
+# name                 value    meaning
+_MOST_STEPS = 150  #            steps
+_LARGEST_RADIUS = 0.9  #        trust region: relative change of a factor
+_ANNEALING = 0.02  #            μ of eq (193): shrinkage of the trust region unless it is widened
+_ACCURACY = 1e-6  #             of the cost, in units of its value and the noise
+_BARRIER_FACTOR = 0.05  #       on the logarithms' weight, once converged
+_START_EIGENVALUE = 0.05  #     smallest eigenvalue of a start
+_KEPT_BARRIER = 0.03  #         logarithms' weight at which a point is kept for similar problems
+_LARGEST_PRECISION = 1e6  #     information of the data, in units of the prior's, that counts
+_STIFFNESS = 1e6  #             of penalties, in units of the data's information
+_EQUALITY_TOLERANCE = 1e-6  #   error of equalities, in the same units
+_REGULARISATION = 1e-6  #       curvature added, so that what has no effect has no step
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,23 +216,23 @@ def square_root_least_squares(
         theta_free, L = unconstrained(prior, stack, theta_0, D)
         if is_consistent(prior, lmi, theta_free):
             return Solution(theta_free), start
-    theta_free, L = unconstrained(prior, stack, prior.theta, factor, surest=_SUREST)
+    theta_free, L = unconstrained(prior, stack, prior.theta, factor, most=_LARGEST_PRECISION)
     chart = SquareRootChart(prior, lmi, 0.0 if chosen.entropic else MARGIN, LEAST_DIAGONAL)
     excess = EntropicExcess(prior, lmi, chosen.weight) if chosen.entropic else None
     cost = _Cost(prior, chart, theta_free, L, excess)
     if start is None or known.any:
         begin = inside(prior, chosen, stack) if known.any else prior.theta
         if begin is None:
-            failure = not_found(prior, "nothing lies inside")
+            failure = unsolved_message(prior, "nothing lies inside")
             return Solution(theta_free, failure=failure), None
-        at = chart.near(begin, _CLIP)
+        at = chart.near(begin, _START_EIGENVALUE)
         start = Centred(at, max(1.0, 0.1 * cost.value(at) / cost.terms))
-    at, centred, settled = _iterate(cost, start)
+    at, centred, converged = _iterate(cost, start)
     solution = checked(prior, lmi, at.theta, theta_free, 0.0)
-    if not settled and not solution.failure:
+    if not converged and not solution.failure:
         failure = (
-            f"The iteration had not settled after {_MOST_STEPS} steps; the estimate is consistent, "
-            "but not the best. Use a method without `sqp` in its name."
+            f"The iteration had not converged after {_MOST_STEPS} steps; the estimate is "
+            "consistent, but not the best. Use a method without `sqp` in its name."
         )
         solution = replace(solution, failure=failure)
     return solution, centred
@@ -304,7 +305,7 @@ class _Cost:
         second += 2.0 * self.mu * np.diag(1.0 + (ROWS == COLUMNS))
         for k in range(n):
             H[10 * k : 10 * k + 10, 10 * k : 10 * k + 10] += second[k]
-        H[np.diag_indices_from(H)] += _TOUCH
+        H[np.diag_indices_from(H)] += _REGULARISATION
         return gradient, H
 
 
@@ -313,7 +314,7 @@ def _iterate(cost: _Cost, start: Centred) -> tuple[Point, Centred, bool]:
 
     Also a point on the way for problems that are alike.
     """
-    chart, at, radius, centred = cost.chart, start.at, _WIDEST, start
+    chart, at, radius, centred = cost.chart, start.at, _LARGEST_RADIUS, start
     links = 10 * chart.n
     guess = np.zeros(links + at.x.size)
     cost.mu = start.mu
@@ -335,17 +336,17 @@ def _iterate(cost: _Cost, start: Centred) -> tuple[Point, Centred, bool]:
             at = after
         share = reached / max(promised, 1e-300)
         factor = 2.0 if share > 0.5 else 1.0 if share > 0.1 else 0.25
-        radius = min(radius * factor * np.exp(-_ANNEALED), _WIDEST)
+        radius = min(radius * factor * np.exp(-_ANNEALING), _LARGEST_RADIUS)
         exact = _ACCURACY * max(1.0, abs(now))
         if promised <= max(0.02 * cost.mu * cost.terms, 1e-3 * exact):
             last = cost.mu * cost.terms <= exact
-            if last and cost.missed(at) <= _MISSED:
+            if last and cost.missed(at) <= _EQUALITY_TOLERANCE:
                 return at, centred, True
-            if cost.mu >= _CENTRED:
+            if cost.mu >= _KEPT_BARRIER:
                 centred = Centred(at, cost.mu)
             # Equalities first: with less weight of the logarithms, links would go to the border to
             # avoid what the multipliers do not yet ask for.
-            if not last and cost.missed(at) <= max(_MISSED, cost.mu):
-                cost.mu *= _FASTER
+            if not last and cost.missed(at) <= max(_EQUALITY_TOLERANCE, cost.mu):
+                cost.mu *= _BARRIER_FACTOR
             cost.update_multipliers(at)
     return at, centred, False

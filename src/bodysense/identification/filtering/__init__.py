@@ -1,5 +1,1 @@
-"""Filters that find state and parameters together: Kalman filters of six forms, and particles."""
-
-from bodysense.identification.filtering.filters import CDKF, EKF, PF, SRCDKF, SREKF, SRUKF, UKF
-
-__all__ = ["CDKF", "EKF", "PF", "SRCDKF", "SREKF", "SRUKF", "UKF"]
+"""Filters that estimate motion and parameters together: Kalman filters, and particles."""

@@ -1,30 +1,176 @@
-"""The robot as filters see it: base parameters and a state that moves, of which q is measured.
+"""The robot as a state model of filters: base parameters and a motion, of which q is measured.
 
     x = [p, q, v],   theta_base = prior + size p,   y = q + e                  thesis eqs (43), (44)
 
-p starts at zero with a spread of about one. The pieces of all logs stand behind each other; where
-one begins, the state begins anew and the parameters go on.
+p starts at zero with a standard deviation of about one. Each motion of a log is one piece:
+positions at the filter's rate, and what drove the joints in between. Where a fold is held out of a
+motion, several pieces remain. The pieces of all logs stand behind each other; where one begins, the
+state begins anew and the parameters go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 
-from bodysense.identification.filtering.pieces import Piece
+from bodysense.errors import MismatchError
+from bodysense.identification.preprocessing import Motion, standing
+from bodysense.identification.regression import Regression
+from bodysense.robot.controller import Controller
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.simulation.propagation import Drive, Propagation
 from bodysense.spatial.arrays import Array
 
-_STEPS_A_DRIFT = 50
-_START_Q, _START_V = 10.0, 0.1
-"""How well a piece's first state is known: position to so many standard deviations of its noise,
-velocity to this share of its r.m.s."""
+Torque = Literal["measured", "simulated"]
 
-_SLOWEST = 1e-3  # rad/s or m/s: how well the velocity of a joint is known that does not move
+_LEAST_SAMPLES = 3
+"""Samples of a piece at least: fewer positions hold no acceleration."""
+
+_DRIFT_STEPS = 50
+"""Samples between two additions of the parameters' drift."""
+
+_START_Q, _START_V = 10.0, 0.1
+"""Standard deviation of a piece's first state: of positions in that of their noise, of velocities
+in their r.m.s."""
+
+_LEAST_START_V = 1e-3
+"""Standard deviation of the first velocity at least, for joints that do not move [rad/s or m/s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Samples at an even distance, m of them, and the m - 1 intervals between.
+
+    Attributes:
+        log: which log, counted from 0.
+        period: from one sample to the next [s].
+        y: (m, n) positions as recorded.
+        q: (m, n) positions, filtered.
+        v: (m, n) velocities.
+        tau: (m - 1, n) mean torque of each interval.
+        explained: (m - 1, n) the same of torques that a given estimate explains.
+        still: (m - 1, n) where joints stand, and friction is any up to its level.
+        q_d: (m - 1, n_periods, n) reference positions of the controller; (m - 1, 0, n) for none.
+        v_d: (m - 1, n_periods, n) velocities alike.
+    """
+
+    log: int
+    period: float
+    y: Array
+    q: Array
+    v: Array
+    tau: Array
+    explained: Array
+    still: NDArray[np.bool_]
+    q_d: Array
+    v_d: Array
+
+
+def pieces(problem: Regression, theta: Array, *, rate: float, torque: Torque) -> tuple[Piece, ...]:
+    """The pieces of all motions, at most at `rate` [Hz].
+
+    Raises:
+        MismatchError: torques are to be simulated, and controller or reference are not known.
+    """
+    made: list[Piece] = []
+    for motion in problem.motions:
+        stride = filter_stride(motion, rate)
+        still = _still(motion, problem.settings.still_speed or 0.0)
+        periods = 0
+        if torque == "simulated":
+            periods = max(1, round(stride / motion.rate * _controller_of(problem).rate))
+            reference = _reference(motion)
+        explained = inverse_dynamics(problem.robot, motion.q, motion.v, motion.a, theta=theta)
+        recorded_area, explained_area = _area(motion.tau_raw), _area(explained)
+        for first, last in _runs(problem, motion):
+            at = np.arange(first, last, stride)
+            if at.size < _LEAST_SAMPLES:
+                continue
+            none = np.zeros((at.size - 1, 0, problem.n_joints))
+            q_d, v_d = none, none
+            if periods > 0:
+                t = motion.t[at[:-1], None] + np.arange(periods) * (stride / motion.rate / periods)
+                q_d, v_d = (np.ascontiguousarray(reference(t, order)) for order in (0, 1))
+            recorded = motion.q if motion.q_raw is None else motion.q_raw
+            made.append(
+                Piece(
+                    log=motion.log,
+                    period=stride / motion.rate,
+                    y=np.array(recorded[at]),
+                    q=np.array(motion.q[at]),
+                    v=np.array(motion.v[at]),
+                    tau=(recorded_area[at[1:]] - recorded_area[at[:-1]]) / stride,
+                    explained=(explained_area[at[1:]] - explained_area[at[:-1]]) / stride,
+                    still=still[at[:-1]] | still[at[1:]] | still[(at[:-1] + at[1:]) // 2],
+                    q_d=q_d,
+                    v_d=v_d,
+                )
+            )
+    return tuple(made)
+
+
+def _area(tau: Array) -> Array:
+    """(n_t, n) sums of tau up to each sample, by trapezoids."""
+    return np.vstack([np.zeros(tau.shape[1]), np.cumsum(0.5 * (tau[1:] + tau[:-1]), axis=0)])
+
+
+def filter_stride(motion: Motion, rate: float) -> int:
+    """Stride of the samples that a filter takes, for at most `rate` [Hz]."""
+    return max(1, int(np.ceil(motion.rate / rate - 1e-9)))
+
+
+def _controller_of(problem: Regression) -> Controller:
+    """The controller that drives simulated torques.
+
+    Raises:
+        MismatchError: there is none, or one with a state that no log holds.
+    """
+    controller = problem.robot.controller
+    if controller is None:
+        raise MismatchError(
+            f"{problem.robot.name!r} has no controller, which simulated torques need: "
+            "give it in the actuator file (controller: kp, kd, rate), or set torque to measured."
+        )
+    if controller.ki.any():
+        raise MismatchError(
+            f"the controller of {problem.robot.name!r} has an integral, whose state the log does "
+            "not hold: set torque to measured."
+        )
+    return controller
+
+
+def _reference(motion: Motion) -> CubicSpline:
+    """The controller's reference, at any time."""
+    if motion.reference is None:
+        raise MismatchError(
+            "the log does not hold the controller's reference, which simulated torques need: "
+            "record the channels q_des.<joint> too, or set torque to measured."
+        )
+    return CubicSpline(motion.t, motion.reference)
+
+
+def _still(motion: Motion, still_speed: float) -> NDArray[np.bool_]:
+    if motion.still is not None:
+        return motion.still
+    if still_speed > 0.0:
+        return standing(motion.v, still_speed)
+    return np.zeros(motion.v.shape, dtype=np.bool_)
+
+
+def _runs(problem: Regression, motion: Motion) -> Iterator[tuple[int, int]]:
+    """First sample and the one after the last of what is not held out."""
+    if problem.held_out is None:
+        yield 0, motion.t.size
+        return
+    kept = problem.folds(motion) != problem.held_out
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]]).astype(np.int8)))
+    yield from ((int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
 class ModelStep(NamedTuple):
@@ -90,7 +236,7 @@ class BodyModel:
         at = np.cumsum([0, *(piece.y.shape[0] for piece in self.pieces)])
         squares = sum(np.square(piece.v).sum(axis=0) for piece in self.pieces) / at[-1]
         spread = np.concatenate(
-            [_START_Q * self.sigma, np.maximum(_START_V * np.sqrt(squares), _SLOWEST)]
+            [_START_Q * self.sigma, np.maximum(_START_V * np.sqrt(squares), _LEAST_START_V)]
         )
         return {
             int(k): (np.concatenate([piece.q[0], piece.v[0]]), np.diag(spread))
@@ -149,9 +295,9 @@ class BodyModel:
 
     def parameter_noise(self, k: int) -> Array | None:
         """(b,) variances of the random walk, every fifty samples."""
-        if self.drift == 0.0 or k % _STEPS_A_DRIFT:
+        if self.drift == 0.0 or k % _DRIFT_STEPS:
             return None
         step = self._steps[k]
-        passed = _STEPS_A_DRIFT * step.period
+        passed = _DRIFT_STEPS * step.period
         variance = self.drift**2 * passed * np.exp(-2.0 * step.t / self.fading)
         return np.full(self.n_parameters, variance)

@@ -1,9 +1,27 @@
-"""How sure a filter's parameters are, when it is surprised more often than it should be.
+"""Where a filter starts, whether its result can be used, and the uncertainty of that.
 
-A filter's covariance holds if noise is as told. Where innovations are larger, or follow each other
-instead of being white, the information that it took from the data is worth less by a level c. With
-eigenvalues e of its covariance, in coordinates in which the prior is a ball of variance s², data
-told it d = 1 / e - 1 / s², and
+The plausible sizes of a robot's parameters leave it open whether its mass matrix is positive: each
+rotor's inertia may be as large as would explain all of the torque. A regression does not mind. A
+filter divides by the mass matrix and relies on a tangent or a few points, so that it must start
+where these mean something. Beside the prior N(theta_0, spread² L Lᵀ) stands therefore, in some
+postures q of the log,
+
+    ‖M_0^-½ (M(q, theta) - M_0) M_0^-½‖ ~ ρ,       M_0 = M(q, theta_0)
+
+which bounds errors of masses to about the share ρ. It is one observation against thousands of the
+log: where the prior is wrong, the data prevail.
+
+A prior that does not explain the torques at all, as of a robot file without rotors and friction, is
+no place to start from. The filter then starts from ridge regression of the same data, which stays
+with the prior where the data say nothing; that the data are used twice hardly counts, as the
+covariance of the start is as wide as ever. Where joints stand, ridge regression may leave the mass
+matrix with a negative eigenvalue, and what the filter makes of it is decided by rounding: it starts
+short of there, on the way from the prior.
+
+A filter's covariance holds if noise is as modelled. Where innovations are larger, or follow each
+other instead of being white, the information that it took from the data is worth less by a level c.
+With eigenvalues e of its covariance, in coordinates in which the prior is a ball of variance s²,
+the data's information is d = 1 / e - 1 / s², and
 
     by data alone: c / d,         of the estimate: (c d + 1 / s²) / (d + 1 / s²)²
 
@@ -12,13 +30,15 @@ which are both e for c = 1 and little prior.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from bodysense.identification.filtering.body_model import BodyModel
-from bodysense.identification.filtering.outcome import FilterOutcome, torque_error
-from bodysense.identification.identification import Iteration
-from bodysense.identification.linear.ridge import Ridge
+from bodysense.identification.identification import Iteration, Status
+from bodysense.identification.linear.least_squares import Ridge
+from bodysense.identification.linear.weights import NoiseWeights
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import (
@@ -30,31 +50,14 @@ from bodysense.identification.uncertainty import (
 from bodysense.robot.dynamics.regressors import torque_regressor
 from bodysense.spatial.arrays import Array
 
-# What a filter believes of the parameters before it starts.
-#
-# The plausible sizes of a robot's parameters leave it open whether its mass matrix is positive:
-# each rotor's inertia may be as large as would explain all of the torque. A regression does not
-# mind. A filter divides by the mass matrix and believes what a tangent or a few points tell, so
-# that it must start where these mean something. Beside the prior N(theta_0, spread² L Lᵀ) stands
-# therefore, in some postures q of the log,
-#
-#     ‖M_0^-½ (M(q, theta) - M_0) M_0^-½‖ ~ ρ,       M_0 = M(q, theta_0)
-#
-# which says that masses are not off by far more than the share ρ. It is one observation against
-# thousands of the log: where the prior is wrong, the data prevail.
-#
-# A prior that does not explain the torques at all, as of a robot file without rotors and friction,
-# is no place to start from. The filter then starts from ridge regression of the same data, which
-# stays with the prior where the data say nothing; that the data are used twice hardly counts, as
-# the covariance of the start is as wide as ever. Where joints stand, ridge regression may leave the
-# mass matrix with a negative eigenvalue, and what the filter makes of it is decided by rounding: it
-# starts short of there, on the way from the prior.
-
 _POSTURES = 8
-_LEAST_EIGENVALUE = 1e-3  # of the largest: where the prior's mass matrix is not positive
+"""Postures of the log in which the mass matrix is bounded."""
 
-_HELD = 1e-4
-"""Standard deviation, in the prior's, of what no motion shows: plain forms need some."""
+_LEAST_EIGENVALUE = 1e-3
+"""Eigenvalue of the prior's mass matrix at least, in units of its largest one."""
+
+_UNEXCITED_STD = 1e-4
+"""Standard deviation, in the prior's, of what no motion excites: covariance forms need some."""
 
 _LEAST_MASS = 0.1
 """Least eigenvalue of M_0^-½ M M_0^-½ where the filter starts."""
@@ -62,12 +65,118 @@ _LEAST_MASS = 0.1
 _UNEXPLAINED = 0.5
 """Share of the torque that a prior leaves unexplained, from which on it is no place to start."""
 
+_WORSE = 1.1
+"""Torque error, in units of the prior's, from which on a filter has diverged."""
+
+LARGEST_NIS = 25.0
+"""Mean square of innovations, in variances, from which on the model lacks something."""
+
+_LARGEST_VARIANCE = 1e4
+"""Variance, in units of the prior's, of directions that the data say nothing about."""
+
+_SMALLEST_VARIANCE = 1e-20
+"""Variance at least, in units of the prior's."""
+
+_SINGULAR = 1e-9
+"""Effect of a direction, relative to the strongest one, below which the motion does not excite
+it."""
+
+_TRACE_LEGS = 10
+"""Entries of the trace."""
+
+
+@dataclass(frozen=True, eq=False)
+class FilterOutcome:
+    """Scaled parameters p after all samples, theta_base = prior + size p.
+
+    Attributes:
+        mean: (b,) of p.
+        root: (b, b) lower-triangular root of its covariance.
+        path: (n_t, b) means of p after each sample, NaN from where the filter ended.
+        innovations: (n_t, n) measurements less their prediction, NaN where there are none.
+        nis: (n_t,) normalised innovations squared.
+        status: how it ended.
+    """
+
+    mean: Array
+    root: Array
+    path: Array
+    innovations: Array
+    nis: Array
+    status: Status
+
+    @property
+    def mean_nis(self) -> float:
+        """Mean square of innovations in variances: one, if noise and model are right."""
+        n = self.innovations.shape[1]
+        finite = self.nis[np.isfinite(self.nis)]
+        return float(finite.mean()) / n if finite.size else 0.0
+
+
+def judge(outcome: FilterOutcome, problem: Regression, prior: Prior, start: Array) -> FilterOutcome:
+    """The outcome with its status, whether it can be used; the prior's where it cannot.
+
+    Args:
+        outcome: as the filter ended.
+        problem: whose torques the parameters must explain no worse than the prior.
+        prior: what was known before.
+        start: (b, b) root of the covariance that the filter started from.
+    """
+    before = torque_error(problem, prior.theta_base)
+    after = np.inf
+    if np.isfinite(outcome.mean).all() and np.isfinite(outcome.root).all():
+        after = torque_error(problem, prior.theta_base + prior.size_base * outcome.mean)
+    most = _WORSE * before if outcome.status.ok else before
+    if after > most or not np.isfinite(after):
+        reason = outcome.status.message if not outcome.status.ok else "The filter diverged."
+        return replace(
+            outcome,
+            mean=np.zeros_like(outcome.mean),
+            root=start,
+            status=Status(
+                False,
+                f"{reason} Its result explains the torques worse than the prior, which is kept: "
+                "check signs and units of the torques, start closer to the truth, or use wls.",
+            ),
+        )
+    if not outcome.status.ok:
+        return outcome
+    if outcome.mean_nis > LARGEST_NIS:
+        return replace(
+            outcome,
+            status=Status(
+                True,
+                f"Positions were missed by {np.sqrt(outcome.mean_nis):.0f} times what the noise "
+                "explains: the model lacks something, such as friction at standstill. Intervals "
+                "are widened accordingly; a higher rate or more substeps may help.",
+            ),
+        )
+    said = f"All samples were filtered. {outcome.status.message}".strip()
+    return replace(outcome, status=Status(True, said))
+
+
+def torque_error(problem: Regression, theta_base: Array) -> float:
+    """Root mean square over the joints of the torque's relative error."""
+    squares, rows = problem.squares(theta_base)
+    size = np.where(problem.torque_size > 0.0, problem.torque_size, 1.0)
+    share = squares.sum(axis=0) / np.maximum(rows.sum(axis=0), 1.0) / size**2
+    return float(np.sqrt(share.mean()))
+
+
+def sentence(message: str) -> str:
+    """What a filter says of its end, as a sentence."""
+    if message.startswith("stopped"):
+        return f"The filter {message}"
+    return message[:1].upper() + message[1:]
+
 
 def start_mean(problem: Regression, prior: Prior) -> tuple[Array, str]:
-    """(b,) base parameters to start from, and what to say about them."""
+    """(b,) base parameters to start from, and a remark on them."""
     if torque_error(problem, prior.theta_base) <= _UNEXPLAINED:
         return prior.theta_base, ""
-    return _with_mass(problem, prior.theta_base, prior.to_base(Ridge().theta(problem))), (
+    ridge = NoiseWeights().fit(problem, prior, lambda s: Ridge().solve(problem, prior, s))
+    theta_base = prior.to_base(prior.untouched(ridge.solution.theta))
+    return _with_mass(problem, prior.theta_base, theta_base), (
         "The prior explains too little of the torques, so that the filter starts from ridge."
     )
 
@@ -76,7 +185,7 @@ def start_factor(
     problem: Regression,
     prior: Prior,
     theta_base: Array,
-    shown: tuple[Array, Array],
+    excited: tuple[Array, Array],
     *,
     spread: float,
     mass_spread: float,
@@ -87,7 +196,7 @@ def start_factor(
         problem: with the postures.
         prior: what is known before.
         theta_base: (b,) where the filter starts.
-        shown: directions that the motion shows, and others, which keep to the start.
+        excited: directions that the motion excites, and others, which keep to the start.
         spread: standard deviation of the prior in plausible sizes.
         mass_spread: ρ.
     """
@@ -97,11 +206,11 @@ def start_factor(
     rows = _mass_rows(problem, theta_base) * prior.size_base / (mass_spread * np.sqrt(_POSTURES))
     R = np.linalg.qr(np.vstack([information, rows]), mode="r")
     root = solve_triangular(R, np.eye(b))
-    seen, hidden = shown
-    if hidden.size:
+    kept, unexcited = excited
+    if unexcited.size:
         unit = prior.size_base[:, None]
         x = solve_triangular(prior.base_factor, unit * root, lower=True)
-        x = np.hstack([seen @ (seen.T @ x), _HELD * hidden])
+        x = np.hstack([kept @ (kept.T @ x), _UNEXCITED_STD * unexcited])
         root = prior.base_factor @ x / unit
     return _lower(root)
 
@@ -154,18 +263,6 @@ def _mass_rows(problem: Regression, theta_base: Array) -> Array:
     return np.concatenate(rows)
 
 
-_UNKNOWN = 1e4
-"""Variance, in units of the prior's, of directions that the data say nothing about."""
-
-_UNSEEN = 1e-9
-"""Directions of which the motion shows this much less than of the strongest one."""
-
-_SUREST = 1e-20
-"""Variance, in units of the prior's, below which nothing is known."""
-
-_LEGS = 10  # of which the trace tells
-
-
 def innovation_level(outcome: FilterOutcome, model: BodyModel) -> float:
     """c: mean square of innovations in variances, times how far they are from white; at least 1.
 
@@ -176,7 +273,7 @@ def innovation_level(outcome: FilterOutcome, model: BodyModel) -> float:
         1.0 + 2.0 * float(parzen(lags)[1 : rho.size] @ rho[1 : lags + 1])
         for rho, lags, _, _ in _whiteness(outcome, model)
     ]
-    return max(1.0, outcome.surprise * max([1.0, *sums]))
+    return max(1.0, outcome.mean_nis * max([1.0, *sums]))
 
 
 def correlation_times(outcome: FilterOutcome, model: BodyModel, n_logs: int) -> Array:
@@ -200,22 +297,22 @@ def _whiteness(outcome: FilterOutcome, model: BodyModel) -> list[tuple[Array, in
     return result
 
 
-def shown_by(problem: Regression, prior: Prior) -> tuple[Array, Array]:
-    """(b, k) and (b, b - k): directions of x, theta_base = L x, that the motion shows, and others.
+def excited_directions(problem: Regression, prior: Prior) -> tuple[Array, Array]:
+    """(b, k), (b, b - k): directions of x, theta_base = L x, that the motion excites, and others.
 
-    A joint that stood throughout trembles a little in a filter, which would take that for news of
-    its inertia and friction.
+    A joint that stood throughout trembles a little in a filter, which would take that for
+    information on its inertia and friction.
     """
     A = problem.stack(np.ones((problem.n_logs, problem.n_joints))).A
     s, Vt = np.linalg.svd(A @ prior.base_factor)[1:]
-    seen = s > _UNSEEN * s.max(initial=0.0)
-    return Vt[seen].T, Vt[~seen].T
+    kept = s > _SINGULAR * s.max(initial=0.0)
+    return Vt[kept].T, Vt[~kept].T
 
 
 def filtered_uncertainty(
     prior: Prior,
     outcome: FilterOutcome,
-    shown: tuple[Array, Array],
+    excited: tuple[Array, Array],
     *,
     spread: float,
     level: float,
@@ -225,7 +322,7 @@ def filtered_uncertainty(
 
     Args:
         prior: what was known before.
-        shown: directions that the motion shows, and others, which are as the prior says.
+        excited: directions that the motion excites, and others, which are as in the prior.
         outcome: the filter's.
         spread: s of the prior that it started from.
         level: c.
@@ -235,15 +332,19 @@ def filtered_uncertainty(
     U, s, _ = np.linalg.svd(solve_triangular(L, outcome.root, lower=True))
     held = 1.0 / spread**2
     with np.errstate(divide="ignore"):
-        told = np.maximum(1.0 / s**2 - held, 0.0)
-    told = np.minimum(told, 1e30)
-    variance = (level * told + held) / (told + held) ** 2
-    by_data = np.minimum(level / np.maximum(told, level / _UNKNOWN), _UNKNOWN)
-    seen, hidden = shown
-    variance = np.maximum(np.minimum(variance, spread**2), _SUREST)
-    root = prior.base_factor @ np.hstack([seen @ (seen.T @ (U * np.sqrt(variance))), hidden])
+        information = np.maximum(1.0 / s**2 - held, 0.0)
+    information = np.minimum(information, 1e30)
+    variance = (level * information + held) / (information + held) ** 2
+    by_data = np.minimum(
+        level / np.maximum(information, level / _LARGEST_VARIANCE), _LARGEST_VARIANCE
+    )
+    kept, unexcited = excited
+    variance = np.maximum(np.minimum(variance, spread**2), _SMALLEST_VARIANCE)
+    root = prior.base_factor @ np.hstack([kept @ (kept.T @ (U * np.sqrt(variance))), unexcited])
     C = root @ root.T
-    root = np.hstack([seen @ (seen.T @ (U * np.sqrt(by_data))), np.sqrt(_UNKNOWN) * hidden])
+    root = np.hstack(
+        [kept @ (kept.T @ (U * np.sqrt(by_data))), np.sqrt(_LARGEST_VARIANCE) * unexcited]
+    )
     D = root @ root.T
     return BaseUncertainty(
         covariance=0.5 * (C + C.T),
@@ -256,12 +357,12 @@ def filtered_uncertainty(
 def trace(outcome: FilterOutcome) -> tuple[Iteration, ...]:
     """Ten legs: mean NIS, and how far the parameters moved, in plausible sizes."""
     steps, before = [], np.zeros(outcome.mean.size)
-    for leg in np.array_split(np.arange(outcome.nis.size), _LEGS):
-        seen = leg[np.isfinite(outcome.nis[leg])]
-        if seen.size == 0:
+    for leg in np.array_split(np.arange(outcome.nis.size), _TRACE_LEGS):
+        kept = leg[np.isfinite(outcome.nis[leg])]
+        if kept.size == 0:
             continue
-        cost = float(outcome.nis[seen].mean())
-        now = outcome.path[seen[-1]]
+        cost = float(outcome.nis[kept].mean())
+        now = outcome.path[kept[-1]]
         if not (np.isfinite(cost) and np.isfinite(now).all()):
             break
         steps.append(Iteration(cost, float(np.linalg.norm(now - before) / np.sqrt(now.size))))

@@ -6,24 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import factorial
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Iteration
 from bodysense.identification.linear.least_squares import (
-    LinearIdentifier,
-    Solution,
-    Solver,
-    Weighing,
-    few_rows,
-    ordinary,
+    Solve,
+    WeightedFit,
+    Weights,
     rounding_levels,
 )
-from bodysense.identification.linear.ridge import Ridge
+from bodysense.identification.linear.weights import EqualWeights, few_rows
 from bodysense.identification.preprocessing import Motion, Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, Regression
@@ -55,17 +50,17 @@ _BLOCK_BYTES = 32e6
 
 
 class EnergyRows(Regression):
-    """The energy model of a regression's motions: one row a window, for the robot as a whole."""
+    """The energy model of a regression's motions: one row per window, for the whole robot."""
 
     @classmethod
-    def seen_by(cls, problem: Regression) -> EnergyRows:
+    def from_regression(cls, problem: Regression) -> EnergyRows:
         """The same motions and folds, as rows of energy."""
         given = {f.name: getattr(problem, f.name) for f in fields(problem) if f.init}
         return cls(**given)
 
     @property
     def n_joints(self) -> int:
-        """Rows a sample: one, whatever the number of joints."""
+        """Rows per sample: one, whatever the number of joints."""
         return 1
 
     @cached_property
@@ -160,64 +155,33 @@ _FAINTEST = 1e-3
 
 
 @dataclass(frozen=True)
-class Energy(LinearIdentifier):
-    """Minimise Σ ((work - energy gained - work of friction) / σ)² over windows of time.
-
-    No acceleration is in it. In return a row is the balance of the whole robot: six joints give a
-    sixth of the rows that torques give, and joints of little power are hard to see beside those of
-    much. It needs several times the motion that torques need, and a weak prior, as in `Ridge`, for
-    what it still does not see. And it needs a motion: samples that do not follow each other in time
-    mean nothing here.
+class EnergyWeights(Weights):
+    """Rows of energy divided by the noise that their speeds lead to, until weights converge.
 
     Noise of the torques makes noise of power that grows with speed, σ² = Σ_j sigma_j² v_j² +
-    sigma_0². These variances are found from the squares of the residuals and rows are weighed by
-    them, again and again until they settle.
+    sigma_0². These variances follow from the squares of the residuals.
+
+    No acceleration is in a row of energy. In return it is the balance of the whole robot: six
+    joints give a sixth of the rows that torques give, and joints of little power are hard to
+    observe beside those of much. It takes several times the motion that torques take, and a weak
+    prior, as in `Ridge`, for what stays unobservable. And it takes a motion: samples that do not
+    follow each other in time mean nothing here.
 
     Attributes:
-        spread: how far the robot file may be off: standard deviation in plausible sizes of the
-            parameters.
         tolerance: change of predictions, in standard deviations of the residual, at
             which to stop.
-        iterations: how often rows are weighed anew, at most.
+        iterations: updates of the weights, at most.
     """
 
-    spread: float = 1.0
     tolerance: float = 1e-3
     iterations: int = 50
 
-    name: ClassVar[str] = "energy"
-    about: ClassVar[str] = "work and energy between samples, no accelerations"
-    needs: ClassVar[str] = "a robot file that is roughly right; noise levels: taken from the log"
-    cost: ClassVar[str] = "one regression, a pass over all rows an iteration"
-    when: ClassVar[str] = "accelerations that cannot be trusted, and several times the usual motion"
-
-    def __post_init__(self) -> None:
-        self._ridge()  # which refuses a spread that cannot be meant
-
-    @property
-    def prior_spread(self) -> float:
-        """As given."""
-        return self.spread
-
-    def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
-        """With the prior, as ridge regression."""
-        return self._ridge().solve(problem, prior, stack)
-
-    def _ridge(self) -> Ridge:
-        return Ridge(spread=self.spread)
-
-    def rows(self, problem: Regression) -> EnergyRows:
-        """One a window of time."""
-        return EnergyRows.seen_by(problem)
-
-    def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
-        """Weigh rows by the variance that their speeds lead to, and solve, until it settles."""
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedFit:
         if not isinstance(problem, EnergyRows):
-            problem = self.rows(problem)
+            problem = EnergyRows.from_regression(problem)
+        first = EqualWeights().fit(problem, prior, solve)
         if few_rows(problem):
-            start = ordinary(problem, solve)
-            return Weighing(start.sigma, start.solution, start.stack, note=_FEW_ROWS)
-        first = ordinary(problem, solve)
+            return replace(first, note=_FEW_ROWS)
         solution, stack = first.solution, first.stack
         theta_base = prior.to_base(solution.theta)
         weights: tuple[Array, ...] = ()
@@ -233,7 +197,7 @@ class Energy(LinearIdentifier):
             trace.append(Iteration(stack.rest, change))
             if change < self.tolerance:
                 break
-        return Weighing(
+        return WeightedFit(
             sigma,
             solution,
             stack,

@@ -14,7 +14,7 @@ from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import settle_filters
 from bodysense.identification.friction_comparison import friction_unknown, with_law, with_richest
-from bodysense.identification.linear.least_squares import WLS
+from bodysense.identification.linear.weights import fit_noise_weights
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import noisy_recordings
 from bodysense.identification.preprocessing import (
@@ -304,7 +304,7 @@ def _with_losses_if_better(
 
 def _first(problem: LoadedRegression, arm: float) -> tuple[Array, Array]:
     prior = problem.prior(arm=arm)
-    weighing = WLS().estimate(problem, prior)
+    weighing = fit_noise_weights(problem, prior)
     return prior.to_base(weighing.solution.theta), weighing.sigma
 
 

@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, MismatchError, ShapeError
-from bodysense.identification.consistent.physical import ConsistentIRLS
 from bodysense.identification.consistent.projection import unconstrained
 from bodysense.identification.factors import Factor, Stack
-from bodysense.identification.linear.irls import IRLS
-from bodysense.identification.linear.least_squares import LinearIdentifier, Solution, Weighing
+from bodysense.identification.linear.least_squares import Solution, Solver, WeightedFit
+from bodysense.identification.linear.method import LinearMethod
+from bodysense.identification.linear.weights import RobustWeights
 from bodysense.identification.payload.drive_gains import DriveGains, require_liftable
 from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
-from bodysense.identification.payload.identify_payload import fitted_load
+from bodysense.identification.payload.identify_payload import ROBUST, fitted_load
 from bodysense.identification.payload.loaded_regression import GainRegression, LoadedRegression
 from bodysense.identification.payload.parts import PartRows
 from bodysense.identification.preprocessing import FOLDS, Preprocessing
@@ -62,15 +62,19 @@ _EXPECTED_FACTORS, _CREDIBLE_FACTORS = (0.8, 1.25), (0.2, 5.0)
 
 
 @dataclass(frozen=True)
-class _TotalLeastSquares(IRLS):
-    """Robust weights, and equalities alone: the load's mass."""
+class _EqualitiesAlone(Solver):
+    """Least squares with equalities, the load's mass, but without physical consistency."""
 
     def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
-        """Without asking for physical links."""
         start, D = prior.constraints.free_directions(
             prior.theta, np.diag(_UNINFORMATIVE * prior.size)
         )
         return Solution(unconstrained(prior, stack, start, D)[0])
+
+
+_TOTAL_LEAST_SQUARES = LinearMethod(
+    "total least squares", weights=RobustWeights(), solver=_EqualitiesAlone()
+)
 
 
 def identify_drive_gains(
@@ -142,14 +146,14 @@ def drive_gains_of(
         )
     known = (load, centre)
     progress("identifying the gains")
-    fitted = _Gains.start(problem, experiment.x, load).converged(ConsistentIRLS(), known)
+    fitted = _Gains.start(problem, experiment.x, load).converged(ROBUST, known)
     # From there it is not far to the others, wherever they end.
-    plain = replace(fitted, problem=problem).converged(_TotalLeastSquares(), known)
+    plain = replace(fitted, problem=problem).converged(_TOTAL_LEAST_SQUARES, known)
     rigid = fitted
     if problem.n_losses:
         bare = replace(problem, link_theta=None)
         x = np.delete(fitted.x, np.arange(problem.losses.start, problem.losses.stop))
-        rigid = _Gains(bare, fitted.g, x).converged(ConsistentIRLS(), known)
+        rigid = _Gains(bare, fitted.g, x).converged(ROBUST, known)
     progress("checking against the load")
     n = problem.n_joints
     after = _validated(problem, fitted, known)
@@ -176,7 +180,7 @@ def drive_gains_of(
 
 def _nominal_mass(experiment: LoadExperiment) -> float:
     """The load's mass with nominal gains [kg], as `payload_of` finds it."""
-    _, weighing, x = fitted_load(experiment, ConsistentIRLS())
+    _, weighing, x = fitted_load(experiment)
     best = experiment.x if weighing.solution.failure else x
     return float(best[experiment.problem.load][0])
 
@@ -204,7 +208,7 @@ class _Gains:
     problem: LoadedRegression
     g: Array
     x: Array
-    weighing: Weighing | None = None
+    weighing: WeightedFit | None = None
     change: float = np.inf
 
     @classmethod
@@ -215,7 +219,7 @@ class _Gains:
         scaled[problem.losses] = x[problem.losses]  # shares of a torque
         return cls(problem, np.full(problem.n_joints, scale), scaled)
 
-    def converged(self, method: LinearIdentifier, known: tuple[float, Array | None]) -> _Gains:
+    def converged(self, method: LinearMethod, known: tuple[float, Array | None]) -> _Gains:
         """Linearise and solve until the gains converge."""
         state = self
         for _ in range(_MAX_STEPS):
@@ -226,7 +230,7 @@ class _Gains:
                 break
         return state
 
-    def _step(self, method: LinearIdentifier, known: tuple[float, Array | None]) -> _Gains:
+    def _step(self, method: LinearMethod, known: tuple[float, Array | None]) -> _Gains:
         problem = self.problem.with_losses(self.x) if self.problem.n_losses else self.problem
         rows = GainRegression.about(problem, self.g, self.x)
         prior = rows.gain_prior(*known)
@@ -267,7 +271,7 @@ def _validated(
         mine = {key: f for key, f in problem.factors.items() if key[1] == fold}
         if sum(f.rows for f in mine.values()) < 2 * problem.size:
             continue
-        gains = replace(fitted, problem=rest).converged(_TotalLeastSquares(), known)
+        gains = replace(fitted, problem=rest).converged(_TOTAL_LEAST_SQUARES, known)
         masses[fold] = _solved(problem, _regained(mine, gains.g), None)[problem.load][0]
     return masses
 
@@ -324,7 +328,7 @@ def _solved(
     return x
 
 
-def _inconsistencies(experiment: LoadExperiment, state: _Gains, weighing: Weighing) -> list[str]:
+def _inconsistencies(experiment: LoadExperiment, state: _Gains, weighing: WeightedFit) -> list[str]:
     """Notes if the load, with the new gains, was not the same in all parts of the recordings."""
     regained = tuple(replace(m, tau=m.tau / state.g) for m in state.problem.motions)
     problem = replace(state.problem, motions=regained)

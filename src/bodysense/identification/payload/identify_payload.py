@@ -15,8 +15,10 @@ from collections.abc import Callable
 import numpy as np
 
 from bodysense.errors import ShapeError
-from bodysense.identification.consistent.physical import ConsistentIRLS
-from bodysense.identification.linear.least_squares import Weighing
+from bodysense.identification.consistent.solvers import Conic
+from bodysense.identification.linear.least_squares import WeightedFit
+from bodysense.identification.linear.method import LinearMethod
+from bodysense.identification.linear.weights import RobustWeights
 from bodysense.identification.payload.experiment import (
     ROBOT_UNCERTAINTY,
     LoadExperiment,
@@ -50,6 +52,10 @@ _SWAPPED = -4.0
 
 _MAX_DISTANCE = 0.5
 """Of the centre of mass from the link, unless the arm's longest link is longer [m]."""
+
+
+ROBUST = LinearMethod("pc-irls", weights=RobustWeights(), solver=Conic())
+"""Robust weights over physically consistent arms and loads."""
 
 
 def identify_payload(
@@ -109,8 +115,8 @@ def payload_of(
     """Identify the load of an experiment; see `identify_payload`."""
     require_uncertainty(gain_uncertainty)
     experiment.progress("identifying the load")
-    problem, method = experiment.problem, ConsistentIRLS()
-    prior, weighing, x = fitted_load(experiment, method)
+    problem = experiment.problem
+    prior, weighing, x = fitted_load(experiment)
     uncertainty = base_uncertainty(
         problem,
         prior,
@@ -118,7 +124,7 @@ def payload_of(
         weighing.sigma,
         weighing.weights,
         weighing.bread if weighing.bread is not None else weighing.stack,
-        spread=method.prior_spread,
+        spread=ROBUST.solver.prior_term(prior).spread,
     )
     load = problem.load
     covariance = uncertainty.covariance[load, load]
@@ -140,13 +146,11 @@ def payload_of(
     )
 
 
-def fitted_load(
-    experiment: LoadExperiment, method: ConsistentIRLS
-) -> tuple[Prior, Weighing, Array]:
+def fitted_load(experiment: LoadExperiment) -> tuple[Prior, WeightedFit, Array]:
     """Prior, weights and all unknowns x of the arm and the load, with gains as they are."""
     problem, first = experiment.problem, experiment.x[experiment.problem.load]
     prior = problem.prior(arm=experiment.arm, pi=first if first[0] > 0.0 else None)
-    weighing = method.estimate(problem, prior)
+    weighing = ROBUST.estimate(problem, prior)
     return prior, weighing, prior.to_base(weighing.solution.theta)
 
 
@@ -221,7 +225,7 @@ def _other_link(experiment: LoadExperiment, pi: Array, *, visible: bool) -> list
 
 def _status(
     experiment: LoadExperiment,
-    weighing: Weighing,
+    weighing: WeightedFit,
     pi: Array,
     covariance: Array,
     note: str,

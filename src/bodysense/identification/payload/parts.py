@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.identification.factors import Factor
-from bodysense.identification.linear.least_squares import Weighing
+from bodysense.identification.linear.least_squares import WeightedFit
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
@@ -103,12 +103,12 @@ class PartRows:
     """
 
     problem: LoadedRegression
-    weighing: Weighing
+    weighing: WeightedFit
     third: tuple[NDArray[np.int64], ...]
     factors: dict[tuple[int, int, int], Factor]
 
     @classmethod
-    def of(cls, problem: LoadedRegression, weighing: Weighing) -> PartRows:
+    def of(cls, problem: LoadedRegression, weighing: WeightedFit) -> PartRows:
         """Sort and factor all rows, once."""
         start, total = _starts(problem)
         third = []

@@ -1,1 +1,1 @@
-"""Methods that simulate the closed loop of robot and controller, and what they need for it."""
+"""Methods that simulate the closed loop of robot and controller, and what they need."""

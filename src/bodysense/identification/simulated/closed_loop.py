@@ -1,7 +1,7 @@
 """The recorded experiment, simulated: the same controller, the same reference, other parameters.
 
-Where the log holds what the controller was told to do, the simulated robot is told the same. Where
-it does not, the simulated robot follows the filtered measured motion instead, driven by the
+Where the log holds the controller's reference, the simulated robot gets the same. Where it does
+not, the simulated robot follows the filtered measured motion instead, driven by the
 measured torque beside the controller:
 
     tau_s = tau + K (Kp (q - q_s) + Kd (v - v_s)).
@@ -22,35 +22,68 @@ from itertools import pairwise
 
 import numpy as np
 
-from bodysense.errors import MismatchError
+from bodysense.errors import MismatchError, unknown_name
 from bodysense.excitation.trajectory import SampledTrajectory
-from bodysense.identification.consistent.physical import ConsistentWLS
+from bodysense.identification.consistent.solvers import Conic
+from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import Motion, standing
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.controller_fit import fit_controller
 from bodysense.robot.controller import Controller, suggested_controller
 from bodysense.robot.robot import Robot
-from bodysense.simulation.experiment import Backend, Experiment
-from bodysense.simulation.rollout import Integrator
+from bodysense.simulation.experiment import BACKENDS, Backend, Experiment, backend
+from bodysense.simulation.rollout import INTEGRATORS, Integrator
 from bodysense.spatial.arrays import Array
 
-_LENGTH = 20.0
-"""Seconds that are simulated at a time, about: bounds the memory that derivatives take."""
+_LEG_DURATION = 20.0
+"""Time that is simulated in one go [s], about: bounds the memory that derivatives take."""
 
-_SHORTEST = 8
+_LEG_SAMPLES = 8
 """Samples of a leg at least."""
 
-_RATE = 5000.0
+_CONTROL_RATE = 5000.0
 """Control rate where none is known [Hz]."""
 
-_ASTRAY = 1.0
-"""Share of a joint's own motion from which on a simulation does not follow it."""
+_LARGEST_ERROR = 1.0
+"""Position error, in units of a joint's own motion, beyond which a simulation is lost."""
 
 FOLLOWS_MEASURED = (
-    "The log does not hold what the controller was told (q_des), or not of all joints, or not "
+    "The log does not hold the controller's reference (q_des), or not of all joints, or not "
     "usably (see `bodysense doctor`): the simulation followed the filtered measured motion, driven "
     "by the measured torques."
 )
+
+
+@dataclass(frozen=True)
+class LoopSimulation:
+    """How the recorded experiment is simulated.
+
+    Attributes:
+        integrator: of the simulation: ``euler``, ``rk2`` (midpoint) or ``rk4``, one step per
+            control period.
+        differentiate: whether the controller takes velocities from differences of positions, as
+            drives do; it matters only where the log holds the controller's reference (q_des).
+        backend: where simulations run: ``threads``, those of this process.
+    """
+
+    integrator: Integrator = "rk2"
+    differentiate: bool = True
+    backend: str = "threads"
+
+    def __post_init__(self) -> None:
+        if self.integrator not in INTEGRATORS:
+            raise unknown_name("integrator", self.integrator, INTEGRATORS)
+        if self.backend not in BACKENDS:
+            raise unknown_name("backend", self.backend, BACKENDS)
+
+    def loop(self, problem: Regression) -> ClosedLoop:
+        """The recorded experiment, ready to be simulated."""
+        return ClosedLoop.of(
+            problem,
+            backend(self.backend),
+            integrator=self.integrator,
+            differentiate=self.differentiate,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +116,7 @@ class ClosedLoop:
         controller: that simulates the real one.
         legs: in the order of the motions and of time.
         place: where simulations run.
-        notes: what to say about controller and reference.
+        notes: remarks on controller and reference.
         gains_known: whether the gains are those of the robot's file, not estimated or suggested.
     """
 
@@ -107,16 +140,16 @@ class ClosedLoop:
             differentiate: whether the real controller takes velocities from differences of
                 positions.
         """
-        told = all(motion.reference is not None for motion in problem.motions)
-        controller, notes = _controller(problem, told)
-        if not told:
+        referenced = all(motion.reference is not None for motion in problem.motions)
+        controller, notes = _controller(problem, referenced)
+        if not referenced:
             notes = (FOLLOWS_MEASURED, *notes)
         legs = tuple(
-            Leg(k, span, _experiment(problem, motion, span, controller, told, integrator))
+            Leg(k, span, _experiment(problem, motion, span, controller, referenced, integrator))
             for k, motion in enumerate(problem.motions)
             for span in _spans(motion)
         )
-        if told and differentiate:
+        if referenced and differentiate:
             legs = tuple(
                 replace(leg, experiment=replace(leg.experiment, differentiate=True)) for leg in legs
             )
@@ -163,7 +196,7 @@ class ClosedLoop:
                     x[leg.span] = values[r]
         return [
             None
-            if lost[r] or self._astray([x[0] for x in made[r]])
+            if lost[r] or self._lost([x[0] for x in made[r]])
             else replace(self.problem, motions=self._motions(made[r]))
             for r in range(runs)
         ]
@@ -215,9 +248,11 @@ class ClosedLoop:
         return least
 
     def _far(self, q: Array, measured: Array) -> bool:
-        return bool((np.sqrt(np.square(q - measured).mean(axis=0)) > _ASTRAY * self._range).any())
+        return bool(
+            (np.sqrt(np.square(q - measured).mean(axis=0)) > _LARGEST_ERROR * self._range).any()
+        )
 
-    def _astray(self, q: list[Array]) -> bool:
+    def _lost(self, q: list[Array]) -> bool:
         return any(self._far(x, m.q) for x, m in zip(q, self.problem.motions, strict=True))
 
     def _motions(self, made: list[Array]) -> tuple[Motion, ...]:
@@ -240,34 +275,35 @@ class ClosedLoop:
         )
 
 
-def _controller(problem: Regression, told: bool) -> tuple[Controller, tuple[str, ...]]:
-    """The robot's own, or one whose gains the log tells, or one that holds the simulation."""
+def _controller(problem: Regression, referenced: bool) -> tuple[Controller, tuple[str, ...]]:
+    """The robot's own, or one with gains from the log, or one that holds the simulation."""
     robot = problem.robot
     if robot.controller is not None:
         return robot.controller, ()
-    if told:
+    if referenced:
         try:
-            fit = fit_controller(robot, problem.motions, problem.settings, rate=_RATE)
-        except MismatchError as reason:  # too little motion to see gains in
-            notes = (f"The controller is not known, and the log does not show it ({reason})",)
+            fit = fit_controller(robot, problem.motions, problem.settings, rate=_CONTROL_RATE)
+        except MismatchError as reason:  # too little motion for gains to be identifiable
+            notes = (f"The controller is not known, and not identifiable from the log ({reason})",)
         else:
             return fit.controller, (fit.summary(),)
     else:
         notes = ("The robot's file has no controller.",)
     chosen = "Gains were chosen that hold the simulation."
-    return suggested_controller(_as_found(problem), rate=_RATE), (*notes, chosen)
+    return suggested_controller(_as_identified(problem), rate=_CONTROL_RATE), (*notes, chosen)
 
 
-def _as_found(problem: Regression) -> Robot:
-    """The robot as consistent least squares finds it: a file may lack drives, or masses."""
-    return problem.robot.with_parameters(ConsistentWLS().theta(problem))
+def _as_identified(problem: Regression) -> Robot:
+    """The robot as consistent least squares identifies it: a file may lack drives, or masses."""
+    method = LinearMethod("pc-wls", solver=Conic())
+    return problem.robot.with_parameters(method.theta(problem))
 
 
 def _spans(motion: Motion) -> list[slice]:
     n_t = motion.t.size
-    count = max(1, min(round(n_t / (_LENGTH * motion.rate)), n_t // _SHORTEST))
+    count = max(1, min(round(n_t / (_LEG_DURATION * motion.rate)), n_t // _LEG_SAMPLES))
     ends = [n_t * k // count for k in range(count + 1)]
-    return [slice(a, b) for a, b in pairwise(ends) if b - a >= _SHORTEST]
+    return [slice(a, b) for a, b in pairwise(ends) if b - a >= _LEG_SAMPLES]
 
 
 def _experiment(
@@ -275,17 +311,17 @@ def _experiment(
     motion: Motion,
     span: slice,
     controller: Controller,
-    told: bool,
+    referenced: bool,
     integrator: Integrator,
 ) -> Experiment:
     # Counted, not subtracted: times since 1970 are good to a tenth of a microsecond only.
     t = np.arange(span.stop - span.start) / motion.rate
     # A whole number of control periods a sample, so that samples lie on control steps.
     rate = motion.rate * max(1, round(controller.rate / motion.rate))
-    reference = motion.reference if told and motion.reference is not None else motion.q
+    reference = motion.reference if referenced and motion.reference is not None else motion.q
     trajectory = SampledTrajectory(t, reference[span], at_rest=False)
     feed_forward = None
-    if not told:
+    if not referenced:
         n_steps = trajectory.sample(rate)[0].size
         at = np.arange(n_steps) / rate
         feed_forward = np.stack([np.interp(at, t, x) for x in motion.tau[span].T], axis=1)
@@ -305,14 +341,14 @@ def _experiment(
 
 
 def _integrated(
-    robot: Robot, motion: Motion, first: int, controller: Controller, told: SampledTrajectory
+    robot: Robot, motion: Motion, first: int, controller: Controller, reference: SampledTrajectory
 ) -> Array:
     """(n,) joint torques of the controller's integrals at a sample: what its errors do not explain.
 
     A simulation's integrals start at zero, those of a robot in motion do not.
     """
     C, gain = robot.actuators.coupling, robot.actuators.drive_gain
-    q_d, v_d, _ = told([0.0])
+    q_d, v_d, _ = reference([0.0])
     e, de = C @ (q_d[0] - motion.q[first]), C @ (v_d[0] - motion.v[first])
     motors = np.linalg.solve(C.T, motion.tau[first])
     rest = motors - gain * (controller.kp * e + controller.kd * de)

@@ -1,4 +1,4 @@
-"""Gains of an unknown controller, from a log that holds what it was told.
+"""Gains of an unknown controller, from a log that holds its reference.
 
 Each motor is taken to be under a law of its own, thesis eq (12) plus an integral,
 
@@ -9,8 +9,8 @@ is what its integral started from; it is taken out by counting all signals from 
 Positions, references and torques pass the same low-pass filter, which a linear law does not notice.
 
 The recordings are cut into ten blocks. The gains without one of them predict its torque, which
-tells the share that the law explains, and whether an integral is worth its place; their scatter is
-the jackknife's standard deviation, which counts residuals that belong together.
+gives the share that the law explains, and whether an integral improves it; their scatter is the
+jackknife's standard deviation, which counts correlated residuals.
 
 Encoder noise that the controller answers is in e and in tau at once. As long as it is small beside
 the tracking error, gains come out right; a controller that differentiates its noise makes torque
@@ -40,27 +40,40 @@ from bodysense.robot.controller import Controller, suggested_controller
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, read_only
 
-_BLOCKS = 10
-_ROWS = 20  # of a block, at least
-_PD, _PID = (0, 1), (0, 1, 2)  # columns of e, ė, ∫e
-_TORQUE = 3  # column of the torque
-_SINGULAR = 1e-12  # of the Gram matrix of unit columns: error and its slope are one and the same
-_ROUNDING = 1e-9  # of a signal: changes that are none
-_SURE = 4.0  # standard deviations by which an integral must differ from none …
-_WORTH = 0.01  # … share of the held-out error that it must take away …
-_LEAST = 1e-5  # … and share of the torque
-_EXPLAINED = 0.9  # share of the torque below which the law is in doubt
-_SEEN = 3.0  # standard deviations that Kp must be above zero, and Kd not below
-_VAGUE = 0.3  # relative standard deviation of a gain that deserves a word
-_BAND = (0.3, 0.475)  # of the sampling rate: what torques hold there is noise
+_PD, _PID, _TORQUE = (0, 1), (0, 1, 2), 3  # columns of e, ė, ∫e and of the torque
+
+_BLOCKS, _BLOCK_ROWS = 10, 20
+"""Blocks of the jackknife, and rows of each at least."""
+
+_SINGULAR = 1e-12
+"""Eigenvalue of the Gram matrix of unit columns below which they are not independent."""
+
+_ROUNDING = 1e-9
+"""Relative change of a signal that is rounding."""
+
+_INTEGRAL_STD, _INTEGRAL_GAIN, _INTEGRAL_TORQUE = 4.0, 0.01, 1e-5
+"""What an integral needs: standard deviations above zero, share of the held-out error that it takes
+away, and share of the torque's squares."""
+
+_EXPLAINED = 0.9
+"""Share of the torque below which the law is noted as questionable."""
+
+_GAIN_STD = 3.0
+"""Standard deviations that Kp must be above zero, and Kd not below."""
+
+_UNCERTAIN_GAIN = 0.3
+"""Relative standard deviation of a gain from which on it is noted."""
+
+_NOISE_BAND = (0.3, 0.475)
+"""Frequencies, in units of the sampling rate, in which torques are noise."""
 
 
 @dataclass(frozen=True, eq=False)
 class ControllerFit:
-    """Gains that recordings show.
+    """Gains identified from recordings.
 
     Attributes:
-        controller: the gains; of joints whose gains cannot be seen, those of
+        controller: the gains; of joints whose gains are not identifiable, those of
             `suggested_controller`.
         sigma_kp: (n,) standard deviations of its gains, infinite where they are suggested.
         sigma_kd: (n,) likewise.
@@ -68,7 +81,7 @@ class ControllerFit:
         explained: (n,) share of each motor's torque that the law predicts, on blocks left out of
             the fit, between 0 and 1.
         fitted: (n,) whether the gains are those of the recordings.
-        notes: what deserves a word, with advice.
+        notes: remarks, with advice.
     """
 
     controller: Controller
@@ -81,18 +94,18 @@ class ControllerFit:
 
     @property
     def ok(self) -> bool:
-        """Whether there is nothing to say about any joint."""
+        """Whether there is no remark on any joint."""
         return not self.notes
 
     def summary(self) -> str:
         """The fit in a few sentences."""
-        n, seen = self.fitted.size, int(self.fitted.sum())
-        if not seen:
-            return " ".join(["No gains of the controller could be found.", *self.notes])
+        n, fitted = self.fitted.size, int(self.fitted.sum())
+        if not fitted:
+            return " ".join(["No gains of the controller are identifiable.", *self.notes])
         kind = "PID" if self.controller.ki[self.fitted].any() else "PD"
         share = 100.0 * float(self.explained[self.fitted].min())
         text = (
-            f"{kind} gains of {seen} of {n} joints from the log, which explain at least "
+            f"{kind} gains of {fitted} of {n} joints from the log, which explain at least "
             f"{share:.3g} % of their torque."
         )
         return " ".join([text, *self.notes])
@@ -101,13 +114,13 @@ class ControllerFit:
 def fit_controller(
     robot: Robot, motions: Sequence[Motion], settings: Preprocessing, *, rate: float
 ) -> ControllerFit:
-    """Estimate the gains of a robot's controller from what it was told and what it did.
+    """Estimate the gains of a robot's controller from its reference and the motion.
 
     Args:
         robot: whose actuators turn joints into motors; its controller is not looked at.
         motions: with references; at least 200 samples inside the borders of the filter.
         settings: with its cut-off chosen.
-        rate: control rate [Hz], which logs do not tell, for the controller that comes out.
+        rate: control rate [Hz] of the resulting controller; logs do not hold it.
 
     Raises:
         MismatchError: no motion, or one without a reference, or too little of it.
@@ -137,13 +150,13 @@ def fit_controller(
         sigma_ki=read_only(sigma[2]),
         explained=read_only(explained),
         fitted=fitted,
-        notes=tuple(_words(robot.joint_names, motors, gains, sigma, noise)),
+        notes=tuple(_remarks(robot.joint_names, motors, gains, sigma, noise)),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Motor:
-    """What was found for one motor: (3,) gains in torques, the share explained, why it failed."""
+    """Result of one motor: (3,) gains in torques, the share explained, why it failed."""
 
     gains: Array
     sigma: Array
@@ -154,13 +167,13 @@ class _Motor:
 def _sums(robot: Robot, motions: Sequence[Motion], settings: Preprocessing) -> tuple[Array, Array]:
     """Gram matrices (blocks, n, 4, 4) of e, ė, ∫e and torque; (n,) noise's share of the torque."""
     if not motions:
-        raise MismatchError("there is no motion to find gains from: give at least one.")
+        raise MismatchError("there is no motion to identify gains from: give at least one.")
     signals, noises = zip(*(_signals(robot, motion, settings) for motion in motions), strict=True)
     rows = np.concatenate(signals)
-    if rows.shape[0] < _BLOCKS * _ROWS:
+    if rows.shape[0] < _BLOCKS * _BLOCK_ROWS:
         raise MismatchError(
             f"{rows.shape[0]} samples are left inside the borders of the filter: gains need "
-            f"{_BLOCKS * _ROWS} or more; record for longer, or raise the cut-off."
+            f"{_BLOCKS * _BLOCK_ROWS} or more; record for longer, or raise the cut-off."
         )
     blocks = np.array_split(rows, _BLOCKS)
     G = np.stack([np.einsum("tjk,tjl->jkl", block, block) for block in blocks])
@@ -175,17 +188,17 @@ def _signals(robot: Robot, motion: Motion, settings: Preprocessing) -> tuple[Arr
         raise ShapeError("the preprocessing is not settled: call settled(robot, cutoff) first.")
     if motion.reference is None:
         raise MismatchError(
-            f"log {motion.log + 1} does not hold what the controller was told: record it as "
+            f"log {motion.log + 1} does not hold the controller's reference: record it as "
             "q_des.<joint> for every joint, or give the controller in an actuator file."
         )
-    told = as_array(motion.reference, (motion.t.size, n), "reference")
-    q = as_array(motion.q if motion.q_raw is None else motion.q_raw, told.shape, "q")
+    reference = as_array(motion.reference, (motion.t.size, n), "reference")
+    q = as_array(motion.q if motion.q_raw is None else motion.q_raw, reference.shape, "q")
     C = robot.actuators.coupling
-    tau = as_array(motion.tau_raw, told.shape, "tau") @ np.linalg.inv(
+    tau = as_array(motion.tau_raw, reference.shape, "tau") @ np.linalg.inv(
         C
     )  # rows: tau = tau_reduced C
     cutoff = usable_cutoff(settings.cutoff, rate)
-    e = (told - q) @ C.T
+    e = (reference - q) @ C.T
     error = lowpass(e, rate, cutoff, order=settings.order)
     columns = (
         error,
@@ -194,7 +207,7 @@ def _signals(robot: Robot, motion: Motion, settings: Preprocessing) -> tuple[Arr
         lowpass(tau, rate, cutoff, order=settings.order),
     )
     cut = int(np.ceil(rate / cutoff))
-    rows = np.stack(columns, axis=2)[cut : told.shape[0] - cut]
+    rows = np.stack(columns, axis=2)[cut : reference.shape[0] - cut]
     if rows.shape[0] == 0:
         return rows, np.zeros(n)
     moved = rows - rows.mean(axis=0)
@@ -210,7 +223,7 @@ def _noise(tau: Array, rate: float, cutoff: float) -> Array:
     window = np.hanning(tau.shape[0])[:, None]
     S = np.abs(np.fft.rfft((tau - tau.mean(axis=0)) * window, axis=0)) ** 2
     f = np.fft.rfftfreq(tau.shape[0], 1.0 / rate)
-    high = (f > _BAND[0] * rate) & (f < _BAND[1] * rate)
+    high = (f > _NOISE_BAND[0] * rate) & (f < _NOISE_BAND[1] * rate)
     if not high.any():
         return np.zeros(tau.shape[1])
     density: Array = S[high].mean(axis=0) / (rate * np.sum(window**2))
@@ -231,14 +244,14 @@ def _motor(G: Array) -> _Motor:
         return _failed("its motion is too poor to tell gains apart")
     gains, sigma, error = pd
     pid = _left_out(G, _PID)
-    if pid is not None and _earned(*pid, pd_error=error):
+    if pid is not None and _needs_integral(*pid, pd_error=error):
         gains, sigma, error = pid
     explained = float(np.clip(1.0 - error, 0.0, 1.0))
-    for name, value, doubt in (("Kp", gains[0], 0.0), ("Kd", gains[1], _SEEN * sigma[1])):
-        if value <= -doubt:
+    for name, value, margin in (("Kp", gains[0], 0.0), ("Kd", gains[1], _GAIN_STD * sigma[1])):
+        if value <= -margin:
             return _failed(f"its {name} would not be positive", explained)
-    if gains[0] <= _SEEN * sigma[0]:
-        return _failed("its Kp drowns in torque of another kind (feed-forward, noise)", explained)
+    if gains[0] <= _GAIN_STD * sigma[0]:
+        return _failed("its Kp is lost in torque of another kind (feed-forward, noise)", explained)
     gains[1] = _positive_mean(gains[1], sigma[1])
     scale = unit[_TORQUE] / unit[:_TORQUE]
     return _Motor(gains * scale, sigma * scale, explained)
@@ -283,21 +296,25 @@ def _left_out(G: Array, columns: tuple[int, ...]) -> tuple[Array, Array, float] 
     return gains, sigma, float(error)
 
 
-def _earned(gains: Array, sigma: Array, error: float, *, pd_error: float) -> bool:
-    """Whether an integral is there beyond doubt, and predicts what was left out better."""
+def _needs_integral(gains: Array, sigma: Array, error: float, *, pd_error: float) -> bool:
+    """Whether an integral is significant, and predicts what was left out better."""
     saved = pd_error - error
-    return bool(gains[2] > _SURE * sigma[2] and saved > _WORTH * pd_error and saved > _LEAST)
+    return bool(
+        gains[2] > _INTEGRAL_STD * sigma[2]
+        and saved > _INTEGRAL_GAIN * pd_error
+        and saved > _INTEGRAL_TORQUE
+    )
 
 
-def _words(
+def _remarks(
     names: Sequence[str], motors: Sequence[_Motor], gains: Array, sigma: Array, noise: Array
 ) -> Iterator[str]:
-    """What to say about the gains (3, n)."""
-    vague = []
+    """Remarks on the gains (3, n)."""
+    uncertain = []
     for j, (name, motor) in enumerate(zip(names, motors, strict=True)):
         if motor.failure:
             yield (
-                f"Gains of {name} cannot be seen: {motor.failure}. Suggested ones stand in for "
+                f"Gains of {name} are not identifiable: {motor.failure}. Suggested ones replace "
                 "them; treat results of simulating methods with care."
             )
         elif motor.explained + min(float(noise[j]), 1.0) < _EXPLAINED:
@@ -307,13 +324,13 @@ def _words(
                 "logged at another time; treat results of simulating methods with care."
             )
         else:
-            vague += [
+            uncertain += [
                 f"{gain} of {name} (± {100.0 * abs(s / k):.0f} %)"
                 for gain, k, s in zip(("Kp", "Kd", "Ki"), gains[:, j], sigma[:, j], strict=True)
-                if s > _VAGUE * abs(k)
+                if s > _UNCERTAIN_GAIN * abs(k)
             ]
-    if vague:
+    if uncertain:
         yield (
-            f"The log hardly tells {', '.join(vague)}: faster reversals, a longer recording or "
-            "less noise would."
+            f"Uncertain gains: {', '.join(uncertain)}; faster reversals, a longer recording or "
+            "less noise would help."
         )

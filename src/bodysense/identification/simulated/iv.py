@@ -1,111 +1,220 @@
-"""Instrumental variables: the simulated motion tells noise and signal of the recorded one apart."""
+"""Regression with simulated motions: instrumental variables and DIDIM.
+
+Simulate with an estimate, estimate with the simulation, and again. What is simulated is always
+physically consistent: the consistent estimate of the same rows. Where the rows leave directions
+open, or noise pushes links beyond consistency, a simulation of the estimate itself would be lost.
+Steps with which the simulation is lost are shortened.
+
+Instrumental variables solve Zᵀ (y - Y theta_base) = 0 with the regressor Z of the simulated motion,
+thesis eqs (26), (30). Noise in recorded positions makes noise in the regressor Y, which biases
+least squares. Z is free of it: as long as it is close to the true regressor, the estimate is
+consistent even if the simulation is not exact. With Z = Q R, rows divided by their noise, it is the
+minimum of
+
+    ‖Qᵀ (y - Y theta_base)‖²,
+
+which is how constraints come in, eqs (66)-(67), and what its covariance is taken from. Some columns
+a simulation cannot resemble, such as those of friction that lasts for milliseconds while a joint
+turns round: directions of which less than `_LEAST_CORRELATION` is resembled are their own
+instruments, as in least squares. Weak instruments would make the estimate useless.
+
+DIDIM, the direct and inverse dynamic identification model, thesis eqs (41)-(42), is least squares
+with Z in place of Y. The controller keeps the simulated motion close to the recorded one whatever
+the parameters, so that the derivative of the simulated torque is about the regressor of the
+simulated motion: input error by plain least squares. No recorded position is differentiated.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Literal
 
 import numpy as np
 
-from bodysense.identification.consistent.physical import Physical
+from bodysense.errors import ShapeError
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.factors import Stack, triangle
 from bodysense.identification.given_rows import GivenRows
 from bodysense.identification.identification import Iteration
-from bodysense.identification.linear.least_squares import Solver, Weighing, noise_levels, weighted
+from bodysense.identification.linear.least_squares import (
+    Solve,
+    WeightedFit,
+    Weights,
+    noise_levels,
+)
+from bodysense.identification.linear.weights import NoiseWeights
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
-from bodysense.identification.simulated.closed_loop import ClosedLoop
-from bodysense.identification.simulated.simulating import MORE_GAIN, Simulating
+from bodysense.identification.simulated.closed_loop import ClosedLoop, LoopSimulation
 from bodysense.spatial.arrays import Array
 
-# What IV and DIDIM share: simulate with an estimate, estimate with the simulation, and again.
+GAIN_FACTOR = 1.1
+"""Factor on gains that are not known, for the sensitivity of the result to them."""
 
-_SHORTER = (0.5, 0.25, 0.1)
-"""Shares of a step that are simulated together, where the whole step leads astray."""
+_ADVICE = (
+    "check the controller's gains and rate, the friction law, and the controller's reference "
+    "(q_des)"
+)
 
-_SWINGING = 0.8
-"""Share of the step before that a step must not exceed, if the iteration is to settle."""
+_SHORTER_STEPS = (0.5, 0.25, 0.1)
+"""Shares of a step that are simulated together, where the simulation of the whole step is lost."""
 
-_FINEST = 1e-8
-"""Relative change of predictions that is none, whatever the noise."""
+_LARGEST_RATIO = 0.8
+"""Ratio of a step to the one before, beyond which steps are halved: two estimates may lead to each
+other and back."""
+
+_RELATIVE_TOLERANCE = 1e-8
+"""Relative change of predictions at which the iteration has converged, whatever the noise."""
+
+_LEAST_CORRELATION = 0.3
+"""Correlation of simulated and recorded columns below which the former are no instruments."""
+
+_SINGULAR = 1e-9
+"""Strength of an instrument, relative to the strongest one, below which it is none."""
+
+_START_WEIGHTS = NoiseWeights(tolerance=1e-2, iterations=10)
 
 
 @dataclass(frozen=True)
-class Refined(Simulating):
-    """Base of methods that solve a linear problem with simulated motions, again and again.
+class SimulatedWeights(Weights):
+    """Rows of the simulated motion, as instruments of the recorded ones or in place of them.
 
-    What is simulated can always exist as a robot: the consistent estimate of the same rows. Where
-    the rows leave directions open, or noise pushes links beyond what can exist, a simulation of
-    the estimate itself would be lost. Steps that lead astray are shortened.
+    Attributes:
+        rows: ``instruments`` (IV) or ``regressor`` (DIDIM).
+        iterations: simulations and estimates, at most.
+        tolerance: change of predictions, in standard deviations of the residual, at which to
+            stop.
+        simulation: how the experiment is simulated.
     """
 
-    @abstractmethod
-    def refit(
-        self, problem: Regression, prior: Prior, simulated: Regression, theta: Array, solve: Solver
-    ) -> Weighing:
-        """Estimate once more.
+    rows: Literal["instruments", "regressor"] = "instruments"
+    iterations: int = 10
+    tolerance: float = 0.03
+    simulation: LoopSimulation = field(default_factory=LoopSimulation)
+    fixed: tuple[str, ...] = ("rows",)
 
-        Args:
-            problem: the recordings.
-            prior: what was known before.
-            simulated: the same with simulated motions.
-            theta: (p,) with which they were simulated.
-            solve: the solver of reduced problems.
-        """
+    def __post_init__(self) -> None:
+        require_iterations(self.iterations, self.tolerance)
 
-    def weigh(self, problem: Regression, prior: Prior, solve: Solver) -> Weighing:
-        """Simulate and solve until nothing moves."""
-        loop = self.loop(problem)
-        plain, theta, simulated = self.start(loop, prior, solve)
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedFit:
+        """Simulate and solve until predictions no longer change."""
+        loop = self.simulation.loop(problem)
+        plain, theta, simulated = start_of_simulation(loop, prior, solve)
         if simulated is None:
-            return self.astray(plain, [])
+            return lost_simulation(plain, [])
         result, last = plain, theta
         trace: list[Iteration] = []
-        settled, share = False, 1.0
+        converged, share = False, 1.0
         for _ in range(self.iterations):
             result = self.refit(problem, prior, simulated, theta, solve)
-            if (
-                result.solution.failure
-            ):  # of rows that the simulation has made, not of the recording
-                return self.astray(plain, trace)
+            if result.solution.failure:  # of the simulated rows, not of the recording
+                return lost_simulation(plain, trace)
             step = result.solution.theta - last
             last = result.solution.theta
             change = _change(result, prior, step)
             trace.append(Iteration(result.stack.rest, change))
-            settled = change < self.tolerance or _relative_change(result, prior, step) < _FINEST
-            if settled:
+            converged = (
+                change < self.tolerance
+                or _relative_change(result, prior, step) < _RELATIVE_TOLERANCE
+            )
+            if converged:
                 break
-            if len(trace) > 1 and change > _SWINGING * trace[-2].change:
-                share *= 0.5  # two estimates may lead to each other and back
-            theta, simulated = _step(loop, theta, share * (_possible(result, prior) - theta))
+            if len(trace) > 1 and change > _LARGEST_RATIO * trace[-2].change:
+                share *= 0.5
+            theta, simulated = _step(loop, theta, share * (_consistent(result, prior) - theta))
             if simulated is None:
-                return self.astray(plain, trace)
+                return lost_simulation(plain, trace)
         moved = None
         if not loop.gains_known:
             moved = self._with_more_gain(loop, prior, result, solve)
-        return replace(
-            result, trace=tuple(trace), converged=settled, note=self.notes(loop, plain, moved)
-        )
+        note = remarks(loop, plain, moved)
+        return replace(result, trace=tuple(trace), converged=converged, note=note)
+
+    def refit(
+        self, problem: Regression, prior: Prior, simulated: Regression, theta: Array, solve: Solve
+    ) -> WeightedFit:
+        """Estimate with the motions that theta (p,) was simulated with."""
+        if self.rows == "regressor":
+            return replace(_START_WEIGHTS.fit(simulated, prior, solve), rows=simulated)
+        sigma = noise_levels(problem, prior.to_base(theta))
+        stack, C, D = Instruments.from_rows(problem, simulated, sigma).reduced()
+        solution = solve(stack)
+        rows = _instrumental_rows(problem, simulated, C, D, prior.to_base(solution.theta))
+        return WeightedFit(sigma, solution, stack, rows=rows)
 
     def _with_more_gain(
-        self, loop: ClosedLoop, prior: Prior, found: Weighing, solve: Solver
+        self, loop: ClosedLoop, prior: Prior, fit: WeightedFit, solve: Solve
     ) -> float | None:
-        """How far predictions move with higher gains; `None` if they cannot be simulated."""
-        theta = _possible(found, prior)
-        other = loop.with_gains(MORE_GAIN).simulated(theta[None])[0]
+        """Change of predictions with higher gains; `None` if they cannot be simulated."""
+        theta = _consistent(fit, prior)
+        other = loop.with_gains(GAIN_FACTOR).simulated(theta[None])[0]
         if other is None:
             return None
         again = self.refit(loop.problem, prior, other, theta, solve)
-        return _change(found, prior, again.solution.theta - found.solution.theta)
+        return _change(fit, prior, again.solution.theta - fit.solution.theta)
 
 
-def _possible(found: Weighing, prior: Prior) -> Array:
+def require_iterations(iterations: int, tolerance: float) -> None:
+    """Raise unless an iteration can begin and end with these settings."""
+    if iterations < 1:
+        raise ShapeError(f"iterations is {iterations}: give a whole number from 1.")
+    if not 0.0 < tolerance < np.inf:
+        raise ShapeError(f"tolerance is {tolerance:g}: give a positive number.")
+
+
+def start_of_simulation(
+    loop: ClosedLoop, prior: Prior, solve: Solve
+) -> tuple[WeightedFit, Array, Regression | None]:
+    """Weighted least squares, and its consistent form or the prior: what follows the motion better.
+
+    Returns:
+        The fit, the parameters to start from, and their simulation; none where neither follows the
+        recorded motion.
+    """
+    plain = _START_WEIGHTS.fit(loop.problem, prior, solve)
+    candidates = (prior.theta, consistent_least_squares(prior, plain.stack).theta)
+    runs = loop.simulated(np.stack(candidates))
+    fits = [np.inf if run is None else loop.misfit(run) for run in runs]
+    best = int(np.argmin(fits))
+    return plain, candidates[best], runs[best]
+
+
+def lost_simulation(plain: WeightedFit, trace: list[Iteration]) -> WeightedFit:
+    """The failure when no simulation follows the recorded motion; the estimate is least squares."""
+    when = f"after {len(trace)} steps" if trace else "from the start"
+    failure = (
+        f"The simulated robot leaves the recorded motion {when}; the estimate is that of "
+        f"weighted least squares: {_ADVICE}."
+    )
+    failed = replace(plain.solution, failure=failure)
+    return replace(plain, solution=failed, trace=tuple(trace))
+
+
+def remarks(loop: ClosedLoop, plain: WeightedFit, moved: float | None) -> str:
+    """Remarks on controller and reference.
+
+    Args:
+        loop: what was simulated.
+        plain: the weighted least squares before.
+        moved: by how many standard deviations of the residual predictions would change with
+            higher gains; `None` if that simulation is lost, or gains are known.
+    """
+    made = [*loop.notes, *filter(None, [plain.note])]
+    if not loop.gains_known:
+        made.append(
+            "With gains 10 % higher the simulation is lost: the result depends on them."
+            if moved is None
+            else f"With gains 10 % higher its predictions would change by {moved:.2g} standard "
+            "deviations of the residual, which its intervals do not count."
+        )
+    return " ".join(made)
+
+
+def _consistent(fit: WeightedFit, prior: Prior) -> Array:
     """(p,) the consistent estimate of the same rows; the estimate itself if there is none."""
-    consistent = consistent_least_squares(prior, found.stack)
-    return found.solution.theta if consistent.failure else consistent.theta
+    consistent = consistent_least_squares(prior, fit.stack)
+    return fit.solution.theta if consistent.failure else consistent.theta
 
 
 def _step(loop: ClosedLoop, theta: Array, step: Array) -> tuple[Array, Regression | None]:
@@ -113,63 +222,23 @@ def _step(loop: ClosedLoop, theta: Array, step: Array) -> tuple[Array, Regressio
     whole = loop.simulated((theta + step)[None])[0]
     if whole is not None:
         return theta + step, whole
-    shorter = [theta + share * step for share in _SHORTER]
+    shorter = [theta + share * step for share in _SHORTER_STEPS]
     for candidate, run in zip(shorter, loop.simulated(np.stack(shorter)), strict=True):
         if run is not None:
             return candidate, run
     return theta, None
 
 
-def _change(found: Weighing, prior: Prior, step: Array) -> float:
-    """How far predictions move with a step of theta, in standard deviations of the residual."""
-    moved = np.linalg.norm(found.stack.A @ prior.to_base(step))
-    return float(moved / np.sqrt(max(found.stack.rows, 1)))
+def _change(fit: WeightedFit, prior: Prior, step: Array) -> float:
+    """Change of predictions with a step of theta, in standard deviations of the residual."""
+    moved = np.linalg.norm(fit.stack.A @ prior.to_base(step))
+    return float(moved / np.sqrt(max(fit.stack.rows, 1)))
 
 
-def _relative_change(found: Weighing, prior: Prior, step: Array) -> float:
+def _relative_change(fit: WeightedFit, prior: Prior, step: Array) -> float:
     """The same, relative to the predictions themselves."""
-    whole = float(np.linalg.norm(found.stack.A @ prior.to_base(found.solution.theta)))
-    return float(np.linalg.norm(found.stack.A @ prior.to_base(step))) / max(whole, 1e-300)
-
-
-_ALIKE = 0.3
-"""Correlation of simulated and recorded columns below which the former are no instruments."""
-
-_SINGULAR = 1e-9
-"""Directions of the instruments this much weaker than the strongest one are none."""
-
-
-@dataclass(frozen=True)
-class IV(Refined):
-    """Zᵀ (y - Y theta_base) = 0 with the regressor Z of the simulated motion, eqs (26), (30).
-
-    Noise in recorded positions makes noise in the regressor Y, which biases least squares. Z is
-    free of it: as long as it is close to the true regressor, the estimate is consistent even if
-    the simulation is not exact. With Z = Q R, rows divided by their noise, it is the minimum of
-
-        ‖Qᵀ (y - Y theta_base)‖²,
-
-    which is how constraints come in, eqs (66)-(67), and what its covariance is taken from. Some
-    columns a simulation cannot resemble, such as those of friction that lasts for milliseconds
-    while a joint turns round: directions of which less than `_ALIKE` is resembled are their own
-    instruments, as in least squares. Weak instruments would make the estimate useless.
-    """
-
-    name: ClassVar[str] = "iv"
-    about: ClassVar[str] = "instrumental variables from the simulated motion"
-    needs: ClassVar[str] = "the controller; what it was told, or it follows the measured motion"
-    cost: ClassVar[str] = "one simulation and one regression an iteration, about three of them"
-    when: ClassVar[str] = "noisy positions: no bias from noise, and little from a wrong simulation"
-
-    def refit(
-        self, problem: Regression, prior: Prior, simulated: Regression, theta: Array, solve: Solver
-    ) -> Weighing:
-        """Solve with these instruments."""
-        sigma = noise_levels(problem, prior.to_base(theta))
-        stack, C, D = Instruments.of(problem, simulated, sigma).solved_for()
-        solution = solve(stack)
-        rows = _rows(problem, simulated, C, D, prior.to_base(solution.theta))
-        return Weighing(sigma, solution, stack, rows=rows)
+    whole = float(np.linalg.norm(fit.stack.A @ prior.to_base(fit.solution.theta)))
+    return float(np.linalg.norm(fit.stack.A @ prior.to_base(step))) / max(whole, 1e-300)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +258,7 @@ class Instruments:
     rows: int
 
     @classmethod
-    def of(cls, problem: Regression, simulated: Regression, sigma: Array) -> Instruments:
+    def from_rows(cls, problem: Regression, simulated: Regression, sigma: Array) -> Instruments:
         """All rows, divided by sigma (n_logs, n)."""
         b, rows = problem.size, 0
         R = np.zeros((0, 2 * b + 1))
@@ -215,10 +284,10 @@ class Instruments:
         _, s, Wt = np.linalg.svd(Q.T @ U)
         likeness = np.zeros(U.shape[1])
         likeness[: s.size] = s[: likeness.size]
-        directions: Array = V @ Wt[likeness < _ALIKE].T
+        directions: Array = V @ Wt[likeness < _LEAST_CORRELATION].T
         return directions
 
-    def solved_for(self) -> tuple[Stack, Array, Array]:
+    def reduced(self) -> tuple[Stack, Array, Array]:
         """The reduced problem, and C, D with Z C + Y D the part of Y that instruments explain."""
         b = self.Y.shape[1]
         Q, V = _basis(np.hstack([self.Z, self.Y @ self.weak]))
@@ -242,7 +311,7 @@ def _basis(X: Array) -> tuple[Array, Array]:
     return U[:, strong], (Vt[strong] / size).T / s[strong]
 
 
-def _rows(
+def _instrumental_rows(
     problem: Regression, simulated: Regression, C: Array, D: Array, theta_base: Array
 ) -> GivenRows:
     """Rows P = Z C + Y D, the part of Y that instruments explain, with the residuals of Y itself.
@@ -254,55 +323,3 @@ def _rows(
         P = theirs.Y @ C + mine.Y @ D
         blocks.append(replace(mine, Y=P, y=mine.y - (mine.Y - P) @ theta_base))
     return GivenRows.by(problem, blocks)
-
-
-# DIDIM: least squares whose regressor comes from the simulated motion.
-
-
-@dataclass(frozen=True)
-class DIDIM(Refined):
-    """Direct and inverse dynamic identification model, thesis eqs (41)-(42).
-
-    The controller keeps the simulated motion close to the recorded one whatever the parameters, so
-    that the derivative of the simulated torque is about the regressor of the simulated motion:
-    input error by plain least squares. No recorded position is differentiated.
-    """
-
-    name: ClassVar[str] = "didim"
-    about: ClassVar[str] = "least squares with the regressor of the simulated motion"
-    needs: ClassVar[str] = "the controller; what it was told, or it follows the measured motion"
-    cost: ClassVar[str] = "one simulation and one regression an iteration, three or four of them"
-    when: ClassVar[str] = "noisy or slowly sampled positions and a controller that is well known"
-
-    def refit(
-        self, problem: Regression, prior: Prior, simulated: Regression, theta: Array, solve: Solver
-    ) -> Weighing:
-        """Weighted least squares on the simulated rows."""
-        result = weighted(simulated, prior, solve, tolerance=1e-2, most=10)
-        return replace(result, rows=simulated)
-
-
-# Physically consistent instrumental variables.
-
-
-@dataclass(frozen=True)
-class ConsistentIV(Physical, IV):
-    """`IV` with a semidefinite program an iteration, thesis eqs (66)-(67)."""
-
-    name: ClassVar[str] = "pc-iv"
-    about: ClassVar[str] = "instrumental variables over physical robots"
-    cost: ClassVar[str] = "one simulation and one semidefinite program an iteration"
-    when: ClassVar[str] = "as iv, where the result is to be simulated or controlled with"
-
-
-# Physically consistent DIDIM.
-
-
-@dataclass(frozen=True)
-class ConsistentDIDIM(Physical, DIDIM):
-    """`DIDIM` with a semidefinite program an iteration, thesis eq (65)."""
-
-    name: ClassVar[str] = "pc-didim"
-    about: ClassVar[str] = "DIDIM over physical robots"
-    cost: ClassVar[str] = "one simulation and one semidefinite program an iteration"
-    when: ClassVar[str] = "as didim, where the result is to be simulated or controlled with"

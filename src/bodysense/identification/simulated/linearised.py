@@ -14,8 +14,11 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bodysense.identification.factors import Stack
 from bodysense.identification.given_rows import GivenRows
+from bodysense.identification.linear.least_squares import unexcited_names
 from bodysense.identification.preprocessing import Motion, Plan, standing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, Regression
@@ -25,8 +28,8 @@ from bodysense.spatial.arrays import Array
 
 Quantity = Literal["q", "tau"]
 
-_UNSEEN = 1e-9
-"""Directions of which the recorded motion shows this much less than of the strongest one."""
+_SINGULAR = 1e-9
+"""Effect of a direction, relative to the strongest one, below which it keeps its value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ class SimulatedRows:
 
     @cached_property
     def frames(self) -> tuple[Block, ...]:
-        """One block a leg without columns: times, measured values, use and folds of its rows."""
+        """One block per leg without columns: times, measured values, use and folds of its rows."""
         return tuple(self._frames())
 
     def residuals(self, theta: Array) -> list[list[Array] | None]:
@@ -75,21 +78,21 @@ class SimulatedRows:
             if run is None:
                 return None
             simulated, J = (self._plan(k).filtered(x) for x in run)
-            J = J @ self._seen
+            J = J @ self._excited
             blocks.append(replace(frame, Y=J, y=frame.y - simulated + J @ theta_base))
         return GivenRows.by(self.problem, blocks)
 
     @cached_property
-    def _seen(self) -> Array:
-        """(b, b) projection onto parameters that the recorded motion shows at all.
+    def _excited(self) -> Array:
+        """(b, b) projection onto parameters that the recorded motion excites at all.
 
         A joint that stood throughout trembles a little in simulation, by which it would seem to
-        tell of its inertia and friction.
+        excite its inertia and friction.
         """
         size = Prior.of(self.problem).size_base
         A = self.problem.stack(np.ones((self.problem.n_logs, self.problem.n_joints))).A
         s, Vt = np.linalg.svd(A * size)[1:]
-        V = Vt[s > _UNSEEN * s.max(initial=0.0)].T
+        V = Vt[s > _SINGULAR * s.max(initial=0.0)].T
         projection: Array = size[:, None] * (V @ V.T) / size
         return projection
 
@@ -152,3 +155,51 @@ def _measured(motion: Motion, quantity: Quantity) -> Array:
 def _cut(motion: Motion, span: slice) -> Motion:
     """The motion with the times of a span alone, for its `Plan`."""
     return replace(motion, t=motion.t[span])
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """The problem turned so that each direction of the parameters stands alone."""
+
+    prior: Prior
+    s: Array
+    Vt: Array
+    rest: Array
+
+    @classmethod
+    def from_stack(cls, stack: Stack, prior: Prior, theta: Array) -> Directions:
+        U, s, Vt = np.linalg.svd(stack.A * prior.size_base)
+        return cls(prior, s, Vt, U.T @ (stack.z - stack.A @ prior.to_base(theta)))
+
+    @property
+    def excited(self) -> NDArray[np.bool_]:
+        strong: NDArray[np.bool_] = (self.s > _SINGULAR * self.s[0]) & (self.s > 0.0)
+        return strong
+
+    @property
+    def unexcited(self) -> tuple[str, ...]:
+        return unexcited_names(self.prior, self.Vt[~self.excited])
+
+    def with_unexcited_of_prior(self, theta: Array) -> Array:
+        """(p,) theta with the prior's values in unexcited directions, which a start may move."""
+        weak, prior = self.Vt[~self.excited], self.prior
+        away = (prior.to_base(theta) - prior.theta_base) / prior.size_base
+        back = prior.complete(prior.theta_base + prior.size_base * (weak.T @ (weak @ away)))
+        return theta - (back - prior.theta)
+
+    def step(self, damping: float) -> Array:
+        """Change of theta (p,), the more careful the larger the damping."""
+        excited, weak = self.excited, damping * self.s[0]
+        s = self.s[excited]
+        x = self.Vt[excited].T @ (s / (s**2 + weak**2) * self.rest[excited])
+        moved = self.prior.theta_base + self.prior.size_base * x
+        return self.prior.complete(moved) - self.prior.theta
+
+    def along(self, rows: Regression, sigma: Array, residuals: list[Array]) -> Array:
+        """(b,) base parameters that would explain residuals (m, n) of each block of the rows."""
+        pull = np.zeros(self.prior.size_base.size)
+        for block, e in zip(rows.blocks(), residuals, strict=True):
+            pull += np.einsum("tj,tjb->b", (block.use / sigma[block.log]) ** 2 * e, block.Y)
+        V, size = self.Vt[self.excited], self.prior.size_base
+        moved: Array = size * (V.T @ ((V @ (size * pull)) / self.s[self.excited] ** 2))
+        return moved

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import nnls
 
 from bodysense.errors import ShapeError
-from bodysense.identification.consistent.projection import checked, not_found, unconstrained
+from bodysense.identification.consistent.projection import checked, unconstrained, unsolved_message
 from bodysense.identification.consistent.relaxation import LinkMatrices, Relaxation
 from bodysense.identification.factors import Stack
-from bodysense.identification.linear.least_squares import WLS, Solution
+from bodysense.identification.linear.least_squares import PriorTerm, Solution, Solver
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
@@ -24,7 +23,8 @@ from bodysense.spatial.pseudo_inertia import pi_from_pseudo_inertia, pseudo_iner
 
 # Points of mass inside the links, thesis eqs (68)-(69) and figure 9.
 
-_FLATTEST = 0.2  # of a link's radius of gyration, where its file knows a plate, a rod or a point
+_LEAST_WIDTH = 0.2
+"""Half width of a box, in radii of gyration, where the file has a plate, a rod or a point."""
 
 
 def link_shapes(
@@ -54,7 +54,7 @@ def _inertia_box(pi: Array, length: float, margin: float) -> Hull:
     com = P[:3, 3] / mass if mass > 0.0 else np.zeros(3)
     second = P[:3, :3] / mass - np.outer(com, com) if mass > 0.0 else np.zeros((3, 3))
     squares, axes = np.linalg.eigh(second)
-    spread = np.maximum(np.sqrt(np.maximum(squares, 0.0)), _FLATTEST * length)
+    spread = np.maximum(np.sqrt(np.maximum(squares, 0.0)), _LEAST_WIDTH * length)
     # Uniform density between ±h has the variance h² / 3.
     return Hull.from_points(box_corners(com, margin * np.sqrt(3.0) * spread, axes))
 
@@ -84,28 +84,35 @@ def parameters_of_points(points: Array) -> Array:
     return np.ascontiguousarray(pi_from_pseudo_inertia(x[:, :, None] * x[:, None, :]).T)
 
 
-_LEAST = 1e-6
+_LEAST_MASS = 1e-6
 """Mass, in units of a link's plausible one, that lies evenly on all of its points: ρ > 0 of eq (70)
 holds strictly, so that no link is a plate, a rod or a point."""
 
-_SUREST = 1e6  # data that say more, in units of the prior, count as if they said this much
-_STIFFNESS = 1e5  # of equalities, in units of what the data say
+_LARGEST_PRECISION = 1e6
+"""Information of the data in any direction, in units of the prior's, that counts at most."""
+
+_STIFFNESS = 1e5
+"""Weight of equalities, in units of the data's."""
+
 _MOST_UPDATES = 20
-_MISSED = 1e-7  # of equalities, in units of the data
+"""Updates of the multipliers of equalities."""
+
+_EQUALITY_TOLERANCE = 1e-7
+"""Error of equalities, in units of the data's."""
 
 
 @dataclass(frozen=True)
-class PointMasses(WLS):
-    """Rows weighed as by `WLS`; links are non-negative masses at points inside their shape.
+class PointMasses(Solver):
+    """Links are non-negative masses at points inside their shape, thesis eqs (68)-(71).
 
         minimise ‖A B (Q ρ, drives) - z‖² + Σ ((theta - theta_0) / size)²    over ρ ≥ 0, drives ≥ 0
 
-    A semidefinite constraint says that a link can exist; this one says that it can exist inside its
-    shape: it bounds the size of links, their centres of mass and their moments at once. It costs
-    hundreds of unknowns a link, and a link that the grid or the shape leaves no room for is not
-    found: where the shape is wrong, so is the result, even with perfect data. Without shapes in the
-    robot's file, and none given as known, a link's shape is the box of uniform density with the
-    prior's inertia, with `margin` times its sides.
+    A semidefinite constraint makes links physically consistent; this one also keeps their mass
+    inside their shape: it bounds the size of links, their centres of mass and their moments at
+    once. It costs hundreds of unknowns per link, and links that the grid or the shape leaves no
+    room for are excluded: where the shape is wrong, so is the result, even with perfect data.
+    Without shapes in the robot's file, and none given as known, a link's shape is the box of
+    uniform density with the prior's inertia, with `margin` times its sides.
 
     Attributes:
         points: point masses of each link, at most.
@@ -115,25 +122,19 @@ class PointMasses(WLS):
     points: int = 200
     margin: float = 2.0
 
-    name: ClassVar[str] = "pc-points"
-    about: ClassVar[str] = "weighted least squares over point masses inside the links' shapes"
-    needs: ClassVar[str] = (
-        "shapes of the links, from the robot file, or boxes; noise levels: taken from the log"
-    )
-    cost: ClassVar[str] = "one regression, one quadratic program with hundreds of unknowns a link"
-    when: ClassVar[str] = "links must fit inside their shapes, and these are known"
-    consistent: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         if self.points < 20:
-            raise ShapeError(f"{self.points} points a link are too few: give 20 or more.")
+            raise ShapeError(f"{self.points} points per link are too few: give 20 or more.")
         if not (np.isfinite(self.margin) and self.margin > 0.0):
             raise ShapeError(f"the margin of boxes is {self.margin:g}: give a positive number.")
 
     @property
-    def prior_spread(self) -> float:
+    def consistent(self) -> bool:
+        return True
+
+    def prior_term(self, prior: Prior) -> PriorTerm:
         """That of the weak prior term."""
-        return 1.0
+        return PriorTerm(1.0)
 
     def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
         """By non-negative least squares."""
@@ -157,11 +158,11 @@ def point_mass_least_squares(
         points: of each link's grid, at most.
     """
     factor = Relaxation().factor(prior)
-    theta_free, L = unconstrained(prior, stack, prior.theta, factor, surest=_SUREST)
+    theta_free, L = unconstrained(prior, stack, prior.theta, factor, most=_LARGEST_PRECISION)
     clouds = [grid_points(hull, points) for hull in shapes]
     least = np.zeros(prior.size.size)
     for cloud, link, mass in zip(clouds, prior.links, prior.link_mass, strict=True):
-        least[link] = _LEAST * mass * parameters_of_points(cloud).mean(axis=1)
+        least[link] = _LEAST_MASS * mass * parameters_of_points(cloud).mean(axis=1)
     K = np.linalg.inv(L)
     E, e = prior.constraints.balanced(L)
     rows = np.vstack([K, _STIFFNESS * E])
@@ -174,11 +175,11 @@ def point_mass_least_squares(
         try:
             u, _ = nnls(A / unit, right, maxiter=30 * unit.size)
         except RuntimeError as error:
-            return Solution(theta_free, failure=not_found(prior, str(error)))
+            return Solution(theta_free, failure=unsolved_message(prior, str(error)))
         theta = least + S @ (u / unit)
-        missed = _STIFFNESS * (e - E @ theta)
-        right[K.shape[0] :] += missed
-        if (np.abs(missed) <= _MISSED).all():
+        gap = _STIFFNESS * (e - E @ theta)
+        right[K.shape[0] :] += gap
+        if (np.abs(gap) <= _EQUALITY_TOLERANCE).all():
             break
     return checked(prior, LinkMatrices(prior), theta, theta_free, 0.0)
 

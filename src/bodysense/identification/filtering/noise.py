@@ -1,13 +1,26 @@
-"""From a regression to the model that filters run on."""
+"""From a regression to the model that filters run on: noise of positions, torques and friction.
+
+Torques drive the prediction, so that their noise and all that the model does not describe are its
+process noise. What matters is the density of both at the frequencies of the motion. It follows from
+a regression's residuals, which have passed its parallel filter with taps c at the rate r: their
+variance is density · r Σ c², and white noise of that density has the variance density · f in
+intervals of length 1 / f.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bodysense.errors import MismatchError
-from bodysense.identification.filtering.body_model import BodyModel
-from bodysense.identification.filtering.pieces import Piece, Torque, filter_stride, pieces
-from bodysense.identification.linear.least_squares import WLS, noise_levels
+from bodysense.identification.filtering.body_model import (
+    BodyModel,
+    Piece,
+    Torque,
+    filter_stride,
+    pieces,
+)
+from bodysense.identification.linear.least_squares import noise_levels
+from bodysense.identification.linear.weights import fit_noise_weights
 from bodysense.identification.preprocessing import LEAST_RANGE, Plan, usable_cutoff
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
@@ -16,25 +29,22 @@ from bodysense.simulation.propagation import Drive, Propagation
 from bodysense.simulation.rollout import Integrator
 from bodysense.spatial.arrays import Array
 
-# How much noise a filter is told: of positions, of torques, and of friction near standstill.
-#
-# Torques drive the prediction, so that their noise and all that the model does not describe are its
-# process noise. What matters is the density of both at the frequencies of the motion. A
-# regression's residuals, which have passed its parallel filter with taps c at the rate r, tell it:
-# their variance is density · r Σ c², and white noise of that density has the variance density · f
-# in intervals of length 1 / f.
-
-_FINEST = 1e-7
-"""Share of a joint's range below which the noise of its position is not taken to be."""
+_LEAST_NOISE = 1e-7
+"""Standard deviation of a position at least, in units of the joint's range."""
 
 _LEAST_REMOVED = 0.1
+"""Share of the variance of white noise that the low-pass filter removes, at least."""
 
-_HELD = 10.0
-"""By how much friction that is off counts more than white noise of its size: it is off the same
-way for many samples."""
+_FRICTION_FACTOR = 10.0
+"""Factor on errors of friction beside white noise of their size: they last for many samples."""
 
-_DOUBTED = 0.1
-"""Share of the torque by which even a prior that explains it all may be wrong."""
+_PRIOR_ERROR = 0.1
+"""Error of the prior's torque, in units of the torque, at least."""
+
+_LARGEST_WIDTH = 0.2
+"""Velocity over which friction changes sign, in units of the joint's r.m.s. speed, at most, if the
+joint moves at all: within less than half the velocity that friction changes in one step, a joint at
+rest is unstable."""
 
 
 def position_levels(problem: Regression) -> Array:
@@ -53,7 +63,7 @@ def position_levels(problem: Regression) -> Array:
             removed = max(1.0 - 2.0 * cutoff / motion.rate, _LEAST_REMOVED)
             squares += np.square(motion.q_raw - motion.q).sum(axis=0) / removed
     sigma: Array = np.sqrt(squares / max(count, 1))
-    return np.maximum(sigma, _FINEST * np.maximum(reach, LEAST_RANGE))
+    return np.maximum(sigma, _LEAST_NOISE * np.maximum(reach, LEAST_RANGE))
 
 
 def torque_levels(problem: Regression, theta_base: Array, rate: float) -> Array:
@@ -115,26 +125,21 @@ def interval_levels(
     v = 0.5 * (piece.v[1:] + piece.v[:-1])
     law, taken = (np.tanh(v / np.maximum(w, 1e-12)) for w in (width, np.maximum(width, wider)))
     share = np.where(piece.still | (np.abs(v) < wider), 1.0, np.abs(law - taken))
-    level: Array = np.hypot(torque, _HELD * coulomb * share)
+    level: Array = np.hypot(torque, _FRICTION_FACTOR * coulomb * share)
     return level
 
 
 def early_levels(problem: Regression, theta_base: Array) -> Array:
-    """(n,) torques by which the prior is wrong, or may well be.
+    """(n,) errors of the prior's torques, known or likely.
 
-    While parameters are far off, a tangent, or a few points, tell less than noise alone would let a
-    filter believe. Process noise of this size at the start, which then fades, keeps it from being
-    sure too early.
+    While parameters are far off, a tangent, or a few points, are less exact than noise alone would
+    suggest. Process noise of this size at the start, which then fades, keeps the covariance from
+    becoming too small too early.
     """
     squares, rows = problem.squares(theta_base)
     off = np.sqrt(squares.sum(axis=0) / np.maximum(rows.sum(axis=0), 1.0))
-    level: Array = np.maximum(off, _DOUBTED * problem.torque_size)
+    level: Array = np.maximum(off, _PRIOR_ERROR * problem.torque_size)
     return level
-
-
-_WIDEST = 0.2
-"""Friction is spread over at most this share of a joint's r.m.s. speed, if it moves at all: within
-less than half the velocity that friction changes in one step, a joint at rest is unstable."""
 
 
 def body_model(
@@ -148,15 +153,15 @@ def body_model(
     drift: float,
     annealing: float,
 ) -> BodyModel:
-    """The robot with its logs as a filter needs it; settings as in `FilterIdentifier`.
+    """The robot with its logs as a filter needs it; settings as in `FilterMethod`.
 
-    Noise levels, and how far friction must be spread for steps of this length, are taken from a
+    Noise levels, and the width of friction for steps of this length, are taken from a
     weighted regression: it is cheap, and its errors do not matter there.
 
     Raises:
         MismatchError: what simulated torques need is not known, or there are too few samples.
     """
-    theta = WLS().theta(problem)
+    theta = prior.untouched(fit_noise_weights(problem, prior).solution.theta)
     walked = pieces(problem, theta, rate=rate, torque=torque)
     if not walked:
         raise MismatchError(
@@ -193,7 +198,8 @@ def body_model(
             reach = _speed_of_a_step(made(wider[period]), piece, p, jump)
             reach = reach / substeps
             # A joint that is slower shows no curve of friction that could be lost.
-            wider[period] = np.where(speed > reach, np.minimum(reach, _WIDEST * speed), reach)
+            narrow = np.minimum(reach, _LARGEST_WIDTH * speed)
+            wider[period] = np.where(speed > reach, narrow, reach)
         propagations[period] = made(wider[period])
     periods = [piece.period / max(piece.q_d.shape[1], 1) for piece in walked]
     fading = annealing * sum(piece.period * piece.tau.shape[0] for piece in walked)

@@ -1,8 +1,9 @@
-"""Points about a mean whose images tell mean and covariance of a function of the state.
+"""Kinds of Kalman filters: by the tangent of the dynamics, or by points about the mean.
 
-Both families take the mean x and the pairs x ± γ S_i, S_i the columns of the lower factor (thesis
-C.2 prints MATLAB's upper one, transposed), without points for the noise: it is added, once, as a
-covariance. (Thesis C.4 does both, which counts it twice.) With differences and sums of the images
+Both families of points take the mean x and the pairs x ± γ S_i, S_i the columns of the lower factor
+(thesis C.2 prints MATLAB's upper one, transposed), without points for the noise: it is added, once,
+as a covariance. (Thesis C.4 does both, which counts it twice.) With differences and sums of the
+images
 
     Δ_i = f(x + γ S_i) - f(x - γ S_i),   s_i = f(x + γ S_i) + f(x - γ S_i) - 2 f(x)
 
@@ -24,9 +25,8 @@ cross covariance with the state is Σ S_i Δ_iᵀ/(2γ). Covariances:
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from bodysense.errors import ShapeError
 
@@ -47,24 +47,29 @@ class PointWeights(NamedTuple):
     bend: float
 
 
-class SigmaPoints(ABC):
-    """A family of points."""
+@dataclass(frozen=True)
+class Extended:
+    """Dynamics replaced by their tangent, thesis C.1. It has no settings."""
 
-    @abstractmethod
-    def weights(self, n: int) -> PointWeights:
-        """Weights for a state of n entries."""
+    name: ClassVar[str] = "ekf"
 
 
 @dataclass(frozen=True)
-class Unscented(SigmaPoints):
+class Unscented:
     """Points at α √(n + κ) columns of the factor from the mean.
 
+    Far points take more of the function into account, near ones only its curvature at the mean.
+    With 64 states, α = 0.1 lies at 0.8 standard deviations.
+
     Attributes:
-        alpha: α, how far out; far points see more of the function, near ones only its curvature
-            at the mean. With 64 states, 0.1 lies at 0.8 standard deviations.
-        beta: β, 2 for a normal distribution; at least α².
-        kappa: κ, above -n.
+        alpha: distance of the points from the mean: α √(n + κ) standard deviations for n unknowns;
+            the thesis has 0.01.
+        beta: knowledge of the distribution: 2 for a normal one; at least α².
+        kappa: κ in the distance α √(n + κ) of the points from the mean, above -n; the thesis has
+            0.
     """
+
+    name: ClassVar[str] = "ukf"
 
     alpha: float = 0.1
     beta: float = 2.0
@@ -101,12 +106,15 @@ class Unscented(SigmaPoints):
 
 
 @dataclass(frozen=True)
-class CentralDifferences(SigmaPoints):
+class CentralDifferences:
     """Points at h columns of the factor from the mean.
 
     Attributes:
-        h: √3 for a normal distribution, at least 1.
+        h: distance of the points from the mean, in standard deviations: √3 for a normal
+            distribution, at least 1.
     """
+
+    name: ClassVar[str] = "cdkf"
 
     h: float = math.sqrt(3.0)
 
@@ -121,3 +129,6 @@ class CentralDifferences(SigmaPoints):
         """Weights, the same for any number of states."""
         squared = self.h**2
         return PointWeights(self.h, (squared - 1.0) / (4.0 * squared**2), 0.0)
+
+
+FilterKind = Extended | Unscented | CentralDifferences

@@ -1,4 +1,4 @@
-"""Recursive least squares in square-root information form.
+"""Identification while the robot moves: recursive least squares in square-root information form.
 
 All that the past says about theta_base is a triangle R with a right-hand side z,
 
@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -34,7 +33,16 @@ from scipy.linalg import solve_triangular
 
 from bodysense.errors import ShapeError
 from bodysense.identification._kernels.triangle import fold_in
+from bodysense.identification.factors import Stack
+from bodysense.identification.linear.least_squares import (
+    PriorTerm,
+    Solution,
+    Solver,
+    WeightedFit,
+    least_squares,
+)
 from bodysense.identification.prior import Prior
+from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.dynamics.regressors import torque_regressor
 from bodysense.robot.robot import Robot
@@ -113,12 +121,6 @@ class OnlineIdentifier(ABC, Generic[State]):
     @abstractmethod
     def step(self, state: State, sample: RegressionSample) -> State:
         """The state after one more sample."""
-
-    def replay(self, state: State, samples: Iterable[RegressionSample]) -> State:
-        """The state after all of these samples, in their order."""
-        for sample in samples:
-            state = self.step(state, sample)
-        return state
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,3 +224,53 @@ class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
         keep = np.sqrt(self.forgetting)
         fold_in(triangle, rows, keep, state.anchor, self._fed_back(b), state.steps)
         return replace(state, triangle=read_only(triangle), steps=state.steps + y.shape[0])
+
+
+@dataclass(frozen=True)
+class RecursivePass(Solver):
+    """Least squares row by row in the order of time, by `RecursiveLeastSquares`.
+
+    Rows are weighted by the noise of the whole recording. Without forgetting the result is that of
+    ridge regression of the same spread; with forgetting it is the robot at the end of the
+    recording.
+
+    Attributes:
+        forgetting: share of its weight that a row keeps from one sample to the next.
+        spread: standard deviation of the robot file's values, in plausible sizes of the
+            parameters.
+    """
+
+    forgetting: float = 1.0
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        RecursiveLeastSquares(self.forgetting, self.spread)  # refuses invalid settings
+
+    def prior_term(self, prior: Prior) -> PriorTerm:
+        return PriorTerm(self.spread)
+
+    def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
+        return least_squares(prior, stack)
+
+    def refined(
+        self, problem: Regression, prior: Prior, fit: WeightedFit, rng: np.random.Generator | None
+    ) -> WeightedFit:
+        recursion = RecursiveLeastSquares(self.forgetting, self.spread)
+        state = recursion.init(prior)
+        for block in problem.blocks():
+            state = recursion.advance(state, block.Y, block.y, block.use / fit.sigma[block.log])
+        weights, stack = None, fit.stack
+        if self.forgetting < 1.0:
+            weights = self._weights(problem, state.steps)
+            stack = problem.stack(fit.sigma, factors=problem.weighted_factors(weights))
+        solution = Solution(prior.untouched(prior.complete(state.theta_base)))
+        return replace(fit, solution=solution, stack=stack, weights=weights)
+
+    def _weights(self, problem: Regression, steps: int) -> tuple[Array, ...]:
+        """(m, n) for each block: what is left at the end of each row's weight."""
+        made, last = [], 0
+        for block in problem.blocks():
+            age = steps - 1 - (last + np.arange(block.t.size))
+            made.append(block.use * np.sqrt(self.forgetting) ** age[:, None])
+            last += block.t.size
+        return tuple(made)

@@ -1,0 +1,160 @@
+"""What an identifier is: settings that are frozen, data in `fit`, a result out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bodysense.errors import unknown_name
+from bodysense.identification.identification import Identification
+from bodysense.identification.regression import Regression
+from bodysense.spatial.arrays import Array
+
+
+class Identifier(ABC):
+    """A method that identifies parameters. Implementations are frozen dataclasses.
+
+    An identifier is composed of parts, which are frozen dataclasses as well. Its settings are the
+    fields of all parts, but for those that `fixed` names: they make the method what it is.
+
+    Attributes:
+        name: as in the registry and on the command line.
+    """
+
+    name: str
+
+    @property
+    def consistent(self) -> bool:
+        """Whether links are always physically consistent."""
+        return False
+
+    @abstractmethod
+    def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
+        """Identify.
+
+        Args:
+            problem: the data and the prior.
+            rng: source of randomness, for methods that need any.
+        """
+
+    def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
+        """(p,) the estimate without its uncertainty, which is cheaper."""
+        return self.fit(problem, rng=rng).theta
+
+
+Part = TypeVar("Part")
+
+
+def _offered(part: object) -> Iterator[tuple[str, Any]]:
+    """Fields of a part that are settings, or hold parts with settings."""
+    fixed = ("name", "fixed", *getattr(part, "fixed", ()))
+    for f in fields(part):  # type: ignore[arg-type]  # parts are dataclasses
+        if f.name not in fixed:
+            yield f.name, getattr(part, f.name)
+
+
+def settings_of(part: object) -> dict[str, Any]:
+    """Settings of an identifier by name, those of its parts included."""
+    made: dict[str, Any] = {}
+    for name, value in _offered(part):
+        made |= settings_of(value) if is_dataclass(value) else {name: value}
+    return made
+
+
+def with_settings(part: Part, given: Mapping[str, Any]) -> Part:
+    """The same identifier with other settings, each put into the part that has it."""
+    changes = {}
+    for name, value in _offered(part):
+        if is_dataclass(value):
+            own = settings_of(value)
+            changes[name] = with_settings(value, {k: v for k, v in given.items() if k in own})
+        elif name in given:
+            changes[name] = given[name]
+    return replace(part, **changes)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a method: its name, its default and what it means."""
+
+    name: str
+    default: Any
+    about: str
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the registry of methods.
+
+    Attributes:
+        default: the identifier with its default settings.
+        group: family that it belongs to.
+        about: one line for tables.
+        needs: input beside the robot and the log.
+        cost: computation, in words.
+        when: one line of advice when to use it.
+        description: what it minimises, with the equation's number.
+    """
+
+    default: Identifier
+    group: str
+    about: str
+    needs: str = field(kw_only=True)
+    cost: str = field(kw_only=True)
+    when: str = field(kw_only=True)
+    description: str = field(kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return self.default.name
+
+    @property
+    def consistent(self) -> bool:
+        return self.default.consistent
+
+    @cached_property
+    def settings(self) -> Mapping[str, Setting]:
+        """Settings by name, documented where the part that has them declares them."""
+        return {setting.name: setting for setting in _documented_settings(self.default)}
+
+    def identifier(self, **settings: Any) -> Identifier:
+        """The identifier, with other settings than the defaults.
+
+        Raises:
+            UnknownNameError: a setting that the method does not have.
+        """
+        for name in settings:
+            if name not in self.settings:
+                raise unknown_name(
+                    f"setting of {self.name}",
+                    name,
+                    sorted(self.settings),
+                    f"See `bodysense methods {self.name}`.",
+                )
+        return with_settings(self.default, settings)
+
+
+def _documented_settings(part: object) -> Iterator[Setting]:
+    meaning: dict[str, str] = {}
+    for parent in reversed(type(part).__mro__):
+        meaning |= documented_attributes(parent)
+    for name, value in _offered(part):
+        if is_dataclass(value):
+            yield from _documented_settings(value)
+        else:
+            yield Setting(name, value, meaning.get(name, ""))
+
+
+def documented_attributes(cls: type) -> dict[str, str]:
+    """Meanings by name, from the section `Attributes:` of a class's own docstring."""
+    section = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\nAttributes:\n")[2]
+    section = re.split(r"\n(?=\S)", section)[0]
+    entries = re.findall(r"^    (\w+): (.*(?:\n(?:     .*)?)*)", section, re.MULTILINE)
+    return {name: " ".join(text.replace("`", "").split()) for name, text in entries}

@@ -1,1 +1,0 @@
-"""Least squares by networks of neurons: Adaline's and that of Hopfield and Tank."""
