@@ -15,7 +15,7 @@ from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, settle_filters
 from bodysense.identification.friction_comparison import FrictionChoice, FrictionLaw
 from bodysense.identification.identification import Identification
-from bodysense.identification.identifier import Identifier
+from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
 from bodysense.identification.methods import DEFAULT, consistent_alternative, identifier
