@@ -11,58 +11,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
-
-def _identification() -> None:
-    """Dynamics, regressors, linear methods, rollouts with sensitivities, filters."""
-    from bodysense.excitation import FourierTrajectory
-    from bodysense.excitation.criterion import BaseRegressor
-    from bodysense.identification import Preprocessing, Regression, identifier, motions
-    from bodysense.robot import (
-        base_parameters,
-        forward_dynamics,
-        inverse_dynamics,
-        load_robot,
-        mass_matrix,
-    )
-    from bodysense.simulation import rollout
-
-    robot, rng = load_robot("tx40"), np.random.default_rng(0)
-    q, v, a = rng.normal(size=(3, 4, 6))
-    forward_dynamics(robot, q, v, inverse_dynamics(robot, q, v, a))
-    mass_matrix(robot, q)
-    regressor = BaseRegressor(robot, np.arange(6), base_parameters(robot))
-    regressor.pull(q, v, a, np.ones(6), regressor.rows(q, v, a, np.ones(6)))
-    motion = FourierTrajectory.for_robot(robot, duration=1.0, rng=rng)
-    run = rollout(robot, motion, sampling_rate=200.0, position_noise=1e-5, rng=rng)
-    settings = Preprocessing().settled(robot, 20.0)
-    problem = Regression.of(robot, motions(robot, [[run.log(0)]], settings), settings)
-    linear, filters = ("wls", "ml", "rls", "adaline", "energy"), ("ukf", "srukf", "ekf", "srekf")
-    for name in (*linear, "cloe", *filters, "pf"):
-        identifier(name).fit(problem, rng=rng)
-
-
-def _estimation() -> None:
-    """The estimators: of one sample, of several, and of positions too."""
-    from bodysense.estimation import MapDynamics, StateAndDynamics, StatePrior
-    from bodysense.robot import load_robot
-
-    problem, still = MapDynamics(load_robot("tx40"), []), np.zeros((4, 6))
-    for T in (1, 4):
-        problem.estimate(still[:T], still[:T], np.zeros((T, 0)), detail="slacks")
-    prior = StatePrior.of(still[0], still[0], q_std=1.0, dq_std=1.0)
-    StateAndDynamics(problem, prior).estimate(np.zeros(0))
-
-
-# The kernels of estimators take about as long as all others together.
-SHARES: dict[str, Callable[[], None]] = {
-    "identification": _identification,
-    "estimation": _estimation,
-}
+# Steps of `bodysense.compile_kernels`, which is not imported here: that would load numba.
+SHARES = ("identification", "estimation")
 
 
 def warm_caches(root: Path, workers: int) -> None:
@@ -84,7 +36,7 @@ def warm_caches(root: Path, workers: int) -> None:
 
 
 if __name__ == "__main__":
-    SHARES[sys.argv[1]]()
-    from bodysense.compiled import jit
+    from bodysense.compile_kernels import STEPS, compile_kernels
 
-    sys.stdout.write(Path(jit._CACHE_FOLDER).name)
+    chosen = [step for step in STEPS if step.share == sys.argv[1]]
+    sys.stdout.write(Path(compile_kernels(chosen)).name)

@@ -13,8 +13,7 @@ import bodysense
 from bodysense.compiled import jit
 from bodysense.estimation._kernels.covariance import Spread
 from bodysense.estimation._kernels.problem import Bodies, Memory, Priors, Readings
-from bodysense.estimation._kernels.side_by_side import LaneSamples
-from bodysense.estimation._kernels.solve import Found
+from bodysense.estimation._kernels.solve import Found, Groups, Page, Sample, SampleArrays
 from bodysense.robot._kernels.dynamics import (
     forward_dynamics_batch,
     inverse_dynamics_batch,
@@ -31,8 +30,8 @@ PACKAGE = Path(bodysense.__file__).parent
 
 
 def test_all_that_kernels_take_is_in_the_digest():
-    of_estimators = (Bodies, Readings, Priors, Memory, Spread, LaneSamples, Found)
-    for taken in (Tree, Scratch, Loop, State, Tangent, *of_estimators):
+    of_estimators = (Bodies, Readings, Priors, Memory, Spread, Found, Page, Sample)
+    for taken in (Tree, Scratch, Loop, State, Tangent, SampleArrays, Groups, *of_estimators):
         assert Path(inspect.getfile(taken)).parent.name == "_kernels"
 
 

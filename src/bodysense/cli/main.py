@@ -16,9 +16,11 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from bodysense.errors import BodysenseError, unknown_name
 
@@ -34,10 +36,33 @@ _AFTER = 3.0
 
 @contextmanager
 def announce_compilation() -> Iterator[None]:
-    """Print a message on the terminal if anything is compiled for long."""
-    if not _terminal():
-        yield
-        return
+    """Print a message on the terminal if anything is compiled for long.
+
+    A damaged cache that is thrown away is reported in any case, in one line.
+    """
+    with warnings.catch_warnings():
+        warnings.showwarning = _one_line(warnings.showwarning)
+        if _terminal():
+            with _clock():
+                yield
+        else:
+            yield
+
+
+def _one_line(otherwise: Callable[..., None]) -> Callable[..., None]:
+    """Show the warning about a damaged cache as notes are, others as before."""
+
+    def show(message: Warning | str, category: type[Warning], *more: Any, **named: Any) -> None:
+        if category.__name__ == "DamagedCacheWarning":  # without loading what raises it
+            print(f"note: {message}", file=sys.stderr, flush=True)
+        else:
+            otherwise(message, category, *more, **named)
+
+    return show
+
+
+@contextmanager
+def _clock() -> Iterator[None]:
     from numba.core import event
 
     class Announcer(event.Listener):
@@ -111,6 +136,7 @@ COMMANDS: Mapping[str, Command] = {
         "bodysense.cli.estimate", "estimate torques, accelerations and contact forces"
     ),
     "methods": Command("bodysense.cli.methods", "list the methods of identify and what they need"),
+    "compile": Command("bodysense.cli.compile", "compile all kernels ahead of their first use"),
 }
 
 

@@ -12,14 +12,19 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from numba import config as numba_config
 from numba import get_num_threads, njit
+from numba.core.caching import FunctionCache
+
+from bodysense.compiled.linking import EntryCompiler, part
 
 # A kernel is typed by numba when it is called, so it is any callable to Python's type checker;
 # the functions that call it from Python are typed.
@@ -56,42 +61,70 @@ def _cache_folder() -> str:
 _CACHE_FOLDER = _cache_folder()
 
 
+class DamagedCacheWarning(UserWarning):
+    """Compiled code on disk could not be read, and is compiled anew."""
+
+
+class _Cache(FunctionCache):  # numba is untyped
+    """numba's, of which damaged files are thrown away: all that they say can be compiled again."""
+
+    told = False
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # what unpickling cut or foreign bytes leads to is not to be foreseen
+            self._throw_away()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError:  # a full disk, or one that is read-only: it is compiled again next time
+            self._throw_away()
+
+    def _throw_away(self) -> None:
+        if not _Cache.told:
+            _Cache.told = True
+            warnings.warn(
+                f"compiled code in {self.cache_path} is damaged or cannot be written: it is "
+                "compiled anew, once.",
+                DamagedCacheWarning,
+                stacklevel=2,
+            )
+        with suppress(OSError):
+            Path(self._cache_file._index_path).unlink(missing_ok=True)
+
+
 def _compile(function: Kernel, **options: Any) -> Kernel:
+    kernel: Any = _jit(**options)(function)
     chosen = _settings.CACHE_DIR
-    _settings.CACHE_DIR = _CACHE_FOLDER  # read when a function is decorated, so for ours alone
+    _settings.CACHE_DIR = _CACHE_FOLDER  # read when a cache is made, so for ours alone
     try:
-        return _jit(cache=True, **options)(function)
+        kernel._cache = _Cache(function)
     finally:
         _settings.CACHE_DIR = chosen
+    compiled: Kernel = kernel
+    return compiled
 
 
 def inlined(function: Kernel) -> Kernel:
-    """Compile a step function: inlined into its caller and without reference counting.
+    """Compile a step as a part of its callers (see `linking`), inlined, without reference counting.
 
     It must not allocate. Counting references to arrays that the caller owns anyway costs more
     than the arithmetic between two counts, and the compiler cannot always remove it.
     """
-    return _compile(function, forceinline=True, _nrt=False, **_FAST)
+    kernel: Kernel = part(function, forceinline=True, _nrt=False, **_FAST)
+    return kernel
 
 
 def called(function: Kernel) -> Kernel:
-    """Compile a step function that is called, not inlined: for what stands in many places.
+    """Compile a step as a part of its callers that stays a function: for what has loops.
 
-    It must not allocate either. Pass it the arrays it needs and no tuples of many. Python cannot
-    call it: what would unpack Python's arrays takes longer to compile than a small function.
+    It must not allocate either.
     """
-    return _compile(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_FAST)
-
-
-def merged(function: Kernel) -> Kernel:
-    """Compile a function as a part of its caller, for steps that call others.
-
-    Every compiled function is optimised anew, with all that it calls, in each of its callers, and
-    a tuple of many arrays is taken apart at each call. So what has loops is `called`, with a few
-    arrays, and what puts such steps in order is merged; it takes arrays out of tuples once, before
-    its loops.
-    """
-    return _compile(function, inline="always", _nrt=False, **_FAST)
+    kernel: Kernel = part(function, _nrt=False, **_FAST)
+    return kernel
 
 
 def allocating(function: Kernel) -> Kernel:
@@ -114,7 +147,9 @@ def threaded(function: Kernel) -> Kernel:
 
     A parallel loop would compile the whole simulation once more, for which users would wait.
     """
-    return _compile(function, nogil=True, **_FAST)
+    return _compile(
+        function, nogil=True, no_cfunc_wrapper=True, pipeline_class=EntryCompiler, **_FAST
+    )
 
 
 def in_threads(

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.compiled.jit import in_threads
 from bodysense.errors import FileReadError, MismatchError, ShapeError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
 from bodysense.files import read_result, write_result
@@ -17,7 +16,7 @@ from bodysense.logs.log import UNITS, Log
 from bodysense.robot.controller import Controller
 from bodysense.robot.dynamics.dynamics import count_rows, theta_rows
 from bodysense.robot.robot import Robot
-from bodysense.simulation._kernels.rollout import Loop, run_batch
+from bodysense.simulation._kernels.rollout import Loop, Runs, simulate_runs
 from bodysense.spatial.arrays import Array, as_array, one_each
 
 Integrator = Literal["euler", "rk2", "rk4"]
@@ -226,8 +225,8 @@ def rollout(
     noisy = bool(sigma_q.any() or sigma_tau.any())
     if noisy and rng is None:
         raise ShapeError("noise needs a generator: pass rng=numpy.random.default_rng(seed).")
-    noisy = bool(sigma_q.any()) if differentiate is None else differentiate
-    loop = loop._replace(differentiate=int(noisy))
+    differentiates = bool(sigma_q.any()) if differentiate is None else differentiate
+    loop = loop._replace(differentiate=int(differentiates))
     n_runs = _count(count_rows(theta) if runs is None else runs, "the number of runs")
     rows = theta_rows(robot, theta, n_runs)
     key = np.zeros(n_runs, dtype=np.uint64)
@@ -237,25 +236,8 @@ def rollout(
     q, v, a, tau, q_seen = (np.empty(shape) for _ in range(5))
     lost = np.empty(n_runs, dtype=np.int64)
     first = first_state(robot, start, q_d, v_d)
-    in_threads(
-        run_batch,
-        n_runs,
-        robot.tree,
-        rows,
-        loop,
-        q_d,
-        v_d,
-        ff,
-        sigma_q,
-        key,
-        first,
-        q,
-        v,
-        a,
-        tau,
-        q_seen,
-        lost,
-    )
+    batch = Runs(rows, q_d, v_d, ff, sigma_q, key, first, q, v, a, tau, q_seen, lost)
+    simulate_runs(robot.tree, loop, batch)
     for r in np.flatnonzero(lost >= 0):  # what follows a loss was never written
         for array in (q, v, a, tau, q_seen):
             array[r, loop.sample >= lost[r]] = np.nan

@@ -9,9 +9,11 @@ import pytest
 from pinocchio_truth import truth_of
 from sensor_sets import all_sensors
 
+from bodysense.compiled.views import Table
 from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
-from bodysense.estimation._kernels.derivatives import linearise
+from bodysense.estimation._kernels.derivatives import Derivatives, linearise
 from bodysense.estimation._kernels.problem import make_memory
+from bodysense.estimation._kernels.solve import Samples, Workspace
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.estimation.map_dynamics.found import flat
 from bodysense.sensors import JointTorque
@@ -85,16 +87,12 @@ class Linear:
         sample = dict(self.sample)
         q, dq = sample.pop("q"), sample.pop("dq")
         prepared = self.problem.samples(q, dq, self.y, **sample)
+        arrays = tree.arrays, tree.robot.tree, rows, self.problem.assumptions.arrays(tree)
         linearise(
-            tree.arrays,
-            tree.robot.tree,
-            self.problem.drive,
-            rows,
-            self.problem.assumptions.arrays(tree),
-            w,
-            dv,
-            *(x[0] for x in (prepared.q, prepared.dq, prepared.twist, prepared.a0, prepared.y)),
-            at,
+            [Table(part) for part in arrays],
+            Workspace(w, self.problem.drive, covariances=False),
+            Samples(*prepared[:5]),
+            Table(Derivatives(at, dv)),
             2 * self.n,
             out,
         )

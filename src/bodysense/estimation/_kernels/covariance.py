@@ -8,12 +8,10 @@ with and without doubt. A body hands (a_i, u_i) to its children in twelve column
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bodysense.compiled.jit import allocating, called, merged
+from bodysense.compiled.jit import called
+from bodysense.compiled.views import Integers, zeros_of
 from bodysense.estimation._kernels.problem import MOST, OWN_WRENCH, PARENT_SIDE
 from bodysense.estimation._kernels.reflections import give_back, shorten
 from bodysense.estimation._kernels.small import (
@@ -31,47 +29,30 @@ WIDTH = 12 + MOST
 
 
 class Spread(NamedTuple):
-    """Covariances, and the memory to find them."""
+    """Covariances, and the memory to compute them."""
 
-    joint: Array  # (n, 14, 14) of (alpha_i, f_i), with the slack of the torque
-    between: Array  # (n, 12, 12) of (a_p, wrench)
-    external: Array  # (n, 6, 6) of fx_i
-    slack_acceleration: Array  # (n, 6, 6) of the slack of the acceleration equation
-    slack_wrench: Array  # (n, 6, 6)
-    variance: Array  # (n, 20) of a, wrench, tau, fx, joint acceleration
-    V: Array  # (n, 12, 12) columns of (a_i, u_i)
-    columns: NDArray[np.int64]  # (n,) how many of them
-    child: NDArray[np.int64]  # (n,) last child of each body, or -1
-    above: Array  # (12, WIDTH) of (a_p, u_p)
-    n: Array  # (MOST, WIDTH) of sources
-    own: Array  # (14, WIDTH) of (alpha_i, u_i)
-    f: Array  # (7, WIDTH)
-    fx: Array  # (6, WIDTH)
-    eps: Array  # (k, WIDTH)
-    pair: Array  # (14, WIDTH)
+    joint: Annotated[Array, "n", 14, 14]  # of (alpha_i, f_i), with the slack of the torque
+    between: Annotated[Array, "n", 12, 12]  # of (a_p, wrench)
+    external: Annotated[Array, "n", 6, 6]  # of fx_i
+    slack_acceleration: Annotated[Array, "n", 6, 6]  # of the slack of the acceleration equation
+    slack_wrench: Annotated[Array, "n", 6, 6]  # of the wrench balance
+    variance: Annotated[Array, "n", 20]  # of a, wrench, tau, fx, joint acceleration
+    V: Annotated[Array, "n", 12, 12]  # columns of (a_i, u_i)
+    columns: Annotated[Integers, "n"]  # how many of them
+    child: Annotated[Integers, "n"]  # last child of each body, or -1
+    above: Annotated[Array, 12, WIDTH]  # of (a_p, u_p)
+    n: Annotated[Array, MOST, WIDTH]  # of sources
+    own: Annotated[Array, 14, WIDTH]  # of (alpha_i, u_i)
+    f: Annotated[Array, 7, WIDTH]
+    fx: Annotated[Array, 6, WIDTH]
+    eps: Annotated[Array, "k", WIDTH]
+    pair: Annotated[Array, 14, WIDTH]
 
 
-@allocating
-def make_spread(n, largest):
-    """Allocate for n bodies and blocks of readings of a size."""
-    return Spread(
-        np.zeros((n, 14, 14)),
-        np.zeros((n, 12, 12)),
-        np.zeros((n, 6, 6)),
-        np.zeros((n, 6, 6)),
-        np.zeros((n, 6, 6)),
-        np.zeros((n, 20)),
-        np.zeros((n, 12, 12)),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros((12, WIDTH)),
-        np.zeros((MOST, WIDTH)),
-        np.zeros((14, WIDTH)),
-        np.zeros((7, WIDTH)),
-        np.zeros((6, WIDTH)),
-        np.zeros((max(7, largest), WIDTH)),
-        np.zeros((14, WIDTH)),
-    )
+def make_spread(n: int, largest: int, *, lanes: int = 0) -> Spread:
+    """Allocate for n bodies and blocks of at most so many readings; see `make_memory`."""
+    spread: Spread = zeros_of(Spread, lanes=lanes, n=n, k=max(7, largest))
+    return spread
 
 
 @called
@@ -181,7 +162,7 @@ def hand_down(own, columns, V):
     return columns
 
 
-@merged
+@called
 def spread(bodies, readings, priors, w, s, blocks, slacks):
     """All marginal covariances; after `eliminate`."""
     begin, block_first = readings.begin, readings.first
@@ -226,7 +207,7 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
         if slacks and n_motion == 7:
             surprise_of(w.told[i], above, six, columns, eps)
             give_back(w.of_motion[i], seven, eps, n, n_motion, columns)
-            sources_of(priors.motion[i, 1:], n[1:], columns, fx)
+            sources_of(priors.motion[i][1:], n[1:], columns, fx)
             gram(fx, six, columns, s.slack_acceleration[i])
         elif slacks:
             clear(s.slack_acceleration[i], six, six)

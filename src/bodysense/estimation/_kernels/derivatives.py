@@ -14,26 +14,29 @@ of a floating root.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from bodysense.compiled.jit import called, threaded
-from bodysense.estimation._kernels.covariance import Spread, make_spread
-from bodysense.estimation._kernels.motion import (
-    cross,
-    cross_force,
-    move,
+from bodysense.compiled.views import Table, reader, zeros_of
+from bodysense.estimation._kernels.motion import cross, cross_force, move
+from bodysense.estimation._kernels.problem import PARENT_SIDE
+from bodysense.estimation._kernels.solve import (
+    ONE,
+    Found,
+    SampleArrays,
+    Workspace,
+    bodies_at,
+    friction_at,
+    memory_at,
+    readings_at,
+    samples_at,
+    solve,
+    solve_singles,
+    tree_at,
 )
-from bodysense.estimation._kernels.problem import (
-    PARENT_SIDE,
-    Bodies,
-    Memory,
-    Priors,
-    Readings,
-)
-from bodysense.estimation._kernels.solve import ONE, Found, solve_samples
 from bodysense.robot._kernels.friction import friction_basis
 from bodysense.spatial.arrays import Array
 
@@ -105,7 +108,7 @@ def equation_columns(bodies, dq, d, dv, velocities, accelerations, X, twist, bal
     # ∂(Xᵀ f)/∂q = Xᵀ (S ×* f), on the parent
     for i in range(1, n):
         parent, joint = bodies.parent[i], bodies.joint[i]
-        cross_force(bodies.S[i], d[i, 6:12], push)
+        cross_force(bodies.S[i], d[i][6:], push)
         for j in range(6):
             x = 0.0
             for k in range(6):
@@ -114,11 +117,10 @@ def equation_columns(bodies, dq, d, dv, velocities, accelerations, X, twist, bal
 
 
 @called
-def reading_columns(
-    bodies, tree, drive, readings, dq, d, dv, velocities, phi, dphi, X, twist, Y, work
-):
+def reading_columns(bodies, tree, friction, readings, dq, d, dv, velocities, X, twist, Y, work):
     """Right-hand sides 1 … of the readings."""
     columns = dv.shape[1]
+    drive, phi, dphi = friction.drive, friction.phi, friction.dphi
     push, slope = work[0], work[1]
     for i in range(bodies.parent.size):
         for block in range(readings.begin[i, 0], readings.begin[i, PARENT_SIDE + 1]):
@@ -148,7 +150,7 @@ def reading_columns(
                     Y[a, 1 + velocities + joint] -= x
                 if readings.begin[i, PARENT_SIDE] <= block:
                     # the wrench on the parent is -Xᵀ f: its change by q is -Xᵀ (S ×* f)
-                    cross_force(bodies.S[i], d[i, 6:12], push)
+                    cross_force(bodies.S[i], d[i][6:], push)
                     x = 0.0
                     for j in range(6):
                         for k in range(6):
@@ -156,52 +158,39 @@ def reading_columns(
                     Y[a, 1 + bodies.joint[i]] += x
 
 
+class Derivatives(NamedTuple):
+    """Where equations and readings are differentiated, and what comes of it."""
+
+    at: Annotated[Array, "n", 20]  # solution at which its products with the state are
+    dv: Annotated[Array, "n", "columns", 6]  # of twists, zero but for those of the root
+
+
+derivatives_at = reader(Derivatives)
+
+
 @threaded
-def differentiate(
-    bodies,
-    tree,
-    drive,
-    readings,
-    q,
-    dq,
-    twist,
-    at,
-    accelerations,
-    dv,
-    X,
-    w_twist,
-    balance,
-    offset,
-    Y,
-    work,
-):
-    """Right-hand sides 1 … of the equations and readings of one sample: see `linearise`."""
-    phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
+def differentiate(bodies, tree, readings, friction, w, samples, derivatives, accelerations):
+    """Right-hand sides 1 … of the equations and readings of one sample: see `linearise`.
+
+    All but the first column of joint accelerations are addresses of tables.
+    """
+    bodies, tree, readings = bodies_at(bodies), tree_at(tree), readings_at(readings)
+    friction, w, samples = friction_at(friction), memory_at(w), samples_at(samples)
+    derivatives = derivatives_at(derivatives)
+    q, dq, twist = samples.q[0], samples.dq[0], samples.twist[0]
+    d, dv, X, v, work = derivatives.at, derivatives.dv, w.X, w.twist, w.work
     velocities = dq.size
-    move(bodies, q, dq, twist, X, w_twist)
-    twist_columns(bodies, velocities, X, w_twist, dv, work[0])
-    equation_columns(
-        bodies, dq, at, dv, velocities, accelerations, X, w_twist, balance, offset, work
-    )
-    reading_columns(
-        bodies, tree, drive, readings, dq, at, dv, velocities, phi, dphi, X, w_twist, Y, work
-    )
+    move(bodies, q, dq, twist, X, v)
+    twist_columns(bodies, velocities, X, v, dv, work[0])
+    equation_columns(bodies, dq, d, dv, velocities, accelerations, X, v, w.balance, w.offset, work)
+    reading_columns(bodies, tree, friction, readings, dq, d, dv, velocities, X, v, w.Y, work)
 
 
 def linearise(
-    bodies: Bodies,
-    tree: NamedTuple,
-    drive: Array,
-    readings: Readings,
-    priors: Priors,
-    w: Memory,
-    dv: Array,
-    q: Array,
-    dq: Array,
-    twist: Array,
-    a0: Array,
-    y: Array,
-    at: Array,
+    problem: Sequence[Table],
+    work: Workspace,
+    sample: SampleArrays,
+    derivatives: Table,
     accelerations: int,
     out: Array,
 ) -> None:
@@ -210,72 +199,36 @@ def linearise(
     The first right-hand side is the entry's own, so what is compiled for single samples serves.
 
     Args:
-        bodies: the tree from its root.
-        tree: the robot, for the friction in torques.
-        drive: (n_joints, n_terms) friction coefficients.
-        readings: of the sensors.
-        priors: before any reading.
-        w: for 1 + columns + more right-hand sides, of which those behind the columns of the state
-            are the caller's, set before. Takes the whitened residuals, w.left[: w.kept[0]].
-        dv: (n, columns, 6) takes the derivatives of twists, zero but for those of the root.
-        q: (n_joints,) positions.
-        dq: (n_joints,) velocities.
-        twist: (6,) of the root.
-        a0: (6,) acceleration of the root, known or believed.
-        y: (m,) readings.
-        at: (n, 20) solution at which products of state and solution are differentiated.
+        problem: `Bodies`, `Tree`, `Readings`, `Priors`.
+        work: with a memory for 1 + columns + more right-hand sides, of which those behind the
+            columns of the state are the caller's, set before. Takes the whitened residuals,
+            memory.left[: memory.kept[0]].
+        sample: of one sample.
+        derivatives: `Derivatives`.
         accelerations: the first column of joint accelerations, or -1.
         out: (n, 20, r) takes the solution and its derivatives.
     """
-    differentiate(
-        bodies,
-        tree,
-        drive,
-        readings,
-        q,
-        dq,
-        twist,
-        at,
-        accelerations,
-        dv,
-        w.X,
-        w.twist,
-        w.balance,
-        w.offset,
-        w.Y,
-        w.work,
-    )
-    n, m = out.shape[0], w.Y.shape[0]
-    result = _means_only(n, m, w.present.size)
-    sample = (q[None], dq[None], twist[None], a0[None], y[None])
-    known = (bodies, tree, drive, readings, priors, w, _no_spread())
-    solve_samples(0, 1, ONE, *known, *sample, result)
+    w, given = work.memory, Table(sample)
+    bodies, tree, readings, _ = problem
+    friction, memory, *_ = work.tables
+    tables = bodies, tree, readings, friction, memory, given, derivatives
+    differentiate(*[table.address for table in tables], accelerations)
+    result = _means_only(out.shape[0], w.Y.shape[0], w.present.size)
+    solve(solve_singles, (0, 1, ONE), problem, given, result, work)
     out[:, :6], out[:, 19] = w.alpha[:, :6], w.alpha[:, 6]
     out[:, 6:12], out[:, 13:19] = w.wrench[:, :6], w.fx
     out[:, 12] = w.tau
 
 
-@cache
-def _no_spread() -> Spread:
-    """Memory for covariances that nobody asks for."""
-    spread: Spread = make_spread(0, 0)
-    return spread
-
-
-def _means_only(n: int, m: int, blocks: int) -> Found:
-    """What the entry writes of one sample, without covariances."""
-    none = np.empty((0, n, 1, 1))
-    return Found(
-        d=np.empty((1, n, 20)),
-        variance=none[..., 0],
-        residual=np.empty((1, m)),
-        score=np.empty((1, 2)),
-        present=np.empty((1, blocks), dtype=np.int64),
-        joint=none,
-        between=none,
-        external=none,
-        slack=none[..., 0],
-        slack_acceleration=none,
-        slack_wrench=none,
-        slack_torque=none[..., 0],
+def _means_only(n: int, m: int, blocks: int) -> Table:
+    """What the kernel writes of one sample, without covariances."""
+    result: Found = zeros_of(Found, T=0, n=n, m=m, blocks=blocks)
+    asked: Found = zeros_of(Found, T=1, n=0, m=m, blocks=blocks)
+    return Table(
+        result._replace(
+            d=np.empty((1, n, 20)),
+            residual=asked.residual,
+            score=asked.score,
+            present=asked.present,
+        )
     )

@@ -23,7 +23,7 @@ whatever else is unknown (state, biases, parameters).
 
 from __future__ import annotations
 
-from bodysense.compiled.jit import called, merged
+from bodysense.compiled.jit import called
 from bodysense.estimation._kernels.conditioning import condition, condition_alpha, set_aside, tell
 from bodysense.estimation._kernels.problem import EXTERNAL, OWN_MOTION, OWN_WRENCH, PARENT_SIDE
 from bodysense.estimation._kernels.reflections import take_in, whiten
@@ -185,7 +185,7 @@ def settle_fixed(T, A0, e, left, kept, score):
     set_aside(e, e.shape[0], 0, left, kept, score)
 
 
-@merged
+@called
 def eliminate(bodies, readings, priors, w):
     """From the leaves to the root."""
     begin, block_first, root = readings.begin, readings.first, readings.root

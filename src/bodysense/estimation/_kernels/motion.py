@@ -123,8 +123,9 @@ def which_are_present(readings, y, present):
 
 
 @called
-def readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, twist, present, Y):
+def readings_without_motion(tree, friction, readings, q, dq, y, twist, present, Y):
     """First right-hand side of the readings."""
+    drive, phi, dphi = friction.drive, friction.phi, friction.dphi
     for block in range(readings.first.size - 1):
         v = twist[readings.mover[block]]
         for a in range(readings.first[block], readings.first[block + 1]):

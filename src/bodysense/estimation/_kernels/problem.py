@@ -10,12 +10,11 @@ independent unit normals, a row of R each (see `reflections`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bodysense.compiled.jit import allocating
+from bodysense.compiled.views import Integers, zeros_of
 from bodysense.estimation._kernels.reflections import TAIL
 from bodysense.spatial.arrays import Array
 
@@ -32,94 +31,94 @@ class Bodies(NamedTuple):
 
     Attributes:
         floating: 1 if the root is a free body, 0 if its motion is known.
-        parent: (n,) -1 for the root.
-        joint: (n,) the robot's joint above each body, -1 for the root.
-        against: (n,) 1 where the joint is passed from its child to its parent.
-        prismatic: (n,) 1 for a sliding joint.
-        rotation: (n, 3, 9) of the joint in the robot's own direction, as in the robot's tree.
-        position: (n, 3) likewise.
-        axis: (n, 3) of the joint, in the frame of its child in the robot's own direction.
-        S: (n, 6) twist of a unit joint velocity, in the body's frame.
-        inertia: (n, 6, 6) spatial inertia, in the body's frame about its origin.
+        parent: -1 for the root.
+        joint: the robot's joint above each body, -1 for the root.
+        against: 1 where the joint is passed from its child to its parent.
+        prismatic: 1 for a sliding joint.
+        rotation: of the joint in the robot's own direction, as in the robot's tree.
+        position: likewise.
+        axis: of the joint, in the frame of its child in the robot's own direction.
+        S: twist of a unit joint velocity, in the body's frame.
+        inertia: spatial inertia, in the body's frame about its origin.
     """
 
     floating: int
-    parent: NDArray[np.int64]
-    joint: NDArray[np.int64]
-    against: NDArray[np.int64]
-    prismatic: NDArray[np.int64]
-    rotation: Array
-    position: Array
-    axis: Array
-    S: Array
-    inertia: Array
+    parent: Annotated[Integers, "n"]
+    joint: Annotated[Integers, "n"]
+    against: Annotated[Integers, "n"]
+    prismatic: Annotated[Integers, "n"]
+    rotation: Annotated[Array, "n", 3, 9]
+    position: Annotated[Array, "n", 3]
+    axis: Annotated[Array, "n", 3]
+    S: Annotated[Array, "n", 6]
+    inertia: Annotated[Array, "n", 6, 6]
 
 
 class Readings(NamedTuple):
     """Blocks of readings with a covariance each, sorted by body and group.
 
     Attributes:
-        begin: (n, GROUPS + 1) first block of each body and group.
-        first: (n_blocks + 1,) first row of each block.
-        mover: (n_blocks,) body whose motion is read.
-        on_alpha: (m, 7) coefficients of alpha_i, of the parent's acceleration on its side.
-        on_wrench: (m, 7) of f_i; on the parent's side of the wrench on the parent through the
+        begin: first block of each body and group.
+        first: first row of each block.
+        mover: body whose motion is read.
+        on_alpha: coefficients of alpha_i, of the parent's acceleration on its side.
+        on_wrench: of f_i; on the parent's side of the wrench on the parent through the
             joint. A torque reads Sᵀ wrench + slack.
-        on_external: (m, 6) of fx_i.
-        quadratic: (m, 6, 6) by the twist of the mover.
-        linear: (m, 6) by its twist.
-        position: (m,) by the joint's position.
-        velocity: (m,) by the joint's velocity.
-        friction: (m,) joint whose friction is in the reading, or -1.
-        joint: (m,) joint whose position and velocity are read, or -1.
-        root: (m, largest block) rows of the upper triangle R, RᵀR the covariance of the block.
-        white: (m, largest block) rows of W, W covariance Wᵀ = 1.
-        log_scale: (n_blocks,) log |det W|.
+        on_external: of fx_i.
+        quadratic: by the twist of the mover.
+        linear: by its twist.
+        position: by the joint's position.
+        velocity: by the joint's velocity.
+        friction: joint whose friction is in the reading, or -1.
+        joint: joint whose position and velocity are read, or -1.
+        root: rows of the upper triangle R, RᵀR the covariance of the block.
+        white: rows of W, W covariance Wᵀ = 1.
+        log_scale: log |det W|.
     """
 
-    begin: NDArray[np.int64]
-    first: NDArray[np.int64]
-    mover: NDArray[np.int64]
-    on_alpha: Array
-    on_wrench: Array
-    on_external: Array
-    quadratic: Array
-    linear: Array
-    position: Array
-    velocity: Array
-    friction: NDArray[np.int64]
-    joint: NDArray[np.int64]
-    root: Array
-    white: Array
-    log_scale: Array
+    begin: Annotated[Integers, "n", GROUPS + 1]
+    first: Annotated[Integers, "blocks + 1"]
+    mover: Annotated[Integers, "blocks"]
+    on_alpha: Annotated[Array, "m", 7]
+    on_wrench: Annotated[Array, "m", 7]
+    on_external: Annotated[Array, "m", 6]
+    quadratic: Annotated[Array, "m", 6, 6]
+    linear: Annotated[Array, "m", 6]
+    position: Annotated[Array, "m"]
+    velocity: Annotated[Array, "m"]
+    friction: Annotated[Integers, "m"]
+    joint: Annotated[Integers, "m"]
+    root: Annotated[Array, "m", "largest"]
+    white: Annotated[Array, "m", "largest"]
+    log_scale: Annotated[Array, "blocks"]
 
 
 class Priors(NamedTuple):
     """What is believed before any reading, and how far the equations themselves are trusted.
 
     Attributes:
-        wrench_mean: (n, 6) of external wrenches.
-        wrench: (n, 6, 6) sources of their noise.
-        joint_mean: (n,) of joint accelerations.
-        motion: (n, 7, 7) sources of the noise of alpha_i given the parent's acceleration: the
+        wrench_mean: of external wrenches.
+        wrench: sources of their noise.
+        joint_mean: of joint accelerations.
+        motion: sources of the noise of alpha_i given the parent's acceleration: the
             joint's acceleration, and the slack of a_i = X a_p + S a_joint + c. Of the root: that
             of its believed acceleration.
-        slack: (n, 6, 6) sources of the slack of the wrench balance.
-        torque: (n,) standard deviation of the slack of tau = Sᵀ f.
-        n_wrench: (n,) number of sources that are there: 6, or 0 where there is no doubt.
-        n_motion: (n,) 7; 1 where the acceleration equation has no slack; 6 for the root.
-        n_slack: (n,) 6 or 0.
+        slack: sources of the slack of the wrench balance.
+        torque: standard deviation of the slack of tau = Sᵀ f.
+        n_wrench: number of sources that are there: 6, or 0 where there is no doubt.
+        n_motion: 7; 1 where the acceleration equation has no slack; 6 for the root.
+        n_slack: 6 or 0.
     """
 
-    wrench_mean: Array
-    wrench: Array
-    joint_mean: Array
-    motion: Array
-    slack: Array
-    torque: Array
-    n_wrench: NDArray[np.int64]
-    n_motion: NDArray[np.int64]
-    n_slack: NDArray[np.int64]
+    wrench_mean: Annotated[Array, "n", 6]
+    wrench: Annotated[Array, "n", 6, 6]
+    joint_mean: Annotated[Array, "n"]
+    motion: Annotated[Array, "n", 7, 7]
+    slack: Annotated[Array, "n", 6, 6]
+    torque: Annotated[Array, "n"]
+    n_wrench: Annotated[Integers, "n"]
+    n_motion: Annotated[Integers, "n"]
+    n_slack: Annotated[Integers, "n"]
 
 
 MOST = 14
@@ -134,110 +133,85 @@ class Memory(NamedTuple):
         alpha_i = A a_p + mean + Nᵀ omega_i,     f_i = F alpha_i + phi + Uᵀ u_i.
     """
 
-    X: Array  # (n, 6, 6) motion vectors of the parent's frame in the body's
-    twist: Array  # (n, 6)
-    balance: Array  # (n, 6, r) what the wrench balance owes to the motion
-    offset: Array  # (n, 7, r) what alpha owes to the motion, given a_p
-    A0: Array  # (7, r) alpha of the root: known, or believed
-    Y: Array  # (m, r) readings minus what they owe to the motion
-    present: NDArray[np.int64]  # (n_blocks,)
-    external: Array  # (n, 6, r) external wrench after its own readings
-    external_noise: Array  # (n, 6, 6) its sources
-    F: Array  # (n, 7, 7)
-    phi: Array  # (n, 7, r)
-    U: Array  # (n, 7, 7)
-    T: Array  # (n, 7, 7 + r) what is read of alpha: triangle and right-hand sides
-    A: Array  # (n, 7, 6)
-    mean: Array  # (n, 7, r)
-    N: Array  # (n, 7, 7)
-    told: Array  # (n, 7, 6) what alpha's triangle says about a_p, whitened,
-    told_right: Array  # (n, 7, r) and its right-hand sides
-    E: Array  # (m, 7) what readings say about alpha, or a_p on the parent's side, whitened,
-    e: Array  # (m, r) and their right-hand sides
-    root_e: Array  # (6, r) that of a floating root's balance
-    of_reading: Array  # (m, TAIL + MOST) reflections of each step
-    of_motion: Array  # (n, 7, TAIL + 7)
-    of_external: Array  # (n, 6, TAIL + 6)
-    of_slack: Array  # (n, 6, TAIL + 6)
-    of_body: Array  # (n, 6, TAIL + MOST) into the parent
-    of_root: Array  # (6, TAIL + MOST)
-    alpha: Array  # (n, 7, r) found
-    wrench: Array  # (n, 7, r) found: wrench and slack of the torque
-    fx: Array  # (n, 6, r) found
-    tau: Array  # (n, r) found
-    slack: Array  # (n, 6, r) of the balance, found
-    u: Array  # (n, 7, r) sources, found
-    nothing: Array  # (7, 7) slope of what depends on nothing
-    exact: Array  # (6, 6) sources of what is known without doubt
-    triangle: Array  # (k, k + 7) a triangle in the making; k = max(7, largest block)
-    new: Array  # (max(MOST, k), k + 7 + r) rows on their way into a triangle
-    H: Array  # (k, 7) coefficients on their way
-    noise: Array  # (MOST, 7) sources on their way to the parent
-    noise_on_parent: Array  # (MOST, 6)
-    work: Array  # (7, 7)
-    phi_above: Array  # (7, r)
-    F_above: Array  # (7, 7)
-    n: Array  # (MOST, r)
-    eps: Array  # (k, r)
-    scratch: Array  # (7, TAIL + max(MOST, k)) reflections that nobody goes back
-    left: Array  # (rows, r) whitened residuals that depend on nothing more
-    kept: NDArray[np.int64]  # (1,) of them
-    score: Array  # (2,) log determinant, squares
+    X: Annotated[Array, "n", 6, 6]  # motion vectors of the parent's frame in the body's
+    twist: Annotated[Array, "n", 6]
+    balance: Annotated[Array, "n", 6, "r"]  # what the wrench balance owes to the motion
+    offset: Annotated[Array, "n", 7, "r"]  # what alpha owes to the motion, given a_p
+    A0: Annotated[Array, 7, "r"]  # alpha of the root: known, or believed
+    Y: Annotated[Array, "m", "r"]  # readings minus what they owe to the motion
+    present: Annotated[Integers, "blocks"]
+    external: Annotated[Array, "n", 6, "r"]  # external wrench after its own readings
+    external_noise: Annotated[Array, "n", 6, 6]  # its sources
+    F: Annotated[Array, "n", 7, 7]
+    phi: Annotated[Array, "n", 7, "r"]
+    U: Annotated[Array, "n", 7, 7]
+    T: Annotated[Array, "n", 7, "7 + r"]  # what is read of alpha: triangle and right-hand sides
+    A: Annotated[Array, "n", 7, 6]
+    mean: Annotated[Array, "n", 7, "r"]
+    N: Annotated[Array, "n", 7, 7]
+    told: Annotated[Array, "n", 7, 6]  # what alpha's triangle says about a_p, whitened,
+    told_right: Annotated[Array, "n", 7, "r"]  # and its right-hand sides
+    E: Annotated[Array, "m", 7]  # what readings say about alpha, or a_p of the parent, whitened,
+    e: Annotated[Array, "m", "r"]  # and their right-hand sides
+    root_e: Annotated[Array, 6, "r"]  # that of a floating root's balance
+    of_reading: Annotated[Array, "m", TAIL + MOST]  # reflections of each step
+    of_motion: Annotated[Array, "n", 7, TAIL + 7]
+    of_external: Annotated[Array, "n", 6, TAIL + 6]
+    of_slack: Annotated[Array, "n", 6, TAIL + 6]
+    of_body: Annotated[Array, "n", 6, TAIL + MOST]  # into the parent
+    of_root: Annotated[Array, 6, TAIL + MOST]
+    alpha: Annotated[Array, "n", 7, "r"]  # solution
+    wrench: Annotated[Array, "n", 7, "r"]  # solution: wrench and slack of the torque
+    fx: Annotated[Array, "n", 6, "r"]  # solution
+    tau: Annotated[Array, "n", "r"]  # solution
+    slack: Annotated[Array, "n", 6, "r"]  # of the balance, solution
+    u: Annotated[Array, "n", 7, "r"]  # sources, solution
+    nothing: Annotated[Array, 7, 7]  # slope of what depends on nothing
+    exact: Annotated[Array, 6, 6]  # sources of what is known without doubt
+    triangle: Annotated[Array, "k", "k + 7"]  # a triangle in the making
+    new: Annotated[Array, "most", "k + 7 + r"]  # rows on their way into a triangle
+    H: Annotated[Array, "k", 7]  # coefficients on their way
+    noise: Annotated[Array, MOST, 7]  # sources on their way to the parent
+    noise_on_parent: Annotated[Array, MOST, 6]
+    work: Annotated[Array, 7, 7]
+    phi_above: Annotated[Array, 7, "r"]
+    F_above: Annotated[Array, 7, 7]
+    n: Annotated[Array, MOST, "r"]
+    eps: Annotated[Array, "k", "r"]
+    scratch: Annotated[Array, 7, f"{TAIL} + most"]  # reflections that nobody goes back
+    left: Annotated[Array, "rows", "r"]  # whitened residuals that depend on nothing more
+    kept: Annotated[Integers, 1]  # of them
+    score: Annotated[Array, 2]  # log determinant, squares
 
 
-@allocating
-def make_memory(n, m, blocks, largest, r, rows):
-    """Allocate for n bodies, m readings in blocks, r right-hand sides; rows kept of residuals."""
+class Friction(NamedTuple):
+    """Friction in the torques that are read, and the memory of one thread to compute it."""
+
+    drive: Annotated[Array, "joints", "terms"]  # coefficients
+    phi: Annotated[Array, "terms"]  # terms of one joint
+    dphi: Annotated[Array, "terms"]  # their derivatives by its velocity
+
+    @classmethod
+    def of(cls, drive: Array) -> Friction:
+        """With memory for the terms of these coefficients."""
+        return cls(drive, *np.zeros((2, drive.shape[1])))
+
+
+def make_memory(
+    n: int, m: int, blocks: int, largest: int, r: int, rows: int, *, lanes: int = 0
+) -> Memory:
+    """Allocate working memory.
+
+    Args:
+        n: bodies.
+        m: readings.
+        blocks: of readings.
+        largest: readings of the largest block.
+        r: right-hand sides.
+        rows: of residuals that are kept.
+        lanes: of every number, 0 for plain floats.
+    """
     k = max(7, largest)
-    most = max(MOST, k)
-    return Memory(
-        np.zeros((n, 6, 6)),
-        np.zeros((n, 6)),
-        np.zeros((n, 6, r)),
-        np.zeros((n, 7, r)),
-        np.zeros((7, r)),
-        np.zeros((m, r)),
-        np.zeros(blocks, np.int64),
-        np.zeros((n, 6, r)),
-        np.zeros((n, 6, 6)),
-        np.zeros((n, 7, 7)),
-        np.zeros((n, 7, r)),
-        np.zeros((n, 7, 7)),
-        np.zeros((n, 7, 7 + r)),
-        np.zeros((n, 7, 6)),
-        np.zeros((n, 7, r)),
-        np.zeros((n, 7, 7)),
-        np.zeros((n, 7, 6)),
-        np.zeros((n, 7, r)),
-        np.zeros((m, 7)),
-        np.zeros((m, r)),
-        np.zeros((6, r)),
-        np.zeros((m, TAIL + MOST)),
-        np.zeros((n, 7, TAIL + 7)),
-        np.zeros((n, 6, TAIL + 6)),
-        np.zeros((n, 6, TAIL + 6)),
-        np.zeros((n, 6, TAIL + MOST)),
-        np.zeros((6, TAIL + MOST)),
-        np.zeros((n, 7, r)),
-        np.zeros((n, 7, r)),
-        np.zeros((n, 6, r)),
-        np.zeros((n, r)),
-        np.zeros((n, 6, r)),
-        np.zeros((n, 7, r)),
-        np.zeros((7, 7)),
-        np.zeros((6, 6)),
-        np.zeros((k, k + 7)),
-        np.zeros((most, k + 7 + r)),
-        np.zeros((k, 7)),
-        np.zeros((MOST, 7)),
-        np.zeros((MOST, 6)),
-        np.zeros((7, 7)),
-        np.zeros((7, r)),
-        np.zeros((7, 7)),
-        np.zeros((MOST, r)),
-        np.zeros((k, r)),
-        np.zeros((7, TAIL + most)),
-        np.zeros((rows, r)),
-        np.zeros(1, np.int64),
-        np.zeros(2),
-    )
+    sizes = {"n": n, "m": m, "blocks": blocks, "k": k, "most": max(MOST, k), "r": r, "rows": rows}
+    memory: Memory = zeros_of(Memory, lanes=lanes, **sizes)
+    return memory

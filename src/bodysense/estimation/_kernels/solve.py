@@ -1,14 +1,21 @@
-"""What Python calls: the posterior of many samples, compiled once for all that is asked."""
+"""What Python calls: the posterior of many samples, one at a time or several in lanes, compiled.
+
+Samples are solved in groups. A group of one is solved in plain floats, a group of `LANES` side by
+side (see `robot._kernels.lanes`), by the same source, of which one is compiled for each. Samples of
+a group take the same branches, so the same readings must be present in all of them.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bodysense.compiled.jit import called, merged, threaded
-from bodysense.estimation._kernels.covariance import spread
+from bodysense.compiled.jit import Kernel, called, threaded
+from bodysense.compiled.lanes import lane, lanes, lanes_in, with_lane
+from bodysense.compiled.views import Integers, Table, flat, reader, rows_of, zeros_of
+from bodysense.estimation._kernels.covariance import Spread, make_spread, spread
 from bodysense.estimation._kernels.elimination import eliminate
 from bodysense.estimation._kernels.motion import (
     move,
@@ -16,42 +23,84 @@ from bodysense.estimation._kernels.motion import (
     readings_without_motion,
     which_are_present,
 )
-from bodysense.estimation._kernels.problem import PARENT_SIDE
-from bodysense.estimation._kernels.small import copy
+from bodysense.estimation._kernels.problem import (
+    PARENT_SIDE,
+    Bodies,
+    Friction,
+    Memory,
+    Priors,
+    Readings,
+)
 from bodysense.estimation._kernels.substitution import substitute
+from bodysense.robot._kernels.tree import tree_at
 from bodysense.spatial.arrays import Array
+
+
+class SampleArrays(NamedTuple):
+    """What is known of T samples."""
+
+    q: Annotated[Array, "T", "joints"]
+    dq: Annotated[Array, "T", "joints"]
+    twist: Annotated[Array, "T", 6]  # of the root
+    a0: Annotated[Array, "T", 6]  # acceleration of the root, known or believed
+    y: Annotated[Array, "T", "m"]  # readings, not finite where there are none
+
+
+class Sample(NamedTuple):
+    """What is known of one sample, or of several in lanes."""
+
+    q: Annotated[Array, "joints"]
+    dq: Annotated[Array, "joints"]
+    twist: Annotated[Array, 6]
+    a0: Annotated[Array, 6]
+    y: Annotated[Array, "m"]
 
 
 class Found(NamedTuple):
     """The posterior of T samples; arrays of length zero are not asked for.
 
     Attributes:
-        d: (T, n, 20) means: a, f, tau, fx, joint acceleration of each body.
-        variance: (T, n, 20) alike.
-        residual: (T, m) readings minus their predictions, rows of the kernels; NaN where absent.
-        score: (T, 2) log-determinants and sum of squares of the log-likelihood.
-        present: (T, blocks).
-        joint: (T, n, 14, 14) covariance of (a_i, joint acceleration, f_i, slack of the torque).
-        between: (T, n, 12, 12) covariance of (a of the parent, f_i).
-        external: (T, n, 6, 6) covariance of fx_i.
-        slack: (T, n, 12) means of the slacks of acceleration equation and wrench balance.
-        slack_acceleration: (T, n, 6, 6) covariance of the slack of the acceleration equation.
-        slack_wrench: (T, n, 6, 6) of the wrench balance.
-        slack_torque: (T, n, 2) mean and variance of the slack of the torque.
+        d: means: a, f, tau, fx, joint acceleration of each body.
+        variance: alike.
+        residual: readings minus their predictions, rows of the kernels; NaN where absent.
+        score: log-determinants and sum of squares of the log-likelihood.
+        present: which blocks of readings are.
+        joint: covariance of (a_i, joint acceleration, f_i, slack of the torque).
+        between: covariance of (a of the parent, f_i).
+        external: covariance of fx_i.
+        slack: means of the slacks of acceleration equation and wrench balance.
+        slack_acceleration: covariance of the slack of the acceleration equation.
+        slack_wrench: of the wrench balance.
+        slack_torque: mean and variance of the slack of the torque.
     """
 
-    d: Array
-    variance: Array
-    residual: Array
-    score: Array
-    present: NDArray[np.int64]
-    joint: Array
-    between: Array
-    external: Array
-    slack: Array
-    slack_acceleration: Array
-    slack_wrench: Array
-    slack_torque: Array
+    d: Annotated[Array, "T", "n", 20]
+    variance: Annotated[Array, "T", "n", 20]
+    residual: Annotated[Array, "T", "m"]
+    score: Annotated[Array, "T", 2]
+    present: Annotated[Integers, "T", "blocks"]
+    joint: Annotated[Array, "T", "n", 14, 14]
+    between: Annotated[Array, "T", "n", 12, 12]
+    external: Annotated[Array, "T", "n", 6, 6]
+    slack: Annotated[Array, "T", "n", 12]
+    slack_acceleration: Annotated[Array, "T", "n", 6, 6]
+    slack_wrench: Annotated[Array, "T", "n", 6, 6]
+    slack_torque: Annotated[Array, "T", "n", 2]
+
+
+class Page(NamedTuple):
+    """What is written of one sample, or of several in lanes; see `Found`."""
+
+    d: Annotated[Array, "n", 20]
+    residual: Annotated[Array, "m"]
+    slack: Annotated[Array, "n", 12]
+    slack_torque: Annotated[Array, "n", 2]
+
+
+class Groups(NamedTuple):
+    """Samples that are solved together: (G, 1), or (G, LANES) with the same readings present."""
+
+    samples: Annotated[Integers, "G", "lanes"]
 
 
 @called
@@ -67,9 +116,11 @@ def write_means(alpha, wrench, fx, tau, d):
 
 
 @called
-def write_residuals(readings, parent, X, alpha, wrench, fx, Y, present, f, residual):
+def write_residuals(readings, bodies, w, residual):
     """Readings minus predictions, NaN where there is no reading."""
     on_alpha, on_wrench, on_external = readings.on_alpha, readings.on_wrench, readings.on_external
+    parent, X, alpha, wrench, fx = bodies.parent, w.X, w.alpha, w.wrench, w.fx
+    Y, present, f = w.Y, w.present, w.work[0]
     for i in range(parent.size):
         for block in range(readings.begin[i, 0], readings.begin[i, PARENT_SIDE + 1]):
             beside = block >= readings.begin[i, PARENT_SIDE]
@@ -91,8 +142,9 @@ def write_residuals(readings, parent, X, alpha, wrench, fx, Y, present, f, resid
 
 
 @called
-def write_slacks(parent, S, X, alpha, offset, wrench, slack, joint, means, torque):
+def write_slacks(parent, S, w, joint, means, torque):
     """Means of the slacks of the equations, (n, 12), and mean and variance of the torque's."""
+    X, alpha, offset, wrench, slack = w.X, w.alpha, w.offset, w.wrench, w.slack
     for i in range(parent.size):
         torque[i, 0], torque[i, 1] = wrench[i, 6, 0], joint[i, 13, 13]
         for j in range(6):
@@ -106,93 +158,219 @@ def write_slacks(parent, S, X, alpha, offset, wrench, slack, joint, means, torqu
 
 
 @called
-def copy_blocks(A, out):
-    """Write n matrices."""
-    for i in range(A.shape[0]):
-        copy(A[i], A.shape[1], A.shape[2], out[i])
+def solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level):
+    """Posterior of a sample x, or of several in lanes, whose blocks w.present are there.
 
+    Means, residuals and slacks go into page, covariances into s.
 
-@merged
-def solve_sample(
-    bodies, tree, drive, readings, priors, w, s, q, dq, twist, a0, y, phi, dphi, out, t
-):
-    """Posterior of a sample, whose blocks w.present are there, into `Found` at t."""
-    blocks, slacks = out.joint.shape[0] > 0, out.slack.shape[0] > 0
-    move(bodies, q, dq, twist, w.X, w.twist)
-    offsets(bodies, priors, dq, a0, w.twist, w.balance, w.offset, w.A0, w.work)
-    readings_without_motion(tree, drive, readings, q, dq, y, phi, dphi, w.twist, w.present, w.Y)
+    Args:
+        bodies: the tree from its root.
+        tree: the robot, for the friction in torques.
+        friction: its coefficients.
+        readings: of the sensors.
+        priors: before any reading.
+        w: working memory.
+        s: covariances.
+        x: the sample.
+        page: `Page`.
+        level: 0 for means, 1 for variances too, 2 for covariances, 3 for slacks.
+    """
+    move(bodies, x.q, x.dq, x.twist, w.X, w.twist)
+    offsets(bodies, priors, x.dq, x.a0, w.twist, w.balance, w.offset, w.A0, w.work)
+    readings_without_motion(tree, friction, readings, x.q, x.dq, x.y, w.twist, w.present, w.Y)
     eliminate(bodies, readings, priors, w)
     substitute(bodies, readings, priors, w)
-    write_means(w.alpha, w.wrench, w.fx, w.tau, out.d[t])
-    write_residuals(
-        readings,
-        bodies.parent,
-        w.X,
-        w.alpha,
-        w.wrench,
-        w.fx,
-        w.Y,
-        w.present,
-        w.work[0],
-        out.residual[t],
-    )
-    out.score[t, 0], out.score[t, 1] = w.score[0], w.score[1]
-    for b in range(w.present.size):
-        out.present[t, b] = w.present[b]
-    if out.variance.shape[0] > 0:
-        spread(bodies, readings, priors, w, s, blocks, slacks)
-        copy(s.variance, s.variance.shape[0], 20, out.variance[t])
-    if blocks:
-        copy_blocks(s.joint, out.joint[t])
-        copy_blocks(s.between, out.between[t])
-        copy_blocks(s.external, out.external[t])
-    if slacks:
-        copy_blocks(s.slack_acceleration, out.slack_acceleration[t])
-        copy_blocks(s.slack_wrench, out.slack_wrench[t])
-        write_slacks(
-            bodies.parent,
-            bodies.S,
-            w.X,
-            w.alpha,
-            w.offset,
-            w.wrench,
-            w.slack,
-            s.joint,
-            out.slack[t],
-            out.slack_torque[t],
-        )
+    write_means(w.alpha, w.wrench, w.fx, w.tau, page.d)
+    write_residuals(readings, bodies, w, page.residual)
+    if level > 0:
+        spread(bodies, readings, priors, w, s, level > 1, level > 2)
+    if level > 2:
+        write_slacks(bodies.parent, bodies.S, w, s.joint, page.slack, page.slack_torque)
 
 
-ONE = np.zeros(1, np.int64)
-"""The samples of `solve_samples` where there is one."""
+@called
+def gather(rows, which, out):
+    """Rows (T, k) of the samples of a group, side by side (k,)."""
+    for j in range(out.size):
+        x = out[j]
+        for k in range(lanes_in(x)):
+            x = with_lane(x, k, rows[which[k], j])
+        out[j] = x
+
+
+@called
+def scatter(numbers, which, rows):
+    """Numbers (k,) of the samples of a group, to their rows (T, k)."""
+    for j in range(numbers.size):
+        x = numbers[j]
+        for k in range(lanes_in(x)):
+            rows[which[k], j] = lane(x, k)
+
+
+@called
+def write_group(w, s, page, which, level, out):
+    """What was computed of a group, into the rows of its samples."""
+    scatter(flat(page.d), which, rows_of(out.d))
+    scatter(page.residual, which, out.residual)
+    scatter(w.score, which, out.score)
+    for k in range(which.size):
+        for block in range(w.present.size):
+            out.present[which[k], block] = w.present[block]
+    if level > 0:
+        scatter(flat(s.variance), which, rows_of(out.variance))
+    if level > 1:
+        scatter(flat(s.joint), which, rows_of(out.joint))
+        scatter(flat(s.between), which, rows_of(out.between))
+        scatter(flat(s.external), which, rows_of(out.external))
+    if level > 2:
+        scatter(flat(page.slack), which, rows_of(out.slack))
+        scatter(flat(page.slack_torque), which, rows_of(out.slack_torque))
+        scatter(flat(s.slack_acceleration), which, rows_of(out.slack_acceleration))
+        scatter(flat(s.slack_wrench), which, rows_of(out.slack_wrench))
+
+
+@called
+def solve_groups(
+    first, last, groups, bodies, tree, readings, priors, samples, out, friction, w, s, x, page
+):
+    """Posterior of the samples of groups first … last, into `Found`.
+
+    Right-hand sides behind the first are the caller's, set before, and the same for all samples.
+    """
+    level = 0
+    level += 1 if out.variance.size > 0 else 0
+    level += 1 if out.joint.size > 0 else 0
+    level += 1 if out.slack.size > 0 else 0
+    for group in range(first, last):
+        which = groups.samples[group]
+        gather(samples.q, which, x.q)
+        gather(samples.dq, which, x.dq)
+        gather(samples.twist, which, x.twist)
+        gather(samples.a0, which, x.a0)
+        gather(samples.y, which, x.y)
+        which_are_present(readings, samples.y[which[0]], w.present)
+        solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level)
+        write_group(w, s, page, which, level, out)
+
+
+groups_at, samples_at, found_at = reader(Groups), reader(SampleArrays), reader(Found)
+bodies_at, readings_at = reader(Bodies), reader(Readings)
+priors_at, friction_at = reader(Priors), reader(Friction)
+memory_at, spread_at = reader(Memory), reader(Spread)
+sample_at, page_at = reader(Sample), reader(Page)
+memory_in_lanes_at, spread_in_lanes_at = reader(Memory, lanes), reader(Spread, lanes)
+sample_in_lanes_at, page_in_lanes_at = reader(Sample, lanes), reader(Page, lanes)
 
 
 @threaded
-def solve_samples(
-    first, last, samples, bodies, tree, drive, readings, priors, w, s, q, dq, twist, a0, y, out
+def solve_singles(
+    first, last, groups, bodies, tree, readings, priors, samples, out, friction, w, s, x, page
 ):
-    """Posterior of the samples first … last of those listed, into `Found`.
+    """Solve groups of one; all but first and last are addresses of tables."""
+    solve_groups(
+        first,
+        last,
+        groups_at(groups),
+        bodies_at(bodies),
+        tree_at(tree),
+        readings_at(readings),
+        priors_at(priors),
+        samples_at(samples),
+        found_at(out),
+        friction_at(friction),
+        memory_at(w),
+        spread_at(s),
+        sample_at(x),
+        page_at(page),
+    )
 
-    Right-hand sides behind the first are the caller's, set before, and the same at all samples.
+
+@threaded
+def solve_side_by_side(
+    first, last, groups, bodies, tree, readings, priors, samples, out, friction, w, s, x, page
+):
+    """Solve groups of `LANES`; all but first and last are addresses of tables."""
+    solve_groups(
+        first,
+        last,
+        groups_at(groups),
+        bodies_at(bodies),
+        tree_at(tree),
+        readings_at(readings),
+        priors_at(priors),
+        samples_at(samples),
+        found_at(out),
+        friction_at(friction),
+        memory_in_lanes_at(w),
+        spread_in_lanes_at(s),
+        sample_in_lanes_at(x),
+        page_in_lanes_at(page),
+    )
+
+
+class Workspace:
+    """Working memory of one thread, as the kernels take it.
+
+    Attributes:
+        memory: arrays, of interest for what they hold after a sample is solved.
     """
-    phi, dphi = np.zeros(max(1, drive.shape[1])), np.zeros(max(1, drive.shape[1]))
-    for t in samples[first:last]:
-        which_are_present(readings, y[t], w.present)
-        solve_sample(
-            bodies,
-            tree,
-            drive,
-            readings,
-            priors,
-            w,
-            s,
-            q[t],
-            dq[t],
-            twist[t],
-            a0[t],
-            y[t],
-            phi,
-            dphi,
-            out,
-            t,
+
+    def __init__(
+        self, memory: Memory, drive: Array, *, covariances: bool = True, lanes: int = 0
+    ) -> None:
+        """Allocate what belongs to a memory.
+
+        Args:
+            memory: of `make_memory`.
+            drive: (n_joints, n_terms) friction coefficients.
+            covariances: whether any are to be computed.
+            lanes: of every number, 0 for plain floats.
+        """
+        n, m, joints = len(memory.twist), len(memory.Y), len(drive)
+        bodies, largest = (n, len(memory.eps)) if covariances else (0, 0)
+        bundles = (
+            memory,
+            make_spread(bodies, largest, lanes=lanes),
+            zeros_of(Sample, lanes=lanes, joints=joints, m=m),
+            zeros_of(Page, lanes=lanes, n=n, m=m),
         )
+        self.memory = memory
+        self._tables = tuple(Table(bundle, lanes=lanes > 0) for bundle in bundles)
+        self._friction = Table(Friction.of(drive))
+
+    def use(self, drive: Array) -> None:
+        """Take other friction coefficients."""
+        if drive is not self._friction.arrays.drive:
+            self._friction = Table(Friction.of(drive))
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """What the kernels take behind the problem."""
+        return self._friction, *self._tables
+
+
+def solve(
+    kernel: Kernel,
+    groups: tuple[int, int, Table],
+    problem: Sequence[Table],
+    samples: Table,
+    found: Table,
+    work: Workspace,
+) -> None:
+    """Call a kernel of this module.
+
+    Args:
+        kernel: `solve_singles` or `solve_side_by_side`.
+        groups: the first, the one behind the last, and all `Groups`.
+        problem: `Bodies`, `Tree`, `Readings`, `Priors`.
+        samples: `SampleArrays`.
+        found: `Found`.
+        work: memory of this thread.
+    """
+    first, last, listed = groups
+    tables = (listed, *problem, samples, found, *work.tables)
+    kernel(first, last, *[table.address for table in tables])
+
+
+ONE = Table(Groups(np.zeros((1, 1), np.int64)))
+"""The groups where there is one sample."""

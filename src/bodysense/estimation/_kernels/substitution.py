@@ -7,7 +7,7 @@ Elimination turned sources into others by reflections; here the same reflections
 
 from __future__ import annotations
 
-from bodysense.compiled.jit import called, merged
+from bodysense.compiled.jit import called
 from bodysense.estimation._kernels.conditioning import surprise
 from bodysense.estimation._kernels.problem import OWN_WRENCH, PARENT_SIDE
 from bodysense.estimation._kernels.reflections import give_back
@@ -45,7 +45,7 @@ def sources_found(sources, n, out):
     add_transposed_product(1.0, sources, n, six, six, r, out)
 
 
-@merged
+@called
 def substitute(bodies, readings, priors, w):
     """From the root to the leaves."""
     begin, block_first = readings.begin, readings.first

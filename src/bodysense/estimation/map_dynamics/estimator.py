@@ -17,14 +17,23 @@ from threading import get_ident
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from bodysense.compiled.jit import in_threads
+from bodysense.compiled.jit import Kernel, in_threads
+from bodysense.compiled.lanes import LANES
+from bodysense.compiled.views import Table
 from bodysense.errors import MismatchError, ShapeError, unknown_name
-from bodysense.estimation._kernels.covariance import Spread, make_spread
 from bodysense.estimation._kernels.problem import Memory, make_memory
-from bodysense.estimation._kernels.side_by_side import make_workspace, solve_side_by_side
-from bodysense.estimation._kernels.solve import ONE, Found, solve_samples
+from bodysense.estimation._kernels.solve import (
+    ONE,
+    Found,
+    SampleArrays,
+    Workspace,
+    solve,
+    solve_side_by_side,
+    solve_singles,
+)
+from bodysense.estimation._kernels.solve import Groups as Rows
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.equations import DenseRoots, Equations, Variables
 from bodysense.estimation.map_dynamics.found import Samples, posterior_of, room
@@ -80,7 +89,7 @@ class MapDynamics:
         self.layout = ReadingLayout.of(self.tree, self.sensors, self.assumptions)
         self.variables = Variables.of_tree(self.tree)
         self._priors = self.assumptions.arrays(self.tree)
-        self._memory: dict[int, tuple[Memory, Spread]] = {}  # of each thread, for single samples
+        self._work: dict[int, Workspace] = {}  # of each thread, for single samples
 
     def __repr__(self) -> str:
         root = f"{'floating' if self.tree.floating else 'held'} at {self.tree.names[0]}"
@@ -232,31 +241,36 @@ class MapDynamics:
             self.solve_into(samples, result)
             return result
         groups = Groups.of(samples.y, self.layout.arrays.first)
+        given = Table(SampleArrays(*samples[:5])), Table(result)
 
-        def together(first: int, last: int) -> None:
-            work = make_workspace(self.tree.n, self.robot.n_joints, *self._reading_sizes, result)
-            known = groups.together, *self._problem
-            solve_side_by_side(first, last, *known, *work, *samples[:5], result)
+        def solver(kernel: Kernel, rows: NDArray[np.int64], lanes: int) -> Kernel:
+            which = Table(Rows(rows))
 
-        def alone(first: int, last: int) -> None:
-            known = groups.alone, *self._problem
-            solve_samples(first, last, *known, *self._new_memory(), *samples[:5], result)
+            def share(first: int, last: int) -> None:
+                work = Workspace(self._new_memory(lanes), self.drive, lanes=lanes)
+                solve(kernel, (first, last, which), self._problem, *given, work)
 
-        in_threads(together, len(groups.together), compiled=solve_side_by_side)
-        in_threads(alone, len(groups.alone), compiled=solve_samples)
+            return share
+
+        together, alone = groups.together, groups.alone[:, None]
+        side_by_side = solver(solve_side_by_side, together, LANES)
+        in_threads(side_by_side, len(together), compiled=solve_side_by_side)
+        in_threads(solver(solve_singles, alone, 0), len(alone), compiled=solve_singles)
         return result
 
     def solve_into(self, samples: Samples, found: Found) -> None:
         """Solve the first of the samples into what is there already, for a control loop."""
         thread = get_ident()
-        if thread not in self._memory:
-            self._memory[thread] = self._new_memory()
-        solve_samples(0, 1, ONE, *self._problem, *self._memory[thread], *samples[:5], found)
+        if thread not in self._work:
+            self._work[thread] = Workspace(self._new_memory(), self.drive)
+        given = Table(SampleArrays(*samples[:5])), Table(found)
+        solve(solve_singles, (0, 1, ONE), self._problem, *given, self._work[thread])
 
     @cached_property
-    def _problem(self) -> tuple[object, ...]:
-        """What the kernels take of it, the same at all samples."""
-        return self.tree.arrays, self.robot.tree, self.drive, self.layout.arrays, self._priors
+    def _problem(self) -> tuple[Table, ...]:
+        """What the kernels take of it, the same for all samples."""
+        arrays = self.tree.arrays, self.robot.tree, self.layout.arrays, self._priors
+        return tuple(Table(part) for part in arrays)
 
     @cached_property
     def _believed_acceleration(self) -> Array:
@@ -271,10 +285,9 @@ class MapDynamics:
             np.stack(terms, axis=1) if terms else np.zeros((self.robot.n_joints, 0))
         )
 
-    def _new_memory(self) -> tuple[Memory, Spread]:
-        """Working memory of one thread for single samples."""
-        m, blocks, largest = self._reading_sizes
-        return make_memory(self.tree.n, m, blocks, largest, 1, 1), make_spread(self.tree.n, largest)
+    def _new_memory(self, lanes: int = 0) -> Memory:
+        """Working memory of one thread."""
+        return make_memory(self.tree.n, *self._reading_sizes, 1, 1, lanes=lanes)
 
     @property
     def _reading_sizes(self) -> tuple[int, int, int]:

@@ -8,23 +8,31 @@ the tree (Featherstone), which needs no square roots, so it works for unphysical
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 from numba import prange
 
-from bodysense.compiled.jit import entry, inlined
+from bodysense.compiled.jit import Kernel, entry, in_threads, inlined, threaded
+from bodysense.compiled.views import Table, reader
 from bodysense.robot._kernels.friction import friction_basis, smooth_sign
 from bodysense.robot._kernels.tree import (
     DYNAMICS_WIDTH,
     FORCE,
     INERTIA,
+    Tree,
     lift,
     make_scratch,
     move,
     place,
     project,
     push,
+    scratch_at,
+    scratch_of,
+    tree_at,
     weigh,
 )
+from bodysense.spatial.arrays import Array
 
 
 @inlined
@@ -205,16 +213,60 @@ def forward_dynamics(tree, theta, q, v, net, g, w, a):
     solve(tree.dof_parent, w.M, a)
 
 
-@entry
-def inverse_dynamics_batch(tree, theta, q, v, a, g, tau):
-    """Tau (n_t, nv) of n_t samples, each with its own row of theta (or one row for all)."""
-    n_t, n = q.shape
-    chunks = min(n_t, 64)
-    for chunk in prange(chunks):
-        w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
-        for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
-            row = theta[t if theta.shape[0] > 1 else 0]
-            inverse_dynamics(tree, row, q[t], v[t], a[t], g[t], w, tau[t])
+class Batch(NamedTuple):
+    """Samples, each with its own row of parameters, or with one row for all."""
+
+    theta: Annotated[Array, "rows", "p"]
+    q: Annotated[Array, "T", "n"]
+    v: Annotated[Array, "T", "nv"]
+    a: Annotated[Array, "T", "nv"]
+    g: Annotated[Array, "T", 3]  # gravity in base coordinates
+    tau: Annotated[Array, "T", "nv"]
+
+
+batch_at = reader(Batch)
+
+
+@threaded
+def inverse_dynamics_batch(first, last, tree, w, batch):
+    """Tau of the samples first … last; tree, scratch and `Batch` are addresses of tables."""
+    tree, w, x = tree_at(tree), scratch_at(w), batch_at(batch)
+    for t in range(first, last):
+        row = x.theta[t if x.theta.shape[0] > 1 else 0]
+        inverse_dynamics(tree, row, x.q[t], x.v[t], x.a[t], x.g[t], w, x.tau[t])
+
+
+def in_shares(
+    kernel: Kernel,
+    samples: int,
+    tree: Tree,
+    batch: tuple[object, ...],
+    *,
+    compiled: Kernel | None = None,
+) -> None:
+    """Call a kernel for samples of a batch, on several threads if there are many.
+
+    Args:
+        kernel: takes the first and the one behind the last, and addresses of tables.
+        samples: how many.
+        tree: the robot.
+        batch: a bundle.
+        compiled: the kernel that a function of Python calls.
+    """
+    robot, table = Table(tree), Table(batch)
+
+    def share(first: int, last: int) -> None:
+        w = Table(scratch_of(tree, DYNAMICS_WIDTH))
+        kernel(first, last, robot.address, w.address, table.address)
+
+    if samples < FEW:
+        share(0, samples)
+    else:
+        in_threads(share, samples, compiled=compiled or kernel)
+
+
+FEW = 256
+"""Samples that take less time than starting threads does."""
 
 
 @entry

@@ -13,7 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
-from bodysense.compiled.jit import Kernel, allocating, inlined, uncached
+from bodysense.compiled.jit import Kernel, called, inlined, uncached
 from bodysense.errors import BodysenseError
 from bodysense.robot.friction import CustomBasis
 from bodysense.spatial.arrays import Array
@@ -127,9 +127,8 @@ def stribeck_decay(v, vs, delta):
 _call: Kernel = _call_basis
 
 
-@allocating
+@called
 def _custom_basis(address, shape, j, v, phi, dphi):
-    # Not inlined: the view of a row costs reference counting, also where it is not used.
     _call(address, v, shape[j], phi, dphi)
 
 

@@ -13,22 +13,23 @@ of that wrench on the joint's unit twist, seen from link i.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import prange
+from typing import Annotated, NamedTuple
 
-from bodysense.compiled.jit import entry, inlined
+from bodysense.compiled.jit import inlined, threaded
+from bodysense.compiled.views import Integers, reader
 from bodysense.robot._kernels.friction import friction_basis, smooth_sign
 from bodysense.robot._kernels.tree import (
     ACC,
     AXIS,
-    DYNAMICS_WIDTH,
     POS,
     ROT,
     TWIST,
-    make_scratch,
     move,
     place,
+    scratch_at,
+    tree_at,
 )
+from bodysense.spatial.arrays import Array
 
 
 @inlined
@@ -147,27 +148,49 @@ def drive_columns(tree, v, a, w, Y):
             Y[base + j, start + k] = c * (total - own)
 
 
-@entry
-def regressor_batch(tree, q, v, a, g, rows, columns, places, clear, out):
-    """Y (n_t, nv, n_columns) of n_t samples; `out` comes zeroed unless `clear` is 1.
+class Regressors(NamedTuple):
+    """Samples, and where the entries of their regressors go.
 
     Entry e of Y at (rows[e], columns[e]) goes to out[:, rows[e], places[e]]; without any, all
-    of Y is written.
+    of Y is written. `out` comes zeroed unless `clear` is 1.
     """
-    n_t, n = q.shape
-    size = 10 * (n + tree.floating) + n * (1 + tree.term.size) + tree.coupled_term.size
-    chunks = min(n_t, 64)
-    for chunk in prange(chunks):
-        w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
-        full = np.zeros((v.shape[1], size if columns.size > 0 else 0))
-        for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
-            place(tree, q[t], w)
-            move(tree, v[t], a[t], True, g[t], w.body)
-            if clear == 1:  # here, where it stays in the cache for what is written next
-                out[t] = 0.0
-            if columns.size == 0:
-                regressor(tree, v[t], a[t], w, out[t])
-            else:
-                regressor(tree, v[t], a[t], w, full)
-                for e in range(columns.size):
-                    out[t, rows[e], places[e]] = full[rows[e], columns[e]]
+
+    q: Annotated[Array, "T", "n"]
+    v: Annotated[Array, "T", "nv"]
+    a: Annotated[Array, "T", "nv"]
+    g: Annotated[Array, "T", 3]
+    rows: Annotated[Integers, "entries"]
+    columns: Annotated[Integers, "entries"]
+    places: Annotated[Integers, "entries"]
+    clear: int
+    out: Annotated[Array, "T", "nv", "size"]
+
+
+class Full(NamedTuple):
+    """All columns of a sample, of which some are wanted; zero where nothing is ever written."""
+
+    Y: Annotated[Array, "nv", "p"]
+
+
+regressors_at, full_at = reader(Regressors), reader(Full)
+
+
+@threaded
+def regressor_batch(first, last, tree, w, batch, full):
+    """Y of the samples first … last; all others are addresses of tables."""
+    tree, w, x, Y = tree_at(tree), scratch_at(w), regressors_at(batch), full_at(full).Y
+    rows, columns, places = x.rows, x.columns, x.places
+    for t in range(first, last):
+        v, a, out = x.v[t], x.a[t], x.out[t]
+        place(tree, x.q[t], w)
+        move(tree, v, a, True, x.g[t], w.body)
+        if x.clear == 1:  # here, where it stays in the cache for what is written next
+            for i in range(out.shape[0]):
+                for j in range(out.shape[1]):
+                    out[i, j] = 0.0
+        if columns.size == 0:
+            regressor(tree, v, a, w, out)
+        else:
+            regressor(tree, v, a, w, Y)
+            for e in range(columns.size):
+                out[rows[e], places[e]] = Y[rows[e], columns[e]]

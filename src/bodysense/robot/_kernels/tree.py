@@ -11,12 +11,12 @@ The inertia of body j in base coordinates is ten numbers: m, h (3), I (xx, xy, y
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bodysense.compiled.jit import allocating, inlined
+from bodysense.compiled.views import Integers, reader, zeros_of
 from bodysense.robot._kernels.trigonometry import cosines_and_sines
 from bodysense.spatial.arrays import Array
 
@@ -64,33 +64,49 @@ class Tree(NamedTuple):
     """
 
     floating: int
-    parent: NDArray[np.int64]
-    prismatic: NDArray[np.int64]
-    rotation: Array
-    position: Array
-    axis: Array
-    gravity: Array
-    term: NDArray[np.int64]
+    parent: Annotated[Integers, "n"]
+    prismatic: Annotated[Integers, "n"]
+    rotation: Annotated[Array, "n", 3, 9]
+    position: Annotated[Array, "n", 3]
+    axis: Annotated[Array, "n", 3]
+    gravity: Annotated[Array, 3]
+    term: Annotated[Integers, "terms"]
     custom: int
     bristles: int
-    shape: Array
-    coupling: Array
-    coupled_term: NDArray[np.int64]
-    coupled_width: Array
-    dof_parent: NDArray[np.int64]
+    shape: Annotated[Array, "n", "parameters"]
+    coupling: Annotated[Array, "coupled", "n"]
+    coupled_term: Annotated[Integers, "coupled"]
+    coupled_width: Annotated[Array, "coupled"]
+    dof_parent: Annotated[Integers, "nv"]
+
+
+tree_at = reader(Tree)
 
 
 class Scratch(NamedTuple):
     """Working memory of one thread for one robot."""
 
-    body: Array  # (n + 6, width): bodies, then the base; rows n … n + 5 hold its unit twists too
-    cosine: Array  # (n,) of the joint angles
-    sine: Array  # (n,)
-    M: Array  # (nv, nv) mass matrix, lower triangle, then its factors
-    bias: Array  # (nv,)
-    phi: Array  # (n_terms,) friction terms of one joint
-    dphi: Array  # (n_terms,) their derivatives
-    motion: Array  # (9,) angular velocity, angular acceleration, acceleration of one body
+    body: Annotated[Array, "n + 6", "width"]  # bodies, then the base, also its unit twists
+    cosine: Annotated[Array, "n"]  # of the joint angles
+    sine: Annotated[Array, "n"]
+    M: Annotated[Array, "nv", "nv"]  # mass matrix, lower triangle, then its factors
+    bias: Annotated[Array, "nv"]
+    phi: Annotated[Array, "terms"]  # friction terms of one joint
+    dphi: Annotated[Array, "terms"]  # their derivatives
+    motion: Annotated[Array, 9]  # angular velocity, angular acceleration, acceleration of one body
+
+
+scratch_at = reader(Scratch)
+
+
+def scratch_of(tree: Tree, width: int) -> Scratch:
+    """Allocate what `make_scratch` does, for kernels that take it as a table."""
+    n, floating = tree.parent.size, int(tree.floating)
+    sizes = {"n": n, "nv": n + 6 * floating, "terms": max(1, tree.term.size), "width": width}
+    scratch: Scratch = zeros_of(Scratch, **sizes)
+    scratch.body[n : n + 6, AXIS : AXIS + 6] = np.eye(6)
+    scratch.body[n, ROT : ROT + 9 : 4] = 1.0
+    return scratch
 
 
 @allocating

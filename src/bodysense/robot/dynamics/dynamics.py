@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.robot._kernels.dynamics import (
+    Batch,
     forward_dynamics_batch,
+    in_shares,
     inverse_dynamics_batch,
     mass_matrix_batch,
 )
@@ -103,9 +105,8 @@ def inverse_dynamics(
     q, v, a = check_motion(robot, q, v, a)
     tau = np.empty_like(v)
     rows = theta_rows(robot, theta, q.shape[0])
-    inverse_dynamics_batch(
-        robot.tree, rows, joint_coordinates(robot, q), v, a, gravity_in_base(robot, q), tau
-    )
+    batch = Batch(rows, joint_coordinates(robot, q), v, a, gravity_in_base(robot, q), tau)
+    in_shares(inverse_dynamics_batch, len(q), robot.tree, batch)
     return tau
 
 

@@ -14,9 +14,11 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
+from bodysense.compiled.views import Table
 from bodysense.errors import ShapeError, unknown_name
+from bodysense.robot._kernels.dynamics import in_shares
 from bodysense.robot._kernels.energy import energy_batch
-from bodysense.robot._kernels.regressor import regressor_batch
+from bodysense.robot._kernels.regressor import Full, Regressors, regressor_batch
 from bodysense.robot.dynamics.dynamics import check_motion, gravity_in_base, joint_coordinates
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
@@ -63,7 +65,14 @@ def torque_regressor(
     Y = _output((q.shape[0], robot.nv, size), out)
     joints, g = joint_coordinates(robot, q), gravity_in_base(robot, q)
     if columns is None or kept.size > 0:  # to the kernel no columns means all
-        regressor_batch(robot.tree, joints, v, a, g, rows, kept, places, int(out is not None), Y)
+        clear = int(out is not None)
+        batch = Regressors(joints, v, a, g, rows, kept, places, clear, Y)
+
+        def share(first: int, last: int, *tables: int) -> None:
+            full = Table(Full(np.zeros((robot.nv, robot.layout.size if kept.size else 0))))
+            regressor_batch(first, last, *tables, full.address)
+
+        in_shares(share, len(q), robot.tree, batch, compiled=regressor_batch)
     elif out is not None:
         Y.fill(0.0)
     if base_link is not None:

@@ -7,15 +7,16 @@ integrator, which may take several steps in that time.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.compiled.jit import allocating, inlined, threaded
+from bodysense.compiled.jit import allocating, in_threads, inlined, threaded
+from bodysense.compiled.views import Integers, Table, reader, zeros_of
 from bodysense.robot._kernels.dynamics import add_friction, add_motor_friction, forward_dynamics
 from bodysense.robot._kernels.friction import stribeck_decay
-from bodysense.robot._kernels.tree import DYNAMICS_WIDTH, make_scratch
+from bodysense.robot._kernels.tree import DYNAMICS_WIDTH, Tree, scratch_at, scratch_of, tree_at
 from bodysense.simulation._kernels.noise import normal
 from bodysense.spatial.arrays import Array
 
@@ -35,37 +36,37 @@ class Loop(NamedTuple):
         sample: (n_s,) control steps at which the run is recorded, ascending.
     """
 
-    kp: Array
-    kd: Array
-    ki: Array
-    limit: Array
-    coupling: Array
+    kp: Annotated[Array, "n"]
+    kd: Annotated[Array, "n"]
+    ki: Annotated[Array, "n"]
+    limit: Annotated[Array, "n"]
+    coupling: Annotated[Array, "n", "n"]
     coupled: int
     period: float
     substeps: int
     integrator: int
     differentiate: int
-    sample: NDArray[np.int64]
+    sample: Annotated[Integers, "samples"]
 
 
 class State(NamedTuple):
     """State and working memory of one run."""
 
-    q: Array
-    v: Array
-    z: Array  # bristle deflections of LuGre
-    error_sum: Array  # ∫ (q_d - q) dt in reduced motor coordinates
-    q_seen: Array  # as the controller sees it
-    q_last: Array  # what it saw one period before
-    v_seen: Array
-    signal: Array  # torque of each motor
-    tau: Array
-    net: Array  # torque minus friction
-    a: Array
-    q_stage: Array
-    v_stage: Array
-    dq: Array  # weighted sum of the stages' slopes
-    dv: Array
+    q: Annotated[Array, "n"]
+    v: Annotated[Array, "n"]
+    z: Annotated[Array, "n"]  # bristle deflections of LuGre
+    error_sum: Annotated[Array, "n"]  # ∫ (q_d - q) dt in reduced motor coordinates
+    q_seen: Annotated[Array, "n"]  # as the controller sees it
+    q_last: Annotated[Array, "n"]  # what it saw one period before
+    v_seen: Annotated[Array, "n"]
+    signal: Annotated[Array, "n"]  # torque of each motor
+    tau: Annotated[Array, "n"]
+    net: Annotated[Array, "n"]  # torque minus friction
+    a: Annotated[Array, "n"]
+    q_stage: Annotated[Array, "n"]
+    v_stage: Annotated[Array, "n"]
+    dq: Annotated[Array, "n"]  # weighted sum of the stages' slopes
+    dv: Annotated[Array, "n"]
 
 
 @allocating
@@ -283,46 +284,62 @@ def run(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, start, w, x, q,
     return -1
 
 
+class Runs(NamedTuple):
+    """Runs of the same reference, each with its own row of theta and its own noise."""
+
+    theta: Annotated[Array, "rows", "p"]
+    q_d: Annotated[Array, "steps", "n"]
+    v_d: Annotated[Array, "steps", "n"]
+    feed_forward: Annotated[Array, "steps or none", "n"]
+    sigma_q: Annotated[Array, "n"]
+    key: Annotated[NDArray[np.uint64], "runs"]
+    start: Annotated[Array, 2, "n"]  # first position and velocity
+    q: Annotated[Array, "runs", "samples", "n"]
+    v: Annotated[Array, "runs", "samples", "n"]
+    a: Annotated[Array, "runs", "samples", "n"]
+    tau: Annotated[Array, "runs", "samples", "n"]
+    q_seen: Annotated[Array, "runs", "samples", "n"]
+    lost: Annotated[Integers, "runs"]  # control step from which on it was lost, or -1
+
+
+loop_at, runs_at, state_at = reader(Loop), reader(Runs), reader(State)
+
+
 @threaded
-def run_batch(
-    first,
-    last,
-    tree,
-    theta,
-    loop,
-    q_d,
-    v_d,
-    feed_forward,
-    sigma_q,
-    key,
-    start,
-    q,
-    v,
-    a,
-    tau,
-    q_seen,
-    lost,
-):
-    """Many runs of the same reference, each with its own row of theta and its own noise."""
+def run_batch(first, last, tree, loop, runs, w, x):
+    """Runs first … last; all others are addresses of tables."""
+    tree, loop, runs, w, x = tree_at(tree), loop_at(loop), runs_at(runs), scratch_at(w), state_at(x)
     for r in range(first, last):
-        w = make_scratch(q_d.shape[1], 0, tree.term.size, DYNAMICS_WIDTH)
-        x = make_state(q_d.shape[1])
-        row = r % theta.shape[0]
-        lost[r] = run(
+        for j in range(x.q.size):
+            x.z[j] = 0.0
+            x.error_sum[j] = 0.0
+        runs.lost[r] = run(
             tree,
-            theta[row],
+            runs.theta[r % runs.theta.shape[0]],
             loop,
-            q_d,
-            v_d,
-            feed_forward,
-            sigma_q,
-            key[r],
-            start,
+            runs.q_d,
+            runs.v_d,
+            runs.feed_forward,
+            runs.sigma_q,
+            runs.key[r],
+            runs.start,
             w,
             x,
-            q[r],
-            v[r],
-            a[r],
-            tau[r],
-            q_seen[r],
+            runs.q[r],
+            runs.v[r],
+            runs.a[r],
+            runs.tau[r],
+            runs.q_seen[r],
         )
+
+
+def simulate_runs(tree: Tree, loop: Loop, runs: Runs) -> None:
+    """Simulate all runs on numba's threads."""
+    tables = [Table(part) for part in (tree, loop, runs)]
+    n = runs.sigma_q.size
+
+    def share(first: int, last: int) -> None:
+        own = Table(scratch_of(tree, DYNAMICS_WIDTH)), Table(zeros_of(State, n=n))
+        run_batch(first, last, *[table.address for table in (*tables, *own)])
+
+    in_threads(share, len(runs.lost), compiled=run_batch)

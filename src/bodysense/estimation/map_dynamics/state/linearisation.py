@@ -16,10 +16,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.estimation._kernels.covariance import make_spread
-from bodysense.estimation._kernels.derivatives import linearise
+from bodysense.compiled.views import Table
+from bodysense.estimation._kernels.derivatives import Derivatives, linearise
 from bodysense.estimation._kernels.problem import Bodies, Memory, Priors, Readings, make_memory
-from bodysense.estimation._kernels.solve import ONE, Found, solve_samples
+from bodysense.estimation._kernels.solve import (
+    ONE,
+    Found,
+    SampleArrays,
+    Workspace,
+    solve,
+    solve_singles,
+)
 from bodysense.estimation.map_dynamics.equation_rows import motion_cross
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.found import room
@@ -158,9 +165,12 @@ class Linearisation:
         rows = problem.layout.arrays
         m, blocks, n = int(rows.first[-1]), rows.first.size - 1, problem.tree.n
         largest, r = rows.root.shape[1], 1 + self.layout.columns + nuisances.size
-        self._narrow: Memory = make_memory(n, m, blocks, largest, 1, 1)
-        self._wide: Memory = make_memory(n, m, blocks, largest, r, m + 7 * n + 20)
-        self._spread = make_spread(n, largest)
+        sizes = n, m, blocks, largest
+        self._narrow = Workspace(make_memory(*sizes, 1, 1), problem.drive)
+        wide = make_memory(*sizes, r, m + 7 * n + 20)
+        self._wide = Workspace(wide, problem.drive, covariances=False)
+        self._tree = Table(problem.robot.tree)
+        self._tables: dict[type, Table] = {}  # the last ones
         self._of_state = of_state(problem)
         self._twists = np.zeros((n, self.layout.columns, 6))
         for k in range(3 * problem.tree.floating):
@@ -179,30 +189,15 @@ class Linearisation:
         With a factor (size, k) of Cov(x), equations and readings are trusted only as far as x
         is; x must have been linearised just before.
         """
-        layout, bodies, readings, drive = self.layout, *self.nuisances.moved(self._constant(x))
+        bodies, readings, drive = self.nuisances.moved(self._constant(x))
         result = room(self.problem.tree, self.problem.layout, 1, 2 if spread else 0)
         priors = self._priors_at(x)
         if factor is not None:
             columns = self.layout.columns
-            priors, readings = softened(priors, readings, self._wide, factor[:columns])
-        solve_samples(
-            0,
-            1,
-            ONE,
-            bodies,
-            self.problem.robot.tree,
-            drive,
-            readings,
-            priors,
-            self._narrow,
-            self._spread,
-            np.ascontiguousarray(layout.q(x))[None],
-            np.ascontiguousarray(layout.dq(x))[None],
-            self._twist(x)[None],
-            sample.a0[None],
-            self._unbiased(x, sample)[None],
-            result,
-        )
+            priors, readings = softened(priors, readings, self._wide.memory, factor[:columns])
+        self._narrow.use(drive)
+        problem, given = self._problem(bodies, readings, priors), self._sample(x, sample)
+        solve(solve_singles, (0, 1, ONE), problem, Table(given), Table(result), self._narrow)
         return result
 
     def at(
@@ -221,7 +216,7 @@ class Linearisation:
             factor: (size, k) of Cov(x), to count what the linearisation leaves out as slack; x
                 must have been linearised just before.
         """
-        layout, nuisances, w = self.layout, self.nuisances, self._wide
+        layout, nuisances, w = self.layout, self.nuisances, self._wide.memory
         best = self.solved(x, sample).d[0]
         if d is None:
             d = best
@@ -231,26 +226,17 @@ class Linearisation:
             part = factor[: layout.columns]
             priors, readings = with_second_order(priors, readings, bodies, w, self._twists, d, part)
         behind = 1 + layout.columns
-        dq = np.ascontiguousarray(layout.dq(x))
         if nuisances.size:
-            w.Y[:, behind:] = nuisances.reading_columns(d, dq)
+            w.Y[:, behind:] = nuisances.reading_columns(d, np.ascontiguousarray(layout.dq(x)))
         if nuisances.factor.shape[1]:
-            balance = nuisances.balance_columns(d, self._narrow.twist)
+            balance = nuisances.balance_columns(d, self._narrow.memory.twist)
             w.balance[:, :, behind + nuisances.rows.size :] = balance
+        self._wide.use(drive)
         linearise(
-            bodies,
-            self.problem.robot.tree,
-            drive,
-            readings,
-            priors,
-            w,
-            self._twists,
-            np.ascontiguousarray(layout.q(x)),
-            dq,
-            self._twist(x),
-            sample.a0,
-            self._unbiased(x, sample),
-            d,
+            self._problem(bodies, readings, priors),
+            self._wide,
+            self._sample(x, sample),
+            Table(Derivatives(d, self._twists)),
             2 * layout.n if layout.order == 3 else -1,
             self._out,
         )
@@ -278,6 +264,21 @@ class Linearisation:
     def without_dynamics(self, sample: SampleInputs) -> SampleInputs:
         """The sample with readings of the state alone."""
         return replace(sample, rows=np.where(self._of_state, sample.rows, np.nan))
+
+    def _problem(self, *parts: tuple[object, ...]) -> tuple[Table, ...]:
+        """Tables of bodies, readings and priors, most of which are those of the step before."""
+        for part in parts:
+            kept = self._tables.get(type(part))
+            if kept is None or kept.arrays is not part:
+                self._tables[type(part)] = Table(part)
+        bodies, readings, priors = (self._tables[type(part)] for part in parts)
+        return bodies, self._tree, readings, priors
+
+    def _sample(self, x: Array, sample: SampleInputs) -> SampleArrays:
+        """What the kernels take of x and what is given."""
+        layout = self.layout
+        rows = layout.q(x), layout.dq(x), self._twist(x), sample.a0, self._unbiased(x, sample)
+        return SampleArrays(*(np.ascontiguousarray(row)[None] for row in rows))
 
     def _constant(self, x: Array) -> Array:
         return self.layout.constant(x)

@@ -1,0 +1,120 @@
+"""Compiling all kernels ahead of their first use: one list of what there is to compile.
+
+A kernel is compiled when it is first called, and kept on disk. Every step here calls some of them
+on the smallest problem that needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bodysense.compiled import jit
+
+
+class Step(NamedTuple):
+    """Kernels that belong together.
+
+    Attributes:
+        name: what they are for.
+        share: steps of a share build on one another, shares are independent.
+        run: calls them.
+    """
+
+    name: str
+    share: str
+    run: Callable[[], None]
+
+
+def compile_kernels(
+    steps: Sequence[Step] | None = None, progress: Callable[[str], None] | None = None
+) -> str:
+    """Compile what is not compiled yet.
+
+    Args:
+        steps: some of `STEPS`; all of them by default.
+        progress: told the name of each step before it begins.
+
+    Returns:
+        The folder in which compiled code is kept.
+    """
+    for step in STEPS if steps is None else steps:
+        if progress is not None:
+            progress(step.name)
+        step.run()
+    return jit._CACHE_FOLDER
+
+
+def _dynamics() -> None:
+    from bodysense.excitation.criterion import BaseRegressor
+    from bodysense.robot import (
+        base_parameters,
+        forward_dynamics,
+        inverse_dynamics,
+        load_robot,
+        mass_matrix,
+    )
+
+    robot = load_robot("tx40")
+    q, v, a = np.random.default_rng(0).normal(size=(3, 4, 6))
+    forward_dynamics(robot, q, v, inverse_dynamics(robot, q, v, a))
+    mass_matrix(robot, q)
+    regressor = BaseRegressor(robot, np.arange(6), base_parameters(robot))
+    regressor.pull(q, v, a, np.ones(6), regressor.rows(q, v, a, np.ones(6)))
+
+
+def _identified(*methods: str) -> Callable[[], None]:
+    """Identify with some methods, after a simulated experiment."""
+
+    def run() -> None:
+        from bodysense.excitation import FourierTrajectory
+        from bodysense.identification import Preprocessing, Regression, identifier, motions
+        from bodysense.robot import load_robot
+        from bodysense.simulation import rollout
+
+        robot, rng = load_robot("tx40"), np.random.default_rng(0)
+        motion = FourierTrajectory.for_robot(robot, duration=1.0, rng=rng)
+        run = rollout(robot, motion, sampling_rate=200.0, position_noise=1e-5, rng=rng)
+        if methods:
+            settings = Preprocessing().settled(robot, 20.0)
+            problem = Regression.of(robot, motions(robot, [[run.log(0)]], settings), settings)
+            for name in methods:
+                identifier(name).fit(problem, rng=rng)
+
+    return run
+
+
+def _estimated(T: int) -> Callable[[], None]:
+    """Estimate T samples at once."""
+
+    def run() -> None:
+        from bodysense.estimation import MapDynamics
+        from bodysense.robot import load_robot
+
+        problem, still = MapDynamics(load_robot("tx40"), []), np.zeros((T, 6))
+        problem.estimate(still, still, np.zeros((T, 0)), detail="slacks")
+
+    return run
+
+
+def _state() -> None:
+    from bodysense.estimation import MapDynamics, StateAndDynamics, StatePrior
+    from bodysense.robot import load_robot
+
+    problem, still = MapDynamics(load_robot("tx40"), []), np.zeros(6)
+    belief = StatePrior.of(still, still, q_std=1.0, dq_std=1.0)
+    StateAndDynamics(problem, belief).estimate(np.zeros(0))
+
+
+STEPS: tuple[Step, ...] = (
+    Step("dynamics and regressors", "identification", _dynamics),
+    Step("simulation", "identification", _identified()),
+    Step("linear methods", "identification", _identified("wls", "ml", "rls", "adaline", "energy")),
+    Step("closed-loop methods", "identification", _identified("cloe")),
+    Step("filters", "identification", _identified("ukf", "srukf", "ekf", "srekf", "pf")),
+    Step("estimation, one sample", "estimation", _estimated(1)),
+    Step("estimation, many samples", "estimation", _estimated(4)),
+    Step("estimation of the state", "estimation", _state),
+)
