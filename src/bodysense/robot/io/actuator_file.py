@@ -139,10 +139,7 @@ def parse_actuation(
     """
     names = tuple(joint_names)
     table = section({} if mapping is None else mapping, _KEYS, where)
-    if before is None:
-        n = len(names)
-        law, drives = Friction.from_model("coulomb", n), Actuators.from_values(n)
-        before = Actuation(law, {}, drives, None, np.full(n, np.inf))
+    before = before or _default_actuation(len(names))
     known = {
         term: np.asarray(value, dtype=np.float64)
         for term, value in {**before.coefficients, **(own or {})}.items()
@@ -179,6 +176,11 @@ def parse_actuation(
         controller=controller,
         acceleration_limit=read_only(limit),
     )
+
+
+def _default_actuation(n: int) -> Actuation:
+    law, drives = Friction.from_model("coulomb", n), Actuators.from_values(n)
+    return Actuation(law, {}, drives, None, np.full(n, np.inf))
 
 
 def _per_joint(

@@ -99,16 +99,18 @@ def build_model(
             f"{where} has no moving joint, so nothing moves while its base is fixed: load it with "
             "a floating base."
         )
-    base = []
-    if floating_base and not floats_by_file:
-        taken = "root_joint" in description.joints
-        base = [pin.JointModelFreeFlyer(), "floating_base_joint" if taken else "root_joint"]
+    base = _free_flyer(description) if floating_base and not floats_by_file else ()
     try:
         return pin.buildModelFromXML(xml, *base)
     except (ValueError, RuntimeError) as error:
         raise RobotFileError(
             f"Pinocchio cannot build a model from {where}: {error}. Check the file with check_urdf."
         ) from error
+
+
+def _free_flyer(description: UrdfDescription) -> tuple[pin.JointModelFreeFlyer, str]:
+    taken = "root_joint" in description.joints
+    return pin.JointModelFreeFlyer(), "floating_base_joint" if taken else "root_joint"
 
 
 def moving_joints(model: pin.Model, description: UrdfDescription) -> tuple[str, ...]:

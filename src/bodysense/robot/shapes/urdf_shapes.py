@@ -43,6 +43,17 @@ def slice_mesh(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
     """
     if points.shape[0] < 4 or triangles.shape[0] == 0:
         return [points]
+    try:
+        whole = ConvexHull(points)
+        hulls = [ConvexHull(cloud) for cloud in _slices(points, triangles)]
+    except QhullError:  # flat: a hull of it will be given a thickness
+        return [points]
+    volume = sum(hull.volume for hull in hulls)
+    return [_corners(h) for h in (hulls if volume < _SLICED_VOLUME * whole.volume else [whole])]
+
+
+def _slices(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
+    """Points (m, 3) of the slices that are not empty."""
     _, half, axes = principal_box(points)
     heights = points @ axes[:, int(np.argmax(half))]
     cuts = np.linspace(heights.min(), heights.max(), _SLICES + 1)
@@ -52,13 +63,7 @@ def slice_mesh(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
     for k in range(_SLICES):
         inside = (heights >= cuts[k]) & (heights <= cuts[k + 1])
         slices.append(np.vstack([points[inside], crossings[k], crossings[k + 1]]))
-    try:
-        whole = ConvexHull(points)
-        hulls = [ConvexHull(cloud) for cloud in slices if cloud.shape[0]]
-    except QhullError:  # flat: a hull of it will be given a thickness
-        return [points]
-    volume = sum(hull.volume for hull in hulls)
-    return [_corners(h) for h in (hulls if volume < _SLICED_VOLUME * whole.volume else [whole])]
+    return [cloud for cloud in slices if cloud.shape[0]]
 
 
 def _corners(hull: ConvexHull) -> Array:

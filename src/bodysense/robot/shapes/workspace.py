@@ -10,8 +10,9 @@ and its gradient that of this corner.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +28,8 @@ from bodysense.robot.frames import (
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull
 from bodysense.spatial.arrays import Array
+
+_T = TypeVar("_T")
 
 _SAMPLES = 256  # random poses that decide which margins change
 _CONSTANT_MARGIN = 1.0e-6  # m; a margin that changes by less does not depend on the pose
@@ -101,16 +104,16 @@ class Workspace:
         sampled = every.margins(sample_poses(robot, _SAMPLES))
         changes = np.ptp(sampled, axis=0) > _CONSTANT_MARGIN
         kept = np.flatnonzero(changes)
-        return WorkspaceMargins(
-            robot,
-            tuple(every.parts[k] for k in kept),
-            tuple(every.names[k] for k in kept),
-            _notes(every.names, sampled, changes),
-        )
+        notes = _notes(every.names, sampled, changes)
+        return WorkspaceMargins(robot, _take(every.parts, kept), _take(every.names, kept), notes)
 
     def margins(self, robot: Robot, hulls: Mapping[str, Hull], q: ArrayLike) -> tuple[Array, Array]:
         """Margins (n_t, n) and gradients (n_t, n, n_joints) at q (n_t, nq); see `around`."""
         return self.around(robot, hulls).margins_and_gradients(q)
+
+
+def _take(items: tuple[_T, ...], places: Iterable[int]) -> tuple[_T, ...]:
+    return tuple(items[k] for k in places)
 
 
 def _notes(
