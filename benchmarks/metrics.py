@@ -34,11 +34,10 @@ def enter(frame, event, argument):
         entered.add(frame.f_code.co_filename)
 sys.setprofile(enter)
 from bodysense.cli.main import main
-try:
-    main(sys.argv[1:])
-except SystemExit:
-    pass
+status = main(sys.argv[1:])
 sys.setprofile(None)
+if status:
+    sys.exit(status)
 loaded = [name for name in sys.modules if name == "bodysense" or name.startswith("bodysense.")]
 files = [name for name in entered if "/bodysense/" in name and name.endswith(".py")]
 print(json.dumps({"modules": len(loaded), "files": len(files)}))
@@ -119,7 +118,7 @@ def traced_rows() -> list[tuple[str, str]]:
             "sensors:\n"
             "  torques: {kind: joint_torque, joint: all, std: 0.1}\n"
             "external_wrenches:\n"
-            "  link6: {std: [50, 5]}\n",
+            "  link6: {std: 50}\n",
             encoding="utf-8",
         )
         log = ["simulate", "tx40", "random", "-o", "log.parquet", "--duration", "4"]

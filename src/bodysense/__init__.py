@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bodysense.errors import BodysenseError
     from bodysense.estimation import (
         Assumptions,
+        EstimationRun,
         EstimationSetup,
         EstimatorStream,
         GaussianPrior,
@@ -71,6 +72,7 @@ _HOME = {
     "bodysense.estimation": (
         "Assumptions",
         "GaussianPrior",
+        "EstimationRun",
         "EstimationSetup",
         "EstimatorStream",
         "LogEstimate",
@@ -136,6 +138,7 @@ __all__ = [
     "Controller",
     "Design",
     "DriveGains",
+    "EstimationRun",
     "EstimationSetup",
     "EstimatorStream",
     "FourierTrajectory",

@@ -12,7 +12,10 @@ import pytest
 import yaml
 
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
+from bodysense.excitation import FourierTrajectory
 from bodysense.logs import Log, write_log
+from bodysense.robot import load_robot, suggested_controller
+from bodysense.simulation import rollout
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
 
@@ -100,15 +103,15 @@ def test_notes_go_to_stderr(capsys):
     write_log("push.csv", Log.of(log.t, channels))
     assert main(words("--json")) == 0
     out, err = capsys.readouterr()
-    assert "note: sensor 'acc' (accelerometer) looks as if it were in g" in err
+    assert "note: sensor 'acc' (accelerometer): it looks as if it were in g" in err
     assert any("'acc'" in note for note in json.loads(out)["notes"])
 
 
 def test_sensors_are_explained_and_exact_ones_that_cannot_be_true_named(capsys):
     assert main(words()) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "ratio: how large residuals are, rms over what it should be; 1 is right" in out
-    assert "beyond: how many are outside their 95 % band; 5 % is right" in out
+    assert "ratio: rms of the residuals over its expected value; 1 is right" in out
+    assert "beyond: share outside the 95 % band; 5 % is right" in out
     assert "contradict each other" not in out
     text = SENSORS.replace("all, std: 0.05}", "all, std: 0}")
     text = text.replace("std: [0.2, 0.2, 0.2, 0.02, 0.02, 0.02]", "std: 0")
@@ -117,9 +120,9 @@ def test_sensors_are_explained_and_exact_ones_that_cannot_be_true_named(capsys):
     out = capsys.readouterr().out
     first = out.partition("Sensors:")[2].splitlines()[4]
     assert first.split()[0] in ("wrist", "torque.elbow")
-    assert "readings that are said to be exact (std 0) contradict each other" in out
+    assert "exact readings (std 0) contradict each other" in out
     summary = json.loads(Path("out/summary.json").read_text())
-    assert "torque.elbow (off by up to" in summary["untrue"]
+    assert "torque.elbow (off by up to" in summary["inconsistent_exact_readings"]
     by_name = {sensor["name"]: sensor for sensor in summary["sensors"]}
     assert by_name["torque.elbow"]["contradicted"] == 381
     assert by_name["torque.pan"]["contradicted"] == 0
@@ -234,6 +237,25 @@ def test_a_log_of_another_robot_is_refused(refused):
     Path("few.yaml").write_text("sensors: {m: {kind: joint_torque, joint: all, std: 1}}")
     told = refused("tx40", "push.csv", "--sensors", "few.yaml")
     assert "no positions of joint1" in told
+
+
+def test_a_log_in_degrees_is_refused_as_identify_does(refused, capsys):
+    robot, rng = load_robot("tx40"), np.random.default_rng(0)
+    motion = FourierTrajectory.for_robot(robot, rng=rng, duration=3.0)
+    recorded = rollout(
+        robot, motion, sampling_rate=500.0, controller=suggested_controller(robot)
+    ).log()
+    turned = {k: np.rad2deg(x) if k[:2] == "q." else x for k, x in recorded.channels.items()}
+    table = np.column_stack([recorded.t, *turned.values()])
+    header = ",".join(["t", *turned])  # no units: nobody says that these are degrees
+    np.savetxt("deg.csv", table, delimiter=",", header=header, comments="")
+    Path("few.yaml").write_text("sensors: {m: {kind: joint_torque, joint: all, std: 1}}")
+    told = refused("tx40", "deg.csv", "--sensors", "few.yaml", "-o", "out")
+    assert "deg.csv cannot be estimated from: degrees, q.joint1" in told
+    assert "write `q: {unit: deg}` into the layout file" in told
+    assert main(["identify", "tx40", "deg.csv"]) == EXIT_ERROR
+    same = " ".join(capsys.readouterr().err.split())
+    assert told == same.replace("identified from", "estimated from")
 
 
 def test_a_sensor_on_an_unknown_frame_is_refused(refused):

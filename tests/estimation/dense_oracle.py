@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bodysense.estimation import Assumptions
-from bodysense.estimation.map_dynamics.equations.equations import Equations, Variables
+from bodysense.estimation.map_dynamics.equations import Equations, Variables
 from bodysense.spatial.arrays import Array
 
 

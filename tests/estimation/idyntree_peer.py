@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
-from bodysense.estimation.map_dynamics.equations.equations import Equations
+from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.robot import Robot
 from bodysense.robot.io.urdf_fresh import fresh_urdf
 from bodysense.sensors import (

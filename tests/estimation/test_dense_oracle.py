@@ -11,7 +11,7 @@ from sensor_sets import all_sensors, pinocchio_reading
 
 from bodysense.estimation import Assumptions, GaussianPrior
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations.equations import Equations
+from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.robot import Robot
 from bodysense.sensors import Accelerometer, ExternalWrench, JointTorque, Mount, variances
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib.util
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
@@ -26,7 +31,37 @@ from bodysense.robot import Friction, Robot
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.spatial import random_pi
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from browser import NAMES, Browser
+
 RATE = 100.0
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    program = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if program is None:
+        pytest.skip(f"no browser: install one of {', '.join(NAMES)}, e.g. apt install chromium")
+    started = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="session")
+def other_test() -> Callable[[str], Any]:
+    """Import the module of another test beside this file."""
+
+    def module_of(name: str) -> Any:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return module_of
 
 
 @pytest.fixture(scope="session")

@@ -13,17 +13,17 @@ import pytest
 import yaml
 
 from bodysense.estimation import (
+    EstimatedCurves,
     LogEstimate,
-    LogSeen,
     LogTotals,
     StateLogEstimate,
     StateTotals,
-    estimate_log,
     parse_estimation,
+    prepare_log,
 )
+from bodysense.estimation.map_dynamics.log.run import ObservabilitySampler
 from bodysense.logs.log import RawLog
 from bodysense.report.estimation_page import write_estimation_page
-from bodysense.report.sections.estimated_curves import EstimatedCurves
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
 
@@ -40,11 +40,11 @@ def estimate_of(pushed: Pushed, text: str = SENSORS, **changes) -> LogEstimate:
     log = RawLog.of(pushed.log)
     log = replace(log, channels={**log.channels, **changes})
     setup = parse_estimation(yaml.safe_load(text), pushed.robot, "s.yaml")
-    return estimate_log(setup, pushed.robot, log)
+    return prepare_log(setup, pushed.robot, log)
 
 
 def page_of(estimate: LogEstimate, path: Path, chunk: int = 100, **words) -> str:
-    totals, seen = LogTotals(estimate), LogSeen(estimate)
+    totals, seen = LogTotals(estimate), ObservabilitySampler(estimate)
     curves = EstimatedCurves(estimate, totals.links)
     state = StateTotals(estimate) if isinstance(estimate, StateLogEstimate) else None
     for part in estimate.chunks(chunk, detail="blocks", judge=True):
@@ -64,10 +64,10 @@ def data_of(page: str) -> dict:
 
 def test_all_sections_and_numbers_are_there(pushed, tmp_path):
     page = page_of(estimate_of(pushed), tmp_path / "r.html", command="bodysense estimate …")
-    for section in ("summary", "wrenches", "torques", "sensors", "seen", "provenance"):
+    for section in ("summary", "wrenches", "torques", "sensors", "observability", "provenance"):
         assert f'<section id="{section}"' in page
     assert "1 contact on forearm" in page
-    assert "What small-arm felt" in page
+    assert "Estimates of small-arm" in page
     assert "bodysense estimate …" in page
     assert "torque.elbow" in page
     data = data_of(page)
@@ -89,7 +89,7 @@ def test_times_are_those_of_the_recording(pushed, tmp_path):
     assert (first - began, last - began) == pytest.approx(PUSH, abs=0.05)
     assert f"<td>{first:.2f}</td><td>{last:.2f}</td>" in page
     assert re.search(r"N on forearm, at 170000000\d\.\d\d s<", page)
-    worst = page.partition("hardest to believe")[2]
+    worst = page.partition("Least probable readings")[2]
     assert re.search(r"</th><td>170000000\d\.\d\d</td>", worst)
 
 
@@ -110,11 +110,11 @@ def test_exact_readings_that_cannot_be_true_are_named(pushed, tmp_path):
     )
     page = page_of(estimate_of(pushed, exact), tmp_path / "r.html")
     sensors = page.partition('<section id="sensors"')[2]
-    told = r'<p class="loud">Readings that are said to be exact \(std 0\) contradict each other'
+    told = r'<p class="bad">Exact readings \(std 0\) contradict each other'
     assert re.search(told + r"[^<]*torque\.elbow \(off by up to [^<]* N·m\)", sensors)
     assert re.search(r"wrist \(off by up to [^<]* give them a std above zero", sensors)
     assert "torque.pan (off" not in page
-    assert re.search(r"torque\.elbow[^\n]*class=\"loud\">100 %", sensors)
+    assert re.search(r"torque\.elbow[^\n]*class=\"bad\">100 %", sensors)
     assert "grade-fair" in page or "grade-poor" in page
 
 
@@ -122,7 +122,7 @@ def stated_estimate() -> LogEstimate:
     """Of an arm whose elbow has no encoder."""
     made = hidden_joint.hidden_joint(np.random.default_rng(6), seconds=2.0)
     setup = parse_estimation(yaml.safe_load(hidden_joint.SENSORS), made.robot, "s.yaml")
-    return estimate_log(setup, made.robot, made.log)
+    return prepare_log(setup, made.robot, made.log)
 
 
 def test_positions_that_are_estimated_are_shown(pushed, tmp_path):
@@ -163,13 +163,13 @@ def test_a_sensor_that_disagrees_is_named_first(pushed, tmp_path):
     page = page_of(estimate_of(pushed, **wrong), tmp_path / "r.html")
     assert "contradict" in page
     assert "torque.elbow: residuals are" in page
-    assert 'class="loud"' in page
+    assert 'class="bad"' in page
 
 
 def test_a_file_without_contacts_says_so(pushed, tmp_path):
     text = SENSORS.partition("external_wrenches")[0]
     page = page_of(estimate_of(pushed, text), tmp_path / "r.html")
-    assert "No link was allowed to be touched" in page
+    assert "No link may be in contact" in page
     assert data_of(page)["links"] == []
 
 

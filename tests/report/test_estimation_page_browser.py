@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +9,8 @@ import numpy as np
 import pytest
 
 
-def other_test(name: str) -> Any:
-    """The module of another test beside this one."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(name, module)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    module = other_test("test_identification_page_browser")
-    program = next((path for name in module.NAMES if (path := shutil.which(name))), None)
-    if program is None:
-        pytest.skip(f"no browser: install one of {', '.join(module.NAMES)}")
-    started = module.Browser(program, tmp_path_factory.mktemp("profile"))
-    yield started
-    started.close()
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(other_test: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = other_test("test_estimation_page")
     path = tmp_path_factory.mktemp("page") / "r.html"
     made.page_of(made.estimate_of(made.pushed_arm(np.random.default_rng(6))), path, command="x")
@@ -97,7 +71,7 @@ def test_bands_lie_around_their_curves(browser: Any, file: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def stated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stated(other_test: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = other_test("test_estimation_page")
     path = tmp_path_factory.mktemp("stated") / "r.html"
     made.page_of(made.stated_estimate(), path, command="x")

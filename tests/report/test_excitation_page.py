@@ -15,16 +15,15 @@ import pytest
 from bodysense.errors import FileWriteError
 from bodysense.excitation import Design, design_motion
 from bodysense.excitation.limits import MotionLimits
-from bodysense.report.excitation_page import write_excitation_page
-from bodysense.report.sections.designed_motion import ClearanceSection, MotionSection
-from bodysense.report.sections.excitation_summary import ExcitationSummary
-from bodysense.report.sections.limit_use import limit_rows
-from bodysense.report.sections.predicted_precision import (
-    WIDTH,
-    PrecisionSection,
-    bar_place,
-    precision_labels,
+from bodysense.report.excitation_page import (
+    clearance_section,
+    limit_rows,
+    motion_section,
+    summary_section,
+    write_excitation_page,
 )
+from bodysense.report.figures import WIDTH
+from bodysense.report.predicted_precision import bar_place, precision_labels, precision_section
 from bodysense.robot import Robot, load_robot
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.robot.shapes.collisions import Collisions
@@ -96,25 +95,25 @@ class Text(HTMLParser):
 
 
 def test_curves_are_those_of_the_motion(design, robot, limits):
-    section = MotionSection.of(design, robot, limits)
-    assert section.trajectories == ("Trajectory 1", "Trajectory 2")
-    assert section.joints == ("lift", "elbow")
-    assert section.held[0].startswith("pan at ")
+    section = motion_section(design, robot, limits)
+    assert section["trajectories"] == ["Trajectory 1", "Trajectory 2"]
+    assert section["joints"] == ("lift", "elbow")
+    assert section["held"][0].startswith("pan at ")
     for k, motion in enumerate(design.trajectories):
-        entry = section.data["trajectories"][k]
+        entry = section["data"]["trajectories"][k]
         t = np.frombuffer(base64.b64decode(entry["time"]), "<f4").astype(float)
         q, v, a = motion(t)
         tau = inverse_dynamics(robot, q, v, a)
-        for j, joint in enumerate(section.joints):
+        for j, joint in enumerate(section["joints"]):
             place = robot.joint_names.index(joint)
             for trace, values in zip(entry["joints"][j], (q, v, a, tau), strict=True):
-                curve = decoded(section.data, trace)
+                curve = decoded(section["data"], trace)
                 span = np.ptp(values[:, place])
                 np.testing.assert_allclose(curve, values[:, place], atol=1e-4 * span)
 
 
 def test_limits_are_drawn_where_they_are(design, robot, limits):
-    drawn = MotionSection.of(design, robot, limits).data["limits"]
+    drawn = motion_section(design, robot, limits)["data"]["limits"]
     j = robot.joint_names.index("elbow")
     assert drawn[1][0] == [limits.lower[j], limits.upper[j]]
     assert drawn[1][1] == [-limits.velocity[j], limits.velocity[j]]
@@ -123,53 +122,55 @@ def test_limits_are_drawn_where_they_are(design, robot, limits):
 
 def test_uses_are_those_of_the_design(design, robot, limits):
     rows = limit_rows(design, robot, limits)
-    assert [row.joint for row in rows] == ["lift", "elbow"]
+    assert [row["joint"] for row in rows] == ["lift", "elbow"]
     for row in rows:
         for what, cell in zip(
-            ("position", "speed", "acceleration", "torque"), row.cells, strict=True
+            ("position", "speed", "acceleration", "torque"), row["cells"], strict=True
         ):
-            use = next(u for u in design.uses if (u.joint, u.quantity) == (row.joint, what))
-            assert cell.bar == pytest.approx(100.0 * min(1.0, use.ratio), abs=0.06)
-            assert cell.full == (use.ratio >= 0.995)
+            use = next(u for u in design.uses if (u.joint, u.quantity) == (row["joint"], what))
+            assert cell["ratio"] == use.ratio
+            assert cell["full"] == (use.ratio >= 0.995)
 
 
 def test_no_limit_is_no_use(design, robot, limits):
     free = replace(limits, effort=np.full(3, np.inf))
-    cell = limit_rows(design, robot, free)[0].cells[3]
-    assert (cell.use, cell.limit, cell.full) == ("–", "no limit", False)
+    cell = limit_rows(design, robot, free)[0]["cells"][3]
+    assert (cell["use"], cell["limit"], cell["full"]) == ("–", "no limit", False)
 
 
 def test_the_noise_and_the_shapes_are_told(design, robot, collisions):
-    summary = ExcitationSummary.of(design, robot, collisions)
+    summary = summary_section(design, robot, collisions)
     lift, elbow = (0.01 * robot.effort_limit[j] for j in (1, 2))
-    assert dict(summary.facts)["Torque noise assumed"] == f"{lift:.3f} N·m, {elbow:.3f} N·m, white"
+    assert dict(summary["facts"])["Torque noise assumed"] == [
+        f"{lift:.3f} N·m, {elbow:.3f} N·m, white"
+    ]
     assert collisions.notes
     for note in (*collisions.notes, *design.notes):
-        assert note[0].upper() + note[1:] in summary.notes
+        assert note[0].upper() + note[1:] in summary["notes"]
 
 
 def test_clearance_is_that_of_the_closest_pair(design, collisions):
-    section = ClearanceSection.of(design, collisions)
+    section = clearance_section(design, collisions)
     least = min(
         np.frombuffer(base64.b64decode(part["distance"]), "<f4").min()
-        for part in section.data["trajectories"]
+        for part in section["data"]["trajectories"]
     )
     # the final check is finer than the curve
     assert 1e3 * design.closest.distance - 1e-3 <= least <= 1e3 * design.closest.distance + 1.0
-    assert section.rows[0][0] == " and ".join(design.closest.pair)
-    assert float(section.rows[0][1]) == pytest.approx(least, rel=5e-3)  # three digits
-    assert section.data["margin"] == 10.0
+    assert section["rows"][0][0] == " and ".join(design.closest.pair)
+    assert float(section["rows"][0][1]) == pytest.approx(least, rel=5e-3)  # three digits
+    assert section["data"]["margin"] == 10.0
 
 
 def test_pairs_with_a_margin_of_their_own_are_shifted_onto_the_line(design, collisions):
     tight = replace(collisions, farthest=np.full(len(collisions.pairs), 0.006))
-    section = ClearanceSection.of(design, tight)
-    assert section.shifted
-    assert not ClearanceSection.of(design, collisions).shifted
-    assert section.rows[0][0].endswith("(margin 3.0 mm)")
+    section = clearance_section(design, tight)
+    assert section["shifted"]
+    assert not clearance_section(design, collisions)["shifted"]
+    assert section["rows"][0][0].endswith("(margin 3.0 mm)")
     curves, plain = (
-        np.frombuffer(base64.b64decode(one.data["trajectories"][0]["distance"]), "<f4")
-        for one in (section, ClearanceSection.of(design, collisions))
+        np.frombuffer(base64.b64decode(one["data"]["trajectories"][0]["distance"]), "<f4")
+        for one in (section, clearance_section(design, collisions))
     )
     np.testing.assert_allclose(curves, plain + 7.0, rtol=1e-5)
 
@@ -188,23 +189,25 @@ def test_bars_are_logarithmic():
 
 
 def test_rows_hold_every_base_parameter(design, robot):
-    section = PrecisionSection.of(design, robot)
-    assert [row.combination or row.name for row in section.rows] == list(design.base.names)
-    assert sum(n for _, _, n in section.counts) == design.base.size
-    lost = [row for row in section.rows if row.label == "not identifiable"]
-    assert [name for name, _ in section.poor] == [row.combination or row.name for row in lost]
-    assert {name for name, _ in section.regrouped} == set(design.base.regrouped)
-    silent = " ".join(names for _, names in section.silent).split()
+    section = precision_section(design, robot)
+    assert [row["combination"] or row["name"] for row in section["rows"]] == list(design.base.names)
+    assert sum(n for _, _, n in section["counts"]) == design.base.size
+    lost = [row for row in section["rows"] if row["label"] == "not identifiable"]
+    assert [name for name, _ in section["poor"]] == [
+        row["combination"] or row["name"] for row in lost
+    ]
+    assert {name for name, _ in section["regrouped"]} == set(design.base.regrouped)
+    silent = " ".join(names for _, names in section["unidentifiable"]).split()
     assert sorted(silent) == sorted(design.base.unidentifiable)
 
 
 def test_what_only_held_joints_show_is_told_so(design, robot):
     reasons = {
         name: why
-        for why, names in PrecisionSection.of(design, robot).silent
+        for why, names in precision_section(design, robot)["unidentifiable"]
         for name in names.split()
     }
-    assert reasons["Fv1"] == "the joint holds"
+    assert reasons["Fv1"] == "the joint does not move"
     assert reasons["M1"] == "no joint that moves carries the link"
 
 
@@ -216,11 +219,13 @@ def test_weak_and_confounded_parameters_are_told_apart(design, robot):
     R = np.linalg.cholesky(M).T
     sigma = np.sqrt(np.diag(np.linalg.inv(M)))
     made = replace(design, information=R, sigma=sigma, sizes=np.full(b, 10.0))
-    found = PrecisionSection.of(made, robot).poor
+    found = precision_section(made, robot)["poor"]
     names = [design.base.layout.names[k] for k in design.base.independent]
     assert [name for name, _ in found] == [design.base.names[k] for k in (0, 1, 2)]
     assert "lost in the noise" in found[0][1]
-    assert f"looks like others, most of all {names[2]} (correlation −1.0" in found[1][1]
+    assert (
+        f"cannot be separated from others, most of all {names[2]} (correlation −1.0" in found[1][1]
+    )
     assert names[1] in found[2][1]
 
 
@@ -232,9 +237,9 @@ def test_grades(design, robot, lost, status, grade):
     b = design.base.size
     sigma = np.where(np.arange(b) < lost, 2.0, 0.1)
     made = replace(design, sigma=sigma, sizes=np.ones(b), status=status)
-    summary = ExcitationSummary.of(made, robot)
-    assert summary.grade == grade
-    assert f"{b - lost} of {b} base parameters" in summary.sentence
+    summary = summary_section(made, robot)
+    assert summary["grade"] == grade
+    assert f"{b - lost} of {b} base parameters" in summary["sentence"]
 
 
 def test_the_page_is_whole_and_allows_nothing_else(design, robot, limits, collisions, tmp_path):
@@ -270,7 +275,7 @@ def test_the_page_is_whole_and_allows_nothing_else(design, robot, limits, collis
 def test_without_collisions_command_or_seed(design, robot, limits, tmp_path):
     bare = replace(design, closest=None)
     source = write_excitation_page(tmp_path / "m.html", bare, robot, limits).read_text("utf-8")
-    assert "were not looked at" in source
+    assert "were not checked" in source
     assert 'id="command"' not in source
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +15,6 @@ from bodysense.robot import load_robot
 from bodysense.robot.shapes.collisions import Collisions
 
 ARM = Path(__file__).parents[2] / "examples" / "robots" / "arm.urdf"
-
-
-def other_test(name: str) -> Any:
-    """The module of another test beside this one, which has the browser."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(name, module)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    module = other_test("test_identification_page_browser")
-    program = next((path for name in module.NAMES if (path := shutil.which(name))), None)
-    if program is None:
-        pytest.skip(f"no browser: install one of {', '.join(module.NAMES)}")
-    started = module.Browser(program, tmp_path_factory.mktemp("profile"))
-    yield started
-    started.close()
 
 
 @pytest.fixture(scope="module")

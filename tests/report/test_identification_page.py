@@ -19,6 +19,7 @@ from bodysense.errors import FileWriteError
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import score
 from bodysense.report import write_identification_page
+from bodysense.report.identification_page import group_recordings
 
 VOID = {"meta", "link", "input", "br"}
 SECTIONS = [
@@ -145,16 +146,16 @@ def test_the_verdict_says_what_the_run_says(tmp_path: Path, run: IdentificationR
     assert tiles[5] == ("consistent" if run.identification.consistent else "not consistent")
 
 
-def test_a_link_that_cannot_exist_is_marked(tmp_path: Path, run: IdentificationRun) -> None:
+def test_an_inconsistent_link_is_marked(tmp_path: Path, run: IdentificationRun) -> None:
     theta = np.array(run.identification.theta)
     theta[0] = -1.0
     bad = replace(run, identification=replace(run.identification, theta=theta))
     page = written(tmp_path, bad)
     assert page.all("dd", "value")[5] == "not consistent"
-    assert page.all("span", "state-impossible")[0] == "cannot exist"
+    assert page.all("span", "state-inconsistent")[0] == "inconsistent"
     assert "the mass is -1 kg" in page.of_id("links")
     link = page.data["links"]["links"][0]  # type: ignore[index]
-    assert link["state"] == "impossible"
+    assert link["state"] == "inconsistent"
     assert link["identified"] is None  # there is no ellipsoid of negative mass
     assert link["prior"] is not None
 
@@ -206,7 +207,7 @@ def test_hostile_names_stay_text(
     assert page.skeleton == benign.skeleton
     assert page.all("h1") == [text]
     assert page.all("p", "sentence") == [text[:1].upper() + text[1:]]
-    assert text in page.all("li") + page.all("b")
+    assert text in page.all("p")
     assert page.of_id("command") == text
     assert text in page.all("option")
     assert page.all("script")[1:] == benign.all("script")[1:]
@@ -277,7 +278,7 @@ def test_curves_are_the_data(tmp_path: Path, run: IdentificationRun) -> None:
     recordings = page.data["torques"]["recordings"]
     assert [r["label"] for r in recordings] == [  # type: ignore[attr-defined]
         "Validation: other run.csv",
-        "Blocks left out in turn: run.csv",
+        "Held-out blocks: run.csv",
         "Training fit: run.csv",
     ]
     curves = traces(page)
@@ -298,6 +299,27 @@ def test_curves_are_the_data(tmp_path: Path, run: IdentificationRun) -> None:
     # The first joint stands for the first tenth, the other never for long.
     (first, last), *_ = recordings[2]["joints"][0]["still"]  # type: ignore[index]
     assert (first, last) == (0, 59)
+
+
+def test_pieces_of_a_recording_belong_together(run: IdentificationRun) -> None:
+    first = run.predictions[0]
+    second = replace(first, t=first.t + 100.0)
+    validation = run.predictions[2]
+    groups = group_recordings([first, second, validation])
+    assert [(label, len(pieces)) for label, pieces in groups] == [
+        ("Validation: other run.csv", 1),
+        ("Training fit: run.csv", 2),
+    ]
+
+
+def test_group_recordings_the_same_name_are_told_apart(run: IdentificationRun) -> None:
+    first = run.predictions[0]
+    groups = group_recordings([first, first, first])
+    assert [label for label, _ in groups] == [
+        "Training fit: run.csv",
+        "Training fit: run.csv (2)",
+        "Training fit: run.csv (3)",
+    ]
 
 
 def test_what_recordings_share_is_kept_once(tmp_path: Path, run: IdentificationRun) -> None:

@@ -242,7 +242,7 @@ def test_hostile_names_do_no_harm(written, result, text):
 
 def test_a_load_and_its_interval(written, payload):
     page = written(payload, command="bodysense identify")
-    assert page.all("h1") == ["What seen holds"]
+    assert page.all("h1") == ["Payload of seen"]
     low, high = payload.mass_interval()
     tiles = page.all("dd", "value")
     assert tiles[0] == "2.000 kg"
@@ -306,7 +306,7 @@ def test_a_load_that_is_not_there(written, payload):
     page = written(replace(payload, status=Status.failed("No load is visible: 0 kg.")))
     assert page.all("span", "grade") == ["failed"]
     assert page.all("p", "sentence") == ["No load is visible: 0 kg."]
-    assert "Most of the interval is the drive gains" not in page.of_id("verdict")
+    assert "Most of the interval comes from the drive gains" not in page.of_id("verdict")
     assert page.all("dd", "value") == []
     sections = [name for name in PAYLOAD_SECTIONS if name != "body"]
     assert [a["id"] for tag, a in page.tags if tag == "section"] == sections
@@ -341,7 +341,7 @@ def test_gains_of_no_use_are_not_to_be_pasted(written, gains):
 def test_what_the_status_notes_is_advice(written, payload):
     page = written(replace(payload, status=Status(notes=("The mass is known to 12 % only.",))))
     assert page.all("span", "grade") == ["fair"]
-    assert "The mass is known to 12 % only." in page.all("ol", "advice")[0]
+    assert "The mass is known to 12 % only." in page.of_id("verdict")
 
 
 def test_warnings_of_the_doctor_are_advice(written, payload, experiment):
@@ -398,7 +398,7 @@ def test_a_line_for_another_file(written, gains):
 
 def test_gains_without_losses(written, gains):
     page = written(replace(gains, losses=np.zeros(2), without_losses=gains.factors))
-    assert "Friction that grows with the load was not seen" in page.of_id("gains")
+    assert "Friction that grows with the load was not observed" in page.of_id("gains")
 
 
 def test_a_folder_that_is_missing(payload, experiment, tmp_path):

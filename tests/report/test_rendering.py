@@ -1,47 +1,82 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import numpy as np
 import pytest
-from jinja2 import UndefinedError
 
-from bodysense.report.rendering import environment, ready_for_json, source_digest
-
-
-def test_values_become_plain() -> None:
-    value = {
-        1: np.array([1.0, np.nan]),
-        "path": Path("a"),
-        "set": {2},
-        "number": np.float64("inf"),
-        "whole": np.int64(3),
-        "flag": np.bool_(True),
-        "none": None,
-    }
-    assert ready_for_json(value) == {
-        "1": [1.0, None],
-        "path": "a",
-        "set": [2],
-        "number": None,
-        "whole": 3,
-        "flag": True,
-        "none": None,
-    }
-    json.dumps(ready_for_json(value), allow_nan=False)
+from bodysense.report.rendering import (
+    bar_width,
+    count,
+    effort_unit,
+    number,
+    parameter_units,
+    percent,
+    sort_key,
+)
+from bodysense.robot.layout import ParameterLayout
 
 
-def test_templates_escape_and_refuse() -> None:
-    made = environment()
-    assert made.from_string("{{ x }}").render(x="<b>'") == "&lt;b&gt;&#39;"
-    with pytest.raises(UndefinedError):
-        made.from_string("{{ x }}").render()
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        made.from_string("{{ x|tojson }}").render(x=float("nan"))
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0.0, 4, "0"),
+        (12.3456, 4, "12.35"),
+        (-0.001234, 2, "−0.0012"),
+        (123456.7, 3, "123457"),
+        (1.5e-9, 2, "1.5e−9"),
+        (-2.5e7, 2, "−2.5e7"),
+        (float("nan"), 4, "–"),
+        (float("inf"), 4, "–"),
+    ],
+)
+def test_numbers(value: float, digits: int, text: str) -> None:
+    assert number(value, digits) == text
 
 
-def test_digest_of_a_known_text() -> None:
-    # Example of the Content Security Policy recommendation: alert('Hello, world.');
-    digest = "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='"
-    assert source_digest("alert('Hello, world.');") == digest
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (0.0471, "4.7 %"),
+        (0.00123, "0.12 %"),
+        (7.55, "755 %"),
+        (0.9997, "100 %"),
+        (0.0099999, "1.0 %"),
+        (1e9, "1e11 %"),
+        (1e5, "1e7 %"),
+        (float("nan"), "–"),
+    ],
+)
+def test_percent(fraction: float, text: str) -> None:
+    assert percent(fraction) == text
+
+
+def test_counts() -> None:
+    assert count(1, "log") == "1 log"
+    assert count(1200, "row") == "1\N{NARROW NO-BREAK SPACE}200 rows"
+
+
+def test_what_tables_sort_by() -> None:
+    assert sort_key(1 / 3) == 0.333333
+    assert sort_key(float("nan")) == ""
+
+
+def test_bars() -> None:
+    assert [bar_width(x, 0.5) for x in (-1.0, 0.1, 9.0)] == [0.0, 20.0, 100.0]
+    assert bar_width(float("nan"), 1.0) == 0.0
+
+
+def test_units_of_effort() -> None:
+    assert (effort_unit("revolute"), effort_unit("prismatic")) == ("N·m", "N")
+
+
+def test_units_of_turning_and_sliding_joints() -> None:
+    layout = ParameterLayout(
+        link_names=("a", "b"),
+        joint_names=("turn", "slide"),
+        friction_terms=("Fv", "Fc", "Own"),
+        coupled=(("Fvm", 1),),
+    )
+    units = dict(zip(layout.names, parameter_units(layout, ("revolute", "prismatic")), strict=True))
+    assert [units[f"{term}1"] for term in ("M", "MX", "ZZ")] == ["kg", "kg·m", "kg·m²"]
+    assert (units["Ia1"], units["Ia2"]) == ("kg·m²", "kg")
+    assert (units["Fv1"], units["Fv2"], units["Fvm2"]) == ("N·m·s/rad", "N·s/m", "N·s/m")
+    assert (units["Fc1"], units["Fc2"]) == ("N·m", "N")
+    assert units["Own1"] == ""

@@ -5,7 +5,7 @@ import pytest
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.excitation import FourierTrajectory, HoldTrajectory
 from bodysense.report import write_rollout_page
-from bodysense.report.rollout_page import stick_figure
+from bodysense.report.figures import stick_figure
 from bodysense.robot import Controller, load_robot, suggested_controller
 from bodysense.simulation import rollout
 
@@ -62,7 +62,7 @@ def test_the_figure_stands_where_the_joints_are():
 def test_the_figure_of_a_lost_run_stands_still_where_it_was_lost(tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(
-        "bodysense.report.rollout_page.write_motion_page",
+        "bodysense.report.motion_page.write_motion_page",
         lambda path, **given: drawn.update(given),
     )
     robot = load_robot("tx40").with_controller(

@@ -160,7 +160,7 @@ def test_the_text_of_a_coupled_robot(robot_of):
     text = actuator_text(robot_of("tx40-coupled"))
     for line in (
         "# Drives, friction and control of 'TX40 with coupled wrist', written by bodysense.",
-        "gear_ratio:  # motor turns a joint turn",
+        "gear_ratio:  # motor turns per joint turn",
         "  - {motor: joint6, joint: joint5, ratio: 1.0}",
         "  Fvm: 0.8  # viscous, N·m·s/rad",
         "    Fc:  # Coulomb, N·m",
@@ -197,7 +197,9 @@ def test_any_name_of_a_joint_comes_back(names):
 def test_negative_friction_is_written_with_a_comment(robot_of, tmp_path: Path):
     robot = robot_of("tx40-coupled").with_parameter_values({"Fc2": -0.5, "Fvm6": -0.1})
     text = actuator_text(robot)
-    assert "# Negative, which no drive is: Fc of 'joint2', Fvm of 'joint6'. A consistent" in text
+    assert (
+        "# Negative, which is not physical: Fc of 'joint2', Fvm of 'joint6'. A consistent" in text
+    )
     require_same_drives(written_and_read(robot, tmp_path), robot)
 
 

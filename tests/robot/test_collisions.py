@@ -74,11 +74,20 @@ def test_distances_are_no_larger_than_those_of_meshes_and_hardly_less(robot_of, 
     assert np.median((exact - hulls)[apart]) < 0.002
 
 
+def distances_and_gradients(collisions, q):
+    near = collisions.near(q, np.inf)
+    distances = np.full((len(q), len(collisions.pairs)), np.nan)
+    gradients = np.full((*distances.shape, collisions.robot.n_joints), np.nan)
+    distances[near.sample, near.pair] = near.distance
+    gradients[near.sample, near.pair] = near.gradient
+    return distances, gradients
+
+
 @pytest.mark.parametrize("name", ["example:panda", "example:ur5", "tx40"])
 def test_gradients_are_those_of_finite_differences(robot_of, name):
     collisions = Collisions.from_robot(robot_of(name))
     q = sample_poses(robot_of(name), 30)
-    distances, gradients = collisions.distances_and_gradients(q)
+    distances, gradients = distances_and_gradients(collisions, q)
     np.testing.assert_array_equal(distances, collisions.distances(q))
     fine, coarse = differences(collisions, q, 1e-6), differences(collisions, q, 1e-5)
     # Where the closest features change within the step there is no gradient to compare with.
@@ -96,7 +105,7 @@ def test_a_floating_robot_collides_alike_wherever_it_is(robot_of, states_of, rng
     moved = states_of(robot, rng, 20)[0]
     moved[:, 7:] = q[:, 7:]
     np.testing.assert_allclose(collisions.distances(moved), collisions.distances(q), atol=1e-9)
-    gradients = collisions.distances_and_gradients(q[:4])[1]
+    gradients = distances_and_gradients(collisions, q[:4])[1]
     fine = differences(collisions, q[:4], 1e-6)
     assert gradients.shape == (4, len(collisions.pairs), 12)
     assert np.quantile(np.abs(gradients - fine), 0.95) < 1e-8
@@ -104,7 +113,7 @@ def test_a_floating_robot_collides_alike_wherever_it_is(robot_of, states_of, rng
 
 def test_near_pairs_are_those_of_the_full_table(panda):
     q = sample_poses(panda.robot, 60)
-    distances, gradients = panda.distances_and_gradients(q)
+    distances, gradients = distances_and_gradients(panda, q)
     near = panda.near(q, 0.08)
     sample, pair = np.nonzero(distances < 0.08)
     assert sample.size > 50

@@ -101,7 +101,7 @@ def test_a_moved_hull_holds_the_moved_points(rng):
     points = rng.normal(size=(40, 3))
     T = pin.SE3(exp_so3(rng.normal(size=3)), rng.normal(size=3))
     hull = Hull.from_points(points)
-    moved = hull.moved(T)
+    moved = hull.transform(T)
     test = rng.normal(size=(200, 3))
     np.testing.assert_array_equal(
         moved.contains(test @ T.rotation.T + T.translation), hull.contains(test)

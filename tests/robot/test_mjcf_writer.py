@@ -305,7 +305,7 @@ def test_notes_name_what_is_lost(tmp_path):
     assert notes == (
         "friction 'stribeck': Fs left out",
         "coupling: the motor of joint6 also moves joint5; left out, with Fvm6, Fcm6",
-        "left out: velocity limits, acceleration limits, gear ratios, drive gains, controller",
+        "left out: velocity limits, gear ratios, drive gains, controller, acceleration limits",
     )
     text = write_mjcf(robot, tmp_path / "robot.xml").read_text()
     assert all(note in text for note in notes)

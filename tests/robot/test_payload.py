@@ -1,3 +1,5 @@
+"""What each joint carries, against Pinocchio's mass of subtrees."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -13,7 +15,7 @@ from bodysense.errors import (
     UnknownNameError,
 )
 from bodysense.robot import Robot, inverse_dynamics, load_robot
-from bodysense.robot.payload import with_payload
+from bodysense.robot.payload import carried_mass, with_payload
 from bodysense.spatial import exp_so3, random_pi
 from bodysense.spatial.pseudo_inertia import inertia_at_com
 
@@ -142,3 +144,12 @@ def test_a_body_that_cannot_exist():
 def test_a_centre_with_two_coordinates():
     with pytest.raises(ShapeError, match="com"):
         with_payload(load_robot("tx40"), 1.0, com=(0.0, 0.1))
+
+
+@pytest.mark.parametrize("name", ["tx40", "example:panda", "example:talos"])
+def test_carried_mass_is_the_mass_of_the_subtree(name):
+    robot = load_robot(name)
+    data = robot.model.createData()
+    pin.computeSubtreeMasses(robot.model, data)
+    first = robot.model.njoints - robot.n_joints
+    np.testing.assert_allclose(carried_mass(robot), list(data.mass)[first:], rtol=1e-12)

@@ -216,7 +216,7 @@ def _write(
     from bodysense.files import write_atomically
     from bodysense.logs.log import Log
     from bodysense.logs.write import write_log
-    from bodysense.report.rollout_page import write_rollout_page
+    from bodysense.report.motion_page import write_rollout_page
 
     kinds = zip(robot.joint_names, robot.joint_types, strict=True)
     sliding = [joint for joint, kind in kinds if kind == "prismatic"]

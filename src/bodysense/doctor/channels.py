@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from bodysense.doctor.diagnosis import Finding, LogSamples, count, row_ranges
+from bodysense.doctor.diagnosis import BridgingRules, Finding, LogSamples, count, row_ranges
 from bodysense.logs.log import RawLog, RowFault
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -41,12 +42,14 @@ def unreadable_rows(raw: RawLog) -> list[Finding]:
     return findings
 
 
-def take_channels(robot: Robot, raw: RawLog) -> tuple[LogSamples | None, list[Finding]]:
+def take_channels(
+    robot: Robot, raw: RawLog, rules: BridgingRules
+) -> tuple[LogSamples | None, list[Finding]]:
     """Pick the channels of the robot's joints; no samples where positions or torques lack."""
     names = robot.joint_names
     findings: list[Finding] = []
     channels = _sound_channels(raw, findings)
-    findings += _declared_degrees(raw, names)
+    findings += _declared_degrees(raw, [f"{x}.{name}" for x in ("q", "v") for name in names])
     q = _stacked(channels, "q", names)
     if q is None or not names:
         findings.append(_missing_positions(channels, names))
@@ -54,21 +57,51 @@ def take_channels(robot: Robot, raw: RawLog) -> tuple[LogSamples | None, list[Fi
     v = _velocity(channels, names, findings)
     if q is None or tau is None or not names:
         return None, findings
-    rows = np.asarray(raw.rows)
-    if rows.shape != (raw.t.size,):
-        rows = np.arange(1, raw.t.size + 1)
-    samples = LogSamples(
-        t=_bounded(np.asarray(raw.t, dtype=np.float64)),
-        q=q,
+    samples = replace(
+        _samples(raw, names, q, rules),
         tau=tau,
         v=v,
         reference=_stacked(channels, "q_des", names),
-        rows=rows.astype(np.int64),
-        piece=np.zeros(raw.t.size, dtype=np.int64),
         current=current,
-        joint_names=names,
     )
     return samples, findings
+
+
+def take_positions(
+    robot: Robot, raw: RawLog, positions: Mapping[str, str], rules: BridgingRules
+) -> tuple[LogSamples, list[Finding]]:
+    """Pick times and positions alone; `positions` are channels by joint."""
+    names = tuple(name for name in robot.joint_names if name in positions)
+    findings = _declared_degrees(raw, [positions[name] for name in names])
+    columns = [np.asarray(raw.channels[positions[name]], dtype=np.float64) for name in names]
+    q = np.stack(columns, axis=1) if columns else np.zeros((raw.t.size, 0))
+    return _samples(raw, names, _bounded(q), rules), findings
+
+
+def recorded_speeds(raw: RawLog, names: Sequence[str]) -> Array | None:
+    """(n_t, n) velocities of these joints, if all of them were recorded."""
+    return _stacked(_sound_channels(raw, []), "v", names)
+
+
+def _samples(raw: RawLog, names: tuple[str, ...], q: Array, rules: BridgingRules) -> LogSamples:
+    """All samples of a recording as one piece, with positions (n_t, n) alone."""
+    n = raw.t.size
+    rows = np.asarray(raw.rows)
+    if rows.shape != (n,):
+        rows = np.arange(1, n + 1)
+    return LogSamples(
+        t=_bounded(np.asarray(raw.t, dtype=np.float64)),
+        q=q,
+        tau=np.zeros((n, 0)),
+        v=None,
+        reference=None,
+        rows=rows.astype(np.int64),
+        place=np.arange(n),
+        piece=np.zeros(n, dtype=np.int64),
+        current=False,
+        joint_names=names,
+        rules=rules,
+    )
 
 
 def _is_short(fault: RowFault) -> bool:
@@ -99,14 +132,9 @@ def _sound_channels(raw: RawLog, findings: list[Finding]) -> dict[str, Array]:
     return sound
 
 
-def _declared_degrees(raw: RawLog, names: Sequence[str]) -> list[Finding]:
+def _declared_degrees(raw: RawLog, channels: Sequence[str]) -> list[Finding]:
     """Report units that the source itself declares and nobody has converted."""
-    declared = [
-        f"{quantity}.{name}"
-        for quantity in ("q", "v")
-        for name in names
-        if raw.units.get(f"{quantity}.{name}", "").strip() in _DEGREES
-    ]
+    declared = [name for name in channels if raw.units.get(name, "").strip() in _DEGREES]
     if not declared:
         return []
     return [
@@ -144,7 +172,7 @@ def _missing_positions(channels: dict[str, Array], names: Sequence[str]) -> Find
         )
     result = _joints_with(channels, "q")
     missing = [name for name in names if name not in result]
-    strangers = [name for name in result if name not in names]
+    others = [name for name in result if name not in names]
     text = f"there is no position of {', '.join(missing)}"
     if not result:
         return Finding(
@@ -154,12 +182,12 @@ def _missing_positions(channels: dict[str, Array], names: Sequence[str]) -> Find
             f"{text}; no channel is named q.<joint>",
             f"name the columns in a layout file, `joints: [{', '.join(names)}]`, or in the file",
         )
-    listed = f"; there is one of {', '.join(strangers)}, which the robot does not have"
+    listed = f"; there is one of {', '.join(others)}, which the robot does not have"
     return Finding(
         "missing-joint",
         "error",
         ", ".join(f"q.{name}" for name in missing),
-        text + (listed if strangers else ""),
+        text + (listed if others else ""),
         "is it the recording of another robot? Otherwise write the robot's joint names into the "
         f"layout file: `joints: [{', '.join(names)}]`",
     )

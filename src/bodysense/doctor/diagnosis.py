@@ -1,9 +1,10 @@
-"""What the doctor found: findings, and the clean pieces of the recording."""
+"""`Diagnosis`: findings of the doctor, and the clean pieces of the recording."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.logs.log import Log
+from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
 Severity = Literal["note", "warning", "error"]
@@ -27,7 +29,7 @@ class Finding:
         severity: ``note`` (dealt with and harmless), ``warning`` (deserves a look) or ``error``
             (the recording cannot be used as it is).
         where: the channel, joint or rows.
-        message: what was seen, with numbers.
+        message: what was observed, with numbers.
         action: what bodysense does about it, or what the user should do.
     """
 
@@ -56,7 +58,9 @@ class Diagnosis:
             not usable may still have some, for a look at them.
         moving: for each segment, (n_t, n_joints), where a joint moves.
         n_samples: samples of the recording, rows that could not be read included.
-        rate: samples per second, on average within segments [Hz], NaN where it cannot be told.
+        rate: samples per second, on average within segments [Hz], NaN where it is unknown.
+        places: for each segment, (n_t,), index of its samples in the recording.
+        left_out: rows of the recording that are in no segment, by reason.
     """
 
     source: str
@@ -67,10 +71,12 @@ class Diagnosis:
     moving: tuple[NDArray[np.bool_], ...]
     n_samples: int
     rate: float
+    places: tuple[NDArray[np.int64], ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def usable(self) -> bool:
-        """Whether the segments can be identified from: there are some, and nothing is wrong."""
+        """Whether there are segments, and nothing is wrong with them."""
         return bool(self.segments) and not self.of("error")
 
     @property
@@ -111,7 +117,7 @@ class Diagnosis:
         )
 
     def summary(self) -> str:
-        """The result in words, a line a finding."""
+        """The result in words, one line per finding."""
         return "\n".join([self.verdict(), *(f"  {finding}" for finding in self.findings)])
 
     def to_dict(self) -> dict[str, object]:
@@ -148,6 +154,24 @@ def count(n: int, noun: str) -> str:
 Mask = NDArray[np.bool_]
 
 
+class BridgingRules(NamedTuple):
+    """Up to where missing samples are interpolated; beyond, the recording is split.
+
+    Attributes:
+        gap_steps: longest gap between rows, in usual steps, and
+        gap_time: in seconds: the longer of the two counts.
+        missing_samples: most values in a row that may be missing from a channel, and
+        missing_time: for how long [s]: the shorter of the two counts.
+        least_samples: between gaps; fewer are left out.
+    """
+
+    gap_steps: float
+    gap_time: float
+    missing_samples: float
+    missing_time: float
+    least_samples: int
+
+
 @dataclass(frozen=True, eq=False)
 class LogSamples:
     """What is left of the recording, in the order of the robot's joints.
@@ -155,14 +179,17 @@ class LogSamples:
     Attributes:
         t: (n,) times [s].
         q: (n, n_joints) positions.
-        tau: (n, n_joints) torques, or drive signals as long as `current` says so.
+        tau: (n, n_joints) torques, or drive signals as long as `current` says so; (n, 0) where
+            they are not examined.
         v: (n, n_joints) velocities, if recorded and trusted.
-        reference: (n, n_joints) positions that the controller was told, if recorded and trusted.
+        reference: (n, n_joints) reference positions of the controller, if recorded and trusted.
         rows: (n,) row of the source.
+        place: (n,) index in the recording.
         piece: (n,) number of the piece that a sample belongs to, not descending. Nothing is
             ever computed across the border of two pieces.
         current: whether `tau` still holds drive signals.
-        joint_names: of the robot.
+        joint_names: those joints of the robot whose positions were recorded.
+        rules: which gaps are bridged.
     """
 
     t: Array
@@ -171,9 +198,11 @@ class LogSamples:
     v: Array | None
     reference: Array | None
     rows: NDArray[np.int64]
+    place: NDArray[np.int64]
     piece: NDArray[np.int64]
     current: bool
     joint_names: tuple[str, ...]
+    rules: BridgingRules
 
     @property
     def n(self) -> int:
@@ -183,8 +212,12 @@ class LogSamples:
     @property
     def blocks(self) -> tuple[tuple[str, Array], ...]:
         """Quantity and values of all that is there: q, tau (or i) and v."""
-        result = [("q", self.q), ("i" if self.current else "tau", self.tau)]
-        return (*result, ("v", self.v)) if self.v is not None else tuple(result)
+        named = (("q", self.q), ("i" if self.current else "tau", self.tau), ("v", self.v))
+        return tuple((quantity, x) for quantity, x in named if x is not None and x.shape[1])
+
+    def joints_of(self, robot: Robot) -> NDArray[np.int64]:
+        """(n_joints,) index of each joint in the robot."""
+        return np.array([robot.joint_names.index(name) for name in self.joint_names], dtype=int)
 
     @property
     def steps(self) -> Array:
@@ -194,7 +227,7 @@ class LogSamples:
 
     @property
     def period(self) -> float:
-        """Usual time between samples [s]; NaN where it cannot be told."""
+        """Usual time between samples [s]; NaN where it is unknown."""
         steps = self.steps
         steps = steps[steps > 0.0]
         return float(np.median(steps)) if steps.size else float("nan")
@@ -209,17 +242,23 @@ class LogSamples:
 
     def kept(self, mask: Mask) -> LogSamples:
         """The samples where the mask is true."""
-        if mask.all():
-            return self
+        return self if mask.all() else replace(self._taken(mask), piece=self.piece[mask])
+
+    def sorted_by_time(self) -> LogSamples:
+        """The samples in the order of their times, pieces as they are."""
+        return self._taken(np.argsort(self.t, kind="stable"))
+
+    def _taken(self, which: Mask | NDArray[np.intp]) -> LogSamples:
+        """Some of the samples, in whatever order; pieces are left to the caller."""
         return replace(
             self,
-            t=self.t[mask],
-            q=self.q[mask],
-            tau=self.tau[mask],
-            v=None if self.v is None else self.v[mask],
-            reference=None if self.reference is None else self.reference[mask],
-            rows=self.rows[mask],
-            piece=self.piece[mask],
+            t=self.t[which],
+            q=self.q[which],
+            tau=self.tau[which],
+            v=None if self.v is None else self.v[which],
+            reference=None if self.reference is None else self.reference[which],
+            rows=self.rows[which],
+            place=self.place[which],
         )
 
     def split(self, before: NDArray[np.intp]) -> LogSamples:
@@ -231,7 +270,7 @@ class LogSamples:
 
 
 class Outcome(NamedTuple):
-    """What a check hands on: the samples, mended or not, and what it found."""
+    """What a check hands on: the samples, cleaned or not, and what it found."""
 
     samples: LogSamples
     findings: list[Finding]

@@ -125,7 +125,7 @@ def _trimmed(samples: LogSamples, first: int, last: int) -> tuple[LogSamples, li
                     "note",
                     end,
                     f"nothing moves for {idle:.3g} s at the {end}",
-                    "kept; errors are told apart for moving and standing joints",
+                    "kept; errors are reported separately for moving and standing joints",
                 )
             )
     return samples.kept(keep), findings
@@ -134,7 +134,7 @@ def _trimmed(samples: LogSamples, first: int, last: int) -> tuple[LogSamples, li
 def rests(robot: Robot, samples: LogSamples) -> Outcome:
     """Report long rests in between, which are kept."""
     if not (_ranges(samples) >= _LEAST_RANGE).any():
-        return Outcome(samples, [])  # told already
+        return Outcome(samples, [])  # reported already
     moving = np.asarray(moving_mask(samples).any(axis=1))
     result = []
     for part in samples.slices():
@@ -151,7 +151,7 @@ def rests(robot: Robot, samples: LogSamples) -> Outcome:
         "note",
         f"from t = {result[0][0]:.6g} s",
         f"nothing moves for {total:.3g} s in {count(len(result), 'rest')} between motions",
-        "kept; errors are told apart for moving and standing joints",
+        "kept; errors are reported separately for moving and standing joints",
     )
     return Outcome(samples, [finding])
 

@@ -37,17 +37,15 @@ def dead_channels(robot: Robot, samples: LogSamples) -> Outcome:
     if samples.n < _FROZEN_SAMPLES:
         return Outcome(samples, findings)
     moving = moving_mask(samples)
-    anything = bool(moving.any())
     frozen = np.zeros(samples.n, dtype=bool)
     for quantity, values in samples.blocks:
         for j, name in enumerate(samples.joint_names):
             x = values[:, j]
             channel = f"{quantity}.{name}"
             if x.min() == x.max():
-                if anything and (quantity == "q" or moving[:, j].any()):
+                if (moving if quantity == "q" else moving[:, j]).any():
                     findings.append(_dead(quantity, channel, float(x[0])))
-                    if quantity == "v":
-                        samples = replace(samples, v=None)
+                    samples = replace(samples, v=None) if quantity == "v" else samples
             elif quantity != "q":
                 stuck = _stuck(samples, x, moving[:, j])
                 if stuck.any():
@@ -113,7 +111,7 @@ def quantised_channels(robot: Robot, samples: LogSamples) -> Outcome:
                 continue
             if quantity == "q":
                 usual = float(np.median(np.abs(np.diff(values[:, j]))[own[1:]]))
-                # A held value cannot be told from a slow motion: the step itself is the least.
+                # A held value looks like a slow motion: the step itself is the least.
                 shows = step > _SHOWS * max(usual, 0.1 * step)
             else:
                 shows = step > _SHOWS * float(x.std())

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.doctor.diagnosis import (
+    BridgingRules,
     Finding,
     LogSamples,
     Mask,
@@ -19,7 +20,7 @@ from bodysense.doctor.diagnosis import (
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-# A stray value is this many usual ranges away, on top of what the robot could do at all.
+# An outlier is this many usual ranges away, on top of what the robot could do at all.
 # Ten: a motion that is idle most of the time has peaks a few times its usual range.
 _RANGES = 10.0
 # Where the robot's limits are unknown: no arm turns faster, and few joints are stronger.
@@ -30,35 +31,32 @@ _ANY_EFFORT = 1000.0  # N·m
 _RARE = 0.05
 # Rows that go missing: below one in a hundred nobody will notice, above half of them are gone.
 _FEW, _MOST = 0.01, 0.5
-# A block of rows with a strange time counts as stray if it is this small a part of the recording.
+# A block of rows with other times is an outlier if it is this small a part of the recording.
 _SMALL_BLOCK = 0.01
 # A spike stands out of its neighbours by this many of the largest usual steps. White noise
 # stays below 4, and the fastest true motion makes the largest usual step itself.
 _STEPS = 20.0
-# Missing values are bridged over this many samples and this time: less than the tenth of a
-# second in which an arm can begin something new.
-_BRIDGED_SAMPLES, _BRIDGED_TIME = 3, 0.05
 
 
 def garbage_rows(robot: Robot, samples: LogSamples) -> Outcome:
     """Drop rows whose time or values belong to nothing that this robot has done."""
-    bad = _stray_times(samples.t)
-    strange: dict[str, tuple[int, float]] = {}
+    bad = _outlier_times(samples.t)
+    garbage: dict[str, tuple[int, float]] = {}
     for quantity, values in samples.blocks:
-        floor = _floors(robot, quantity)
+        floor = _floors(robot, quantity)[samples.joints_of(robot)]
         for j, name in enumerate(samples.joint_names):
-            out = _stray_values(values[:, j], float(floor[j]))
+            out = _outlier_values(values[:, j], float(floor[j]))
             if 0 < np.count_nonzero(out) <= max(1.0, _RARE * samples.n):
                 first = int(np.argmax(out))
-                strange[f"{quantity}.{name}"] = (first, float(values[first, j]))
+                garbage[f"{quantity}.{name}"] = (first, float(values[first, j]))
                 bad |= out
     count = np.count_nonzero(bad)
     if not count:
         return Outcome(samples, [])
     example = int(np.argmax(bad))
     seen = f"time {samples.t[example]:.6g} s in row {samples.rows[example]}"
-    if strange:
-        channel, (first, value) = next(iter(strange.items()))
+    if garbage:
+        channel, (first, value) = next(iter(garbage.items()))
         seen += f", {channel} = {value:.6g} in row {samples.rows[first]}"
     finding = Finding(
         "garbage-rows",
@@ -72,7 +70,7 @@ def garbage_rows(robot: Robot, samples: LogSamples) -> Outcome:
 
 
 def spikes(robot: Robot, samples: LogSamples) -> Outcome:
-    """Mend single positions that jump away and come back; report those that stay away."""
+    """Interpolate single positions that jump away and come back; report those that stay away."""
     period = samples.period
     if samples.n < 10 or not np.isfinite(period):
         return Outcome(samples, [])
@@ -82,10 +80,11 @@ def spikes(robot: Robot, samples: LogSamples) -> Outcome:
     q = samples.q
     joined = np.diff(samples.piece) == 0
     jumps = np.zeros(0, dtype=np.intp)
+    limits = robot.velocity_limit[samples.joints_of(robot)]
     for j, name in enumerate(samples.joint_names):
         x = q[:, j]
         step = np.abs(np.diff(x))
-        limit = robot.velocity_limit[j]
+        limit = limits[j]
         # Times of different pieces do not compare: nothing is a spike across their border.
         step_time = np.where(joined, np.diff(samples.t), np.inf)
         reach = (limit if np.isfinite(limit) else _ANY_SPEED) * step_time
@@ -120,8 +119,8 @@ def spikes(robot: Robot, samples: LogSamples) -> Outcome:
                     "sides",
                 )
             )
-    mended = samples if q is samples.q else replace(samples, q=q)
-    return Outcome(mended.split(jumps) if jumps.size else mended, findings)
+    cleaned = samples if q is samples.q else replace(samples, q=q)
+    return Outcome(cleaned.split(jumps) if jumps.size else cleaned, findings)
 
 
 def missing_values(robot: Robot, samples: LogSamples) -> Outcome:
@@ -129,9 +128,9 @@ def missing_values(robot: Robot, samples: LogSamples) -> Outcome:
     findings: list[Finding] = []
     samples = _without_empty_velocity(samples, findings)
     period = samples.period
-    most = _BRIDGED_SAMPLES
+    most = samples.rules.missing_samples
     if np.isfinite(period) and period > 0.0:
-        most = int(min(most, max(1.0, _BRIDGED_TIME / period)))
+        most = int(min(most, max(1.0, samples.rules.missing_time / period)))
     # A clock that was set back ascends piece by piece only, and `np.interp` needs one that does.
     clock = np.where(np.diff(samples.piece) == 0, np.diff(samples.t), 0.0)
     clock = np.concatenate([np.zeros(min(samples.n, 1)), np.cumsum(clock)])
@@ -139,7 +138,7 @@ def missing_values(robot: Robot, samples: LogSamples) -> Outcome:
     parts: dict[str, Array] = {}
     counts = {"bridged": 0, "dropped": 0}
     named: list[str] = []
-    touched = np.zeros(samples.n, dtype=bool)
+    missing = np.zeros(samples.n, dtype=bool)
     for quantity, values in samples.blocks:
         part = values
         for j, name in enumerate(samples.joint_names):
@@ -150,7 +149,7 @@ def missing_values(robot: Robot, samples: LogSamples) -> Outcome:
             if bad.all():
                 findings.append(_empty(channel))
             named.append(channel)
-            touched |= bad
+            missing |= bad
             short = _short_runs(bad, samples.piece, most)
             if short.any():
                 part = part.copy() if part is values else part
@@ -161,26 +160,32 @@ def missing_values(robot: Robot, samples: LogSamples) -> Outcome:
         parts[quantity] = part
     counts["dropped"] = int(np.count_nonzero(drop))
     if named and not any(finding.severity == "error" for finding in findings):
-        findings.append(_holes(samples, named, touched, counts))
-    tau = parts["i" if samples.current else "tau"]
-    samples = replace(samples, q=parts["q"], tau=tau, v=parts.get("v"))
+        findings.append(_holes(samples, named, missing, counts))
+    tau = parts.get("i" if samples.current else "tau", samples.tau)
+    samples = replace(samples, q=parts.get("q", samples.q), tau=tau, v=parts.get("v"))
     return Outcome(samples.kept(~drop), findings)
 
 
-def _holes(samples: LogSamples, named: list[str], touched: Mask, counts: dict[str, int]) -> Finding:
+def _holes(samples: LogSamples, named: list[str], missing: Mask, counts: dict[str, int]) -> Finding:
     deeds = []
     if counts["bridged"]:
-        deeds.append(f"{counts['bridged']} interpolated, between neighbours at most 3 apart")
+        deeds.append(f"{counts['bridged']} interpolated, in gaps {_extent(samples.rules)}")
     if counts["dropped"]:
         deeds.append(f"{counts['dropped']} rows left out")
     return Finding(
         "nan",
         _severity(counts["dropped"] / max(1, samples.n)),
         f"{', '.join(named[:4])}{' and others' if len(named) > 4 else ''}, "
-        f"{row_ranges(samples.rows[touched])}",
-        f"values are missing or not finite in {np.count_nonzero(touched)} of {samples.n} rows",
+        f"{row_ranges(samples.rows[missing])}",
+        f"values are missing or not finite in {np.count_nonzero(missing)} of {samples.n} rows",
         " and ".join(deeds),
     )
+
+
+def _extent(rules: BridgingRules) -> str:
+    if np.isfinite(rules.missing_samples):
+        return f"of at most {rules.missing_samples:g} values"
+    return f"of at most {rules.missing_time:g} s"
 
 
 def _empty(channel: str) -> Finding:
@@ -232,17 +237,17 @@ def _floors(robot: Robot, quantity: str) -> Array:
     return floors
 
 
-def _stray_values(x: Array, floor: float) -> Mask:
+def _outlier_values(x: Array, floor: float) -> Mask:
     finite = np.isfinite(x)
     if not finite.any():
         return np.zeros(x.size, dtype=bool)
     middle = float(np.median(x[finite]))
-    stray: Mask = np.isinf(x) | (np.abs(x - middle) > _RANGES * spread(x) + floor)
-    return stray
+    outliers: Mask = np.isinf(x) | (np.abs(x - middle) > _RANGES * spread(x) + floor)
+    return outliers
 
 
-def _stray_times(t: Array) -> Mask:
-    """Times that are no numbers, or that belong to another age than nearly all others."""
+def _outlier_times(t: Array) -> Mask:
+    """Times that are no numbers, or that are far from nearly all others."""
     bad = ~np.isfinite(t)
     good = np.flatnonzero(~bad)
     if good.size < 10:
@@ -265,12 +270,12 @@ def _stray_times(t: Array) -> Mask:
         return bad
     low, high = float(times[large].min()), float(times[large].max())
     room = max(high - low, usual * good.size)
-    stray = ~large & ((times < low - room) | (times > high + room))
-    bad[good[stray]] = True
+    outliers = ~large & ((times < low - room) | (times > high + room))
+    bad[good[outliers]] = True
     return bad
 
 
-def _short_runs(bad: Mask, piece: NDArray[np.int64], most: int) -> Mask:
+def _short_runs(bad: Mask, piece: NDArray[np.int64], most: float) -> Mask:
     """Runs of missing values that are short and lie between values of the same piece."""
     edges = np.diff(np.concatenate([[False], bad, [False]]).astype(np.int8))
     first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +28,6 @@ _MANY_REPEATS = 0.1
 # A step of 2.5 usual ones has lost a sample for certain, even where steps of one and two
 # alternate.
 _LOST_SAMPLE = 2.5
-# A gap is bridged up to 5 steps or 20 ms: little of what an arm does is faster than 25 Hz.
-_BRIDGED_STEPS, _BRIDGED_TIME = 5.0, 0.02
-# Filters need some room at either end; fewer samples than this leave nothing in between.
-_LEAST_SAMPLES = 20
 # Uneven steps matter to differentiation in proportion: 5 % of a velocity. Beyond a whole step
 # either way, the time is hardly worth its name.
 _UNEVEN, _VERY_UNEVEN = 0.05, 2.0
@@ -80,7 +75,7 @@ def gaps(robot: Robot, samples: LogSamples) -> Outcome:
     step = np.diff(samples.t)
     same = np.diff(samples.piece) == 0
     lost = same & (step > _LOST_SAMPLE * period)
-    longest = max(_BRIDGED_STEPS * period, _BRIDGED_TIME)
+    longest = max(samples.rules.gap_steps * period, samples.rules.gap_time)
     long = lost & (step > longest)
     for where, action in (
         (lost & ~long, "bridged by interpolation"),
@@ -157,7 +152,7 @@ def length(robot: Robot, samples: LogSamples) -> Outcome:
     """Report recordings of which too little is left."""
     samples, findings = _without_fragments(samples, [])
     total = float(samples.steps.sum())
-    if samples.n < _LEAST_SAMPLES or total < _TOO_SHORT:
+    if samples.n < samples.rules.least_samples or total < _TOO_SHORT:
         severity: Severity = "error"
     elif total < _SHORT:
         severity = "warning"
@@ -182,17 +177,8 @@ def _ascending(samples: LogSamples) -> tuple[LogSamples, Finding]:
     where = row_ranges(samples.rows[back])
     worst = float(-np.diff(t).min())
     seen = f"time runs backward {count(back.size, 'time')}, by up to {_seconds(worst)}"
-    order = np.argsort(t, kind="stable")
-    if _path(samples.q[order]) <= _path(samples.q):
-        ordered = replace(
-            samples,
-            t=t[order],
-            q=samples.q[order],
-            tau=samples.tau[order],
-            v=None if samples.v is None else samples.v[order],
-            reference=None if samples.reference is None else samples.reference[order],
-            rows=samples.rows[order],
-        )
+    ordered = samples.sorted_by_time()
+    if _path(ordered.q) <= _path(samples.q):
         text = f"{seen}; in the order of time, positions are smooth: rows were written late"
         return ordered, Finding("backward-time", "note", where, text, "sorted by time")
     if back.size > max(_STUMBLES_AT_MOST, _STUMBLES * samples.n):
@@ -200,7 +186,7 @@ def _ascending(samples: LogSamples) -> tuple[LogSamples, Finding]:
             "backward-time",
             "error",
             where,
-            f"{seen}, and sorted by time the positions make no motion: this is no time",
+            f"{seen}, and sorted by time the positions make no motion: invalid timestamps",
             "name the right column of time in the layout file, or give `rate: …` [Hz] instead",
         )
     late = np.ones(samples.n, dtype=bool)
@@ -252,8 +238,9 @@ def _longest_ascending(t: Array) -> NDArray[np.intp]:
 def _without_fragments(samples: LogSamples, findings: list[Finding]) -> Outcome:
     if not samples.n:
         return Outcome(samples, findings)
+    least = samples.rules.least_samples
     sizes = np.bincount(samples.piece)
-    tiny = (sizes < _LEAST_SAMPLES)[samples.piece]
+    tiny = (sizes < least)[samples.piece]
     if tiny.any() and not tiny.all():
         n_tiny = int(np.count_nonzero(tiny))
         findings.append(
@@ -261,7 +248,7 @@ def _without_fragments(samples: LogSamples, findings: list[Finding]) -> Outcome:
                 "fragment",
                 "warning" if n_tiny > _MUCH_LOST * samples.n else "note",
                 row_ranges(samples.rows[tiny]),
-                f"{count(n_tiny, 'row')} between gaps, in groups of less than {_LEAST_SAMPLES}",
+                f"{count(n_tiny, 'row')} between gaps, in groups of less than {least}",
                 "left out",
             )
         )

@@ -283,8 +283,8 @@ def _scales(
     names = robot.joint_names
     wrong = off > _SUSPICIOUS
     findings = []
-    told = moved & (found.share > _SHARE) & (found.factor > 0.0)
-    if wrong.any() and np.count_nonzero(told) > 1 and _alike(found.factor[told]):
+    weighed = moved & (found.share > _SHARE) & (found.factor > 0.0)
+    if wrong.any() and np.count_nonzero(weighed) > 1 and _alike(found.factor[weighed]):
         common = float(np.exp(np.log(found.factor[wrong]).mean()))
         return [_scale_finding("tau (all joints)", common, f"tau: {{{_edit(common)}}}")]
     for j in np.flatnonzero(wrong):

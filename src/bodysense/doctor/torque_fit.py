@@ -39,7 +39,7 @@ class Condensed(NamedTuple):
         q: (n, n_joints) positions.
         v: (n, n_joints) velocities, from positions.
         a: (n, n_joints) accelerations, from positions.
-        tau: (n, n_joints) torques.
+        tau: (n, n_joints) torques; (n, 0) where they are not examined.
         v_recorded: (n, n_joints) velocities as recorded, if they were.
     """
 
@@ -58,7 +58,7 @@ class Condensed(NamedTuple):
 def condensed(samples: LogSamples) -> Condensed:
     """Average, resample, smooth and differentiate; pieces that are too short are left out."""
     width = max(_STEP, samples.period)
-    blocks = [values for _, values in samples.blocks]
+    blocks = [samples.q, samples.tau, *([] if samples.v is None else [samples.v])]
     parts: list[list[Array]] = []
     for part in samples.slices():
         result = _even(samples.t[part], [values[part] for values in blocks], width)
@@ -97,7 +97,9 @@ def _even(t: Array, blocks: list[Array], width: float) -> list[Array] | None:
     results = []
     for values in blocks:
         columns = np.add.reduceat(values, first, axis=0) / count[:, np.newaxis]
-        grid = np.stack([np.interp(even, mean, x) for x in columns.T], axis=1)
+        grid = np.empty((even.size, values.shape[1]))
+        for j, x in enumerate(columns.T):
+            grid[:, j] = np.interp(even, mean, x)
         results.append(gaussian_filter1d(grid, _SIGMA, axis=0, mode="nearest"))
     # The ends lean on values that are not there.
     inner = slice(int(2 * _SIGMA), even.size - int(2 * _SIGMA))

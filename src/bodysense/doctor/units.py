@@ -41,14 +41,16 @@ def position_units(robot: Robot, samples: LogSamples) -> Outcome:
     short = condensed(samples)
     if short.n < _LEAST_SAMPLES or not np.isfinite(short.v).all():
         return Outcome(samples, _huge(samples))
-    lower, upper = robot.position_limits
+    joints = samples.joints_of(robot)
+    lower, upper = (limit[joints] for limit in robot.position_limits)
     bound = np.maximum(np.abs(lower), np.abs(upper))
     bound = np.where(np.isfinite(bound), bound, _ANY_ANGLE)
-    limit = np.where(np.isfinite(robot.velocity_limit), robot.velocity_limit, _ANY_SPEED)
+    limit = robot.velocity_limit[joints]
+    limit = np.where(np.isfinite(limit), limit, _ANY_SPEED)
     furthest = np.percentile(np.abs(short.q), 99.0, axis=0)
     fastest = np.percentile(np.abs(short.v), 99.0, axis=0)
     ratio = np.maximum(furthest / bound, fastest / limit)
-    slides = np.array([kind == "prismatic" for kind in robot.joint_types])
+    slides = np.array([robot.joint_types[j] == "prismatic" for j in joints])
     beyond = ratio > _SUSPICIOUS
     if not beyond.any():
         return Outcome(samples, _beyond_limits(samples, short, lower, upper))
@@ -59,23 +61,12 @@ def position_units(robot: Robot, samples: LogSamples) -> Outcome:
         f"{limit[worst]:.3g} rad/s"
     )
     in_degrees = beyond & ~slides & (ratio / DEGREES <= _FITS)
-    turning = max(1, int(np.count_nonzero(~slides)))
-    most = np.count_nonzero(in_degrees) >= 0.5 * turning
+    most = np.count_nonzero(in_degrees) >= 0.5 * max(1, int(np.count_nonzero(~slides)))
     findings = []
     if in_degrees.any():
         names = [n for j, n in enumerate(samples.joint_names) if in_degrees[j] or most]
-        sure = most or ratio[in_degrees].max() > _IMPOSSIBLE
-        edit = "`q: {unit: deg}`" if most else f"`unit: deg` for {_channels('q', names)}"
-        findings.append(
-            Finding(
-                "degrees",
-                "error" if sure else "warning",
-                _channels("q", names),
-                f"read as radians, the robot could not do this: {seen}; in degrees it could",
-                f"write {edit} into the layout file (with `v: {{unit: deg/s}}` if velocities are "
-                "alike); if these are motor angles, give gear ratios there",
-            )
-        )
+        certain = bool(most or ratio[in_degrees].max() > _IMPOSSIBLE)
+        findings.append(_degrees(names, seen, bool(most), certain))
     for j in np.flatnonzero(beyond & ~in_degrees):
         severity: Severity = "error" if ratio[j] > _IMPOSSIBLE else "warning"
         name = samples.joint_names[j]
@@ -90,6 +81,18 @@ def position_units(robot: Robot, samples: LogSamples) -> Outcome:
             )
         )
     return Outcome(samples, findings)
+
+
+def _degrees(names: list[str], seen: str, most: bool, certain: bool) -> Finding:
+    edit = "`q: {unit: deg}`" if most else f"`unit: deg` for {_channels('q', names)}"
+    return Finding(
+        "degrees",
+        "error" if certain else "warning",
+        _channels("q", names),
+        f"read as radians, the robot could not do this: {seen}; in degrees it could",
+        f"write {edit} into the layout file (with `v: {{unit: deg/s}}` if velocities are "
+        "alike); if these are motor angles, give gear ratios there",
+    )
 
 
 def recorded_velocities(robot: Robot, samples: LogSamples) -> Outcome:
@@ -178,25 +181,21 @@ def _scaled(
     names = samples.joint_names
     factor = np.einsum("tj,tj->j", v, recorded) / np.einsum("tj,tj->j", recorded, recorded)
     tested = np.flatnonzero(moved & (np.abs(np.diag(likeness)) > _SAME))
-    strange = np.flatnonzero(moved & ~(np.abs(np.diag(likeness)) > _SAME))
-    if strange.size:
-        least = float(np.abs(np.diag(likeness)[strange]).min())
+    mismatched = np.flatnonzero(moved & ~(np.abs(np.diag(likeness)) > _SAME))
+    if mismatched.size:
+        least = float(np.abs(np.diag(likeness)[mismatched]).min())
         findings.append(
             Finding(
                 "velocity-mismatch",
                 "warning",
-                _channels("v", [names[j] for j in strange]),
+                _channels("v", [names[j] for j in mismatched]),
                 f"not the velocity of the positions: correlation {least:.2f}",
                 "recorded velocities only serve as a check; positions are differentiated",
             )
         )
-    if tested.size and (factor[tested] > 0.0).all():
-        common = float(np.median(factor[tested]))
-        alike = np.all(np.abs(np.log(factor[tested] / common)) < np.log(_FACTOR_TOLERANCE))
-        for unit, size in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
-            if alike and abs(np.log(common / size)) < np.log(_FACTOR_TOLERANCE):
-                findings.append(_time_unit(common, unit))
-                return findings
+    unit = _common_time_unit(factor[tested])
+    if unit:
+        return [*findings, _time_unit(float(np.median(factor[tested])), unit)]
     groups: dict[str, list[int]] = {}
     for j in tested:
         off = factor[j] if factor[j] > 0.0 else -factor[j]
@@ -207,6 +206,20 @@ def _scaled(
     for edit, joints in groups.items():
         findings.append(_wrong_factor([names[j] for j in joints], factor[joints], edit))
     return findings
+
+
+def _common_time_unit(factor: Array) -> str:
+    """The unit of time that explains the factors of all joints, or nothing."""
+    if not factor.size or not (factor > 0.0).all():
+        return ""
+    common = float(np.median(factor))
+    tolerance = np.log(_FACTOR_TOLERANCE)
+    if not np.all(np.abs(np.log(factor / common)) < tolerance):
+        return ""
+    for unit, size in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
+        if abs(np.log(common / size)) < tolerance:
+            return unit
+    return ""
 
 
 def _named_factor(factor: float) -> str:

@@ -8,14 +8,17 @@ from bodysense.estimation.map_dynamics.em import (
 )
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log import (
+    EstimatedCurves,
+    EstimationRun,
     LogChunk,
     LogEstimate,
     LogFiles,
-    LogSeen,
     LogTotals,
     StateLogEstimate,
     StateTotals,
     estimate_log,
+    prepare_log,
+    solve_log,
 )
 from bodysense.estimation.map_dynamics.observability import Observability, observability
 from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
@@ -35,6 +38,8 @@ from bodysense.estimation.posterior import Posterior
 __all__ = [
     "Assumptions",
     "CovarianceFit",
+    "EstimatedCurves",
+    "EstimationRun",
     "EstimationSetup",
     "EstimatorStream",
     "GaussianPrior",
@@ -42,7 +47,6 @@ __all__ = [
     "LogChunk",
     "LogEstimate",
     "LogFiles",
-    "LogSeen",
     "LogTotals",
     "MapDynamics",
     "Observability",
@@ -63,5 +67,7 @@ __all__ = [
     "load_estimation",
     "observability",
     "parse_estimation",
+    "prepare_log",
+    "solve_log",
     "theta_covariance",
 ]

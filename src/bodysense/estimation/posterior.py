@@ -219,13 +219,15 @@ class Posterior:
         text = f"{known} of {len(self.variables)} quantities at {T} sample{'s'[: T != 1]}"
         if self.residual:
             text += f", from {len(self.residual)} sensors"
-        gone = {name: count for name, count in self.absent.items() if count}
-        if gone:
-            named = ", ".join(f"{name} ({count})" for name, count in list(gone.items())[:5])
-            text += f"; without readings of {named}{', …' if len(gone) > 5 else ''}"
+        text += self._absent_words()
         if self.log_likelihood is not None and T:
-            text += f"; log-likelihood {float(np.mean(self.log_likelihood)):.4g} a sample"
+            text += f"; log-likelihood {float(np.mean(self.log_likelihood)):.4g} per sample"
         return ". ".join((text, *self.notes))
+
+    def _absent_words(self) -> str:
+        gone = [f"{name} ({count})" for name, count in self.absent.items() if count]
+        more = ", …" if len(gone) > 5 else ""
+        return f"; without readings of {', '.join(gone[:5])}{more}" if gone else ""
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``posterior.npz`` and ``posterior.json`` into a folder."""

@@ -77,7 +77,7 @@ class PoseDesign:
         condition: cond(W), rows divided by the torque's noise.
         start_value: the criterion of as many random poses.
         base: what standing still can show: base parameters of gravity, and offsets.
-        sigma: (b,) predicted standard deviations, one independent row a joint and pose.
+        sigma: (b,) predicted standard deviations, one independent row per joint and pose.
         sizes: (b,) plausible sizes, to hold sigma against.
         noise: (n_joints,) standard deviations of the torque that were assumed [N·m or N].
         travel: greatest joint motion from pose to pose, summed over the way [rad or m].

@@ -10,7 +10,7 @@ from scipy.linalg import null_space
 from scipy.signal import welch
 
 from bodysense.doctor.diagnosis import Diagnosis
-from bodysense.doctor.examine import usable
+from bodysense.doctor.examine import examine, require_clean
 from bodysense.identification.linear.ridge import Ridge
 from bodysense.identification.preprocessing import (
     LEAST_RANGE,
@@ -245,7 +245,7 @@ def information_of(
     Raises:
         UnusableLogError: a recording of another robot, or one in which the doctor finds errors.
     """
-    diagnoses = [usable(robot, log) for log in logs]
+    diagnoses = [require_clean(examine(robot, log)) for log in logs]
     pieces = [diagnosis.segments for diagnosis in diagnoses]
     full = base_parameters(robot)
     settings, _ = settle_filters(robot, diagnoses, Preprocessing(), full, lambda step: None)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bodysense.doctor.diagnosis import Diagnosis
-from bodysense.doctor.examine import usable
+from bodysense.doctor.examine import examine, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, settle_filters
@@ -137,7 +137,9 @@ def identify(
     robot = law.start(robot)
     progress("examining the logs")
     diagnoses, validation = (
-        tuple(usable(robot, log, allow_unusable=allow_unusable) for log in recordings)
+        tuple(
+            require_clean(examine(robot, log), allow_unusable=allow_unusable) for log in recordings
+        )
         for recordings in (logs, validate)
     )
     base = base_parameters(robot)

@@ -1,26 +1,26 @@
-"""The report of estimates from a log: what touched the robot, how sure, and who disagrees.
-
-The page is complete in itself, as that of an identification: its content security policy names the
-digests of its own style and script, nothing else can run in it, and nothing can be fetched.
-"""
+"""The report of estimates from a log: contacts, their uncertainty, and sensors that disagree."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
-from bodysense.estimation import LogEstimate, LogTotals, Observability, StateTotals
-from bodysense.files import versions, write_atomically
-from bodysense.report.rendering import environment, ready_for_json, source_digest, template_text
-from bodysense.report.sections.estimated_curves import EstimatedCurves
-from bodysense.report.sections.estimated_state import StateSection
-from bodysense.report.sections.estimation_summary import EstimationSummary
-from bodysense.report.sections.provenance import ProvenanceSection
-from bodysense.report.sections.sensor_consistency import ConsistencySection
+from bodysense.estimation import (
+    EstimatedCurves,
+    LogEstimate,
+    LogTotals,
+    Observability,
+    StateLogEstimate,
+    StateTotals,
+)
+from bodysense.estimation.map_dynamics.log.totals import SensorScore
+from bodysense.files import versions
+from bodysense.report.figures import TracePool, float_bytes
+from bodysense.report.page import Section, provenance_section, tile, write_page
+from bodysense.report.rendering import BAND, count, number, percent
 from bodysense.robot.io.source import robot_origin
 
 _SECTIONS = {
@@ -29,11 +29,11 @@ _SECTIONS = {
     "torques": "Torques",
     "positions": "Positions",
     "sensors": "Sensors",
-    "seen": "What is seen",
+    "observability": "Observability",
     "provenance": "Provenance",
 }
-_STYLES = ("identification/style.css", "estimation/style.css")
-_SCRIPTS = ("identification/plot.js", "estimation/bands.js", "identification/page.js")
+_TABLE_ROWS = 200
+_P_VALUE = 0.05  # readings that are more probable than this are not worth a look
 
 
 def write_estimation_page(
@@ -57,7 +57,7 @@ def write_estimation_page(
         estimate: what `estimate_log` returned.
         totals: of all its chunks.
         curves: of all its chunks.
-        seen: what the sensors can see at its positions.
+        seen: what the sensors can observe at its positions.
         state: of all its chunks, where positions are estimated.
         notes: what the user should know; by default those of the estimate.
         source: name of the recording.
@@ -69,35 +69,262 @@ def write_estimation_page(
         FileWriteError: the file cannot be written.
     """
     robot = estimate.problem.robot
+    origin = {"versions": versions(), "robot": robot_origin(robot), **(provenance or {})}
+    return write_page(
+        path,
+        "estimation",
+        title=title,
+        default_title=f"Estimates of {robot.name}",
+        kicker="Estimation report",
+        sections={k: v for k, v in _SECTIONS.items() if state or k != "positions"},
+        verdict=_summary(
+            estimate, totals, seen, source, estimate.notes if notes is None else notes
+        ),
+        band=BAND,
+        state=None if state is None else _state(state),
+        positions=curves.positions,
+        links=curves.links,
+        joints=curves.joints,
+        contacts=totals.contacts()[:_TABLE_ROWS],
+        sensors=[(score, score.disagrees) for score in totals.scores()],
+        worst=[reading for reading in totals.worst_residuals if reading.p_value < _P_VALUE],
+        contradiction=_capitalised(totals.inconsistent_exact_readings()),
+        observability=_observability(seen),
+        provenance=provenance_section(origin, command, {"log": "logs", "sensors": "sensors"}),
+        data={"estimates": _curve_data(curves, _stretches(totals))},
+    )
+
+
+def _stretches(totals: LogTotals) -> dict[str, list[list[float]]]:
+    """Start and end of the contacts of each link."""
     stretches: dict[str, list[list[float]]] = {}
     for contact in totals.contacts():
         stretches.setdefault(contact.link, []).append([contact.start, contact.end])
-    style = template_text(*_STYLES)
-    script = '"use strict";\n(() => {\n' + template_text(*_SCRIPTS) + "})();\n"
-    origin = {"versions": versions(), "robot": robot_origin(robot), **(provenance or {})}
-    page = (
-        environment()
-        .get_template("estimation.html.j2")
-        .render(
-            title=title if title is not None else f"What {robot.name} felt",
-            style=Markup(style),
-            script=Markup(script),
-            style_digest=source_digest(style),
-            script_digest=source_digest(script),
-            sections={k: v for k, v in _SECTIONS.items() if state or k != "positions"},
-            summary=EstimationSummary.of(
-                estimate, totals, seen, source, estimate.notes if notes is None else notes
-            ),
-            state=None if state is None else StateSection.of(state),
-            positions=curves.positions,
-            links=curves.links,
-            joints=curves.joints,
-            tables=ConsistencySection.of(totals, seen),
-            provenance=ProvenanceSection.of_origin(
-                origin, command, {"log": "logs", "sensors": "sensors"}
-            ),
-            data=ready_for_json({"estimates": curves.data(stretches)}),
-        )
+    return stretches
+
+
+def _state(totals: StateTotals) -> Section:
+    """Estimated positions, those of joints without encoders first, and biases."""
+    smooth = totals.estimate.state.method == "smooth"
+    return {
+        "method": "all readings of a window around it" if smooth else "the readings up to it",
+        "joints": sorted(totals.joints(), key=lambda s: s.measured),
+        "biases": totals.biases(),
+    }
+
+
+# Grade, sentence, advice and key numbers.
+
+
+def _summary(
+    estimate: LogEstimate,
+    totals: LogTotals,
+    seen: Observability,
+    source: str,
+    notes: Sequence[str],
+) -> Section:
+    scores = totals.scores()
+    contradicting = [score for score in scores if score.disagrees]
+    judged = [s for s in scores if math.isfinite(s.ratio) or s.contradicted]
+    return {
+        "grade": _grade(totals, contradicting, judged),
+        "sentence": _sentence(totals, contradicting, judged),
+        "advice": _advice(estimate, totals, contradicting, seen),
+        "notes": notes,
+        "tiles": _tiles(estimate, totals, seen, len(contradicting), len(judged)),
+        "facts": _facts(estimate, totals, source),
+    }
+
+
+def _tiles(
+    estimate: LogEstimate,
+    totals: LogTotals,
+    seen: Observability,
+    contradicting: int,
+    judged: int,
+) -> tuple[Section, ...]:
+    scores = totals.scores()
+    absent = sum(score.absent for score in scores)
+    labels = [label for label in seen.labels if label != "assumed"]
+    return (
+        tile("contacts", str(len(totals.contacts())), _strongest(totals)),
+        tile(
+            "sensors that disagree",
+            f"{contradicting} of {judged}",
+            f"{count(len(scores) - judged, 'sensor')} that nothing can contradict",
+        ),
+        tile(
+            "observable",
+            percent(labels.count("observable") / len(labels) if labels else 1.0),
+            "of what is estimated, by readings alone",
+        ),
+        tile(
+            "absent readings",
+            f"{absent:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
+            estimate.recording.left_out or "no row of the recording left out",
+        ),
     )
-    # Lone surrogates, which no UTF-8 file can hold, become question marks.
-    return write_atomically(path, page.encode("utf-8", "replace"))
+
+
+def _facts(estimate: LogEstimate, totals: LogTotals, source: str) -> list[tuple[str, list[str]]]:
+    t = estimate.recording.t[: totals.samples]
+    span = float(t[-1] - t[0]) if t.size else 0.0
+    readings = count(estimate.problem.layout.size, "reading")
+    parameters = "with the covariance of their identification"
+    return [
+        ("robot", [estimate.problem.robot.summary()]),
+        ("recording", [f"{source}: {count(t.size, 'sample')} over {number(span, 4)} s"]),
+        ("sensors", [f"{len(totals.scores())} with {readings}"]),
+        (
+            "robot's parameters",
+            [parameters if estimate.considers_parameters else "taken as exact"],
+        ),
+        ("positions", [_positions(estimate)]),
+    ]
+
+
+def _grade(totals: LogTotals, contradicting: list[SensorScore], judged: list[SensorScore]) -> str:
+    """``good`` where sensors agree, ``fair`` where some contradict the others, else ``poor``.
+
+    At most ``fair`` where contacts of a link are unobservable, ``poor`` where those of all are.
+    """
+    unobservable = totals.unobservable_links()
+    if 2 * len(contradicting) > len(judged) or (
+        unobservable and len(unobservable) == len(totals.links)
+    ):
+        return "poor"
+    return "fair" if contradicting or unobservable else "good"
+
+
+def _positions(estimate: LogEstimate) -> str:
+    if not isinstance(estimate, StateLogEstimate):
+        return "as recorded, taken as exact"
+    unmeasured = _names(estimate.unmeasured)
+    return f"estimated; {unmeasured} without encoders" if unmeasured else "estimated from encoders"
+
+
+def _sentence(
+    totals: LogTotals, contradicting: list[SensorScore], judged: list[SensorScore]
+) -> str:
+    contacts = _capitalised(_contacts(totals))
+    if not judged:
+        return f"{contacts}; no sensor can be checked against others."
+    if not contradicting:
+        return f"{contacts}; all sensors agree within their stated standard deviations."
+    named = _names(score.name for score in contradicting)
+    verb = "contradicts" if len(contradicting) == 1 else "contradict"
+    return f"{contacts}; {named} {verb} the others."
+
+
+def _contacts(totals: LogTotals) -> str:
+    contacts, unobservable = totals.contacts(), totals.unobservable_links()
+    if not totals.links:
+        return "no link may be in contact (external_wrenches of the sensors file)"
+    parts = []
+    free = [link for link in totals.links if link not in unobservable]
+    if contacts:
+        links = dict.fromkeys(contact.link for contact in contacts)
+        parts.append(f"{count(len(contacts), 'contact')} on {_names(links)}")
+    elif free:
+        parts.append(f"no contact on {_names(free)}")
+    if unobservable:
+        parts.append(f"contacts on {_names(unobservable)} are unobservable")
+    return "; ".join(parts)
+
+
+def _advice(
+    estimate: LogEstimate, totals: LogTotals, contradicting: list[SensorScore], seen: Observability
+) -> tuple[str, ...]:
+    advice = []
+    kinds = {sensor.kind for sensor in estimate.problem.sensors}
+    moves = "joint_acceleration" in kinds or isinstance(estimate, StateLogEstimate)
+    if totals.links and not moves:
+        advice.append(
+            "State how much joints accelerate, or torques can hardly be separated from motion: add "
+            "motion: {kind: joint_acceleration, joint: all, std: 0.5} to the sensors file; it "
+            "needs no channel."
+        )
+    advice += [
+        f"{score.name}: residuals are {number(score.ratio, 3)} times what its std predicts; raise "
+        "it, or look for a wrong mount, sign or unit, or for a contact that is not modelled."
+        for score in [score for score in contradicting if not score.contradicted][:5]
+    ]
+    advice += [f"{_capitalised(words)}." for words in totals.reversals()[:3]]
+    contradiction = totals.inconsistent_exact_readings()
+    if contradiction:
+        advice.append(f"{_capitalised(contradiction)}.")
+    if not seen.complete and seen.help:
+        advice.append(f"To observe more: {seen.help[0]}.")
+    return tuple(advice)
+
+
+def _strongest(totals: LogTotals) -> str:
+    contacts = totals.contacts()
+    if not contacts:
+        return "no external wrench differs from zero"
+    most = max(contacts, key=lambda contact: contact.force - 2.0 * contact.sigma)
+    return (
+        f"the strongest {number(most.force, 3)} ± {number(BAND * most.sigma, 2)} N on {most.link}, "
+        f"at {most.at:.2f} s"
+    )
+
+
+def _names(names: Iterable[object], most: int = 3) -> str:
+    listed = [str(name) for name in names]
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
+
+
+def _capitalised(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _observability(seen: Observability) -> Section:
+    """Quantities that readings alone do not determine, and sensors that would."""
+    named = {"unobservable": seen.named("unobservable"), "partly observable": seen.named("partly")}
+    rows = [
+        {
+            "name": name,
+            "components": ", ".join(part for part in parts if part),
+            "label": label,
+            "before": float(seen.before[seen.variables[name]].max()),
+            "after": float(seen.after[seen.variables[name]].max()),
+        }
+        for label, quantities in named.items()
+        for name, parts in quantities.items()
+    ]
+    return {"rows": rows[:_TABLE_ROWS], "summary": seen.summary(), "help": seen.help}
+
+
+# Curves, for the page's script.
+
+
+def _curve_data(
+    curves: EstimatedCurves, contacts: dict[str, list[list[float]]]
+) -> dict[str, object]:
+    """For the page's script; `contacts` are stretches of time by link.
+
+    Times are those of the log; of the curves after `start`, so that few digits do.
+    """
+    points = curves.points
+    pool = TracePool()
+    traces = [[pool.add(points[:, k, j]) for j in range(3)] for k in range(points.shape[1])]
+    n = 6 * len(curves.links)
+    m = n + len(curves.joints)
+    return {
+        "start": curves.start,
+        "time": float_bytes(curves.t),
+        "pieces": curves.pieces,
+        "links": list(curves.links),
+        "wrenches": [traces[6 * k : 6 * k + 6] for k in range(len(curves.links))],
+        "contacts": [contacts.get(link, []) for link in curves.links],
+        "joints": list(curves.joints),
+        "units": list(curves.effort_units),
+        "torques": traces[n:m],
+        "positions": {
+            "joints": list(curves.positions),
+            "units": list(curves.position_units),
+            "curves": [traces[m + 2 * k : m + 2 * k + 2] for k in range(len(curves.positions))],
+        },
+        "traces": pool.traces,
+    }

@@ -1,29 +1,26 @@
-"""The report of a designed motion: curves within limits, and what the motion will tell.
-
-The page is complete in itself, as that of an identification: its content security policy names the
-digests of its own style and script, nothing else can run in it, and nothing can be fetched.
-"""
+"""The report of a designed motion: curves within limits, and the precision that it promises."""
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from markupsafe import Markup
+import numpy as np
 
 from bodysense.excitation.design import Design
-from bodysense.excitation.limits import MotionLimits
-from bodysense.files import versions, write_atomically
-from bodysense.report.rendering import environment, ready_for_json, source_digest, template_text
-from bodysense.report.sections.designed_motion import ClearanceSection, MotionSection
-from bodysense.report.sections.excitation_summary import ExcitationSummary
-from bodysense.report.sections.limit_use import QUANTITIES, limit_rows
-from bodysense.report.sections.predicted_precision import WIDTH, PrecisionSection
-from bodysense.report.sections.provenance import ProvenanceSection
+from bodysense.excitation.limits import LimitUse, MotionLimits
+from bodysense.excitation.trajectory import Trajectory
+from bodysense.files import versions
+from bodysense.report.figures import WIDTH, TracePool, float_bytes
+from bodysense.report.page import Section, provenance_section, tile, write_page
+from bodysense.report.predicted_precision import LABELS, precision_labels, precision_section
+from bodysense.report.rendering import NOTHING, count, effort_unit, number, percent
+from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.robot.io.source import robot_origin
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Collisions
+from bodysense.spatial.arrays import Array
 
 _SECTIONS = {
     "summary": "Summary",
@@ -34,13 +31,18 @@ _SECTIONS = {
     "search": "Search",
     "provenance": "Provenance",
 }
-_STYLES = ("identification/style.css", "excitation/style.css")
-_SCRIPTS = (
-    "identification/plot.js",
-    "excitation/motion.js",
-    "excitation/search.js",
-    "identification/page.js",
-)
+_QUANTITIES = ("position", "speed", "acceleration", "torque")
+_ENDS = {
+    "time": "until its time was used up",
+    "interrupted": "until it was interrupted",
+    "enough": "until its steps were used up",
+    "violated": "no motion keeps all limits",
+}  # what ended a search
+
+_POINTS = 1500  # of a curve: every motion has far fewer ups and downs
+_POINTS_IN_ALL = 600_000
+_PAIR_ROWS = 8  # pairs of bodies in the table of clearances
+_LIMIT_REACHED = 0.995  # use from which on a limit counts as reached
 
 
 def write_excitation_page(
@@ -69,55 +71,10 @@ def write_excitation_page(
     Raises:
         FileWriteError: the file cannot be written.
     """
-    motion = MotionSection.of(design, robot, limits)
-    clearance = ClearanceSection.of(design, collisions)
-    style = template_text(*_STYLES)
-    script = '"use strict";\n(() => {\n' + template_text(*_SCRIPTS) + "})();\n"
-    page = (
-        environment()
-        .get_template("excitation.html.j2")
-        .render(
-            title=title if title is not None else f"Exciting motion for {robot.name}",
-            style=Markup(style),
-            script=Markup(script),
-            style_digest=source_digest(style),
-            script_digest=source_digest(script),
-            sections=_SECTIONS,
-            summary=ExcitationSummary.of(design, robot, collisions),
-            motion=motion,
-            quantities=QUANTITIES,
-            limits=limit_rows(design, robot, limits),
-            rate=f"{design.rate:g}",
-            clearance=clearance,
-            precision=PrecisionSection.of(design, robot),
-            bar_width=WIDTH,
-            provenance=_provenance(design, robot, command, seed),
-            data=ready_for_json(
-                {
-                    "motion": motion.data,
-                    "clearance": clearance.data,
-                    "search": {
-                        "seconds": [at for at, _ in design.history],
-                        "values": [value for _, value in design.history],
-                        "start": design.start_value,
-                        "criterion": design.criterion,
-                        "total": design.seconds,
-                    },
-                }
-            ),
-        )
-    )
-    # Lone surrogates, which no UTF-8 file can hold, become question marks.
-    return write_atomically(path, page.encode("utf-8", "replace"))
-
-
-def _provenance(
-    design: Design, robot: Robot, command: str | None, seed: int | None
-) -> ProvenanceSection:
-    origin, result = robot_origin(robot), versions()
-    everything = {
-        "versions": result,
-        "robot": origin,
+    motion, clearance = motion_section(design, robot, limits), clearance_section(design, collisions)
+    origin = {
+        "versions": versions(),
+        "robot": robot_origin(robot),
         "joints": design.joints,
         "criterion": design.criterion,
         "torque_noise": design.noise.tolist(),
@@ -127,12 +84,264 @@ def _provenance(
         "seed": seed,
         "command": command,
     }
-    return ProvenanceSection(
-        command=command,
-        inputs=(("robot", str(origin.get("file", robot.name)), str(origin.get("sha256", ""))),),
-        versions=tuple(result.items()),
-        seed="" if seed is None else str(seed),
-        configuration=json.dumps(
-            ready_for_json(everything), indent=2, ensure_ascii=False, allow_nan=False
+    return write_page(
+        path,
+        "excitation",
+        title=title,
+        default_title=f"Exciting motion for {robot.name}",
+        kicker="Designed motion",
+        sections=_SECTIONS,
+        verdict=summary_section(design, robot, collisions),
+        motion=motion,
+        quantities=_QUANTITIES,
+        limits=limit_rows(design, robot, limits),
+        rate=f"{design.rate:g}",
+        clearance=clearance,
+        precision=precision_section(design, robot),
+        bar_width=WIDTH,
+        provenance=provenance_section(origin, command, {}),
+        data={
+            "motion": motion["data"],
+            "clearance": clearance["data"],
+            "search": {
+                "seconds": [at for at, _ in design.history],
+                "values": [value for _, value in design.history],
+                "start": design.start_value,
+                "criterion": design.criterion,
+                "total": design.seconds,
+            },
+        },
+    )
+
+
+def summary_section(design: Design, robot: Robot, collisions: Collisions | None = None) -> Section:
+    """Grade, sentence, advice, key numbers, and what went in."""
+    notes = (*(collisions.notes if collisions is not None else ()), *design.notes)
+    labels = precision_labels(design)
+    well, poorly, unidentifiable = (labels.count(label) for label in LABELS)
+    return {
+        "grade": _grade(design, unidentifiable, len(labels)),
+        "sentence": f"{well + poorly} of {len(labels)} base parameters are predicted to be known "
+        f"better than a guess, {well} of them at least four times better.",
+        "advice": [design.advice],
+        "notes": [note[:1].upper() + note[1:] for note in notes],
+        "tiles": _tiles(design, well, unidentifiable),
+        "facts": _facts(design, robot),
+    }
+
+
+def _grade(design: Design, unidentifiable: int, size: int) -> str:
+    """``good`` where every base parameter is better than a guess, ``fair`` where two thirds are."""
+    if design.status == "violated":
+        return "failed"
+    if unidentifiable == 0:
+        return "good"
+    return "fair" if 3 * unidentifiable <= size else "poor"
+
+
+def _tiles(design: Design, well: int, unidentifiable: int) -> tuple[Section, ...]:
+    tightest = max(_QUANTITIES, key=lambda what: design.use(what).ratio)
+    use = design.use(tightest)
+    closest = design.closest
+    return (
+        tile("Condition number", number(design.condition, 4), "cond(W) of the base regressor"),
+        tile(
+            "Criterion",
+            number(design.value, 4),
+            f"{design.criterion}; {number(design.start_value, 3)} for random motions",
+        ),
+        tile("Well identified", f"{well} of {design.base.size}", "base parameters"),
+        tile(
+            "Not identifiable", str(unidentifiable), "base parameters, σ above their plausible size"
+        ),
+        tile("Tightest limit", percent(use.ratio), f"{use.quantity} of {use.joint}"),
+        tile(
+            "Clearance",
+            NOTHING if closest is None else f"{number(1e3 * closest.distance, 3)} mm",
+            "not checked" if closest is None else " and ".join(closest.pair),
         ),
     )
+
+
+def _facts(design: Design, robot: Robot) -> list[tuple[str, list[str]]]:
+    held = [name for name in robot.joint_names if name not in design.joints]
+    friction = robot.friction.model
+    motions = count(len(design.trajectories), "motion")
+    return [
+        ("Robot", [robot.summary()]),
+        ("Moves", [", ".join(design.joints)]),
+        ("Holds", [", ".join(held) or NOTHING]),
+        ("Motion", [f"{motions} of {number(design.trajectories[0].duration, 3)} s"]),
+        ("Friction law", [f"{friction.name} ({', '.join(friction.terms) or 'none'})"]),
+        ("Torque noise assumed", [_noise(design, robot)]),
+        ("Search", [f"{number(design.seconds, 3)} s, {_ENDS.get(design.status, design.status)}"]),
+        ("Checked at", [f"{number(design.rate, 4)} Hz"]),
+    ]
+
+
+def _noise(design: Design, robot: Robot) -> str:
+    """Standard deviations of the torques of joints that move, on which every σ depends."""
+    deviations = [
+        f"{number(design.noise[j], 3)} {effort_unit(kind)}"
+        for j, (name, kind) in enumerate(zip(robot.joint_names, robot.joint_types, strict=True))
+        if name in design.joints
+    ]
+    return f"{', '.join(deviations)}, white"
+
+
+# Curves within their limits.
+
+
+def motion_section(design: Design, robot: Robot, limits: MotionLimits) -> Section:
+    """What can be chosen, and the curves for the page's script."""
+    places = [robot.joint_names.index(name) for name in design.joints]
+    n_motions, pool = len(design.trajectories), TracePool()
+    q0 = design.trajectories[0](np.zeros(1))[0][0]
+    return {
+        "trajectories": [f"Trajectory {k + 1}" for k in range(n_motions)],
+        "joints": design.joints,
+        "held": [
+            f"{name} at {number(float(q0[j]), 3)} {_length_unit(robot, j)}"
+            for j, name in enumerate(robot.joint_names)
+            if name not in design.joints
+        ],
+        "data": {
+            "joints": design.joints,
+            "units": [_units(robot, j) for j in places],
+            "limits": [
+                [
+                    [limits.lower[j], limits.upper[j]],
+                    [-limits.velocity[j], limits.velocity[j]],
+                    [-limits.acceleration[j], limits.acceleration[j]],
+                    [-limits.effort[j], limits.effort[j]],
+                ]
+                for j in places
+            ],
+            "uses": [percent(_largest_use(design, name)) for name in design.joints],
+            "trajectories": [
+                _curves(robot, motion, places, n_motions, pool) for motion in design.trajectories
+            ],
+            "traces": pool.traces,
+        },
+    }
+
+
+def _largest_use(design: Design, joint: str) -> float:
+    return max((use.ratio for use in design.uses if use.joint == joint), default=0.0)
+
+
+def _length_unit(robot: Robot, joint: int) -> str:
+    return "m" if robot.joint_types[joint] == "prismatic" else "rad"
+
+
+def _units(robot: Robot, joint: int) -> list[str]:
+    """Of `_QUANTITIES`."""
+    unit = _length_unit(robot, joint)
+    return [unit, f"{unit}/s", f"{unit}/s²", effort_unit(robot.joint_types[joint])]
+
+
+def _times(motion: Trajectory, count: int) -> Array:
+    """(n_t,) of the points of curves, fewer of each where there are many motions."""
+    points = max(200, min(_POINTS, _POINTS_IN_ALL // (4 * motion.n_axes * count)))
+    return np.linspace(0.0, motion.duration, points)
+
+
+def _curves(
+    robot: Robot, motion: Trajectory, places: Sequence[int], count: int, pool: TracePool
+) -> Section:
+    t = _times(motion, count)
+    q, v, a = motion(t)
+    tau = inverse_dynamics(robot, q, v, a)
+    return {
+        "time": float_bytes(t),
+        "joints": [[pool.add(np.array(x[:, j])) for x in (q, v, a, tau)] for j in places],
+    }
+
+
+def limit_rows(design: Design, robot: Robot, limits: MotionLimits) -> list[Section]:
+    """How much of its limits each joint that moves uses; a cell for each of `_QUANTITIES`."""
+    uses = {(use.joint, use.quantity): use for use in design.uses}
+    rows = []
+    for name in design.joints:
+        j = robot.joint_names.index(name)
+        units = _units(robot, j)
+        words = (
+            f"{number(float(limits.lower[j]), 3)} … {number(float(limits.upper[j]), 3)} {units[0]}",
+            _limit(float(limits.velocity[j]), units[1]),
+            _limit(float(limits.acceleration[j]), units[2]),
+            _limit(float(limits.effort[j]), units[3]),
+        )
+        cells = [_cell(uses[name, q], limit) for q, limit in zip(_QUANTITIES, words, strict=True)]
+        rows.append({"joint": name, "cells": cells})
+    return rows
+
+
+def _limit(value: float, unit: str) -> str:
+    return f"{number(value, 3)} {unit}" if np.isfinite(value) else ""
+
+
+def _cell(use: LimitUse, limit: str) -> Section:
+    """The use of one limit: in words, as a ratio, when, and the limit itself."""
+    if not limit:
+        return {"use": NOTHING, "ratio": 0.0, "time": "", "limit": "no limit", "full": False}
+    return {
+        "use": percent(use.ratio),
+        "ratio": use.ratio,
+        "time": f"{use.time:.2f} s",
+        "limit": limit,
+        "full": use.ratio >= _LIMIT_REACHED,
+    }
+
+
+# How far bodies stay apart.
+
+
+def clearance_section(design: Design, collisions: Collisions | None) -> Section:
+    """The nearest pairs, and curves for the page's script; `data` is None if nothing was checked.
+
+    Where pairs have smaller margins of their own, curves are shifted by the difference, so that
+    one line is the margin of all.
+    """
+    margin = design.workspace_margin
+    wall = f"{number(1e3 * margin, 3)} mm" if np.isfinite(margin) else ""
+    if collisions is None or not collisions.pairs:
+        return {"wall": wall, "data": None}
+    times = [_times(motion, len(design.trajectories)) for motion in design.trajectories]
+    distances = [
+        collisions.distances(motion(t)[0])
+        for motion, t in zip(design.trajectories, times, strict=True)
+    ]
+    shift = collisions.margin - collisions.margins
+    return {
+        "margin": f"{number(1e3 * collisions.margin, 3)} mm",
+        "checked": collisions.summary(),
+        "shifted": bool(shift.any()),
+        "rows": _nearest(collisions, times, distances),
+        "ignored": [(" and ".join(i.pair), i.reason) for i in collisions.ignored],
+        "wall": wall,
+        "data": {
+            "margin": 1e3 * collisions.margin,
+            "trajectories": [
+                {"time": float_bytes(t), "distance": float_bytes(1e3 * (d + shift).min(axis=1))}
+                for t, d in zip(times, distances, strict=True)
+            ],
+        },
+    }
+
+
+def _nearest(
+    collisions: Collisions, times: Sequence[Array], distances: Sequence[Array]
+) -> list[tuple[str, str, str]]:
+    """The pairs that come closest to their margins, the closest one first."""
+    least = np.min([d.min(axis=0) for d in distances], axis=0)
+    rows = []
+    for pair in np.argsort(least - collisions.margins)[:_PAIR_ROWS]:
+        index = int(np.argmin([d[:, pair].min() for d in distances]))
+        at = times[index][int(np.argmin(distances[index][:, pair]))]
+        when = f"{at:.2f} s" + (f" of trajectory {index + 1}" if len(times) > 1 else "")
+        own = float(collisions.margins[pair])
+        name = " and ".join(collisions.pairs[pair])
+        if own < collisions.margin:
+            name += f" (margin {number(1e3 * own, 2)} mm)"
+        rows.append((name, f"{number(1e3 * float(least[pair]), 3)}", when))
+    return rows

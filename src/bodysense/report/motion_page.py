@@ -1,37 +1,32 @@
-"""One HTML page that shows a motion: facts, curves over time, and the robot moving.
+"""The report of a motion: facts, curves over time, and the robot moving.
 
-The page is complete in itself: styles, script, curves (SVG) and the animation's data are in
-the file, and its content security policy forbids the browser to fetch anything.
+`write_rollout_page` shows a simulated run, `write_motion_page` any motion.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bodysense.errors import ShapeError, unknown_name
-from bodysense.files import write_atomically
-from bodysense.report.rendering import environment
+from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.excitation.trajectory import Trajectory
+from bodysense.report.figures import Stretches, TracePool, drawable, float_bytes, stick_figure
+from bodysense.report.page import Section, write_page
+from bodysense.robot.robot import Robot
+from bodysense.simulation.rollout import Rollout
 from bodysense.spatial.arrays import Array, as_array
 
 # What keeps the page below a megabyte, whatever the length of the recording: a point of a curve
-# takes about 9 bytes, a coordinate of the animation about 5.
-_POINTS_PER_CURVE = 600
-_POINTS_IN_ALL = 50_000
+# takes 2.7 bytes, a coordinate of the animation about 5.
+_POINTS_PER_CURVE = 1000
+_POINTS_IN_ALL = 150_000
 _FRAMES = 600
 _BODY_POSITIONS_IN_ALL = 12_000
-# Curves live in a box of whole numbers that the browser stretches to the width of the window.
-_WIDTH, _HEIGHT = 2000, 1000
 _POSITION_STEPS = 1000  # of the radius of the scene
-# A simulation that diverges passes through such values on its way to infinity.
-_BEYOND_DRAWING = 1e150
 
 # Light and dark variants; neighbours differ in hue and in lightness.
 _COLOURS = (
@@ -46,24 +41,6 @@ _COLOURS = (
     ("#6b8e1f", "#a9d04e"),
     ("#8a4b2a", "#d19a78"),
 )
-
-
-@dataclass(frozen=True)
-class _Curve:
-    name: str
-    colour: int
-    path: str
-    reference: str | None
-
-
-@dataclass(frozen=True)
-class _Chart:
-    title: str
-    curves: Sequence[_Curve]
-    low: float
-    high: float
-    decimals: int
-    ticks: Sequence[tuple[float, str]]  # per cent from the bottom, label
 
 
 def write_motion_page(
@@ -106,76 +83,72 @@ def write_motion_page(
             "and drop repeated ones."
         )
     references = references or {}
+    _check_references(series, references)
+    n_curves = sum(map(len, series.values())) + sum(map(len, references.values()))
+    most = min(_POINTS_PER_CURVE, max(_POINTS_IN_ALL // max(n_curves, 1), 2))
+    stretches, pool = Stretches.of([times.size], most), TracePool()
+
+    def trace(quantity: str, name: str, curve: ArrayLike) -> int:
+        y = _values(curve, times, quantity, name)
+        return pool.add(stretches.values([y[:, None]])[:, 0])
+
+    # Keys keep the order of first appearance; a set would not.
+    colours = {name: 0 for curves in series.values() for name in curves}
+    colours = {name: k for k, name in enumerate(colours)}
+    charts = [
+        {
+            "title": quantity,
+            "curves": [
+                {
+                    "name": name,
+                    "colour": colours[name],
+                    "trace": trace(quantity, name, curve),
+                    "reference": trace(quantity, name, references[quantity][name])
+                    if name in references.get(quantity, {})
+                    else None,
+                }
+                for name, curve in curves.items()
+            ],
+        }
+        for quantity, curves in series.items()
+    ]
+    scene = _scene(times, bodies, parents)
+    return write_page(
+        path,
+        "motion",
+        title=title,
+        default_title="Motion",
+        kicker="Motion",
+        sections={"motion": "Motion", "curves": "Curves"},
+        style=_colour_rules(len(colours)),
+        facts=facts,
+        charts=charts,
+        animated=scene is not None,
+        data={
+            "start": float(times[0]),
+            "end": float(times[-1]),
+            "time": float_bytes(stretches.times([times - times[0]])),
+            "charts": charts,
+            "traces": pool.traces,
+            "scene": scene,
+        },
+    )
+
+
+def _check_references(
+    series: Mapping[str, Mapping[str, ArrayLike]],
+    references: Mapping[str, Mapping[str, ArrayLike]],
+) -> None:
     for quantity, curves in references.items():
         if quantity not in series:
             raise unknown_name("quantity", quantity, series, "Give its curves in `series`.")
         for name in curves:
             if name not in series[quantity]:
                 raise unknown_name(f"curve of {quantity!r}", name, series[quantity])
-    n_curves = sum(map(len, series.values())) + sum(map(len, references.values()))
-    most = min(_POINTS_PER_CURVE, max(_POINTS_IN_ALL // max(n_curves, 1), 2))
-    # Keys keep the order of first appearance; a set would not.
-    colours = {name: 0 for curves in series.values() for name in curves}
-    colours = {name: k for k, name in enumerate(colours)}
-    charts = [
-        _chart(quantity, curves, references.get(quantity, {}), times, most, colours)
-        for quantity, curves in series.items()
-    ]
-    start, end = float(times[0]), float(times[-1])
-    page = (
-        environment()
-        .get_template("motion.html.j2")
-        .render(
-            title=title,
-            facts=facts,
-            charts=charts,
-            colours=[_colour(k) for k in range(len(colours))],
-            time_ticks=_ticks(start, end, 10)[0],
-            label_length=max(
-                (len(label) for chart in charts for _, label in chart.ticks), default=1
-            ),
-            width=_WIDTH,
-            height=_HEIGHT,
-            data={"start": start, "end": end, "scene": _scene(times, bodies, parents)},
-        )
-    )
-    # Lone surrogates, which no UTF-8 file can hold, become question marks.
-    return write_atomically(path, page.encode("utf-8", "replace"))
-
-
-def _chart(
-    title: str,
-    curves: Mapping[str, ArrayLike],
-    references: Mapping[str, ArrayLike],
-    t: Array,
-    most: int,
-    colours: Mapping[str, int],
-) -> _Chart:
-    values = {name: _values(curve, t, title, name) for name, curve in curves.items()}
-    dashed = {name: _values(curve, t, title, name) for name, curve in references.items()}
-    low, high = _value_range([*values.values(), *dashed.values()])
-    ticks, decimals = _ticks(low, high, 8)
-
-    def path(y: Array) -> str:
-        keep = _decimated(y, most)
-        x = (t[keep] - t[0]) * (_WIDTH / (t[-1] - t[0]))
-        return _path(x, (high - y[keep]) * (_HEIGHT / (high - low)))
-
-    return _Chart(
-        title,
-        [
-            _Curve(name, colours[name], path(y), path(dashed[name]) if name in dashed else None)
-            for name, y in values.items()
-        ],
-        low,
-        high,
-        decimals,
-        ticks,
-    )
 
 
 def _values(curve: ArrayLike, t: Array, quantity: str, name: str) -> Array:
-    """Return the curve (n_t,), NaN where it cannot be drawn."""
+    """The curve (n_t,), NaN where it cannot be drawn."""
     try:
         y = np.array(curve, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -185,92 +158,27 @@ def _values(curve: ArrayLike, t: Array, quantity: str, name: str) -> Array:
             f"{quantity!r}, {name!r} has shape {y.shape}: give one value for each of the {t.size} "
             "times in t."
         )
-    y[~(np.abs(y) < _BEYOND_DRAWING)] = np.nan
-    return y
+    return drawable(y)
 
 
-def _value_range(curves: Iterable[Array]) -> tuple[float, float]:
-    """Return the range of a chart's axis: that of its curves and 5 % more to either side."""
-    finite = [y[np.isfinite(y)] for y in curves]
-    finite = [y for y in finite if y.size]
-    if not finite:
-        return -1.0, 1.0
-    low, high = min(float(y.min()) for y in finite), max(float(y.max()) for y in finite)
-    largest = max(abs(low), abs(high))
-    if largest < 1.0 / _BEYOND_DRAWING:
-        return -1.0, 1.0
-    # A constant must not have its rounding errors magnified to the height of the chart.
-    constant = high - low < 1e-9 * largest
-    margin = 0.1 * largest if constant else 0.05 * (high - low)
-    return low - margin, high + margin
-
-
-def _ticks(low: float, high: float, most: int) -> tuple[list[tuple[float, str]], int]:
-    """Return ticks at multiples of 1, 2 or 5 times a power of ten, and decimals to read at.
-
-    Each tick is its place in per cent of the range and its label.
-    """
-    rough = (high - low) / most
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(f * power for f in (1.0, 2.0, 5.0, 10.0) if f * power >= rough * (1 - 1e-9))
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    largest = max(abs(low), abs(high))
-    plain = decimals <= 4 and largest < 1e6
-    digits = max(1, math.ceil(math.log10(largest / step)) + 1)  # enough to tell ticks apart
-
-    def label(value: float) -> str:
-        text = f"{value:.{decimals}f}" if plain else f"{value:.{digits}g}"
-        return text.replace("-", "\N{MINUS SIGN}")
-
-    marks = (k * step for k in range(first, last + 1))
-    return [(round(100 * (mark - low) / (high - low), 3), label(mark)) for mark in marks], decimals
-
-
-def _decimated(y: Array, most: int) -> NDArray[np.intp]:
-    """Return at most about `most` indices that keep the curve's look: peaks and gaps stay.
-
-    Every stretch of samples is represented by its lowest and highest, not by an arbitrary one.
-    """
-    if y.size <= most:
-        return np.arange(y.size)
-    keep = {0, y.size - 1}
-    edges = np.linspace(0, y.size, most // 2 + 1).astype(np.intp)
-    for begin, end in itertools.pairwise(edges.tolist()):
-        stretch = y[begin:end]
-        finite = np.isfinite(stretch)
-        if finite.any():
-            keep.add(begin + int(np.argmin(np.where(finite, stretch, np.inf))))
-            keep.add(begin + int(np.argmax(np.where(finite, stretch, -np.inf))))
-        if not finite.all():
-            keep.add(begin + int(np.argmin(finite)))
-    return np.array(sorted(keep), dtype=np.intp)
-
-
-def _path(x: Array, y: Array) -> str:
-    """Return SVG path data with one subpath, "Mx,y x,y …", for each run without gaps."""
-    runs: list[list[str]] = [[]]
-    for x_k, y_k in zip(x.tolist(), y.tolist(), strict=True):
-        if math.isfinite(y_k):
-            runs[-1].append(f"{round(x_k)},{round(y_k)}")
-        elif runs[-1]:
-            runs.append([])
-    # A subpath of one point would not be painted; one that returns to itself is a dot.
-    return "".join("M" + " ".join(run if len(run) > 1 else run * 2) for run in runs if run)
+def _colour_rules(n: int) -> str:
+    """Style of the classes ``c0`` … of `n` curves, light and dark."""
+    colours = [_colour(k) for k in range(n)]
+    light = "".join(f".c{k} {{ --colour: {colour}; }}\n" for k, (colour, _) in enumerate(colours))
+    dark = "".join(f".c{k} {{ --colour: {colour}; }}\n" for k, (_, colour) in enumerate(colours))
+    return f"{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 
 
 def _colour(k: int) -> tuple[str, str]:
-    """Return the k-th colour on light and on dark ground."""
+    """The k-th colour on light and on dark ground."""
     if k < len(_COLOURS):
         return _COLOURS[k]
     hue = round(k * 137.508) % 360  # the golden angle: no two hues come close for long
     return f"hsl({hue} 65% 40%)", f"hsl({hue} 70% 68%)"
 
 
-def _scene(
-    t: Array, bodies: ArrayLike | None, parents: Sequence[int] | None
-) -> dict[str, object] | None:
-    """Return what the animation needs: few frames, positions as whole numbers."""
+def _scene(t: Array, bodies: ArrayLike | None, parents: Sequence[int] | None) -> Section | None:
+    """What the animation needs: few frames, positions as whole numbers."""
     if bodies is None and parents is None:
         return None
     if bodies is None or parents is None:
@@ -279,14 +187,7 @@ def _scene(
     n_frames, n_bodies, _ = positions.shape
     if n_frames == 0 or n_bodies == 0:
         raise ShapeError(f"bodies has shape {positions.shape}: leave it out if there are none.")
-    tree = [int(parent) for parent in parents]
-    if len(tree) != n_bodies or not all(
-        -1 <= parent < n_bodies and parent != k for k, parent in enumerate(tree)
-    ):
-        raise ShapeError(
-            f"parents is {tree}: give for each of the {n_bodies} bodies the index of another one, "
-            "or -1 for a base."
-        )
+    tree = _tree(parents, n_bodies)
     frame_times = t if n_frames == t.size else np.linspace(t[0], t[-1], n_frames)
     n_kept = min(n_frames, _FRAMES, max(_BODY_POSITIONS_IN_ALL // n_bodies, 2))
     keep = np.linspace(0, n_frames - 1, n_kept).round().astype(np.intp)
@@ -302,3 +203,76 @@ def _scene(
         "centre": centre.tolist(),
         "radius": radius,
     }
+
+
+def _tree(parents: Sequence[int], n_bodies: int) -> list[int]:
+    tree = [int(parent) for parent in parents]
+    if len(tree) != n_bodies or not all(
+        -1 <= parent < n_bodies and parent != k for k, parent in enumerate(tree)
+    ):
+        raise ShapeError(
+            f"parents is {tree}: give for each of the {n_bodies} bodies the index of another one, "
+            "or -1 for a base."
+        )
+    return tree
+
+
+def write_rollout_page(
+    path: str | os.PathLike[str],
+    robot: Robot,
+    rollout: Rollout,
+    trajectory: Trajectory,
+    *,
+    run: int = 0,
+    title: str | None = None,
+    facts: Mapping[str, str] | None = None,
+) -> Path:
+    """Write an HTML page with one run: stick figure, positions, velocities, torques, error.
+
+    Args:
+        path: the file to write.
+        robot: that moved.
+        rollout: what `bodysense.rollout` returned.
+        trajectory: the reference, drawn dashed.
+        run: which of the runs.
+        title: of the page.
+        facts: rows of the table beside the animation.
+    """
+    if rollout.joint_names != robot.joint_names or trajectory.n_axes != robot.n_joints:
+        raise MismatchError(
+            f"the run has joints {', '.join(rollout.joint_names)} and the trajectory "
+            f"{trajectory.n_axes} axes: they belong to another robot than {robot.name!r}."
+        )
+    if not 0 <= run < rollout.n_runs:
+        raise ShapeError(f"run is {run}: there are {rollout.n_runs}, counted from 0.")
+    q_reference, v_reference, _ = trajectory(rollout.t)
+    q = rollout.q[run]
+    known = int(np.isfinite(q).all(axis=1).sum())  # a lost run ends in NaN: the figure stands
+    shown = np.unique(np.linspace(0, len(q) - 1, min(len(q), _FRAMES)).astype(int))
+    bodies = parents = None
+    if known:
+        bodies, parents = stick_figure(robot, q[np.minimum(shown, known - 1)])
+    unit = "rad" if "prismatic" not in robot.joint_types else "rad, m"
+    effort = "N·m" if unit == "rad" else "N·m, N"
+
+    def by_joint(values: Array) -> dict[str, Array]:
+        return dict(zip(rollout.joint_names, values.T, strict=True))
+
+    return write_motion_page(
+        path,
+        title=title if title is not None else f"{robot.name} in closed loop",
+        facts={"robot": robot.summary(), "runs": rollout.summary(), **(facts or {})},
+        t=rollout.t,
+        series={
+            f"position [{unit}]": by_joint(q),
+            f"velocity [{unit.replace(',', '/s,')}/s]": by_joint(rollout.v[run]),
+            f"torque [{effort}]": by_joint(rollout.tau[run]),
+            f"tracking error [{unit}]": by_joint(q - q_reference),
+        },
+        references={
+            f"position [{unit}]": by_joint(q_reference),
+            f"velocity [{unit.replace(',', '/s,')}/s]": by_joint(v_reference),
+        },
+        bodies=bodies,
+        parents=parents,
+    )

@@ -1,61 +1,15 @@
-"""What pages have in common: templates that escape everything, JSON without NaN, digests."""
+"""Numbers, units and parameters as a reader wants to see them."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
-from collections.abc import Mapping
-from importlib import resources
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-
-def environment() -> Environment:
-    """Templates of this package: all values escaped, unknown names and NaN in JSON are errors."""
-    made = Environment(
-        loader=PackageLoader("bodysense.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return made
-
-
-def template_text(*names: str) -> str:
-    """Files beside the templates, one after the other, word for word."""
-    folder = resources.files("bodysense.report") / "templates"
-    return "".join((folder / name).read_text(encoding="utf-8") for name in names)
-
-
-def source_digest(text: str) -> str:
-    """What a content security policy calls an inline script or style, e.g. ``'sha256-…'``."""
-    digest = hashlib.sha256(text.encode("utf-8")).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
-
-
-def ready_for_json(value: object) -> object:
-    """The same of plain types: what is not a number becomes null, what is unknown its text."""
-    if isinstance(value, Mapping):
-        return {str(key): ready_for_json(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return ready_for_json(value.tolist())
-    if isinstance(value, list | tuple | set | frozenset):
-        return [ready_for_json(item) for item in value]
-    if isinstance(value, np.generic):
-        return ready_for_json(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
-
-
-# Numbers as a reader wants to see them.
+from bodysense.robot.layout import ParameterLayout
 
 BAND = 1.96
-"""Standard deviations to either side of a band that holds the truth 95 times out of 100."""
+"""Standard deviations to either side of the mean in a 95 % interval."""
 
 NOTHING = "\N{EN DASH}"
 """Stands where there is no number."""
@@ -92,11 +46,77 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def place(value: float) -> float | None:
-    """The number by which a table sorts; `None` for what goes to the end."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+def sort_key(value: float) -> float | str:
+    """The number by which a table sorts; empty for what goes to the end."""
+    return float(f"{value:.6g}") if math.isfinite(value) else ""
+
+
+def bar_width(value: float, full: float) -> float:
+    """How much of a bar is filled, in per cent, where `full` fills it."""
+    return round(100.0 * min(1.0, max(value, 0.0) / full), 1) if math.isfinite(value) else 0.0
 
 
 def effort_unit(joint_type: str) -> str:
     """Unit of a joint's torque, or force where it slides."""
     return "N" if joint_type == "prismatic" else "N·m"
+
+
+_TERMS = {
+    "M": ("mass", "kg", "kg"),
+    "MX": ("first moment along x", "kg·m", "kg·m"),
+    "MY": ("first moment along y", "kg·m", "kg·m"),
+    "MZ": ("first moment along z", "kg·m", "kg·m"),
+    "XX": ("moment of inertia about x", "kg·m²", "kg·m²"),
+    "XY": ("product of inertia xy", "kg·m²", "kg·m²"),
+    "YY": ("moment of inertia about y", "kg·m²", "kg·m²"),
+    "XZ": ("product of inertia xz", "kg·m²", "kg·m²"),
+    "YZ": ("product of inertia yz", "kg·m²", "kg·m²"),
+    "ZZ": ("moment of inertia about z", "kg·m²", "kg·m²"),
+    "Ia": ("rotor inertia", "kg·m²", "kg"),
+    "Fv": ("viscous friction", "N·m·s/rad", "N·s/m"),
+    "Fc": ("Coulomb friction", "N·m", "N"),
+    "Fs": ("static friction", "N·m", "N"),
+    "Fo": ("torque offset", "N·m", "N"),
+    "Iam": ("inertia of a coupled motor", "kg·m²", "kg"),
+    "Fvm": ("viscous friction of a coupled motor", "N·m·s/rad", "N·s/m"),
+    "Fcm": ("Coulomb friction of a coupled motor", "N·m", "N"),
+}
+"""Meaning of the parameters' prefixes, and units for a turning and for a sliding joint."""
+
+
+def parameter_units(layout: ParameterLayout, joint_types: Sequence[str]) -> tuple[str, ...]:
+    """Unit of every parameter of theta; empty for terms of a user-defined friction law."""
+    units = []
+    for k, name in enumerate(layout.names):
+        _, turning, sliding = _TERMS.get(_prefix(name), ("", "", ""))
+        drive = k >= layout.n_inertial
+        slides = drive and joint_types[_joint(layout, k)] == "prismatic"
+        units.append(sliding if slides else turning)
+    return tuple(units)
+
+
+def _joint(layout: ParameterLayout, k: int) -> int:
+    coupled = k - layout.coupling.start
+    return layout.coupled[coupled][1] if coupled >= 0 else (k - layout.n_inertial) % layout.n_joints
+
+
+def _prefix(name: str) -> str:
+    return name.rstrip("0123456789")
+
+
+def parameter_terms(names: Sequence[str]) -> list[tuple[str, str]]:
+    """What parameters' names begin with, and what it means."""
+    used = dict.fromkeys(_prefix(name) for name in names)
+    return [(term, _TERMS[term][0]) for term in used if term in _TERMS]
+
+
+def parameter_row(name: str, combination: str, words: str, unit: str, order: int) -> dict[str, Any]:
+    """What names a parameter, or a combination that it leads, in a table."""
+    return {
+        "name": name,
+        "combination": combination if combination != name else "",
+        "terms": combination.count(" + ") + combination.count(" - "),
+        "words": words,
+        "unit": unit,
+        "order": order,
+    }

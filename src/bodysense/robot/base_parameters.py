@@ -80,17 +80,14 @@ class BaseParameters:
 
     @property
     def n_inertial(self) -> int:
-        """Number of kept parameters that are inertial parameters of links."""
         return int((self.independent < self.layout.n_inertial).sum())
 
     @property
     def n_rotor(self) -> int:
-        """How many of the kept parameters are rotor inertias."""
         return int((self.independent < self.layout.rotor.stop).sum()) - self.n_inertial
 
     @property
     def n_friction(self) -> int:
-        """How many of the kept parameters are friction and coupling coefficients."""
         return self.size - self.n_inertial - self.n_rotor
 
     def __repr__(self) -> str:

@@ -38,7 +38,7 @@ from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
 CustomBasis = Callable[[float, Array, Array, Array], None]
 
-# Default shape parameters: rad/s, rad/s, 1, N·m/rad, N·m·s/rad; usual values of geared drives.
+# Default shape parameters, in rad/s, rad/s, 1, N·m/rad and N·m·s/rad.
 _DEFAULTS = {"width": 0.0, "vs": 0.05, "delta": 2.0, "sigma0": 1.0e4, "sigma1": 1.0e2}
 
 

@@ -56,7 +56,6 @@ class ParameterLayout:
 
     @property
     def size(self) -> int:
-        """Length of theta."""
         return self.n_inertial + self.n_joints * (1 + len(self.friction_terms)) + len(self.coupled)
 
     @cached_property

@@ -115,7 +115,6 @@ class Orientation(LinkSensor):
 
     @property
     def rows(self) -> tuple[tuple[str, str], ...]:
-        """Of the rotation vector."""
         return tuple((axis, "rad") for axis in "xyz")
 
     def reading(self, values: ArrayLike) -> Array:

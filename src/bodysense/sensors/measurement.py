@@ -83,9 +83,6 @@ class Measurement:
             object.__setattr__(self, name, value)
 
 
-# Products of a link's twist with itself, as the constant arrays of a `Measurement`.
-
-
 def centripetal(R: Array, p: Array) -> Array:
     """(3, 6, 6) Q with vᵀ Q v = Rᵀ (omega × (v_linear + omega × p)), symmetric."""
     product = np.zeros((3, 6, 6))  # of the twist on the left and that on the right

@@ -32,9 +32,7 @@ from bodysense.spatial.se3 import require_rotation, skew
 if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
 
-_ROUNDING = (
-    1e-10  # asymmetry and negative eigenvalue of a covariance, relative to its largest entry
-)
+_ROUNDING = 1e-10  # of a covariance: asymmetry, negative eigenvalue over its largest entry
 
 
 class LinkPlacement(NamedTuple):
@@ -215,12 +213,10 @@ class Sensor(ABC):
 
     @property
     def who(self) -> str:
-        """The sensor in words, for messages."""
         return f"sensor {self.name!r} ({self.kind})"
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of its values."""
         return self.components
 
     @property

@@ -185,7 +185,6 @@ def _place(cls: type[Sensor], table: _Table, where: str) -> dict[str, object]:
 
 
 def _covariance(table: _Table, m: int, where: str) -> Array:
-    """(m, m) covariance, from `std` or `covariance`."""
     if ("std" in table) == ("covariance" in table):
         raise RobotFileError(
             f"{where}: give either std, one number or {m}, in SI units, or covariance, {m} rows of "

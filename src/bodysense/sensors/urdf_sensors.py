@@ -21,7 +21,7 @@ to simulate): standard deviations are given here by kind, or typical ones are ta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from types import MappingProxyType
@@ -284,13 +284,18 @@ def urdf_sensors(
             continue
         if tag.type == "force_torque":
             at_joint[tag.joint] = tag.name
-        for sensor in tagged:
-            name = sensor.name
-            if name in sensors:  # files may call an accelerometer and a gyroscope the same
-                name = f"{name}.{sensor.kind}.{tag.element.line}"
-                notes.append(f"a second sensor {sensor.name!r} is called {name!r}")
-            sensors[name] = replace(sensor, name=name, channels=())
+        notes += _add(sensors, tagged, tag)
     return UrdfSensors(tuple(sensors.values()), (*notes, *_notes_on_foreign(foreign)))
+
+
+def _add(sensors: dict[str, Sensor], tagged: Iterable[Sensor], tag: _SensorTag) -> Iterator[str]:
+    """Add the sensors of a tag under names of their own; say which were renamed."""
+    for sensor in tagged:
+        name = sensor.name
+        if name in sensors:  # files may call an accelerometer and a gyroscope the same
+            name = f"{name}.{sensor.kind}.{tag.element.line}"
+            yield f"a second sensor {sensor.name!r} is called {name!r}"
+        sensors[name] = replace(sensor, name=name, channels=())
 
 
 def _notes_on_foreign(foreign: Mapping[str, list[str]]) -> Iterator[str]:

@@ -94,7 +94,6 @@ class ForceTorque(Sensor):
         )
 
     def _connection(self, robot: Robot) -> tuple[str, LinkPlacement]:
-        """The joint, and the place on one of its links."""
         model, links = robot.model, robot.link_names
         first = model.njoints - robot.n_joints  # of the joints with one axis
         if self.joint is None:

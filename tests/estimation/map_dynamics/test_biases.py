@@ -314,7 +314,7 @@ def test_says_what_is_amiss_with_biases(biased, monkeypatch, tmp_path):
     hasty = Biases.of(problem, samples._replace(y=samples.y + 1.0))
     if hasty.converged:  # the looks are all samples: one step does
         hasty = replace(hasty, converged=False)
-    assert "did not come to rest" in bias_note(problem, hasty)
+    assert "did not converge" in bias_note(problem, hasty)
 
 
 def test_a_bias_is_no_noise(tree_named):

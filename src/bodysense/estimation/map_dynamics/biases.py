@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag, solve_triangular
 from scipy.sparse.linalg import LinearOperator, cg
 
-from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
+from bodysense.estimation.map_dynamics.equations import DenseRoots
 from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.noise import chunks
 from bodysense.estimation.map_dynamics.subsampling import Look, dense_roots, looks
@@ -48,10 +48,10 @@ class Biases:
 
     Attributes:
         rows: (k,) the kernels' rows of all readings that have one.
-        sigma: (k,) what is believed of each.
+        sigma: (k,) prior standard deviation of each.
         beta: (k,) means, in units of sigma.
         N: (k, k) information about beta.
-        converged: whether the means came to rest.
+        converged: whether the means converged.
     """
 
     rows: NDArray[np.int64]
@@ -132,7 +132,7 @@ def bias_note(problem: MapDynamics, biases: Biases | None) -> str:
         )
     if biases is not None and not biases.converged:
         notes.append(
-            "The biases of the sensors did not come to rest: narrow their bias_sigma, or give "
+            "The biases of the sensors did not converge: narrow their bias_sigma, or give "
             "their readings more noise."
         )
     return " ".join(notes)

@@ -25,7 +25,7 @@ from scipy.special import chdtrc
 
 from bodysense.errors import FileReadError, ShapeError, unknown_name
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
-from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
+from bodysense.estimation.map_dynamics.equations import root_of
 from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
 from bodysense.estimation.map_dynamics.subsampling import Look, presence
@@ -35,17 +35,19 @@ from bodysense.spatial.arrays import Array
 if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
-_SEEN = 1e-3
+_CONTRADICTED = 1e-3
 """Least share of a sensor's variance that other sensors must be able to contradict."""
 _ROUNDING = 1e-6
 """In the units of a sensor: readings that are exact are further off only if they are not true.
 
 Readings that are exact but for less than that are called so too."""
 _NAMED = 5  # sensors in a sentence
+_LOUD = 0.05  # share of samples beyond 99 % from which residuals are larger than stated
+_QUIET = 0.3  # ratio of residuals below which they are far smaller than stated
 
 
-class Doubt(NamedTuple):
-    """One reading of a sensor that is hard to believe.
+class Outlier(NamedTuple):
+    """One implausible reading of a sensor.
 
     Attributes:
         sensor: its name.
@@ -128,9 +130,9 @@ class SensorConsistency:
             return np.zeros(self.chi_square[sensor].shape, dtype=bool)
         return np.asarray(self.off[sensor] > _ROUNDING)
 
-    def worst(self, count: int = 5) -> tuple[Doubt, ...]:
-        """The readings that are hardest to believe, the worst first."""
-        doubts = []
+    def worst(self, count: int = 5) -> tuple[Outlier, ...]:
+        """The least plausible readings, the worst first."""
+        outliers = []
         for sensor, square in self.chi_square.items():
             freedom, p = self.freedom[sensor], self.p_value(sensor)
             # beyond what p can express, the square itself tells which is worse
@@ -138,35 +140,40 @@ class SensorConsistency:
             for t in np.lexsort((-excess, p))[:count]:
                 if not np.isnan(p[t]):
                     at = int(t)
-                    doubts.append(
-                        Doubt(sensor, at, float(square[at]), int(freedom[at]), float(p[at]))
+                    outliers.append(
+                        Outlier(sensor, at, float(square[at]), int(freedom[at]), float(p[at]))
                     )
-        doubts.sort(key=lambda doubt: (doubt.p_value, doubt.freedom - doubt.chi_square))
-        return tuple(doubts[:count])
+        outliers.sort(key=lambda o: (o.p_value, o.freedom - o.chi_square))
+        return tuple(outliers[:count])
 
     def summary(self) -> str:
         """Which sensors disagree, in a line."""
-        ratios, shares = self.ratio, self.beyond(0.99)
-        loud = sorted((r, s) for s, r in ratios.items() if shares[s] > 0.05)[::-1]
-        quiet = [s for s, r in ratios.items() if r < 0.3]
-        untrue = {s: float(np.nanmax(self.off[s])) for s in ratios if self.contradicted(s).any()}
-        unjudged = [s for s, r in ratios.items() if np.isnan(r) and s not in untrue]
-        parts = [f"{len(ratios)} sensors"]
-        if untrue:
-            parts.append(untrue_words({s: f"{off:.3g}" for s, off in untrue.items()}))
-        if loud:
-            named = ", ".join(f"{s} ({r:.3g} times)" for r, s in loud[:5])
-            parts.append(
-                f"residuals larger than stated: {named}; raise their covariances, or look for a "
-                "wrong mount, sign or unit"
-            )
-        if quiet:
-            parts.append(f"residuals far smaller than stated: {', '.join(quiet[:5])}")
-        if unjudged:
-            parts.append(f"nothing can contradict {', '.join(unjudged[:5])}")
-        if len(parts) == 1:
-            parts.append("all agree as well as their covariances claim")
-        return "; ".join(parts) + "." + (f" {self.note}" if self.note else "")
+        ratios = self.ratio
+        inexact = {s: f"{np.nanmax(self.off[s]):.3g}" for s in ratios if self.contradicted(s).any()}
+        quiet = [s for s, r in ratios.items() if r < _QUIET]
+        unjudged = [s for s, r in ratios.items() if np.isnan(r) and s not in inexact]
+        parts = [
+            inconsistent_exact_words(inexact) if inexact else "",
+            self._large_residuals(ratios),
+            f"residuals far smaller than stated: {', '.join(quiet[:_NAMED])}" if quiet else "",
+            f"nothing can contradict {', '.join(unjudged[:_NAMED])}" if unjudged else "",
+        ]
+        listed = [part for part in parts if part] or [
+            "all agree as well as their covariances claim"
+        ]
+        text = "; ".join([f"{len(ratios)} sensors", *listed]) + "."
+        return f"{text} {self.note}" if self.note else text
+
+    def _large_residuals(self, ratios: Mapping[str, float]) -> str:
+        shares = self.beyond(0.99)
+        loud = sorted((r, s) for s, r in ratios.items() if shares[s] > _LOUD)[::-1]
+        if not loud:
+            return ""
+        named = ", ".join(f"{s} ({r:.3g} times)" for r, s in loud[:_NAMED])
+        return (
+            f"residuals larger than stated: {named}; raise their covariances, or look for a "
+            "wrong mount, sign or unit"
+        )
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``consistency.npz`` and ``consistency.json`` into a folder."""
@@ -208,13 +215,13 @@ class SensorConsistency:
         return cls(normalised, square, freedom, str(about.get("note", "")), off)
 
 
-def untrue_words(off: Mapping[str, str]) -> str:
-    """What to say of exact readings that cannot all be true, by sensor how far they are off."""
+def inconsistent_exact_words(off: Mapping[str, str]) -> str:
+    """What to say of exact readings that contradict each other, by sensor how far they are off."""
     names = [f"{sensor} (off by up to {size})" for sensor, size in off.items()]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (
-        "readings that are said to be exact (std 0) contradict each other, or something assumed to "
-        f"be exact: {', '.join(names[:_NAMED])}{more}; give them a std above zero, leave out those "
+        "exact readings (std 0) contradict each other, or something assumed to be exact: "
+        f"{', '.join(names[:_NAMED])}{more}; give them a std above zero, leave out those "
         "that are wrong, or allow for a contact"
     )
 
@@ -301,7 +308,7 @@ def _near(far: Array, added: list[tuple[Look, dict[str, Array]]], name: str, roo
 def _judged(Sigma: Array, noise: Noise) -> tuple[Array, Array, Array]:
     """Normalised residuals, chi² and degrees of freedom."""
     left: Array = np.diag(Sigma) - np.einsum("tii->ti", noise.covariance)
-    judged = left > _SEEN * np.diag(Sigma)
+    judged = left > _CONTRADICTED * np.diag(Sigma)
     normalised = np.where(judged, noise.mean / np.sqrt(np.where(judged, left, 1.0)), np.nan)
     values, vectors = np.linalg.eigh(Sigma)
     some = noisy(values)
@@ -309,7 +316,7 @@ def _judged(Sigma: Array, noise: Noise) -> tuple[Array, Array, Array]:
     present = np.isfinite(noise.mean.sum(axis=1))
     r = np.where(present[:, None], noise.mean, 0.0) @ W.T
     shares, axes = np.linalg.eigh(np.eye(W.shape[0]) - W @ noise.covariance @ W.T)
-    seen = shares > _SEEN
+    seen = shares > _CONTRADICTED
     squares = np.einsum("tij,ti->tj", axes, r) ** 2 / np.where(seen, shares, 1.0)
     square = (squares * seen).sum(axis=1)
     freedom = seen.sum(axis=1) * present

@@ -26,8 +26,7 @@ from bodysense.estimation._kernels.problem import Memory, make_memory
 from bodysense.estimation._kernels.side_by_side import make_workspace, solve_side_by_side
 from bodysense.estimation._kernels.solve import ONE, Found, solve_samples
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
-from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
-from bodysense.estimation.map_dynamics.equations.equations import Equations, Variables
+from bodysense.estimation.map_dynamics.equations import DenseRoots, Equations, Variables
 from bodysense.estimation.map_dynamics.found import Samples, posterior_of, room
 from bodysense.estimation.map_dynamics.groups import Groups
 from bodysense.estimation.map_dynamics.likelihood import log_likelihood

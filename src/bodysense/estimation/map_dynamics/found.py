@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations.equations import Variables
+from bodysense.estimation.map_dynamics.equations import Variables
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.posterior import NamedRows, Posterior
 from bodysense.spatial.arrays import Array

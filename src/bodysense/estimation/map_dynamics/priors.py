@@ -1,4 +1,4 @@
-"""`GaussianPrior`: a mean and a covariance, for what is assumed before any reading."""
+"""`GaussianPrior`: a mean and a covariance, for what is known before any reading."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bodysense.spatial.arrays import Array, as_array, read_only
 UNKNOWN = 1e3
 """Standard deviation of what is not known at all, in SI units.
 
-Wide beside what robots feel; not wider, since in poses in which readings say little about a wrench
-the smallest error of the model would be blown up to it.
+Wide beside the forces on robots; not wider, since where a wrench is hardly observable the smallest
+error of the model would be blown up to it.
 """
 
 
@@ -29,7 +29,7 @@ class GaussianPrior:
 
     Attributes:
         mean: (k,).
-        covariance: (k, k), zero where there is no doubt.
+        covariance: (k, k), zero where it is exact.
     """
 
     mean: Array
@@ -63,11 +63,11 @@ class GaussianPrior:
 
 # Covariances as sources of unit noise: rows R with RᵀR the covariance (see `_kernels`).
 
-_ROUNDING = 1e-15  # of the largest variance: what eigenvalues are not told apart from zero
+_ROUNDING = 1e-15  # of the largest variance: below it an eigenvalue is zero
 
 
 def sources(covariance: Array) -> Array:
-    """(…, k, k) R with RᵀR = covariance; rows of zero where there is no doubt."""
+    """(…, k, k) R with RᵀR = covariance; rows of zero where it is exact."""
     diagonal = np.einsum("...ii->...i", covariance)
     k = covariance.shape[-1]
     if not (covariance * (1.0 - np.eye(k))).any():
@@ -94,7 +94,7 @@ def whitener(triangle: Array) -> tuple[Array, float]:
     return W, float(-np.log(np.abs(np.diag(triangle))).sum())
 
 
-# `Assumptions`: what is believed before any reading, and how far the equations are trusted.
+# `Assumptions`: priors, and how exact the equations are.
 #
 # Independent of one another a priori are the external wrenches, the joint accelerations and, for a
 # floating root, its acceleration: all else follows from these by the equations of motion,
@@ -114,8 +114,8 @@ class Assumptions:
     """Priors by name.
 
     Attributes:
-        wrench: prior about the external wrench of a link that `wrenches` does not name; zero
-            without doubt by default.
+        wrench: prior about the external wrench of a link that `wrenches` does not name; exactly
+            zero by default.
         wrenches: priors (6) about external wrenches by link, in the link's frame about its
             origin.
         joint_acceleration: prior (1) about the acceleration of each joint.

@@ -1,7 +1,7 @@
 """`EstimationSetup`: everything that an estimator needs besides the robot.
 
-What a sensor may be wrong about for long, its bias b ~ N(0, bias_sigma²), is at a single sample not
-to be told from its noise: there the reading has the covariance of both,
+The constant error of a sensor, its bias b ~ N(0, bias_sigma²), cannot be separated from
+its noise at a single sample: there the reading has the covariance of both,
 
     Cov(y) = covariance + diag(bias_sigma²).
 
@@ -30,7 +30,7 @@ StateMethod = Literal["track", "smooth"]
 METHODS: tuple[StateMethod, ...] = ("track", "smooth")
 
 QUANTITIES = ("q", "dq", "ddq")
-"""What may be believed of a joint at the first sample."""
+"""What a prior of the first sample may be about."""
 
 WINDOW = 200
 """Samples that are smoothed together."""
@@ -38,7 +38,7 @@ WINDOW = 200
 
 @dataclass(frozen=True, eq=False)
 class StateSetup:
-    """The method, and what is believed before any reading.
+    """The method, and priors of the first sample.
 
     Attributes:
         method: ``track``, from sample to sample with the readings up to each, or ``smooth``, with
@@ -74,7 +74,7 @@ class EstimationSetup:
 
     Attributes:
         sensors: that the robot carries.
-        assumptions: what is believed before any reading.
+        assumptions: priors, and how exact the equations are.
         base: link at the root of the tree; `None`: the robot's base.
         fixed: whether the root is held still; `None`: as the robot's base is.
         gravity: (3,) in the frame of a root that is held [m/s²]; `None`: the robot's own.
@@ -115,7 +115,7 @@ class EstimationSetup:
 
     @property
     def used(self) -> tuple[Sensor, ...]:
-        """Sensors that say something of the dynamics once positions are known: not orientations."""
+        """Sensors that depend on the dynamics once positions are known: not orientations."""
         return tuple(s for s in self.sensors if not isinstance(s, Orientation))
 
     @property

@@ -1,4 +1,4 @@
-"""The sensors file of `bodysense estimate`: sensors, and what is believed without them (YAML).
+"""The sensors file of `bodysense estimate`: sensors and priors (YAML).
 
     from_urdf: {gyroscope: 0.01}        # the file's own tags, with std by kind; or true
     sensors:                            # as in `bodysense.sensors.sensor_file`
@@ -14,7 +14,7 @@
     state: {method: smooth}             # positions too; see `state_file`
 
 `model` holds standard deviations of the equations (acceleration_std, wrench_std, torque_std; exact
-if left out) and of what is believed of accelerations (joint_acceleration_std, and
+if left out) and of the priors of accelerations (joint_acceleration_std, and
 base_acceleration_std of a floating root; unknown if left out). `priors` are about a.<link>,
 f.<joint>, tau.<joint> and ddq.<joint>. Numbers stand alone or one per component, linear first.
 """
@@ -37,7 +37,7 @@ from bodysense.estimation.map_dynamics.setup import (
     EstimationSetup,
     StateSetup,
 )
-from bodysense.estimation.map_dynamics.state.tracker import JERK
+from bodysense.estimation.map_dynamics.state.tracking import JERK
 from bodysense.robot.robot import Robot
 from bodysense.schema import (
     finite_number,
@@ -246,7 +246,9 @@ def _priors(table: object, robot: Robot, where: str) -> dict[str, GaussianPrior]
 def _prior(value: object, size: int, where: str) -> GaussianPrior:
     given = section(value, ("mean", "std"), where)
     if "std" not in given:
-        raise RobotFileError(f"{where}: give std, one number or {size}, in SI units; zero is sure.")
+        raise RobotFileError(
+            f"{where}: give std, one number or {size}, in SI units; zero is exact."
+        )
     mean = number_list(given.get("mean", 0.0), size, f"{where}, mean", one=True)
     return GaussianPrior.of(mean, _std(given["std"], size, f"{where}, std"))
 

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots
-from bodysense.estimation.map_dynamics.equations.equations import Equations
+from bodysense.estimation.map_dynamics.equations import DenseRoots, Equations
 from bodysense.estimation.map_dynamics.found import Samples
 
 if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
 LOOKS = 32
-"""Samples to look at: with eight, steps of scoring go astray on a humanoid."""
+"""Samples to look at: with eight, steps of scoring are wrong on a humanoid."""
 
 
 _PATTERNS = 32

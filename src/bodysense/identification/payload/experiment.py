@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bodysense.doctor.diagnosis import Diagnosis
-from bodysense.doctor.examine import usable
+from bodysense.doctor.examine import examine, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import settle_filters
@@ -204,8 +204,10 @@ def prepare(
     _require_valid(with_load, without, robot_uncertainty)
     robot = _with_friction(robot, friction)
     progress("examining the logs")
-    diagnoses = [usable(robot, log, allow_unusable=allow_unusable) for log in with_load]
-    others = [usable(robot, log, allow_unusable=allow_unusable) for log in without]
+    diagnoses = [
+        require_clean(examine(robot, log), allow_unusable=allow_unusable) for log in with_load
+    ]
+    others = [require_clean(examine(robot, log), allow_unusable=allow_unusable) for log in without]
     _require_different(diagnoses, others)
     base = base_parameters(robot)
     settings = _settled(robot, diagnoses, others, preprocessing, base, progress)

@@ -45,7 +45,7 @@ _KEYS = (
 
 @dataclass(frozen=True, eq=False)
 class Actuation:
-    """Drives, friction and control of one robot: the keyword arguments of `Robot.from_pinocchio`.
+    """Drives, friction and control of one robot; fields are arguments of `Robot.from_pinocchio`.
 
     Attributes:
         friction: the law with its shape per joint.
@@ -85,11 +85,7 @@ def with_actuator_file(
     result = load_actuation(path, robot.joint_names, friction=friction, before=before)
     new = Robot.from_pinocchio(
         robot.model,
-        friction=result.friction,
-        coefficients=result.coefficients,
-        actuators=result.actuators,
-        controller=result.controller,
-        acceleration_limit=result.acceleration_limit,
+        **vars(result),
         source=robot.source,
         notes=robot.notes,
         allow_inconsistent=True,

@@ -1,4 +1,4 @@
-"""Writing the actuator file of a robot: drives, friction and control, as `sidecar` reads them.
+"""Writing the actuator file of a robot (drives, friction, control), see `actuator_file`.
 
 What theta holds, rotor inertia and friction, is always written in full, since it counts before the
 robot's own file, which may say otherwise. Gears, gains, couplings, controller and acceleration
@@ -22,10 +22,10 @@ from bodysense.files import write_atomically
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_WIDTH = 96  # of a line
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[-./][A-Za-z0-9_]+)*")
+_WIDTH = 96  # characters of a line
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[-./][A-Za-z0-9_]+)*")
 _UNITS = {  # of what a key holds: its meaning, its unit for a turning joint and for a sliding one
-    "drive_gain": ("at the joint a unit of drive signal", "N·m", "N"),
+    "drive_gain": ("at the joint per unit of drive signal", "N·m", "N"),
     "rotor_inertia": ("reflected to the joint", "kg·m²", "kg"),
     "acceleration_limit": ("", "rad/s²", "m/s²"),
     "Fv": ("viscous", "N·m·s/rad", "N·s/m"),
@@ -65,10 +65,10 @@ def actuator_text(robot: Robot) -> str:
     drives, controller, limit = robot.actuators, robot.controller, robot.acceleration_limit
     lines = [
         f"# Drives, friction and control of {robot.name!r}, written by bodysense.",
-        *_doubts(robot),
+        *_negative_coefficients(robot),
     ]
     if (drives.gear_ratio != 1.0).any():
-        lines += _entry("gear_ratio", _each(drives.gear_ratio, names), "motor turns a joint turn")
+        lines += _entry("gear_ratio", _each(drives.gear_ratio, names), "motor turns per joint turn")
     if (drives.drive_gain != 1.0).any():
         gain = _each(drives.drive_gain, names)
         lines += _entry("drive_gain", gain, _unit(robot, "drive_gain"))
@@ -78,7 +78,7 @@ def actuator_text(robot: Robot) -> str:
     lines += _coupling(robot)
     lines += _friction(robot)
     if controller is not None:
-        lines.append("controller:  # drive signal a rad, a rad/s and a rad·s; rate in Hz")
+        lines.append("controller:  # drive signal per rad, rad/s and rad·s; rate in Hz")
         lines += _entry("kp", _each(controller.kp, names), depth=1)
         lines += _entry("kd", _each(controller.kd, names), depth=1)
         if controller.ki.any():
@@ -106,7 +106,7 @@ def _require_readable(robot: Robot) -> None:
             )
 
 
-def _doubts(robot: Robot) -> list[str]:
+def _negative_coefficients(robot: Robot) -> list[str]:
     """Comments on coefficients that no physical drive has; those of own laws may be negative."""
     layout = robot.layout
     suspects = [(term, j) for term in ("Fv", "Fc", "Fs") for j in range(robot.n_joints)]
@@ -124,7 +124,7 @@ def _doubts(robot: Robot) -> list[str]:
     ]
     if not bad:
         return []
-    text = f"Negative, which no drive is: {', '.join(bad)}. A consistent method (pc-wls) helps."
+    text = f"Negative, which is not physical: {', '.join(bad)}. A consistent method (pc-wls) helps."
     return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
 
 
@@ -212,7 +212,7 @@ def _entry(key: str, value: list[str] | str, unit: str = "", depth: int = 0) -> 
 
 def _text(name: str) -> str:
     """A name as YAML reads it back: in quotes where it would mean something else."""
-    if _PLAIN.fullmatch(name) and yaml.safe_load(name) == name:
+    if _PLAIN_NAME.fullmatch(name) and yaml.safe_load(name) == name:
         return name
     quoted: str = yaml.safe_dump(name, default_style='"', allow_unicode=True, width=2**30)
     return quoted.rstrip("\n")

@@ -13,7 +13,7 @@
       - {name: l1, mass: 2, com: [0, 0, 0.1], inertia_about: com,
          inertia: {xx: 0.1, yy: 0.1, zz: 0.02}}
       - {name: l2, pi: [1, 0, 0, 0.05, 0.1, 0, 0.1, 0, 0, 0.02]}
-    actuators: {rotor_inertia: 0.1}  # see `sidecar`
+    actuators: {rotor_inertia: 0.1}  # see `actuator_file`
 
 The pose of link j in link j-1, with q_j added to theta_j (revolute) or to d_j (prismatic):
 
@@ -49,7 +49,7 @@ from bodysense.robot.io.actuator_file import parse_actuation
 from bodysense.robot.io.source import Source
 from bodysense.robot.model import require_distinct, require_feasible_links
 from bodysense.robot.robot import Robot
-from bodysense.schema import finite_number, parse_yaml, section
+from bodysense.schema import finite_number, number_list, parse_yaml, section
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, transform_pi
 
@@ -57,7 +57,7 @@ _KEYS = ("name", "convention", "degrees", "base", "gravity", "joints", "links", 
 _TABLE_KEYS = ("name", "type", "theta", "d", "a", "alpha")
 _LIMIT_KEYS = ("lower", "upper", "velocity", "effort")
 _LINK_KEYS = ("name", "mass", "first_moment", "com", "inertia", "inertia_about", "pi")
-_LARGEST_FILE = 2**20  # bytes; a table of a hundred joints has a few ten thousand
+_LARGEST_FILE = 2**20  # bytes; a table of a hundred joints has tens of thousands
 _LONGEST_CHAIN = 8  # of files that extend each other
 
 
@@ -91,7 +91,7 @@ def load_dh(
     Args:
         path: the YAML file.
         friction: a friction law instead of the file's; its coefficients are kept where they fit.
-        allow_inconsistent: accept links that cannot be physical bodies.
+        allow_inconsistent: accept links with infeasible inertia.
 
     Raises:
         RobotFileError: the file cannot be found, read or understood.
@@ -111,8 +111,8 @@ def load_dh(
     links = [_link(row, place) for row, place in _rows(table, "links", where)]
     if len(joints) != len(links):
         raise RobotFileError(
-            f"{where}: {len(joints)} joints but {len(links)} links; give one link a joint, the "
-            "one that it moves."
+            f"{where}: {len(joints)} joints but {len(links)} links; give one link per joint, "
+            "the one that it moves."
         )
     joint_names, link_names = [joint.name for joint in joints], [name for name, _ in links]
     require_distinct("joint", ["universe", *joint_names], where)  # the first is Pinocchio's own
@@ -121,7 +121,7 @@ def load_dh(
     model = pin.Model()
     model.name = _name(table.get("name", Path(path).stem), f"{where}, name")
     if "gravity" in table:
-        model.gravity.linear = _vector(table["gravity"], 3, f"{where}, gravity")
+        model.gravity.linear = number_list(table["gravity"], 3, f"{where}, gravity")
     T_world_base = _pose(table.get("base", {}), angle_unit, f"{where}, base")
     pi = _build_chain(model, convention, T_world_base, joints, links)
 
@@ -130,11 +130,7 @@ def load_dh(
     )
     robot = Robot.from_pinocchio(
         model,
-        friction=actuation.friction,
-        coefficients=actuation.coefficients,
-        actuators=actuation.actuators,
-        controller=actuation.controller,
-        acceleration_limit=actuation.acceleration_limit,
+        **vars(actuation),
         source=Source("dh", where, data),
         notes=_unknown_friction(table.get("actuators"), actuation.friction.model),
         allow_inconsistent=True,  # its links are empty so far
@@ -223,13 +219,11 @@ def _extended(table: dict[str, object], path: Path, depth: int) -> dict[str, obj
 
 
 def _merged(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
-    merged = dict(base)
+    merged = {**base, **over}
     for key, value in over.items():
-        below = merged.get(key)
+        below = base.get(key)
         if isinstance(below, Mapping) and isinstance(value, Mapping):
             merged[key] = _merged(below, value)
-        else:
-            merged[key] = value
     return merged
 
 
@@ -237,7 +231,7 @@ def _rows(table: Mapping[str, object], key: str, where: str) -> list[tuple[objec
     """Entries of a list and how to call them in messages."""
     rows = table.get(key)
     if not isinstance(rows, list) or not rows:
-        raise RobotFileError(f"{where}, {key}: missing or not a list; give one entry a joint.")
+        raise RobotFileError(f"{where}, {key}: missing or not a list; give one entry per joint.")
     names = [row.get("name") if isinstance(row, Mapping) else None for row in rows]
     return [
         (row, f"{where}, {key}, entry {k + 1}" + (f" ({name})" if isinstance(name, str) else ""))
@@ -286,7 +280,7 @@ def _link(row: object, where: str) -> tuple[str, Array]:
             raise RobotFileError(
                 f"{where}: pi holds all inertial parameters; remove it, or everything but it."
             )
-        pi = _vector(table["pi"], 10, f"{where}, pi")
+        pi = number_list(table["pi"], 10, f"{where}, pi")
         mass, h = pi[0], pi[1:4]
     else:
         _require(table, ("mass", "inertia", "inertia_about"), where)
@@ -294,9 +288,9 @@ def _link(row: object, where: str) -> tuple[str, Array]:
             raise RobotFileError(f"{where}: give either com or first_moment, one of them.")
         mass = finite_number(table["mass"], f"{where}, mass")
         if "com" in table:
-            h = mass * _vector(table["com"], 3, f"{where}, com")
+            h = mass * number_list(table["com"], 3, f"{where}, com")
         else:
-            h = _vector(table["first_moment"], 3, f"{where}, first_moment")
+            h = number_list(table["first_moment"], 3, f"{where}, first_moment")
         inertia = _inertia(table["inertia"], f"{where}, inertia")
         if _choice(table, "inertia_about", ("origin", "com"), where) == "com":
             com = h / mass if mass != 0.0 else np.zeros(3)
@@ -320,15 +314,9 @@ def _inertia(value: object, where: str) -> Array:
 
 def _pose(value: object, angle_unit: float, where: str) -> pin.SE3:
     table = section(value, ("xyz", "rpy"), where)
-    xyz = _vector(table.get("xyz", [0, 0, 0]), 3, f"{where}, xyz")
-    rpy = _vector(table.get("rpy", [0, 0, 0]), 3, f"{where}, rpy") * angle_unit
+    xyz = number_list(table.get("xyz", [0, 0, 0]), 3, f"{where}, xyz")
+    rpy = number_list(table.get("rpy", [0, 0, 0]), 3, f"{where}, rpy") * angle_unit
     return pin.SE3(pin.rpy.rpyToMatrix(rpy), xyz)
-
-
-def _vector(value: object, n: int, where: str) -> Array:
-    if not isinstance(value, list) or len(value) != n:
-        raise RobotFileError(f"{where}: expected a list of {n} numbers, got {value!r:.60}.")
-    return np.array([finite_number(entry, f"{where}, {k + 1}") for k, entry in enumerate(value)])
 
 
 def _name(value: object, where: str) -> str:

@@ -105,7 +105,7 @@ _FLOATING_FOLDERS = frozenset(path.split("/")[0] for path in _FLOATING.values())
 
 
 @dataclass(frozen=True)
-class ExampleRobot:
+class _ExampleRobot:
     """A file of the package, and whether the robot in it floats."""
 
     path: Path
@@ -136,26 +136,26 @@ def load_example_robot(
         floating_base: by default whether the robot walks or flies.
         friction: name of the friction law.
         actuators: an actuator file.
-        allow_inconsistent: accept links that cannot be physical bodies.
+        allow_inconsistent: accept links with infeasible inertia.
 
     Raises:
         MissingDependencyError: the package is not installed.
         UnknownNameError: there is no such robot.
         RobotFileError: its file is refused, with the reason.
-        InconsistentInertiaError: its links cannot be physical bodies, as in some of these files.
+        InconsistentInertiaError: a link has infeasible inertia, as in some of these files.
     """
     robots = _catalogue()
     if name not in robots:
         raise unknown_name("example robot", name, robots)
-    result = robots[name]
-    if result.path.suffix == ".sdf":
+    example = robots[name]
+    if example.path.suffix == ".sdf":
         raise RobotFileError(
-            f"the example robot {name!r} is an SDF file with closed loops ({result.path.name}); "
+            f"the example robot {name!r} is an SDF file with closed loops ({example.path.name}); "
             "bodysense reads URDF and MJCF trees: convert the file, cutting its loops open."
         )
     return load_urdf(
-        result.path,
-        floating_base=result.floating_base if floating_base is None else floating_base,
+        example.path,
+        floating_base=example.floating_base if floating_base is None else floating_base,
         friction=friction,
         actuators=actuators,
         allow_inconsistent=allow_inconsistent,
@@ -163,11 +163,11 @@ def load_example_robot(
 
 
 @cache
-def _catalogue() -> dict[str, ExampleRobot]:
+def _catalogue() -> dict[str, _ExampleRobot]:
     """Robots by name: the tables above as far as this version has their files, and the rest."""
     files = _robot_files()
     catalogue = {
-        name: ExampleRobot(files[path], table is _FLOATING)
+        name: _ExampleRobot(files[path], table is _FLOATING)
         for table in (_FIXED, _FLOATING)
         for name, path in table.items()
         if path in files
@@ -178,7 +178,7 @@ def _catalogue() -> dict[str, ExampleRobot]:
             continue
         floating = path.split("/")[0] in _FLOATING_FOLDERS
         name = file.name if file.stem in catalogue else file.stem
-        catalogue[name] = ExampleRobot(file, floating)
+        catalogue[name] = _ExampleRobot(file, floating)
     return dict(sorted(catalogue.items()))
 
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bodysense.errors import MissingDependencyError, RobotFileError, UnknownNameError, unknown_name
 from bodysense.files import read_robot_file
 from bodysense.robot.robot import Robot
 
-EXAMPLE_PREFIX = "example:"
+_EXAMPLE_PREFIX = "example:"
 _SUFFIXES = (".urdf", ".xml", ".mjcf", ".yaml", ".yml")
 _ROOT = re.compile(rb"<\s*([A-Za-z_][\w:.-]*)")
 _NOT_ELEMENTS = re.compile(rb"<!--.*?-->|<\?.*?\?>|<![^>]*>", re.DOTALL)
@@ -45,42 +45,52 @@ def load_robot(
             fixed where it says nothing.
         friction: name of the friction law; by default the source's own, or "coulomb".
         actuators: an actuator file with gears, friction and control; it counts before the source.
-        allow_inconsistent: accept links that cannot be physical bodies.
+        allow_inconsistent: accept links with infeasible inertia.
 
     Raises:
         UnknownNameError: there is no such robot; the message lists what there is.
         RobotFileError: the file cannot be read or understood.
-        InconsistentInertiaError: a link cannot be a physical body, unless allowed.
+        InconsistentInertiaError: a link has infeasible inertia, unless allowed.
         MissingDependencyError: the format needs a package that is not installed.
     """
     text = os.fspath(source)
-    if text.startswith(EXAMPLE_PREFIX):
+    options: dict[str, Any] = {"friction": friction, "allow_inconsistent": allow_inconsistent}
+    if text.startswith(_EXAMPLE_PREFIX):
         from bodysense.robot.io.example_robots import load_example_robot
 
-        return load_example_robot(
-            text.removeprefix(EXAMPLE_PREFIX),
-            floating_base=floating_base,
-            friction=friction,
-            actuators=actuators,
-            allow_inconsistent=allow_inconsistent,
-        )
+        name = text.removeprefix(_EXAMPLE_PREFIX)
+        return load_example_robot(name, floating_base=floating_base, actuators=actuators, **options)
     kind = _kind(text)
     if kind == "urdf":
         from bodysense.robot.io.urdf import load_urdf
 
-        return load_urdf(
-            text,
-            floating_base=floating_base,
-            friction=friction,
-            actuators=actuators,
-            allow_inconsistent=allow_inconsistent,
-        )
-    robot = _READERS[kind](text, floating_base, friction, allow_inconsistent)
+        return load_urdf(text, floating_base=floating_base, actuators=actuators, **options)
+    robot = _load_other(kind, text, floating_base, options)
     if actuators is None:
         return robot
     from bodysense.robot.io.actuator_file import with_actuator_file
 
     return with_actuator_file(robot, actuators, friction=friction)
+
+
+def _load_other(kind: str, text: str, floating_base: bool | None, options: dict[str, Any]) -> Robot:
+    if kind == "mjcf":
+        from bodysense.robot.io.mjcf import load_mjcf
+
+        friction = options["friction"] or "coulomb"
+        return load_mjcf(text, floating_base=floating_base, **{**options, "friction": friction})
+    if floating_base:
+        raise RobotFileError(
+            f"{text} is a DH table, which describes a chain on a fixed base: use a URDF or MJCF "
+            "file for a floating one."
+        )
+    if kind == "dh":
+        from bodysense.robot.io.dh import load_dh
+
+        return load_dh(text, **options)
+    from bodysense.robot.builtin import load_builtin
+
+    return load_builtin(text, friction=options["friction"])
 
 
 def _kind(text: str) -> str:
@@ -101,9 +111,9 @@ def _kind(text: str) -> str:
         )
     files = f"the path of a file that ends in {', '.join(_SUFFIXES)}."
     examples = _example_sources()
-    if EXAMPLE_PREFIX + text in examples:
+    if _EXAMPLE_PREFIX + text in examples:
         raise UnknownNameError(
-            f"unknown robot {text!r}: did you mean {EXAMPLE_PREFIX + text!r}? Give that, or a "
+            f"unknown robot {text!r}: did you mean {_EXAMPLE_PREFIX + text!r}? Give that, or a "
             f"built-in one ({', '.join(builtin_names())}), or {files}"
         )
     raise unknown_name("robot", text, (*builtin_names(), *examples), f"Or give {files}")
@@ -130,52 +140,6 @@ def _example_sources() -> tuple[str, ...]:
     from bodysense.robot.io.example_robots import example_robot_names
 
     try:
-        return tuple(f"{EXAMPLE_PREFIX}{name}" for name in example_robot_names())
+        return tuple(f"{_EXAMPLE_PREFIX}{name}" for name in example_robot_names())
     except MissingDependencyError:
         return ()
-
-
-def _load_builtin(
-    name: str, floating: bool | None, friction: str | None, allow_inconsistent: bool
-) -> Robot:
-    from bodysense.robot.builtin import load_builtin
-
-    _refuse_floating(name, floating)
-    return load_builtin(name, friction=friction)
-
-
-def _load_dh(
-    path: str, floating: bool | None, friction: str | None, allow_inconsistent: bool
-) -> Robot:
-    from bodysense.robot.io.dh import load_dh
-
-    _refuse_floating(path, floating)
-    return load_dh(path, friction=friction, allow_inconsistent=allow_inconsistent)
-
-
-def _load_mjcf(
-    path: str, floating: bool | None, friction: str | None, allow_inconsistent: bool
-) -> Robot:
-    from bodysense.robot.io.mjcf import load_mjcf
-
-    return load_mjcf(
-        path,
-        floating_base=floating,
-        friction=friction or "coulomb",
-        allow_inconsistent=allow_inconsistent,
-    )
-
-
-def _refuse_floating(source: str, floating: bool | None) -> None:
-    if floating:
-        raise RobotFileError(
-            f"{source} is a DH table, which describes a chain on a fixed base: use a URDF or MJCF "
-            "file for a floating one."
-        )
-
-
-_READERS: dict[str, Callable[[str, bool | None, str | None, bool], Robot]] = {
-    "builtin": _load_builtin,
-    "dh": _load_dh,
-    "mjcf": _load_mjcf,
-}

@@ -56,7 +56,7 @@ _FINITE = (
     *("body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia"),
     *("jnt_pos", "jnt_axis", "qpos0", "dof_armature", "dof_damping", "dof_frictionloss"),
 )
-_ON_A_JOINT = (0, 1)  # mjtTrn: joint, joint in parent
+_JOINT_TRANSMISSIONS = (0, 1)  # mjtTrn: joint, joint in parent
 
 
 def load_mjcf(
@@ -73,7 +73,7 @@ def load_mjcf(
         floating_base: `None` does as the file says: a free joint makes the robot float. `True`
             frees the only body of the world, `False` fixes it where the file puts it.
         friction: the friction law; what the file does not give of it is zero.
-        allow_inconsistent: accept links that cannot be physical bodies.
+        allow_inconsistent: accept links with infeasible inertia.
 
     Raises:
         MissingDependencyError: MuJoCo is not installed.
@@ -206,7 +206,7 @@ def _effort_limits(compiled: mujoco.MjModel) -> Array:
 def _actuators_on_joints(compiled: mujoco.MjModel) -> Iterator[tuple[int, int]]:
     """Actuator and joint of every actuator that acts on one joint."""
     for k in range(compiled.nu):
-        if compiled.actuator_trntype[k] in _ON_A_JOINT:
+        if compiled.actuator_trntype[k] in _JOINT_TRANSMISSIONS:
             yield k, int(compiled.actuator_trnid[k, 0])
 
 
@@ -226,7 +226,6 @@ def _notes(
     notes = []
     if massless:
         notes.append(f"bodies with several joints have massless links: {', '.join(massless)}")
-    dofs = compiled.jnt_dofadr[joints]
     sprung = [joint_name(compiled, j) for j in joints if compiled.jnt_stiffness[j] != 0.0]
     if sprung:
         notes.append(f"joint springs left out: {', '.join(sprung)}")
@@ -234,12 +233,14 @@ def _notes(
         notes.append("damping that is not proportional to velocity left out")
     if base is None and joints != list(range(compiled.njnt)):
         notes.append("free joint left out: the base is fixed where the file puts it")
-    loose = sorted(set(range(compiled.nv)) - set(dofs.tolist()))
-    if any(
-        np.any(getattr(compiled, f"dof_{key}")[loose])
-        for key in ("armature", "damping", "frictionloss")
-    ):
+    free = np.setdiff1d(np.arange(compiled.nv), compiled.jnt_dofadr[joints])
+    drives = (compiled.dof_armature, compiled.dof_damping, compiled.dof_frictionloss)
+    if any(values[free].any() for values in drives):
         notes.append("armature, damping and frictionloss of the free joint left out")
+    return (*notes, *_left_out(compiled))
+
+
+def _left_out(compiled: mujoco.MjModel) -> Iterator[str]:
     for count, what in (
         (compiled.neq, "equality constraint(s)"),
         (compiled.ntendon, "tendon(s)"),
@@ -247,7 +248,6 @@ def _notes(
         (int(np.count_nonzero(compiled.body_gravcomp)), "gravity compensation of bodies:"),
     ):
         if count:
-            notes.append(f"left out: {count} {what}")
+            yield f"left out: {count} {what}"
     if compiled.opt.density or compiled.opt.viscosity:
-        notes.append("left out: forces of the surrounding medium")
-    return tuple(notes)
+        yield "left out: forces of the surrounding medium"

@@ -65,20 +65,24 @@ def floating_body(
         )
     if wanted is False or (wanted is None and not free):
         return None
-    if not free:
-        free = [b for b in range(1, compiled.nbody) if compiled.body_parentid[b] == 0]
-        if len(free) != 1 or compiled.body_jntnum[free[0]]:
-            raise RobotFileError(
-                f"{where}: floating_base=True needs one body in the world, and no joint on it, to "
-                "become the base; put <freejoint/> into the body that floats."
-            )
+    base = free[0] if free else _only_body_of_world(compiled, where)
     for j in joints:
-        if compiled.body_rootid[compiled.jnt_bodyid[j]] != free[0]:
+        if compiled.body_rootid[compiled.jnt_bodyid[j]] != base:
             raise UnsupportedJointError(
                 f"{where}: joint {joint_name(compiled, j)!r} does not belong to the floating "
-                f"robot {body_name(compiled, free[0])!r}: remove it, or the free joint."
+                f"robot {body_name(compiled, base)!r}: remove it, or the free joint."
             )
-    return free[0]
+    return base
+
+
+def _only_body_of_world(compiled: mujoco.MjModel, where: str) -> int:
+    bodies = [b for b in range(1, compiled.nbody) if compiled.body_parentid[b] == 0]
+    if len(bodies) != 1 or compiled.body_jntnum[bodies[0]]:
+        raise RobotFileError(
+            f"{where}: floating_base=True needs one body in the world, and no joint on it, to "
+            "become the base; put <freejoint/> into the body that floats."
+        )
+    return bodies[0]
 
 
 def pinocchio_model(

@@ -15,22 +15,24 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, InconsistentInertiaError
 from bodysense.files import write_atomically
 from bodysense.robot.frames import named_frames
+from bodysense.robot.io.urdf_fresh import present_extras
+from bodysense.robot.io.urdf_xml import format_numbers
 from bodysense.robot.model import is_prismatic, joint_axis, one_axis_joints
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency
 
-_MOST_JOINTS_OF_A_BODY = 6
+_MOST_JOINTS_OF_A_BODY = 6  # that MuJoCo takes
 _SMALLEST_MOMENT = 1e-15  # mjMINVAL: MuJoCo refuses moving bodies below it
 _SMALLEST_LENGTH = 1e-3  # m, of a capsule
 
@@ -53,7 +55,6 @@ class _Body:
 
     @property
     def link(self) -> int:
-        """Joint of the link whose frame this is."""
         return self.joints[-1]
 
 
@@ -72,7 +73,7 @@ def mjcf_text(robot: Robot) -> str:
     What `mjcf_notes` says of the robot stands in a comment.
 
     Raises:
-        InconsistentInertiaError: a link cannot be a physical body, or a rotor inertia is negative.
+        InconsistentInertiaError: a link or a rotor inertia is infeasible.
         BodysenseError: a link has the name that MuJoCo keeps for the world.
     """
     bodies = _bodies(robot)
@@ -92,7 +93,7 @@ def mjcf_text(robot: Robot) -> str:
         boundmass="0",
         boundinertia="0",
     )
-    ET.SubElement(root, "option", gravity=_numbers(robot.model.gravity.linear))
+    ET.SubElement(root, "option", gravity=format_numbers(robot.model.gravity.linear))
     default = ET.SubElement(ET.SubElement(root, "default"), "default", {"class": "display"})
     ET.SubElement(
         default, "geom", type="capsule", mass="0", contype="0", conaffinity="0", group="1"
@@ -113,41 +114,14 @@ def mjcf_text(robot: Robot) -> str:
     for name, limit in zip(robot.joint_names, robot.effort_limit, strict=True):
         motor = ET.SubElement(actuators, "motor", name=name, joint=name, gear="1")
         if np.isfinite(limit):
-            motor.set("ctrlrange", _numbers([-limit, limit]))
+            motor.set("ctrlrange", format_numbers([-limit, limit]))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode") + "\n"
 
 
 def mjcf_notes(robot: Robot) -> tuple[str, ...]:
     """What MJCF cannot express of a robot, in words."""
-    notes, layout = [], robot.layout
-    terms = [term for term in layout.friction_terms if term not in ("Fv", "Fc")]
-    if terms:
-        notes.append(f"friction {robot.friction.model.name!r}: {', '.join(terms)} left out")
-    for k in robot.actuators.coupled_motors:
-        also = np.flatnonzero(robot.actuators.coupling[k])
-        names = ", ".join(robot.joint_names[j] for j in also if j != k)
-        parameters = [f"{prefix}{motor + 1}" for prefix, motor in layout.coupled if motor == k]
-        notes.append(
-            f"coupling: the motor of {robot.joint_names[k]} also moves {names}; left out"
-            + (f", with {', '.join(parameters)}" if parameters else "")
-        )
-    for term in ("Fv", "Fc"):
-        if term in layout.friction_terms:
-            for j in np.flatnonzero(robot.theta[layout.friction(term)] < 0.0):
-                notes.append(f"{term} of {robot.joint_names[j]} is negative: MuJoCo may fail")
-    lower, upper = robot.position_limits
-    for j in np.flatnonzero(lower >= upper):
-        notes.append(f"position limits of {robot.joint_names[j]} left out: they leave no room")
-    present = {
-        "velocity limits": np.isfinite(robot.velocity_limit).any(),
-        "acceleration limits": np.isfinite(robot.acceleration_limit).any(),
-        "gear ratios": (robot.actuators.gear_ratio != 1.0).any(),
-        "drive gains": (robot.actuators.drive_gain != 1.0).any(),
-        "controller": robot.controller is not None,
-    }
-    if any(present.values()):
-        notes.append(f"left out: {', '.join(key for key, there in present.items() if there)}")
+    notes = [*_drive_notes(robot), *_limit_notes(robot)]
     if robot.floating_base and not robot.model.jointPlacements[1].isIdentity(1e-12):
         notes.append("base: MuJoCo counts its pose from the world, the robot from its placement")
     folded = _folded(robot)
@@ -155,6 +129,32 @@ def mjcf_notes(robot: Robot) -> tuple[str, ...]:
     if massless:
         notes.append(f"frames of massless links left out: {', '.join(massless)}")
     return tuple(notes)
+
+
+def _drive_notes(robot: Robot) -> Iterator[str]:
+    layout = robot.layout
+    terms = [term for term in layout.friction_terms if term not in ("Fv", "Fc")]
+    if terms:
+        yield f"friction {robot.friction.model.name!r}: {', '.join(terms)} left out"
+    for k in robot.actuators.coupled_motors:
+        also = np.flatnonzero(robot.actuators.coupling[k])
+        names = ", ".join(robot.joint_names[j] for j in also if j != k)
+        parameters = [f"{prefix}{motor + 1}" for prefix, motor in layout.coupled if motor == k]
+        values = f", with {', '.join(parameters)}" if parameters else ""
+        yield f"coupling: the motor of {robot.joint_names[k]} also moves {names}; left out{values}"
+
+
+def _limit_notes(robot: Robot) -> Iterator[str]:
+    for term in [t for t in ("Fv", "Fc") if t in robot.layout.friction_terms]:
+        for j in np.flatnonzero(robot.theta[robot.layout.friction(term)] < 0.0):
+            yield f"{term} of {robot.joint_names[j]} is negative: MuJoCo may fail"
+    lower, upper = robot.position_limits
+    for j in np.flatnonzero(lower >= upper):
+        yield f"position limits of {robot.joint_names[j]} left out: they leave no room"
+    present = ["velocity limits"] if np.isfinite(robot.velocity_limit).any() else []
+    present += present_extras(robot)
+    if present:
+        yield f"left out: {', '.join(present)}"
 
 
 def _require_writable(robot: Robot) -> None:
@@ -186,7 +186,7 @@ def _bodies(robot: Robot) -> list[_Body]:
     """All bodies, parents first; massless links folded into what they carry.
 
     Raises:
-        InconsistentInertiaError: a link that is no physical body, and cannot be folded.
+        InconsistentInertiaError: a link with infeasible inertia that cannot be folded.
     """
     model, folded = robot.model, _folded(robot)
     bodies = []
@@ -222,9 +222,9 @@ def _add_inertia(body: ET.Element, pi: Array) -> None:
     moments, axes = np.linalg.eigh(inertia_at_com(pi))
     axes[:, 2] *= np.sign(np.linalg.det(axes))
     attributes = {
-        "pos": _numbers(pi[1:4] / pi[0]),
-        "mass": _numbers(pi[:1]),
-        "diaginertia": _numbers(moments),
+        "pos": format_numbers(pi[1:4] / pi[0]),
+        "mass": format_numbers(pi[:1]),
+        "diaginertia": format_numbers(moments),
     }
     attributes.update(_quaternion(axes))
     ET.SubElement(body, "inertial", attributes)
@@ -240,17 +240,17 @@ def _add_joint(body: ET.Element, robot: Robot, joint: int, T_body_joint: pin.SE3
     values = {
         "name": model.names[joint],
         "type": "slide" if is_prismatic(model, joint) else "hinge",
-        "axis": _numbers(T_body_joint.rotation @ joint_axis(model, joint)),
+        "axis": format_numbers(T_body_joint.rotation @ joint_axis(model, joint)),
     }
     if T_body_joint.translation.any():
-        values["pos"] = _numbers(T_body_joint.translation)
+        values["pos"] = format_numbers(T_body_joint.translation)
     lower, upper = (limits[j] for limits in robot.position_limits)
     if lower < upper and np.isfinite([lower, upper]).any():
-        values["range"] = _numbers([lower, upper])
-    values["armature"] = _numbers([robot.theta[robot.layout.rotor][j]])
+        values["range"] = format_numbers([lower, upper])
+    values["armature"] = format_numbers([robot.theta[robot.layout.rotor][j]])
     for attribute, term in (("damping", "Fv"), ("frictionloss", "Fc")):
         if term in robot.layout.friction_terms:
-            values[attribute] = _numbers([robot.theta[robot.layout.friction(term)][j]])
+            values[attribute] = format_numbers([robot.theta[robot.layout.friction(term)][j]])
     ET.SubElement(body, "joint", values)
 
 
@@ -265,8 +265,8 @@ def _add_capsules(element: ET.Element, robot: Robot, body: _Body, bodies: list[_
                 element,
                 "geom",
                 {"class": "display"},
-                fromto=_numbers([0.0, 0.0, 0.0, *end]),
-                size=_numbers([min(0.1 * length, 0.03)]),
+                fromto=format_numbers([0.0, 0.0, 0.0, *end]),
+                size=format_numbers([min(0.1 * length, 0.03)]),
             )
 
 
@@ -278,7 +278,7 @@ def _sites(robot: Robot) -> list[pin.Frame]:
 def _pose(placement: pin.SE3) -> dict[str, str]:
     position = placement.translation
     return {
-        **({"pos": _numbers(position)} if position.any() else {}),
+        **({"pos": format_numbers(position)} if position.any() else {}),
         **_quaternion(placement.rotation),
     }
 
@@ -287,9 +287,4 @@ def _quaternion(R: Array) -> dict[str, str]:
     if np.array_equal(R, np.eye(3)):
         return {}
     x, y, z, w = pin.Quaternion(R).normalized().coeffs()
-    return {"quat": _numbers([w, x, y, z])}
-
-
-def _numbers(values: ArrayLike) -> str:
-    """Numbers in full precision, separated by blanks."""
-    return " ".join(repr(float(value)) for value in np.atleast_1d(np.asarray(values)))
+    return {"quat": format_numbers([w, x, y, z])}

@@ -1,8 +1,11 @@
-"""One <link> and one <joint> of a URDF file, read and checked."""
+"""Content of a URDF file, read and checked: links, joints and the tree they form.
+
+Every mistake is reported with file, line and element before Pinocchio sees anything.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +21,9 @@ from bodysense.robot.io.urdf_xml import Document, Element, UrdfReader, parse_doc
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia
 
-MOVING_TYPES = ("revolute", "continuous", "prismatic")
-INERTIA_ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
-_VALID_TYPES = (*MOVING_TYPES, "fixed")
+_MOVING_TYPES = ("revolute", "continuous", "prismatic")
+_INERTIA_ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+_VALID_TYPES = (*_MOVING_TYPES, "fixed")
 _LIMITS = ("lower", "upper", "effort", "velocity")
 
 DYNAMICS = {
@@ -75,23 +78,12 @@ class UrdfJoint:
 
     @property
     def moves(self) -> bool:
-        """Whether it has any axis."""
         return self.kind != "fixed"
 
     @property
     def placement(self) -> pin.SE3:
         """T_parent_child at q = 0."""
         return pin.SE3(pin.rpy.rpyToMatrix(*self.rpy), self.xyz)
-
-
-def read_link(element: Element, read: UrdfReader) -> UrdfLink:
-    """Read a <link>.
-
-    Raises:
-        RobotFileError: a part is missing or not a number.
-        InconsistentInertiaError: a negative mass.
-    """
-    return UrdfLink(read.name(element), element, _inertial(element, read))
 
 
 def _inertial(link: Element, read: UrdfReader) -> UrdfInertial | None:
@@ -107,71 +99,75 @@ def _inertial(link: Element, read: UrdfReader) -> UrdfInertial | None:
             "only for a link without inertia)."
         )
     com, rpy = read.origin(inertial, link)
-    xx, xy, xz, yy, yz, zz = (read.number(tensor_element, key, link) for key in INERTIA_ENTRIES)
+    xx, xy, xz, yy, yz, zz = (read.number(tensor_element, key, link) for key in _INERTIA_ENTRIES)
     R = pin.rpy.rpyToMatrix(*rpy) if rpy.any() else np.eye(3)
     tensor = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
     return UrdfInertial(mass, com, 0.5 * (tensor + tensor.T), R)
 
 
-def read_joint(element: Element, links: Collection[str], read: UrdfReader) -> UrdfJoint:
-    """Read a <joint> between two of these links.
-
-    Raises:
-        RobotFileError: a part is missing, not a number, or out of order.
-        UnsupportedJointError: an unknown type, or one with several axes.
-    """
-    name, kind = read.name(element), element.attributes.get("type", "")
+def _read_joint(element: Element, links: Collection[str], read: UrdfReader) -> UrdfJoint:
+    name = read.name(element)
     if name == "universe":
         read.fail(element, "the name 'universe' is Pinocchio's own; rename the joint.")
-    if kind == "planar":
-        raise UnsupportedJointError(
-            f"{read.place(element)}: a planar joint has three axes; replace it by two prismatic "
-            "joints and a revolute one."
-        )
-    if kind not in (*_VALID_TYPES, "floating"):
-        raise UnsupportedJointError(
-            f"{read.place(element)}: unknown joint type {kind!r}; valid: "
-            f"{', '.join(_VALID_TYPES)}, and floating between the root and the robot."
-        )
-    ends = {}
-    for end in ("parent", "child"):
-        tag = read.required_child(element, end, element)
-        ends[end] = read.text(tag, "link", element)
-        if ends[end] not in links:
-            read.fail(
-                tag,
-                f"{end} link {ends[end]!r} does not exist; links are {listing(map(repr, links))}.",
-                element,
-            )
-    if ends["parent"] == ends["child"]:
-        read.fail(element, f"its parent and its child are the same link {ends['child']!r}.")
+    kind = _joint_type(element, read)
+    parent, child = (_joint_end(element, end, links, read) for end in ("parent", "child"))
+    if parent == child:
+        read.fail(element, f"its parent and its child are the same link {child!r}.")
     xyz, rpy = read.origin(element, element)
-    dynamics = read.only_child(element, "dynamics")
-    result = {
-        key: read.number(dynamics, key, element)
-        for key in DYNAMICS
-        if dynamics is not None and key in dynamics.attributes
-    }
-    if dynamics is not None and result.get("armature", 0.0) < 0.0:
-        read.fail(dynamics, "armature is negative; an inertia is zero or positive.", element)
     return UrdfJoint(
         name=name,
         kind=kind,
         element=element,
-        parent=ends["parent"],
-        child=ends["child"],
+        parent=parent,
+        child=child,
         xyz=xyz,
         rpy=rpy,
         axis=_axis(element, kind, read),
         limits=_limits(element, kind, read),
-        dynamics=result,
+        dynamics=_dynamics(element, read),
         mimics=bool(element.all("mimic")),
     )
 
 
+def _joint_type(joint: Element, read: UrdfReader) -> str:
+    kind = joint.attributes.get("type", "")
+    if kind == "planar":
+        raise UnsupportedJointError(
+            f"{read.place(joint)}: a planar joint has three axes; replace it by two prismatic "
+            "joints and a revolute one."
+        )
+    if kind not in (*_VALID_TYPES, "floating"):
+        raise UnsupportedJointError(
+            f"{read.place(joint)}: unknown joint type {kind!r}; valid: "
+            f"{', '.join(_VALID_TYPES)}, and floating between the root and the robot."
+        )
+    return kind
+
+
+def _joint_end(joint: Element, end: str, links: Collection[str], read: UrdfReader) -> str:
+    tag = read.required_child(joint, end, joint)
+    link = read.text(tag, "link", joint)
+    if link not in links:
+        valid = listing(map(repr, links))
+        read.fail(tag, f"{end} link {link!r} does not exist; links are {valid}.", joint)
+    return link
+
+
+def _dynamics(joint: Element, read: UrdfReader) -> dict[str, float]:
+    element = read.only_child(joint, "dynamics")
+    if element is None:
+        return {}
+    values = {
+        key: read.number(element, key, joint) for key in DYNAMICS if key in element.attributes
+    }
+    if values.get("armature", 0.0) < 0.0:
+        read.fail(element, "armature is negative; an inertia is zero or positive.", joint)
+    return values
+
+
 def _axis(joint: Element, kind: str, read: UrdfReader) -> Array:
     element = read.only_child(joint, "axis")
-    if element is None or kind not in MOVING_TYPES:
+    if element is None or kind not in _MOVING_TYPES:
         return np.array([1.0, 0.0, 0.0])  # what URDF says
     axis = read.vector(element, "xyz", joint)
     length = float(np.linalg.norm(axis))
@@ -182,35 +178,31 @@ def _axis(joint: Element, kind: str, read: UrdfReader) -> Array:
 
 def _limits(joint: Element, kind: str, read: UrdfReader) -> dict[str, float]:
     element = read.only_child(joint, "limit")
-    if kind not in MOVING_TYPES:
+    if kind not in _MOVING_TYPES:
         return {}
     if element is None:
-        if kind == "continuous":
-            return {}
-        read.fail(
-            joint,
-            f"a {kind} joint needs <limit lower=… upper=… effort=… velocity=…>"
-            + ("; a joint without limits is continuous." if kind == "revolute" else "."),
-        )
+        if kind != "continuous":
+            hint = "; a joint without limits is continuous." if kind == "revolute" else "."
+            needs = "<limit lower=… upper=… effort=… velocity=…>"
+            read.fail(joint, f"a {kind} joint needs {needs}{hint}")
+        return {}
     for key in ("effort", "velocity"):
         if key not in element.attributes:
             read.fail(element, f"the attribute {key} is missing; URDF requires it.", joint)
-    limits = {
-        key: read.number(element, key, joint, most=np.inf)
-        for key in _LIMITS
-        if key in element.attributes
-    }
+    present = [key for key in _LIMITS if key in element.attributes]
+    limits = {key: read.number(element, key, joint, most=np.inf) for key in present}
+    _require_order(limits, kind, element, joint, read)
+    return limits
+
+
+def _require_order(
+    limits: Mapping[str, float], kind: str, element: Element, joint: Element, read: UrdfReader
+) -> None:
     lower, upper = limits.get("lower", 0.0), limits.get("upper", 0.0)
     if kind != "continuous" and lower > upper:
         read.fail(
             element, f"lower limit {lower:g} exceeds upper limit {upper:g}; swap them.", joint
         )
-    return limits
-
-
-# What a URDF file says, checked: links, joints and the tree they form.
-#
-# Every mistake is reported with file, line and element before Pinocchio sees anything.
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,6 +241,11 @@ class UrdfDescription:
         return result
 
 
+def inertia_attributes(I: Array) -> dict[str, float]:
+    """Attributes of <inertia> that hold a tensor (3, 3)."""
+    return dict(zip(_INERTIA_ENTRIES, I[np.triu_indices(3)], strict=True))
+
+
 def parse_urdf(data: bytes, where: str) -> UrdfDescription:
     """Parse and check the bytes of a URDF file; `where` names it in messages.
 
@@ -262,7 +259,7 @@ def parse_urdf(data: bytes, where: str) -> UrdfDescription:
     _refuse_other_formats(root, read)
     links: dict[str, UrdfLink] = {}
     for element in root.all("link"):
-        link = read_link(element, read)
+        link = UrdfLink(read.name(element), element, _inertial(element, read))
         if link.name in links:
             first = links[link.name].element.line
             read.fail(element, f"this name is taken by the link of line {first}; rename one.")
@@ -271,7 +268,7 @@ def parse_urdf(data: bytes, where: str) -> UrdfDescription:
         read.fail(root, "there is no <link> in it; a robot needs at least one.")
     joints: dict[str, UrdfJoint] = {}
     for element in root.all("joint"):
-        joint = read_joint(element, links, read)
+        joint = _read_joint(element, links, read)
         if joint.name in joints:
             first = joints[joint.name].element.line
             read.fail(element, f"this name is taken by the joint of line {first}; rename one.")
@@ -309,7 +306,6 @@ def _root_of_tree(
     read: UrdfReader,
 ) -> str:
     parent_joint: dict[str, UrdfJoint] = {}
-    children: dict[str, list[str]] = {}
     for joint in joints.values():
         other = parent_joint.get(joint.child)
         if other is not None:
@@ -319,7 +315,6 @@ def _root_of_tree(
                 "not supported: cut one of them open.",
             )
         parent_joint[joint.child] = joint
-        children.setdefault(joint.parent, []).append(joint.child)
     roots = [name for name in links if name not in parent_joint]
     if len(roots) > 1:
         read.fail(
@@ -327,15 +322,28 @@ def _root_of_tree(
             f"{len(roots)} links have no parent ({listing(map(repr, roots))}); a robot is one "
             "tree: connect them, by fixed joints for example.",
         )
-    reached, waiting = set(roots), list(roots)
-    while waiting:
-        for child in children.get(waiting.pop(), ()):
-            reached.add(child)
-            waiting.append(child)
+    reached = _reached(roots, _children(joints.values()))
     loop = [name for name in links if name not in reached]
     if loop:
         read.fail(robot, f"the links {listing(map(repr, loop))} form a loop; cut it open.")
     return roots[0]
+
+
+def _children(joints: Iterable[UrdfJoint]) -> dict[str, list[str]]:
+    children: dict[str, list[str]] = {}
+    for joint in joints:
+        children.setdefault(joint.parent, []).append(joint.child)
+    return children
+
+
+def _reached(start: Collection[str], children: Mapping[str, list[str]]) -> set[str]:
+    """Names that descend from `start`, these included."""
+    reached, waiting = set(start), list(start)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            reached.add(child)
+            waiting.append(child)
+    return reached
 
 
 def _floating_joint(root: str, joints: Mapping[str, UrdfJoint], read: UrdfReader) -> str:
@@ -343,15 +351,12 @@ def _floating_joint(root: str, joints: Mapping[str, UrdfJoint], read: UrdfReader
     floating = [joint for joint in joints.values() if joint.kind == "floating"]
     if not floating:
         return ""
-    static, size = {root}, 0
-    while len(static) != size:
-        size = len(static)
-        static |= {j.child for j in joints.values() if not j.moves and j.parent in static}
+    static = _reached([root], _children(joint for joint in joints.values() if not joint.moves))
     first = [joint.name for joint in joints.values() if joint.moves and joint.parent in static]
-    for joint in floating:
-        if first != [joint.name]:
-            raise UnsupportedJointError(
-                f"{read.place(joint.element)}: a floating joint has six axes; it is supported only "
-                "between the root and the whole robot. Make it fixed, or split the robot in two."
-            )
+    wrong = next((joint for joint in floating if first != [joint.name]), None)
+    if wrong is not None:
+        raise UnsupportedJointError(
+            f"{read.place(wrong.element)}: a floating joint has six axes; it is supported only "
+            "between the root and the whole robot. Make it fixed, or split the robot in two."
+        )
     return floating[0].name

@@ -1,6 +1,6 @@
-"""A URDF written from nothing, for robots that were not read from one.
+"""A new URDF file, for robots that were not read from one.
 
-One link a joint, with its frame on the joint, and a root link in the place of the world:
+One link per joint, with its frame on the joint, and a root link in the place of the world:
 
 - Gravity points along -z in URDF. A robot with another gravity is turned as a whole, by a joint
   between a root "world" and the base, until its gravity points there too.
@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import ArrayLike
 
 from bodysense.errors import RobotFileError
 from bodysense.robot.frames import named_frames
-from bodysense.robot.io.urdf_elements import DYNAMICS, INERTIA_ENTRIES
+from bodysense.robot.io.urdf_elements import DYNAMICS, inertia_attributes
+from bodysense.robot.io.urdf_xml import format_numbers
 from bodysense.robot.model import is_prismatic, joint_axis, one_axis_joints
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -43,18 +43,29 @@ def fresh_urdf(robot: Robot) -> bytes:
         RobotFileError: a name that XML or URDF cannot hold.
     """
     _require_names(robot)
-    model, links, joints = robot.model, robot.link_names, one_axis_joints(robot.model)
-    names = _Names(links, robot.joint_names)
+    names = _Names(robot.link_names, robot.joint_names)
     root = ET.Element("robot", name=robot.name.strip() or "robot")
     root.append(ET.Comment(_comment(robot)))
-    parents: dict[int, str] = {}  # name of the link of each Pinocchio joint, 0 for the base
-    turn, bases = _turn(robot), _base_frames(robot)
+    parents = _add_base(root, robot, names)
+    for k, name in enumerate(robot.link_names):
+        parents[k + 1] = name
+        _add_link(root, name, robot.pi(k))
+    _add_joints(root, robot, parents, names)
+    _add_frames(root, robot, parents, names)
+    ET.indent(root)
+    text = ET.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
+
+
+def _add_base(root: ET.Element, robot: Robot, names: _Names) -> dict[int, str]:
+    """Add the world and a fixed base; return the link by Pinocchio's joint, 0 for the base."""
+    parents: dict[int, str] = {}
     if robot.floating_base:
-        T_world_base, kind = turn * model.jointPlacements[1], "floating"
+        T_world_base, kind = _turn(robot) * robot.model.jointPlacements[1], "floating"
     else:
-        T_world_base, kind = turn, "fixed"
-        parents[0] = names.new_link(bases[0] if bases else "base_link")
-    base = parents.get(0, links[0])
+        T_world_base, kind = _turn(robot), "fixed"
+        parents[0] = names.new_link((*_base_frames(robot), "base_link")[0])
+    base = parents.get(0, robot.link_names[0] if robot.link_names else "")
     if not _same_place(T_world_base, pin.SE3.Identity()):
         world = names.new_link("world")
         ET.SubElement(root, "link", name=world)
@@ -63,11 +74,12 @@ def fresh_urdf(robot: Robot) -> bytes:
             parents[0] = world
     if not robot.floating_base:
         ET.SubElement(root, "link", name=base)
-    for k, name in enumerate(links):
-        parents[k + 1] = name
-        _add_link(root, name, robot.pi(k))
-    mounts = _mounts(robot, parents, names)
-    for j, i in enumerate(joints):
+    return parents
+
+
+def _add_joints(root: ET.Element, robot: Robot, parents: dict[int, str], names: _Names) -> None:
+    model, mounts = robot.model, _mounts(robot, parents, names)
+    for j, i in enumerate(one_axis_joints(model)):
         parent = parents[int(model.parents[i])]
         if i in mounts:
             mount = mounts[i]
@@ -78,56 +90,72 @@ def fresh_urdf(robot: Robot) -> bytes:
         element = _add_joint(
             root, model.names[i], kind, parent, parents[i], model.jointPlacements[i]
         )
-        ET.SubElement(element, "axis", xyz=_numbers(joint_axis(model, i)))
+        ET.SubElement(element, "axis", xyz=format_numbers(joint_axis(model, i)))
         _add_limits(element, robot, j, kind)
         _add_dynamics(element, robot, j)
+
+
+def _add_frames(root: ET.Element, robot: Robot, parents: dict[int, str], names: _Names) -> None:
+    base = _base_frames(robot)[:1]
     for frame in named_frames(robot):
-        names_the_base = frame.parentJoint == 0 and frame.name in bases[:1]
+        names_the_base = frame.parentJoint == 0 and frame.name in base
         if names_the_base or frame.parentJoint not in parents:  # a floating base has no world
             continue
         link = names.new_link(frame.name)
         ET.SubElement(root, "link", name=link)
         parent = parents[frame.parentJoint]
         _add_joint(root, names.new_joint(link), "fixed", parent, link, frame.placement)
-    ET.indent(root)
-    text = ET.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
 
 
 def urdf_notes(robot: Robot) -> tuple[str, ...]:
     """What URDF cannot express of a robot, in words; the actuator file holds most of it."""
-    notes = []
+    gravity = float(np.linalg.norm(robot.model.gravity.linear))
+    notes = [*_friction_notes(robot), *_coupling_notes(robot), *_value_notes(robot)]
+    if abs(gravity - _GRAVITY) > 1e-12:
+        notes.append(f"gravity of {gravity!r} m/s²: readers of URDF take {_GRAVITY}")
+    return tuple(notes)
+
+
+def _friction_notes(robot: Robot) -> Iterator[str]:
     law = robot.friction.model
     if law.name != "coulomb":
-        notes.append(f"the friction law {law.name!r}: readers take 'coulomb' unless told otherwise")
+        yield f"the friction law {law.name!r}: readers take 'coulomb' unless told otherwise"
     if (robot.friction.shape != law.defaults).any():
-        notes.append(f"shape of the friction law left out: {', '.join(law.shape)}")
+        yield f"shape of the friction law left out: {', '.join(law.shape)}"
     terms = [term for term in robot.layout.friction_terms if term not in DYNAMICS.values()]
     if terms:
-        notes.append(f"friction left out: {', '.join(terms)}")
+        yield f"friction left out: {', '.join(terms)}"
+
+
+def _coupling_notes(robot: Robot) -> Iterator[str]:
     for k in robot.actuators.coupled_motors:
         also = np.flatnonzero(robot.actuators.coupling[k])
         others = ", ".join(robot.joint_names[j] for j in also if j != k)
-        notes.append(f"the motor of {robot.joint_names[k]} also moves {others}; left out")
+        yield f"the motor of {robot.joint_names[k]} also moves {others}; left out"
+
+
+def _value_notes(robot: Robot) -> Iterator[str]:
     lower, upper = robot.position_limits
     for j in np.flatnonzero(lower > upper):
-        notes.append(f"position limits of {robot.joint_names[j]} left out: they leave no room")
+        yield f"position limits of {robot.joint_names[j]} left out: they leave no room"
     for key, term in DYNAMICS.items():
         if term in ("Fv", "Fc", "Fs") and term in robot.layout.friction_terms:
             for j in np.flatnonzero(robot.theta[robot.layout.friction(term)] < 0.0):
-                notes.append(f"{key} of {robot.joint_names[j]} is negative: simulators may fail")
-    present = {
+                yield f"{key} of {robot.joint_names[j]} is negative: simulators may fail"
+    present = present_extras(robot)
+    if present:
+        yield f"left out: {', '.join(present)}"
+
+
+def present_extras(robot: Robot) -> list[str]:
+    """What of a robot only an actuator file holds."""
+    extras = {
         "gear ratios": (robot.actuators.gear_ratio != 1.0).any(),
         "drive gains": (robot.actuators.drive_gain != 1.0).any(),
         "controller": robot.controller is not None,
         "acceleration limits": np.isfinite(robot.acceleration_limit).any(),
     }
-    if any(present.values()):
-        notes.append(f"left out: {', '.join(key for key, there in present.items() if there)}")
-    size = float(np.linalg.norm(robot.model.gravity.linear))
-    if abs(size - _GRAVITY) > 1e-12:
-        notes.append(f"gravity of {size!r} m/s²: readers of URDF take {_GRAVITY}")
-    return tuple(notes)
+    return [name for name, present in extras.items() if present]
 
 
 class _Names:
@@ -137,11 +165,9 @@ class _Names:
         self._links, self._joints = set(links), {*joints, "universe"}
 
     def new_link(self, wanted: str) -> str:
-        """The wanted name, or one that resembles it."""
         return self._free(self._links, wanted, "_frame")
 
     def new_joint(self, of_link: str) -> str:
-        """A name for the fixed joint of an empty link."""
         return self._free(self._joints, f"{of_link.removesuffix('_joint')}_joint", "_")
 
     @staticmethod
@@ -223,12 +249,11 @@ def _add_link(root: ET.Element, name: str, pi: Array) -> None:
     link = ET.SubElement(root, "link", name=name)
     if pi[0] == 0.0:
         return
-    I = inertia_at_com(pi)
-    six = (I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2])
+    tensor = inertia_attributes(inertia_at_com(pi))
     inertial = ET.SubElement(link, "inertial")
-    ET.SubElement(inertial, "origin", xyz=_numbers(pi[1:4] / pi[0]), rpy="0 0 0")
-    ET.SubElement(inertial, "mass", value=_numbers(pi[0]))
-    ET.SubElement(inertial, "inertia", dict(zip(INERTIA_ENTRIES, map(_numbers, six), strict=True)))
+    ET.SubElement(inertial, "origin", xyz=format_numbers(pi[1:4] / pi[0]), rpy="0 0 0")
+    ET.SubElement(inertial, "mass", value=format_numbers(pi[0]))
+    ET.SubElement(inertial, "inertia", {k: format_numbers(v) for k, v in tensor.items()})
 
 
 def _add_joint(
@@ -237,7 +262,10 @@ def _add_joint(
     """A joint with its ends and, unless it is nowhere else, its place in the parent link."""
     joint = ET.SubElement(root, "joint", name=name, type=kind)
     if not _same_place(placement, pin.SE3.Identity()):
-        xyz, rpy = _numbers(placement.translation), _numbers(_roll_pitch_yaw(placement.rotation))
+        xyz, rpy = (
+            format_numbers(placement.translation),
+            format_numbers(_roll_pitch_yaw(placement.rotation)),
+        )
         ET.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
     ET.SubElement(joint, "parent", link=parent)
     ET.SubElement(joint, "child", link=child)
@@ -273,7 +301,7 @@ def _add_limits(element: ET.Element, robot: Robot, j: int, kind: str) -> None:
     else:
         values = dict(zip(("lower", "upper"), _range(robot, j), strict=True)) | strength
     limited = {
-        key: _numbers(np.clip(value, -_NO_LIMIT, _NO_LIMIT)) for key, value in values.items()
+        key: format_numbers(np.clip(value, -_NO_LIMIT, _NO_LIMIT)) for key, value in values.items()
     }
     ET.SubElement(element, "limit", limited)
 
@@ -286,15 +314,10 @@ def _add_dynamics(element: ET.Element, robot: Robot, j: int) -> None:
             value = robot.theta[layout.places(term)[j]]
             # URDF readers refuse a <dynamics> with neither of the two standard attributes.
             if value != 0.0 or key in ("damping", "friction"):
-                values[key] = _numbers(value)
+                values[key] = format_numbers(value)
     if values:
         ET.SubElement(element, "dynamics", {"damping": "0.0", **values})
 
 
 def _same_place(placement: pin.SE3, other: pin.SE3) -> bool:
     return np.array_equal(placement.homogeneous, other.homogeneous)
-
-
-def _numbers(values: ArrayLike) -> str:
-    """Numbers in full precision, separated by blanks; zeros without sign."""
-    return " ".join(repr(float(value) + 0.0) for value in np.atleast_1d(np.asarray(values)))

@@ -4,11 +4,11 @@ In the file it came from, only <inertial> and <dynamics> change, and of these on
 every other byte stays: comments, quotes, line ends, encoding.
 
 A link may carry others on fixed joints, and the robot knows their sum alone. These others stay as
-they are and the link itself gets the rest, sum minus others, if such a body can exist; otherwise
+they are and the link itself gets the rest, sum minus others, if that is feasible; otherwise
 the link gets the whole sum and the others lose their <inertial>.
 
 URDF has no place for gears, couplings, the shape of a friction law and terms of laws of your own:
-they belong into the actuator file (see `sidecar_writer`).
+they belong into the actuator file (see `actuator_writer`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,22 @@ from bodysense.files import write_atomically
 from bodysense.robot.io.urdf import build_model, moving_joints
 from bodysense.robot.io.urdf_elements import (
     DYNAMICS,
-    INERTIA_ENTRIES,
     UrdfDescription,
     UrdfJoint,
     UrdfLink,
+    inertia_attributes,
     parse_urdf,
 )
 from bodysense.robot.io.urdf_fresh import fresh_urdf
-from bodysense.robot.io.urdf_xml import Edits
+from bodysense.robot.io.urdf_xml import Edits, format_numbers
 from bodysense.robot.model import require_feasible_links
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency, transform_pi
+
+# Relative differences of values that count as unchanged.
+_LINK_ROUNDING = 1e-13  # of pi, after a detour over Pinocchio's model
+_VALUE_ROUNDING = 1e-14  # of mass, centre of mass and inertia, after a detour over the robot
 
 
 def write_urdf(robot: Robot, path: str | os.PathLike[str]) -> Path:
@@ -53,7 +57,7 @@ def urdf_bytes(robot: Robot) -> bytes:
 
     Raises:
         RobotFileError: the file has other joints, or a name cannot be written.
-        InconsistentInertiaError: a link cannot be a physical body, or a rotor inertia is negative.
+        InconsistentInertiaError: a link or a rotor inertia is infeasible.
     """
     _require_physical(robot)
     if robot.source is None or robot.source.format != "urdf":
@@ -72,7 +76,7 @@ def urdf_bytes(robot: Robot) -> bytes:
             _write_link(edits, description, name, robot.pi(k))
     for k, name in enumerate(joints):
         _write_dynamics(edits, description.joints[name], _coefficients(robot, k))
-    return description.document.encoded(edits.applied())
+    return description.document.encode(edits.apply())
 
 
 def _require_physical(robot: Robot) -> None:
@@ -102,19 +106,18 @@ def _same(pi: Array, other: Array) -> bool:
     """Whether two links differ by no more than the rounding of a detour over their models."""
     parts = (slice(0, 1), slice(1, 4), slice(4, 10))  # kg, kg·m, kg·m²
     return all(
-        np.abs(pi[part] - other[part]).max() <= 1e-13 * np.abs(other[part]).max() for part in parts
+        np.abs(pi[part] - other[part]).max() <= _LINK_ROUNDING * np.abs(other[part]).max()
+        for part in parts
     )
 
 
 def _coefficients(robot: Robot, joint: int) -> dict[str, float]:
     """Attributes of <dynamics> that the robot has a say about."""
-    layout = robot.layout
-    places = {term: layout.friction(term) for term in layout.friction_terms}
-    places["Ia"] = layout.rotor
+    terms = ("Ia", *robot.layout.friction_terms)
     return {
-        key: float(robot.theta[places[term]][joint])
+        key: float(robot.theta[robot.layout.places(term)[joint]])
         for key, term in DYNAMICS.items()
-        if term in places
+        if term in terms
     }
 
 
@@ -140,11 +143,11 @@ def _write_link(edits: Edits, description: UrdfDescription, name: str, total: Ar
 def _write_inertial(edits: Edits, link: UrdfLink, pi: Array) -> None:
     com, I = pi[1:4] / pi[0], inertia_at_com(pi)
     if link.inertial is None:
-        entries = dict(zip(INERTIA_ENTRIES, map(_number, _six(I)), strict=True))
+        entries = {key: format_numbers(value) for key, value in inertia_attributes(I).items()}
         lines = [
             "<inertial>",
-            f"  <origin{_attributes({'xyz': _numbers(com), 'rpy': '0 0 0'})}/>",
-            f"  <mass{_attributes({'value': _number(pi[0])})}/>",
+            f"  <origin{_attributes({'xyz': format_numbers(com), 'rpy': '0 0 0'})}/>",
+            f"  <mass{_attributes({'value': format_numbers(pi[0])})}/>",
             f"  <inertia{_attributes(entries)}/>",
             "</inertial>",
         ]
@@ -152,41 +155,32 @@ def _write_inertial(edits: Edits, link: UrdfLink, pi: Array) -> None:
         return
     old, element = link.inertial, link.element.all("inertial")[0]
     if not _near(pi[0], old.mass, old.mass):
-        edits.set_attributes(element.all("mass")[0], {"value": _number(pi[0])})
+        edits.set_attributes(element.all("mass")[0], {"value": format_numbers(pi[0])})
     R, size = old.R_link_file, np.abs(old.tensor).max()
+    before = inertia_attributes(R.T @ old.tensor @ R)
     changed = {
-        key: _number(new)
-        for key, new, before in zip(
-            INERTIA_ENTRIES, _six(R.T @ I @ R), _six(R.T @ old.tensor @ R), strict=True
-        )
-        if not _near(new, before, size)
+        key: format_numbers(new)
+        for key, new in inertia_attributes(R.T @ I @ R).items()
+        if not _near(new, before[key], size)
     }
     edits.set_attributes(element.all("inertia")[0], changed)
     if _near(com, old.com, np.abs(old.com).max()):
         return
     if element.all("origin"):
-        edits.set_attributes(element.all("origin")[0], {"xyz": _numbers(com)})
+        edits.set_attributes(element.all("origin")[0], {"xyz": format_numbers(com)})
     else:
-        origin = {"xyz": _numbers(com), "rpy": "0 0 0"}
+        origin = {"xyz": format_numbers(com), "rpy": "0 0 0"}
         edits.insert(element, [f"<origin{_attributes(origin)}/>"], first=True)
-
-
-def _six(I: Array) -> tuple[float, ...]:
-    return (I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2])
-
-
-def _numbers(values: Array) -> str:
-    return " ".join(map(_number, values))
 
 
 def _near(value: Array | float, other: Array | float, size: float) -> bool:
     """Whether a value differs by no more than the rounding of a detour over the robot."""
-    return bool(np.abs(np.subtract(value, other)).max() <= 1e-14 * size)
+    return bool(np.abs(np.subtract(value, other)).max() <= _VALUE_ROUNDING * size)
 
 
 def _write_dynamics(edits: Edits, joint: UrdfJoint, values: Mapping[str, float]) -> None:
     changed = {
-        key: _number(value)
+        key: format_numbers(value)
         for key, value in values.items()
         if value != joint.dynamics.get(key, 0.0)
     }
@@ -204,7 +198,3 @@ def _write_dynamics(edits: Edits, joint: UrdfJoint, values: Mapping[str, float])
 
 def _attributes(values: Mapping[str, str]) -> str:
     return "".join(f' {key}="{value}"' for key, value in values.items())
-
-
-def _number(value: float) -> str:
-    return repr(float(value))

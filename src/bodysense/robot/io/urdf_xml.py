@@ -2,6 +2,7 @@
 
 Standard readers forget quotes, comments and spaces. Here the bytes are kept, `Element` says where
 a tag begins and ends in them, and `Edits` splices new text in; all else stays as it was.
+`UrdfReader` reads names, numbers and vectors from attributes, with errors that give the place.
 Document types and entities are refused: no robot needs them, and they are a way to attack.
 """
 
@@ -16,6 +17,7 @@ from typing import NoReturn
 from xml.parsers import expat
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bodysense.errors import RobotFileError
 from bodysense.spatial.arrays import Array
@@ -80,7 +82,7 @@ class Document:
     encoding: str
     mark: bytes
 
-    def encoded(self, text: bytes) -> bytes:
+    def encode(self, text: bytes) -> bytes:
         """Return UTF-8 `text` as bytes in the file's own encoding."""
         return self.mark + text.decode("utf-8").encode(self.encoding)
 
@@ -204,7 +206,7 @@ class Edits:
         """Take an element out; the spaces around it stay."""
         self._splices.append((element.start, element.end, b""))
 
-    def applied(self) -> bytes:
+    def apply(self) -> bytes:
         """Return the document's text with all changes made."""
         text = self._text
         # From the back, so that earlier positions hold; sorting is stable for equal places.
@@ -218,10 +220,13 @@ class Edits:
         return before[: len(before) - len(before.lstrip())]
 
 
-# Reading names, numbers and vectors from XML attributes, with errors that say where.
-
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_LARGEST = 1.0e30  # beyond it, products of masses and lengths overflow
+_LARGEST = 1.0e30  # SI units; beyond it, products of masses and lengths overflow
+
+
+def format_numbers(values: ArrayLike) -> str:
+    """Numbers in full precision, separated by blanks; zeros without sign."""
+    return " ".join(repr(float(value) + 0.0) for value in np.atleast_1d(np.asarray(values)))
 
 
 class UrdfReader:
@@ -246,7 +251,6 @@ class UrdfReader:
         raise RobotFileError(f"{self.place(element, owner)}: {message}")
 
     def name(self, element: Element) -> str:
-        """Return the attribute ``name``, which must not be empty."""
         return self.text(element, "name", element)
 
     def text(self, element: Element, attribute: str, owner: Element) -> str:

@@ -1,4 +1,8 @@
-"""Which bodies of a robot may collide, and which pairs need not be looked at."""
+"""Pairs of bodies of a robot that may collide, and their distances for many relative poses.
+
+Bodies are made of convex pieces. Boxes round the pieces give lower bounds of their distance; coal's
+GJK and EPA measure what may be within reach.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ def candidate_pairs(
         UnknownNameError: a name in `ignore` that is no body or link.
         ShapeError: something in `ignore` that is no pair.
     """
-    wanted = [_groups(robot, bodies, pair) for pair in ignore]
+    unwanted = [_groups(robot, bodies, pair) for pair in ignore]
     mimics, moves = _mimics(robot), supporting_joints(robot)
     ignored: list[IgnoredPair] = []
     places: list[tuple[int, int]] = []
@@ -45,23 +49,27 @@ def candidate_pairs(
         first, second = bodies[a], bodies[b]
         if _adjacent(robot, first.joint, second.joint):
             continue
-        leaders = {
-            mimics.get(int(j), "")
-            for j in np.flatnonzero(moves[first.joint + 1] ^ moves[second.joint + 1])
-        }
-        leader = leaders.pop() if len(leaders) == 1 else ""
-        if any((a in one and b in two) or (b in one and a in two) for one, two in wanted):
-            ignored.append(IgnoredPair((first.name, second.name), "as asked for"))
-        elif leader:
-            reason = f"moved only by joint {leader!r} and what mimics it, as a gripper is"
+        joints = np.flatnonzero(moves[first.joint + 1] ^ moves[second.joint + 1])
+        leaders = {mimics.get(int(j), "") for j in joints}
+        reason = ""
+        if any(_matches(a, b, groups) for groups in unwanted):
+            reason = "as asked for"
+        elif len(leaders) == 1 and leaders != {""}:
+            reason = f"moved only by joint {leaders.pop()!r} and what mimics it, as a gripper is"
+        if reason:
             ignored.append(IgnoredPair((first.name, second.name), reason))
         else:
             places.append((a, b))
     return np.array(places, dtype=np.intp).reshape(-1, 2), tuple(ignored)
 
 
+def _matches(a: int, b: int, groups: tuple[frozenset[int], frozenset[int]]) -> bool:
+    one, two = groups
+    return (a in one and b in two) or (b in one and a in two)
+
+
 def is_placeholder(robot: Robot, body: Body) -> bool:
-    """Whether a body is but a box round a link without mass: there may be no body at all."""
+    """Whether a body is only a box round a link without mass: there may be no body at all."""
     link = body.joint + int(robot.floating_base)
     return body.shape == "boxes" and link >= 0 and bool(robot.pi(link)[0] <= 0.0)
 
@@ -78,10 +86,10 @@ def _groups(
     names = tuple(pair)
     if len(names) != 2 or not all(isinstance(name, str) for name in names):
         raise ShapeError(f"ignore holds {pair!r}: give pairs of names, [('hand', 'link1')].")
-    return _of_name(robot, bodies, names[0]), _of_name(robot, bodies, names[1])
+    return _bodies_named(robot, bodies, names[0]), _bodies_named(robot, bodies, names[1])
 
 
-def _of_name(robot: Robot, bodies: tuple[Body, ...], name: str) -> frozenset[int]:
+def _bodies_named(robot: Robot, bodies: tuple[Body, ...], name: str) -> frozenset[int]:
     """Bodies of a name, or of a link of that name."""
     base = int(robot.floating_base)
     links = {link: k - base for k, link in enumerate(robot.link_names)}
@@ -102,11 +110,7 @@ def _mimics(robot: Robot) -> dict[int, str]:
     return {j: groups[name] for j, name in enumerate(robot.joint_names) if name in groups}
 
 
-# Distances between bodies made of convex pieces, for many relative poses.
-#
-# Boxes round the pieces give lower bounds; coal's GJK and EPA measure what may be within reach.
-
-Box = tuple[Array, Array, Array]
+_Box = tuple[Array, Array, Array]
 """Middle (3,), half lengths (3,) and axes as columns (3, 3) of a box [m]."""
 
 
@@ -114,9 +118,9 @@ Box = tuple[Array, Array, Array]
 class ConvexPieces:
     """A body as coal sees it: the box round it all, its pieces, and the boxes round these."""
 
-    box: Box
+    box: _Box
     pieces: tuple[coal.Convex, ...]
-    boxes: tuple[Box, ...]
+    boxes: tuple[_Box, ...]
 
     @classmethod
     def from_hulls(cls, hull: Hull, pieces: tuple[Hull, ...]) -> ConvexPieces:
@@ -129,8 +133,8 @@ class ConvexPieces:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """What was measured of a pair of bodies, in the frame of the first one's link.
+class PairDistances:
+    """Distances of a pair of bodies, in the frame of the first one's link.
 
     Attributes:
         sample: (m,) which poses.
@@ -146,24 +150,19 @@ class Measured:
     first: Array
     second: Array
 
-    def only(self, chosen: NDArray[np.bool_]) -> Measured:
-        """Some of it."""
-        return Measured(
-            self.sample[chosen],
-            self.distance[chosen],
-            self.normal[chosen],
-            self.first[chosen],
-            self.second[chosen],
-        )
+    def select(self, chosen: NDArray[np.bool_]) -> PairDistances:
+        """Those of the chosen poses."""
+        floats = (self.distance, self.normal, self.first, self.second)
+        return PairDistances(self.sample[chosen], *(column[chosen] for column in floats))
 
 
 def pair_distances(
     a: ConvexPieces, b: ConvexPieces, R_a_b: Array, p_a_b: Array, reach: float
-) -> tuple[Measured, Array]:
+) -> tuple[PairDistances, Array]:
     """Measure two bodies wherever they may be within reach.
 
     The distance of bodies is that of their closest pieces. Those whose boxes are closest are
-    measured first, all others only where their boxes are closer than what was found.
+    measured first, all others only where their boxes are closer than that.
 
     Args:
         a: the first body.
@@ -184,7 +183,7 @@ def pair_distances(
         bounds = bound[None, t]
     else:
         bounds = np.array([lower_bound(a.boxes[i], b.boxes[k], R, p) for i, k in couples])
-    best = Measured(t, np.full(t.size, np.inf), *np.zeros((3, t.size, 3)))
+    best = PairDistances(t, np.full(t.size, np.inf), *np.zeros((3, t.size, 3)))
     likely = np.argmin(bounds, axis=0)
     for first in (True, False):
         for c, (i, k) in enumerate(couples):
@@ -193,10 +192,10 @@ def pair_distances(
             if todo.size:
                 bounds[c, todo] = _measure(a.pieces[i], b.pieces[k], R, p, todo, best)
     bound[t] = bounds.min(axis=0)
-    return best.only(best.distance < reach), bound
+    return best.select(best.distance < reach), bound
 
 
-def lower_bound(a: Box, b: Box, R_a_b: Array, p_a_b: Array) -> Array:
+def lower_bound(a: _Box, b: _Box, R_a_b: Array, p_a_b: Array) -> Array:
     """(n_t,) a lower bound of the distance of what is in two boxes [m], negative where they meet.
 
     The widest gap between the boxes along the line of their middles and their own axes.
@@ -221,7 +220,7 @@ def _measure(
     R_a_b: Array,
     p_a_b: Array,
     todo: NDArray[np.intp],
-    best: Measured,
+    best: PairDistances,
 ) -> Array:
     """Measure two pieces in some poses, (m,) [m], and keep in `best` what is closer."""
     request, result = coal.DistanceRequest(), coal.DistanceResult()
@@ -231,17 +230,17 @@ def _measure(
     request.gjk_max_iterations = request.epa_max_iterations = 512
     at_a, at_b = coal.Transform3s(), coal.Transform3s()
     measure = coal.ComputeDistance(first, second)
-    found = np.empty(todo.size)
+    distances = np.empty(todo.size)
     for m, i in enumerate(todo):
         at_b.setTransform(R_a_b[i], p_a_b[i])
         result.clear()
-        found[m] = distance = measure(at_a, at_b, request, result)
+        distances[m] = distance = measure(at_a, at_b, request, result)
         if distance < best.distance[i]:
             best.distance[i] = distance
             best.normal[i] = result.normal
             best.first[i] = result.getNearestPoint1()
             best.second[i] = result.getNearestPoint2()
-    return found
+    return distances
 
 
 def _convex(hull: Hull) -> coal.Convex:

@@ -31,7 +31,7 @@ from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collision_pairs import (
     ConvexPieces,
     IgnoredPair,
-    Measured,
+    PairDistances,
     candidate_pairs,
     is_placeholder,
     pair_distances,
@@ -39,11 +39,12 @@ from bodysense.robot.shapes.collision_pairs import (
 from bodysense.robot.shapes.link_shapes import Body, link_hulls
 from bodysense.spatial.arrays import Array, as_array
 
-_SAMPLES = 400  # random poses that show which bodies are never apart
-_TOUCHING = 1e-4  # [m] nearer than this is contact, whatever the margin
-_SHARE = 0.5  # of the largest distance of a pair that its margin takes at most
-_BOXES = 0.8  # of the poses: boxes that touch so often say more of themselves than of the robot
-_BEYOND = 0.05  # [m] how far beyond the margin largest distances are exact
+# Tuning of which pairs are checked, and with which margin.
+_SAMPLES = 400  # random poses that decide which bodies are never apart
+_CONTACT_DISTANCE = 1e-4  # m; nearer than this is contact, whatever the margin
+_MARGIN_SHARE = 0.5  # of the largest distance of a pair that its margin takes at most
+_BOX_CONTACTS = 0.8  # of the poses; boxes in contact so often are too coarse to be checked
+_EXACT_REACH = 0.05  # m beyond twice the margin up to which largest distances are exact
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,9 @@ class Closest:
         return self.distance - self.margin
 
     def summary(self) -> str:
-        """It in a line."""
         first, second = self.pair
-        how = (
-            f"{1e3 * self.distance:.1f} mm apart"
-            if self.distance >= 0
-            else (f"{-1e3 * self.distance:.1f} mm inside each other")
-        )
+        how = "apart" if self.distance >= 0 else "inside each other"
+        how = f"{1e3 * abs(self.distance):.1f} mm {how}"
         return f"{first} and {second} come closest, {how} at sample {self.sample}"
 
 
@@ -97,7 +94,7 @@ class NearPairs:
 
 @dataclass(frozen=True, eq=False)
 class Collisions:
-    """The pairs of bodies of a robot that may collide; build one with `Collisions.from_robot`.
+    """The pairs of bodies of a robot that may collide; build one with `from_robot`.
 
     Attributes:
         robot: the robot.
@@ -136,7 +133,7 @@ class Collisions:
         never apart; those that only joints which mimic each other move, as the fingers of a
         gripper; and those that the caller names. All but the first two are listed in `ignored`.
         The margin has no part in it. Pairs that never come twice the margin apart have a smaller
-        one, see `margins`, told in `notes`.
+        one, see `margins`, given in `notes`.
 
         Args:
             robot: the robot.
@@ -154,19 +151,19 @@ class Collisions:
             raise ShapeError(f"margin is {margin}: give a finite distance in metres.")
         hulls = link_hulls(robot, shapes, package_dirs=package_dirs)
         bodies = tuple(body for body in hulls.bodies if not is_placeholder(robot, body))
-        result, ignored = candidate_pairs(robot, bodies, ignore)
-        unknown = np.full(result.shape[0], np.inf)
-        every = cls(robot, bodies, result, float(margin), unknown, ignored, hulls.notes)
-        reach = 2.0 * max(float(margin), 0.0) + _BEYOND
+        places, ignored = candidate_pairs(robot, bodies, ignore)
+        unknown = np.full(places.shape[0], np.inf)
+        every = cls(robot, bodies, places, float(margin), unknown, ignored, hulls.notes)
+        reach = 2.0 * max(float(margin), 0.0) + _EXACT_REACH
         sampled = every.distances(sample_poses(robot, _SAMPLES), beyond=reach)
-        farthest, touching = sampled.max(axis=0), (sampled <= _TOUCHING).mean(axis=0)
-        boxed = np.array([body.shape == "boxes" for body in bodies], dtype=np.bool_)[result]
-        apart = touching < np.where(boxed.any(axis=1), _BOXES, 1.0)
+        farthest, touching = sampled.max(axis=0), (sampled <= _CONTACT_DISTANCE).mean(axis=0)
+        boxed = np.array([body.shape == "boxes" for body in bodies], dtype=np.bool_)[places]
+        apart = touching < np.where(boxed.any(axis=1), _BOX_CONTACTS, 1.0)
         never = tuple(
             IgnoredPair(every.pairs[k], _reason(touching[k])) for k in np.flatnonzero(~apart)
         )
         kept = replace(
-            every, places=result[apart], farthest=farthest[apart], ignored=(*ignored, *never)
+            every, places=places[apart], farthest=farthest[apart], ignored=(*ignored, *never)
         )
         return replace(kept, notes=(*kept.notes, *kept._narrow()))
 
@@ -177,10 +174,9 @@ class Collisions:
         The margin, but half the pair's largest distance at most: bodies that are built closer
         than the margin would collide in every pose.
         """
-        return np.minimum(self.margin, _SHARE * self.farthest)
+        return np.minimum(self.margin, _MARGIN_SHARE * self.farthest)
 
     def _narrow(self) -> Iterator[str]:
-        """Notes on pairs that have a smaller margin."""
         for k in np.flatnonzero(self.margins < self.margin):
             yield (
                 f"{' and '.join(self.pairs[k])} are never more than {1e3 * self.farthest[k]:.1f} "
@@ -193,7 +189,6 @@ class Collisions:
         return tuple((self.bodies[a].name, self.bodies[b].name) for a, b in self.places)
 
     def summary(self) -> str:
-        """The pairs in a line."""
         return (
             f"{len(self.pairs)} pairs of {len(self.bodies)} bodies of {self.robot.name} checked, "
             f"{len(self.ignored)} ignored, margin {1e3 * self.margin:g} mm"
@@ -211,24 +206,12 @@ class Collisions:
         """
         return self._measure(q, beyond)[1]
 
-    def distances_and_gradients(
-        self, q: ArrayLike, *, beyond: float = np.inf
-    ) -> tuple[Array, Array]:
-        """Distances (n_t, n_pairs) and their gradients (n_t, n_pairs, n_joints).
-
-        Where a pair is farther apart than `beyond` its gradient may be zero; see `distances`.
-        """
-        near, distances = self._measure(q, beyond, gradients=True)
-        gradients = np.zeros((*distances.shape, self.robot.n_joints))
-        gradients[near.sample, near.pair] = near.gradient
-        return distances, gradients
-
     def near(self, q: ArrayLike, distance: float | Array) -> NearPairs:
         """Pairs nearer than a distance [m] at q (n_t, nq), with their gradients.
 
         Args:
             q: poses.
-            distance: one for all, or one a pair (n_pairs,).
+            distance: one for all, or one per pair (n_pairs,).
         """
         return self._measure(q, distance, gradients=True)[0]
 
@@ -268,7 +251,7 @@ class Collisions:
     ) -> tuple[NearPairs, Array]:
         """Pairs within reach, and lower bounds of all distances (n_t, n_pairs), exact for these.
 
-        The reach [m] is one for all, or one a pair (n_pairs,).
+        The reach [m] is one for all, or one per pair (n_pairs,).
         """
         poses = link_poses(self.robot, q)
         reaches = np.broadcast_to(reach, len(self.pairs)).tolist()
@@ -292,9 +275,9 @@ class Collisions:
             gradient = self._gradient(poses, rows, measured) if gradients else np.empty((m, 0))
             pair = np.full(m, k, dtype=np.intp)
             result.append(NearPairs(measured.sample, pair, measured.distance, gradient))
-        return _joined(result), bounds
+        return _join(result), bounds
 
-    def _gradient(self, poses: LinkPoses, rows: tuple[int, int], measured: Measured) -> Array:
+    def _gradient(self, poses: LinkPoses, rows: tuple[int, int], measured: PairDistances) -> Array:
         """(m, n_joints) gradients of distances between links, rows as in `LinkPoses`."""
         t = measured.sample
         gradient = np.zeros((t.size, self.robot.n_joints))
@@ -331,7 +314,7 @@ class Collisions:
 
 
 def _reason(touching: float) -> str:
-    """Why a pair is not looked at that touches in this share of the random poses."""
+    """Why a pair is not checked that is in contact in this share of the random poses."""
     if touching == 1.0:
         return f"in contact in all of {_SAMPLES} random poses"
     return f"boxes, in contact in {100.0 * touching:.0f} % of {_SAMPLES} random poses"
@@ -349,14 +332,13 @@ def _none(n_joints: int) -> NearPairs:
     return NearPairs(nothing, nothing, np.empty(0), np.empty((0, n_joints)))
 
 
-def _joined(found: list[NearPairs]) -> NearPairs:
-    """All of it, by sample and then by pair."""
-    sample = np.concatenate([part.sample for part in found])
-    pair = np.concatenate([part.pair for part in found])
+def _join(parts: list[NearPairs]) -> NearPairs:
+    sample = np.concatenate([part.sample for part in parts])
+    pair = np.concatenate([part.pair for part in parts])
     order = np.lexsort((pair, sample))
     return NearPairs(
         sample[order],
         pair[order],
-        np.concatenate([part.distance for part in found])[order],
-        np.concatenate([part.gradient for part in found])[order],
+        np.concatenate([part.distance for part in parts])[order],
+        np.concatenate([part.gradient for part in parts])[order],
     )

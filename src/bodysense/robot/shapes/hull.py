@@ -3,7 +3,7 @@
     hull = { p : normals p <= offsets } = the convex combinations of the vertices
 
 A mesh may have thousands of sides. A hull has a hundred at most: it is then an outer approximation,
-made of the sides of the exact hull that matter most, so that it contains every point of the mesh.
+made of the most important sides of the exact hull, so that it contains every point of the mesh.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from bodysense.errors import ShapeError
 from bodysense.spatial.arrays import Array, as_array, read_only
 
 MOST_FACES = 100
-"""The most sides that a hull keeps."""
+"""Largest number of sides that a hull keeps."""
 
 THINNEST = 1.0e-3
-"""The least thickness of a hull in any direction [m]: plates, rods and points are given it."""
+"""Smallest thickness of a hull in any direction [m]: plates, rods and points are given it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Hull:
         corners = cloud[exact.vertices]
         normals = _distinct(exact.equations)
         if normals.shape[0] <= most_faces:
-            return cls._of(corners, normals)
+            return cls._from_sides(corners, normals)
         return cls._around(corners, normals, axes, most_faces, tolerance)
 
     @classmethod
@@ -94,7 +94,7 @@ class Hull:
         return cls.from_points(box_corners(0.5 * (low + high), 0.5 * (high - low)))
 
     @classmethod
-    def _of(cls, corners: Array, normals: Array, excess: float = 0.0) -> Hull:
+    def _from_sides(cls, corners: Array, normals: Array, excess: float = 0.0) -> Hull:
         offsets = (corners @ normals.T).max(axis=0)  # once more, for Qhull rounds
         return cls(read_only(corners), read_only(normals), read_only(offsets), excess)
 
@@ -118,7 +118,7 @@ class Hull:
         vertices = outer.intersections[np.isfinite(outer.intersections).all(axis=1)]
         vertices = vertices[np.unique(np.round(vertices, 9), axis=0, return_index=True)[1]]
         outer.close()
-        return cls._of(vertices, np.array(taken), float(max(pushed[worst], 0.0)))
+        return cls._from_sides(vertices, np.array(taken), float(max(pushed[worst], 0.0)))
 
     @cached_property
     def volume(self) -> float:
@@ -133,7 +133,7 @@ class Hull:
         )
         return inside
 
-    def moved(self, T_new_old: pin.SE3) -> Hull:
+    def transform(self, T_new_old: pin.SE3) -> Hull:
         """The same hull in other coordinates."""
         R, p = T_new_old.rotation, T_new_old.translation
         normals = self.normals @ R.T

@@ -3,6 +3,15 @@
 A *body* is a link of the robot's file. Bodies on fixed joints are merged into the link that carries
 them, as in `robot.model`: the hull of a link is that of all its bodies, while collisions are looked
 for body by body, for the hull of an arm and the hand fixed to it fills what is free between them.
+
+Where a file has no shapes, boxes are made from kinematics and inertia. A uniform box with mass m
+and principal moments I_1, I_2, I_3 has the sides
+
+    a_1² = 6 (I_2 + I_3 - I_1) / m     and so on in turn.
+
+The hull of a link is that of this box, put at the centre of mass, and of bars from the link's joint
+to the joints that it carries. Of an MJCF file, geoms that touch others (contype or conaffinity) are
+"collision" shapes, the rest "visual" ones; planes and height fields have no hull and are left out.
 """
 
 from __future__ import annotations
@@ -10,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pinocchio as pin
@@ -23,29 +33,29 @@ from bodysense.robot.shapes.hull import Hull, box_corners
 from bodysense.robot.shapes.urdf_shapes import (
     FileShapes,
     cylinder_points,
-    sliced,
+    slice_mesh,
     sphere_points,
     urdf_shapes,
 )
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com
 
-# Boxes round the links, from kinematics and inertia alone: shapes for any robot.
-#
-# A uniform box with mass m and principal moments I_1, I_2, I_3 has the sides
-#
-#     a_1² = 6 (I_2 + I_3 - I_1) / m     and so on in turn.
-#
-# The hull of a link is that of this box, put at the centre of mass, and of bars from the link's
-# joint to the joints that it carries.
+if TYPE_CHECKING:
+    import mujoco
 
-_THIN, _THICK = 0.01, 0.06  # half widths of bars [m]
-_LIGHTEST = 300.0  # density of a link [kg/m³]
+_T = TypeVar("_T")
+
+# Tuning of boxes and pieces.
+_THIN, _THICK = 0.01, 0.06  # m, half widths of bars
+_SMALLEST_DENSITY = 300.0  # kg/m³ of a link; inertias of files may be far too large
+_MOST_PIECES = 16  # of a body: more of them are taken as one hull
+_SMALL_BODY = 0.1  # m; smaller bodies are one piece
+_PIECES_VOLUME = 0.9  # part of the hull's volume; pieces count where they fill less
 
 
 def link_box(robot: Robot, joint: int) -> Hull:
     """The hull round the link that a joint moves, in the link's frame; -1 for the base."""
-    joints = carried_joints(robot, joint)
+    joints = _carried_joints(robot, joint)
     pi = None
     if joint >= 0 or robot.floating_base:
         pi = robot.pi(joint + robot.floating_base)
@@ -54,8 +64,8 @@ def link_box(robot: Robot, joint: int) -> Hull:
         com = pi[1:4] / pi[0]
         moments, axes = np.linalg.eigh(inertia_at_com(pi))
         sides = np.sqrt(np.maximum(6.0 * (moments.sum() - 2.0 * moments) / pi[0], 0.0))
-        # Inertias of files may be far too large, or count the rotor: no link is lighter than wood.
-        shrink = np.cbrt(min(1.0, pi[0] / (_LIGHTEST * max(float(np.prod(sides)), 1e-12))))
+        # Inertias of files may count the rotor: no link is lighter than wood.
+        shrink = np.cbrt(min(1.0, pi[0] / (_SMALLEST_DENSITY * max(float(np.prod(sides)), 1e-12))))
         half = 0.5 * shrink * sides
         points.append(box_corners(com, half, axes))
         width = float(np.clip(np.median(half), _THIN, _THICK))
@@ -64,61 +74,52 @@ def link_box(robot: Robot, joint: int) -> Hull:
     return Hull.from_points(np.vstack(points))
 
 
-def carried_joints(robot: Robot, joint: int) -> Array:
+def _carried_joints(robot: Robot, joint: int) -> Array:
     """(n, 3) where the joints sit that a link carries, in its frame [m]; -1 for the base."""
     positions: Array = robot.tree.position[robot.tree.parent == joint]
     return positions
 
 
-# The shapes of an MJCF file: geoms as MuJoCo compiles them, as points whose hull they fill.
-#
-# Geoms that touch others (contype or conaffinity) are "collision" shapes, the rest "visual" ones.
-# Planes and height fields have no hull and are left out.
-
 _SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX, _MESH = range(2, 8)  # mjtGeom
 
 
-def mjcf_shapes(source: Source, kind: str) -> FileShapes:
+def _mjcf_shapes(source: Source, kind: str) -> FileShapes:
     """Points of every body that has geoms of a kind, "collision" or "visual"."""
     compiled, _ = compile_mjcf(source.path)
     clouds: dict[str, list[Array]] = {}
     for g in range(compiled.ngeom):
-        touches = bool(compiled.geom_contype[g] or compiled.geom_conaffinity[g])
-        shape, size = int(compiled.geom_type[g]), np.array(compiled.geom_size[g])
-        if touches != (kind == "collision"):
-            continue
-        if shape == _SPHERE:
-            pieces = [sphere_points(size[0])]
-        elif shape == _CAPSULE:
-            pieces = [cylinder_points(size[0], 2.0 * size[1], rounded=True)]
-        elif shape == _ELLIPSOID:
-            pieces = [sphere_points(1.0) * size]
-        elif shape == _CYLINDER:
-            pieces = [cylinder_points(size[0], 2.0 * size[1])]
-        elif shape == _BOX:
-            pieces = [box_corners(np.zeros(3), size)]
-        elif shape == _MESH:
-            mesh = int(compiled.geom_dataid[g])
-            first = int(compiled.mesh_vertadr[mesh])
-            last = first + int(compiled.mesh_vertnum[mesh])
-            points = np.array(compiled.mesh_vert[first:last], dtype=np.float64)
-            face = int(compiled.mesh_faceadr[mesh])
-            sides = compiled.mesh_face[face : face + int(compiled.mesh_facenum[mesh])]
-            pieces = sliced(points, np.array(sides, dtype=np.intp))
-        else:
-            continue
-        R = pin.Quaternion(*compiled.geom_quat[g]).matrix()
-        name = body_name(compiled, int(compiled.geom_bodyid[g]))
-        clouds.setdefault(name, []).extend(piece @ R.T + compiled.geom_pos[g] for piece in pieces)
+        collides = bool(compiled.geom_contype[g] or compiled.geom_conaffinity[g])
+        pieces = _geom_points(compiled, g) if collides == (kind == "collision") else []
+        if pieces:
+            R = pin.Quaternion(*compiled.geom_quat[g]).matrix()
+            name = body_name(compiled, int(compiled.geom_bodyid[g]))
+            placed = [piece @ R.T + compiled.geom_pos[g] for piece in pieces]
+            clouds.setdefault(name, []).extend(placed)
     return FileShapes(clouds, {})
+
+
+def _geom_points(compiled: mujoco.MjModel, g: int) -> list[Array]:
+    """Points of the pieces of a geom in its own frame; none of what has no hull."""
+    shape, size = int(compiled.geom_type[g]), np.array(compiled.geom_size[g])
+    if shape == _SPHERE:
+        return [sphere_points(size[0])]
+    if shape in (_CAPSULE, _CYLINDER):
+        return [cylinder_points(size[0], 2.0 * size[1], rounded=shape == _CAPSULE)]
+    if shape == _ELLIPSOID:
+        return [sphere_points(1.0) * size]
+    if shape == _BOX:
+        return [box_corners(np.zeros(3), size)]
+    if shape != _MESH:
+        return []
+    mesh = int(compiled.geom_dataid[g])
+    first, face = int(compiled.mesh_vertadr[mesh]), int(compiled.mesh_faceadr[mesh])
+    points = compiled.mesh_vert[first : first + int(compiled.mesh_vertnum[mesh])]
+    sides = compiled.mesh_face[face : face + int(compiled.mesh_facenum[mesh])]
+    return slice_mesh(np.array(points, dtype=np.float64), np.array(sides, dtype=np.intp))
 
 
 SHAPES = ("auto", "collision", "visual", "boxes")
 """Where shapes come from; see `link_hulls`."""
-
-_MOST_PIECES = 16  # of a body: more of them are taken as one hull
-_SMALL = 0.1  # bodies that are smaller are one piece [m]
-_WORTH = 0.9  # pieces count where they fill less than this part of the hull
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +182,7 @@ def link_hulls(
         robot: from a file, or "boxes" are all there is.
         shapes: "collision" or "visual" take the shapes of the file; "auto" takes for every body its
             collision shape, else its visual one, else a box; "boxes" are built round the links
-            from kinematics and inertia alone (see `box_shapes`) and work for every robot.
+            from kinematics and inertia alone and work for every robot.
         package_dirs: folders in which the packages of meshes (``package://…``) lie. Packages are
             looked for there, from the robot's file upward, in $ROS_PACKAGE_PATH and
             $AMENT_PREFIX_PATH.
@@ -194,13 +195,30 @@ def link_hulls(
     if shapes not in SHAPES:
         raise unknown_name("shapes", shapes, SHAPES)
     folders = [fspath(folder) for folder in package_dirs]
-    bodies, notes = ([], []) if shapes == "boxes" else _bodies_of_file(robot, shapes, folders)
+    bodies, problems = ([], []) if shapes == "boxes" else _bodies_of_file(robot, shapes, folders)
+    boxes = _missing_boxes(robot, shapes, bodies, {joint for joint, _ in problems})
+    notes = [text for _, text in problems]
+    if boxes and shapes != "boxes":
+        names = [robot.link_names[box.joint + int(robot.floating_base)] for box in boxes]
+        notes.append(f"boxes from inertia and kinematics stand for {', '.join(names)}")
+    bodies += boxes
+    on_base = robot.floating_base or any(body.joint == -1 for body in bodies)
+    if not on_base and np.any(_carried_joints(robot, -1)):
+        bodies.append(_box(robot, "base", -1))
     first = -int(robot.floating_base)
+    hulls = {link: _link_hull(k + first, bodies) for k, link in enumerate(robot.link_names)}
+    return LinkHulls(hulls, tuple(sorted(bodies, key=lambda body: body.joint)), tuple(notes))
+
+
+def _missing_boxes(
+    robot: Robot, shapes: str, bodies: list[Body], broken: Collection[int | None]
+) -> list[Body]:
+    """Boxes for the links without a shape, or with a body whose shape is broken."""
     covered = {body.joint for body in bodies}
-    broken = {joint for joint, _ in notes if joint is not None}
-    boxed = []
+    names = {body.name for body in bodies}
+    boxes = []
     for k, link in enumerate(robot.link_names):
-        joint = k + first
+        joint = k - int(robot.floating_base)
         if joint in covered and joint not in broken:
             continue
         if shapes in ("collision", "visual") and robot.pi(k)[0] > 0.0:
@@ -208,21 +226,15 @@ def link_hulls(
                 f"{_where(robot)} has no {shapes} shape for link {link!r}: give it one, or take "
                 'shapes="auto" or "boxes".'
             )
-        boxed.append(link)
-        taken = any(body.name == link for body in bodies)  # a body fixed to it is broken
-        bodies.append(_box(robot, f"{link} (box)" if taken else link, joint))
-    if not robot.floating_base and not covered & {-1} and np.any(carried_joints(robot, -1)):
-        bodies.append(_box(robot, "base", -1))
-    words = [text for _, text in notes]
-    if boxed and shapes != "boxes":
-        words.append(f"boxes from inertia and kinematics stand for {', '.join(boxed)}")
-    hulls = {}
-    for k, link in enumerate(robot.link_names):
-        own = [body.hull for body in bodies if body.joint == k + first]
-        hulls[link] = (
-            own[0] if len(own) == 1 else Hull.from_points(np.vstack([h.vertices for h in own]))
-        )
-    return LinkHulls(hulls, tuple(sorted(bodies, key=lambda body: body.joint)), tuple(words))
+        boxes.append(_box(robot, f"{link} (box)" if link in names else link, joint))
+    return boxes
+
+
+def _link_hull(joint: int, bodies: Sequence[Body]) -> Hull:
+    hulls = [body.hull for body in bodies if body.joint == joint]
+    if len(hulls) == 1:
+        return hulls[0]
+    return Hull.from_points(np.vstack([hull.vertices for hull in hulls]))
 
 
 def _bodies_of_file(
@@ -240,29 +252,31 @@ def _bodies_of_file(
             'shapes="boxes".'
         )
     places = _places(robot)
-    kinds = ("collision", "visual") if shapes == "auto" else (shapes,)
     bodies: dict[str, Body] = {}
     problems: dict[str, str] = {}
-    for kind in kinds:
-        result = _file_shapes(robot, kind, folders, bodies)
-        for name, clouds in result.points.items():
-            if name in places and name not in bodies:
+    for kind in ("collision", "visual") if shapes == "auto" else (shapes,):
+        content = _file_shapes(robot.source, kind, folders, bodies)
+        for name, clouds in _of_places(content.points, places).items():
+            if name not in bodies:
                 bodies[name] = _body(name, *places[name], clouds, kind)
-        problems.update({k: v for k, v in result.problems.items() if k not in problems})
-    problems = {name: text for name, text in problems.items() if name in places}
+        problems = {**_of_places(content.problems, places), **problems}
     if problems and shapes != "auto":
         raise RobotFileError(next(iter(problems.values())))
     notes = [(None if name in bodies else places[name][0], text) for name, text in problems.items()]
     return list(bodies.values()), notes
 
 
+def _of_places(content: Mapping[str, _T], places: Collection[str]) -> dict[str, _T]:
+    return {name: value for name, value in content.items() if name in places}
+
+
 def _body(name: str, joint: int, T_link_body: pin.SE3, clouds: list[Array], kind: str) -> Body:
-    hull = Hull.from_points(np.vstack(clouds)).moved(T_link_body)
+    hull = Hull.from_points(np.vstack(clouds)).transform(T_link_body)
     pieces: tuple[Hull, ...] = (hull,)
-    large = np.linalg.norm(np.ptp(hull.vertices, axis=0)) > _SMALL
+    large = np.linalg.norm(np.ptp(hull.vertices, axis=0)) > _SMALL_BODY
     if large and 1 < len(clouds) <= _MOST_PIECES:
-        parts = [Hull.from_points(cloud).moved(T_link_body) for cloud in clouds]
-        if sum(part.volume for part in parts) < _WORTH * hull.volume:
+        parts = [Hull.from_points(cloud).transform(T_link_body) for cloud in clouds]
+        if sum(part.volume for part in parts) < _PIECES_VOLUME * hull.volume:
             pieces = tuple(parts)
     return Body(name, joint, hull, pieces, kind)
 
@@ -273,13 +287,11 @@ def _box(robot: Robot, name: str, joint: int) -> Body:
 
 
 def _file_shapes(
-    robot: Robot, kind: str, folders: Sequence[str], known: Collection[str]
+    source: Source, kind: str, folders: Sequence[str], skip: Collection[str]
 ) -> FileShapes:
-    if robot.source is None:
-        return FileShapes({}, {})
-    if robot.source.format == "mjcf":
-        return mjcf_shapes(robot.source, kind)
-    return urdf_shapes(robot.source, kind, folders, known)
+    if source.format == "mjcf":
+        return _mjcf_shapes(source, kind)
+    return urdf_shapes(source, kind, folders, skip)
 
 
 def _places(robot: Robot) -> dict[str, tuple[int, pin.SE3]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,20 +14,21 @@ import pinocchio as pin
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
-from bodysense.errors import RobotFileError
+from bodysense.errors import RobotFileError, listing
 from bodysense.robot.io.source import Source
 from bodysense.robot.io.urdf_elements import UrdfDescription, parse_urdf
 from bodysense.robot.io.urdf_xml import Element, UrdfReader
 from bodysense.robot.shapes.hull import box_corners, principal_box
 from bodysense.spatial.arrays import Array, read_only
 
-# Slices of a mesh: a bent link fills less in pieces than its one convex hull.
+# Tuning: numbers that trade the tightness of hulls for time.
+_SLICES = 4  # of a mesh: a bent link fills less in slices than its one convex hull
+_SLICED_VOLUME = 0.9  # part of the hull's volume; a mesh is sliced where its slices fill less
+_PRISM_CORNERS = 16  # round a cylinder
+_SPHERE_CORNERS = 64  # of the polyhedron round a sphere
 
-_SLICES = 4
-_WORTH = 0.9  # a mesh is sliced where its slices fill less than this part of its hull
 
-
-def sliced(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
+def slice_mesh(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
     """Points of a mesh, as a whole or slice by slice, whichever hulls describe it well.
 
     The mesh is cut at equal distances across its longest axis. The hull of a slice is that of the
@@ -38,7 +39,7 @@ def sliced(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
         triangles: (k, 3) corners of every triangle.
 
     Returns:
-        One cloud (m, 3), or one a slice.
+        One cloud (m, 3), or one per slice.
     """
     if points.shape[0] < 4 or triangles.shape[0] == 0:
         return [points]
@@ -50,21 +51,18 @@ def sliced(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
     slices = []
     for k in range(_SLICES):
         inside = (heights >= cuts[k]) & (heights <= cuts[k + 1])
-        cloud = np.vstack([points[inside], crossings[k], crossings[k + 1]])
-        if cloud.shape[0]:
-            slices.append(cloud)
+        slices.append(np.vstack([points[inside], crossings[k], crossings[k + 1]]))
     try:
         whole = ConvexHull(points)
-        hulls = [ConvexHull(cloud) for cloud in slices]
+        hulls = [ConvexHull(cloud) for cloud in slices if cloud.shape[0]]
     except QhullError:  # flat: a hull of it will be given a thickness
         return [points]
-    if sum(hull.volume for hull in hulls) < _WORTH * whole.volume:
-        return [_corners(hull) for hull in hulls]
-    return [_corners(whole)]
+    volume = sum(hull.volume for hull in hulls)
+    return [_corners(h) for h in (hulls if volume < _SLICED_VOLUME * whole.volume else [whole])]
 
 
 def _corners(hull: ConvexHull) -> Array:
-    """(m, 3) the points that matter, in their order."""
+    """(m, 3) corners of a hull, in the order of the points."""
     corners: Array = hull.points[np.sort(hull.vertices)]
     return corners
 
@@ -77,10 +75,6 @@ def _crossings(points: Array, heights: Array, edges: NDArray[np.intp], cut: floa
     part = (cut - low[cross]) / (high[cross] - low[cross])
     result: Array = first + part[:, None] * (second - first)
     return result
-
-
-_CORNERS = 16  # of the prism round a cylinder
-_ROUND = 64  # of the polyhedron round a sphere
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +92,7 @@ class FileShapes:
 
 
 def urdf_shapes(
-    source: Source, kind: str, package_dirs: Sequence[str], known: Collection[str] = ()
+    source: Source, kind: str, package_dirs: Sequence[str], skip: Collection[str] = ()
 ) -> FileShapes:
     """Points of every link of the file that has elements of a kind, "collision" or "visual".
 
@@ -106,14 +100,14 @@ def urdf_shapes(
         source: the file.
         kind: the tag of the elements.
         package_dirs: folders in which packages of meshes lie.
-        known: links that need not be read.
+        skip: links that need not be read.
     """
     description = parse_urdf(source.data, source.path)
     read = UrdfReader(source.path)
     points: dict[str, list[Array]] = {}
     problems: dict[str, str] = {}
     for link in description.links.values():
-        if link.name in known:
+        if link.name in skip:
             continue
         try:
             clouds = [
@@ -140,10 +134,10 @@ def mimic_groups(description: UrdfDescription) -> dict[str, str]:
     }
     groups: dict[str, str] = {}
     for name in leader:
-        seen = [name]
-        while seen[-1] in leader and leader[seen[-1]] not in seen:
-            seen.append(leader[seen[-1]])
-        groups.update(dict.fromkeys(seen, seen[-1]))
+        chain = [name]
+        while chain[-1] in leader and leader[chain[-1]] not in chain:
+            chain.append(leader[chain[-1]])
+        groups.update(dict.fromkeys(chain, chain[-1]))
     return groups
 
 
@@ -181,9 +175,9 @@ def cylinder_points(radius: float, length: float, *, rounded: bool = False) -> A
     if rounded:
         ball, up = sphere_points(radius), np.array([0.0, 0.0, 0.5 * length])
         return np.vstack([ball - up, ball + up])
-    angle = np.arange(_CORNERS) * (2.0 * np.pi / _CORNERS)
-    outer = abs(radius) / np.cos(np.pi / _CORNERS)
-    ring = np.column_stack([outer * np.cos(angle), outer * np.sin(angle), np.zeros(_CORNERS)])
+    angle = np.arange(_PRISM_CORNERS) * (2.0 * np.pi / _PRISM_CORNERS)
+    outer = abs(radius) / np.cos(np.pi / _PRISM_CORNERS)
+    ring = np.column_stack([outer * np.cos(angle), outer * np.sin(angle), np.zeros(_PRISM_CORNERS)])
     up = np.array([0.0, 0.0, 0.5 * length])
     return np.vstack([ring - up, ring + up])
 
@@ -191,8 +185,8 @@ def cylinder_points(radius: float, length: float, *, rounded: bool = False) -> A
 @cache
 def _ball() -> Array:
     """Corners of a polyhedron round the unit sphere."""
-    k = np.arange(_ROUND) + 0.5
-    height, angle = 1.0 - 2.0 * k / _ROUND, np.pi * (1.0 + np.sqrt(5.0)) * k
+    k = np.arange(_SPHERE_CORNERS) + 0.5
+    height, angle = 1.0 - 2.0 * k / _SPHERE_CORNERS, np.pi * (1.0 + np.sqrt(5.0)) * k
     across = np.sqrt(1.0 - height**2)
     points = np.column_stack([across * np.cos(angle), across * np.sin(angle), height])
     inside = np.min(-ConvexHull(points).equations[:, 3])
@@ -210,29 +204,29 @@ def _mesh_pieces(
     name = read.text(mesh, "filename", link)
     scale = read.vector(mesh, "scale", link) if "scale" in mesh.attributes else np.ones(3)
     places = list(_places(name, Path(read.where), package_dirs))
-    result = next((place for place in places if place.is_file()), None)
-    if result is None:
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
         read.fail(
             mesh,
-            f"the mesh {name!r} is not found (looked for {_some(places)}): name the folder that "
-            'holds its package in package_dirs, or take shapes="boxes".',
+            f"the mesh {name!r} is not found (looked for {listing(places, 3)}): name the folder "
+            'that holds its package in package_dirs, or take shapes="boxes".',
             link,
         )
     try:
-        model = coal.MeshLoader().load(str(result), scale)
+        model = coal.MeshLoader().load(str(path), scale)
         points = np.array(model.vertices(), dtype=np.float64).reshape(-1, 3)
         sides = [model.tri_indices(k) for k in range(model.num_tris)]
     except (ValueError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         read.fail(
             mesh,
-            f'the mesh {result} cannot be read ({reason}): mend it, or take shapes="boxes".',
+            f'the mesh {path} cannot be read ({reason}): repair it, or take shapes="boxes".',
             link,
         )
     if not np.isfinite(points).all():
-        read.fail(mesh, f"the mesh {result} holds numbers that are not finite: mend it.", link)
+        read.fail(mesh, f"the mesh {path} holds numbers that are not finite: repair it.", link)
     triangles = np.array([(side[0], side[1], side[2]) for side in sides], dtype=np.intp)
-    return sliced(points, triangles.reshape(-1, 3))
+    return slice_mesh(points, triangles.reshape(-1, 3))
 
 
 def _places(name: str, urdf: Path, package_dirs: Sequence[str]) -> Iterator[Path]:
@@ -259,8 +253,3 @@ def _places(name: str, urdf: Path, package_dirs: Sequence[str]) -> Iterator[Path
 
 def _listed(variable: str) -> list[str]:
     return [place for place in os.environ.get(variable, "").split(os.pathsep) if place]
-
-
-def _some(places: Iterable[Path], most: int = 3) -> str:
-    shown = [str(place) for place in places]
-    return ", ".join(shown[:most]) + (", …" if len(shown) > most else "")

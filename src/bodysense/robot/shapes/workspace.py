@@ -1,4 +1,4 @@
-"""The room that a robot may fill: a box in base coordinates that its links must stay inside.
+"""Workspace: a box in base coordinates that the links of a robot must stay inside.
 
 A table at the height of the base is ``Workspace(lower=(-inf, -inf, 0))``. The margin of a link to a
 side of the box is that of its outermost corner,
@@ -28,8 +28,8 @@ from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull
 from bodysense.spatial.arrays import Array
 
-_SAMPLES = 256  # poses that show which margins change
-_STILL = 1.0e-6  # a margin that changes by less does not depend on the pose [m]
+_SAMPLES = 256  # random poses that decide which margins change
+_CONSTANT_MARGIN = 1.0e-6  # m; a margin that changes by less does not depend on the pose
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class Workspace:
     def around(self, robot: Robot, hulls: Mapping[str, Hull]) -> WorkspaceMargins:
         """The margins of a robot's links to the walls.
 
-        Counted are those that change with the pose, found by many random ones: the base does not
-        move, and a link that only turns about a vertical axis keeps its height. What is outside in
-        all of these poses is told in `notes`.
+        Counted are those that change over many random poses: the base does not move, and a link
+        that only turns about a vertical axis keeps its height. What is outside in all of these
+        poses is given in `notes`.
 
         Args:
             robot: the robot.
@@ -99,25 +99,29 @@ class Workspace:
             (),
         )
         sampled = every.margins(sample_poses(robot, _SAMPLES))
-        changes = np.ptp(sampled, axis=0) > _STILL
-        notes = []
-        for k in np.flatnonzero((sampled < 0.0).all(axis=0)):
-            link, wall = every.names[k]
-            by = 1e3 * -sampled[:, k].max()
-            notes.append(
-                f"{link} is outside {wall} by {by:.1f} mm at least in every pose"
-                + ("" if changes[k] else ", which no joint changes: not counted")
-            )
+        changes = np.ptp(sampled, axis=0) > _CONSTANT_MARGIN
+        kept = np.flatnonzero(changes)
         return WorkspaceMargins(
             robot,
-            tuple(part for part, counts in zip(every.parts, changes, strict=True) if counts),
-            tuple(name for name, counts in zip(every.names, changes, strict=True) if counts),
-            tuple(notes),
+            tuple(every.parts[k] for k in kept),
+            tuple(every.names[k] for k in kept),
+            _notes(every.names, sampled, changes),
         )
 
     def margins(self, robot: Robot, hulls: Mapping[str, Hull], q: ArrayLike) -> tuple[Array, Array]:
         """Margins (n_t, n) and gradients (n_t, n, n_joints) at q (n_t, nq); see `around`."""
         return self.around(robot, hulls).margins_and_gradients(q)
+
+
+def _notes(
+    names: tuple[tuple[str, str], ...], sampled: Array, changes: NDArray[np.bool_]
+) -> tuple[str, ...]:
+    outside = np.flatnonzero((sampled < 0.0).all(axis=0))
+    return tuple(
+        f"{names[k][0]} is outside {names[k][1]} by {-1e3 * sampled[:, k].max():.1f} mm at least "
+        "in every pose" + ("" if changes[k] else ", which no joint changes: not counted")
+        for k in outside
+    )
 
 
 @dataclass(frozen=True, eq=False)

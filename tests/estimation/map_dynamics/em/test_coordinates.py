@@ -7,7 +7,7 @@ import pytest
 
 from bodysense.estimation import InverseWishart
 from bodysense.estimation.map_dynamics.em.variances import Coordinates, NoiseSource, SecondMoment
-from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
+from bodysense.estimation.map_dynamics.equations import root_of
 from bodysense.estimation.map_dynamics.priors import sources
 
 
@@ -27,7 +27,7 @@ def test_at_its_mode_the_prior_informs_as_it_bends(structure):
     coordinates = Coordinates.of([one])
     start = {"s": one.covariance}
     slope = coordinates.slope(start, {"s": SecondMoment(np.zeros((3, 3)), 0)})
-    np.testing.assert_allclose(coordinates.believed(start), slope.bend, rtol=1e-9)
+    np.testing.assert_allclose(coordinates.prior_information(start), slope.bend, rtol=1e-9)
     assert coordinates.steady == (structure != "full")
 
 

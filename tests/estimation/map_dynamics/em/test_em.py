@@ -235,7 +235,7 @@ def test_names_covariances_that_cannot_be_told_apart(log):
     T, n = 60, robot.n_joints
     y = rng.normal(scale=3.0, size=(T, 1)) + rng.normal(scale=0.1, size=(T, 3))
     fit = estimate_covariances(problem, problem.samples(np.zeros((T, n)), np.zeros((T, n)), y))
-    assert "left and right cannot be told apart" in fit.message
+    assert "left and right cannot be separated" in fit.message
     assert "lonely[0]" in fit.message
     assert never_decreasing(fit.trace)
     assert fit.sigma("lonely")[0] == pytest.approx(0.1, rel=0.01)  # it stays as it was

@@ -35,7 +35,7 @@ def test_by_axis_what_is_told_is_found_and_intervals_hold_the_truth(subject):
     for sensor in problem.sensors:
         truth = np.diag(sensor.covariance)
         ratio = np.diag(fit.covariances[sensor.name]) / truth
-        for word, value in zip(fit.told(sensor.name), ratio, strict=True):
+        for word, value in zip(fit.identified(sensor.name), ratio, strict=True):
             told[word].append(value)
         low, high = fit.interval(sensor.name).T ** 2
         held.append((low <= truth) & (truth <= high))
@@ -44,7 +44,7 @@ def test_by_axis_what_is_told_is_found_and_intervals_hold_the_truth(subject):
     assert len(told["not"]) > 5
     assert np.concatenate(held).mean() == pytest.approx(0.95, abs=0.05)
     assert "ddq.l_ankle_roll[0]" in fit.message
-    assert set(fit.told("ddq.l_wrist_pitch")) == {"not"}
+    assert set(fit.identified("ddq.l_wrist_pitch")) == {"not"}
     assert "known to 7%" in fit.summary()
     with pytest.raises(ShapeError, match="level"):
         fit.interval("ddq.l_wrist_pitch", 95)
@@ -58,4 +58,4 @@ def test_one_factor_a_kind_is_told_by_a_short_log(subject):
     for sensor in problem.sensors:
         ratio = np.diag(fit.covariances[sensor.name]) / np.diag(sensor.covariance)
         np.testing.assert_allclose(ratio, 1.0, atol=0.2, err_msg=sensor.name)
-        assert set(fit.told(sensor.name)) == {"well"}
+        assert set(fit.identified(sensor.name)) == {"well"}

@@ -10,7 +10,7 @@ from sensor_sets import all_sensors, pinocchio_reading
 
 from bodysense.errors import MismatchError, ShapeError, UnknownNameError
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations.equations import Equations
+from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.robot import Robot, inverse_dynamics
 from bodysense.sensors import (
     Accelerometer,

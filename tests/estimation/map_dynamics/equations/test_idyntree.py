@@ -9,7 +9,7 @@ from idyntree_peer import Berdy
 from pinocchio_truth import joint_index, truth_of
 from sensor_sets import peer_sensors
 
-from bodysense.estimation.map_dynamics.equations.equations import Equations
+from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.sensors import ExternalWrench, Mount
 
 SAME = [

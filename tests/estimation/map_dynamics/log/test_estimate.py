@@ -18,14 +18,14 @@ from bodysense.estimation import (
     LogTotals,
     MapDynamics,
     estimate_covariances,
-    estimate_log,
     parse_estimation,
+    prepare_log,
 )
 from bodysense.estimation.map_dynamics.log.contacts import (
     ContactInterval,
-    contacts,
-    felt,
-    reversing,
+    contact_intervals,
+    detect_contacts,
+    reversal_notes,
 )
 from bodysense.estimation.map_dynamics.log.estimate import directions_of
 from bodysense.estimation.map_dynamics.log.files import component_names, component_units
@@ -40,7 +40,7 @@ def pushed() -> Pushed:
 
 def estimated(pushed: Pushed, text: str = SENSORS, **options) -> LogEstimate:
     setup = parse_estimation(yaml.safe_load(text), pushed.robot, "s.yaml")
-    return estimate_log(setup, pushed.robot, pushed.log, **options)
+    return prepare_log(setup, pushed.robot, pushed.log, **options)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_a_push_is_felt_when_it_was(pushed, estimate):
     assert len(long) == len(totals.contacts()) == 1
     assert (long[0].start, long[0].end) == pytest.approx(PUSH, abs=0.05)
     assert long[0].force == pytest.approx(np.linalg.norm(pushed.wrench[200, :3]), rel=0.1)
-    assert totals.touched()["forearm"] == pytest.approx(0.25, abs=0.05)
+    assert totals.contact_share()["forearm"] == pytest.approx(0.25, abs=0.05)
     assert totals.links == ("forearm",)
     told = totals.to_dict()
     assert {entry["name"] for entry in told["sensors"]} == {
@@ -118,9 +118,12 @@ def test_sensors_agree_and_a_wrong_one_stands_out(pushed):
     wrong, totals = scores(replace(RawLog.of(pushed.log), channels=shifted))
     assert wrong["torque.elbow"].ratio > 3.0
     assert wrong["torque.elbow"].beyond > 0.5
-    assert totals.worst[0].sensor in ("torque.elbow", "wrist")
+    assert totals.worst_residuals[0].sensor in ("torque.elbow", "wrist")
     gaps = [
-        a.t - b.t for a in totals.worst for b in totals.worst if a.sensor == b.sensor and a.t > b.t
+        a.t - b.t
+        for a in totals.worst_residuals
+        for b in totals.worst_residuals
+        if a.sensor == b.sensor and a.t > b.t
     ]
     assert min(gaps, default=1.0) > 0.5
 
@@ -216,9 +219,9 @@ def test_a_floating_root_turns_as_its_gyroscope_says(pushed, robot_of):
     gyro = {"g.x": np.full(n_t, 1.0), "g.y": np.full(n_t, 2.0), "g.z": np.full(n_t, 3.0)}
     gyro["g.x"][20] = np.nan
     log = RawLog(np.arange(n_t) / 100.0, {**channels, **gyro}, {}, np.arange(n_t, dtype=np.int64))
-    estimate = estimate_log(setup, robot, log)
+    estimate = prepare_log(setup, robot, log)
     np.testing.assert_allclose(estimate.recording.base_twist[10], [0, 0, 0, -2, 1, 3], atol=1e-12)
-    bare = estimate_log(parse_estimation({}, robot, "s.yaml"), robot, log)
+    bare = prepare_log(parse_estimation({}, robot, "s.yaml"), robot, log)
     assert "no gyroscope" in bare.notes[0]
 
 
@@ -232,25 +235,27 @@ def test_felt_has_the_level_it_claims(rng):
     gain = C @ A.T / noise**2
     mean = rng.normal(scale=noise, size=(4000, 4)) @ gain.T
     prior = GaussianPrior(np.zeros(6), P)
-    share = felt(prior, mean, np.broadcast_to(C, (4000, 6, 6))).mean()
+    share = detect_contacts(prior, mean, np.broadcast_to(C, (4000, 6, 6))).mean()
     assert share < 0.003
     pushed = mean + (gain @ A) @ np.array([50.0, 0, 0, 0, 0, 0])
-    assert felt(prior, pushed, np.broadcast_to(C, (4000, 6, 6))).mean() > 0.99
-    assert not felt(GaussianPrior.zero(6), mean, np.zeros((4000, 6, 6))).any()
+    assert detect_contacts(prior, pushed, np.broadcast_to(C, (4000, 6, 6))).mean() > 0.99
+    assert not detect_contacts(GaussianPrior.zero(6), mean, np.zeros((4000, 6, 6))).any()
 
 
 def test_contacts_that_are_close_are_one():
     t = np.arange(10) * 0.1
     mask = np.array([0, 1, 0, 1, 0, 0, 0, 0, 1, 1], dtype=bool)
-    first, second = contacts("hand", t, mask, np.arange(10.0), np.zeros(10))
+    first, second = contact_intervals("hand", t, mask, np.arange(10.0), np.zeros(10))
     assert (first.start, first.end, first.force, first.at) == pytest.approx((0.1, 0.3, 3.0, 0.3))
     assert (second.start, second.end) == pytest.approx((0.8, 0.9))
-    assert contacts("hand", t, np.zeros(10, dtype=bool), t, t) == ()
+    assert contact_intervals("hand", t, np.zeros(10, dtype=bool), t, t) == ()
 
 
 def test_samples_that_are_rare_are_one_contact():
     t = 0.5 * np.arange(60.0)
-    (contact,) = contacts("hand", t, (t > 5.0) & (t < 20.0), np.full(60, 20.0), np.ones(60))
+    (contact,) = contact_intervals(
+        "hand", t, (t > 5.0) & (t < 20.0), np.full(60, 20.0), np.ones(60)
+    )
     assert (contact.start, contact.end) == (5.5, 19.5)
 
 
@@ -286,7 +291,7 @@ def test_the_force_of_a_contact_is_one_that_is_certain():
     """In a pose that tells little the estimate is large and uncertain: it is not the headline."""
     t, mask = np.arange(5) * 0.1, np.ones(5, dtype=bool)
     force, sigma = np.array([9.0, 10.0, 9.0, 400.0, 9.0]), np.array([1.0, 1.0, 1.0, 300.0, 1.0])
-    (contact,) = contacts("hand", t, mask, force, sigma)
+    (contact,) = contact_intervals("hand", t, mask, force, sigma)
     assert (contact.force, contact.sigma, contact.at) == pytest.approx((10.0, 1.0, 0.1))
     assert contact.usual == 9.0
 
@@ -303,8 +308,8 @@ def test_a_link_of_which_no_reading_tells_is_not_called_untouched(estimate):
         }
         posterior = replace(chunk.posterior, blocks={**chunk.posterior.blocks, **covariance})
         dead.add(chunk._replace(posterior=posterior))
-    assert told.blind() == ()
-    assert dead.blind() == told.links
+    assert told.unobservable_links() == ()
+    assert dead.unobservable_links() == told.links
 
 
 def test_a_force_on_a_reversal_is_told(pushed):
@@ -320,10 +325,10 @@ def test_a_force_on_a_reversal_is_told(pushed):
         table["sensors"] = {
             "motors": {"kind": "joint_torque", "joint": "lift", "side": side, "std": 0.1}
         }
-        found = estimate_log(parse_estimation(table, robot, "s.yaml"), robot, pushed.log)
+        found = prepare_log(parse_estimation(table, robot, "s.yaml"), robot, pushed.log)
         for at in (turn, away):
             contact = ContactInterval("hand", at - 0.1, at + 0.1, 30.0, 1.0, at, 5.0)
-            sentences[side, at] = reversing(found, [contact])
-            assert reversing(found, [contact._replace(usual=25.0)]) == ()  # no spike
+            sentences[side, at] = reversal_notes(found, [contact])
+            assert reversal_notes(found, [contact._replace(usual=25.0)]) == ()  # no spike
     assert "falls on a reversal of lift" in sentences["drive", turn][0]
     assert [key for key, value in sentences.items() if value] == [("drive", turn)]

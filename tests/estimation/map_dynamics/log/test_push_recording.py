@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bodysense.estimation import LogEstimate, LogTotals, estimate_log, load_estimation
+from bodysense.estimation import LogEstimate, LogTotals, load_estimation, prepare_log
 from bodysense.identification import Preprocessing, identify
 from bodysense.logs import read_log
 from bodysense.robot import load_robot
@@ -37,7 +37,7 @@ def estimate(recordings) -> LogEstimate:
     )
     setup = load_estimation(SENSORS, run.robot)
     log = read_log(folder / "ur-20_01_22-push_pose_1.csv", LAYOUT)
-    return estimate_log(setup, run.robot, log)
+    return prepare_log(setup, run.robot, log)
 
 
 def within(t: np.ndarray, stretches: tuple[tuple[float, float], ...]) -> np.ndarray:

@@ -16,8 +16,8 @@ from bodysense.estimation import (
     StateLogEstimate,
     StateSetup,
     StateTotals,
-    estimate_log,
     parse_estimation,
+    prepare_log,
 )
 from bodysense.logs.log import RawLog
 
@@ -44,7 +44,7 @@ def raw(hidden: Hidden, **changes) -> RawLog:
 
 def estimated(hidden: Hidden, text: str = SENSORS, log: RawLog | None = None, **options):
     setup = parse_estimation(yaml.safe_load(text), hidden.robot, "s.yaml")
-    return estimate_log(setup, hidden.robot, raw(hidden) if log is None else log, **options)
+    return prepare_log(setup, hidden.robot, raw(hidden) if log is None else log, **options)
 
 
 def coverage(found, name: str, truth) -> float:
@@ -191,7 +191,7 @@ def test_exact_encoders_that_contradict_each_other_are_named(hidden):
         totals = LogTotals(estimate)
         for chunk in estimate.chunks(detail="blocks", judge=True):
             totals.add(chunk)
-        return totals.untrue()
+        return totals.inconsistent_exact_readings()
 
     assert untrue(text) == ""
     told = untrue(text.replace("sensors:", again, 1))
@@ -227,7 +227,7 @@ def test_a_prior_in_the_file_counts(hidden):
         pan = totals.joints()[0]
         assert not pan.measured
         assert low < pan.std < high
-        assert bool(words) != any("q.pan is hardly known" in note for note in totals.notes)
+        assert bool(words) != any("q.pan is hardly observable" in note for note in totals.notes)
 
 
 # -- what is refused ---------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def test_six_torques_see_a_push_on_the_last_link(arm):
     found = observability(problem, rng=np.random.default_rng(1))
     assert found.complete
     assert (found.readings, found.unknowns) == (12, 12)
-    assert set(found[f"fx.{arm.link_names[-1]}"]) == {"seen"}
+    assert set(found[f"fx.{arm.link_names[-1]}"]) == {"observable"}
     assert set(found[f"fx.{arm.link_names[0]}"]) == {"assumed"}
     assert found.help == ()
     assert "12 readings for 12 unknowns" in found.summary()
@@ -67,9 +67,9 @@ def test_three_torques_do_not_and_a_wrist_sensor_would(arm):
     push = f"fx.{arm.link_names[-1]}"
     assert not found.complete
     assert found.readings < found.unknowns
-    assert push in found.named("not seen") or push in found.named("partly")
-    assert set(found["tau.joint2"]) == {"seen"}
-    assert set(found["ddq.joint5"]) == {"seen"}
+    assert push in found.named("unobservable") or push in found.named("partly")
+    assert set(found["tau.joint2"]) == {"observable"}
+    assert set(found["ddq.joint5"]) == {"observable"}
     assert [item.kind for item in found.help[:3]] == ["force_torque"] * 3
     assert found.help[0].place == arm.joint_names[-1]
     assert "force/torque sensor at joint6" in found.summary()
@@ -88,7 +88,7 @@ def test_of_two_pushes_one_that_is_ruled_out_shows_the_other(arm):
     sensors = [*torques(arm, arm.joint_names), *accelerations(arm)]
     problem = MapDynamics(arm, sensors, Assumptions(wrenches=touched))
     found = observability(problem, rng=np.random.default_rng(1))
-    assert {"fx.link4", "fx.link6"} <= {*found.named("partly"), *found.named("not seen")}
+    assert {"fx.link4", "fx.link6"} <= {*found.named("partly"), *found.named("unobservable")}
     ruled_out = [item for item in found.help if item.assumes]
     assert [item.place for item in ruled_out] == ["link4"]  # six torques show one on link6
     assert found.help[-1].assumes
@@ -97,7 +97,7 @@ def test_of_two_pushes_one_that_is_ruled_out_shows_the_other(arm):
 
 def test_without_sensors_nothing_is_seen(arm):
     found = observability(MapDynamics(arm, [], pushed(arm)), np.zeros(6), suggest=0)
-    assert set(found.labels) == {"not seen", "assumed"}
+    assert set(found.labels) == {"unobservable", "assumed"}
     assert found.readings == 0
     np.testing.assert_array_equal(found.before, found.after)
     assert found.help == ()
@@ -134,7 +134,10 @@ def test_labels_follow_the_rank_of_the_readings(arm):
     null = rows[(size > 1e-9 * size[0]).sum() :]
     determined = np.linalg.norm(null, axis=0) < 1e-7
     for k, label in enumerate(found.labels):
-        assert (label in ("seen", "assumed")) == determined[k], (problem.variables.labels[k], label)
+        assert (label in ("observable", "assumed")) == determined[k], (
+            problem.variables.labels[k],
+            label,
+        )
     oracle = dense_posterior(
         equations, np.zeros(equations.readings.size), sensor_noise(sensors), priors
     )
@@ -164,7 +167,7 @@ def test_files(arm, tmp_path):
     assert again.report() == found.report()
     assert again.labels == found.labels
     path = tmp_path / "observability.json"
-    for before, after in (('"seen"', '"soon"'), ('"partly",', "")):
+    for before, after in (('"observable"', '"soon"'), ('"partly",', "")):
         text = path.read_text()
         path.write_text(text.replace(before, after, 1))
         with pytest.raises(FileReadError, match="do not belong together"):

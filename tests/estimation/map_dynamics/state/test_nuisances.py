@@ -18,9 +18,9 @@ from bodysense.estimation import (
 )
 from bodysense.estimation.map_dynamics import BodyTree
 from bodysense.estimation.map_dynamics.state.estimator import sample_of
+from bodysense.estimation.map_dynamics.state.layout import rotations
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation
-from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
-from bodysense.estimation.map_dynamics.state.orientation_rows import rotations
+from bodysense.estimation.map_dynamics.state.prior import Nuisances
 from bodysense.robot import Robot, base_parameters
 from bodysense.robot.dynamics.regressors import torque_regressor
 from bodysense.sensors import Accelerometer, Encoder, Gyroscope, JointTorque, Orientation, variances

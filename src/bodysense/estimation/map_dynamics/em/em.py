@@ -9,21 +9,26 @@ and takes that of EM where the density does not grow by it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bodysense.errors import MismatchError, ShapeError, unknown_name
-from bodysense.estimation.map_dynamics.em.expectation import SLACKS, expected, with_covariances
+from bodysense.estimation.map_dynamics.em.expectation import (
+    SLACKS,
+    Expectation,
+    expected,
+    with_covariances,
+)
 from bodysense.estimation.map_dynamics.em.information import (
     ScoringStep,
     covariance,
-    in_words,
+    describe_unidentified,
     information,
     learned,
     scored,
-    vague_sources,
+    unidentified_sources,
 )
 from bodysense.estimation.map_dynamics.em.result import CovarianceFit
 from bodysense.estimation.map_dynamics.em.variances import (
@@ -31,6 +36,7 @@ from bodysense.estimation.map_dynamics.em.variances import (
     Coordinates,
     InverseWishart,
     NoiseSource,
+    Slope,
     Structure,
     maximised,
 )
@@ -58,33 +64,16 @@ def chosen_sources(
     wrenches: Sequence[str],
     slacks: Sequence[str],
 ) -> tuple[NoiseSource, ...]:
-    """Everything whose covariance is to be estimated; for the arguments see `em`.
+    """Everything whose covariance is to be estimated; see `estimate_covariances`.
 
     What is exact, and orientations, which are no part of the problem, are left out.
     """
-    by_name = {sensor.name: sensor for sensor in problem.sensors}
-    wanted: list[tuple[str, str, Array, Sequence[str]]] = []
-    for name in by_name if sensors is None else sensors:
-        if name not in by_name:
-            raise unknown_name("sensor", name, by_name)
-        sensor = by_name[name]
-        if sensor.kind != Orientation.kind:
-            units = tuple(sensor.units[k % len(sensor.units)] for k in range(sensor.size))
-            wanted.append((name, sensor.kind, sensor.covariance, units))
-    priors, links = problem.assumptions, problem.tree
-    for link in wrenches:
-        if link not in [links.names[i] for i in links.with_unknowns]:
-            raise unknown_name("link with an external wrench", link, links.names)
-        wrench = priors.wrenches.get(link, priors.wrench)
-        wanted.append((f"prior.fx.{link}", "fx", wrench.covariance, _WRENCH_UNITS))
-    for slack in slacks:
-        if slack not in SLACKS:
-            raise unknown_name("slack", slack, SLACKS)
-        name = f"slack.{slack}"
-        Sigma = getattr(priors, f"{slack}_slack").covariance
-        units = {"wrench": _WRENCH_UNITS, "torque": ("N·m",)}.get(slack, _MOTION_UNITS)
-        wanted.append((name, name, Sigma, units))
-    names = [name for name, *_ in wanted]
+    wanted = [
+        *_sensor_sources(problem, sensors),
+        *(_wrench_source(problem, link) for link in wrenches),
+        *(_slack_source(problem, slack) for slack in slacks),
+    ]
+    names = [source.name for source in wanted]
     for name in names:
         if names.count(name) > 1:
             raise MismatchError(f"{name!r} is asked for twice, or a sensor has that name: rename.")
@@ -100,6 +89,43 @@ def chosen_sources(
         for name, kind, Sigma, units in wanted
         if Sigma.any()
     )
+
+
+class _Source(NamedTuple):
+    """What a covariance belongs to, and where it starts."""
+
+    name: str
+    kind: str
+    covariance: Array
+    units: Sequence[str]
+
+
+def _sensor_sources(problem: MapDynamics, names: Sequence[str] | None) -> Iterator[_Source]:
+    by_name = {sensor.name: sensor for sensor in problem.sensors}
+    for name in by_name if names is None else names:
+        if name not in by_name:
+            raise unknown_name("sensor", name, by_name)
+        sensor = by_name[name]
+        if sensor.kind != Orientation.kind:
+            units = tuple(sensor.units[k % len(sensor.units)] for k in range(sensor.size))
+            yield _Source(name, sensor.kind, sensor.covariance, units)
+
+
+def _wrench_source(problem: MapDynamics, link: str) -> _Source:
+    priors, tree = problem.assumptions, problem.tree
+    if link not in [tree.names[i] for i in tree.with_unknowns]:
+        raise unknown_name("link with an external wrench", link, tree.names)
+    wrench = priors.wrenches.get(link, priors.wrench)
+    return _Source(f"prior.fx.{link}", "fx", wrench.covariance, _WRENCH_UNITS)
+
+
+def _slack_source(problem: MapDynamics, slack: str) -> _Source:
+    if slack not in SLACKS:
+        raise unknown_name("slack", slack, SLACKS)
+    name = f"slack.{slack}"
+    Sigma = getattr(problem.assumptions, f"{slack}_slack").covariance
+    units = {"wrench": _WRENCH_UNITS, "torque": ("N·m",)}.get(slack, _MOTION_UNITS)
+    return _Source(name, name, Sigma, units)
 
 
 def _structure(structure: Structure | Mapping[str, Structure], name: str, kind: str) -> Structure:
@@ -118,16 +144,17 @@ def _prior(
     return InverseWishart() if prior is None else prior
 
 
-_FARTHEST = 2.0
-"""Most change of the logarithm of a variance in a step of scoring."""
+_LONGEST_STEP = 2.0  # change of the logarithm of a variance in a step of scoring
+_SHORTER = 0.25  # factor of the step's length after one that made the density smaller
+_VANISHED = 1e-10  # share of its start below which a variance is taken for zero
 
-_AT_REST = "The covariances came to rest."
+_CONVERGED = "The covariances converged."
 _NOTHING = "There was nothing to estimate: all covariances asked for are zero."
 _INTERRUPTED = (
     "Interrupted: the covariances are those of the last round, start from these to go on."
 )
 _NOT_YET = (
-    "The covariances had not come to rest after {} rounds: raise iterations, or start from these."
+    "The covariances had not converged after {} rounds: raise iterations, or start from these."
 )
 _ROUNDED = (
     "It ended where rounding hides what a round brings: narrow priors that are wider than 1e4, "
@@ -158,7 +185,7 @@ def estimate_covariances(
     Args:
         problem: the estimator; its covariances are the start.
         samples: of `problem.samples`; a Ctrl-C returns the covariances found so far.
-        structure: of the covariances: "type" (one factor for all sensors of a kind, one a unit),
+        structure: of the covariances: "type" (one factor per unit for all sensors of a kind),
             "axis" (independent components) or "full"; one for all, or by the name of a source or
             its kind, "axis" for the others.
         prior: one for all, or by the name or the kind of a source; by default worth one sample at
@@ -183,78 +210,128 @@ def estimate_covariances(
         raise ShapeError("there are no samples to estimate covariances from: give some.")
     samples = thinned(problem, samples, most_samples)
     chosen = chosen_sources(problem, structure, prior, sensors, wrenches, slacks)
-    coordinates = Coordinates.of(chosen)
-    best = {source.name: source.covariance for source in chosen}
-    trace: list[float] = []
-    note = ""
+    search = _Search(problem, samples, chosen, tolerance)
     ending = _NOT_YET.format(iterations) if chosen else _NOTHING
-    tried = safe = best
-    step: ScoringStep | None = None
-    taken: tuple[tuple[Array, Array], ...] = ()
-    F = np.zeros((coordinates.size, coordinates.size))
-    reach, refused = _FARTHEST, 0
+    F = np.zeros((search.coordinates.size,) * 2)
     try:
-        while chosen and len(trace) < iterations:
-            present = with_covariances(problem, tried)
-            second, density, noted = expected(present, samples, chosen, tried)
-            density += sum(source.log_prior(tried[source.name]) for source in chosen)
-            slope = coordinates.slope(tried, second)
-            if step is not None and refused < 2 and coordinates.steady:
-                taken = learned(taken, step, slope)
-            if step is not None and not density >= trace[-1]:
-                refused += 1
-                if refused == 1:  # the step was too long, which its end has shown
-                    if not coordinates.steady:  # nothing is learned that would shorten it
-                        reach = min(reach, float(np.abs(step.u).max()))
-                    reach *= 0.25
-                    step = scored(step.slope, F, taken, reach)
-                    tried = coordinates.moved(best, step.u)
-                elif refused == 2:
-                    tried = safe
-                else:  # which rounding alone can bring about
-                    ending = _ROUNDED
-                    break
-                continue
-            trace.append(density)
-            best, note = tried, noted
-            if progress is not None:
-                progress(len(trace), density)
-            if not taken:
-                F = information(present, samples, coordinates, best)
-            reach, refused = (min(2.0 * reach, _FARTHEST) if refused == 0 else reach), 0
-            step = scored(slope, F, taken, reach)
-            if step.distance < tolerance:
-                ending = _AT_REST
-                break
-            safe = maximised(chosen, second, best)
-            tried = coordinates.moved(best, step.u)
-        result = with_covariances(problem, best)
-        F = information(result, samples, coordinates, best)
+        if chosen:
+            ending = search.run(iterations, progress) or ending
+        result = with_covariances(problem, search.best)
+        F = information(result, samples, search.coordinates, search.best)
     except KeyboardInterrupt:
-        ending = _INTERRUPTED
-        result, F = with_covariances(problem, best), np.zeros_like(F)
-    C = covariance(F, coordinates.believed(best))
+        ending, result = _INTERRUPTED, with_covariances(problem, search.best)
+    C = covariance(F, search.coordinates.prior_information(search.best))
     message = ending
     if ending != _INTERRUPTED:
-        message += _left_alone(chosen, best, in_words(vague_sources(F, C, coordinates)))
-    message += f" {note}" if note else ""
+        vague = describe_unidentified(unidentified_sources(F, C, search.coordinates))
+        message += _unidentifiable(chosen, search.best, vague)
+    message += f" {search.note}" if search.note else ""
     return CovarianceFit(
         problem=result,
-        covariances=best,
-        deviations=coordinates.deviations(best, C),
-        trace=np.array(trace),
+        covariances=search.best,
+        deviations=search.coordinates.deviations(search.best, C),
+        trace=np.array(search.trace),
         samples=samples.size,
-        converged=ending in (_AT_REST, _NOTHING),
+        converged=ending in (_CONVERGED, _NOTHING),
         message=message,
     )
 
 
-def _left_alone(chosen: Sequence[NoiseSource], best: Mapping[str, Array], words: str) -> str:
-    """What the log cannot tell, in words."""
+class _Search:
+    """The rounds of EM and scoring.
+
+    A round takes the density and its slope at the covariances that are `tried`. If the density is
+    no smaller than before they are the `best`, and the next step of scoring is tried from there;
+    else a shorter step, and after it that of EM.
+
+    Attributes:
+        coordinates: of the covariances.
+        best: covariances of the largest density, by source.
+        trace: densities of the covariances that were taken.
+        note: about biases, of the last round that was taken.
+    """
+
+    def __init__(
+        self,
+        problem: MapDynamics,
+        samples: Samples,
+        sources: tuple[NoiseSource, ...],
+        tolerance: float,
+    ) -> None:
+        self.coordinates = Coordinates.of(sources)
+        self.best = {source.name: source.covariance for source in sources}
+        self.trace: list[float] = []
+        self.note = ""
+        self._problem, self._samples, self._sources = problem, samples, sources
+        self._tolerance = tolerance
+        self._tried = self._em_step = self.best
+        self._step: ScoringStep | None = None
+        self._taken: tuple[tuple[Array, Array], ...] = ()
+        self._F = np.zeros((self.coordinates.size, self.coordinates.size))
+        self._reach, self._refused = _LONGEST_STEP, 0
+
+    def run(self, iterations: int, progress: Callable[[int, float], None] | None) -> str:
+        """Search for so many rounds; returns how it ended, nothing if it has not."""
+        ending = ""
+        while not ending and len(self.trace) < iterations:
+            present = with_covariances(self._problem, self._tried)
+            expectation = expected(present, self._samples, self._sources, self._tried)
+            density = expectation.density + self._log_prior()
+            slope = self.coordinates.slope(self._tried, expectation.second)
+            step = self._step
+            if step is not None and self._refused < 2 and self.coordinates.steady:
+                self._taken = learned(self._taken, step, slope)
+            if step is not None and not density >= self.trace[-1]:
+                ending = self._refuse(step)
+                continue
+            self.trace.append(density)
+            self.best, self.note = self._tried, expectation.note
+            if progress is not None:
+                progress(len(self.trace), density)
+            ending = self._advance(present, expectation, slope)
+        return ending
+
+    def _log_prior(self) -> float:
+        return sum(source.log_prior(self._tried[source.name]) for source in self._sources)
+
+    def _refuse(self, step: ScoringStep) -> str:
+        """Try something shorter."""
+        self._refused += 1
+        if self._refused == 1:  # the step was too long, which its end has shown
+            if not self.coordinates.steady:  # nothing is learned that would shorten it
+                self._reach = min(self._reach, float(np.abs(step.u).max()))
+            self._reach *= _SHORTER
+            self._try(scored(step.slope, self._F, self._taken, self._reach))
+        elif self._refused == 2:
+            self._tried = self._em_step
+        else:  # which rounding alone can bring about
+            return _ROUNDED
+        return ""
+
+    def _advance(self, present: MapDynamics, expectation: Expectation, slope: Slope) -> str:
+        """Take the covariances that were tried, and try the next step of scoring."""
+        if not self._taken:
+            self._F = information(present, self._samples, self.coordinates, self.best)
+        if self._refused == 0:
+            self._reach = min(2.0 * self._reach, _LONGEST_STEP)
+        self._refused = 0
+        step = scored(slope, self._F, self._taken, self._reach)
+        if step.distance < self._tolerance:
+            return _CONVERGED
+        self._em_step = maximised(self._sources, expectation.second, self.best)
+        self._try(step)
+        return ""
+
+    def _try(self, step: ScoringStep) -> None:
+        self._step, self._tried = step, self.coordinates.moved(self.best, step.u)
+
+
+def _unidentifiable(chosen: Sequence[NoiseSource], best: Mapping[str, Array], words: str) -> str:
+    """Which covariances cannot be identified from the log, in words."""
     gone = [
         source.name
         for source in chosen
-        if (np.diag(best[source.name]) < 1e-10 * np.diag(source.covariance)).any()
+        if (np.diag(best[source.name]) < _VANISHED * np.diag(source.covariance)).any()
     ]
     if gone:
         words += (

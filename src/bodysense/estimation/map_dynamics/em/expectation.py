@@ -1,6 +1,6 @@
 """The step of EM that expects: second moments of all noises, given the readings.
 
-For the noise n of a sensor, an external wrench less its believed mean, or the slack of an equation
+For the noise n of a sensor, an external wrench less its prior mean, or the slack of an equation
 
     E[n nᵀ | y] = n̂ n̂ᵀ + Cov[n | y]
 
@@ -20,7 +20,7 @@ import numpy as np
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
 from bodysense.estimation.map_dynamics.em.variances import NoiseSource, SecondMoment, columns_of
-from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
+from bodysense.estimation.map_dynamics.equations import root_of
 from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.likelihood import log_density
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
@@ -37,7 +37,7 @@ class Expectation(NamedTuple):
     """At the present covariances.
 
     Attributes:
-        second: samples by source.
+        second: second moments by source.
         density: of all rows at all samples, its logarithm.
         note: what is amiss with biases, in words.
     """
@@ -58,7 +58,7 @@ def expected(
     Args:
         problem: with the present covariances.
         samples: of `problem.samples`.
-        sources: whose samples to take.
+        sources: whose second moments to take.
         covariances: the present ones, by source.
     """
     sums = {source.name: np.zeros_like(source.covariance) for source in sources}
@@ -77,7 +77,7 @@ def expected(
         density += float(log_density(problem, result).sum())
         of_sensors = noises(problem, part, result)
         for source in sources:
-            noise = of_sensors.get(source.name) or _believed(problem, result, source)
+            noise = of_sensors.get(source.name) or _prior_noise(problem, result, source)
             total, count = _second_moment(noise)
             sums[source.name] += total
             counts[source.name] += count
@@ -134,7 +134,7 @@ def _second_moment(noise: Noise) -> tuple[Array, int]:
     return total, int(present.sum())
 
 
-def _believed(problem: MapDynamics, found: Found, source: NoiseSource) -> Noise:
+def _prior_noise(problem: MapDynamics, found: Found, source: NoiseSource) -> Noise:
     """An external wrench less its mean, or the slacks of all bodies one after the other."""
     tree, priors = problem.tree, problem.assumptions
     if source.kind == "fx":

@@ -1,7 +1,7 @@
-"""What readings tell about covariances (Fisher's information).
+"""Information of the readings about covariances (Fisher's).
 
 The readings are a sum of independent columns, y = c + B s, s ~ N(0, 1). With P = Bᵀ S⁻¹ B,
-S = B Bᵀ, one sample tells about directions E and E' (see `Coordinates`)
+S = B Bᵀ, the information of one sample about directions E and E' (see `Coordinates`) is
 
     F = ½ tr(P E P E')
 
@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from bodysense.estimation.map_dynamics.em.variances import Coordinates, Slope, columns_of
-from bodysense.estimation.map_dynamics.equations.dense_roots import DenseRoots, root_of
+from bodysense.estimation.map_dynamics.equations import DenseRoots, root_of
 from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.subsampling import dense_roots, looks
 from bodysense.spatial.arrays import Array
@@ -54,7 +54,7 @@ def information(
 
 def _of_sample(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, Array]) -> Array:
     """F of one sample; turns lead from the roots of the sources to those of the coordinates."""
-    Q = roots.told()
+    Q = roots.observed()
     parts: list[Array] = []
     i: list[int] = []
     j: list[int] = []
@@ -82,8 +82,7 @@ def _of_sample(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, 
 # EM is slow where readings say little about a noise of their own: it steps as if every noise had
 # been seen. Scoring steps by what was seen,
 #
-#     u = D⁻¹ g,     D = F + bend of the prior + max(-g of the readings, 0),     distance² = gᵀ D⁻¹
-# g
+#     u = D⁻¹ g,   D = F + bend of the prior + max(-g of the readings, 0),   distance² = gᵀ D⁻¹ g
 #
 # and comes to the maximum in a few steps. F is that of some samples; how the slope really changed
 # with the last small steps corrects D (BFGS), s the step and -y the change of g: D s = y holds for
@@ -92,15 +91,15 @@ def _of_sample(roots: DenseRoots, coordinates: Coordinates, turns: Mapping[str, 
 # in standard deviations of what is estimated: below one tenth, no more can be found out. Far from
 # the maximum a step may be too long; whether it helped is for the caller to see.
 
-NOTHING = 1e-9
-"""Information added to all, so that what leaves no trace has a large variance, not infinity."""
+_LEAST_INFORMATION = 1e-9
+"""Added to all, so that what leaves no trace has a large variance, not infinity."""
 
-_SMALL = 0.5
-"""Largest change of a logarithm in a step that tells how the slope changes at the maximum."""
+_SMALL_STEP = 0.5
+"""Largest change of a logarithm in a step from which the curvature at the maximum is learned."""
 
 
 class ScoringStep(NamedTuple):
-    """A way to go.
+    """A step and its distance from the maximum.
 
     Attributes:
         u: (k,) the step.
@@ -126,7 +125,7 @@ def scored(
     """
     g = slope.readings + slope.prior
     # A falling slope bends the logarithm too: the derivative of v l' is v² l'' + v l'.
-    bend = slope.bend + np.maximum(-slope.readings, 0.0) + NOTHING
+    bend = slope.bend + np.maximum(-slope.readings, 0.0) + _LEAST_INFORMATION
     shares = []
     rest = g
     for s, y in reversed(taken):
@@ -143,25 +142,25 @@ def learned(
     taken: Sequence[tuple[Array, Array]], step: ScoringStep, slope: Slope
 ) -> tuple[tuple[Array, Array], ...]:
     """(s, y) of small steps in a row, with one more and the slope at its end; none if large."""
-    if np.abs(step.u).max(initial=0.0) > _SMALL:
+    if np.abs(step.u).max(initial=0.0) > _SMALL_STEP:
         return ()
     y = step.slope.readings + step.slope.prior - slope.readings - slope.prior
     return (*taken, (step.u, y))[-10:] if step.u @ y > 0.0 else tuple(taken)
 
 
-def covariance(F: Array, believed: Array) -> Array:
+def covariance(F: Array, prior: Array) -> Array:
     """(k, k) of the coordinates at the maximum, from the information of readings and prior."""
-    return np.asarray(np.linalg.inv(F + np.diag(believed + NOTHING)), dtype=np.float64)
+    return np.asarray(np.linalg.inv(F + np.diag(prior + _LEAST_INFORMATION)), dtype=np.float64)
 
 
-# Which covariances the readings can tell, and which they cannot tell apart, in words.
+# Which covariances are not identifiable, alone or apart from each other, in words.
 
-_VAGUE = 0.7
+_UNKNOWN = 0.7
 """Standard deviation of the logarithm of a variance from which it is not known: a factor of two."""
 
 
-class Vague(NamedTuple):
-    """A covariance that the readings do not tell.
+class UnidentifiedSource(NamedTuple):
+    """A covariance that is not identified.
 
     Attributes:
         name: of the source, or of the kind of all that share a factor.
@@ -169,7 +168,7 @@ class Vague(NamedTuple):
             one that is scaled its units.
         sigma: standard deviation of the logarithm of a variance, from readings and prior; the
             largest of these components.
-        with_other: the source it cannot be told from; `None`: it leaves no trace of its own.
+        with_other: the source it cannot be separated from; `None`: it leaves no trace of its own.
     """
 
     name: str
@@ -178,7 +177,9 @@ class Vague(NamedTuple):
     with_other: str | None
 
 
-def vague_sources(F: Array, C: Array, coordinates: Coordinates) -> tuple[Vague, ...]:
+def unidentified_sources(
+    F: Array, C: Array, coordinates: Coordinates
+) -> tuple[UnidentifiedSource, ...]:
     """Sources of which a variance is known to less than a factor of two or so.
 
     Args:
@@ -192,20 +193,20 @@ def vague_sources(F: Array, C: Array, coordinates: Coordinates) -> tuple[Vague, 
     variance = np.array([i == j for i, j in coordinates.axes])
     result = []
     for name in dict.fromkeys(coordinates.titles):
-        vague = np.flatnonzero((names == name) & variance & (sigma > _VAGUE))
+        vague = np.flatnonzero((names == name) & variance & (sigma > _UNKNOWN))
         if not vague.size:
             continue
         worst = vague[sigma[vague].argmax()]
         strength = np.where(names == name, 0.0, correlation[worst])
         partner = int(strength.argmax())
-        told = alone[worst] > 1.0 / _VAGUE**2 and strength[partner] > 0.5
+        seen = alone[worst] > 1.0 / _UNKNOWN**2 and strength[partner] > 0.5
         components = tuple(coordinates.axes[k][0] for k in vague)
-        other = str(names[partner]) if told else None
-        result.append(Vague(str(name), components, float(sigma[worst]), other))
+        other = str(names[partner]) if seen else None
+        result.append(UnidentifiedSource(str(name), components, float(sigma[worst]), other))
     return tuple(result)
 
 
-def in_words(vague: Sequence[Vague]) -> str:
+def describe_unidentified(vague: Sequence[UnidentifiedSource]) -> str:
     """Which they are, and what to do about it."""
     pairs: list[set[str]] = []
     single = []
@@ -215,15 +216,15 @@ def in_words(vague: Sequence[Vague]) -> str:
         elif {item.name, item.with_other} not in pairs:
             pairs.append({item.name, item.with_other})
     text = [
-        f"The covariances of {' and '.join(sorted(pair))} cannot be told apart by these readings, "
-        "only a combination shows: keep one of them fixed (sensors=, wrenches=, slacks=), or give "
-        "it a prior of more weight."
+        f"The covariances of {' and '.join(sorted(pair))} cannot be separated by these readings, "
+        "only a combination is identifiable: keep one of them fixed (sensors=, wrenches=, "
+        "slacks=), or give it a prior of more weight."
         for pair in pairs[:3]
     ]
     if single:
         text.append(
-            f"The log says little about the covariance of {_some(single)}: add a sensor that sees "
-            "the same, give more samples, let all of a kind share one factor "
+            f"The log hardly identifies the covariance of {_some(single)}: add a sensor that "
+            "measures the same, give more samples, let all of a kind share one factor "
             '(structure="type"), or leave it out of the estimation.'
         )
     return " ".join(text)

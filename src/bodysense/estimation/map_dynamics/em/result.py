@@ -41,8 +41,8 @@ class CovarianceFit:
             the other: log density of all readings, further priors and balances, and the prior;
             it never decreases.
         samples: how many were used.
-        converged: whether the covariances came to rest.
-        message: how it ended, what the readings cannot tell, and what to do about it.
+        converged: whether the covariances converged.
+        message: how it ended, what is not identifiable, and what to do about it.
     """
 
     problem: MapDynamics
@@ -89,8 +89,8 @@ class CovarianceFit:
         ends: Array = np.sqrt(np.maximum(np.stack([v - half, v + half], axis=1), 0.0))
         return ends
 
-    def told(self, name: str) -> tuple[str, ...]:
-        """(m,) of each component, whether the log tells its variance: "well", "roughly", "not".
+    def identified(self, name: str) -> tuple[str, ...]:
+        """(m,) how well the variance of each component is identified: "well", "roughly", "not".
 
         Well is a relative standard deviation of 7 %, so that 20 % are three of them; roughly is
         one of 35 %.
@@ -104,17 +104,17 @@ class CovarianceFit:
         """What was found, in a line."""
         return (
             f"{len(self.covariances)} covariances from {self.samples} samples in "
-            f"{self.trace.size} steps{self._told_of()}. {self.message}"
+            f"{self.trace.size} steps{self._identified_words()}. {self.message}"
         )
 
-    def _told_of(self) -> str:
-        """How many variances are told, in words."""
-        told = [word for name in self.covariances for word in self.told(name)]
-        if not told:
+    def _identified_words(self) -> str:
+        """How many variances are identified, in words."""
+        words = [word for name in self.covariances for word in self.identified(name)]
+        if not words:
             return ""
         return (
-            f"; of {len(told)} variances {told.count('well')} are known to {WELL:.0%} or better, "
-            f"{told.count('roughly')} to {ROUGHLY:.0%}"
+            f"; of {len(words)} variances {words.count('well')} are known to {WELL:.0%} or better, "
+            f"{words.count('roughly')} to {ROUGHLY:.0%}"
         )
 
     def save(self, folder: str | PathLike[str]) -> None:

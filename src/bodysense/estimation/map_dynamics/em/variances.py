@@ -14,14 +14,14 @@ log p = -w/2 (log det Sigma + tr(Sigma⁻¹ Sigma_p)).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from bodysense.errors import ShapeError
-from bodysense.estimation.map_dynamics.equations.dense_roots import root_of
+from bodysense.estimation.map_dynamics.equations import root_of
 from bodysense.sensors.sensor import check_covariance
 from bodysense.spatial.arrays import Array
 
@@ -219,6 +219,19 @@ class Slope(NamedTuple):
     bend: Array
 
 
+def _changes(source: NoiseSource) -> Iterator[tuple[int, int, tuple[str, int, int]]]:
+    """Axes that may change, each with the title and axes of the u that changes it."""
+    m, title = len(source.covariance), source.name
+    if source.structure == "full":
+        yield from ((i, j, (title, i, j)) for i in range(m) for j in range(i, m))
+    elif source.structure == "axis":
+        yield from ((k, k, (title, k, k)) for k in range(m))
+    else:
+        title = f"all of kind {source.kind}"
+        first = {k: group[0] for group in source.groups for k in group}
+        yield from ((k, k, (title, first[k], first[k])) for k in range(m))
+
+
 @dataclass(frozen=True, eq=False)
 class Coordinates:
     """What can change. Build it with `Coordinates.of`.
@@ -238,26 +251,15 @@ class Coordinates:
     @classmethod
     def of(cls, sources: Sequence[NoiseSource]) -> Coordinates:
         """Number everything that may change."""
-        result: dict[tuple[str, int, int], int] = {}
-
-        def u(title: str, i: int, j: int) -> int:
-            return result.setdefault((title, i, j), len(result))
-
-        directions = []
-        for source in sources:
-            m, title = len(source.covariance), source.name
-            if source.structure == "full":
-                pairs = [(i, j) for i in range(m) for j in range(i, m)]
-                directions.append(tuple(Direction(i, j, u(title, i, j)) for i, j in pairs))
-            elif source.structure == "axis":
-                directions.append(tuple(Direction(k, k, u(title, k, k)) for k in range(m)))
-            else:
-                title = f"all of kind {source.kind}"
-                first = {k: group[0] for group in source.groups for k in group}
-                directions.append(
-                    tuple(Direction(k, k, u(title, first[k], first[k])) for k in range(m))
-                )
-        names = list(result)
+        number: dict[tuple[str, int, int], int] = {}
+        directions = [
+            tuple(
+                Direction(i, j, number.setdefault(key, len(number)))
+                for i, j, key in _changes(source)
+            )
+            for source in sources
+        ]
+        names = list(number)
         titles, axes = tuple(name[0] for name in names), tuple(name[1:] for name in names)
         return cls(tuple(sources), tuple(directions), titles, axes)
 
@@ -303,7 +305,7 @@ class Coordinates:
                 slope.bend[k] += M[i, i] if i == j else M[i, i] + M[j, j]
         return slope
 
-    def believed(self, covariances: Mapping[str, Array]) -> Array:
+    def prior_information(self, covariances: Mapping[str, Array]) -> Array:
         """(k,) information of the prior: half its weight where it agrees with what was found.
 
         All of its weight between two axes, which E holds twice.

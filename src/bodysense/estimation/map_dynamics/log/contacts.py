@@ -1,13 +1,13 @@
-"""When was a link touched? Samples whose external wrench is told apart from zero.
+"""Contacts: samples whose external wrench differs significantly from its prior.
 
 A wrench with the prior N(0, P) has the posterior N(m, C). Along the axes of P^(-1/2) C P^(-1/2),
-whose eigenvalues s are what is left of the prior's variance, only those with s < 1/2 tell anything;
-over these
+whose eigenvalues s are what is left of the prior's variance, only those with s < 1/2 are
+observable; over these
 
     chi² = Σ z² / s,   z: P^(-1/2) m along the axis,
 
 is compared with the quantile of as many degrees of freedom. Without contact z² is on average
-s (1 - s): fewer samples than stated are called touched, not more.
+s (1 - s): fewer samples than stated are called contacts, not more.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.log.estimate import LogEstimate
 
 
-_TOLD = 0.5  # share of the prior's variance below which an axis tells something
-_APART = 0.3  # s: contacts that are closer together are one, and so are samples one after the other
-_LEAST = 2  # samples of a contact: one alone is noise
-LEVEL = 0.999
-"""Of a sample that counts as touched: of 1000 without a contact, at most one is taken for it."""
+_OBSERVABLE = 0.5  # share of the prior's variance below which an axis is observable
+_SEPARATION = 0.3  # s: contacts that are closer together are one, and so are neighbouring samples
+_LEAST_SAMPLES = 2  # of a contact: one alone is noise
+_LEVEL = 0.999  # significance: of 1000 samples without a contact, at most one is taken for one
+_REVERSAL = 0.02  # s about the largest force in which a joint that reverses may explain it
+_SPIKE = 2.0  # largest over median force, from which on friction may explain it: a push lasts
 
 
 class ContactInterval(NamedTuple):
-    """A stretch of time in which a link was touched.
+    """A stretch of time in which a link was in contact.
 
     Attributes:
         link: its name.
@@ -57,9 +58,7 @@ class ContactInterval(NamedTuple):
     usual: float
 
 
-def felt(
-    prior: GaussianPrior, mean: Array, covariance: Array, level: float = LEVEL
-) -> NDArray[np.bool_]:
+def detect_contacts(prior: GaussianPrior, mean: Array, covariance: Array) -> NDArray[np.bool_]:
     """(T,) whether wrenches (T, 6) with covariances (T, 6, 6) differ from the prior's mean."""
     open_ = np.diag(prior.covariance) > 0.0
     T = mean.shape[0]
@@ -70,21 +69,23 @@ def felt(
     W = (vectors[:, some] / np.sqrt(values[some])).T
     share, axes = np.linalg.eigh(W @ covariance[:, open_][:, :, open_] @ W.T)
     z = np.einsum("tij,ti->tj", axes, (mean - prior.mean)[:, open_] @ W.T)
-    told = share < _TOLD
-    square = np.where(told, z**2 / np.maximum(share, 1e-300), 0.0).sum(axis=1)
-    freedom = told.sum(axis=1)
+    observable = share < _OBSERVABLE
+    square = np.where(observable, z**2 / np.maximum(share, 1e-300), 0.0).sum(axis=1)
+    freedom = observable.sum(axis=1)
     beyond: NDArray[np.bool_] = (freedom > 0) & (
-        square > chdtri(np.maximum(freedom, 1), 1.0 - level)
+        square > chdtri(np.maximum(freedom, 1), 1.0 - _LEVEL)
     )
     return beyond
 
 
-def forces(prior: GaussianPrior, mean: Array, covariance: Array) -> tuple[Array, Array, Array]:
-    """Forces of wrenches (T, 6) that are not believed: how large, and how certain.
+def contact_forces(
+    prior: GaussianPrior, mean: Array, covariance: Array
+) -> tuple[Array, Array, Array]:
+    """Forces of wrenches (T, 6) beyond their prior's mean.
 
     Returns:
         (T,) norms less the prior's mean [N]; (T,) standard deviations along them; (T, 2) standard
-        deviations of a force along the direction that is told best and along the one told worst.
+        deviations of a force along its best and its worst observable direction.
     """
     force, C = mean[:, :3] - prior.mean[:3], covariance[:, :3, :3]
     size = np.linalg.norm(force, axis=1)
@@ -94,18 +95,18 @@ def forces(prior: GaussianPrior, mean: Array, covariance: Array) -> tuple[Array,
     return size, sigma, np.sqrt(np.maximum(values[:, [0, 2]], 0.0))
 
 
-def contacts(
+def contact_intervals(
     link: str, t: Array, mask: NDArray[np.bool_], force: Array, sigma: Array
 ) -> tuple[ContactInterval, ...]:
-    """Stretches of samples t (T,) that are felt, with the largest force of each that is certain."""
+    """Contacts at samples t (T,), with the largest force of each that is certain."""
     places = np.flatnonzero(mask)
     if not places.size:
         return ()
-    apart = max(_APART, 1.5 * float(np.median(np.diff(t)))) if t.size > 1 else _APART
+    apart = max(_SEPARATION, 1.5 * float(np.median(np.diff(t)))) if t.size > 1 else _SEPARATION
     cuts = np.flatnonzero(np.diff(t[places]) > apart) + 1
     result = []
     for part in np.split(places, cuts):
-        if part.size < _LEAST:
+        if part.size < _LEAST_SAMPLES:
             continue
         peak = int(part[np.argmax(force[part] - 2.0 * sigma[part])])
         result.append(
@@ -122,17 +123,14 @@ def contacts(
     return tuple(result)
 
 
-# Which forces fall on a reversal of a joint, where friction is told least.
+# Largest forces at the reversal of a joint, where friction is least known.
 #
 # The torque of a drive holds the joint's friction, which jumps from one side to the other when the
 # joint reverses. Taken from a velocity that is nearly zero, it may be wrong by all of it for a few
 # samples, and what is left over looks like a push.
 
-_BESIDE = 0.02  # s about a reversal
-_SPIKE = 2.0  # times the median force: what friction makes is short beside a push
 
-
-def reversing(estimate: LogEstimate, contacts: Iterable[ContactInterval]) -> tuple[str, ...]:
+def reversal_notes(estimate: LogEstimate, contacts: Iterable[ContactInterval]) -> tuple[str, ...]:
     """A sentence for each contact whose largest force is a spike that falls on a reversal."""
     problem, t, dq = estimate.problem, estimate.t, estimate.recording.dq
     friction = np.abs(problem.drive).sum(axis=1) > 0.0
@@ -145,7 +143,7 @@ def reversing(estimate: LogEstimate, contacts: Iterable[ContactInterval]) -> tup
     for contact in contacts:
         if contact.force < _SPIKE * contact.usual:
             continue
-        here = np.abs(t - contact.at) <= _BESIDE
+        here = np.abs(t - contact.at) <= _REVERSAL
         names = [
             problem.robot.joint_names[j]
             for j in sorted(drives)
@@ -154,7 +152,7 @@ def reversing(estimate: LogEstimate, contacts: Iterable[ContactInterval]) -> tup
         if names:
             result.append(
                 f"the largest force on {contact.link}, at {contact.at:.2f} s, falls on a reversal "
-                f"of {', '.join(names)}: friction jumps there and is hardly known; go by the "
+                f"of {', '.join(names)}, where friction jumps and is hardly known; use the "
                 "median, or give the torques of drives a larger std"
             )
     return tuple(result)

@@ -1,4 +1,4 @@
-"""`LogEstimate`: what a robot felt during a recording, sample by sample, in bounded memory."""
+"""`LogEstimate`: the dynamics during a recording, sample by sample, in bounded memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class ConsideredParameters:
     problems: tuple[MapDynamics, ...]
 
     @classmethod
-    def of(cls, setup: EstimationSetup, robot: Robot, directions: Array) -> ConsideredParameters:
+    def from_robot(
+        cls, setup: EstimationSetup, robot: Robot, directions: Array
+    ) -> ConsideredParameters:
         """Build the estimators.
 
         Args:

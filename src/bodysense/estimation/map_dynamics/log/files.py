@@ -1,4 +1,4 @@
-"""Estimates of a log as Parquet files, written chunk by chunk.
+"""Estimates of a log as Parquet files and as curves, written chunk by chunk.
 
 estimates.parquet holds the time ``t``, a column for every number that is estimated
 (``fx.hand.force_x``, ``tau.elbow``, …) and its standard deviation (``fx.hand.force_x.std``);
@@ -10,7 +10,7 @@ prediction, empty where there was no reading. Units are in the metadata of the c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -20,9 +20,10 @@ import numpy as np
 
 from bodysense.errors import FileWriteError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.log.estimate import LogChunk
+from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
 from bodysense.estimation.posterior import NamedSlices
+from bodysense.logs.thinning import Stretches
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
@@ -54,7 +55,7 @@ BIAS = "bias"
 
 
 def component_names(variables: NamedSlices, sensors: Sequence[Sensor] = ()) -> tuple[str, ...]:
-    """``fx.hand.force_x``, …, ``tau.elbow``: one a number, in the order of the vector.
+    """``fx.hand.force_x``, …, ``tau.elbow``: one per number, in the order of the vector.
 
     Args:
         variables: what is estimated.
@@ -111,12 +112,9 @@ class LogFiles:
         import pyarrow as pa
         from pyarrow import parquet
 
-        robot = problem.robot
-        kinds = zip(robot.joint_names, robot.joint_types, strict=True)
-        sliding = frozenset(joint for joint, kind in kinds if kind == "prismatic")
         estimated = problem.variables if variables is None else variables
         names = component_names(estimated, problem.sensors)
-        units = component_units(estimated, sliding, problem.sensors)
+        units = component_units(estimated, _sliding(problem), problem.sensors)
         columns = [("t", "s")]
         for name, unit in zip(names, units, strict=True):
             columns += [(name, unit), (f"{name}.std", unit)]
@@ -177,6 +175,12 @@ class LogFiles:
             ) from error
 
 
+def _sliding(problem: MapDynamics) -> frozenset[str]:
+    """Prismatic joints."""
+    kinds = zip(problem.robot.joint_names, problem.robot.joint_types, strict=True)
+    return frozenset(joint for joint, kind in kinds if kind == "prismatic")
+
+
 def _schema(pa: Any, columns: list[tuple[str, str]], *, nullable: bool) -> Any:
     return pa.schema(
         [
@@ -186,130 +190,87 @@ def _schema(pa: Any, columns: list[tuple[str, str]], *, nullable: bool) -> Any:
     )
 
 
-# `StateTotals`: what is to be said of estimated positions and biases, gathered chunk by chunk.
+# `EstimatedCurves`: what the report draws, thinned while a log is solved.
 
-ROUGH = 0.3
-"""rad or m: a position that is known no better is hardly known."""
+BAND = 1.96
+"""Standard deviations to either side of a band that holds the truth 95 times out of 100."""
+
+_POINTS = 2000  # of a curve
+_POINTS_IN_ALL = 1_000_000
+_LINKS = 40  # with curves of their wrenches: a page is to be opened
 
 
-@dataclass(frozen=True)
-class JointScore:
-    """How well a joint is known over a log.
+class EstimatedCurves:
+    """Curves with 95 % bands, of few points; `add` the chunks of a log in their order.
+
+    External wrenches of some links and torques of all joints; where the state is estimated,
+    positions and velocities of the joints too, those without encoders first.
 
     Attributes:
-        joint: its name.
-        measured: whether its position was recorded.
-        unit: of its position.
-        lowest: estimated position.
-        highest: estimated position.
-        std: median standard deviation.
-        worst: largest one.
+        links: with curves of their external wrenches.
+        joints: with curves of their torques, and
+        effort_units: of these.
+        positions: joints with curves of their positions and velocities, and
+        position_units: of the positions.
+        start: time of the first sample [s].
     """
 
-    joint: str
-    measured: bool
-    unit: str
-    lowest: float
-    highest: float
-    std: float
-    worst: float
-
-
-@dataclass(frozen=True)
-class BiasScore:
-    """A bias after the last readings: name with axis, unit, mean and standard deviation."""
-
-    name: str
-    unit: str
-    mean: float
-    std: float
-
-
-class StateTotals:
-    """Sums over the chunks of a log; `add` them in their order."""
-
-    def __init__(self, estimate: StateLogEstimate) -> None:
-        """Start empty."""
-        self.estimate = estimate
-        self.samples = 0
-        self._troubles: list[tuple[float, str]] = []
-        self._q: list[Array] = []
-        self._std: list[Array] = []
-        self._last: LogChunk | None = None
+    def __init__(self, estimate: LogEstimate, links: tuple[str, ...]) -> None:
+        """Start empty; `links` are those whose wrenches are not known beforehand."""
+        tree, slides = estimate.problem.tree, _sliding(estimate.problem)
+        self.links = links[:_LINKS]
+        self.joints = tuple(tree.joint_name(i) for i in range(1, tree.n))
+        self.effort_units = tuple("N" if j in slides else "N·m" for j in self.joints)
+        self.positions: tuple[str, ...] = ()
+        if isinstance(estimate, StateLogEstimate):
+            bare = estimate.unmeasured
+            self.positions = tuple(sorted(self.joints, key=lambda joint: joint not in bare))
+        self.position_units = tuple("m" if j in slides else "rad" for j in self.positions)
+        self.start = float(estimate.t[0])
+        names = [f"fx.{link}" for link in self.links] + [f"tau.{joint}" for joint in self.joints]
+        names += [f"{what}.{joint}" for joint in self.positions for what in ("q", "dq")]
+        every = np.arange(estimate.variables.size)
+        self._columns = np.concatenate([every[:0], *(every[estimate.variables[n]] for n in names)])
+        self._gaps = set(estimate.recording.starts)
+        most = max(100, min(_POINTS, _POINTS_IN_ALL // max(1, 3 * self._columns.size)))
+        self._width = Stretches.of([estimate.t.size], most).width
+        self._t: list[Array] = []
+        self._parts: list[Array] = []
+        self._starts: list[int] = []
+        self._points = 0
 
     def add(self, chunk: LogChunk) -> None:
-        """Count the samples of a chunk, which must hold variances."""
-        names = self.estimate.problem.robot.joint_names
-        self.samples += chunk.t.size
-        self._troubles += chunk.troubles
-        self._q.append(chunk.motion.q)
-        self._std.append(
-            np.concatenate([chunk.posterior.sigma(f"q.{name}") for name in names], axis=1)
-        )
-        self._last = chunk
-
-    def joints(self) -> tuple[JointScore, ...]:
-        """All joints, in their order."""
-        robot = self.estimate.problem.robot
-        q, std = np.concatenate(self._q), np.concatenate(self._std)
-        return tuple(
-            JointScore(
-                joint=name,
-                measured=name not in self.estimate.unmeasured,
-                unit="m" if kind == "prismatic" else "rad",
-                lowest=float(q[:, j].min()),
-                highest=float(q[:, j].max()),
-                std=float(np.median(std[:, j])),
-                worst=float(std[:, j].max()),
-            )
-            for j, (name, kind) in enumerate(zip(robot.joint_names, robot.joint_types, strict=True))
-        )
-
-    def biases(self) -> tuple[BiasScore, ...]:
-        """All of them, after the last readings."""
-        if self._last is None:
-            return ()
-        result, sensors = self._last.posterior, self.estimate.problem.sensors
-        by_name = {sensor.name: sensor for sensor in sensors}
-        labels = component_names(self.estimate.variables, sensors)
-        scores = []
-        for name, where in self.estimate.variables.slices.items():
-            quantity, _, owner = name.partition(".")
-            if quantity == BIAS:
-                values = zip(
-                    labels[where],
-                    by_name[owner].rows,
-                    result[name][-1],
-                    result.sigma(name)[-1],
-                    strict=True,
-                )
-                scores += [
-                    BiasScore(label.removeprefix(f"{BIAS}."), row[1], float(mean), float(std))
-                    for label, row, mean, std in values
-                ]
-        return tuple(scores)
+        """Thin the curves of a chunk, piece by piece."""
+        result = chunk.posterior
+        cuts = sorted(k - chunk.first for k in self._gaps if 0 < k - chunk.first < chunk.t.size)
+        mean = result.mean[:, self._columns]
+        reach = np.zeros_like(mean)
+        if result.variance is not None:
+            reach = BAND * np.sqrt(np.maximum(result.variance[:, self._columns], 0.0))
+        curves = np.stack([mean, mean - reach, mean + reach], axis=2).reshape(chunk.t.size, -1)
+        for begin, end in pairwise([0, *cuts, chunk.t.size]):
+            stretches = Stretches((end - begin,), self._width)
+            if begin > 0 or chunk.first in self._gaps:
+                self._starts.append(self._points)
+            times = stretches.times([chunk.t[begin:end] - self.start])
+            self._t.append(times)
+            self._parts.append(stretches.values([curves[begin:end]]))
+            self._points += times.size
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know of the result."""
-        notes = [
-            f"q.{s.joint} is hardly known: its standard deviation is {s.std:.2g} {s.unit} at half "
-            "of all samples. Say where it is at first (state, priors in the sensors file), or add "
-            "an orientation or an accelerometer on a link that it moves"
-            for s in self.joints()
-            if s.std > ROUGH
-        ]
-        if self._troubles:
-            t, why = self._troubles[0]
-            several = f"{len(self._troubles)} times" if len(self._troubles) > 1 else "once"
-            notes.append(f"{several}, first at {t:.6g} s: {why}")
-        return tuple(notes)
+    def t(self) -> Array:
+        """(p,) times of the points after `start` [s]."""
+        return np.concatenate(self._t)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {
-            "method": self.estimate.state.method,
-            "unmeasured": list(self.estimate.unmeasured),
-            "joints": [vars(score) for score in self.joints()],
-            "biases": [vars(score) for score in self.biases()],
-        }
+    @property
+    def points(self) -> Array:
+        """(p, n, 3) mean and ends of the band of each curve.
+
+        Six for each link, one for each joint, two for each of `positions`.
+        """
+        return np.concatenate(self._parts).reshape(self._points, -1, 3)
+
+    @property
+    def pieces(self) -> list[int]:
+        """Points at which a piece of the recording begins."""
+        return list(self._starts)

@@ -1,89 +1,50 @@
 """`Recording`: a log as an estimator takes it, sample by sample.
 
-Positions pass a low-pass filter without phase and are differentiated twice, as for identification.
-Readings stay as they were recorded; where there is none, it is NaN, which estimators take for
-absent. Everything that is left out is counted.
+The doctor examines the log first: it puts times in order, finds gaps, and refuses units that cannot
+be right. Positions then pass a low-pass filter without phase and are differentiated twice, as for
+identification. Readings stay as they were recorded; where there is none, it is NaN, which
+estimators take for absent. Where the state is estimated nothing is filtered, and a row without any
+position is as good as others. Everything that is left out is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline
 
+from bodysense.doctor import Diagnosis, Finding, examine_readings, require_clean
+from bodysense.doctor.readings import (
+    quaternion_findings,
+    sensor_findings,
+    some_samples,
+    speed_findings,
+)
 from bodysense.errors import MismatchError, ShapeError, UnusableLogError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.log.plausibility import doubtful_units
 from bodysense.logs.channels import units_of
 from bodysense.logs.filtering import SmoothMotion, is_even, smooth_motion, usable_cutoff
 from bodysense.logs.log import Log, RawLog
-from bodysense.sensors.inertial_sensors import Gyroscope
-from bodysense.sensors.joint_sensors import Encoder, JointAcceleration
+from bodysense.robot.robot import Robot
+from bodysense.sensors.inertial_sensors import Gyroscope, Orientation
+from bodysense.sensors.joint_sensors import Encoder, JointAcceleration, JointVelocity
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
-# Which rows of a recording can be used, and where it is interrupted.
+CUTOFF = 10.0
+"""Hz of the low-pass on positions: arms and legs seldom move faster on purpose, and noise of
+positions grows with its square in accelerations."""
 
-Mask = NDArray[np.bool_]
-
-BRIDGE = 0.1
-"""s: positions that are missing for less are interpolated, and longer pauses interrupt a recording:
-within a tenth of a second an arm can hardly begin something new."""
-
-_PAUSE = 5.0  # usual periods that make a pause as well
-_STRAY = 10.0  # spans of nearly all times, beyond which a time belongs to another age
-
-
-def usable_times(t: Array) -> tuple[Mask, dict[str, int]]:
-    """(n_t,) rows whose times are numbers and ascend, and how many do not, by reason."""
-    finite = np.isfinite(t)
-    stray = ~finite
-    if finite.any():
-        low, middle, high = np.percentile(t[finite], (1.0, 50.0, 99.0))
-        reach = _STRAY * (high - low) + 1.0
-        stray = ~finite | (np.abs(np.where(finite, t, middle) - middle) > reach)
-    best = np.maximum.accumulate(np.where(stray, -np.inf, t))
-    before = np.concatenate([[-np.inf], best[:-1]])
-    late = ~stray & (t <= before)
-    counts = {"with times that are none": int(stray.sum()), "late or repeated": int(late.sum())}
-    return ~(stray | late), counts
-
-
-def bridged(t: Array, q: Array, kept: Mask) -> tuple[Array, Mask]:
-    """Positions (n_t, n) with short gaps interpolated, and kept rows (n_t,) that still lack one."""
-    full, holes = q.copy(), np.zeros(t.size, dtype=bool)
-    for j in range(q.shape[1]):
-        good = np.flatnonzero(kept & np.isfinite(q[:, j]))
-        bad = np.flatnonzero(kept & ~np.isfinite(q[:, j]))
-        if not bad.size:
-            continue
-        after = np.searchsorted(good, bad)
-        inside = (after > 0) & (after < good.size)
-        left = good[np.clip(after - 1, 0, max(good.size - 1, 0))] if good.size else bad
-        right = good[np.clip(after, 0, max(good.size - 1, 0))] if good.size else bad
-        short = inside & (t[right] - t[left] <= BRIDGE)
-        if short.any():
-            full[bad[short], j] = np.interp(t[bad[short]], t[good], q[good, j])
-        holes[bad[~short]] = True
-    return full, holes
-
-
-def pieces(t: Array) -> list[slice]:
-    """Stretches of times (n,) without a pause."""
-    if t.size < 2:
-        return []
-    steps = np.diff(t)
-    pause = max(BRIDGE, _PAUSE * float(np.median(steps)))
-    edges = np.flatnonzero(steps > pause) + 1
-    return [slice(a, b) for a, b in pairwise([0, *edges.tolist(), t.size])]
-
-
-# `listing`: names in a message, not too many of them.
+_SHORTEST = 8  # samples that differences and their filter need
+_NAMES = 12  # of channels or joints in a message
+_TELLING = ("reader", "nan", "spike", "backward-time")
+"""Findings of the doctor that are worth a note even where they are harmless: rows that are left out
+are counted anyway."""
+_BORDER = 1.0  # periods of the cut-off at each end in which a filter sees too little
 
 
 def listing(names: Sequence[str], most: int = 6) -> str:
@@ -92,98 +53,13 @@ def listing(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + more if names else "none"
 
 
-# Which channels of a log hold positions of joints, and readings of sensors.
-
-_SHOWN = 12  # names in a message
-
-
-def joint_positions(problem: MapDynamics, log: RawLog) -> Array:
-    """(n_t, n_joints) as recorded: of encoders among the sensors, else of channels q.<joint>.
-
-    Raises:
-        MismatchError: joints without a position, as in the log of another robot.
-    """
-    names = problem.robot.joint_names
-    channel = {name: f"q.{name}" for name in names}
-    for sensor in problem.sensors:
+def position_channels(robot: Robot, sensors: Iterable[Sensor]) -> dict[str, str]:
+    """Channel of the position by joint: that of its encoder, else ``q.<joint>``."""
+    channel = {joint: f"q.{joint}" for joint in robot.joint_names}
+    for sensor in sensors:
         if isinstance(sensor, Encoder) and sensor.channels:
             channel[sensor.joint] = sensor.channels[0]
-    missing = [name for name in names if channel[name] not in log.channels]
-    if missing:
-        there = [name.removeprefix("q.") for name in log.channels if name.startswith("q.")]
-        raise MismatchError(
-            f"{log.source} has no positions of {listing(missing, _SHOWN)}; it has them of "
-            f"{listing(there, _SHOWN)}. Is it the log of another robot? Otherwise name the "
-            "channels q.<joint> in the layout file, or give encoders with `channels:` in the "
-            "sensors file."
-        )
-    q = [np.where(np.isfinite(x), x, np.nan) for x in (log.channels[channel[n]] for n in names)]
-    return np.stack(q, axis=1) if q else np.zeros((log.t.size, 0))
-
-
-def sensor_readings(
-    problem: MapDynamics, log: RawLog, rows: NDArray[np.int64], ddq: Array
-) -> Array:
-    """(T, m) readings of all sensors at some rows of a log.
-
-    Args:
-        problem: the estimator.
-        log: the recording.
-        rows: (T,) of it.
-        ddq: (T, n_joints) accelerations of joints by differentiation, for sensors of these that
-            have no channel.
-
-    Raises:
-        MismatchError: channels that are missing, or in other units.
-    """
-    absent = {
-        sensor.name: [name for name in sensor.channels if name not in log.channels]
-        for sensor in problem.sensors
-        if not isinstance(sensor, JointAcceleration)
-    }
-    missing = [f"{channel} of {name}" for name, names in absent.items() for channel in names]
-    if missing:
-        raise MismatchError(
-            f"{log.source} lacks channels of sensors: {listing(missing, _SHOWN)}. It has "
-            f"{listing(list(log.channels), _SHOWN)}. Name them in the layout file, say "
-            "`channels:` in the sensors file, or leave the sensors out."
-        )
-    readings = np.full((rows.size, problem.layout.size), np.nan)
-    for sensor in problem.sensors:
-        where = problem.layout.slices[sensor.name]
-        known = all(name in log.channels for name in sensor.channels)
-        if isinstance(sensor, JointAcceleration) and not known:
-            readings[:, where] = ddq[:, [sensor.joint_index(problem.robot)]]
-            continue
-        _require_units(problem, sensor, log)
-        columns = [log.channels[name][rows] for name in sensor.channels]
-        values = np.stack(columns, axis=1) if columns else np.zeros((rows.size, 0))
-        readings[:, where] = sensor.reading(np.where(np.isfinite(values), values, np.nan))
-    return readings
-
-
-def _require_units(problem: MapDynamics, sensor: Sensor, log: RawLog) -> None:
-    """Refuse channels of another unit; one without a unit is taken to be right.
-
-    A log that states none has the usual unit of a channel, which is that of a joint that turns.
-    """
-    wanted = sensor.channel_units(problem.robot)
-    for channel, unit in zip(sensor.channels, wanted, strict=True):
-        result, known = log.units.get(channel, ""), units_of(channel)
-        usual = unit in known and result == known[0]
-        if result and unit and result != unit and not usual:
-            raise MismatchError(
-                f"channel {channel!r} of {log.source} is in {result}, and {sensor.who} reads "
-                f"{unit}: is it the right channel? Otherwise correct its unit in the layout file."
-            )
-
-
-CUTOFF = 10.0
-"""Hz of the low-pass on positions: arms and legs seldom move faster on purpose, and noise of
-positions grows with its square in accelerations."""
-
-_SHORTEST = 8  # samples that differences and their filter need
-_BORDER = 1.0  # periods of the cut-off at each end in which a filter sees too little
+    return channel
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +87,9 @@ class Recording:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, problem: MapDynamics, log: Log | RawLog, *, cutoff: float = CUTOFF) -> Recording:
+    def from_log(
+        cls, problem: MapDynamics, log: Log | RawLog, *, cutoff: float = CUTOFF
+    ) -> Recording:
         """Filter, differentiate and collect what an estimator needs of a log.
 
         Args:
@@ -222,21 +100,21 @@ class Recording:
 
         Raises:
             MismatchError: channels are missing or in other units, as in the log of another robot.
-            UnusableLogError: nothing is left of the log.
+            UnusableLogError: the doctor finds errors, or nothing is left of the log.
         """
         if not (np.isfinite(cutoff) and cutoff > 0.0):
             raise ShapeError(f"the cut-off is {cutoff:g} Hz: give a positive one.")
         raw = log if isinstance(log, RawLog) else RawLog.of(log)
-        q_raw = joint_positions(problem, raw)
-        kept, counts = usable_times(raw.t)
-        q_full, holes = bridged(raw.t, q_raw, kept)
-        counts["positions missing"] = int(holes.sum())
-        counts["that cannot be read"] = len(raw.faults)
-        rows = np.flatnonzero(kept & ~holes)
-        parts = [_motion(rows[c], raw.t, q_full, cutoff) for c in pieces(raw.t[rows])]
+        diagnosis = examine_readings(problem.robot, raw, _require_positions(problem, raw))
+        require_clean(diagnosis, purpose="estimated")
+        names = problem.robot.joint_names
+        parts = [
+            _motion(rows, segment.t, segment.joints("q", names), cutoff)
+            for rows, segment in zip(diagnosis.places, diagnosis.segments, strict=True)
+        ]
         parts = [part for part in parts if part.rows.size]
         sizes = [part.rows.size for part in parts]
-        counts["beside an end or a gap"] = rows.size - sum(sizes)
+        counts = _counts(diagnosis, raw, sum(sizes))
         if not parts:
             raise UnusableLogError(
                 f"{raw.source}: no stretch of it is longer than {2.0 * _BORDER / cutoff:.2g} s and "
@@ -245,10 +123,10 @@ class Recording:
             )
         used = np.concatenate([part.rows for part in parts])
         q, dq, ddq = (np.concatenate(x) for x in zip(*(p.motion for p in parts), strict=True))
-        readings = sensor_readings(problem, raw, used, ddq)
+        readings = _sensor_readings(problem, raw, used, ddq)
         twist, notes = _base_twist(problem, readings)
-        notes += doubtful_units(problem, q, dq, readings)
-        notes += _filled(q_raw[kept & ~holes]) + _slow(raw.t[used], cutoff)
+        findings = _sensor_findings(problem, readings) + _speed_findings(problem, q, dq, readings)
+        notes += [*_notes(findings), *_slow(raw.t[used], cutoff)]
         return cls(
             t=raw.t[used],
             q=q,
@@ -256,8 +134,48 @@ class Recording:
             readings=readings,
             base_twist=twist,
             starts=tuple(int(k) for k in np.cumsum([0, *sizes[:-1]])),
-            counts={reason: n for reason, n in counts.items() if n},
-            notes=(*raw.notes, *notes),
+            counts=counts,
+            notes=(*_notes(diagnosis.findings), *notes),
+        )
+
+    @classmethod
+    def with_state(cls, problem: MapDynamics, log: RawLog) -> Recording:
+        """Collect readings; positions are those of encoders, NaN elsewhere, velocities all NaN.
+
+        Raises:
+            MismatchError: channels are missing or in other units, as in the log of another robot.
+            UnusableLogError: the doctor finds errors, or nothing is left of the log.
+        """
+        robot = problem.robot
+        encoders = [sensor for sensor in problem.sensors if isinstance(sensor, Encoder)]
+        channels = {
+            s.joint: s.channels[0] for s in encoders if s.channels and s.channels[0] in log.channels
+        }
+        diagnosis = examine_readings(robot, log, channels, complete=False)
+        if diagnosis.of("error"):
+            require_clean(diagnosis, purpose="estimated")
+        rows = np.concatenate([np.zeros(0, dtype=np.int64), *diagnosis.places])
+        readings = _sensor_readings(problem, log, rows, np.zeros((rows.size, 0)))
+        if not np.isfinite(readings).any():
+            raise UnusableLogError(
+                f"{log.source}: no two rows have times that ascend and readings of the sensors: "
+                "check the layout."
+            )
+        q = np.full((rows.size, robot.n_joints), np.nan)
+        for sensor in encoders:
+            q[:, sensor.joint_index(robot)] = readings[:, problem.layout.slices[sensor.name].start]
+        findings = _sensor_findings(problem, readings)
+        findings += _broken_quaternions(problem, log, rows, readings)
+        sizes = [places.size for places in diagnosis.places]
+        return cls(
+            t=log.t[rows],
+            q=q,
+            dq=np.full_like(q, np.nan),
+            readings=readings,
+            base_twist=None,
+            starts=tuple(int(k) for k in np.cumsum([0, *sizes[:-1]])),
+            counts=_counts(diagnosis, log, rows.size),
+            notes=_notes((*diagnosis.findings, *findings)),
         )
 
     @property
@@ -270,12 +188,57 @@ def _reasons(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} rows {reason}" for reason, n in counts.items() if n)
 
 
-def _filled(q: Array) -> list[str]:
-    """What was interpolated of the positions (n, n_joints) at samples that are used."""
-    missing = int(np.isnan(q).any(axis=1).sum())
-    return [f"{missing} rows lack a position for a short time, which is interpolated"] * (
-        missing > 0
+def _counts(diagnosis: Diagnosis, log: RawLog, used: int) -> dict[str, int]:
+    """Rows of a log that are not used, by reason."""
+    counts = dict(diagnosis.left_out)
+    beside = log.t.size + len(log.faults) - sum(counts.values()) - used
+    return {**counts, "near an end or a gap": beside} if beside else counts
+
+
+def _notes(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Warnings of the doctor, and what it changed or decided, a sentence each."""
+    return tuple(
+        f.message if f.kind == "reader" else f"{f.where}: {f.message}; {f.action}"
+        for f in findings
+        if f.severity != "note" or f.kind in _TELLING
     )
+
+
+def _sensor_findings(problem: MapDynamics, readings: Array) -> list[Finding]:
+    parts = {s.name: readings[:, problem.layout.slices[s.name]] for s in problem.sensors}
+    return sensor_findings(problem.robot, problem.sensors, parts)
+
+
+def _speed_findings(problem: MapDynamics, q: Array, dq: Array, readings: Array) -> list[Finding]:
+    """Gyroscopes and velocities against the motion of the joints, on a root that stands."""
+    compared = [s for s in problem.sensors if isinstance(s, Gyroscope | JointVelocity)]
+    if problem.tree.floating or not compared:
+        return []
+    some = some_samples(len(q))
+    robot_only = problem.with_sensors(compared)
+    places = [np.arange(readings.shape[1])[problem.layout.slices[s.name]] for s in compared]
+    y = readings[some][:, np.concatenate(places)]
+    result = robot_only.estimate(q[some], dq[some], y, gravity=np.zeros(3), detail="means")
+    findings = []
+    for sensor in compared:
+        read = y[:, robot_only.layout.slices[sensor.name]]
+        findings += speed_findings(sensor, read, read - result.residual[sensor.name])
+    return findings
+
+
+def _broken_quaternions(
+    problem: MapDynamics, log: RawLog, rows: NDArray[np.int64], readings: Array
+) -> list[Finding]:
+    """Quaternions that were recorded and are none."""
+    findings = []
+    for sensor in problem.sensors:
+        if not isinstance(sensor, Orientation) or not sensor.channels:
+            continue
+        columns = [log.channels[name][rows] for name in sensor.channels]
+        recorded = int(np.isfinite(columns).all(axis=0).sum())
+        valid = np.isfinite(readings[:, problem.layout.slices[sensor.name]]).all(axis=1)
+        findings += quaternion_findings(sensor, recorded, int(valid.sum()), rows.size)
+    return findings
 
 
 def _slow(t: Array, cutoff: float) -> list[str]:
@@ -297,12 +260,11 @@ class _Part(NamedTuple):
     motion: SmoothMotion
 
 
-def _motion(rows: NDArray[np.int64], times: Array, positions: Array, cutoff: float) -> _Part:
+def _motion(rows: NDArray[np.int64], t: Array, q: Array, cutoff: float) -> _Part:
     """The smooth motion at some rows, less those at the ends, where filters see too little.
 
     Uneven times go by way of an even grid.
     """
-    t, q = times[rows], positions[rows]
     nothing = SmoothMotion(*np.zeros((3, 0, q.shape[1])))
     if t.size < _SHORTEST:
         return _Part(rows[:0], nothing)
@@ -317,6 +279,87 @@ def _motion(rows: NDArray[np.int64], times: Array, positions: Array, cutoff: flo
     border = _BORDER / limit
     inner = np.flatnonzero((t - t[0] >= border) & (t[-1] - t >= border))
     return _Part(rows[inner], SmoothMotion(*(x[inner] for x in motion)))
+
+
+def _require_positions(problem: MapDynamics, log: RawLog) -> dict[str, str]:
+    """Channel of the position of every joint.
+
+    Raises:
+        MismatchError: joints without a position, as in the log of another robot.
+    """
+    channel = position_channels(problem.robot, problem.sensors)
+    missing = [joint for joint, name in channel.items() if name not in log.channels]
+    if missing:
+        there = [name.removeprefix("q.") for name in log.channels if name.startswith("q.")]
+        raise MismatchError(
+            f"{log.source} has no positions of {listing(missing, _NAMES)}; it has them of "
+            f"{listing(there, _NAMES)}. Is it the log of another robot? Otherwise name the "
+            "channels q.<joint> in the layout file, or give encoders with `channels:` in the "
+            "sensors file."
+        )
+    return channel
+
+
+def _sensor_readings(
+    problem: MapDynamics, log: RawLog, rows: NDArray[np.int64], ddq: Array
+) -> Array:
+    """(T, m) readings of all sensors at some rows of a log.
+
+    Args:
+        problem: the estimator.
+        log: the recording.
+        rows: (T,) of it.
+        ddq: (T, n_joints) accelerations of joints by differentiation, for sensors of these that
+            have no channel.
+
+    Raises:
+        MismatchError: channels that are missing, or in other units.
+    """
+    _require_channels(problem, log)
+    readings = np.full((rows.size, problem.layout.size), np.nan)
+    for sensor in problem.sensors:
+        where = problem.layout.slices[sensor.name]
+        known = all(name in log.channels for name in sensor.channels)
+        if isinstance(sensor, JointAcceleration) and not known:
+            readings[:, where] = ddq[:, [sensor.joint_index(problem.robot)]]
+            continue
+        _require_units(problem, sensor, log)
+        columns = [log.channels[name][rows] for name in sensor.channels]
+        values = np.stack(columns, axis=1) if columns else np.zeros((rows.size, 0))
+        readings[:, where] = sensor.reading(np.where(np.isfinite(values), values, np.nan))
+    return readings
+
+
+def _require_channels(problem: MapDynamics, log: RawLog) -> None:
+    missing = [
+        f"{channel} of {sensor.name}"
+        for sensor in problem.sensors
+        if not isinstance(sensor, JointAcceleration)
+        for channel in sensor.channels
+        if channel not in log.channels
+    ]
+    if missing:
+        raise MismatchError(
+            f"{log.source} lacks channels of sensors: {listing(missing, _NAMES)}. It has "
+            f"{listing(list(log.channels), _NAMES)}. Name them in the layout file, say "
+            "`channels:` in the sensors file, or leave the sensors out."
+        )
+
+
+def _require_units(problem: MapDynamics, sensor: Sensor, log: RawLog) -> None:
+    """Refuse channels of another unit; one without a unit is taken to be right.
+
+    A log that states none has the usual unit of a channel, which is that of a joint that turns.
+    """
+    wanted = sensor.channel_units(problem.robot)
+    for channel, unit in zip(sensor.channels, wanted, strict=True):
+        result, known = log.units.get(channel, ""), units_of(channel)
+        usual = unit in known and result == known[0]
+        if result and unit and result != unit and not usual:
+            raise MismatchError(
+                f"channel {channel!r} of {log.source} is in {result}, and {sensor.who} reads "
+                f"{unit}: is it the right channel? Otherwise correct its unit in the layout file."
+            )
 
 
 def _base_twist(problem: MapDynamics, readings: Array) -> tuple[Array | None, list[str]]:

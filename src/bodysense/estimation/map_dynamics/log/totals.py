@@ -1,4 +1,4 @@
-"""`LogTotals`: what is to be said of a whole log, gathered chunk by chunk."""
+"""`LogTotals` and `StateTotals`: statistics of a whole log, gathered chunk by chunk."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.estimation.map_dynamics.consistency import untrue_words
+from bodysense.estimation.map_dynamics.consistency import inconsistent_exact_words
 from bodysense.estimation.map_dynamics.log.contacts import (
     ContactInterval,
-    contacts,
-    felt,
-    forces,
-    reversing,
+    contact_forces,
+    contact_intervals,
+    detect_contacts,
+    reversal_notes,
 )
-from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, RecordedMotion
+from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
+from bodysense.estimation.map_dynamics.log.files import BIAS, component_names
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
-from bodysense.estimation.map_dynamics.observability import Observability, observability
-from bodysense.sensors.joint_sensors import JointAcceleration
-from bodysense.sensors.sensor import Sensor, variances
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
-_WORST = 10
-_BLIND = 0.7  # of what was believed: a force that is not known better is not told
-_APART = 0.5  # s: of doubts of one sensor in a row, the worst stands for all
+_LEVEL = 0.05  # share of right readings whose chi² is beyond its quantile
+_DISAGREE = 0.15  # share from which on a sensor contradicts the others
+_WORST_RESIDUALS = 10  # that are kept
+_UNOBSERVABLE = 0.7  # share of the prior's standard deviation above which a force is unobservable
+_SEPARATION = 0.5  # s: of residuals of one sensor closer than this, the worst stands for all
+_UNCERTAIN_POSITION = 0.3  # rad or m: a larger median standard deviation is worth a note
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,10 @@ class SensorScore:
         stated: standard deviation that it was given, likewise.
         ratio: rms of its residuals over what they should be if that is right; NaN if nothing can
             contradict it.
-        beyond: share of samples whose chi² is beyond its 95 % quantile; 0.05 is right. Of readings
-            that are said to be exact, and cannot be true: the share that is off.
-        off: largest error of readings that are said to be exact; NaN where none is.
-        contradicted: samples at which these cannot be true.
+        beyond: share of samples whose chi² is beyond its 95 % quantile; 0.05 is right. Of exact
+            readings that contradict others: the share that is off.
+        off: largest error of exact readings; NaN where none is exact.
+        contradicted: samples at which exact readings contradict others.
     """
 
     name: str
@@ -63,10 +65,15 @@ class SensorScore:
     off: float
     contradicted: int
 
+    @property
+    def disagrees(self) -> bool:
+        """Whether it contradicts the other sensors."""
+        return self.beyond > _DISAGREE or self.contradicted > 0
+
 
 @dataclass(frozen=True)
-class WorstReading:
-    """A reading that is hard to believe: chi² of a sensor at a sample, with its expectation."""
+class WorstResidual:
+    """An implausible reading: chi² of a sensor at a sample, with its expectation."""
 
     sensor: str
     t: float
@@ -80,7 +87,7 @@ class LogTotals:
 
     Attributes:
         estimate: of the log.
-        worst: readings that are hardest to believe.
+        worst_residuals: the least plausible readings, the worst first.
         samples: that were added so far.
     """
 
@@ -88,7 +95,7 @@ class LogTotals:
         """Start empty."""
         problem = estimate.problem
         self.estimate = estimate
-        self.worst: tuple[WorstReading, ...] = ()
+        self.worst_residuals: tuple[WorstResidual, ...] = ()
         # readings, absent, squares, chi², its freedom, beyond, exact ones that are off, how far
         self._sums = {s.name: np.array([0.0] * 7 + [np.nan]) for s in problem.sensors}
         tree, priors = problem.tree, problem.assumptions
@@ -98,14 +105,14 @@ class LogTotals:
         }
         self._priors = {n: b for n, b in self._priors.items() if b.covariance.any()}
         self.samples = 0
-        self._felt: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in self._priors}
+        self._in_contact: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in self._priors}
         self._force: dict[str, list[Array]] = {name: [] for name in self._priors}
         self._sigma: dict[str, list[Array]] = {name: [] for name in self._priors}
         self._widths: dict[str, list[Array]] = {name: [] for name in self._priors}
 
     @property
     def links(self) -> tuple[str, ...]:
-        """Links that may be touched."""
+        """Links whose external wrench is not assumed to be known."""
         return tuple(self._priors)
 
     def add(self, chunk: LogChunk) -> None:
@@ -121,20 +128,22 @@ class LogTotals:
             p, freedom = judged.p_value(name), judged.freedom[name]
             known = np.isfinite(p)
             square = float(judged.chi_square[name][known].sum())
-            sums[3:6] += square, float(freedom[known].sum()), float((p[known] < 0.05).sum())
+            sums[3:6] += square, float(freedom[known].sum()), float((p[known] < _LEVEL).sum())
             if name in judged.off:
                 sums[6] += float(judged.contradicted(name).sum())
                 sums[7] = np.fmax(sums[7], np.fmax.reduce(judged.off[name]))
         if judged is not None:
-            doubts = [
-                WorstReading(d.sensor, float(chunk.t[d.sample]), d.chi_square, d.freedom, d.p_value)
-                for d in judged.worst(20 * _WORST)
+            outliers = [
+                WorstResidual(
+                    d.sensor, float(chunk.t[d.sample]), d.chi_square, d.freedom, d.p_value
+                )
+                for d in judged.worst(20 * _WORST_RESIDUALS)
             ]
-            self.worst = _apart([*self.worst, *doubts])
+            self.worst_residuals = _separated([*self.worst_residuals, *outliers])
         for link, prior in self._priors.items():
             mean, covariance = result[f"fx.{link}"], result.covariance(f"fx.{link}")
-            force, sigma, widths = forces(prior, mean, covariance)
-            self._felt[link].append(felt(prior, mean, covariance))
+            force, sigma, widths = contact_forces(prior, mean, covariance)
+            self._in_contact[link].append(detect_contacts(prior, mean, covariance))
             self._force[link].append(force)
             self._sigma[link].append(sigma)
             self._widths[link].append(widths)
@@ -144,9 +153,9 @@ class LogTotals:
         return tuple(self._score(sensor) for sensor in self.estimate.problem.sensors)
 
     def _score(self, sensor: Sensor) -> SensorScore:
-        samples, absent, residual, square, freedom, beyond, untrue, off = self._sums[sensor.name]
-        told = [unit for unit in sensor.channel_units(self.estimate.problem.robot) if unit]
-        units = dict.fromkeys(told or [unit for _, unit in sensor.rows])
+        samples, absent, residual, square, freedom, beyond, wrong, off = self._sums[sensor.name]
+        stated = [unit for unit in sensor.channel_units(self.estimate.problem.robot) if unit]
+        units = dict.fromkeys(stated or [unit for _, unit in sensor.rows])
         with np.errstate(all="ignore"):
             judged = samples if freedom > 0.0 else np.nan
             return SensorScore(
@@ -159,29 +168,29 @@ class LogTotals:
                 rms=float(np.sqrt(residual / np.float64(samples * sensor.size))),
                 stated=float(np.sqrt(np.trace(sensor.covariance) / sensor.size)),
                 ratio=float(np.sqrt(np.float64(square) / freedom)),
-                beyond=float(np.float64(beyond) / judged if not untrue else untrue / samples),
+                beyond=float(np.float64(beyond) / judged if not wrong else wrong / samples),
                 off=float(off),
-                contradicted=int(untrue),
+                contradicted=int(wrong),
             )
 
-    def untrue(self) -> str:
-        """Which readings are said to be exact and cannot all be true, with a remedy; or nothing."""
+    def inconsistent_exact_readings(self) -> str:
+        """Which exact readings contradict each other, with a remedy; or nothing."""
         off = {
             s.name: f"{s.off:.3g} {s.unit}" if "," not in s.unit else f"{s.off:.3g} ({s.unit})"
             for s in self.scores()
             if s.contradicted
         }
-        return untrue_words(off) if off else ""
+        return inconsistent_exact_words(off) if off else ""
 
-    def touched(self) -> dict[str, float]:
-        """By link that may be touched, the share of samples at which it is."""
+    def contact_share(self) -> dict[str, float]:
+        """By link, the share of samples at which it is in contact."""
         return {
             link: float(np.concatenate(parts).mean()) if parts else 0.0
-            for link, parts in self._felt.items()
+            for link, parts in self._in_contact.items()
         }
 
-    def certainty(self) -> dict[str, tuple[float, float]]:
-        """By link, the standard deviation of a force along the best and the worst told direction.
+    def force_std(self) -> dict[str, tuple[float, float]]:
+        """By link, the standard deviations of a force along its best and worst observable axes.
 
         [N], the median over all samples.
         """
@@ -192,24 +201,24 @@ class LogTotals:
             for best, worst in [np.median(np.concatenate(parts), axis=0)]
         }
 
-    def blind(self) -> tuple[str, ...]:
-        """Links of which readings tell nothing: any force on them might be there."""
+    def unobservable_links(self) -> tuple[str, ...]:
+        """Links whose external force stays as uncertain as its prior."""
         result = []
-        for link, (best, _) in self.certainty().items():
-            believed = np.linalg.eigvalsh(self._priors[link].covariance[:3, :3])
-            open_ = believed[believed > 0.0]
-            if open_.size and best > _BLIND * np.sqrt(open_[0]):
+        for link, (best, _) in self.force_std().items():
+            prior = np.linalg.eigvalsh(self._priors[link].covariance[:3, :3])
+            open_ = prior[prior > 0.0]
+            if open_.size and best > _UNOBSERVABLE * np.sqrt(open_[0]):
                 result.append(link)
         return tuple(result)
 
     def contacts(self) -> tuple[ContactInterval, ...]:
-        """When which link was touched, in order."""
+        """When which link was in contact, in order."""
         t = self.estimate.t[: self.samples]
         result = [
             contact
-            for link, parts in self._felt.items()
+            for link, parts in self._in_contact.items()
             if parts
-            for contact in contacts(
+            for contact in contact_intervals(
                 link,
                 t,
                 np.concatenate(parts),
@@ -220,18 +229,18 @@ class LogTotals:
         return tuple(sorted(result, key=lambda contact: contact.start))
 
     def reversals(self) -> tuple[str, ...]:
-        """Contacts whose largest force may be friction that jumps, in words."""
-        return reversing(self.estimate, self.contacts())
+        """Contacts whose largest force may come from friction at a reversal, in words."""
+        return reversal_notes(self.estimate, self.contacts())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON (NaN as null)."""
         return {
             "sensors": [_plain(vars(score)) for score in self.scores()],
-            "untrue": self.untrue(),
-            "worst": [_plain(vars(reading)) for reading in self.worst],
-            "touched": self.touched(),
-            "blind": list(self.blind()),
-            "force_sigma": {link: list(pair) for link, pair in self.certainty().items()},
+            "inconsistent_exact_readings": self.inconsistent_exact_readings(),
+            "worst_residuals": [_plain(vars(reading)) for reading in self.worst_residuals],
+            "contact_share": self.contact_share(),
+            "unobservable_links": list(self.unobservable_links()),
+            "force_std": {link: list(pair) for link, pair in self.force_std().items()},
             "contacts": [contact._asdict() for contact in self.contacts()],
             "reversals": list(self.reversals()),
         }
@@ -243,65 +252,135 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _apart(readings: list[WorstReading]) -> tuple[WorstReading, ...]:
+def _separated(readings: list[WorstResidual]) -> tuple[WorstResidual, ...]:
     """The worst, without those of the same sensor at nearly the same time."""
-    kept: list[WorstReading] = []
+    kept: list[WorstResidual] = []
     for reading in sorted(readings, key=lambda r: (r.p_value, r.freedom - r.chi_square)):
-        if all(r.sensor != reading.sensor or abs(r.t - reading.t) > _APART for r in kept):
+        if all(r.sensor != reading.sensor or abs(r.t - reading.t) > _SEPARATION for r in kept):
             kept.append(reading)
-        if len(kept) == _WORST:
+        if len(kept) == _WORST_RESIDUALS:
             break
     return tuple(kept)
 
 
-# `LogSeen`: what sensors see of the dynamics at some samples of a log.
-#
-# Where the state is estimated, accelerations of the joints are known as far as their bands say,
-# which counts as a reading of each.
+@dataclass(frozen=True)
+class JointScore:
+    """How well the position of a joint is known over a log.
 
-_MOMENTS = 3
+    Attributes:
+        joint: its name.
+        measured: whether its position was recorded.
+        unit: of its position.
+        lowest: estimated position.
+        highest: estimated position.
+        std: median standard deviation.
+        worst: largest one.
+    """
+
+    joint: str
+    measured: bool
+    unit: str
+    lowest: float
+    highest: float
+    std: float
+    worst: float
 
 
-class LogSeen:
-    """Keeps what is needed of chunks, which `add` takes in their order."""
+@dataclass(frozen=True)
+class BiasScore:
+    """A bias after the last readings: name with axis, unit, mean and standard deviation."""
 
-    def __init__(self, estimate: LogEstimate) -> None:
+    name: str
+    unit: str
+    mean: float
+    std: float
+
+
+class StateTotals:
+    """Sums over the chunks of a log; `add` them in their order."""
+
+    def __init__(self, estimate: StateLogEstimate) -> None:
         """Start empty."""
-        self._estimate = estimate
-        self._wanted = np.unique(np.linspace(0, estimate.t.size - 1, _MOMENTS).astype(int))
-        self._motions: list[RecordedMotion] = []
-        self._spreads: list[Array] = []
+        self.estimate = estimate
+        self.samples = 0
+        self._troubles: list[tuple[float, str]] = []
+        self._q: list[Array] = []
+        self._std: list[Array] = []
+        self._last: LogChunk | None = None
 
     def add(self, chunk: LogChunk) -> None:
-        """Keep the wanted samples of a chunk."""
-        here = [k - chunk.first for k in self._wanted if 0 <= k - chunk.first < chunk.t.size]
-        q, dq, twist = chunk.motion
-        self._motions.append(
-            RecordedMotion(q[here], dq[here], None if twist is None else twist[here])
+        """Count the samples of a chunk, which must hold variances."""
+        names = self.estimate.problem.robot.joint_names
+        self.samples += chunk.t.size
+        self._troubles += chunk.troubles
+        self._q.append(chunk.motion.q)
+        self._std.append(
+            np.concatenate([chunk.posterior.sigma(f"q.{name}") for name in names], axis=1)
         )
-        if isinstance(self._estimate, StateLogEstimate):
-            names = self._estimate.problem.robot.joint_names
-            spread = [chunk.posterior.sigma(f"ddq.{name}")[here] for name in names]
-            self._spreads.append(np.concatenate([np.zeros((len(here), 0)), *spread], axis=1))
+        self._last = chunk
 
-    def observability(self) -> Observability:
-        """Of these samples."""
-        q, dq = (np.concatenate([m[k] for m in self._motions]) for k in range(2))
-        twists = [m.base_twist for m in self._motions if m.base_twist is not None]
-        problem = self._estimate.problem
-        if self._spreads:
-            std = np.median(np.concatenate(self._spreads), axis=0)
-            taken = {sensor.name for sensor in problem.sensors}
-            known = [
-                JointAcceleration(name=f"ddq.{name}", joint=name, covariance=variances(s, 1))
-                for name, s in zip(problem.robot.joint_names, std, strict=True)
-                if f"ddq.{name}" not in taken
-            ]
-            problem = problem.with_sensors([*problem.sensors, *known])
-        return observability(
-            problem,
-            q,
-            dq,
-            base_twist=np.concatenate(twists) if twists else None,
-            gravity=self._estimate.setup.gravity,
+    def joints(self) -> tuple[JointScore, ...]:
+        """All joints, in their order."""
+        robot = self.estimate.problem.robot
+        q, std = np.concatenate(self._q), np.concatenate(self._std)
+        return tuple(
+            JointScore(
+                joint=name,
+                measured=name not in self.estimate.unmeasured,
+                unit="m" if kind == "prismatic" else "rad",
+                lowest=float(q[:, j].min()),
+                highest=float(q[:, j].max()),
+                std=float(np.median(std[:, j])),
+                worst=float(std[:, j].max()),
+            )
+            for j, (name, kind) in enumerate(zip(robot.joint_names, robot.joint_types, strict=True))
         )
+
+    def biases(self) -> tuple[BiasScore, ...]:
+        """All of them, after the last readings."""
+        if self._last is None:
+            return ()
+        result, sensors = self._last.posterior, self.estimate.problem.sensors
+        by_name = {sensor.name: sensor for sensor in sensors}
+        labels = component_names(self.estimate.variables, sensors)
+        scores = []
+        for name, where in self.estimate.variables.slices.items():
+            quantity, _, owner = name.partition(".")
+            if quantity == BIAS:
+                values = zip(
+                    labels[where],
+                    by_name[owner].rows,
+                    result[name][-1],
+                    result.sigma(name)[-1],
+                    strict=True,
+                )
+                scores += [
+                    BiasScore(label.removeprefix(f"{BIAS}."), row[1], float(mean), float(std))
+                    for label, row, mean, std in values
+                ]
+        return tuple(scores)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of the result."""
+        notes = [
+            f"q.{s.joint} is hardly observable: its median standard deviation is {s.std:.2g} "
+            f"{s.unit}. Give a prior of its initial position (state, priors in the sensors file), "
+            "or add an orientation or an accelerometer on a link that it moves"
+            for s in self.joints()
+            if s.std > _UNCERTAIN_POSITION
+        ]
+        if self._troubles:
+            t, why = self._troubles[0]
+            several = f"{len(self._troubles)} times" if len(self._troubles) > 1 else "once"
+            notes.append(f"{several}, first at {t:.6g} s: {why}")
+        return tuple(notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "method": self.estimate.state.method,
+            "unmeasured": list(self.estimate.unmeasured),
+            "joints": [vars(score) for score in self.joints()],
+            "biases": [vars(score) for score in self.biases()],
+        }

@@ -23,19 +23,18 @@ from bodysense.estimation.map_dynamics.state.gauss_newton import (
     TimeStepLinear,
     TimeStepProblem,
     descend,
-    strange,
+    is_implausible,
 )
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
-from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
 from bodysense.estimation.map_dynamics.state.posterior import StatePosterior, assembled, widened
-from bodysense.estimation.map_dynamics.state.prior import StatePrior
+from bodysense.estimation.map_dynamics.state.prior import Nuisances, StatePrior
 from bodysense.spatial.arrays import Array, as_array
 
 # From a rough prior about the state to where the exact equations can be iterated.
 #
 # 1. Readings that depend on the state alone move it (encoders, gyroscopes, orientations).
 # 2. Steps of the linearised problem, each with what the linearisation leaves out as slack (see
-#    `second_order`), at a d that believes equations only as far as the state (see `first_guess`),
+#    `second_order`), at a d that trusts equations only as far as the state (see `first_guess`),
 #    and none further than the sine of an angle is straight.
 #
 # Every step is one linearisation of the whole problem with the whole prior: the first one is the
@@ -131,7 +130,7 @@ def _from_state_readings(problem: TimeStepProblem) -> tuple[Array, TimeStepLinea
 
 
 def _within_reach(problem: TimeStepProblem, linear: TimeStepLinear, reach: float) -> Array:
-    """The step, held back by the prior in directions that are seen least until it is short."""
+    """The step, held back by the prior in the least observable directions until it is short."""
     layout = problem.linearisation.layout
     U, s, Vt = np.linalg.svd(linear.R)
     along, damping = U.T @ linear.z, 0.0
@@ -158,7 +157,7 @@ class StateAndDynamics:
 
     Attributes:
         problem: the robot with its sensors and assumptions.
-        state: what is believed of the state before any reading.
+        state: prior of the state.
     """
 
     def __init__(
@@ -197,7 +196,7 @@ class StateAndDynamics:
                 orientation is given as the rotation vector of R_world_sensor.
             state: prior about the state at this sample; by default that of the estimator.
             at: (size,) d at which products of state and dynamics are linearised at first, in the
-                order of `problem.variables`; by default the best d at the believed state.
+                order of `problem.variables`; by default the best d at the mean of the prior.
             gravity: (3,) in the frame of a root that is held.
             iterations: most steps; 1 for the single linearisation of paper 000.
         """
@@ -221,11 +220,11 @@ def solved(
     start = approach(problem, min(STEPS, iterations), d)
     best = descend(start, problem.linear, iterations)
     m = problem.linearisation.count(problem.sample)
-    if strange(best.linear.cost, m) and not is_near(problem):
+    if is_implausible(best.linear.cost, m) and not is_near(problem):
         for other in other_ways(problem):
             result = descend(other, problem.linear, iterations)
             best = result if result.linear.cost < best.linear.cost else best
-            if not strange(best.linear.cost, m):
+            if not is_implausible(best.linear.cost, m):
                 break
     return best.point, best.linear, best.ending
 
@@ -286,11 +285,11 @@ def require_joints(problem: MapDynamics, prior: StatePrior, order: int | None = 
     n = problem.robot.n_joints
     if prior.n != n:
         raise MismatchError(
-            f"the state is believed for {prior.n} joints, {problem.robot.name} has {n}: "
+            f"the prior of the state has {prior.n} joints, {problem.robot.name} has {n}: "
             f"{', '.join(problem.robot.joint_names[:4])}, …."
         )
     if order is not None and prior.order != order:
         raise MismatchError(
-            f"the state is believed with {prior.order} numbers per joint, but the estimator was "
+            f"the prior of the state has {prior.order} numbers per joint, but the estimator was "
             f"made for {order}: give accelerations to both or to none."
         )

@@ -33,7 +33,7 @@ _TRIES = 30  # dampings of one step
 _STRANGE = 6.0  # standard deviations
 
 
-def strange(cost: float, m: int) -> bool:
+def is_implausible(cost: float, m: int) -> bool:
     """Whether a chi-square is too large for m readings to be an accident."""
     return not cost <= m + _STRANGE * np.sqrt(2.0 * m + 1.0)
 
@@ -161,7 +161,7 @@ class Gaussian:
 
     @classmethod
     def prior(cls, linearisation: Linearisation, prior: StatePrior) -> Gaussian:
-        """What is believed before any reading."""
+        """The prior of the state."""
         layout, sigma = linearisation.layout, linearisation.nuisances.sigma
         root = prior.angular_velocity
         parts, blocks = [prior.mean.ravel()], [prior.covariance]

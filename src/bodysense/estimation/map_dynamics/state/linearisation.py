@@ -20,18 +20,18 @@ from bodysense.estimation._kernels.covariance import make_spread
 from bodysense.estimation._kernels.derivatives import linearise
 from bodysense.estimation._kernels.problem import Bodies, Memory, Priors, Readings, make_memory
 from bodysense.estimation._kernels.solve import ONE, Found, solve_samples
-from bodysense.estimation.map_dynamics.equations.rows import motion_cross
+from bodysense.estimation.map_dynamics.equation_rows import motion_cross
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.found import room
 from bodysense.estimation.map_dynamics.state.layout import (
+    OrientationRows,
     StateLayout,
     blocks_of,
     of_state,
     softened,
     with_covariances,
 )
-from bodysense.estimation.map_dynamics.state.nuisances import Nuisances
-from bodysense.estimation.map_dynamics.state.orientation_rows import OrientationRows
+from bodysense.estimation.map_dynamics.state.prior import Nuisances
 from bodysense.sensors.measurement import gyroscopic
 from bodysense.spatial.arrays import Array
 
@@ -43,7 +43,7 @@ from bodysense.spatial.arrays import Array
 #     uᵀ Q u, uᵀ R u (Coriolis, centripetal)     have the second moment
 #                                                tr(Q P) tr(R P) + 2 tr(Q P R P)
 #
-# A single linearisation that knows of these does not believe itself further than it should. They
+# A single linearisation that knows of these is not overconfident. They
 # shrink with the fourth power of the state's standard deviation, so that a few such steps lead
 # from far away to where the exact equations can take over.
 
@@ -107,7 +107,7 @@ class SampleInputs:
     Attributes:
         y: (m,) readings in the user's order, NaN where there is none.
         rows: (m',) the same as rows of the kernels, with those of further priors.
-        a0: (6,) acceleration of the root, known or believed.
+        a0: (6,) acceleration of the root, known or of its prior.
         R_reference: (3, 3) orientation of the root at which its turn is zero.
     """
 
@@ -176,12 +176,12 @@ class Linearisation:
     ) -> Found:
         """The posterior of d given x, with covariances on request.
 
-        With a factor (size, k) of Cov(x), equations and readings are believed only as far as x
+        With a factor (size, k) of Cov(x), equations and readings are trusted only as far as x
         is; x must have been linearised just before.
         """
         layout, bodies, readings, drive = self.layout, *self.nuisances.moved(self._constant(x))
         result = room(self.problem.tree, self.problem.layout, 1, 2 if spread else 0)
-        priors = self._believed(x)
+        priors = self._priors_at(x)
         if factor is not None:
             columns = self.layout.columns
             priors, readings = softened(priors, readings, self._wide, factor[:columns])
@@ -226,7 +226,7 @@ class Linearisation:
         if d is None:
             d = best
         bodies, readings, drive = nuisances.moved(self._constant(x))
-        priors = self._believed(x)
+        priors = self._priors_at(x)
         if factor is not None:
             part = factor[: layout.columns]
             priors, readings = with_second_order(priors, readings, bodies, w, self._twists, d, part)
@@ -317,7 +317,7 @@ class Linearisation:
         rows[self.nuisances.kernel_rows] -= self.nuisances.bias(self._constant(x))
         return rows
 
-    def _believed(self, x: Array) -> Priors:
+    def _priors_at(self, x: Array) -> Priors:
         """Accelerations that are in x are known to the elimination."""
         if self.layout.order == 2:
             return self._priors

@@ -14,9 +14,9 @@ import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations.equations import Variables
+from bodysense.estimation.map_dynamics.equations import Variables
 from bodysense.estimation.map_dynamics.found import joined, posterior_of
-from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, Gaussian, strange
+from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, Gaussian, is_implausible
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
 from bodysense.estimation.map_dynamics.state.prior import StatePrior
 from bodysense.estimation.posterior import NamedSlices, Posterior
@@ -141,7 +141,7 @@ def _notes(
     sizes = np.diff(linearisation.problem.layout.arrays.first)
     m = int((found.present * sizes).sum())
     m += sum(int(np.isfinite(residual[s.name]).sum()) for s in linearisation.orientations.sensors)
-    if not strange(cost, m):
+    if not is_implausible(cost, m):
         return ()
     return (
         f"chi-square is {cost:.4g} for {m} readings and priors: a sensor, a covariance or the "

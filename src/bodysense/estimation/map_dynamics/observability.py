@@ -1,0 +1,279 @@
+"""`Observability`: which quantities the sensors make observable, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bodysense.errors import FileReadError, ShapeError, unknown_name
+from bodysense.estimation._kernels.elimination import EXACT
+from bodysense.estimation.map_dynamics.found import flat
+from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
+from bodysense.estimation.map_dynamics.sensor_suggestions import Help, helpful
+from bodysense.estimation.posterior import NamedSlices
+from bodysense.files import read_arrays, read_json, write_result
+from bodysense.spatial.arrays import Array
+
+if TYPE_CHECKING:
+    from bodysense.estimation.map_dynamics.estimator import MapDynamics
+
+
+Label = Literal["observable", "partly", "unobservable", "assumed"]
+LABELS: tuple[Label, ...] = ("observable", "partly", "unobservable", "assumed")
+
+_COMPONENTS = {6: ("x", "y", "z", "rx", "ry", "rz"), 1: ("",)}
+_KEYS = ("variables", "labels", "readings", "unknowns", "help")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Observability:
+    """What is observable of each quantity. Build it with `observability`.
+
+    Attributes:
+        variables: names ↔ slices of the numbers.
+        before: (size,) standard deviations without sensors, the mean over the states.
+        after: (size,) with them.
+        labels: (size,) of each number.
+        readings: how many numbers the sensors read that depend on an unknown.
+        unknowns: how many independent numbers are unknown.
+        help: sensors that would make most of the rest observable, the best first, and after them
+            the best assumption.
+    """
+
+    variables: NamedSlices
+    before: Array
+    after: Array
+    labels: tuple[Label, ...]
+    readings: int
+    unknowns: int
+    help: tuple[Help, ...]
+
+    def __repr__(self) -> str:
+        return f"<Observability: {self.summary()}>"
+
+    def __getitem__(self, name: str) -> tuple[Label, ...]:
+        """Labels of the components of a quantity."""
+        return self.labels[self.variables[name]]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was not assumed is observable."""
+        return all(label in ("observable", "assumed") for label in self.labels)
+
+    def named(self, label: Label) -> dict[str, tuple[str, ...]]:
+        """Quantities with components of this label, and which these are (x … rz)."""
+        if label not in LABELS:
+            raise unknown_name("label", label, LABELS)
+        result = {}
+        for name, where in self.variables.slices.items():
+            mine = self.labels[where]
+            words = _COMPONENTS.get(len(mine), tuple(str(k) for k in range(len(mine))))
+            parts = tuple(word for word, own in zip(words, mine, strict=True) if own == label)
+            if parts:
+                result[name] = parts
+        return result
+
+    def summary(self) -> str:
+        """What is observable and what is not, in a line."""
+        counts = {label: self.labels.count(label) for label in LABELS}
+        listed = ", ".join(f"{count} {label}" for label, count in counts.items() if count)
+        text = f"{self.readings} readings for {self.unknowns} unknowns; of {len(self.labels)} "
+        text += f"numbers {listed}."
+        return text if self.complete else f"{text} {self._remedy()}"
+
+    def report(self) -> str:
+        """The same at length: a line for each unobservable quantity, and what would help."""
+        lines = [self.summary()]
+        for label in ("unobservable", "partly"):
+            for name, parts in self.named(label).items():
+                where = self.variables[name]
+                some = "" if len(parts) == where.stop - where.start else f" ({', '.join(parts)})"
+                lines.append(
+                    f"  {label}: {name}{some}, standard deviation "
+                    f"{self.after[where].max():.3g}, without sensors {self.before[where].max():.3g}"
+                )
+        lines += [f"  would help: {item}" for item in self.help]
+        return "\n".join(lines)
+
+    def _remedy(self) -> str:
+        missing = [*self.named("unobservable"), *self.named("partly")]
+        some = ", ".join(list(dict.fromkeys(missing))[:4])
+        text = f"Not enough is known about {some}{', …' if len(missing) > 4 else ''}"
+        if not self.help:
+            return f"{text}: narrow the priors about them (Assumptions)."
+        return f"{text}: add {', or '.join(str(item) for item in self._best())}."
+
+    def _best(self) -> list[Help]:
+        """The best sensor, and the best assumption."""
+        kinds = [[item for item in self.help if item.assumes is wanted] for wanted in (False, True)]
+        return [items[0] for items in kinds if items]
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write ``observability.npz`` and ``observability.json`` into a folder."""
+        slices = self.variables.slices
+        about = {
+            "variables": [[name, where.stop - where.start] for name, where in slices.items()],
+            "labels": list(self.labels),
+            "readings": self.readings,
+            "unknowns": self.unknowns,
+            "help": [[item.kind, item.place, item.gain] for item in self.help],
+            "summary": self.summary(),
+        }
+        write_result(folder, "observability", {"before": self.before, "after": self.after}, about)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Observability:
+        """Read what `save` wrote.
+
+        Raises:
+            FileReadError: the files are missing, damaged, or do not belong together.
+        """
+        about = read_json(Path(folder) / "observability.json", _KEYS)
+        arrays = read_arrays(Path(folder) / "observability.npz", ("before", "after"))
+        try:
+            sizes = [(str(name), int(size)) for name, size in about["variables"]]
+            variables = NamedSlices.of("quantity", sizes)
+            labels = tuple(LABELS[LABELS.index(label)] for label in about["labels"])
+            given = tuple(Help(str(k), str(p), float(gain)) for k, p, gain in about["help"])
+            shapes = {(len(labels),), *(array.shape for array in arrays.values())}
+            if shapes != {(variables.size,)}:
+                raise ValueError(f"{variables.size} numbers are named")
+            counts = int(about["readings"]), int(about["unknowns"])
+        except (TypeError, ValueError) as error:
+            raise FileReadError(
+                f"observability.npz and observability.json in {folder} do not belong together "
+                f"({error}): save the result again."
+            ) from error
+        return cls(variables, arrays["before"], arrays["after"], labels, *counts, given)
+
+
+# `observability`: what the sensors make observable, before anything is measured.
+#
+# Covariances of the posterior do not depend on what is read, only on what is there to read. So
+# three solves at some states tell what becomes of each quantity: its standard deviation without
+# sensors, with them, and with them if all priors were three times as narrow. What the last does
+# not change is observable; what becomes as much narrower is the prior, whatever the readings:
+#
+#     observable    priors three times as narrow make it narrower by less than a factor of 1.5
+#     unobservable  sensors leave more than nine tenths of the standard deviation
+#     partly        all between: readings narrow it, and priors decide the rest
+#     assumed       it was known without any sensor
+
+_NARROWER = 3.0  # factor by which priors are made narrower
+_FOLLOWS = 1.5  # factor by which what is observable may become narrower with them
+_REMAINING = 0.9  # share of a standard deviation that remains of what is unobservable
+
+
+def observability(
+    problem: MapDynamics,
+    q: ArrayLike | None = None,
+    dq: ArrayLike | None = None,
+    *,
+    base_twist: ArrayLike | None = None,
+    gravity: ArrayLike | None = None,
+    rng: np.random.Generator | None = None,
+    suggest: int = 3,
+) -> Observability:
+    """Find out what is observable with the sensors of a problem.
+
+    Args:
+        problem: the estimator.
+        q: (n_joints,) or (T, n_joints) positions to look at; by default five, drawn at random.
+        dq: their velocities; by default at rest.
+        base_twist: as in `MapDynamics.estimate`.
+        gravity: as in `MapDynamics.estimate`.
+        rng: for the positions, if they are not given.
+        suggest: how many sensors to suggest; zero saves the time to try them.
+    """
+    states = _states(problem, q, rng)
+    speeds = np.zeros_like(states) if dq is None else np.array(dq, dtype=float, ndmin=2)
+    keywords = {"base_twist": base_twist}
+    if problem.tree.floating or gravity is not None or problem.tree.names[0] == "world":
+        keywords["gravity"] = gravity
+    else:
+        keywords["gravity"] = problem.robot.tree.gravity  # observability hardly depends on it
+
+    def spread(other: MapDynamics) -> Array:
+        readings = np.zeros((states.shape[0], other.layout.size))
+        samples = other.samples(states, speeds, readings, **keywords)
+        variance = flat(other.tree, other.solve(samples, "variances").variance)
+        deviations: Array = np.sqrt(np.maximum(variance, 0.0))
+        return deviations
+
+    narrower = problem.with_assumptions(_narrower(problem.assumptions))
+    before, after, narrow = spread(problem.blind), spread(problem), spread(narrower)
+    labels = tuple(LABELS[k] for k in _judged(before, after, narrow))
+    missing = np.array([label in ("partly", "unobservable") for label in labels], dtype=bool)
+    help_ = helpful(problem, spread, after, missing, suggest) if missing.any() else ()
+    return Observability(
+        variables=problem.variables,
+        before=before.mean(axis=0),
+        after=after.mean(axis=0),
+        labels=labels,
+        readings=_informative(problem),
+        unknowns=_unknowns(problem),
+        help=help_,
+    )
+
+
+def _judged(before: Array, after: Array, narrow: Array) -> NDArray[np.int64]:
+    """Index of the label of each number, at the worst of the states."""
+    assumed = (before < EXACT).all(axis=0)
+    hidden = (after > _REMAINING * before).any(axis=0)
+    held = (after < _FOLLOWS * np.maximum(narrow, EXACT)).all(axis=0)
+    return np.select([assumed, held, hidden], [3, 0, 2], default=1)
+
+
+def _states(problem: MapDynamics, q: ArrayLike | None, rng: np.random.Generator | None) -> Array:
+    if q is not None:
+        return np.array(q, dtype=float, ndmin=2)
+    if rng is None:
+        raise ShapeError("give positions q to look at, or rng to draw some.")
+    return rng.uniform(-1.5, 1.5, (5, problem.robot.n_joints))
+
+
+def _narrower(priors: Assumptions) -> Assumptions:
+    """All priors narrower but those of the equations."""
+
+    def narrow(prior: GaussianPrior) -> GaussianPrior:
+        return GaussianPrior(prior.mean, prior.covariance / _NARROWER**2)
+
+    def all_narrow(priors: Mapping[str, GaussianPrior]) -> dict[str, GaussianPrior]:
+        return {name: narrow(prior) for name, prior in priors.items()}
+
+    return replace(
+        priors,
+        wrench=narrow(priors.wrench),
+        wrenches=all_narrow(priors.wrenches),
+        joint_acceleration=narrow(priors.joint_acceleration),
+        base_acceleration=narrow(priors.base_acceleration),
+        others=all_narrow(priors.others),
+    )
+
+
+def _informative(problem: MapDynamics) -> int:
+    """Rows of sensors that depend on an unknown."""
+    rows = problem.layout.arrays
+    every = np.concatenate([rows.on_alpha, rows.on_wrench, rows.on_external], axis=1)
+    depends = every.any(axis=1) & (problem.layout.order < problem.layout.size)
+    return int(np.count_nonzero(depends))
+
+
+def _unknowns(problem: MapDynamics) -> int:
+    """Independent uncertain numbers; the balance of a floating root binds six of them."""
+    tree, priors = problem.tree, problem.assumptions
+    count = 0
+    for i in tree.with_unknowns:
+        wrench = priors.wrenches.get(tree.names[i], priors.wrench).covariance
+        count += int(np.linalg.matrix_rank(wrench, hermitian=True))
+        count += int(i > 0 and priors.joint_acceleration.covariance[0, 0] > 0.0)
+    if tree.floating:
+        count += int(np.linalg.matrix_rank(priors.base_acceleration.covariance, hermitian=True))
+        count -= 6
+    return max(count, 0)

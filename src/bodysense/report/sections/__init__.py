@@ -1,1 +1,0 @@
-"""Sections of the report of an identification, one file each: what they show, ready to be drawn."""

@@ -1,1 +1,0 @@
-const byId = id => document.getElementById(id);
