@@ -394,6 +394,10 @@ def test_the_former_option_says_which_command_it_is_now(here, capsys):
             ["--drive-gains", *GAINS, "--gain-uncertainty", "1"],
             "--gain-uncertainty is not an option of `bodysense gains`",
         ),
+        (
+            ["--drive-gains", *GAINS, "--robot-uncertainty", "1"],
+            "--robot-uncertainty is not an option of `bodysense gains`",
+        ),
     ],
 )
 def test_options_of_other_commands_are_refused(here, capsys, words, part):

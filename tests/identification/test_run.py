@@ -185,11 +185,11 @@ def test_parameters_without_effect_stay_as_they_were_to_the_bit():
         )
 
 
-def test_validation_on_the_training_recording_is_no_test():
+def test_the_training_recording_is_not_a_validation():
     raw = replace(RawLog.of(recorded(0)), digest="ab", source="day.csv")
     found = identify(prior(), raw, validate=raw, preprocessing=GIVEN)
     assert found.verdict.grade == "fair"
-    assert "day.csv is validated on and identified from" in found.verdict.advice[0]
+    assert "day.csv was also used for fitting: its score" in found.verdict.advice[0]
 
 
 def test_the_verdict_is_good_and_the_scores_say_why():

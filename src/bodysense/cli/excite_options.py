@@ -135,13 +135,18 @@ class Outputs:
         first, count = Path(args.output), args.trajectories or 1
         numbers = [""] if count == 1 else [f"-{k + 1}" for k in range(count)]
         motions = tuple(first.with_name(f"{first.stem}{k}{first.suffix}") for k in numbers)
-        report = None if args.report is None else Path(args.report)
-        if report is None and not args.no_report and args.poses is None:
-            report = first.with_suffix(".html")
+        report = cls._report(args)
         suffixes = _SUFFIXES[:2] if args.poses is not None else _SUFFIXES
         pages = [] if report is None else [(report, (".html",))]
         require_writable([*((path, suffixes) for path in motions), *pages], force=args.force)
         return cls(motions, report)
+
+    @staticmethod
+    def _report(args: argparse.Namespace) -> Path | None:
+        if args.report is not None:
+            return Path(args.report)
+        beside = not args.no_report and args.poses is None
+        return Path(args.output).with_suffix(".html") if beside else None
 
     @property
     def all(self) -> tuple[Path, ...]:

@@ -53,7 +53,6 @@ class LoadOptions(FitOptions):
 
     unloaded: tuple[str, ...] = ()
     payload: str | None = None
-    robot_uncertainty: float | None = None
 
     @classmethod
     def _set(cls, table: dict[str, object], pairs: dict[str, str]) -> None:
@@ -90,6 +89,7 @@ def run_load(
     args: argparse.Namespace,
     options: LoadOptions,
     solve: Callable[[LoadExperiment, Robot, Sequence[RawLog]], LoadRun],
+    robot_uncertainty: float | None = None,
 ) -> int:
     """Read, examine, identify; write the result; print it."""
     from rich.console import Console
@@ -109,7 +109,7 @@ def run_load(
         )
         logs = (*loaded, *unloaded)
         options.check_digests(*(log.digest for log in logs))
-        arm = options.robot_uncertainty
+        arm = robot_uncertainty
         experiment = prepare(
             robot,
             loaded,

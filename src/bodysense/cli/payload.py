@@ -61,6 +61,7 @@ class PayloadOptions(LoadOptions):
     payload: str = ""
     drive_gains: Literal[False] = False
     gain_uncertainty: float | None = None
+    robot_uncertainty: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what would have no effect."""
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
         return LoadRun(result, experiment, PAYLOAD_FILES, write, _text(result, experiment))
 
-    return run_load(args, options, solve)
+    return run_load(args, options, solve, options.robot_uncertainty)
 
 
 def _text(payload: Payload, experiment: LoadExperiment) -> str:

@@ -74,7 +74,7 @@ def _verdict(payload: Payload, experiment: LoadExperiment) -> Section:
     if payload.sigma_mass_gains > _DOMINANT * payload.sigma_mass_data:
         advice.append(
             "Most of the interval comes from the drive gains. A load of known mass calibrates them "
-            "(--drive-gains); state what you know of them in --gain-uncertainty."
+            "(`bodysense gains`); state what you know of them in --gain-uncertainty."
         )
     return load_verdict(
         payload.status,

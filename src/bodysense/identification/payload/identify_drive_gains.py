@@ -5,8 +5,7 @@
 Nominal torques tau = K i with uncertain gains K are explained by any (g / c, c x); the weight of
 the load determines c (thesis section 5.3.5). Torque prediction does not: wrong gains predict the
 torques that they define as well as right ones. Solved by sequential linearisation, each step with
-robust weights and over physically consistent arms and loads; and once without, as total least
-squares.
+robust weights, over physically consistent arms and loads; once without, as total least squares.
 """
 
 from __future__ import annotations
@@ -39,11 +38,8 @@ from bodysense.status import Status
 _MAX_STEPS = 12
 """Linearisations at most."""
 
-_STEP_TOLERANCE = 1e-4
-"""Relative change of the gains at which the iteration has converged."""
-
-_UNCONVERGED = 1e-2
-"""Relative change of the last step from which the gains cannot be used."""
+_STEP_TOLERANCE, _UNCONVERGED = 1e-4, 1e-2
+"""Relative change of the gains at which the iteration ends, and from which they cannot be used."""
 
 _UNINFORMATIVE = 1e3
 """Standard deviations of the prior, in plausible sizes, where the data alone should decide."""
@@ -110,7 +106,7 @@ def identify_drive_gains(
         MismatchError: a log is missing, the load is not visible, or the arm cannot lift it.
     """
     _require_load(load, com)
-    require_unloaded(unloaded)
+    _require_unloaded(unloaded)
     experiment = prepare(
         robot,
         loaded,
@@ -133,7 +129,7 @@ def drive_gains_of(
 ) -> DriveGains:
     """Identify drive gains from an experiment; see `identify_drive_gains`."""
     centre = _require_load(load, com)
-    require_unloaded(experiment.unloaded)
+    _require_unloaded(experiment.unloaded)
     problem, progress = experiment.problem, experiment.progress
     given = one_each(nominal, problem.n_joints, "nominal")
     require_liftable(experiment, load, centre)
@@ -192,7 +188,7 @@ def _require_load(load: float, com: ArrayLike | None) -> Array | None:
     return None if com is None else as_array(com, (3,), "com")
 
 
-def require_unloaded(unloaded: object) -> None:
+def _require_unloaded(unloaded: object) -> None:
     """Raise if there is no recording without the load."""
     if isinstance(unloaded, tuple | list) and not unloaded:
         raise MismatchError(
