@@ -69,7 +69,7 @@ _EXACT = 1e-12
 
 
 @dataclass(frozen=True)
-class FilterGains:
+class _FilterGains:
     """Standard deviations that white noise of standard deviation one has after the filters.
 
     Attributes:
@@ -85,7 +85,7 @@ class FilterGains:
     a: float
 
     @classmethod
-    def of(cls, rate: float, settings: Preprocessing, plan: Plan) -> FilterGains:
+    def of(cls, rate: float, settings: Preprocessing, plan: Plan) -> _FilterGains:
         """Of the filters that a motion has passed, by an impulse.
 
         Args:
@@ -106,7 +106,7 @@ class FilterGains:
         return cls(float(np.linalg.norm(impulse - q)), *left)
 
 
-def motion_variances(problem: Regression) -> Array | None:
+def _motion_variances(problem: Regression) -> Array | None:
     """(n_pieces, 3, n) variances of q, v and a in the rows of each motion; `None` if all are zero.
 
     A motion without recorded positions beside the filtered ones is taken as exact. What the filter
@@ -114,7 +114,7 @@ def motion_variances(problem: Regression) -> Array | None:
     """
     n, count = problem.n_joints, len(problem.motions)
     gains = [
-        FilterGains.of(motion.rate, problem.settings, Plan.of(motion, problem.settings))
+        _FilterGains.of(motion.rate, problem.settings, Plan.of(motion, problem.settings))
         for motion in problem.motions
     ]
     removed, weight = np.zeros((problem.n_logs, n)), np.zeros(problem.n_logs)
@@ -136,7 +136,7 @@ def motion_variances(problem: Regression) -> Array | None:
     return out if out.any() else None
 
 
-def row_states(problem: Regression, block: Block) -> tuple[Array, Array, Array]:
+def _row_states(problem: Regression, block: Block) -> tuple[Array, Array, Array]:
     """q, v and a (m, n) at the times of a block's rows."""
     motion = problem.motions[block.piece]
     at = np.searchsorted(motion.t, block.t)
@@ -165,7 +165,7 @@ def torque_slopes(robot: Robot, theta: Array, q: Array, v: Array, a: Array) -> A
     return G
 
 
-def row_slopes(problem: Regression, theta: Array, block: Block) -> Array:
+def _row_slopes(problem: Regression, theta: Array, block: Block) -> Array:
     """G (m, n, 3 n) of a block's rows: averaged over each row's window as the row itself is.
 
     Friction that turns round within a window has a slope that is large for a few samples.
@@ -196,7 +196,7 @@ class LikelihoodWeights(Weights):
     """Minimise Σ_k epsilon_kᵀ (G_k Sigma_s G_kᵀ + Sigma_tau)⁻¹ epsilon_k, thesis eq (32).
 
     G propagates the noise of q, v and a, whose variances Sigma_s follow from what the filter took
-    out of the positions (see `motion_variances`); Sigma_tau, one variance per log and joint, from
+    out of the positions (see `_motion_variances`); Sigma_tau, one variance per log and joint, from
     the residuals, so that it holds whatever the noise of the motion does not explain. The print has
     the exponent -2, with which rows would count by the square of their information; the likelihood
     has -1.
@@ -237,7 +237,7 @@ class LikelihoodWeights(Weights):
 
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedFit:
         """Whiten rows by the covariance that the noise of their motion leads to, and solve."""
-        variances = motion_variances(problem)
+        variances = _motion_variances(problem)
         if variances is None:
             start = NoiseWeights().fit(problem, prior, solve)
             return replace(start, note=start.note or _EXACT_POSITIONS)
@@ -245,7 +245,7 @@ class LikelihoodWeights(Weights):
         if start.note:  # too few rows to tell any noise from another
             return replace(start, solution=solve(start.stack))
         parts = [
-            _Part(block, row_states(problem, block), variances[block.piece])
+            _Part(block, _row_states(problem, block), variances[block.piece])
             for block in problem.blocks()
         ]
         theta_base, levels = prior.to_base(start.solution.theta), start.sigma**2
@@ -253,7 +253,7 @@ class LikelihoodWeights(Weights):
         trace: list[Iteration] = []
         for _ in range(self.iterations):
             theta = prior.complete(theta_base)
-            slopes = [row_slopes(problem, theta, part.block) for part in parts]
+            slopes = [_row_slopes(problem, theta, part.block) for part in parts]
             levels = _torque_variances(problem, theta_base, parts, slopes, levels)
             rows = GivenRows.by(
                 problem,

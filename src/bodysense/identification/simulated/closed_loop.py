@@ -88,7 +88,7 @@ class LoopSimulation:
 
 
 @dataclass(frozen=True, eq=False)
-class Leg:
+class _Leg:
     """A piece of a motion that is simulated in one go.
 
     Attributes:
@@ -123,7 +123,7 @@ class ClosedLoop:
 
     problem: Regression
     controller: Controller
-    legs: tuple[Leg, ...]
+    legs: tuple[_Leg, ...]
     place: Backend
     notes: tuple[str, ...]
     gains_known: bool
@@ -146,7 +146,7 @@ class ClosedLoop:
         if not referenced:
             notes = (FOLLOWS_MEASURED, *notes)
         legs = tuple(
-            Leg(k, span, _experiment(problem, motion, span, controller, referenced, integrator))
+            _Leg(k, span, _experiment(problem, motion, span, controller, referenced, integrator))
             for k, motion in enumerate(problem.motions)
             for span in _spans(motion)
         )
@@ -230,7 +230,7 @@ class ClosedLoop:
         return [None if gone else parts for gone, parts in zip(lost, made, strict=True)]
 
     def tangent(
-        self, leg: Leg, theta: Array, quantity: str, stride: int
+        self, leg: _Leg, theta: Array, quantity: str, stride: int
     ) -> tuple[Array, Array] | None:
         """Simulated positions or torques (m, n) of a leg, with derivatives (m, n, b).
 

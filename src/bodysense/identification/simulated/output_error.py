@@ -69,7 +69,7 @@ _LOST_COST = 1e30
 _POPULATION_RANGE = (5, 64)
 """Sizes of the population of differential evolution; scipy needs five."""
 
-Costs = Callable[[Array], Array]
+_Costs = Callable[[Array], Array]
 """(runs, n) points to their costs (runs,): simulated together."""
 
 
@@ -218,7 +218,7 @@ class OutputError(Identifier):
             runs = rows.residuals(thetas)
             return np.array([np.inf if run is None else _cost(rows, run, sigma) for run in runs])
 
-        find = nelder_mead if self.search == "nelder-mead" else differential_evolution
+        find = _nelder_mead if self.search == "nelder-mead" else _differential_evolution
         x = find(costs, centre.size, evaluations=self.evaluations, rng=rng)
         return prior.complete(centre + size * x)
 
@@ -332,7 +332,7 @@ def _under(loop: ClosedLoop, controller: Controller) -> ClosedLoop:
 # Searches without derivatives, over coordinates of which about one is a plausible step.
 
 
-def nelder_mead(costs: Costs, n: int, *, evaluations: int, rng: np.random.Generator) -> Array:
+def _nelder_mead(costs: _Costs, n: int, *, evaluations: int, rng: np.random.Generator) -> Array:
     """The simplex of Nelder and Mead from zero, its size one; nothing about it is random."""
     first = np.vstack([np.zeros(n), np.eye(n)])
 
@@ -354,8 +354,8 @@ def nelder_mead(costs: Costs, n: int, *, evaluations: int, rng: np.random.Genera
     return np.asarray(result.x, dtype=np.float64)
 
 
-def differential_evolution(
-    costs: Costs, n: int, *, evaluations: int, rng: np.random.Generator
+def _differential_evolution(
+    costs: _Costs, n: int, *, evaluations: int, rng: np.random.Generator
 ) -> Array:
     """A population within ±3 about zero, whole generations simulated together."""
     population = min(max(2 * n, 8), _POPULATION_RANGE[1], evaluations)
