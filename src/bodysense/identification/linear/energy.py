@@ -150,7 +150,7 @@ _FEW_ROWS = (
     "for longer."
 )
 
-_FAINTEST = 1e-3
+_LEAST_VARIANCE = 1e-3
 """Smallest variance of a row in units of the mean: a robot at rest must not decide everything."""
 
 
@@ -234,7 +234,7 @@ def _weights(problem: EnergyRows, theta_base: Array, before: Sequence[Array]) ->
         scale = np.where(trust[fit] > 0.0, trust[fit], trust[fit].max())
         level = nnls(columns[fit] * scale[:, None], e[fit] * scale)[0]
         model = columns[mine] @ level
-        variance[mine] = np.maximum(model, max(_FAINTEST * float(e[fit].mean()), floor))
+        variance[mine] = np.maximum(model, max(_LEAST_VARIANCE * float(e[fit].mean()), floor))
     root = 1.0 / np.sqrt(variance)
     ends = np.cumsum([block.size for block in squares])
     return tuple(

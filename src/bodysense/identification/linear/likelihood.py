@@ -4,7 +4,7 @@ epsilon = tau - ID(q, v, a),        Cov epsilon = G Sigma_s Gᵀ + Sigma_tau
     G = [∂ID/∂q, ∂ID/∂v, M]             Sigma_s = diag of the variances of q, v and a
 
 White noise of the positions passes a low-pass, which removes the part 1 - h of it, and two
-differentiations. So what the filter removed tells how much noise there was, and the response to an
+differentiations. So the noise follows from what the filter removed, and the response to an
 impulse of the very same filters how much of it is left in q, v and a:
 
     sigma_raw = rms(q_raw - q) / ‖1 - h‖,     sigma_q = sigma_raw ‖w * h‖,
@@ -53,11 +53,11 @@ _TOO_NOISY = (
     "cut-off, record with less noise, or raise iterations."
 )
 
-_ASTRAY = 0.01
-"""Change of predictions, in standard deviations, from which an iteration at its end is going
-astray, not merely slow."""
+_DIVERGING = 0.01
+"""Change of predictions, in standard deviations, from which on an iteration at its end
+diverges, and is not merely slow."""
 
-_FAINTEST = 1e-4
+_LEAST_VARIANCE = 1e-4
 """Smallest variance of the torques in units of what the motion's noise makes of it: a model of the
 noise that explains too much must not leave rows without any noise of their own."""
 
@@ -242,7 +242,7 @@ class LikelihoodWeights(Weights):
             start = NoiseWeights().fit(problem, prior, solve)
             return replace(start, note=start.note or _EXACT_POSITIONS)
         start = fit_noise_weights(problem, prior)
-        if start.note:  # too few rows to tell any noise from another
+        if start.note:  # too few rows to distinguish noise levels
             return replace(start, solution=solve(start.stack))
         parts = [
             _Part(block, _row_states(problem, block), variances[block.piece])
@@ -269,7 +269,7 @@ class LikelihoodWeights(Weights):
             trace.append(Iteration(stack.rest, change))
             if change < self.tolerance:
                 break
-        if self.corrected and change > max(_ASTRAY, self.tolerance):
+        if self.corrected and change > max(_DIVERGING, self.tolerance):
             plain = replace(self, corrected=False).fit(problem, prior, solve)
             return replace(plain, note=_TOO_NOISY)
         return WeightedFit(
@@ -362,5 +362,5 @@ def _torque_variances(
     used = problem.size / max(float((rows > 0).sum()), 1.0)  # parameters per log and joint
     factor = counts / np.maximum(counts - used, 0.1 * counts)
     result = (factor * squares - made) / np.maximum(weights, 1e-300)
-    least = np.maximum(_FAINTEST * mean / counts, rounding_levels(problem) ** 2)
+    least = np.maximum(_LEAST_VARIANCE * mean / counts, rounding_levels(problem) ** 2)
     return np.where(rows > 0, np.maximum(result, least), 1.0)

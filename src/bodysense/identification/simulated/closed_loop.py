@@ -259,7 +259,7 @@ class ClosedLoop:
     def _motions(self, made: list[Array]) -> tuple[Motion, ...]:
         motions = []
         for motion, still, (q, v, a) in zip(self.problem.motions, self._still, made, strict=True):
-            # A joint that stood throughout tells nothing by what its simulation does.
+            # The simulated motion of a joint that stood throughout is no information.
             stood = ~motion.v.any(axis=0)
             q[:, stood] = motion.q[:, stood]
             v[:, stood] = a[:, stood] = 0.0
