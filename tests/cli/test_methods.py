@@ -12,7 +12,7 @@ import pytest
 from bodysense.cli.identify_options import _SETTINGS
 from bodysense.cli.main import EXIT_ERROR, main
 from bodysense.cli.methods import _plain
-from bodysense.identification.identifier import Method, documented_attributes, settings_of
+from bodysense.identification.identifier import Method, _documented_attributes, settings_of
 from bodysense.identification.linear.least_squares import LeastSquares
 from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.methods import DEFAULT, IDENTIFIERS, identifier
@@ -181,12 +181,12 @@ def test_a_method_from_elsewhere_is_shown_as_well(printed, monkeypatch):
 
 
 def test_docstrings_are_read_by_entries():
-    assert documented_attributes(Elsewhere) == {
+    assert _documented_attributes(Elsewhere) == {
         "first": "told in two lines.",
         "second": "after a gap.",
     }
-    assert documented_attributes(LeastSquares) == {}
-    assert documented_attributes(object) == {}
+    assert _documented_attributes(LeastSquares) == {}
+    assert _documented_attributes(object) == {}
 
 
 @pytest.mark.parametrize("value", [True, 3, 0.5, "huber", None])

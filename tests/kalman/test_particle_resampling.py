@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bodysense.kalman.particle import effective_size, moments, shrunk, systematic
+from bodysense.kalman.particle import _effective_size, _systematic, moments, shrunk
 
 
 def test_copies_are_right_on_average(rng):
     weights = rng.dirichlet(0.3 * np.ones(12))
     draws = 4000
-    counts = sum(np.bincount(systematic(weights, rng), minlength=12) for _ in range(draws)) / draws
+    counts = sum(np.bincount(_systematic(weights, rng), minlength=12) for _ in range(draws)) / draws
     share = 12 * weights % 1.0
     error = np.sqrt(share * (1.0 - share) / draws)  # a copy more or less, by chance
     assert (np.abs(counts - 12 * weights) <= 4.5 * error + 1e-12).all()
@@ -25,7 +25,7 @@ def test_copies_are_right_on_average(rng):
 )
 def test_the_number_of_copies_is_the_next_integer(weights, seed):
     w = np.array(weights) / np.sum(weights)
-    counts = np.bincount(systematic(w, np.random.default_rng(seed)), minlength=w.size)
+    counts = np.bincount(_systematic(w, np.random.default_rng(seed)), minlength=w.size)
     assert counts.sum() == w.size
     assert (np.abs(counts - w.size * w) < 1.0 + 1e-9).all()
     assert (counts[w == 0.0] == 0).all()
@@ -33,9 +33,9 @@ def test_the_number_of_copies_is_the_next_integer(weights, seed):
 
 def test_one_particle_that_carries_all_is_copied():
     weights = np.array([0.0, 0.0, 1.0, 0.0])
-    assert effective_size(weights) == 1.0
-    np.testing.assert_array_equal(systematic(weights, np.random.default_rng(0)), 2)
-    assert effective_size(np.full(5, 0.2)) == pytest.approx(5.0)
+    assert _effective_size(weights) == 1.0
+    np.testing.assert_array_equal(_systematic(weights, np.random.default_rng(0)), 2)
+    assert _effective_size(np.full(5, 0.2)) == pytest.approx(5.0)
 
 
 def test_moments_are_those_of_numpy(rng):

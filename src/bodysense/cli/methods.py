@@ -25,7 +25,7 @@ _GROUPS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class SettingEntry:
+class _SettingEntry:
     """A setting of a method: its name, its default, what it means, and the option that sets it."""
 
     name: str
@@ -35,7 +35,7 @@ class SettingEntry:
 
 
 @dataclass(frozen=True)
-class MethodEntry:
+class _MethodEntry:
     """A method as `--json` prints it."""
 
     name: str
@@ -48,7 +48,7 @@ class MethodEntry:
     when: str
     description: str
     python: str
-    settings: tuple[SettingEntry, ...]
+    settings: tuple[_SettingEntry, ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _entry(method: Method, default: str) -> MethodEntry:
+def _entry(method: Method, default: str) -> _MethodEntry:
     """The row of the registry, with the options that set its settings."""
-    return MethodEntry(
+    return _MethodEntry(
         name=method.name,
         group=method.group,
         default=method.name == default,
@@ -92,7 +92,7 @@ def _entry(method: Method, default: str) -> MethodEntry:
         description=method.description,
         python=f"bodysense.identification.identifier({method.name!r})",
         settings=tuple(
-            SettingEntry(setting.name, _plain(setting.default), setting.about, _option(name))
+            _SettingEntry(setting.name, _plain(setting.default), setting.about, _option(name))
             for name, setting in method.settings.items()
         ),
     )
@@ -113,7 +113,7 @@ def _plain(value: object) -> bool | int | float | str | None:
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
-def _all_rendered(methods: list[MethodEntry]) -> str:
+def _all_rendered(methods: list[_MethodEntry]) -> str:
     """A table per group, and how to go on."""
     page = Page()
     groups = dict.fromkeys([*_GROUPS, *(method.group for method in methods)])
@@ -140,7 +140,7 @@ def _all_rendered(methods: list[MethodEntry]) -> str:
     return page.text()
 
 
-def _one_rendered(method: MethodEntry) -> str:
+def _one_rendered(method: _MethodEntry) -> str:
     """One method with its settings."""
     page = Page()
     page.line(f"{method.name}: {method.about}", style="bold")
@@ -175,5 +175,5 @@ _LINKS = {
 }
 
 
-def _yes(method: MethodEntry) -> str:
+def _yes(method: _MethodEntry) -> str:
     return "yes" if method.consistent else "no"

@@ -144,7 +144,7 @@ class Method:
 def _documented_settings(part: object) -> Iterator[Setting]:
     meaning: dict[str, str] = {}
     for parent in reversed(type(part).__mro__):
-        meaning |= documented_attributes(parent)
+        meaning |= _documented_attributes(parent)
     for name, value in _offered(part):
         if is_dataclass(value):
             yield from _documented_settings(value)
@@ -152,7 +152,7 @@ def _documented_settings(part: object) -> Iterator[Setting]:
             yield Setting(name, value, meaning.get(name, ""))
 
 
-def documented_attributes(cls: type) -> dict[str, str]:
+def _documented_attributes(cls: type) -> dict[str, str]:
     """Meanings by name, from the section `Attributes:` of a class's own docstring."""
     section = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\nAttributes:\n")[2]
     section = re.split(r"\n(?=\S)", section)[0]

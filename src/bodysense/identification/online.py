@@ -147,7 +147,7 @@ class RecursiveState:
 
     @cached_property
     def covariance(self) -> Array:
-        """(b, b) covariance (R'R)⁻¹ of the estimate, if noise is white and as large as told."""
+        """(b, b) covariance (R'R)⁻¹ of the estimate, if noise is white and as large as given."""
         root = solve_triangular(
             self.triangle[:-1, :-1], np.eye(self.prior_base.size), check_finite=False
         )

@@ -31,7 +31,7 @@ from typing import ClassVar, NamedTuple
 from bodysense.errors import ShapeError
 
 
-class PointWeights(NamedTuple):
+class _PointWeights(NamedTuple):
     """Where the points lie and how their images count.
 
     The differences' coefficient is 1/(4γ²) in both families.
@@ -92,7 +92,7 @@ class Unscented:
                 "lower alpha."
             )
 
-    def weights(self, n: int) -> PointWeights:
+    def weights(self, n: int) -> _PointWeights:
         """Weights for a state of n entries.
 
         Raises:
@@ -102,7 +102,7 @@ class Unscented:
             raise ShapeError(f"kappa is {self.kappa:g}: with {n} states, give more than {-n}.")
         squared = self.alpha**2 * (n + self.kappa)
         w = 0.5 / squared
-        return PointWeights(math.sqrt(squared), 0.5 * w, (self.beta - self.alpha**2) * w * w)
+        return _PointWeights(math.sqrt(squared), 0.5 * w, (self.beta - self.alpha**2) * w * w)
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,10 @@ class CentralDifferences:
                 "negative; give 1 or more, √3 for a normal distribution."
             )
 
-    def weights(self, n: int) -> PointWeights:
+    def weights(self, n: int) -> _PointWeights:
         """Weights, the same for any number of states."""
         squared = self.h**2
-        return PointWeights(self.h, (squared - 1.0) / (4.0 * squared**2), 0.0)
+        return _PointWeights(self.h, (squared - 1.0) / (4.0 * squared**2), 0.0)
 
 
 FilterKind = Extended | Unscented | CentralDifferences

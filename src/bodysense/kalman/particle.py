@@ -32,12 +32,12 @@ from bodysense.spatial.arrays import Array
 # Particles drawn anew by their weights, and spread again without changing what they say.
 
 
-def effective_size(weights: Array) -> float:
+def _effective_size(weights: Array) -> float:
     """Number of particles that carry the weight: 1 / Σ w², for weights that add up to one."""
     return 1.0 / float(weights @ weights)
 
 
-def systematic(weights: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+def _systematic(weights: Array, rng: np.random.Generator) -> NDArray[np.intp]:
     """(n,) indices of particles, each about n w_i times: a comb of n teeth, shifted at random.
 
     The expected number of copies is n w_i, and the actual one its next integer above or below.
@@ -117,7 +117,7 @@ class ParticleFilter:
     def redrawn(self, X: Array, weights: Array, p: int, rng: np.random.Generator) -> Array:
         """Particles of equal weight that stand for these, parameters spread again."""
         mean, covariance = moments(X[:, :p], weights)
-        new = X[systematic(weights, rng)]
+        new = X[_systematic(weights, rng)]
         if p and self.shrinkage < 1.0:
             new[:, :p] = shrunk(new[:, :p], mean, covariance, self.shrinkage, rng)
         return new
@@ -168,7 +168,7 @@ def run_particles(
         weights = update.weights
         innovations[k], nis[k] = update.innovation, update.squared
         log_likelihood += update.log_likelihood
-        sizes[k] = effective_size(weights)
+        sizes[k] = _effective_size(weights)
         last_mean, last_covariance = moments(X, weights)
         means[k] = last_mean
         if sizes[k] < filter.resample_below * n:

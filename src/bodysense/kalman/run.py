@@ -153,19 +153,23 @@ def checked_measurements(
     if np.isinf(values).any():
         at = tuple(int(i) for i in np.argwhere(np.isinf(values))[0])
         raise ShapeError(f"y holds an infinite value at {at}: write NaN where it is absent.")
+    return values, _checked_restarts(model, values.shape[0], restarts)
+
+
+def _checked_restarts(
+    model: StateModel, n_t: int, restarts: Restarts | None
+) -> dict[int, tuple[Array, Array]]:
     m, checked = model.n_moving, {}
     for k, (start, factor) in (restarts or {}).items():
-        if not 0 < k < values.shape[0]:
-            raise ShapeError(
-                f"restart at sample {k}: give samples from 1 to {values.shape[0] - 1}."
-            )
+        if not 0 < k < n_t:
+            raise ShapeError(f"restart at sample {k}: give samples from 1 to {n_t - 1}.")
         checked[int(k)] = (
             as_array(start, (m,), f"mean of the restart at sample {k}"),
             as_array(factor, (m, m), f"factor of the restart at sample {k}"),
         )
         if np.triu(checked[int(k)][1], 1).any():
             raise ShapeError(f"factor of the restart at sample {k} is not lower triangular.")
-    return values, checked
+    return checked
 
 
 def run_filter(

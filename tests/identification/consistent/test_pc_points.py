@@ -12,10 +12,10 @@ from bodysense.errors import ShapeError
 from bodysense.identification import identifier
 from bodysense.identification.consistent.point_masses import (
     PointMasses,
-    grid_points,
+    _grid_points,
+    _parameters_of_points,
+    _point_mass_least_squares,
     link_shapes,
-    parameters_of_points,
-    point_mass_least_squares,
 )
 from bodysense.identification.knowledge import EqualLinks, Knowledge
 from bodysense.identification.prior import Prior
@@ -24,7 +24,7 @@ from bodysense.robot.shapes.hull import Hull
 
 def test_parameters_of_points_are_sums_over_points(rng):
     points, masses = rng.uniform(-1.0, 1.0, (7, 3)), rng.uniform(0.1, 2.0, 7)
-    pi = parameters_of_points(points) @ masses
+    pi = _parameters_of_points(points) @ masses
     inertia = sum(
         m * (p @ p * np.eye(3) - np.outer(p, p)) for m, p in zip(masses, points, strict=True)
     )
@@ -39,7 +39,7 @@ def test_grids_lie_inside_and_reach_the_corners(most, rng):
         Hull.from_box([-0.1, 0.0, 0.2], [0.5, 0.05, 0.3]),
         Hull.from_points(rng.normal(size=(15, 3))),
     ):
-        points = grid_points(hull, most)
+        points = _grid_points(hull, most)
         assert 4 <= points.shape[0] <= most
         assert hull.contains(points, margin=-1e-9).all()
         spread = np.linalg.eigvalsh(np.cov(points.T))
@@ -52,7 +52,7 @@ def solved_by_cvxpy(case, clouds, least) -> np.ndarray:
     theta = cp.multiply(prior.size, x)
     constraints = [x[prior.positive] >= 0.0]
     for link, cloud, mass, low in zip(case.links, clouds, prior.link_mass, least, strict=True):
-        Q = parameters_of_points(cloud)
+        Q = _parameters_of_points(cloud)
         share = cp.Variable(cloud.shape[0], nonneg=True)
         constraints.append(theta[link] == mass * (Q @ share + low * Q.mean(axis=1)))
     fit = cp.sum_squares(case.A @ theta - case.z) + cp.sum_squares(x - prior.theta / prior.size)
@@ -64,9 +64,9 @@ def solved_by_cvxpy(case, clouds, least) -> np.ndarray:
 
 def test_another_solver_finds_the_same_masses(case):
     shapes = link_shapes(case.problem.robot, case.prior, {}, 2.0)
-    clouds = [grid_points(hull, 60) for hull in shapes]
+    clouds = [_grid_points(hull, 60) for hull in shapes]
     expected = solved_by_cvxpy(case, clouds, [1e-6] * 3)
-    solution = point_mass_least_squares(case.prior, case.stack, shapes, 60)
+    solution = _point_mass_least_squares(case.prior, case.stack, shapes, 60)
     assert not solution.failure
     assert case.cost(solution.theta) <= case.cost(expected) * (1.0 + 1e-7)
     np.testing.assert_allclose(
@@ -109,7 +109,7 @@ def test_shapes_come_from_what_is_known_or_from_inertia(case):
     # A box of even density has the inertia that it stands for.
     pi = case.prior.theta[case.links[1]]
     tight, wide = (link_shapes(case.problem.robot, case.prior, {}, m)[1] for m in (1.0, 2.0))
-    fine = parameters_of_points(grid_points(tight, 20_000)[8:])
+    fine = _parameters_of_points(_grid_points(tight, 20_000)[8:])
     np.testing.assert_allclose(
         pi[0] * fine.mean(axis=1) / case.prior.size[case.links[1]],
         pi / case.prior.size[case.links[1]],

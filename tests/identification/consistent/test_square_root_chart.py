@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from bodysense.identification.consistent.relaxation import LinkMatrices
-from bodysense.identification.consistent.sqp import SquareRootChart
+from bodysense.identification.consistent.sqp import _SquareRootChart
 from bodysense.spatial.manifolds import SquareRoot
 
 
 @pytest.fixture
-def chart(case) -> SquareRootChart:
-    return SquareRootChart(case.prior, LinkMatrices(case.prior), 1e-4, 1e-5)
+def chart(case) -> _SquareRootChart:
+    return _SquareRootChart(case.prior, LinkMatrices(case.prior), 1e-4, 1e-5)
 
 
 def test_a_robot_comes_back_from_its_factors(case, chart):

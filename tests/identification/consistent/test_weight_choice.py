@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bodysense.identification import identifier
-from bodysense.identification.consistent.solvers import choose_weight
+from bodysense.identification.consistent.solvers import _choose_weight
 from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
 
@@ -16,7 +16,7 @@ KINDS = pytest.mark.parametrize("kind", ["euclidean", "pullback", "entropic"])
 
 
 def weight_of(simulated, kind) -> float:
-    return choose_weight(simulated.problem, Prior.of(simulated.problem), kind)
+    return _choose_weight(simulated.problem, Prior.of(simulated.problem), kind)
 
 
 @KINDS
@@ -41,18 +41,18 @@ def test_what_is_held_out_never_enters(kind, simulate):
         motions=(replace(motion, tau=tau, tau_raw=tau),),
     )
     weights = [
-        choose_weight(p.without(1), Prior.of(simulated.problem), kind)
+        _choose_weight(p.without(1), Prior.of(simulated.problem), kind)
         for p in (simulated.problem, spoilt)
     ]
     assert weights[0] == weights[1]
     # It does matter where it is not held out.
     open_ = Prior.of(simulated.problem)
-    assert choose_weight(spoilt, open_, kind) != weights[0]
+    assert _choose_weight(spoilt, open_, kind) != weights[0]
 
 
 def test_the_chosen_weight_is_told_and_used(simulate):
     problem = simulate(5.0, n_t=120, off=0.0).problem
-    weight = choose_weight(problem, Prior.of(problem), "euclidean")
+    weight = _choose_weight(problem, Prior.of(problem), "euclidean")
     chosen = identifier("pc-wls", relaxation_weight=None).fit(problem)
     given = identifier("pc-wls", relaxation_weight=weight).fit(problem)
     np.testing.assert_array_equal(chosen.theta, given.theta)
@@ -72,4 +72,4 @@ def test_without_any_solution_the_weight_is_the_default(simulate, monkeypatch):
     problem = simulate(5.0, n_t=120, off=0.0).problem
     failed = Solution(problem.robot.theta, failure="no")
     monkeypatch.setattr(module, "consistent_least_squares", lambda *given: failed)
-    assert choose_weight(problem, Prior.of(problem), "euclidean") == 1.0
+    assert _choose_weight(problem, Prior.of(problem), "euclidean") == 1.0

@@ -7,7 +7,7 @@ import pytest
 
 from bodysense.identification import Preprocessing, Regression
 from bodysense.identification.linear import energy as module
-from bodysense.identification.linear.energy import REACH, EnergyRows, slope
+from bodysense.identification.linear.energy import _REACH, EnergyRows, slope
 from bodysense.robot import energy_regressor, inverse_dynamics, load_robot
 
 
@@ -46,7 +46,7 @@ def test_the_sum_of_rows_is_the_work(small_arm, base_of, sines):
     motion = problem.motions[0]
     (block,) = EnergyRows.from_regression(problem).blocks()
     E = energy_regressor(robot, motion.q, motion.v) @ robot.theta
-    inner = E[REACH:-REACH]
+    inner = E[_REACH:-_REACH]
     work = np.sum(block.y[1:-1, 0]) + 0.5 * (block.y[0, 0] + block.y[-1, 0])  # trapezoids
     assert work / 1000.0 == pytest.approx(inner[-1] - inner[0], rel=1e-4)
 
@@ -56,12 +56,12 @@ def test_rows_have_the_times_and_folds_of_their_samples(small_arm, base_of, sine
     rows = EnergyRows.from_regression(problem)
     (block,) = rows.blocks()
     motion = problem.motions[0]
-    np.testing.assert_array_equal(block.t, motion.t[REACH:-REACH])
-    np.testing.assert_array_equal(block.fold, problem.folds(motion)[REACH:-REACH])
-    assert rows.n_samples == block.t.size == 1200 - 2 * REACH
+    np.testing.assert_array_equal(block.t, motion.t[_REACH:-_REACH])
+    np.testing.assert_array_equal(block.fold, problem.folds(motion)[_REACH:-_REACH])
+    assert rows.n_samples == block.t.size == 1200 - 2 * _REACH
     left = np.concatenate([b.use for b in rows.without(1).blocks()])
     np.testing.assert_array_equal(left[:, 0] == 0.0, block.fold == 1)
-    np.testing.assert_allclose(rows.speeds(block, 0), motion.v[REACH:-REACH] ** 2, rtol=1e-12)
+    np.testing.assert_allclose(rows.speeds(block, 0), motion.v[_REACH:-_REACH] ** 2, rtol=1e-12)
 
 
 def test_small_blocks_make_the_same_rows(tx40, base_of, sines, monkeypatch):
@@ -82,7 +82,7 @@ def test_small_blocks_make_the_same_rows(tx40, base_of, sines, monkeypatch):
 
 
 def test_a_motion_shorter_than_a_difference_has_no_rows(small_arm, base_of, sines):
-    rows = EnergyRows.from_regression(problem_of(small_arm, base_of, sines, n_t=2 * REACH))
+    rows = EnergyRows.from_regression(problem_of(small_arm, base_of, sines, n_t=2 * _REACH))
     assert rows.n_samples == 0
     assert not list(rows.blocks())
 
@@ -92,7 +92,7 @@ def test_slopes_are_as_exact_as_they_say(share):
     """Of a sine at that share of the sampling rate: the first term of the error's series."""
     w = 2.0 * np.pi * share
     t = np.arange(100.0)
-    exact = w * np.exp(1j * w * t[REACH:-REACH])
+    exact = w * np.exp(1j * w * t[_REACH:-_REACH])
     ratio = (slope(np.sin(w * t), 1.0) - 1j * slope(np.cos(w * t), 1.0)) / exact
     expected = -14400.0 / 39916800.0 * w**10
     np.testing.assert_allclose(ratio.real - 1.0, expected, rtol=0.5, atol=1e-12)
@@ -104,4 +104,4 @@ def test_slopes_of_polynomials_are_exact():
     powers = t[:, None] ** np.arange(11)
     expected = np.arange(11) * t[:, None] ** np.maximum(np.arange(11) - 1, 0)
     found = slope(powers, 59.0 / 2.0)
-    np.testing.assert_allclose(found, expected[REACH:-REACH], atol=1e-10)
+    np.testing.assert_allclose(found, expected[_REACH:-_REACH], atol=1e-10)

@@ -12,9 +12,9 @@ from bodysense.errors import ShapeError
 from bodysense.identification import Motion, Preprocessing, Regression, identifier, motions
 from bodysense.identification.linear import likelihood
 from bodysense.identification.linear.likelihood import (
-    motion_variances,
+    _motion_variances,
+    _row_slopes,
     propagated,
-    row_slopes,
 )
 from bodysense.identification.prior import Prior
 from bodysense.logs.log import Log
@@ -110,10 +110,10 @@ def test_next_to_no_noise_is_next_to_weighted_least_squares(recorded):
 
 def cost(problem: Regression, theta_base: np.ndarray, levels: np.ndarray) -> float:
     """Eq (32) with the exponent -1, as it is written, row by row."""
-    prior, variances = Prior.of(problem), motion_variances(problem)
+    prior, variances = Prior.of(problem), _motion_variances(problem)
     theta, total = prior.complete(theta_base), 0.0
     for block in problem.blocks():
-        G = row_slopes(problem, theta, block)
+        G = _row_slopes(problem, theta, block)
         S = propagated(G, variances[block.piece]) + np.diag(levels[block.log])
         for k, epsilon in enumerate(block.y - block.Y @ theta_base):
             rows = np.flatnonzero(block.use[k])

@@ -12,10 +12,10 @@ from bodysense.errors import ShapeError
 from bodysense.identification import Motion, Preprocessing, Regression, motions
 from bodysense.identification._kernels.noise_propagation import whiten_batch
 from bodysense.identification.linear.likelihood import (
-    FilterGains,
-    motion_variances,
+    _FilterGains,
+    _motion_variances,
+    _row_states,
     propagated,
-    row_states,
     torque_slopes,
 )
 from bodysense.identification.preprocessing import Plan
@@ -118,7 +118,7 @@ def test_gains_are_those_of_noise_that_was_sent_through(cutoff, decimate, tx40, 
     a = differentiate(v, RATE, accuracy=settings.accuracy)
     empty = np.zeros((n_t, 6))
     plan = Plan.of(Motion(np.arange(n_t) / RATE, empty, empty, empty, empty, empty, RATE), settings)
-    gains = FilterGains.of(RATE, settings, plan)
+    gains = _FilterGains.of(RATE, settings, plan)
     assert gains.removed == pytest.approx(np.std(noise - q), rel=0.02)
     for x, gain in ((q, gains.q), (v, gains.v), (a, gains.a)):
         assert gain == pytest.approx(np.std(plan.filtered(x[:: plan.stride])), rel=0.06)
@@ -142,7 +142,7 @@ def test_variances_are_those_of_the_noise(small_arm, sines):
     states = sines(3, 0, 20_000, RATE, slowest=0.1)
     sigma = np.array([1e-4, 1e-3, 5e-4])
     problem = recorded(small_arm, states, sigma)
-    found = motion_variances(problem)
+    found = _motion_variances(problem)
     plan = Plan.of(problem.motions[0], problem.settings)
     motion, (t, *exact) = problem.motions[0], states
     first = int(np.searchsorted(t, motion.t[0] - 1e-9))
@@ -154,9 +154,9 @@ def test_variances_are_those_of_the_noise(small_arm, sines):
 
 def test_exact_positions_have_no_variance(simulate, small_arm, sines):
     problem = simulate(0.1).problem
-    assert motion_variances(problem) is None
+    assert _motion_variances(problem) is None
     motion = dataclasses.replace(problem.motions[0], q_raw=problem.motions[0].q)
-    assert motion_variances(dataclasses.replace(problem, motions=(motion,))) is None
+    assert _motion_variances(dataclasses.replace(problem, motions=(motion,))) is None
 
 
 def test_logs_have_variances_of_their_own_and_their_pieces_share_them(small_arm, sines):
@@ -174,11 +174,11 @@ def test_logs_have_variances_of_their_own_and_their_pieces_share_them(small_arm,
         cut(one, slice(1500, 3800), 0),
         cut(other, slice(0, 3000), 1),
     )
-    found = motion_variances(Regression.of(small_arm, pieces, settings))
+    found = _motion_variances(Regression.of(small_arm, pieces, settings))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_allclose(found[2], 100.0 * found[0], rtol=0.3)
     exact = dataclasses.replace(pieces[2], q_raw=None)
-    found = motion_variances(Regression.of(small_arm, (*pieces[:2], exact), settings))
+    found = _motion_variances(Regression.of(small_arm, (*pieces[:2], exact), settings))
     assert (found[0] > 0.0).all()
     assert not found[2].any()
 
@@ -186,7 +186,7 @@ def test_logs_have_variances_of_their_own_and_their_pieces_share_them(small_arm,
 def test_a_joint_that_stands_has_noise_of_position_alone(small_arm, sines):
     t, q, v, a = sines(3, 0, 3000, RATE, slowest=0.2)
     q[:, 1], v[:, 1], a[:, 1] = 0.3, 0.0, 0.0
-    found = motion_variances(recorded(small_arm, (t, q, v, a), 1e-5))
+    found = _motion_variances(recorded(small_arm, (t, q, v, a), 1e-5))
     assert found[0, 0, 1] > 0.0
     assert not found[0, 1:, 1].any()
 
@@ -197,5 +197,5 @@ def test_states_are_those_at_the_times_of_rows(decimate, small_arm, sines):
     problem = recorded(small_arm, (t, q, v, a), 0.0, decimate=decimate)
     for block in problem.blocks():
         at = np.rint(block.t * RATE).astype(int)
-        for found, exact in zip(row_states(problem, block), (q, v, a), strict=True):
+        for found, exact in zip(_row_states(problem, block), (q, v, a), strict=True):
             np.testing.assert_allclose(found, exact[at], atol=0.05 * np.abs(exact).max())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bodysense.identification.simulated.output_error import differential_evolution, nelder_mead
+from bodysense.identification.simulated.output_error import _differential_evolution, _nelder_mead
 
-every_search = pytest.mark.parametrize("find", [nelder_mead, differential_evolution])
+every_search = pytest.mark.parametrize("find", [_nelder_mead, _differential_evolution])
 LOST = 1e29
 
 
@@ -59,7 +59,7 @@ def test_never_more_evaluations_than_allowed_and_never_worse(find, evaluations, 
 
 def test_generations_are_simulated_together():
     costs = Counted(bowl(4)[0])
-    differential_evolution(costs, 4, evaluations=200, rng=np.random.default_rng(0))
+    _differential_evolution(costs, 4, evaluations=200, rng=np.random.default_rng(0))
     assert costs.largest >= 8
 
 
@@ -95,10 +95,10 @@ def test_the_same_seed_gives_the_same_bits(find):
 def test_another_seed_looks_elsewhere():
     cost, _ = bowl(3)
     first, second = (
-        differential_evolution(Counted(cost), 3, evaluations=60, rng=np.random.default_rng(seed))
+        _differential_evolution(Counted(cost), 3, evaluations=60, rng=np.random.default_rng(seed))
         for seed in (0, 1)
     )
     assert not np.array_equal(first, second)
     state = np.random.get_state()[1].copy()  # noqa: NPY002 - of the generator that nobody may touch
-    differential_evolution(Counted(cost), 3, evaluations=60, rng=np.random.default_rng(0))
+    _differential_evolution(Counted(cost), 3, evaluations=60, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(state, np.random.get_state()[1])  # noqa: NPY002

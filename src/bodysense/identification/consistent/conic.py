@@ -56,14 +56,7 @@ def solve_conic(Q: Array, q: Array, rows: Sequence[ConicRows]) -> tuple[Array | 
         q: (n,).
         rows: the constraints.
     """
-    cones: list[Any] = []
-    for part in rows:
-        if part.kind == "equal":
-            cones.append(clarabel.ZeroConeT(part.b.size))
-        elif part.kind == "at most":
-            cones.append(clarabel.NonnegativeConeT(part.b.size))
-        else:
-            cones.append(clarabel.PSDTriangleConeT(4))
+    cones = [_cone(part) for part in rows]
     curvature = diags_array(Q) if Q.ndim == 1 else triu(csc_matrix(Q))
     A = np.vstack([part.A for part in rows]) if rows else np.zeros((0, q.size))
     b = np.concatenate([part.b for part in rows]) if rows else np.zeros(0)
@@ -81,6 +74,14 @@ def solve_conic(Q: Array, q: Array, rows: Sequence[ConicRows]) -> tuple[Array | 
         if "Infeasible" in word:
             break
     return None, word
+
+
+def _cone(part: ConicRows) -> Any:
+    if part.kind == "equal":
+        return clarabel.ZeroConeT(part.b.size)
+    if part.kind == "at most":
+        return clarabel.NonnegativeConeT(part.b.size)
+    return clarabel.PSDTriangleConeT(4)
 
 
 # Quadratic programs between bounds, by guessing which bounds hold and solving for the rest.

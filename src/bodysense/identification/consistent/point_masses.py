@@ -59,7 +59,7 @@ def _inertia_box(pi: Array, length: float, margin: float) -> Hull:
     return Hull.from_points(box_corners(com, margin * np.sqrt(3.0) * spread, axes))
 
 
-def grid_points(hull: Hull, most: int) -> Array:
+def _grid_points(hull: Hull, most: int) -> Array:
     """(n, 3) corners of a hull and as fine a grid inside as `most` points allow, n <= most."""
     corners = hull.vertices
     if corners.shape[0] > most // 2:
@@ -78,7 +78,7 @@ def grid_points(hull: Hull, most: int) -> Array:
     return points
 
 
-def parameters_of_points(points: Array) -> Array:
+def _parameters_of_points(points: Array) -> Array:
     """(10, n) Q_j of eq (68): the parameters of one kilogram at each of the points (n, 3)."""
     x = np.column_stack([points, np.ones(points.shape[0])])
     return np.ascontiguousarray(pi_from_pseudo_inertia(x[:, :, None] * x[:, None, :]).T)
@@ -140,10 +140,10 @@ class PointMasses(Solver):
         """By non-negative least squares."""
         known = problem.knowledge.com_inside
         shapes = link_shapes(problem.robot, prior, known, self.margin)
-        return point_mass_least_squares(prior, stack, shapes, self.points)
+        return _point_mass_least_squares(prior, stack, shapes, self.points)
 
 
-def point_mass_least_squares(
+def _point_mass_least_squares(
     prior: Prior, stack: Stack, shapes: Sequence[Hull], points: int
 ) -> Solution:
     """Solve the reduced problem over masses at points, by non-negative least squares.
@@ -159,10 +159,10 @@ def point_mass_least_squares(
     """
     factor = Relaxation().factor(prior)
     theta_free, L = unconstrained(prior, stack, prior.theta, factor, most=_LARGEST_PRECISION)
-    clouds = [grid_points(hull, points) for hull in shapes]
+    clouds = [_grid_points(hull, points) for hull in shapes]
     least = np.zeros(prior.size.size)
     for cloud, link, mass in zip(clouds, prior.links, prior.link_mass, strict=True):
-        least[link] = _LEAST_MASS * mass * parameters_of_points(cloud).mean(axis=1)
+        least[link] = _LEAST_MASS * mass * _parameters_of_points(cloud).mean(axis=1)
     K = np.linalg.inv(L)
     E, e = prior.constraints.balanced(L)
     rows = np.vstack([K, _STIFFNESS * E])
@@ -195,7 +195,7 @@ def _columns(prior: Prior, clouds: list[Array]) -> Array:
     blocks = []
     for cloud, link, mass in zip(clouds, prior.links, prior.link_mass, strict=True):
         block = np.zeros((p, cloud.shape[0]))
-        block[link] = mass * parameters_of_points(cloud)
+        block[link] = mass * _parameters_of_points(cloud)
         blocks.append(block)
     drives = np.diag(prior.size)
     return np.hstack([*blocks, drives[:, others], -drives[:, signed]])

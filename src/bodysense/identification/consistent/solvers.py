@@ -81,7 +81,7 @@ class Conic(Solver):
         """The same with its weight chosen, if that is open."""
         if self.relaxation_weight is not None:
             return self, ""
-        weight = choose_weight(problem, prior, self.relaxation)
+        weight = _choose_weight(problem, prior, self.relaxation)
         remark = f"Relaxation weight {weight:.3g}, chosen on blocks left out."
         return replace(self, relaxation_weight=weight, trusted=False), remark
 
@@ -139,7 +139,7 @@ class ClosestRobot(Solver):
         return replace(closest, unexcited=free.unexcited)
 
 
-def choose_weight(problem: Regression, prior: Prior, kind: str) -> float:
+def _choose_weight(problem: Regression, prior: Prior, kind: str) -> float:
     """The largest weight whose held-out error is as good as any, within half a per cent.
 
     Folds are left out in turn, one more where the problem has left one out already. Errors count

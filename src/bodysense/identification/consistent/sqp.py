@@ -3,7 +3,7 @@
     minimise |K (theta(ρ) - theta_free)|² (+ λ excess, if entropic)    over factors and drives ρ
     subject to  diagonals of the factors ≥ ε,  drives ≥ 0,  what else is known of the links,
 
-the problem of `projection` in the coordinates of `SquareRootChart`, in which links exist by
+the problem of `projection` in the coordinates of `_SquareRootChart`, in which links exist by
 construction. It has the same minimum. Each step is a quadratic program between bounds, with
 
     Hessian = Jᵀ ∂²f/∂theta² J + second derivatives of theta(ρ), their positive part,
@@ -57,10 +57,10 @@ from bodysense.spatial.arrays import Array
 # The relative step M is also what the trust region of eq (176) bounds, ϖ |ρ|, except that entries
 # which are zero may move.
 
-ROWS, COLUMNS = np.tril_indices(4)
-_DIAGONAL = np.flatnonzero(ROWS == COLUMNS)
+_ROWS, _COLUMNS = np.tril_indices(4)
+_DIAGONAL = np.flatnonzero(_ROWS == _COLUMNS)
 _STEPS = np.zeros((10, 4, 4))
-_STEPS[np.arange(10), ROWS, COLUMNS] = 1.0
+_STEPS[np.arange(10), _ROWS, _COLUMNS] = 1.0
 _BOTH = _STEPS + np.swapaxes(_STEPS, 1, 2)
 
 _LEAST_SHARE = 0.1
@@ -68,7 +68,7 @@ _LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class _Point:
     """Where an iteration is.
 
     Attributes:
@@ -87,7 +87,7 @@ class Point:
         return np.diagonal(self.C, axis1=1, axis2=2)
 
 
-class SquareRootChart:
+class _SquareRootChart:
     """Points and steps (10 n_links + n_drives,) of a robot.
 
     Args:
@@ -109,22 +109,22 @@ class SquareRootChart:
         # A symmetric matrix from ten numbers and back.
         self.back = np.array([np.linalg.pinv(P.reshape(16, 10)) for P in lmi.maps])
 
-    def near(self, theta: Array, clip: float) -> Point:
+    def near(self, theta: Array, clip: float) -> _Point:
         """The point of a theta (p,), its links moved inside by eigenvalues of `clip` at least."""
         P = np.array(self.lmi.of(theta)) - self.epsilon * np.eye(4)
         values, V = np.linalg.eigh(P)
         C = np.linalg.cholesky((V * np.maximum(values, clip)[:, None]) @ np.swapaxes(V, 1, 2))
         return self._point(C, theta[self.others] / self.size)
 
-    def _point(self, C: Array, x: Array) -> Point:
+    def _point(self, C: Array, x: Array) -> _Point:
         x = np.where(self.positive, np.maximum(x, 0.0), x)
         P = C @ np.swapaxes(C, 1, 2) + self.epsilon * np.eye(4)
         theta = np.empty(self.places.size + self.others.size)
         theta[self.places] = (self.back @ P.reshape(-1, 16, 1))[:, :, 0]
         theta[self.others] = x * self.size
-        return Point(C, x, theta)
+        return _Point(C, x, theta)
 
-    def jacobian(self, at: Point) -> Array:
+    def jacobian(self, at: _Point) -> Array:
         """(p, k) of theta by a step, at none."""
         change = at.C[:, None] @ _BOTH @ np.swapaxes(at.C, 1, 2)[:, None]
         of_links = self.back @ np.swapaxes(change.reshape(-1, 10, 16), 1, 2)
@@ -134,21 +134,21 @@ class SquareRootChart:
         J[self.others, np.arange(10 * self.n, J.shape[1])] = self.size
         return J
 
-    def pulled(self, at: Point, gradient: Array) -> Array:
+    def pulled(self, at: _Point, gradient: Array) -> Array:
         """(n_links, 4, 4) Z with the gradient (p,) times a link's change = <Z, change of CᵀPC>."""
         Z = np.swapaxes(self.back, 1, 2) @ gradient[self.places][:, :, None]
         Z = Z.reshape(-1, 4, 4)
         pulled: Array = np.swapaxes(at.C, 1, 2) @ (0.5 * (Z + np.swapaxes(Z, 1, 2))) @ at.C
         return pulled
 
-    def stepped(self, at: Point, step: Array) -> Point:
+    def stepped(self, at: _Point, step: Array) -> _Point:
         """The point after a step, with the quadratic part taken out again as far as it can be.
 
         (1 + M)(1 + M)ᵀ - M Mᵀ is the linear part alone, along which strong data lie in straight
         lines. Where it is not positive, a tenth of the first stays.
         """
         M = np.zeros((self.n, 4, 4))
-        M[:, ROWS, COLUMNS] = step[: 10 * self.n].reshape(self.n, 10)
+        M[:, _ROWS, _COLUMNS] = step[: 10 * self.n].reshape(self.n, 10)
         ahead = np.eye(4) + M
         U, s, _ = np.linalg.svd(np.linalg.solve(ahead, M))
         left = np.sqrt(np.maximum(1.0 - s**2, _LEAST_SHARE))
@@ -161,7 +161,7 @@ class SquareRootChart:
         return self._point(C, at.x + step[10 * self.n :])
 
 
-LEAST_DIAGONAL = 1e-5
+_LEAST_DIAGONAL = 1e-5
 """ε of eq (194), in units of plausible mass and length."""
 
 # name                 value    meaning
@@ -187,7 +187,7 @@ class Centred:
         mu: weight of the logarithms that it is the minimum for.
     """
 
-    at: Point
+    at: _Point
     mu: float
 
 
@@ -217,7 +217,7 @@ def square_root_least_squares(
         if is_consistent(prior, lmi, theta_free):
             return Solution(theta_free), start
     theta_free, L = unconstrained(prior, stack, prior.theta, factor, most=_LARGEST_PRECISION)
-    chart = SquareRootChart(prior, lmi, 0.0 if chosen.entropic else MARGIN, LEAST_DIAGONAL)
+    chart = _SquareRootChart(prior, lmi, 0.0 if chosen.entropic else MARGIN, _LEAST_DIAGONAL)
     excess = EntropicExcess(prior, lmi, chosen.weight) if chosen.entropic else None
     cost = _Cost(prior, chart, theta_free, L, excess)
     if start is None or known.any:
@@ -244,7 +244,7 @@ class _Cost:
     def __init__(
         self,
         prior: Prior,
-        chart: SquareRootChart,
+        chart: _SquareRootChart,
         theta_free: Array,
         L: Array,
         excess: EntropicExcess | None,
@@ -261,7 +261,7 @@ class _Cost:
         self.terms = 4 * chart.n + self.g.size
         self.mu = 0.0
 
-    def value(self, at: Point) -> float:
+    def value(self, at: _Point) -> float:
         theta = at.theta
         slack = self.g - self.G @ theta
         if (slack <= 0.0).any():
@@ -275,14 +275,14 @@ class _Cost:
         r[self.equal] += self.shift
         return r
 
-    def missed(self, at: Point) -> float:
+    def missed(self, at: _Point) -> float:
         """By how much equalities are missed, in units of what the data say."""
         return float(np.abs(self.residual(at.theta)[self.equal] - self.shift).max(initial=0.0))
 
-    def update_multipliers(self, at: Point) -> None:
+    def update_multipliers(self, at: _Point) -> None:
         self.shift = self.residual(at.theta)[self.equal]
 
-    def model(self, at: Point) -> tuple[Array, Array]:
+    def model(self, at: _Point) -> tuple[Array, Array]:
         """Gradient (k,) and Hessian (k, k) by a step."""
         chart, n, theta = self.chart, self.chart.n, at.theta
         J = chart.jacobian(at)
@@ -301,15 +301,15 @@ class _Cost:
         gradient[chart.diagonals] -= 2.0 * self.mu
         values, V = np.linalg.eigh(chart.pulled(at, pull))
         Z = (V * np.maximum(values, 0.0)[:, None]) @ np.swapaxes(V, 1, 2)
-        second += 2.0 * Z[:, ROWS[:, None], ROWS] * (COLUMNS[:, None] == COLUMNS)
-        second += 2.0 * self.mu * np.diag(1.0 + (ROWS == COLUMNS))
+        second += 2.0 * Z[:, _ROWS[:, None], _ROWS] * (_COLUMNS[:, None] == _COLUMNS)
+        second += 2.0 * self.mu * np.diag(1.0 + (_ROWS == _COLUMNS))
         for k in range(n):
             H[10 * k : 10 * k + 10, 10 * k : 10 * k + 10] += second[k]
         H[np.diag_indices_from(H)] += _REGULARISATION
         return gradient, H
 
 
-def _iterate(cost: _Cost, start: Centred) -> tuple[Point, Centred, bool]:
+def _iterate(cost: _Cost, start: Centred) -> tuple[_Point, Centred, bool]:
     """Steps until the reduction that they promise is none, and whether it came to that.
 
     Also a point on the way for problems that are alike.

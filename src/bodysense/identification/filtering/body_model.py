@@ -173,7 +173,7 @@ def _runs(problem: Regression, motion: Motion) -> Iterator[tuple[int, int]]:
     yield from ((int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
-class ModelStep(NamedTuple):
+class _ModelStep(NamedTuple):
     """From one sample to the next: by what, under which torque, with what beside it, and noise."""
 
     by: Propagation
@@ -256,7 +256,7 @@ class BodyModel:
         return np.concatenate([np.zeros(b), mean]), S
 
     @cached_property
-    def _steps(self) -> list[ModelStep]:
+    def _steps(self) -> list[_ModelStep]:
         """For each sample what leads to the next."""
         steps, t = [], 0.0
         for piece, by, level, smooth in zip(
@@ -267,7 +267,7 @@ class BodyModel:
                 rest = np.zeros_like(rest)
             for k in range(piece.tau.shape[0]):
                 drive = Drive(smooth[k], piece.q_d[k], piece.v_d[k])
-                steps.append(ModelStep(by, drive, rest[k], level[k], t, piece.period))
+                steps.append(_ModelStep(by, drive, rest[k], level[k], t, piece.period))
                 t += piece.period
             steps.append(steps[-1])  # of a piece's last sample, never taken
         return steps

@@ -122,10 +122,10 @@ def judge(outcome: FilterOutcome, problem: Regression, prior: Prior, start: Arra
         prior: what was known before.
         start: (b, b) root of the covariance that the filter started from.
     """
-    before = torque_error(problem, prior.theta_base)
+    before = _torque_error(problem, prior.theta_base)
     after = np.inf
     if np.isfinite(outcome.mean).all() and np.isfinite(outcome.root).all():
-        after = torque_error(problem, prior.theta_base + prior.size_base * outcome.mean)
+        after = _torque_error(problem, prior.theta_base + prior.size_base * outcome.mean)
     most = _WORSE * before if outcome.status.ok else before
     if after > most or not np.isfinite(after):
         reason = outcome.status.message if not outcome.status.ok else "The filter diverged."
@@ -155,7 +155,7 @@ def judge(outcome: FilterOutcome, problem: Regression, prior: Prior, start: Arra
     return replace(outcome, status=Status(True, said))
 
 
-def torque_error(problem: Regression, theta_base: Array) -> float:
+def _torque_error(problem: Regression, theta_base: Array) -> float:
     """Root mean square over the joints of the torque's relative error."""
     squares, rows = problem.squares(theta_base)
     size = np.where(problem.torque_size > 0.0, problem.torque_size, 1.0)
@@ -172,7 +172,7 @@ def sentence(message: str) -> str:
 
 def start_mean(problem: Regression, prior: Prior) -> tuple[Array, str]:
     """(b,) base parameters to start from, and a remark on them."""
-    if torque_error(problem, prior.theta_base) <= _UNEXPLAINED:
+    if _torque_error(problem, prior.theta_base) <= _UNEXPLAINED:
         return prior.theta_base, ""
     ridge = NoiseWeights().fit(problem, prior, lambda s: Ridge().solve(problem, prior, s))
     theta_base = prior.to_base(prior.untouched(ridge.solution.theta))

@@ -9,7 +9,7 @@ these too large however long the log is. So points and tangents are taken under 
 regression explains, and the rest of the measured one moves all of them alike: the first is an
 instrument, as independent of the noise as the motion is.
 
-A log of a controller that holds its torque tells torques half a control period too early. Without
+A log of a controller that holds its torque has torques half a control period too early. Without
 any noise this is what limits the parameters: their error is proportional to that period.
 """
 

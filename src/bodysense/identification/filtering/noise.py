@@ -47,7 +47,7 @@ joint moves at all: within less than half the velocity that friction changes in 
 rest is unstable."""
 
 
-def position_levels(problem: Regression) -> Array:
+def _position_levels(problem: Regression) -> Array:
     """(n,) standard deviations of recorded positions.
 
     From what the low-pass filter removed. White noise leaves it the share 2 · cut-off / rate of
@@ -66,7 +66,7 @@ def position_levels(problem: Regression) -> Array:
     return np.maximum(sigma, _LEAST_NOISE * np.maximum(reach, LEAST_RANGE))
 
 
-def torque_levels(problem: Regression, theta_base: Array, rate: float) -> Array:
+def _torque_levels(problem: Regression, theta_base: Array, rate: float) -> Array:
     """(n_logs, n) standard deviations of the mean torque of an interval.
 
     The second part is what is lost by holding the mean for all of it: a twelfth of the torque's
@@ -91,7 +91,7 @@ def torque_levels(problem: Regression, theta_base: Array, rate: float) -> Array:
     return np.sqrt(np.where(weight > 0.0, result / np.maximum(weight, 1.0), 1.0))
 
 
-def coulomb_levels(robot: Robot, theta: Array) -> Array:
+def _coulomb_levels(robot: Robot, theta: Array) -> Array:
     """(n,) by how much friction jumps, or nearly so, at zero velocity; zero where it does not."""
     layout, tree = robot.layout, robot.tree
     level = np.zeros(robot.n_joints)
@@ -106,7 +106,7 @@ def coulomb_levels(robot: Robot, theta: Array) -> Array:
     return level
 
 
-def interval_levels(
+def _interval_levels(
     piece: Piece, torque: Array, coulomb: Array, width: Array, wider: Array
 ) -> Array:
     """(m - 1, n) standard deviations of the torque in each interval of a piece.
@@ -129,7 +129,7 @@ def interval_levels(
     return level
 
 
-def early_levels(problem: Regression, theta_base: Array) -> Array:
+def _early_levels(problem: Regression, theta_base: Array) -> Array:
     """(n,) errors of the prior's torques, known or likely.
 
     While parameters are far off, a tangent, or a few points, are less exact than noise alone would
@@ -169,8 +169,8 @@ def body_model(
             "longer, or raise the rate."
         )
     theta_base = prior.to_base(theta)
-    noise = torque_levels(problem, theta_base, rate)
-    jump = coulomb_levels(problem.robot, theta)
+    noise = _torque_levels(problem, theta_base, rate)
+    jump = _coulomb_levels(problem.robot, theta)
     width = problem.robot.tree.shape[:, 0] if jump.any() else np.ones(problem.n_joints)
     speed = np.sqrt(np.mean(np.vstack([piece.v for piece in walked]) ** 2, axis=0))
     propagations: dict[float, Propagation] = {}
@@ -203,10 +203,10 @@ def body_model(
         propagations[period] = made(wider[period])
     periods = [piece.period / max(piece.q_d.shape[1], 1) for piece in walked]
     fading = annealing * sum(piece.period * piece.tau.shape[0] for piece in walked)
-    early = early_levels(problem, prior.theta_base)
+    early = _early_levels(problem, prior.theta_base)
     levels, age = [], 0.0
     for piece, period in zip(walked, periods, strict=True):
-        usual = interval_levels(piece, noise[piece.log], jump, width, wider[period])
+        usual = _interval_levels(piece, noise[piece.log], jump, width, wider[period])
         t = age + piece.period * np.arange(piece.tau.shape[0])
         levels.append(np.hypot(usual, early * np.exp(-t / fading)[:, None]))
         age += piece.period * piece.tau.shape[0]
@@ -215,7 +215,7 @@ def body_model(
         propagations=[propagations[period] for period in periods],
         levels=levels,
         instruments=[piece.explained for piece in walked],
-        sigma=position_levels(problem),
+        sigma=_position_levels(problem),
         drift=drift,
         fading=fading,
     )

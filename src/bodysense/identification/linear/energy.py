@@ -43,7 +43,7 @@ from bodysense.spatial.arrays import Array
 # jumps of friction cancel exactly; -w' is the window's own sum of central differences of order ten,
 # which leaves 1e-6 of a power that swings at a tenth of the sampling rate.
 
-REACH = 5
+_REACH = 5
 """Samples to each side that a difference of order ten takes; as many are lost at ends of pieces."""
 
 _BLOCK_BYTES = 32e6
@@ -86,13 +86,13 @@ class EnergyRows(Regression):
         """
         motion = self.motions[block.piece]
         plan = Plan.of(motion, self.settings)
-        squares = np.ascontiguousarray(motion.v[:: plan.stride][REACH:-REACH] ** 2)
+        squares = np.ascontiguousarray(motion.v[:: plan.stride][_REACH:-_REACH] ** 2)
         taken = squares[first * plan.step :][: (block.t.size - 1) * plan.step + plan.taps.size]
         return replace(plan, taps=plan.taps**2 / np.sum(plan.taps**2)).filtered(taken)
 
     def _n_out(self, motion: Motion) -> int:
         plan = Plan.of(motion, self.settings)
-        inner = -(-motion.t.size // plan.stride) - 2 * REACH
+        inner = -(-motion.t.size // plan.stride) - 2 * _REACH
         return max(0, (inner - plan.taps.size) // plan.step + 1)
 
     def _make(self, piece: int, motion: Motion) -> Iterator[Block]:
@@ -106,8 +106,8 @@ class EnergyRows(Regression):
         in_block = max(1, int(_BLOCK_BYTES / (8.0 * self.robot.layout.size)) // step)
         for first in range(0, n_out, in_block):
             m = min(in_block, n_out - first)
-            inner = slice(REACH + first * step, REACH + (first + m - 1) * step + taps.size)
-            around = slice(inner.start - REACH, inner.stop + REACH)
+            inner = slice(_REACH + first * step, _REACH + (first + m - 1) * step + taps.size)
+            around = slice(inner.start - _REACH, inner.stop + _REACH)
             E = energy_regressor(self.robot, q[around], v[around])[:, kept]
             Y = slope(E, rate) + power_regressor(self.robot, q[inner], v[inner])[:, kept]
             y = np.ascontiguousarray(power[inner])
@@ -130,11 +130,11 @@ def slope(x: Array, rate: float) -> Array:
 
     with the relative error (p!² / (2p + 1)!) (2π f / rate)^(2p) at the frequency f.
     """
-    n = x.shape[0] - 2 * REACH
+    n = x.shape[0] - 2 * _REACH
     total = np.zeros((n, *x.shape[1:]))
-    for k in range(1, REACH + 1):
-        weight = factorial(REACH) ** 2 / (k * factorial(REACH - k) * factorial(REACH + k))
-        ahead, behind = x[REACH + k :][:n], x[REACH - k :][:n]
+    for k in range(1, _REACH + 1):
+        weight = factorial(_REACH) ** 2 / (k * factorial(_REACH - k) * factorial(_REACH + k))
+        ahead, behind = x[_REACH + k :][:n], x[_REACH - k :][:n]
         total += ((-1.0) ** (k + 1) * weight * rate) * (ahead - behind)
     return total
 
@@ -150,7 +150,7 @@ _FEW_ROWS = (
     "for longer."
 )
 
-_FAINTEST = 1e-3
+_LEAST_VARIANCE = 1e-3
 """Smallest variance of a row in units of the mean: a robot at rest must not decide everything."""
 
 
@@ -234,7 +234,7 @@ def _weights(problem: EnergyRows, theta_base: Array, before: Sequence[Array]) ->
         scale = np.where(trust[fit] > 0.0, trust[fit], trust[fit].max())
         level = nnls(columns[fit] * scale[:, None], e[fit] * scale)[0]
         model = columns[mine] @ level
-        variance[mine] = np.maximum(model, max(_FAINTEST * float(e[fit].mean()), floor))
+        variance[mine] = np.maximum(model, max(_LEAST_VARIANCE * float(e[fit].mean()), floor))
     root = 1.0 / np.sqrt(variance)
     ends = np.cumsum([block.size for block in squares])
     return tuple(

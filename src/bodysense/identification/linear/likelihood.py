@@ -4,7 +4,7 @@ epsilon = tau - ID(q, v, a),        Cov epsilon = G Sigma_s Gᵀ + Sigma_tau
     G = [∂ID/∂q, ∂ID/∂v, M]             Sigma_s = diag of the variances of q, v and a
 
 White noise of the positions passes a low-pass, which removes the part 1 - h of it, and two
-differentiations. So what the filter removed tells how much noise there was, and the response to an
+differentiations. So the noise follows from what the filter removed, and the response to an
 impulse of the very same filters how much of it is left in q, v and a:
 
     sigma_raw = rms(q_raw - q) / ‖1 - h‖,     sigma_q = sigma_raw ‖w * h‖,
@@ -53,11 +53,11 @@ _TOO_NOISY = (
     "cut-off, record with less noise, or raise iterations."
 )
 
-_ASTRAY = 0.01
-"""Change of predictions, in standard deviations, from which an iteration at its end is going
-astray, not merely slow."""
+_DIVERGING = 0.01
+"""Change of predictions, in standard deviations, from which on an iteration at its end
+diverges, and is not merely slow."""
 
-_FAINTEST = 1e-4
+_LEAST_VARIANCE = 1e-4
 """Smallest variance of the torques in units of what the motion's noise makes of it: a model of the
 noise that explains too much must not leave rows without any noise of their own."""
 
@@ -69,7 +69,7 @@ _EXACT = 1e-12
 
 
 @dataclass(frozen=True)
-class FilterGains:
+class _FilterGains:
     """Standard deviations that white noise of standard deviation one has after the filters.
 
     Attributes:
@@ -85,7 +85,7 @@ class FilterGains:
     a: float
 
     @classmethod
-    def of(cls, rate: float, settings: Preprocessing, plan: Plan) -> FilterGains:
+    def of(cls, rate: float, settings: Preprocessing, plan: Plan) -> _FilterGains:
         """Of the filters that a motion has passed, by an impulse.
 
         Args:
@@ -106,7 +106,7 @@ class FilterGains:
         return cls(float(np.linalg.norm(impulse - q)), *left)
 
 
-def motion_variances(problem: Regression) -> Array | None:
+def _motion_variances(problem: Regression) -> Array | None:
     """(n_pieces, 3, n) variances of q, v and a in the rows of each motion; `None` if all are zero.
 
     A motion without recorded positions beside the filtered ones is taken as exact. What the filter
@@ -114,7 +114,7 @@ def motion_variances(problem: Regression) -> Array | None:
     """
     n, count = problem.n_joints, len(problem.motions)
     gains = [
-        FilterGains.of(motion.rate, problem.settings, Plan.of(motion, problem.settings))
+        _FilterGains.of(motion.rate, problem.settings, Plan.of(motion, problem.settings))
         for motion in problem.motions
     ]
     removed, weight = np.zeros((problem.n_logs, n)), np.zeros(problem.n_logs)
@@ -136,7 +136,7 @@ def motion_variances(problem: Regression) -> Array | None:
     return out if out.any() else None
 
 
-def row_states(problem: Regression, block: Block) -> tuple[Array, Array, Array]:
+def _row_states(problem: Regression, block: Block) -> tuple[Array, Array, Array]:
     """q, v and a (m, n) at the times of a block's rows."""
     motion = problem.motions[block.piece]
     at = np.searchsorted(motion.t, block.t)
@@ -165,7 +165,7 @@ def torque_slopes(robot: Robot, theta: Array, q: Array, v: Array, a: Array) -> A
     return G
 
 
-def row_slopes(problem: Regression, theta: Array, block: Block) -> Array:
+def _row_slopes(problem: Regression, theta: Array, block: Block) -> Array:
     """G (m, n, 3 n) of a block's rows: averaged over each row's window as the row itself is.
 
     Friction that turns round within a window has a slope that is large for a few samples.
@@ -196,7 +196,7 @@ class LikelihoodWeights(Weights):
     """Minimise Σ_k epsilon_kᵀ (G_k Sigma_s G_kᵀ + Sigma_tau)⁻¹ epsilon_k, thesis eq (32).
 
     G propagates the noise of q, v and a, whose variances Sigma_s follow from what the filter took
-    out of the positions (see `motion_variances`); Sigma_tau, one variance per log and joint, from
+    out of the positions (see `_motion_variances`); Sigma_tau, one variance per log and joint, from
     the residuals, so that it holds whatever the noise of the motion does not explain. The print has
     the exponent -2, with which rows would count by the square of their information; the likelihood
     has -1.
@@ -237,15 +237,15 @@ class LikelihoodWeights(Weights):
 
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedFit:
         """Whiten rows by the covariance that the noise of their motion leads to, and solve."""
-        variances = motion_variances(problem)
+        variances = _motion_variances(problem)
         if variances is None:
             start = NoiseWeights().fit(problem, prior, solve)
             return replace(start, note=start.note or _EXACT_POSITIONS)
         start = fit_noise_weights(problem, prior)
-        if start.note:  # too few rows to tell any noise from another
+        if start.note:  # too few rows to distinguish noise levels
             return replace(start, solution=solve(start.stack))
         parts = [
-            _Part(block, row_states(problem, block), variances[block.piece])
+            _Part(block, _row_states(problem, block), variances[block.piece])
             for block in problem.blocks()
         ]
         theta_base, levels = prior.to_base(start.solution.theta), start.sigma**2
@@ -253,7 +253,7 @@ class LikelihoodWeights(Weights):
         trace: list[Iteration] = []
         for _ in range(self.iterations):
             theta = prior.complete(theta_base)
-            slopes = [row_slopes(problem, theta, part.block) for part in parts]
+            slopes = [_row_slopes(problem, theta, part.block) for part in parts]
             levels = _torque_variances(problem, theta_base, parts, slopes, levels)
             rows = GivenRows.by(
                 problem,
@@ -269,7 +269,7 @@ class LikelihoodWeights(Weights):
             trace.append(Iteration(stack.rest, change))
             if change < self.tolerance:
                 break
-        if self.corrected and change > max(_ASTRAY, self.tolerance):
+        if self.corrected and change > max(_DIVERGING, self.tolerance):
             plain = replace(self, corrected=False).fit(problem, prior, solve)
             return replace(plain, note=_TOO_NOISY)
         return WeightedFit(
@@ -362,5 +362,5 @@ def _torque_variances(
     used = problem.size / max(float((rows > 0).sum()), 1.0)  # parameters per log and joint
     factor = counts / np.maximum(counts - used, 0.1 * counts)
     result = (factor * squares - made) / np.maximum(weights, 1e-300)
-    least = np.maximum(_FAINTEST * mean / counts, rounding_levels(problem) ** 2)
+    least = np.maximum(_LEAST_VARIANCE * mean / counts, rounding_levels(problem) ** 2)
     return np.where(rows > 0, np.maximum(result, least), 1.0)

@@ -87,7 +87,7 @@ class LoopSimulation:
 
 
 @dataclass(frozen=True, eq=False)
-class Leg:
+class _Leg:
     """A piece of a motion that is simulated in one go.
 
     Attributes:
@@ -122,7 +122,7 @@ class ClosedLoop:
 
     problem: Regression
     controller: Controller
-    legs: tuple[Leg, ...]
+    legs: tuple[_Leg, ...]
     place: Backend
     notes: tuple[str, ...]
     gains_known: bool
@@ -145,7 +145,7 @@ class ClosedLoop:
         if not referenced:
             notes = (FOLLOWS_MEASURED, *notes)
         legs = tuple(
-            Leg(k, span, _experiment(problem, motion, span, controller, referenced, integrator))
+            _Leg(k, span, _experiment(problem, motion, span, controller, referenced, integrator))
             for k, motion in enumerate(problem.motions)
             for span in _spans(motion)
         )
@@ -229,7 +229,7 @@ class ClosedLoop:
         return [None if gone else parts for gone, parts in zip(lost, made, strict=True)]
 
     def tangent(
-        self, leg: Leg, theta: Array, quantity: str, stride: int
+        self, leg: _Leg, theta: Array, quantity: str, stride: int
     ) -> tuple[Array, Array] | None:
         """Simulated positions or torques (m, n) of a leg, with derivatives (m, n, b).
 
@@ -258,7 +258,7 @@ class ClosedLoop:
     def _motions(self, made: list[Array]) -> tuple[Motion, ...]:
         motions = []
         for motion, still, (q, v, a) in zip(self.problem.motions, self._still, made, strict=True):
-            # A joint that stood throughout tells nothing by what its simulation does.
+            # The simulated motion of a joint that stood throughout is no information.
             stood = ~motion.v.any(axis=0)
             q[:, stood] = motion.q[:, stood]
             v[:, stood] = a[:, stood] = 0.0

@@ -138,7 +138,7 @@ class SimulatedWeights(Weights):
         if self.rows == "regressor":
             return replace(_START_WEIGHTS.fit(simulated, prior, solve), rows=simulated)
         sigma = noise_levels(problem, prior.to_base(theta))
-        stack, C, D = Instruments.from_rows(problem, simulated, sigma).reduced()
+        stack, C, D = _Instruments.from_rows(problem, simulated, sigma).reduced()
         solution = solve(stack)
         rows = _instrumental_rows(problem, simulated, C, D, prior.to_base(solution.theta))
         return WeightedFit(sigma, solution, stack, rows=rows)
@@ -242,7 +242,7 @@ def _relative_change(fit: WeightedFit, prior: Prior, step: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Instruments:
+class _Instruments:
     """Instruments, regressor and torques, reduced to a triangle.
 
     Attributes:
@@ -258,7 +258,7 @@ class Instruments:
     rows: int
 
     @classmethod
-    def from_rows(cls, problem: Regression, simulated: Regression, sigma: Array) -> Instruments:
+    def from_rows(cls, problem: Regression, simulated: Regression, sigma: Array) -> _Instruments:
         """All rows, divided by sigma (n_logs, n)."""
         b, rows = problem.size, 0
         R = np.zeros((0, 2 * b + 1))

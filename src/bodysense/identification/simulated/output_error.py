@@ -69,7 +69,7 @@ _LOST_COST = 1e30
 _POPULATION_RANGE = (5, 64)
 """Sizes of the population of differential evolution; scipy needs five."""
 
-Costs = Callable[[Array], Array]
+_Costs = Callable[[Array], Array]
 """(runs, n) points to their costs (runs,): simulated together."""
 
 
@@ -218,53 +218,55 @@ class OutputError(Identifier):
             runs = rows.residuals(thetas)
             return np.array([np.inf if run is None else _cost(rows, run, sigma) for run in runs])
 
-        find = nelder_mead if self.search == "nelder-mead" else differential_evolution
+        find = _nelder_mead if self.search == "nelder-mead" else _differential_evolution
         x = find(costs, centre.size, evaluations=self.evaluations, rng=rng)
         return prior.complete(centre + size * x)
 
     def _with_uncertain_gains(
-        self, gains: ControllerFit, loop: ClosedLoop, found: Identification
+        self, gains: ControllerFit, loop: ClosedLoop, result: Identification
     ) -> Identification | None:
         """The result with wider intervals; `None` if runs with other gains are lost."""
         prior, rows = Prior.of(loop.problem), SimulatedRows(loop, self.quantity)
-        here = rows.residuals(found.theta[None])[0]
-        linear = rows.linearised(found.theta, found.theta_base)
+        here = rows.residuals(result.theta[None])[0]
+        linear = rows.linearised(result.theta, result.theta_base)
         if here is None or linear is None:
             return None
         sigma = _levels(rows, here)
         stack = linear.stack(sigma)
-        directions = Directions.from_stack(stack, prior, found.theta)
+        directions = Directions.from_stack(stack, prior, result.theta)
         moves = []
         for other, step, sigma_gain in _other_gains(loop, gains):
-            there = SimulatedRows(other, self.quantity).residuals(found.theta[None])[0]
+            there = SimulatedRows(other, self.quantity).residuals(result.theta[None])[0]
             if there is None:
                 return None
             slopes = [(b - a) / step for a, b in zip(here, there, strict=True)]
             moves.append(sigma_gain * directions.along(linear, sigma, slopes))
-        D = np.reshape(moves, (len(moves), found.base.size))
-        plain = base_uncertainty(linear, prior, found.theta_base, sigma, None, stack, spread=np.inf)
+        D = np.reshape(moves, (len(moves), result.base.size))
+        plain = base_uncertainty(
+            linear, prior, result.theta_base, sigma, None, stack, spread=np.inf
+        )
         unit = solve_triangular(prior.base_factor, D.T, lower=True)
         counted = replace(
             plain, covariance=plain.covariance + D.T @ D, by_data=plain.by_data + unit @ unit.T
         )
         spread, resolution, base_resolution = full_uncertainty(prior, counted)
         return replace(
-            found,
+            result,
             covariance=read_only(counted.covariance),
             sigma=read_only(spread),
             resolution=read_only(resolution),
             base_resolution=read_only(base_resolution),
         )
 
-    def _change(self, rows: SimulatedRows, prior: Prior, found: WeightedFit) -> float | None:
+    def _change(self, rows: SimulatedRows, prior: Prior, result: WeightedFit) -> float | None:
         """Change of predictions with other gains; `None` if they cannot be simulated."""
-        theta = found.solution.theta
+        theta = result.solution.theta
         linear = rows.linearised(theta, prior.to_base(theta))
         if linear is None:
             return None
-        step = Directions.from_stack(linear.stack(found.sigma), prior, theta).step(0.0)
-        moved = np.linalg.norm(found.stack.A @ prior.to_base(step))
-        return float(moved / np.sqrt(max(found.stack.rows, 1)))
+        step = Directions.from_stack(linear.stack(result.sigma), prior, theta).step(0.0)
+        moved = np.linalg.norm(result.stack.A @ prior.to_base(step))
+        return float(moved / np.sqrt(max(result.stack.rows, 1)))
 
 
 def _remarks(loop: ClosedLoop, plain: WeightedFit, moved: float | None) -> str:
@@ -332,7 +334,7 @@ def _under(loop: ClosedLoop, controller: Controller) -> ClosedLoop:
 # Searches without derivatives, over coordinates of which about one is a plausible step.
 
 
-def nelder_mead(costs: Costs, n: int, *, evaluations: int, rng: np.random.Generator) -> Array:
+def _nelder_mead(costs: _Costs, n: int, *, evaluations: int, rng: np.random.Generator) -> Array:
     """The simplex of Nelder and Mead from zero, its size one; nothing about it is random."""
     first = np.vstack([np.zeros(n), np.eye(n)])
 
@@ -354,8 +356,8 @@ def nelder_mead(costs: Costs, n: int, *, evaluations: int, rng: np.random.Genera
     return np.asarray(result.x, dtype=np.float64)
 
 
-def differential_evolution(
-    costs: Costs, n: int, *, evaluations: int, rng: np.random.Generator
+def _differential_evolution(
+    costs: _Costs, n: int, *, evaluations: int, rng: np.random.Generator
 ) -> Array:
     """A population within ±3 about zero, whole generations simulated together."""
     population = min(max(2 * n, 8), _POPULATION_RANGE[1], evaluations)
