@@ -48,7 +48,7 @@ from bodysense.spatial.arrays import Array
 # from far away to where the exact equations can take over.
 
 
-def with_second_order(
+def _with_second_order(
     priors: Priors,
     readings: Readings,
     bodies: Bodies,
@@ -229,7 +229,9 @@ class Linearisation:
         priors = self._priors_at(x)
         if factor is not None:
             part = factor[: layout.columns]
-            priors, readings = with_second_order(priors, readings, bodies, w, self._twists, d, part)
+            priors, readings = _with_second_order(
+                priors, readings, bodies, w, self._twists, d, part
+            )
         behind = 1 + layout.columns
         dq = np.ascontiguousarray(layout.dq(x))
         if nuisances.size:
