@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-OUTPUT_FILES = (
+_OUTPUT_FILES = (
     "config.yaml",
     "estimates.parquet",
     "report.html",
@@ -88,7 +88,7 @@ def _solve(
     if args.output is None:
         with _progress() as progress:
             return solve_log(estimate, source=log.source, progress=progress), ()
-    with filled_together(args.output, replace=args.force, names=OUTPUT_FILES) as draft:
+    with filled_together(args.output, replace=args.force, names=_OUTPUT_FILES) as draft:
         with _progress() as progress:
             result = solve_log(estimate, source=log.source, folder=draft, progress=progress)
         result.save(draft)
@@ -191,17 +191,11 @@ def _contacts(page: Page, summary: Mapping[str, Any]) -> None:
     for link in unobservable:
         page.line(f"external wrench on {link} is unobservable")
     if not contacts:
-        if not summary["contact_share"]:
-            page.line("no external wrench was allowed for (external_wrenches of the sensors file)")
-        for link, (best, worst) in summary["force_std"].items():
-            if link not in unobservable:
-                page.line(
-                    f"no external wrench on {link} differs significantly from its prior; forces "
-                    f"below {_BAND * best:.2g} N are not detectable, nor below "
-                    f"{_BAND * worst:.2g} N in the least observable direction"
-                )
+        _no_contacts(page, summary)
         return
-    title = "Contacts: external wrench significantly different from its prior (95 %)"
+    title = (
+        "Contacts: external wrench significantly different from its prior (99.9 %), with 95 % bands"
+    )
     forces = ("median force [N]", "largest force [N]", "95 % band [N]")
     table = page.table(title, "link", "from [s]", "to [s]", *forces, "at [s]", text=(0,))
     for contact in contacts[:_CONTACTS]:
@@ -214,6 +208,18 @@ def _contacts(page: Page, summary: Mapping[str, Any]) -> None:
         page.line(f"… and {len(contacts) - _CONTACTS} more, see summary.json")
     for sentence in summary["reversals"][:_CONTACTS]:
         page.line(sentence)
+
+
+def _no_contacts(page: Page, summary: Mapping[str, Any]) -> None:
+    if not summary["contact_share"]:
+        page.line("no external wrench was allowed for (external_wrenches of the sensors file)")
+    for link, (best, worst) in summary["force_std"].items():
+        if link not in summary["unobservable_links"]:
+            page.line(
+                f"no external wrench on {link} differs significantly from its prior; forces "
+                f"below {_BAND * best:.2g} N are not detectable, nor below "
+                f"{_BAND * worst:.2g} N in the least observable direction"
+            )
 
 
 def _state(page: Page, state: Mapping[str, Any]) -> None:

@@ -203,47 +203,48 @@ def _torque(
         return tau, False
     current = _stacked(channels, "i", names)
     if current is None:
-        quantity = "tau" if _joints_with(channels, "tau") else "i"
-        result = _joints_with(channels, quantity)
-        missing = [name for name in names if name not in result]
-        findings.append(
-            Finding(
-                "no-torque",
-                "error",
-                ", ".join(f"tau.{name}" for name in missing),
-                f"there is neither torque nor current of {', '.join(missing)}"
-                if len(missing) < len(names)
-                else "there are neither torques (tau.<joint>) nor currents (i.<joint>)",
-                f"those of {', '.join(result)} are there: give channels the robot's joint names"
-                if result and len(missing) == len(names)
-                else "record them: without torque, no mass and no friction can be found",
-            )
-        )
+        findings.append(_no_torque(channels, names))
         return None, False
-    gains = robot.actuators.drive_gain
-    text = ", ".join(f"{gain:g}" for gain in gains)
-    if (gains == 1.0).all():
-        findings.append(
-            Finding(
-                "unknown-gain",
-                "warning",
-                "i",
-                "there are currents but no torques, and the robot's drive gains are all 1 N·m/A",
-                "give the gains in an actuator file (`drive_gain:`): as it is, all masses come "
-                "out in wrong units",
-            )
-        )
-    else:
-        findings.append(
-            Finding(
-                "current",
-                "note",
-                "i",
-                "there are currents but no torques",
-                f"torque = current times the robot's drive gains, {text} N·m/A",
-            )
-        )
+    findings.append(_currents(robot))
     return current, True
+
+
+def _no_torque(channels: dict[str, Array], names: Sequence[str]) -> Finding:
+    recorded = _joints_with(channels, "tau") or _joints_with(channels, "i")
+    missing = [name for name in names if name not in recorded]
+    some = len(missing) < len(names)
+    return Finding(
+        "no-torque",
+        "error",
+        ", ".join(f"tau.{name}" for name in missing),
+        f"there is neither torque nor current of {', '.join(missing)}"
+        if some
+        else "there are neither torques (tau.<joint>) nor currents (i.<joint>)",
+        f"those of {', '.join(recorded)} are there: give channels the robot's joint names"
+        if recorded and not some
+        else "record them: without torque, no mass and no friction can be identified",
+    )
+
+
+def _currents(robot: Robot) -> Finding:
+    gains = robot.actuators.drive_gain
+    if (gains == 1.0).all():
+        return Finding(
+            "unknown-gain",
+            "warning",
+            "i",
+            "there are currents but no torques, and the robot's drive gains are all 1 N·m/A",
+            "give the gains in an actuator file (`drive_gain:`): as it is, all masses come "
+            "out in wrong units",
+        )
+    text = ", ".join(f"{gain:g}" for gain in gains)
+    return Finding(
+        "current",
+        "note",
+        "i",
+        "there are currents but no torques",
+        f"torque = current times the robot's drive gains, {text} N·m/A",
+    )
 
 
 def _velocity(

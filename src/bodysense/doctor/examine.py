@@ -88,7 +88,7 @@ def _recorded_reference(robot: Robot, samples: LogSamples) -> Outcome:
     return Outcome(replace(samples, reference=None), [finding])
 
 
-Check = Callable[[Robot, LogSamples], Outcome]
+_Check = Callable[[Robot, LogSamples], Outcome]
 
 
 def _joint_torques(robot: Robot, samples: LogSamples) -> Outcome:
@@ -101,7 +101,7 @@ def _joint_torques(robot: Robot, samples: LogSamples) -> Outcome:
 
 # In this order: what is no measurement goes first, then time is put in order, then channels are
 # looked at one by one, and only what is left is held against the robot.
-_CHECKS: tuple[Check, ...] = (
+_CHECKS: tuple[_Check, ...] = (
     garbage_rows,
     time_order,
     missing_values,
@@ -120,7 +120,7 @@ _CHECKS: tuple[Check, ...] = (
 )
 # Estimation bears standstill, short logs and missing readings. Where positions are estimated too,
 # those that are recorded are readings like all others, and stay as they are.
-_READING_CHECKS: tuple[Check, ...] = (
+_READING_CHECKS: tuple[_Check, ...] = (
     garbage_rows,
     time_order,
     missing_values,
@@ -128,9 +128,9 @@ _READING_CHECKS: tuple[Check, ...] = (
     spikes,
     evenness,
 )
-_STATE_CHECKS: tuple[Check, ...] = (garbage_rows, time_order, gaps, evenness)
+_STATE_CHECKS: tuple[_Check, ...] = (garbage_rows, time_order, gaps, evenness)
 # Why rows are left out by a check.
-_REASONS: Mapping[Check, str] = {
+_REASONS: Mapping[_Check, str] = {
     garbage_rows: "with invalid timestamps or values",
     time_order: "late or repeated",
     missing_values: "with missing positions",
@@ -215,7 +215,7 @@ def _has_kind(findings: Sequence[Finding], kind: str) -> bool:
 def _checked(
     robot: Robot,
     samples: LogSamples,
-    checks: Sequence[Check],
+    checks: Sequence[_Check],
     findings: list[Finding],
     left_out: dict[str, int],
 ) -> LogSamples:

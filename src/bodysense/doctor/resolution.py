@@ -107,20 +107,21 @@ def quantised_channels(robot: Robot, samples: LogSamples) -> Outcome:
             levels = np.unique(x)
             # An even motion has even distances too, but hardly ever the same value twice.
             step = _grid_step(levels) if levels.size < _REPEATING * x.size else None
-            if step is None:
-                continue
-            if quantity == "q":
-                usual = float(np.median(np.abs(np.diff(values[:, j]))[own[1:]]))
-                # A held value looks like a slow motion: the step itself is the least.
-                shows = step > _SHOWS * max(usual, 0.1 * step)
-            else:
-                shows = step > _SHOWS * float(x.std())
-            if shows:
+            if step is not None and _matters(quantity, step, values[:, j], own):
                 steps[name] = step
                 coarse = coarse or levels.size < _LEVELS
         if steps:
             findings.append(_quantised(quantity, unit, steps, robot.n_joints, coarse, period))
     return Outcome(samples, findings)
+
+
+def _matters(quantity: str, step: float, x: Array, moving: Mask) -> bool:
+    """Whether a step of a channel (n,) is large beside what the channel does."""
+    if quantity != "q":
+        return step > _SHOWS * float(x[moving].std())
+    usual = float(np.median(np.abs(np.diff(x))[moving[1:]]))
+    # A held value looks like a slow motion: the step itself is the least.
+    return step > _SHOWS * max(usual, 0.1 * step)
 
 
 def _quantised(

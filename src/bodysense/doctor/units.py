@@ -11,7 +11,7 @@ from bodysense.doctor.torque_fit import Condensed, condensed
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-DEGREES = 180.0 / np.pi
+_DEGREES = 180.0 / np.pi
 # Limits in robot files are rough, and motions may overshoot: three times a limit is suspicious,
 # ten times is impossible. Motions in degrees are mostly 10 to 50 times beyond.
 _SUSPICIOUS, _IMPOSSIBLE = 3.0, 10.0
@@ -28,8 +28,8 @@ _SCALE_OFF, _SCALE_WRONG = 1.25, 2.0
 _LEAST_SAMPLES, _LEAST_RANGE = 50, 0.05
 # Usual wrong units of velocity (rad/s a unit) and what to write; q in degrees shows as 57.3.
 _FACTORS = (
-    (DEGREES, "q", "unit: deg"),
-    (1.0 / DEGREES, "v", "unit: deg/s"),
+    (_DEGREES, "q", "unit: deg"),
+    (1.0 / _DEGREES, "v", "unit: deg/s"),
     (2.0 * np.pi, "v", "unit: rev/s"),
     (2.0 * np.pi / 60.0, "v", "unit: rpm"),
 )
@@ -42,7 +42,7 @@ def position_units(robot: Robot, samples: LogSamples) -> Outcome:
     if short.n < _LEAST_SAMPLES or not np.isfinite(short.v).all():
         return Outcome(samples, _huge(samples))
     joints = samples.joints_of(robot)
-    lower, upper = (limit[joints] for limit in robot.position_limits)
+    lower, upper = robot.position_limits[0][joints], robot.position_limits[1][joints]
     bound = np.maximum(np.abs(lower), np.abs(upper))
     bound = np.where(np.isfinite(bound), bound, _ANY_ANGLE)
     limit = robot.velocity_limit[joints]
@@ -60,7 +60,7 @@ def position_units(robot: Robot, samples: LogSamples) -> Outcome:
         f"{fastest[worst]:.3g} rad/s, its limits are {bound[worst]:.3g} rad and "
         f"{limit[worst]:.3g} rad/s"
     )
-    in_degrees = beyond & ~slides & (ratio / DEGREES <= _FITS)
+    in_degrees = beyond & ~slides & (ratio / _DEGREES <= _FITS)
     most = np.count_nonzero(in_degrees) >= 0.5 * max(1, int(np.count_nonzero(~slides)))
     findings = []
     if in_degrees.any():

@@ -155,8 +155,8 @@ class SensorConsistency:
         parts = [
             inconsistent_exact_words(inexact) if inexact else "",
             self._large_residuals(ratios),
-            f"residuals far smaller than stated: {', '.join(quiet[:_NAMED])}" if quiet else "",
-            f"nothing can contradict {', '.join(unjudged[:_NAMED])}" if unjudged else "",
+            _named("residuals far smaller than stated: ", quiet),
+            _named("nothing can contradict ", unjudged),
         ]
         listed = [part for part in parts if part] or [
             "all agree as well as their covariances claim"
@@ -213,6 +213,10 @@ class SensorConsistency:
         )
         off = {sensors[k]: arrays[f"off_{k}"] for k in exact}
         return cls(normalised, square, freedom, str(about.get("note", "")), off)
+
+
+def _named(words: str, sensors: list[str]) -> str:
+    return words + ", ".join(sensors[:_NAMED]) if sensors else ""
 
 
 def inconsistent_exact_words(off: Mapping[str, str]) -> str:

@@ -82,10 +82,10 @@ def equation_rows(tree: BodyTree) -> NamedSlices:
     return NamedSlices.of("equation", sizes)
 
 
-ACCELERATIONS = ("spatial", "classical")
+_ACCELERATIONS = ("spatial", "classical")
 
 
-class Dense(NamedTuple):
+class _Dense(NamedTuple):
     """D (m, n), b_D (m,), Y (r, n), b_Y (r,) as ordinary arrays."""
 
     D: Array
@@ -149,8 +149,8 @@ class Equations:
                 meaning, sensors of one name or where nothing is unknown.
             UnknownNameError: another kind of acceleration, a sensor elsewhere.
         """
-        if acceleration not in ACCELERATIONS:
-            raise unknown_name("acceleration", acceleration, ACCELERATIONS)
+        if acceleration not in _ACCELERATIONS:
+            raise unknown_name("acceleration", acceleration, _ACCELERATIONS)
         sample = TreeMotion.of(tree, q, dq, base_twist, gravity)
         variables, rows = Variables.of_tree(tree), equation_rows(tree)
         readings = reading_rows(tree, sensors)
@@ -169,9 +169,9 @@ class Equations:
         (D_matrix, b_D), (Y_matrix, b_Y) = D.built(), Y.built()
         return cls(sample, variables, rows, readings, D_matrix, b_D, Y_matrix, b_Y)
 
-    def dense(self) -> Dense:
+    def dense(self) -> _Dense:
         """Everything as ordinary arrays."""
-        return Dense(self.D.toarray(), np.array(self.b_D), self.Y.toarray(), np.array(self.b_Y))
+        return _Dense(self.D.toarray(), np.array(self.b_D), self.Y.toarray(), np.array(self.b_Y))
 
     def block(self, row: str, variable: str) -> Array:
         """What multiplies an unknown in an equation or a reading, by their names."""

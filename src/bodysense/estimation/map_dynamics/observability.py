@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Label = Literal["observable", "partly", "unobservable", "assumed"]
-LABELS: tuple[Label, ...] = ("observable", "partly", "unobservable", "assumed")
+_LABELS: tuple[Label, ...] = ("observable", "partly", "unobservable", "assumed")
 
 _COMPONENTS = {6: ("x", "y", "z", "rx", "ry", "rz"), 1: ("",)}
 _KEYS = ("variables", "labels", "readings", "unknowns", "help")
@@ -68,8 +68,8 @@ class Observability:
 
     def named(self, label: Label) -> dict[str, tuple[str, ...]]:
         """Quantities with components of this label, and which these are (x … rz)."""
-        if label not in LABELS:
-            raise unknown_name("label", label, LABELS)
+        if label not in _LABELS:
+            raise unknown_name("label", label, _LABELS)
         result = {}
         for name, where in self.variables.slices.items():
             mine = self.labels[where]
@@ -81,7 +81,7 @@ class Observability:
 
     def summary(self) -> str:
         """What is observable and what is not, in a line."""
-        counts = {label: self.labels.count(label) for label in LABELS}
+        counts = {label: self.labels.count(label) for label in _LABELS}
         listed = ", ".join(f"{count} {label}" for label, count in counts.items() if count)
         text = f"{self.readings} readings for {self.unknowns} unknowns; of {len(self.labels)} "
         text += f"numbers {listed}."
@@ -139,7 +139,7 @@ class Observability:
         try:
             sizes = [(str(name), int(size)) for name, size in about["variables"]]
             variables = NamedSlices.of("quantity", sizes)
-            labels = tuple(LABELS[LABELS.index(label)] for label in about["labels"])
+            labels = tuple(_LABELS[_LABELS.index(label)] for label in about["labels"])
             given = tuple(Help(str(k), str(p), float(gain)) for k, p, gain in about["help"])
             shapes = {(len(labels),), *(array.shape for array in arrays.values())}
             if shapes != {(variables.size,)}:
@@ -208,7 +208,7 @@ def observability(
 
     narrower = problem.with_assumptions(_narrower(problem.assumptions))
     before, after, narrow = spread(problem.blind), spread(problem), spread(narrower)
-    labels = tuple(LABELS[k] for k in _judged(before, after, narrow))
+    labels = tuple(_LABELS[k] for k in _judged(before, after, narrow))
     missing = np.array([label in ("partly", "unobservable") for label in labels], dtype=bool)
     help_ = helpful(problem, spread, after, missing, suggest) if missing.any() else ()
     return Observability(

@@ -105,7 +105,7 @@ def whitener(triangle: Array) -> tuple[Array, float]:
 # whose slacks are Gaussian and by default zero. Further priors about accelerations, transmitted
 # wrenches and torques act as readings (the prior of paper 000, eq (7)).
 
-SHARP = GaussianPrior.zero(6)
+_SHARP = GaussianPrior.zero(6)
 """An equation without slack."""
 
 
@@ -131,8 +131,8 @@ class Assumptions:
     wrenches: Mapping[str, GaussianPrior] = field(default_factory=dict)
     joint_acceleration: GaussianPrior = field(default_factory=lambda: GaussianPrior.unknown(1))
     base_acceleration: GaussianPrior = field(default_factory=lambda: GaussianPrior.unknown(6))
-    acceleration_slack: GaussianPrior = SHARP
-    wrench_slack: GaussianPrior = SHARP
+    acceleration_slack: GaussianPrior = _SHARP
+    wrench_slack: GaussianPrior = _SHARP
     torque_slack: GaussianPrior = field(default_factory=lambda: GaussianPrior.zero(1))
     others: Mapping[str, GaussianPrior] = field(default_factory=dict)
 

@@ -64,7 +64,7 @@ from bodysense.spatial.arrays import Array
 _KEYS = ("method", "window", "jerk", "priors")
 
 
-def parse_state(table: object, robot: Robot, where: str) -> StateSetup | None:
+def _parse_state(table: object, robot: Robot, where: str) -> StateSetup | None:
     """Check the section; `None` or false: it is not asked for, true: with all defaults.
 
     Raises:
@@ -115,7 +115,7 @@ _MODEL = {
 }
 _SIZES = {"a": 6, "f": 6, "tau": 1, "ddq": 1}
 _MOST_GRAVITY = 30.0  # m/s²: more than on any planet that one can stand on
-DEFAULT = "default"
+_DEFAULT = "default"
 """The wrench of links that are not named."""
 
 
@@ -148,7 +148,7 @@ def parse_estimation(table: object, robot: Robot, where: str) -> EstimationSetup
         **_model(given.get("model"), f"{where}, model"),
     )
     base, fixed, gravity = _base(given.get("base"), f"{where}, base")
-    state = parse_state(given.get("state"), robot, f"{where}, state")
+    state = _parse_state(given.get("state"), robot, f"{where}, state")
     own, notes = _from_urdf(given.get("from_urdf"), robot, f"{where}, from_urdf")
     try:
         tree = BodyTree.of(robot, base=base, fixed=fixed)
@@ -193,11 +193,11 @@ def _wrenches(
 ) -> tuple[GaussianPrior, dict[str, GaussianPrior]]:
     place = f"{where}, external_wrenches"
     for name in table if isinstance(table, Mapping) else ():
-        if name != DEFAULT and name not in robot.link_names:
+        if name != _DEFAULT and name not in robot.link_names:
             require_link(robot, str(name), place)
-    given = section({} if table is None else table, (DEFAULT, *robot.link_names), place)
+    given = section({} if table is None else table, (_DEFAULT, *robot.link_names), place)
     priors = {link: _wrench(value, f"{place}, {link}") for link, value in given.items()}
-    return priors.pop(DEFAULT, GaussianPrior.zero(6)), priors
+    return priors.pop(_DEFAULT, GaussianPrior.zero(6)), priors
 
 
 def _wrench(value: object, where: str) -> GaussianPrior:

@@ -18,7 +18,7 @@ from bodysense.estimation.map_dynamics.found import Samples
 if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
-LOOKS = 32
+_LOOKS = 32
 """Samples to look at: with eight, steps of scoring are wrong on a humanoid."""
 
 
@@ -39,10 +39,10 @@ def looks(problem: MapDynamics, samples: Samples) -> tuple[Look, ...]:
         return ()
     group = _groups(presence(problem, samples))
     sizes = np.bincount(group)
-    least = max(1, LOOKS // (2 * sizes.size))
+    least = max(1, _LOOKS // (2 * sizes.size))
     result = []
     for k, size in enumerate(sizes):
-        count = int(min(size, max(least, np.ceil(LOOKS * size / samples.size))))
+        count = int(min(size, max(least, np.ceil(_LOOKS * size / samples.size))))
         at = np.flatnonzero(group == k)[evenly(int(size), count)]
         result += [Look(int(t), float(size / count)) for t in at]
     return tuple(sorted(result))

@@ -204,7 +204,7 @@ def estimate_covariances(
         UnknownNameError: a sensor, link, slack or structure that does not exist.
         ShapeError: no samples, or settings that make no sense.
     """
-    if most_samples < 1 or iterations < 1 or not tolerance > 0.0:
+    if min(most_samples, iterations) < 1 or not tolerance > 0.0:
         raise ShapeError("most_samples, iterations and tolerance must be positive.")
     if samples.size == 0:
         raise ShapeError("there are no samples to estimate covariances from: give some.")

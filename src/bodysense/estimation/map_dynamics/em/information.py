@@ -159,7 +159,7 @@ _UNKNOWN = 0.7
 """Standard deviation of the logarithm of a variance from which it is not known: a factor of two."""
 
 
-class UnidentifiedSource(NamedTuple):
+class _UnidentifiedSource(NamedTuple):
     """A covariance that is not identified.
 
     Attributes:
@@ -179,7 +179,7 @@ class UnidentifiedSource(NamedTuple):
 
 def unidentified_sources(
     F: Array, C: Array, coordinates: Coordinates
-) -> tuple[UnidentifiedSource, ...]:
+) -> tuple[_UnidentifiedSource, ...]:
     """Sources of which a variance is known to less than a factor of two or so.
 
     Args:
@@ -202,11 +202,11 @@ def unidentified_sources(
         seen = alone[worst] > 1.0 / _UNKNOWN**2 and strength[partner] > 0.5
         components = tuple(coordinates.axes[k][0] for k in vague)
         other = str(names[partner]) if seen else None
-        result.append(UnidentifiedSource(str(name), components, float(sigma[worst]), other))
+        result.append(_UnidentifiedSource(str(name), components, float(sigma[worst]), other))
     return tuple(result)
 
 
-def describe_unidentified(vague: Sequence[UnidentifiedSource]) -> str:
+def describe_unidentified(vague: Sequence[_UnidentifiedSource]) -> str:
     """Which they are, and what to do about it."""
     pairs: list[set[str]] = []
     single = []

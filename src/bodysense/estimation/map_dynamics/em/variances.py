@@ -197,7 +197,7 @@ def columns_of(source: NoiseSource, names: Iterable[str]) -> list[str]:
 #     ∂ log p / ∂u_d = tr(G E_d),     G = ½ (R⁻¹ A R⁻ᵀ - N)
 
 
-class Direction(NamedTuple):
+class _Direction(NamedTuple):
     """E of one source: its axes i and j, alike for a variance, and which u it belongs to."""
 
     i: int
@@ -244,7 +244,7 @@ class Coordinates:
     """
 
     sources: tuple[NoiseSource, ...]
-    directions: tuple[tuple[Direction, ...], ...]
+    directions: tuple[tuple[_Direction, ...], ...]
     titles: tuple[str, ...]
     axes: tuple[tuple[int, int], ...]
 
@@ -254,7 +254,7 @@ class Coordinates:
         number: dict[tuple[str, int, int], int] = {}
         directions = [
             tuple(
-                Direction(i, j, number.setdefault(key, len(number)))
+                _Direction(i, j, number.setdefault(key, len(number)))
                 for i, j, key in _changes(source)
             )
             for source in sources

@@ -82,7 +82,7 @@ def directions_of(covariance: Array, places: Array, size: int) -> Array:
     return steps
 
 
-CHUNK = 1000
+_CHUNK = 1000
 """Samples that are solved together: with all covariances of a humanoid some 200 MB."""
 
 
@@ -167,7 +167,7 @@ class LogEstimate:
         )
 
     def chunks(
-        self, samples: int = CHUNK, *, detail: Detail = "variances", judge: bool = False
+        self, samples: int = _CHUNK, *, detail: Detail = "variances", judge: bool = False
     ) -> Iterator[LogChunk]:
         """Solve the log, so many samples at a time.
 
@@ -237,7 +237,7 @@ class LogEstimate:
     @cached_property
     def _biases(self) -> Biases | None:
         """Of the sensors, from samples all over the log."""
-        return Biases.of(self.log_problem, thinned(self.log_problem, self.samples(), CHUNK))
+        return Biases.of(self.log_problem, thinned(self.log_problem, self.samples(), _CHUNK))
 
     def _twist(self, where: slice) -> Array | None:
         twist = self.recording.base_twist

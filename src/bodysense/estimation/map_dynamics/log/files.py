@@ -192,7 +192,7 @@ def _schema(pa: Any, columns: list[tuple[str, str]], *, nullable: bool) -> Any:
 
 # `EstimatedCurves`: what the report draws, thinned while a log is solved.
 
-BAND = 1.96
+_BAND = 1.96
 """Standard deviations to either side of a band that holds the truth 95 times out of 100."""
 
 _POINTS = 2000  # of a curve
@@ -246,7 +246,7 @@ class EstimatedCurves:
         mean = result.mean[:, self._columns]
         reach = np.zeros_like(mean)
         if result.variance is not None:
-            reach = BAND * np.sqrt(np.maximum(result.variance[:, self._columns], 0.0))
+            reach = _BAND * np.sqrt(np.maximum(result.variance[:, self._columns], 0.0))
         curves = np.stack([mean, mean - reach, mean + reach], axis=2).reshape(chunk.t.size, -1)
         for begin, end in pairwise([0, *cuts, chunk.t.size]):
             stretches = Stretches((end - begin,), self._width)

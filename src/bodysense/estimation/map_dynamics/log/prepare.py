@@ -207,7 +207,7 @@ def _unmeasured_joints(setup: EstimationSetup, robot: Robot, log: RawLog) -> tup
 def _state_sensors(setup: EstimationSetup, robot: Robot, log: RawLog) -> _StateSensors:
     """Choose the sensors for a log."""
     missing = _unmeasured_joints(setup, robot, log)
-    there = [s for s in setup.sensors if not (isinstance(s, Encoder) and s.joint in missing)]
+    there = [sensor for sensor in setup.sensors if not _is_unread(sensor, missing)]
     differences = [s.name for s in there if _is_difference(s, log)]
     kept = [sensor for sensor in there if sensor.name not in differences]
     notes = []
@@ -216,8 +216,7 @@ def _state_sensors(setup: EstimationSetup, robot: Robot, log: RawLog) -> _StateS
             f"{listing(differences, 4)}: no channel, and not used: accelerations are estimated "
             "with the positions"
         )
-    measured = {sensor.joint for sensor in kept if isinstance(sensor, Encoder)}
-    implied = [j for j in robot.joint_names if j not in measured and j not in missing]
+    implied = _implied_encoders(robot, kept, missing)
     if implied:
         notes.append(
             f"positions of {listing(implied, 4)} are taken with a std of {_ENCODER_STD:g}: give "
@@ -228,8 +227,21 @@ def _state_sensors(setup: EstimationSetup, robot: Robot, log: RawLog) -> _StateS
     return _StateSensors(tuple(kept), missing, tuple(notes))
 
 
+def _implied_encoders(
+    robot: Robot, sensors: list[Sensor], unmeasured: tuple[str, ...]
+) -> list[str]:
+    """Joints with a recorded position and no encoder among the sensors."""
+    known = {*unmeasured, *(sensor.joint for sensor in sensors if isinstance(sensor, Encoder))}
+    return [joint for joint in robot.joint_names if joint not in known]
+
+
 def _recorded(log: RawLog, channel: str) -> bool:
     return channel in log.channels and bool(np.isfinite(log.channels[channel]).any())
+
+
+def _is_unread(sensor: Sensor, unmeasured: tuple[str, ...]) -> bool:
+    """Whether it is the encoder of a joint without recorded position."""
+    return isinstance(sensor, Encoder) and sensor.joint in unmeasured
 
 
 def _is_difference(sensor: Sensor, log: RawLog) -> bool:

@@ -32,7 +32,7 @@ from bodysense.sensors.joint_sensors import JointAcceleration
 from bodysense.sensors.sensor import variances
 from bodysense.spatial.arrays import Array
 
-SUMMARY = "summary.json"
+_SUMMARY = "summary.json"
 """What `EstimationRun.save` calls the summary."""
 
 _OBSERVABILITY_SAMPLES = 3  # of a log, at which observability is computed
@@ -135,7 +135,7 @@ class EstimationRun:
                     if chunk.first < self.samples:
                         files.add(chunk)
         text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
-        write_atomically(place / SUMMARY, text)
+        write_atomically(place / _SUMMARY, text)
 
 
 def estimate_log(
@@ -230,7 +230,6 @@ class ObservabilitySampler:
     """
 
     def __init__(self, estimate: LogEstimate) -> None:
-        """Start empty."""
         last = estimate.t.size - 1
         self._estimate = estimate
         self._wanted = np.unique(np.linspace(0, last, _OBSERVABILITY_SAMPLES).astype(int))

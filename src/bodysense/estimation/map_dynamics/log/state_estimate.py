@@ -27,7 +27,7 @@ from bodysense.estimation.posterior import NamedSlices, Posterior
 from bodysense.sensors.joint_sensors import Encoder
 from bodysense.spatial.arrays import Array
 
-CHUNK = 200
+_CHUNK = 200
 """Samples between progress updates: a second of an arm, some seconds of a humanoid."""
 
 _AHEAD = 0.25  # of a window: samples behind it that are read as well
@@ -81,7 +81,7 @@ class StateLogEstimate(LogEstimate):
         return self.problem
 
     def chunks(
-        self, samples: int = CHUNK, *, detail: Detail = "variances", judge: bool = False
+        self, samples: int = _CHUNK, *, detail: Detail = "variances", judge: bool = False
     ) -> Iterator[LogChunk]:
         """Solve the log from its beginning on.
 

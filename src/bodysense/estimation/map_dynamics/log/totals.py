@@ -92,7 +92,6 @@ class LogTotals:
     """
 
     def __init__(self, estimate: LogEstimate) -> None:
-        """Start empty."""
         problem = estimate.problem
         self.estimate = estimate
         self.worst_residuals: tuple[WorstResidual, ...] = ()
@@ -300,7 +299,6 @@ class StateTotals:
     """Sums over the chunks of a log; `add` them in their order."""
 
     def __init__(self, estimate: StateLogEstimate) -> None:
-        """Start empty."""
         self.estimate = estimate
         self.samples = 0
         self._troubles: list[tuple[float, str]] = []

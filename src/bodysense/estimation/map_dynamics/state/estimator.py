@@ -2,7 +2,7 @@
 
 Paper 000, problem 6: x = (q, q̇) is unknown too, known a priori as a Gaussian, and the equations
 D(x) d + b_D(x) = 0, y = Y(x) d + b_Y(x) are linearised about x and the best d there, eqs (10)-(12).
-One linearisation is the paper's, with what it leaves out counted as slack (see `approach`);
+One linearisation is the paper's, with what it leaves out counted as slack (see `_approach`);
 iterated with damping it is Gauss-Newton for the most probable (x, d). Biases of sensors and errors
 of the parameters are estimated with them. Intervals are those of a Gaussian at the most probable
 point: where several states fit, they are about the one that was found.
@@ -40,7 +40,7 @@ from bodysense.spatial.arrays import Array, as_array
 # Every step is one linearisation of the whole problem with the whole prior: the first one is the
 # single linearisation of paper 000.
 
-STEPS = 5
+_STEPS = 5
 """Most steps before the exact equations take over."""
 
 _OF_STATE = 3  # steps towards what readings of the state alone say
@@ -50,7 +50,7 @@ _NEAR = 0.05  # rad: standard deviation of positions at which no approach is nee
 _SETTLED = 0.02  # rad: a step after which none is needed
 
 
-def approach(
+def _approach(
     problem: TimeStepProblem, steps: int, d: Array | None = None, reach: float = _REACH
 ) -> Array:
     """Coordinates e of a point near the solution.
@@ -63,7 +63,7 @@ def approach(
         reach: [rad] of a joint in one step.
     """
     positions = slice(0, problem.linearisation.layout.n)
-    if steps > 1 and is_near(problem):
+    if steps > 1 and _is_near(problem):
         return np.zeros(problem.L.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         e, linear = _from_state_readings(problem)
@@ -84,21 +84,21 @@ def approach(
     return e if np.isfinite(problem.linear(e).cost) else np.zeros(problem.L.shape[1])
 
 
-def is_near(problem: TimeStepProblem) -> bool:
+def _is_near(problem: TimeStepProblem) -> bool:
     """Whether positions are known so well that no approach is needed."""
     return _widest(problem.L[: problem.linearisation.layout.n]) < _NEAR
 
 
-def other_ways(problem: TimeStepProblem) -> Iterator[Array]:
+def _other_ways(problem: TimeStepProblem) -> Iterator[Array]:
     """Other points to start from, where the first one led to a minimum that explains little."""
     yield _from_state_readings(problem)[0]
     for reach in _OTHER_WAYS:
-        yield approach(problem, STEPS, reach=reach)
+        yield _approach(problem, _STEPS, reach=reach)
 
 
 def single(problem: TimeStepProblem, d: Array | None) -> tuple[Array, TimeStepLinear, Ending]:
     """One linearisation, and the problem where it leads, which knows what it left out."""
-    e = approach(problem, 1, d)
+    e = _approach(problem, 1, d)
     linear = problem.linear(e)
     if np.isfinite(linear.cost):
         S = problem.factor(linear)
@@ -145,7 +145,7 @@ def _within_reach(problem: TimeStepProblem, linear: TimeStepLinear, reach: float
     return delta
 
 
-ITERATIONS = 50
+_ITERATIONS = 50
 """Most steps, of which a handful are usual."""
 
 
@@ -187,7 +187,7 @@ class StateAndDynamics:
         state: StatePrior | None = None,
         at: ArrayLike | None = None,
         gravity: ArrayLike | None = None,
-        iterations: int = ITERATIONS,
+        iterations: int = _ITERATIONS,
     ) -> StatePosterior:
         """Posterior of one sample.
 
@@ -207,7 +207,7 @@ class StateAndDynamics:
         sample = sample_of(self._linearisation, about.mean[0], readings, gravity)
         prior = Gaussian.prior(self._linearisation, about)
         problem = TimeStepProblem(self._linearisation, prior, sample)
-        d = None if at is None else by_body(self.problem, at)
+        d = None if at is None else _by_body(self.problem, at)
         return most_probable(problem, iterations, d)[0]
 
 
@@ -217,11 +217,11 @@ def solved(
     """The most probable point of one sample."""
     if iterations == 1:
         return single(problem, d)
-    start = approach(problem, min(STEPS, iterations), d)
+    start = _approach(problem, min(_STEPS, iterations), d)
     best = descend(start, problem.linear, iterations)
     m = problem.linearisation.count(problem.sample)
-    if is_implausible(best.linear.cost, m) and not is_near(problem):
-        for other in other_ways(problem):
+    if is_implausible(best.linear.cost, m) and not _is_near(problem):
+        for other in _other_ways(problem):
             result = descend(other, problem.linear, iterations)
             best = result if result.linear.cost < best.linear.cost else best
             if not is_implausible(best.linear.cost, m):
@@ -269,7 +269,7 @@ def sample_of(
     return SampleInputs(y, laid.y[0], laid.a0[0], reference)
 
 
-def by_body(problem: MapDynamics, d: ArrayLike) -> Array:
+def _by_body(problem: MapDynamics, d: ArrayLike) -> Array:
     """(n, 20) d of every body, from (size,) in the order of the variables."""
     tree = problem.tree
     flat = as_array(d, (problem.variables.size,), "d")

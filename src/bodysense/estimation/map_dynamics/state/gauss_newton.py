@@ -24,7 +24,7 @@ from bodysense.estimation.map_dynamics.state.linearisation import (
 from bodysense.estimation.map_dynamics.state.prior import StatePrior
 from bodysense.spatial.arrays import Array
 
-CONVERGED = 1e-4
+_CONVERGED = 1e-4
 """Decrease of chi-square at which to stop: moves of a hundredth of a standard deviation."""
 
 _ROUNDING = 1e-11  # relative decrease that rounding hides
@@ -75,7 +75,7 @@ class Ending:
 
 
 @dataclass(frozen=True, eq=False)
-class Descent(Generic[L]):
+class _Descent(Generic[L]):
     """The best point, the problem linearised there, and how it was found."""
 
     point: Array
@@ -83,7 +83,7 @@ class Descent(Generic[L]):
     ending: Ending
 
 
-def descend(start: Array, linearise: Callable[[Array], L], iterations: int) -> Descent[L]:
+def descend(start: Array, linearise: Callable[[Array], L], iterations: int) -> _Descent[L]:
     """Lower the cost from a start.
 
     Args:
@@ -94,22 +94,22 @@ def descend(start: Array, linearise: Callable[[Array], L], iterations: int) -> D
     point, linear, damping = start, linearise(start), _FIRST
     if not np.isfinite(linear.cost):
         message = "numbers overflow at the start: look for absurd readings or covariances."
-        return Descent(point, linear, Ending(False, 0, message))
+        return _Descent(point, linear, Ending(False, 0, message))
     for k in range(iterations):
         whole = linear.step(0.0)
-        if not whole.decrease > CONVERGED + _ROUNDING * linear.cost:
-            return Descent(point, linear, Ending(True, k, "converged"))
+        if not whole.decrease > _CONVERGED + _ROUNDING * linear.cost:
+            return _Descent(point, linear, Ending(True, k, "converged"))
         result, damping = _lower(point, linear, linearise, damping)
         if result is None:
-            return Descent(point, linear, _stuck(k, whole.decrease, linear.cost))
+            return _Descent(point, linear, _stuck(k, whole.decrease, linear.cost))
         point, linear = result
     message = (
         f"not converged after {iterations} iterations: allow more of them, start closer, or look "
         "whether a sensor contradicts the others."
     )
-    if not linear.step(0.0).decrease > CONVERGED + _ROUNDING * linear.cost:
-        return Descent(point, linear, Ending(True, iterations, "converged"))
-    return Descent(point, linear, Ending(False, iterations, message))
+    if not linear.step(0.0).decrease > _CONVERGED + _ROUNDING * linear.cost:
+        return _Descent(point, linear, Ending(True, iterations, "converged"))
+    return _Descent(point, linear, Ending(False, iterations, message))
 
 
 def _lower(

@@ -236,7 +236,7 @@ class OrientationRows:
                     return R
         return np.eye(3)
 
-    def at(self, q: Array, R_reference: Array, phi: Array, y: Array, bias: Array) -> ResidualRows:
+    def at(self, q: Array, R_reference: Array, phi: Array, y: Array, bias: Array) -> _ResidualRows:
         """Residuals of readings y (m,), given biases alike in the user's order."""
         n, m = q.size, self.problem.layout.size
         turn = phi if phi.size else np.zeros(3)
@@ -260,7 +260,7 @@ class OrientationRows:
             parts.append((W @ raw[where], by_q, by_phi[:, : phi.size], by_bias))
         empty = (np.zeros(0), np.zeros((0, n)), np.zeros((0, phi.size)), np.zeros((0, m)))
         r, by_q, by_phi, by_bias = (np.concatenate(b) for b in zip(empty, *parts, strict=True))
-        return ResidualRows(r, by_q, by_phi, by_bias, raw)
+        return _ResidualRows(r, by_q, by_phi, by_bias, raw)
 
     @cached_property
     def _places(self) -> list[tuple[Orientation, Array, int]]:
@@ -273,7 +273,7 @@ class OrientationRows:
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualRows:
+class _ResidualRows:
     """Rows of all orientations that were read.
 
     Attributes:

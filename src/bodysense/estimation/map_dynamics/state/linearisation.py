@@ -55,7 +55,7 @@ from bodysense.spatial.arrays import Array
 # from far away to where the exact equations can take over.
 
 
-def with_second_order(
+def _with_second_order(
     priors: Priors,
     readings: Readings,
     bodies: Bodies,
@@ -224,7 +224,9 @@ class Linearisation:
         priors = self._priors_at(x)
         if factor is not None:
             part = factor[: layout.columns]
-            priors, readings = with_second_order(priors, readings, bodies, w, self._twists, d, part)
+            priors, readings = _with_second_order(
+                priors, readings, bodies, w, self._twists, d, part
+            )
         behind = 1 + layout.columns
         if nuisances.size:
             w.Y[:, behind:] = nuisances.reading_columns(d, np.ascontiguousarray(layout.dq(x)))

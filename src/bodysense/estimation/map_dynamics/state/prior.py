@@ -38,7 +38,7 @@ from bodysense.spatial.se3 import skew
 # with m the index of the last derivative. Q = s h D K D with D = diag(h^(m-i)) and a constant K, so
 # that its factor is exact however short h is.
 
-ORDERS = (2, 3)
+_ORDERS = (2, 3)
 """Numbers of a joint: position and velocity, or these and the acceleration."""
 
 _SHORTEST = 1e-9  # s: samples that are not apart
@@ -114,7 +114,7 @@ class StatePrior:
 
     def __post_init__(self) -> None:
         mean = as_array(self.mean, (None, None), "the mean of a state")
-        if mean.shape[0] not in ORDERS:
+        if mean.shape[0] not in _ORDERS:
             raise ShapeError(
                 f"the mean of a state has {mean.shape[0]} rows: give positions, velocities and, if "
                 "they belong to the state, accelerations."
@@ -175,7 +175,7 @@ class StatePrior:
 
     def with_accelerations(self, prior: GaussianPrior) -> StatePrior:
         """The same with accelerations (1), the same prior about each, in the state."""
-        if self.order == ORDERS[-1]:
+        if self.order == _ORDERS[-1]:
             return self
         n = self.n
         covariance = np.zeros((3 * n, 3 * n))

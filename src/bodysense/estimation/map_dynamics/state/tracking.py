@@ -40,7 +40,7 @@ from bodysense.spatial.arrays import Array, as_array, one_each
 JERK = 100.0
 """Spectral density of the jerk [(rad/s³)² s]: accelerations wander by 3 rad/s² in 0.1 s."""
 
-ITERATIONS = 10
+_ITERATIONS = 10
 """Most steps of one sample; the prior is close, and one or two are usual."""
 
 
@@ -74,7 +74,7 @@ class StateTracker:
         require_joints(problem, state)
         self.problem = problem
         self.state = state.with_accelerations(problem.assumptions.joint_acceleration)
-        self.jerk = checked_jerk(jerk, problem)
+        self.jerk = _checked_jerk(jerk, problem)
         nuisances = Nuisances.of(problem, parameter_covariance)
         self.linearisation = Linearisation(problem, nuisances, self.state.order)
         self.reset()
@@ -125,7 +125,7 @@ class StateTracker:
         readings: ArrayLike,
         *,
         gravity: ArrayLike | None = None,
-        iterations: int = ITERATIONS,
+        iterations: int = _ITERATIONS,
     ) -> StatePosterior:
         """The posterior at a time, given all readings up to it.
 
@@ -146,7 +146,7 @@ class StateTracker:
     def advance(self, time: float, sample: SampleInputs) -> Array:
         """The mean of all of x at a time, without naming anything."""
         problem = TimeStepProblem(self.linearisation, self.predicted(time), sample)
-        e, linear, _ = solved(problem, ITERATIONS)
+        e, linear, _ = solved(problem, _ITERATIONS)
         S = problem.factor(linear)
         self._present = Gaussian(problem.x(e), S @ S.T)
         self.time = float(time)
@@ -176,7 +176,7 @@ class StateTracker:
         return Gaussian(mean, covariance)
 
 
-def checked_jerk(jerk: ArrayLike, problem: MapDynamics) -> Array:
+def _checked_jerk(jerk: ArrayLike, problem: MapDynamics) -> Array:
     """(n,) positive spectral densities."""
     density = one_each(jerk, problem.robot.n_joints, "jerk")
     if (density <= 0.0).any():

@@ -52,7 +52,7 @@ class Link:
 
 
 @dataclass(frozen=True, eq=False)
-class Eliminated:
+class _Eliminated:
     """R x_t + N x_t+1 + C c = z."""
 
     R: Array
@@ -114,9 +114,9 @@ class WindowLinear:
             after = here
         return result[::-1]
 
-    def _eliminate(self, damping: float) -> tuple[list[Eliminated], Array, Array]:
+    def _eliminate(self, damping: float) -> tuple[list[_Eliminated], Array, Array]:
         p, c = self.p, self.c
-        chain: list[Eliminated] = []
+        chain: list[_Eliminated] = []
         held = np.zeros((0, p + c + 1))
         for t, link in enumerate(self.links):
             top = self._stacked(t, held, damping)
@@ -125,10 +125,10 @@ class WindowLinear:
             wide[:k, :p], wide[:k, 2 * p :] = top[:, :p], top[:, p:]
             wide[k:, :p], wide[k:, p : 2 * p], wide[k:, -1] = link.before, link.after, link.right
             R = qr_r(wide)
-            chain.append(Eliminated(R[:p, :p], R[:p, p : 2 * p], R[:p, 2 * p : -1], R[:p, -1]))
+            chain.append(_Eliminated(R[:p, :p], R[:p, p : 2 * p], R[:p, 2 * p : -1], R[:p, -1]))
             held = R[p:, p:]
         R = qr_r(self._stacked(len(self.links), held, damping))
-        chain.append(Eliminated(R[:p, :p], np.zeros((p, p)), R[:p, p:-1], R[:p, -1]))
+        chain.append(_Eliminated(R[:p, :p], np.zeros((p, p)), R[:p, p:-1], R[:p, -1]))
         return chain, R[p : p + c, p : p + c], R[p : p + c, -1]
 
     def _stacked(self, t: int, held: Array, damping: float) -> Array:
