@@ -14,7 +14,7 @@ import numpy as np
 from bodysense.compiled import jit
 
 
-class Step(NamedTuple):
+class CompileStep(NamedTuple):
     """Kernels that belong together.
 
     Attributes:
@@ -29,7 +29,7 @@ class Step(NamedTuple):
 
 
 def compile_kernels(
-    steps: Sequence[Step] | None = None, progress: Callable[[str], None] | None = None
+    steps: Sequence[CompileStep] | None = None, progress: Callable[[str], None] | None = None
 ) -> str:
     """Compile what is not compiled yet.
 
@@ -108,13 +108,15 @@ def _state() -> None:
     StateAndDynamics(problem, belief).estimate(np.zeros(0))
 
 
-STEPS: tuple[Step, ...] = (
-    Step("dynamics and regressors", "identification", _dynamics),
-    Step("simulation", "identification", _identified()),
-    Step("linear methods", "identification", _identified("wls", "ml", "rls", "adaline", "energy")),
-    Step("closed-loop methods", "identification", _identified("cloe")),
-    Step("filters", "identification", _identified("ukf", "srukf", "ekf", "srekf", "pf")),
-    Step("estimation, one sample", "estimation", _estimated(1)),
-    Step("estimation, many samples", "estimation", _estimated(4)),
-    Step("estimation of the state", "estimation", _state),
+STEPS: tuple[CompileStep, ...] = (
+    CompileStep("dynamics and regressors", "identification", _dynamics),
+    CompileStep("simulation", "identification", _identified()),
+    CompileStep(
+        "linear methods", "identification", _identified("wls", "ml", "rls", "adaline", "energy")
+    ),
+    CompileStep("closed-loop methods", "identification", _identified("cloe")),
+    CompileStep("filters", "identification", _identified("ukf", "srukf", "ekf", "srekf", "pf")),
+    CompileStep("estimation, one sample", "estimation", _estimated(1)),
+    CompileStep("estimation, many samples", "estimation", _estimated(4)),
+    CompileStep("estimation of the state", "estimation", _state),
 )

@@ -13,7 +13,13 @@ import bodysense
 from bodysense.compiled import jit
 from bodysense.estimation._kernels.covariance import Spread
 from bodysense.estimation._kernels.problem import Bodies, Memory, Priors, Readings
-from bodysense.estimation._kernels.solve import Found, Groups, Page, Sample, SampleArrays
+from bodysense.estimation._kernels.solve import (
+    Found,
+    GroupArrays,
+    ResultArrays,
+    SampleArrays,
+    SampleSlot,
+)
 from bodysense.robot._kernels.dynamics import (
     forward_dynamics_batch,
     inverse_dynamics_batch,
@@ -30,8 +36,8 @@ PACKAGE = Path(bodysense.__file__).parent
 
 
 def test_all_that_kernels_take_is_in_the_digest():
-    of_estimators = (Bodies, Readings, Priors, Memory, Spread, Found, Page, Sample)
-    for taken in (Tree, Scratch, Loop, State, Tangent, SampleArrays, Groups, *of_estimators):
+    of_estimators = (Bodies, Readings, Priors, Memory, Spread, Found, ResultArrays, SampleSlot)
+    for taken in (Tree, Scratch, Loop, State, Tangent, SampleArrays, GroupArrays, *of_estimators):
         assert Path(inspect.getfile(taken)).parent.name == "_kernels"
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bodysense.cli import excite_options as options
-from bodysense.cli.excite_options import Outputs, add_arguments
+from bodysense.cli.excite_options import ExciteOutputs, add_arguments
 from bodysense.errors import MismatchError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Design first, then write: a search that finds nothing leaves no file behind."""
     from bodysense.robot.io.load import load_robot
 
-    outputs = Outputs.of(args)
+    outputs = ExciteOutputs.of(args)
     options.require_used(args)
     aim = options.criterion(args)  # wrong names are refused before the robot is loaded
     robot = load_robot(
@@ -121,7 +121,7 @@ def _existing_information(args: argparse.Namespace) -> Telling | None:
 
 def _poses(
     args: argparse.Namespace,
-    outputs: Outputs,
+    outputs: ExciteOutputs,
     robot: Robot,
     limits: MotionLimits,
     collisions: Collisions | None,
@@ -155,7 +155,7 @@ def _poses(
 
 def _write(
     args: argparse.Namespace,
-    outputs: Outputs,
+    outputs: ExciteOutputs,
     robot: Robot,
     limits: MotionLimits,
     collisions: Collisions | None,
@@ -187,7 +187,7 @@ def _sliding(robot: Robot) -> list[str]:
 
 def _print(
     args: argparse.Namespace,
-    outputs: Outputs,
+    outputs: ExciteOutputs,
     robot: Robot,
     collisions: Collisions | None,
     design: Design,
@@ -222,7 +222,9 @@ def _shape_notes(collisions: Collisions) -> list[str]:
     return rest
 
 
-def _pose_summary(poses: PoseDesign, outputs: Outputs, notes: Sequence[str]) -> dict[str, Any]:
+def _pose_summary(
+    poses: PoseDesign, outputs: ExciteOutputs, notes: Sequence[str]
+) -> dict[str, Any]:
     from bodysense.cli.excite_tables import finite
 
     return {

@@ -123,14 +123,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Outputs:
+class ExciteOutputs:
     """The files to write: a motion each, and the report."""
 
     motions: tuple[Path, ...]
     report: Path | None
 
     @classmethod
-    def of(cls, args: argparse.Namespace) -> Outputs:
+    def of(cls, args: argparse.Namespace) -> ExciteOutputs:
         """Name them and refuse what could not be written, before the search takes its time."""
         first, count = Path(args.output), args.trajectories or 1
         numbers = [""] if count == 1 else [f"-{k + 1}" for k in range(count)]

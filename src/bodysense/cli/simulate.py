@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bodysense.cli.options import numbers
 from bodysense.cli.simulate_options import (
-    Outputs,
+    SimulateOutputs,
     add_arguments,
     position_noise,
     require_dividing,
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     from bodysense.simulation.rollout import rollout
 
-    outputs = Outputs.of(args)
+    outputs = SimulateOutputs.of(args)
     require_used(args)
     robot = _robot(args)
     notes = _friction_notes(robot)
@@ -206,7 +206,7 @@ def _check_limits(
 
 
 def _write(
-    outputs: Outputs,
+    outputs: SimulateOutputs,
     robot: Robot,
     result: Rollout,
     trajectory: Trajectory,

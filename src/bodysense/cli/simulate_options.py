@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Outputs:
+class SimulateOutputs:
     """The files to write."""
 
     logs: tuple[Path, ...]
@@ -86,7 +86,7 @@ class Outputs:
     page: Path | None
 
     @classmethod
-    def of(cls, args: argparse.Namespace) -> Outputs:
+    def of(cls, args: argparse.Namespace) -> SimulateOutputs:
         """Name them and refuse what could not be written, before the simulation takes its time."""
         first = Path(args.output)
         logs: tuple[Path, ...] = (first,)

@@ -14,7 +14,7 @@ from bodysense.logs.channels import find_unit, units_of
 from bodysense.logs.layout import CONVERTED, ChannelColumn, LogLayout, MotorSide
 from bodysense.logs.layout_file import refuse_shared
 from bodysense.logs.log import RawLog, RowFault
-from bodysense.logs.source import LogFile, Table
+from bodysense.logs.source import LogFile, LogTable
 from bodysense.spatial.arrays import Array
 
 _TIME_NAMES = ("t", "time")
@@ -97,7 +97,7 @@ def _read_tables(
     optional: set[str],
     sources: Mapping[str, LogFile],
     places: Mapping[int, int],
-) -> dict[str, Table]:
+) -> dict[str, LogTable]:
     """The wanted columns of every file; optional ones may hold text."""
     tables = {}
     for file, source in sources.items():
@@ -112,7 +112,7 @@ class _Joined:
     """Rows that all tables of a recording have."""
 
     def __init__(
-        self, tables: Mapping[str, Table], sources: Mapping[str, LogFile], layout: LogLayout
+        self, tables: Mapping[str, LogTable], sources: Mapping[str, LogFile], layout: LogLayout
     ) -> None:
         self.tables = tables
         own = tables[""]
@@ -171,7 +171,7 @@ class _Joined:
         return column if entry.factor == 1.0 else column * entry.factor
 
 
-def _all_rows(table: Table) -> NDArray[np.int64]:
+def _all_rows(table: LogTable) -> NDArray[np.int64]:
     """Rows that hold data, whole or broken."""
     if not table.faults:
         return table.rows
@@ -179,7 +179,7 @@ def _all_rows(table: Table) -> NDArray[np.int64]:
     return np.sort(np.concatenate([table.rows, broken]))
 
 
-def _order(table: Table) -> NDArray[np.int64]:
+def _order(table: LogTable) -> NDArray[np.int64]:
     """(n,) which of all rows, broken ones counted, each row of the table is."""
     return np.searchsorted(_all_rows(table), table.rows).astype(np.int64)
 

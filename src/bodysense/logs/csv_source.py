@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bodysense.errors import FileReadError
 from bodysense.logs.csv_format import COMMENTS, CsvFormat, find_format
 from bodysense.logs.log import RowFault
-from bodysense.logs.source import Table
+from bodysense.logs.source import LogTable
 from bodysense.spatial.arrays import Array
 
 _BLOCK = 2**22  # bytes read at a time: memory beside the values themselves is a few of these
@@ -69,7 +69,7 @@ class CsvSource:
         """How many cells a row has."""
         return self.format.n_columns
 
-    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> Table:
+    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> LogTable:
         """Read columns; see `Source.read`."""
         wanted = (*required, *optional)
         pieces: dict[int, list[Array]] = {k: [] for k in wanted}
@@ -101,7 +101,7 @@ class CsvSource:
         # Column by column, so that only one of them exists twice at a time.
         joined = {k: np.concatenate(pieces.pop(k)) for k in wanted}
         kept = {k: x for k, x in joined.items() if k in required or not np.isnan(x).all()}
-        return Table(kept, numbers, tuple(faults))
+        return LogTable(kept, numbers, tuple(faults))
 
     def _read_rows(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 
 from bodysense.errors import FileReadError
 from bodysense.logs.channels import split_unit
-from bodysense.logs.source import Table
+from bodysense.logs.source import LogTable
 from bodysense.spatial.arrays import Array
 
 _TICKS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -61,7 +61,7 @@ class ParquetSource:
         """How many columns there are."""
         return len(self.names)
 
-    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> Table:
+    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> LogTable:
         """Read columns; see `Source.read`.
 
         Raises:
@@ -94,7 +94,7 @@ class ParquetSource:
         if not n:
             raise FileReadError(f"{self.path} has no rows: is the recording complete?")
         kept = {k: x for k, x in columns.items() if k in required or not np.isnan(x).all()}
-        return Table(kept, np.arange(1, n + 1, dtype=np.int64))
+        return LogTable(kept, np.arange(1, n + 1, dtype=np.int64))
 
 
 def _name_and_unit(field: Any) -> tuple[str, str]:

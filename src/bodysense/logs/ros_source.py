@@ -27,7 +27,7 @@ from bodysense.logs.ros_storage import (
     decode,
     read_recording,
 )
-from bodysense.logs.source import Table
+from bodysense.logs.source import LogTable
 from bodysense.spatial.arrays import Array
 
 _GAP = 5.0  # usual periods
@@ -55,9 +55,11 @@ class RosSource:
         """How many columns there are."""
         return len(self.names)
 
-    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> Table:
+    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> LogTable:
         """Hand out columns; see `Source.read`."""
-        return Table({k: self.columns[k] for k in (*required, *optional)}, self.rows, self.faults)
+        return LogTable(
+            {k: self.columns[k] for k in (*required, *optional)}, self.rows, self.faults
+        )
 
 
 @dataclass(frozen=True, eq=False)

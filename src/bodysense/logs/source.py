@@ -14,7 +14,7 @@ from bodysense.spatial.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class LogTable:
     """Columns of a file.
 
     Attributes:
@@ -51,7 +51,7 @@ class LogFile(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What the reader decided on its own."""
 
-    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> Table:
+    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> LogTable:
         """Read columns.
 
         Args:

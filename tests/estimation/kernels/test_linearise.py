@@ -13,7 +13,7 @@ from bodysense.compiled.views import Table
 from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
 from bodysense.estimation._kernels.derivatives import Derivatives, linearise
 from bodysense.estimation._kernels.problem import make_memory
-from bodysense.estimation._kernels.solve import Samples, Workspace
+from bodysense.estimation._kernels.solve import SampleArrays, SolverWorkspace
 from bodysense.estimation.map_dynamics import Equations
 from bodysense.estimation.map_dynamics.found import flat
 from bodysense.sensors import JointTorque
@@ -90,8 +90,8 @@ class Linear:
         arrays = tree.arrays, tree.robot.tree, rows, self.problem.assumptions.arrays(tree)
         linearise(
             [Table(part) for part in arrays],
-            Workspace(w, self.problem.drive, covariances=False),
-            Samples(*prepared[:5]),
+            SolverWorkspace(w, self.problem.drive, covariances=False),
+            SampleArrays(*prepared[:5]),
             Table(Derivatives(at, dv)),
             2 * self.n,
             out,

@@ -27,7 +27,7 @@ from bodysense.estimation._kernels.solve import (
     ONE,
     Found,
     SampleArrays,
-    Workspace,
+    SolverWorkspace,
     bodies_at,
     friction_at,
     memory_at,
@@ -188,7 +188,7 @@ def differentiate(bodies, tree, readings, friction, w, samples, derivatives, acc
 
 def linearise(
     problem: Sequence[Table],
-    work: Workspace,
+    work: SolverWorkspace,
     sample: SampleArrays,
     derivatives: Table,
     accelerations: int,

@@ -184,7 +184,7 @@ class Memory(NamedTuple):
     score: Annotated[Array, 2]  # log determinant, squares
 
 
-class Friction(NamedTuple):
+class FrictionArrays(NamedTuple):
     """Friction in the torques that are read, and the memory of one thread to compute it."""
 
     drive: Annotated[Array, "joints", "terms"]  # coefficients
@@ -192,7 +192,7 @@ class Friction(NamedTuple):
     dphi: Annotated[Array, "terms"]  # their derivatives by its velocity
 
     @classmethod
-    def of(cls, drive: Array) -> Friction:
+    def of(cls, drive: Array) -> FrictionArrays:
         """With memory for the terms of these coefficients."""
         return cls(drive, *np.zeros((2, drive.shape[1])))
 

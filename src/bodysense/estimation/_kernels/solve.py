@@ -26,7 +26,7 @@ from bodysense.estimation._kernels.motion import (
 from bodysense.estimation._kernels.problem import (
     PARENT_SIDE,
     Bodies,
-    Friction,
+    FrictionArrays,
     Memory,
     Priors,
     Readings,
@@ -46,7 +46,7 @@ class SampleArrays(NamedTuple):
     y: Annotated[Array, "T", "m"]  # readings, not finite where there are none
 
 
-class Sample(NamedTuple):
+class SampleSlot(NamedTuple):
     """What is known of one sample, or of several in lanes."""
 
     q: Annotated[Array, "joints"]
@@ -88,7 +88,7 @@ class Found(NamedTuple):
     slack_torque: Annotated[Array, "T", "n", 2]
 
 
-class Page(NamedTuple):
+class ResultArrays(NamedTuple):
     """What is written of one sample, or of several in lanes; see `Found`."""
 
     d: Annotated[Array, "n", 20]
@@ -97,7 +97,7 @@ class Page(NamedTuple):
     slack_torque: Annotated[Array, "n", 2]
 
 
-class Groups(NamedTuple):
+class GroupArrays(NamedTuple):
     """Samples that are solved together: (G, 1), or (G, LANES) with the same readings present."""
 
     samples: Annotated[Integers, "G", "lanes"]
@@ -172,7 +172,7 @@ def solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level)
         w: working memory.
         s: covariances.
         x: the sample.
-        page: `Page`.
+        page: `ResultArrays`.
         level: 0 for means, 1 for variances too, 2 for covariances, 3 for slacks.
     """
     move(bodies, x.q, x.dq, x.twist, w.X, w.twist)
@@ -253,13 +253,13 @@ def solve_groups(
         write_group(w, s, page, which, level, out)
 
 
-groups_at, samples_at, found_at = reader(Groups), reader(SampleArrays), reader(Found)
+groups_at, samples_at, found_at = reader(GroupArrays), reader(SampleArrays), reader(Found)
 bodies_at, readings_at = reader(Bodies), reader(Readings)
-priors_at, friction_at = reader(Priors), reader(Friction)
+priors_at, friction_at = reader(Priors), reader(FrictionArrays)
 memory_at, spread_at = reader(Memory), reader(Spread)
-sample_at, page_at = reader(Sample), reader(Page)
+sample_at, page_at = reader(SampleSlot), reader(ResultArrays)
 memory_in_lanes_at, spread_in_lanes_at = reader(Memory, lanes), reader(Spread, lanes)
-sample_in_lanes_at, page_in_lanes_at = reader(Sample, lanes), reader(Page, lanes)
+sample_in_lanes_at, page_in_lanes_at = reader(SampleSlot, lanes), reader(ResultArrays, lanes)
 
 
 @threaded
@@ -308,7 +308,7 @@ def solve_side_by_side(
     )
 
 
-class Workspace:
+class SolverWorkspace:
     """Working memory of one thread, as the kernels take it.
 
     Attributes:
@@ -331,17 +331,17 @@ class Workspace:
         bundles = (
             memory,
             make_spread(bodies, largest, lanes=lanes),
-            zeros_of(Sample, lanes=lanes, joints=joints, m=m),
-            zeros_of(Page, lanes=lanes, n=n, m=m),
+            zeros_of(SampleSlot, lanes=lanes, joints=joints, m=m),
+            zeros_of(ResultArrays, lanes=lanes, n=n, m=m),
         )
         self.memory = memory
         self._tables = tuple(Table(bundle, lanes=lanes > 0) for bundle in bundles)
-        self._friction = Table(Friction.of(drive))
+        self._friction = Table(FrictionArrays.of(drive))
 
     def use(self, drive: Array) -> None:
         """Take other friction coefficients."""
         if drive is not self._friction.arrays.drive:
-            self._friction = Table(Friction.of(drive))
+            self._friction = Table(FrictionArrays.of(drive))
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -355,13 +355,13 @@ def solve(
     problem: Sequence[Table],
     samples: Table,
     found: Table,
-    work: Workspace,
+    work: SolverWorkspace,
 ) -> None:
     """Call a kernel of this module.
 
     Args:
         kernel: `solve_singles` or `solve_side_by_side`.
-        groups: the first, the one behind the last, and all `Groups`.
+        groups: the first, the one behind the last, and all `GroupArrays`.
         problem: `Bodies`, `Tree`, `Readings`, `Priors`.
         samples: `SampleArrays`.
         found: `Found`.
@@ -372,5 +372,5 @@ def solve(
     kernel(first, last, *[table.address for table in tables])
 
 
-ONE = Table(Groups(np.zeros((1, 1), np.int64)))
+ONE = Table(GroupArrays(np.zeros((1, 1), np.int64)))
 """The groups where there is one sample."""

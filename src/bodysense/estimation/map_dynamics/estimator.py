@@ -28,16 +28,16 @@ from bodysense.estimation._kernels.solve import (
     ONE,
     Found,
     SampleArrays,
-    Workspace,
+    SolverWorkspace,
     solve,
     solve_side_by_side,
     solve_singles,
 )
-from bodysense.estimation._kernels.solve import Groups as Rows
+from bodysense.estimation._kernels.solve import GroupArrays as Rows
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.equations import DenseRoots, Equations, Variables
 from bodysense.estimation.map_dynamics.found import Samples, posterior_of, room
-from bodysense.estimation.map_dynamics.groups import Groups
+from bodysense.estimation.map_dynamics.groups import GroupArrays
 from bodysense.estimation.map_dynamics.likelihood import log_likelihood
 from bodysense.estimation.map_dynamics.priors import Assumptions
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
@@ -89,7 +89,7 @@ class MapDynamics:
         self.layout = ReadingLayout.of(self.tree, self.sensors, self.assumptions)
         self.variables = Variables.of_tree(self.tree)
         self._priors = self.assumptions.arrays(self.tree)
-        self._work: dict[int, Workspace] = {}  # of each thread, for single samples
+        self._work: dict[int, SolverWorkspace] = {}  # of each thread, for single samples
 
     def __repr__(self) -> str:
         root = f"{'floating' if self.tree.floating else 'held'} at {self.tree.names[0]}"
@@ -240,14 +240,14 @@ class MapDynamics:
         if T == 1:
             self.solve_into(samples, result)
             return result
-        groups = Groups.of(samples.y, self.layout.arrays.first)
+        groups = GroupArrays.of(samples.y, self.layout.arrays.first)
         given = Table(SampleArrays(*samples[:5])), Table(result)
 
         def solver(kernel: Kernel, rows: NDArray[np.int64], lanes: int) -> Kernel:
             which = Table(Rows(rows))
 
             def share(first: int, last: int) -> None:
-                work = Workspace(self._new_memory(lanes), self.drive, lanes=lanes)
+                work = SolverWorkspace(self._new_memory(lanes), self.drive, lanes=lanes)
                 solve(kernel, (first, last, which), self._problem, *given, work)
 
             return share
@@ -262,7 +262,7 @@ class MapDynamics:
         """Solve the first of the samples into what is there already, for a control loop."""
         thread = get_ident()
         if thread not in self._work:
-            self._work[thread] = Workspace(self._new_memory(), self.drive)
+            self._work[thread] = SolverWorkspace(self._new_memory(), self.drive)
         given = Table(SampleArrays(*samples[:5])), Table(found)
         solve(solve_singles, (0, 1, ONE), self._problem, *given, self._work[thread])
 

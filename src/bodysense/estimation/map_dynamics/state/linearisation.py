@@ -23,7 +23,7 @@ from bodysense.estimation._kernels.solve import (
     ONE,
     Found,
     SampleArrays,
-    Workspace,
+    SolverWorkspace,
     solve,
     solve_singles,
 )
@@ -166,9 +166,9 @@ class Linearisation:
         m, blocks, n = int(rows.first[-1]), rows.first.size - 1, problem.tree.n
         largest, r = rows.root.shape[1], 1 + self.layout.columns + nuisances.size
         sizes = n, m, blocks, largest
-        self._narrow = Workspace(make_memory(*sizes, 1, 1), problem.drive)
+        self._narrow = SolverWorkspace(make_memory(*sizes, 1, 1), problem.drive)
         wide = make_memory(*sizes, r, m + 7 * n + 20)
-        self._wide = Workspace(wide, problem.drive, covariances=False)
+        self._wide = SolverWorkspace(wide, problem.drive, covariances=False)
         self._tree = Table(problem.robot.tree)
         self._tables: dict[type, Table] = {}  # the last ones
         self._of_state = of_state(problem)
