@@ -14,7 +14,7 @@ import pinocchio as pin
 
 from bodysense import Robot, load_robot
 from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
-from bodysense.estimation.map_dynamics.found import Samples
+from bodysense.estimation.map_dynamics.solution import Samples
 from bodysense.sensors import (
     Accelerometer,
     ForceTorque,

@@ -16,7 +16,7 @@ from bodysense.errors import ShapeError
 from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
 from bodysense.estimation._kernels.solve import solve_side_by_side, solve_singles
 from bodysense.estimation.map_dynamics import estimator
-from bodysense.estimation.map_dynamics.groups import Groups
+from bodysense.estimation.map_dynamics.solution import Groups
 from bodysense.sensors import JointTorque, variances
 
 BELIEFS = {

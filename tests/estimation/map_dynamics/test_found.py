@@ -7,7 +7,7 @@ import pytest
 
 from bodysense.estimation import MapDynamics
 from bodysense.estimation.map_dynamics.estimator import DETAILS
-from bodysense.estimation.map_dynamics.found import joined, room
+from bodysense.estimation.map_dynamics.solution import joined, room
 from bodysense.robot import load_robot
 from bodysense.sensors import JointTorque, variances
 

@@ -26,8 +26,8 @@ from scipy.linalg import block_diag, solve_triangular
 from scipy.sparse.linalg import LinearOperator, cg
 
 from bodysense.estimation.map_dynamics.equations import DenseRoots
-from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.noise import chunks
+from bodysense.estimation.map_dynamics.solution import Samples
 from bodysense.estimation.map_dynamics.subsampling import Look, dense_roots, looks
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array

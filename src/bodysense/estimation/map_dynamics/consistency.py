@@ -26,8 +26,8 @@ from scipy.special import chdtrc
 from bodysense.errors import FileReadError, ShapeError, unknown_name
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
 from bodysense.estimation.map_dynamics.equations import root_of
-from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
+from bodysense.estimation.map_dynamics.solution import Samples
 from bodysense.estimation.map_dynamics.subsampling import Look, presence
 from bodysense.files import read_arrays, read_json, write_result
 from bodysense.spatial.arrays import Array

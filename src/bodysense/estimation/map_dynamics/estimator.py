@@ -27,20 +27,19 @@ from bodysense.estimation._kernels.problem import Memory, make_memory
 from bodysense.estimation._kernels.solve import (
     ONE,
     Found,
+    GroupArrays,
     SampleArrays,
     SolverWorkspace,
     solve,
     solve_side_by_side,
     solve_singles,
 )
-from bodysense.estimation._kernels.solve import GroupArrays as Rows
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.equations import DenseRoots, Equations, Variables
-from bodysense.estimation.map_dynamics.found import Samples, posterior_of, room
-from bodysense.estimation.map_dynamics.groups import GroupArrays
 from bodysense.estimation.map_dynamics.likelihood import log_likelihood
 from bodysense.estimation.map_dynamics.priors import Assumptions
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
+from bodysense.estimation.map_dynamics.solution import Groups, Samples, posterior_of, room
 from bodysense.estimation.posterior import Posterior
 from bodysense.robot import Robot
 from bodysense.sensors.sensor import Sensor
@@ -240,11 +239,11 @@ class MapDynamics:
         if T == 1:
             self.solve_into(samples, result)
             return result
-        groups = GroupArrays.of(samples.y, self.layout.arrays.first)
+        groups = Groups.of(samples.y, self.layout.arrays.first)
         given = Table(SampleArrays(*samples[:5])), Table(result)
 
         def solver(kernel: Kernel, rows: NDArray[np.int64], lanes: int) -> Kernel:
-            which = Table(Rows(rows))
+            which = Table(GroupArrays(rows))
 
             def share(first: int, last: int) -> None:
                 work = SolverWorkspace(self._new_memory(lanes), self.drive, lanes=lanes)

@@ -18,7 +18,7 @@ import numpy as np
 from bodysense.estimation._kernels.problem import EXTERNAL, GROUPS, PARENT_SIDE
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.found import Samples
+from bodysense.estimation.map_dynamics.solution import Samples
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import FileReadError, ShapeError, unknown_name
 from bodysense.estimation._kernels.elimination import EXACT
-from bodysense.estimation.map_dynamics.found import flat
 from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 from bodysense.estimation.map_dynamics.sensor_suggestions import Help, helpful
+from bodysense.estimation.map_dynamics.solution import flat
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.files import read_arrays, read_json, write_result
 from bodysense.spatial.arrays import Array

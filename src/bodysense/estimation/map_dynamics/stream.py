@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
-from bodysense.estimation.map_dynamics.found import flat
+from bodysense.estimation.map_dynamics.solution import flat
 from bodysense.estimation.posterior import Posterior
 from bodysense.spatial.arrays import Array
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.estimation.map_dynamics.equations import DenseRoots, Equations
-from bodysense.estimation.map_dynamics.found import Samples
+from bodysense.estimation.map_dynamics.solution import Samples
 
 if TYPE_CHECKING:
     from bodysense.estimation.map_dynamics.estimator import MapDynamics

@@ -40,7 +40,7 @@ from bodysense.estimation.map_dynamics.em.variances import (
     Structure,
     maximised,
 )
-from bodysense.estimation.map_dynamics.found import Samples
+from bodysense.estimation.map_dynamics.solution import Samples
 from bodysense.estimation.map_dynamics.subsampling import thinned
 from bodysense.sensors.inertial_sensors import Orientation
 from bodysense.sensors.wrench_sensors import ExternalWrench

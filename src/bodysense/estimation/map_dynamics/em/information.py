@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from bodysense.estimation.map_dynamics.em.variances import Coordinates, Slope, columns_of
 from bodysense.estimation.map_dynamics.equations import DenseRoots, root_of
-from bodysense.estimation.map_dynamics.found import Samples
+from bodysense.estimation.map_dynamics.solution import Samples
 from bodysense.estimation.map_dynamics.subsampling import dense_roots, looks
 from bodysense.spatial.arrays import Array
 

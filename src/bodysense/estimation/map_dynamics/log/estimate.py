@@ -14,9 +14,9 @@ from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.biases import Biases
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
-from bodysense.estimation.map_dynamics.found import Samples
 from bodysense.estimation.map_dynamics.log.recording import Recording
 from bodysense.estimation.map_dynamics.setup import EstimationSetup
+from bodysense.estimation.map_dynamics.solution import Samples
 from bodysense.estimation.map_dynamics.subsampling import thinned
 from bodysense.estimation.posterior import NamedSlices, Posterior
 from bodysense.robot.robot import Robot

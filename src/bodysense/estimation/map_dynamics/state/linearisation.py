@@ -29,7 +29,7 @@ from bodysense.estimation._kernels.solve import (
 )
 from bodysense.estimation.map_dynamics.equation_rows import motion_cross
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.found import room
+from bodysense.estimation.map_dynamics.solution import room
 from bodysense.estimation.map_dynamics.state.layout import (
     OrientationRows,
     StateLayout,

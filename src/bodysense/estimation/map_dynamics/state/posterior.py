@@ -15,7 +15,7 @@ import numpy as np
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.equations import Variables
-from bodysense.estimation.map_dynamics.found import joined, posterior_of
+from bodysense.estimation.map_dynamics.solution import joined, posterior_of
 from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, Gaussian, is_implausible
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
 from bodysense.estimation.map_dynamics.state.prior import StatePrior
