@@ -104,8 +104,8 @@ def _state() -> None:
     from bodysense.robot import load_robot
 
     problem, still = MapDynamics(load_robot("tx40"), []), np.zeros(6)
-    belief = StatePrior.of(still, still, q_std=1.0, dq_std=1.0)
-    StateAndDynamics(problem, belief).estimate(np.zeros(0))
+    prior = StatePrior.of(still, still, q_std=1.0, dq_std=1.0)
+    StateAndDynamics(problem, prior).estimate(np.zeros(0))
 
 
 STEPS: tuple[CompileStep, ...] = (

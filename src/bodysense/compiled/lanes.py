@@ -1,7 +1,7 @@
-"""Numbers of several moments side by side: a number of the kernels that holds `LANES` of them.
+"""Numbers of several samples side by side: a number of the kernels that holds `LANES` of them.
 
 A processor multiplies two, four or eight numbers as fast as one. Rows of small matrices are too
-short for that, but the same step at eight moments is eight times the same arithmetic. So a kernel
+short for that, but the same step at eight samples is eight times the same arithmetic. So a kernel
 that takes its numbers as they come, floats or lanes, is compiled for both from one source:
 
     arrays of floats (…, LANES)  --lanes_of-->  arrays of lanes (…)

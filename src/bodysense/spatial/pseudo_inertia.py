@@ -1,7 +1,7 @@
 """Inertial parameters of a body, its pseudo-inertia and its physical consistency.
 
 pi = (m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz), kg, kg m, kg m^2: Pinocchio's order, the
-inertia about the origin of the link. Its pseudo-inertia is the 4x4 matrix of all moments of the
+inertia about the origin of the link. Its pseudo-inertia is the 4x4 matrix of the moments of the
 mass distribution up to the second, in homogeneous coordinates x = (p, 1):
 
     P = integral of x x^T dm = [[Sigma, h], [h^T, m]],   h = m c,   Sigma = tr(I)/2 1 - I

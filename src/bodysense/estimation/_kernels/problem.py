@@ -94,7 +94,7 @@ class Readings(NamedTuple):
 
 
 class Priors(NamedTuple):
-    """What is believed before any reading, and how far the equations themselves are trusted.
+    """Priors, and slacks of the equations.
 
     Attributes:
         wrench_mean: of external wrenches.
@@ -102,7 +102,7 @@ class Priors(NamedTuple):
         joint_mean: of joint accelerations.
         motion: sources of the noise of alpha_i given the parent's acceleration: the
             joint's acceleration, and the slack of a_i = X a_p + S a_joint + c. Of the root: that
-            of its believed acceleration.
+            of the prior of its acceleration.
         slack: sources of the slack of the wrench balance.
         torque: standard deviation of the slack of tau = Sᵀ f.
         n_wrench: number of sources that are there: 6, or 0 where there is no doubt.
@@ -137,7 +137,7 @@ class Memory(NamedTuple):
     twist: Annotated[Array, "n", 6]
     balance: Annotated[Array, "n", 6, "r"]  # what the wrench balance owes to the motion
     offset: Annotated[Array, "n", 7, "r"]  # what alpha owes to the motion, given a_p
-    A0: Annotated[Array, 7, "r"]  # alpha of the root: known, or believed
+    A0: Annotated[Array, 7, "r"]  # alpha of the root: known, or its prior
     Y: Annotated[Array, "m", "r"]  # readings minus what they owe to the motion
     present: Annotated[Integers, "blocks"]
     external: Annotated[Array, "n", 6, "r"]  # external wrench after its own readings

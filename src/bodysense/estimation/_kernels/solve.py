@@ -42,7 +42,7 @@ class SampleArrays(NamedTuple):
     q: Annotated[Array, "T", "joints"]
     dq: Annotated[Array, "T", "joints"]
     twist: Annotated[Array, "T", 6]  # of the root
-    a0: Annotated[Array, "T", 6]  # acceleration of the root, known or believed
+    a0: Annotated[Array, "T", 6]  # acceleration of the root, known or its prior
     y: Annotated[Array, "T", "m"]  # readings, not finite where there are none
 
 

@@ -58,7 +58,7 @@ class MapDynamics:
         robot: the robot.
         tree: its bodies from the root on.
         sensors: in the order of the readings.
-        assumptions: what is believed before any reading.
+        assumptions: priors and slacks.
         layout: rows of the readings.
         variables: names ↔ slices of what is estimated.
     """
@@ -107,7 +107,7 @@ class MapDynamics:
 
     @cached_property
     def blind(self) -> MapDynamics:
-        """The same problem without any sensor: what is believed."""
+        """The same problem without any sensor: the prior alone."""
         return self.with_sensors(())
 
     def changed(self, sensors: Sequence[Sensor], assumptions: Assumptions) -> MapDynamics:
@@ -138,7 +138,7 @@ class MapDynamics:
             readings: (m,) or (T, m) in the order of `layout.slices`; NaN where there is none.
             base_twist: (6,) or (T, 6) twist of a floating root in its own frame, linear velocity
                 first, then angular; by default at rest. Its linear part changes spatial
-                accelerations alone, nothing that is felt.
+                accelerations alone, no proper acceleration or wrench.
             gravity: (3,) or (T, 3) in the frame of a root that is held; by default the robot's
                 own for a robot bolted to the world.
             detail: how much to compute.
@@ -219,7 +219,7 @@ class MapDynamics:
             if gravity is not None:
                 raise MismatchError(
                     "the root floats, and its proper acceleration is estimated: leave gravity out, "
-                    "or say what is believed in Assumptions.base_acceleration."
+                    "or give its prior in Assumptions.base_acceleration."
                 )
             return self._believed_acceleration
         if gravity is None and self.tree.names[0] != WORLD:

@@ -24,7 +24,7 @@ class Samples(NamedTuple):
         q: (T, n_joints) positions.
         dq: (T, n_joints) velocities.
         twist: (T, 6) of the root.
-        a0: (T, 6) acceleration of the root, known or believed.
+        a0: (T, 6) acceleration of the root, known or its prior.
         y: (T, m) readings and further priors, rows of the kernels; NaN where there is none.
         single: whether the user gave one sample without a first axis.
     """
