@@ -414,7 +414,7 @@ def test_folder_that_is_missing(refused):
 
 
 def test_floating_base(refused):
-    assert "hold its root link with --fixed" in refused("example:solo12", "-o", "m.csv", *ALONE)
+    assert "fix its root link with --fixed" in refused("example:solo12", "-o", "m.csv", *ALONE)
 
 
 def test_target_of_an_unknown_parameter(refused):

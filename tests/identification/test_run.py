@@ -462,7 +462,7 @@ def test_an_unknown_method_is_refused_before_any_work():
 def test_progress_is_told_step_by_step():
     steps: list[str] = []
     identify(prior(), [recorded(0)], friction="choose", progress=steps.append)
-    words = ("examining", "cut-off", "friction", "identifying with pc-wls", "left out")
+    words = ("examining", "cut-off", "friction", "identifying with pc-wls", "held-out")
     assert len(steps) == len(words)
     for step, word in zip(steps, words, strict=True):
         assert word in step

@@ -39,7 +39,7 @@ def test_from_logs_to_a_load(arm, logs, body):
     assert found.mass == pytest.approx(body.mass, rel=0.02)
     assert steps == [
         "examining the logs",
-        "looking for friction that grows with the load",
+        "testing for load-dependent friction",
         "identifying the load",
     ]
     assert found.provenance["still_speed"] == 0.05

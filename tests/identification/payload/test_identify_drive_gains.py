@@ -83,7 +83,7 @@ def test_gains_that_hide_the_load_are_not_taken_for_another_unit(make_case):
 def test_a_load_that_was_not_held_all_the_time_is_told(make_case, monkeypatch, held, words):
     # Such gains hardly settle; the note does not wait for them.
     module = sys.modules[drive_gains_of.__module__]
-    monkeypatch.setattr(module, "_MOST_STEPS", 2)
+    monkeypatch.setattr(module, "_MAX_STEPS", 2)
     found = drive_gains_of(make_case(noise=0.05, n_t=200, held=held).experiment, load=2.0)
     assert words in found.status.summary()
     assert any(note.startswith(words) for note in found.status.notes)
@@ -183,5 +183,5 @@ def test_recordings_that_are_swapped(make_case):
     experiment = type(case.experiment).of(
         swapped, "link4", case.experiment.loaded, case.experiment.unloaded
     )
-    with pytest.raises(MismatchError, match=r"it does not show in these recordings.*Swap them"):
+    with pytest.raises(MismatchError, match=r"it is not visible in these recordings.*Swap them"):
         drive_gains_of(experiment, load=2.0)

@@ -96,7 +96,7 @@ def test_losses_are_found(make_case, body):
 
 def test_losses_that_are_neglected_bias_the_load(make_case, body, monkeypatch):
     # Never worth it:
-    monkeypatch.setattr("bodysense.identification.payload.experiment._WORTH", 2.0)
+    monkeypatch.setattr("bodysense.identification.payload.experiment._MIN_IMPROVEMENT", 2.0)
     bare = payload_of(make_case(losses=LOSSES, noise=0.05, n_t=400).experiment)
     assert not bare.losses.any()
     monkeypatch.undo()
