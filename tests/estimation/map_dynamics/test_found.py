@@ -38,4 +38,6 @@ def test_samples_are_put_together_in_their_order(problem):
     whole = problem.solve(samples, "blocks")
     parts = [problem.solve(samples.part(slice(k, k + 1)), "blocks") for k in range(3)]
     for one, other in zip(joined(parts), whole, strict=True):
-        np.testing.assert_array_equal(one, other)
+        # Three are solved side by side and one by another kernel, which may round otherwise.
+        rounding = 1e-12 * np.abs(other).max(initial=0.0)
+        np.testing.assert_allclose(one, other, rtol=0, atol=rounding)
