@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     options = GainsOptions.from_arguments(args)
 
     def solve(experiment: LoadExperiment, robot: Robot, logs: Sequence[RawLog]) -> LoadRun:
-        nominal, line_of = nominal_gains(options, robot, logs)
+        nominal, line_of = _nominal_gains(options, robot, logs)
         mass, *com = options.load
         result = drive_gains_of(experiment, load=mass, com=com or None, nominal=nominal)
         line = line_of(result)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     return run_load(args, options, solve)
 
 
-def nominal_gains(
+def _nominal_gains(
     options: GainsOptions, robot: Robot, logs: Sequence[RawLog]
 ) -> tuple[Array, Callable[[DriveGains], str]]:
     """Gains (n,) that the logs' torques were made with, and the line that holds new ones.

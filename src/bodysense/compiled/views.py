@@ -239,7 +239,7 @@ class Field(NamedTuple):
 
 
 @cache
-def fields_of(bundle: type) -> dict[str, Field]:
+def _fields_of(bundle: type) -> dict[str, Field]:
     """What a named tuple declares, in the order of its table."""
     fields: dict[str, Field] = {}
     place = 0
@@ -266,7 +266,7 @@ class _Bundle(types.Type):
     """The type of a table of named arrays, floats of which may be lanes."""
 
     def __init__(self, bundle: type, number: types.Type) -> None:
-        self.fields, self.number = fields_of(bundle), number
+        self.fields, self.number = _fields_of(bundle), number
         super().__init__(name=f"{bundle.__module__}.{bundle.__qualname__}({number})")
 
     def type_of(self, name: str) -> types.Type | None:
@@ -343,7 +343,7 @@ class Table:
         """
         words: list[int] = []
         for (name, field), value in zip(
-            fields_of(cast(Hashable, type(arrays))).items(), arrays, strict=True
+            _fields_of(cast(Hashable, type(arrays))).items(), arrays, strict=True
         ):
             if field.shape is None:
                 words.append(_word(value, field.dtype))
@@ -380,10 +380,10 @@ def zeros_of(bundle: Any, *, lanes: int = 0, **sizes: int) -> Any:
     behind = (lanes,) if lanes else ()
     shapes = [
         (field.dtype == np.float64, tuple(_count(axis, sizes) for axis in field.shape or ()))
-        for field in fields_of(bundle).values()
+        for field in _fields_of(bundle).values()
     ]
     sizes_of_floats = [math.prod(shape + behind) for floats, shape in shapes if floats]
-    room, last = aligned_zeros(sum(sizes_of_floats)), 0
+    room, last = _aligned_zeros(sum(sizes_of_floats)), 0
     arrays: list[NDArray[Any]] = []
     for floats, shape in shapes:
         if floats:
@@ -405,7 +405,7 @@ def _count(axis: int | str, sizes: dict[str, int]) -> int:
     return sum(int(term) if term.isdigit() else sizes[term] for term in terms)
 
 
-def aligned_zeros(size: int) -> NDArray[np.float64]:
+def _aligned_zeros(size: int) -> NDArray[np.float64]:
     """Floats that begin with a cache line, so that eight of them do not lie in two."""
     room = np.zeros(size + 8)
     first = (-room.__array_interface__["data"][0] // 8) % 8

@@ -128,7 +128,7 @@ def checked_start(
                 f"range {limits.lower[j]:g} to {limits.upper[j]:g}: move it at least "
                 f"{room:.2g} inside."
             )
-    require_held_inside(robot, limits, moving, pose)
+    _require_held_inside(robot, limits, moving, pose)
     load = _holding_use(robot, limits, pose[np.newaxis])[0]
     if not (load < 1.0).all():
         j = int(np.argmax(load))
@@ -155,7 +155,7 @@ def checked_start(
     return pose
 
 
-def require_held_inside(
+def _require_held_inside(
     robot: Robot, limits: MotionLimits, moving: NDArray[np.int64], pose: Array
 ) -> None:
     """Raise `TrajectoryError` where a joint that holds does so outside its range."""

@@ -215,7 +215,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
     terms = len(problem.robot.friction.model.terms)
     trials = [
         FrictionTrial(
-            law, held_out_error(problem, sigma, bases[law]), n * (terms - len(_DROPPED[law]))
+            law, _held_out_error(problem, sigma, bases[law]), n * (terms - len(_DROPPED[law]))
         )
         for law in LAWS
     ]
@@ -253,7 +253,7 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
     if sigma is None:
         sigma = fit_noise_weights(problem, Prior.of(problem)).sigma
     law, n = problem.robot.friction.model, problem.n_joints
-    fixed = held_out_error(problem, sigma)
+    fixed = _held_out_error(problem, sigma)
     total = rows = 0.0
     for fold in range(FOLDS):
         # From the same start as the whole: another would have seen the fold.
@@ -270,7 +270,7 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
     return FrictionChoice(law.name, trials, shape=result.shapes)
 
 
-def held_out_error(
+def _held_out_error(
     problem: Regression, sigma: Array, Z: Array | None = None, faint: Array | None = None
 ) -> float:
     """Mean squared error on folds left out in turn, with the unknowns in the range of Z.
@@ -339,7 +339,7 @@ def _load_dependence(problem: Regression, sigma: Array, Z: Array, error: float) 
     wide = np.zeros((rows.size, Z.shape[1] + n))
     wide[: problem.size, : Z.shape[1]] = Z
     wide[problem.size :, Z.shape[1] :] = np.eye(n)
-    with_load = held_out_error(rows, sigma, wide, faint)
+    with_load = _held_out_error(rows, sigma, wide, faint)
     Fl = _fit(rows, sigma, wide, faint)[problem.size :]
     gain = 1.0 - with_load / error if error > 0.0 else 0.0
     return LoadDependence(with_load, gain, tuple(map(float, Fl)))

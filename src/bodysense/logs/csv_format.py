@@ -136,18 +136,18 @@ def _columns(
     header: str | None, body: Sequence[str], separator: str
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     """Names of the columns, if there is a header, and their units."""
-    counts = Counter(len(split_cells(line, separator)) for line in body)
+    counts = Counter(len(_split_cells(line, separator)) for line in body)
     n_columns = counts.most_common(1)[0][0] if counts else 0
     if header is None:
         return None, ("",) * n_columns
     titles = _titles(header, separator)
-    if n_columns == len(titles) + 1 and not split_cells(body[0], separator)[-1].strip():
+    if n_columns == len(titles) + 1 and not _split_cells(body[0], separator)[-1].strip():
         titles.append("")  # rows end with a separator, the header does not
     pairs = [split_unit(cell) for cell in titles]
     return tuple(name for name, _ in pairs), tuple(unit for _, unit in pairs)
 
 
-def split_cells(line: str, separator: str) -> list[str]:
+def _split_cells(line: str, separator: str) -> list[str]:
     """Cells of a row."""
     if not separator:
         return [line]
@@ -216,7 +216,7 @@ def _header(
         return first
     if stated is not None:
         return stated - 1
-    cells = split_cells(lines[first], separator)
+    cells = _split_cells(lines[first], separator)
     if _is_mostly_text(cells, decimal):
         return first
     before = first - 1

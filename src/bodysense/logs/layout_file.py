@@ -48,7 +48,7 @@ values = Schema(kind="a layout")
 # The part of a layout file about logs of motors; see `layout_file`.
 
 
-def parse_motors(given: object, joints: tuple[str, ...], where: str) -> MotorSide:
+def _parse_motors(given: object, joints: tuple[str, ...], where: str) -> MotorSide:
     """Gear ratios, coupling and zero positions, one each a joint."""
     table = values.mapping(given, where, ("gear_ratio", "coupling", "zero"))
     if not joints:
@@ -143,7 +143,7 @@ def parse_layout(content: Mapping[str, object], where: str = "layout") -> LogLay
         raise FileReadError(f"{where}: time and rate exclude each other; keep time.")
     motors = None
     if "motors" in table:
-        motors = parse_motors(table["motors"], joints, f"{where}, motors")
+        motors = _parse_motors(table["motors"], joints, f"{where}, motors")
     topic = table.get("topic")
     return LogLayout(
         channels=tuple(columns),

@@ -56,7 +56,7 @@ def make_spread(n: int, largest: int, *, lanes: int = 0) -> Spread:
 
 
 @called
-def last_children(parent, child):
+def _last_children(parent, child):
     """The last child of each body, or -1."""
     for i in range(parent.size):
         child[i] = -1
@@ -82,7 +82,7 @@ def widen(V, rows, old, columns):
 
 
 @called
-def surprise_of(E, x, width, columns, eps):
+def _surprise_of(E, x, width, columns, eps):
     """Write eps = -E x."""
     for a in range(E.shape[0]):
         for c in range(columns):
@@ -101,7 +101,7 @@ def motion_of(A, N, n_motion, above, n, columns, own):
 
 
 @called
-def wrench_of(F, U, n_u, own, columns, f):
+def _wrench_of(F, U, n_u, own, columns, f):
     """Rows of wrench and slack: F alpha + Uᵀ u, u behind alpha in own."""
     clear(f, F.shape[0], columns)
     product(F, own, n_u, F.shape[1], columns, f)
@@ -113,7 +113,7 @@ def wrench_of(F, U, n_u, own, columns, f):
 
 
 @called
-def variances_of(own, f, S, columns, variance):
+def _variances_of(own, f, S, columns, variance):
     """Variances of a, wrench, torque and joint acceleration."""
     for j in range(6):
         variance[j] = square(own, j, columns)
@@ -129,7 +129,7 @@ def variances_of(own, f, S, columns, variance):
 
 
 @called
-def pair_of(first, rows, second, more, columns, pair, out):
+def _pair_of(first, rows, second, more, columns, pair, out):
     """Covariance of rows of two arrays together."""
     copy(first, rows, columns, pair)
     for i in range(more):
@@ -139,7 +139,7 @@ def pair_of(first, rows, second, more, columns, pair, out):
 
 
 @called
-def sources_of(sources, n, columns, out):
+def _sources_of(sources, n, columns, out):
     """Rows sourcesᵀ n (6, columns) of six sources."""
     for i in range(6):
         for c in range(columns):
@@ -151,7 +151,7 @@ def sources_of(sources, n, columns, out):
 
 
 @called
-def hand_down(own, columns, V):
+def _hand_down(own, columns, V):
     """(a_i, u_i) for the children, in no more columns than rows; return how many."""
     for j in range(6):
         for c in range(columns):
@@ -168,7 +168,7 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
     begin, block_first = readings.begin, readings.first
     parent, present, E, of_reading = bodies.parent, w.present, w.E, w.of_reading
     above, n, own, f, fx, eps = s.above, s.n, s.own, s.f, s.fx, s.eps
-    last_children(parent, s.child)
+    _last_children(parent, s.child)
     six, seven, twelve = w.X.shape[1], w.F.shape[1], s.V.shape[1]
     none = seven - seven  # no literal: `fresh` would be compiled for it once more
     for i in range(parent.size):
@@ -195,19 +195,19 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
         for block in range(begin[i, PARENT_SIDE + 1] - 1, begin[i, PARENT_SIDE] - 1, -1):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                surprise_of(E[a:b], above, six, columns, eps)
+                _surprise_of(E[a:b], above, six, columns, eps)
                 give_back(of_reading[a:b], b - a, eps, n, k, columns)
         motion_of(w.A[i], w.N[i], n_motion, above, n, columns, own)
         for j in range(n_u):
             for c in range(columns):
                 own[7 + j, c] = n[n_motion + j, c]
         if blocks:
-            wrench_of(w.F[i], w.U[i], n_u, own, columns, f)
-            pair_of(above, six, f, six, columns, s.pair, s.between[i])
+            _wrench_of(w.F[i], w.U[i], n_u, own, columns, f)
+            _pair_of(above, six, f, six, columns, s.pair, s.between[i])
         if slacks and n_motion == 7:
-            surprise_of(w.told[i], above, six, columns, eps)
+            _surprise_of(w.told[i], above, six, columns, eps)
             give_back(w.of_motion[i], seven, eps, n, n_motion, columns)
-            sources_of(priors.motion[i][1:], n[1:], columns, fx)
+            _sources_of(priors.motion[i][1:], n[1:], columns, fx)
             gram(fx, six, columns, s.slack_acceleration[i])
         elif slacks:
             clear(s.slack_acceleration[i], six, six)
@@ -216,16 +216,16 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
             copy(above, twelve, s.columns[p], s.V[p])
         columns = shorten(own, seven + n_u, columns)
         if i > 0:
-            wrench_of(w.F[i], w.U[i], n_u, own, columns, f)
+            _wrench_of(w.F[i], w.U[i], n_u, own, columns, f)
         else:
             clear(f, seven, columns)
-        variances_of(own, f, S, columns, s.variance[i])
+        _variances_of(own, f, S, columns, s.variance[i])
         if blocks:
-            pair_of(own, seven, f, seven, columns, s.pair, s.joint[i])
+            _pair_of(own, seven, f, seven, columns, s.pair, s.joint[i])
         for block in range(begin[i, OWN_WRENCH + 1] - 1, begin[i, OWN_WRENCH] - 1, -1):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                surprise_of(E[a:b], own, seven, columns, eps)
+                _surprise_of(E[a:b], own, seven, columns, eps)
                 give_back(of_reading[a:b], b - a, eps, own[7:], n_u, columns)
         if n_slack > 0:
             old = columns
@@ -233,7 +233,7 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
             widen(own, seven + six, old, columns)
             give_back(w.of_slack[i], six, own[7:], n, six, columns)
             if slacks:
-                sources_of(priors.slack[i], n, columns, fx)
+                _sources_of(priors.slack[i], n, columns, fx)
                 gram(fx, six, columns, s.slack_wrench[i])
         elif slacks:
             clear(s.slack_wrench[i], six, six)
@@ -242,7 +242,7 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
             columns = fresh(n, six, old)
             widen(own, seven + six, old, columns)
             give_back(w.of_external[i], six, own[7:], n, six, columns)
-            sources_of(w.external_noise[i], n, columns, fx)
+            _sources_of(w.external_noise[i], n, columns, fx)
             for j in range(6):
                 s.variance[i, 13 + j] = square(fx, j, columns)
             if blocks:
@@ -253,4 +253,4 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
             if blocks:
                 clear(s.external[i], six, six)
         if s.child[i] >= 0:
-            s.columns[i] = hand_down(own, columns, s.V[i])
+            s.columns[i] = _hand_down(own, columns, s.V[i])

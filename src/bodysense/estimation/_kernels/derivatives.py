@@ -42,7 +42,7 @@ from bodysense.spatial.arrays import Array
 
 
 @called
-def twist_columns(bodies, velocities, X, twist, dv, work):
+def _twist_columns(bodies, velocities, X, twist, dv, work):
     """∂v_i/∂x_h (n, columns, 6): positions first, velocities from column `velocities` on."""
     for i in range(1, bodies.parent.size):
         parent, joint = bodies.parent[i], bodies.joint[i]
@@ -60,7 +60,9 @@ def twist_columns(bodies, velocities, X, twist, dv, work):
 
 
 @called
-def equation_columns(bodies, dq, d, dv, velocities, accelerations, X, twist, balance, offset, work):
+def _equation_columns(
+    bodies, dq, d, dv, velocities, accelerations, X, twist, balance, offset, work
+):
     """Right-hand sides 1 … of the equations, from the solution d (n, 20)."""
     n, columns = bodies.parent.size, dv.shape[1]
     momentum, push, moved, along = work[0], work[1], work[2], work[3]
@@ -181,8 +183,8 @@ def differentiate(bodies, tree, readings, friction, w, samples, derivatives, acc
     d, dv, X, v, work = derivatives.at, derivatives.dv, w.X, w.twist, w.work
     velocities = dq.size
     move(bodies, q, dq, twist, X, v)
-    twist_columns(bodies, velocities, X, v, dv, work[0])
-    equation_columns(bodies, dq, d, dv, velocities, accelerations, X, v, w.balance, w.offset, work)
+    _twist_columns(bodies, velocities, X, v, dv, work[0])
+    _equation_columns(bodies, dq, d, dv, velocities, accelerations, X, v, w.balance, w.offset, work)
     reading_columns(bodies, tree, friction, readings, dq, d, dv, velocities, X, v, w.Y, work)
 
 

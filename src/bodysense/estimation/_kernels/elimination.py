@@ -41,7 +41,7 @@ EXACT = 1e-9
 
 
 @called
-def wrench_balance(inertia, balance, external, torque, F, phi, U):
+def _wrench_balance(inertia, balance, external, torque, F, phi, U):
     """Add what a body itself owes to its balance, and the source of its torque's slack.
 
     Its children have added theirs already.
@@ -54,7 +54,7 @@ def wrench_balance(inertia, balance, external, torque, F, phi, U):
 
 
 @called
-def take_in_sources(scale, sources, U, new, reflections):
+def _take_in_sources(scale, sources, U, new, reflections):
     """Add six sources of noise to those of a wrench."""
     for i in range(6):
         for c in range(6):
@@ -64,7 +64,7 @@ def take_in_sources(scale, sources, U, new, reflections):
 
 
 @called
-def motion_told(white, on_alpha, Y, E, e):
+def _motion_told(white, on_alpha, Y, E, e):
     """Whitened rows of a block of readings of motion."""
     m, r = e.shape
     for a in range(m):
@@ -92,7 +92,7 @@ def coefficients(on_wrench, on_alpha, Y, H, E, e):
 
 
 @called
-def coefficients_of_external(on_external, Y, H, E, e):
+def _coefficients_of_external(on_external, Y, H, E, e):
     """The same of readings of an external wrench, which say nothing about accelerations."""
     for a in range(e.shape[0]):
         for c in range(6):
@@ -104,7 +104,7 @@ def coefficients_of_external(on_external, Y, H, E, e):
 
 
 @called
-def coefficients_on_parent(on_wrench, on_alpha, Y, X, H, E, e):
+def _coefficients_on_parent(on_wrench, on_alpha, Y, X, H, E, e):
     """The same on the parent's side, where the wrench is -Xᵀ f."""
     for a in range(e.shape[0]):
         for c in range(6):
@@ -118,7 +118,7 @@ def coefficients_on_parent(on_wrench, on_alpha, Y, X, H, E, e):
 
 
 @called
-def given_parent(T, X, triangle, told, A):
+def _given_parent(T, X, triangle, told, A):
     """What the triangle of alpha says about a_p, whitened, and A, from the S and K of alpha."""
     seven, six = told.shape
     product(T, X, seven, six, six, told)
@@ -132,7 +132,7 @@ def given_parent(T, X, triangle, told, A):
 
 
 @called
-def wrench_given_parent(F, phi, U, n_u, A, mean, N, n_motion, F_above, phi_above, noise):
+def _wrench_given_parent(F, phi, U, n_u, A, mean, N, n_motion, F_above, phi_above, noise):
     """Write f = F_above a_p + phi_above + noiseᵀ (omega; u), alpha eliminated."""
     seven, six = A.shape
     product(F, A, six, seven, six, F_above)
@@ -160,7 +160,7 @@ def send(X, F_above, phi_above, noise, k, F, phi, U, moved, reflections):
 
 
 @called
-def balance_of_root(H, E, root_e, exact):
+def _balance_of_root(H, E, root_e, exact):
     """Coefficients of the last reading: nothing pushes a free root but its external wrench."""
     six, r = root_e.shape
     clear(H, six, H.shape[1])
@@ -173,7 +173,7 @@ def balance_of_root(H, E, root_e, exact):
 
 
 @called
-def settle_fixed(T, A0, e, left, kept, score):
+def _settle_fixed(T, A0, e, left, kept, score):
     """A root whose acceleration is known: what the triangle says about it is left over."""
     r = A0.shape[1]
     for a in range(7):
@@ -217,7 +217,7 @@ def eliminate(bodies, readings, priors, w):
         for block in range(begin[i, EXTERNAL], begin[i, EXTERNAL + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                coefficients_of_external(on_external[a:b], Y[a:b], H, E[a:b], e[a:b])
+                _coefficients_of_external(on_external[a:b], Y[a:b], H, E[a:b], e[a:b])
                 condition(
                     root[a:b],
                     H,
@@ -235,17 +235,17 @@ def eliminate(bodies, readings, priors, w):
                     score,
                 )
                 set_aside(e[a:b], b - a, nothing, left, kept, score)
-        wrench_balance(
+        _wrench_balance(
             bodies.inertia[i], w.balance[i], external, priors.torque[i], F[i], phi[i], U[i]
         )
         if n_wrench > 0:
-            take_in_sources(-1.0, external_noise, U[i], new, w.of_external[i])
+            _take_in_sources(-1.0, external_noise, U[i], new, w.of_external[i])
         if n_slack > 0:
-            take_in_sources(1.0, priors.slack[i], U[i], new, w.of_slack[i])
+            _take_in_sources(1.0, priors.slack[i], U[i], new, w.of_slack[i])
         for block in range(begin[i, OWN_MOTION], begin[i, OWN_MOTION + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                motion_told(readings.white[a:b], on_alpha[a:b], Y[a:b], E[a:b], e[a:b])
+                _motion_told(readings.white[a:b], on_alpha[a:b], Y[a:b], E[a:b], e[a:b])
                 score[0] += readings.log_scale[block]
                 tell(E[a:b], e[a:b], seven, new, T[i], scratch, left, kept, score)
         for block in range(begin[i, OWN_WRENCH], begin[i, OWN_WRENCH + 1]):
@@ -270,7 +270,7 @@ def eliminate(bodies, readings, priors, w):
                 )
                 tell(E[a:b], e[a:b], seven, new, T[i], scratch, left, kept, score)
         if i == 0 and bodies.floating == 0:
-            settle_fixed(T[0], w.A0, told_right[0], left, kept, score)
+            _settle_fixed(T[0], w.A0, told_right[0], left, kept, score)
             break
         offset = w.offset[i] if i > 0 else w.A0
         condition_alpha(
@@ -286,14 +286,14 @@ def eliminate(bodies, readings, priors, w):
             new,
             score,
         )
-        given_parent(T[i], X[i], triangle, told[i], A[i])
-        wrench_given_parent(
+        _given_parent(T[i], X[i], triangle, told[i], A[i])
+        _wrench_given_parent(
             F[i], phi[i], U[i], n_u, A[i], mean[i], N[i], n_motion, F_above, phi_above, noise
         )
         k = n_motion + n_u
         if i == 0:
             set_aside(told_right[0], seven, nothing, left, kept, score)
-            balance_of_root(H, w.work, w.root_e, w.exact)
+            _balance_of_root(H, w.work, w.root_e, w.exact)
             condition(
                 w.exact,
                 H,
@@ -316,7 +316,7 @@ def eliminate(bodies, readings, priors, w):
         for block in range(begin[i, PARENT_SIDE], begin[i, PARENT_SIDE + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                coefficients_on_parent(
+                _coefficients_on_parent(
                     on_wrench[a:b], on_alpha[a:b], Y[a:b], X[i], H, E[a:b], e[a:b]
                 )
                 condition(

@@ -104,7 +104,7 @@ class GroupArrays(NamedTuple):
 
 
 @called
-def write_means(alpha, wrench, fx, tau, d):
+def _write_means(alpha, wrench, fx, tau, d):
     """Means of all unknowns, (n, 20)."""
     for i in range(d.shape[0]):
         for j in range(6):
@@ -116,7 +116,7 @@ def write_means(alpha, wrench, fx, tau, d):
 
 
 @called
-def write_residuals(readings, bodies, w, residual):
+def _write_residuals(readings, bodies, w, residual):
     """Readings minus predictions, NaN where there is no reading."""
     on_alpha, on_wrench, on_external = readings.on_alpha, readings.on_wrench, readings.on_external
     parent, X, alpha, wrench, fx = bodies.parent, w.X, w.alpha, w.wrench, w.fx
@@ -142,7 +142,7 @@ def write_residuals(readings, bodies, w, residual):
 
 
 @called
-def write_slacks(parent, S, w, joint, means, torque):
+def _write_slacks(parent, S, w, joint, means, torque):
     """Means of the slacks of the equations, (n, 12), and mean and variance of the torque's."""
     X, alpha, offset, wrench, slack = w.X, w.alpha, w.offset, w.wrench, w.slack
     for i in range(parent.size):
@@ -158,7 +158,7 @@ def write_slacks(parent, S, w, joint, means, torque):
 
 
 @called
-def solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level):
+def _solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level):
     """Posterior of a sample x, or of several in lanes, whose blocks w.present are there.
 
     Means, residuals and slacks go into page, covariances into s.
@@ -180,12 +180,12 @@ def solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level)
     readings_without_motion(tree, friction, readings, x.q, x.dq, x.y, w.twist, w.present, w.Y)
     eliminate(bodies, readings, priors, w)
     substitute(bodies, readings, priors, w)
-    write_means(w.alpha, w.wrench, w.fx, w.tau, page.d)
-    write_residuals(readings, bodies, w, page.residual)
+    _write_means(w.alpha, w.wrench, w.fx, w.tau, page.d)
+    _write_residuals(readings, bodies, w, page.residual)
     if level > 0:
         spread(bodies, readings, priors, w, s, level > 1, level > 2)
     if level > 2:
-        write_slacks(bodies.parent, bodies.S, w, s.joint, page.slack, page.slack_torque)
+        _write_slacks(bodies.parent, bodies.S, w, s.joint, page.slack, page.slack_torque)
 
 
 @called
@@ -208,7 +208,7 @@ def scatter(numbers, which, rows):
 
 
 @called
-def write_group(w, s, page, which, level, out):
+def _write_group(w, s, page, which, level, out):
     """What was computed of a group, into the rows of its samples."""
     scatter(flat(page.d), which, rows_of(out.d))
     scatter(page.residual, which, out.residual)
@@ -230,7 +230,7 @@ def write_group(w, s, page, which, level, out):
 
 
 @called
-def solve_groups(
+def _solve_groups(
     first, last, groups, bodies, tree, readings, priors, samples, out, friction, w, s, x, page
 ):
     """Posterior of the samples of groups first … last, into `Found`.
@@ -249,8 +249,8 @@ def solve_groups(
         gather(samples.a0, which, x.a0)
         gather(samples.y, which, x.y)
         which_are_present(readings, samples.y[which[0]], w.present)
-        solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level)
-        write_group(w, s, page, which, level, out)
+        _solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level)
+        _write_group(w, s, page, which, level, out)
 
 
 groups_at, samples_at, found_at = reader(GroupArrays), reader(SampleArrays), reader(Found)
@@ -267,7 +267,7 @@ def solve_singles(
     first, last, groups, bodies, tree, readings, priors, samples, out, friction, w, s, x, page
 ):
     """Solve groups of one; all but first and last are addresses of tables."""
-    solve_groups(
+    _solve_groups(
         first,
         last,
         groups_at(groups),
@@ -290,7 +290,7 @@ def solve_side_by_side(
     first, last, groups, bodies, tree, readings, priors, samples, out, friction, w, s, x, page
 ):
     """Solve groups of `LANES`; all but first and last are addresses of tables."""
-    solve_groups(
+    _solve_groups(
         first,
         last,
         groups_at(groups),

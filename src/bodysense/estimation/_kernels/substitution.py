@@ -15,7 +15,7 @@ from bodysense.estimation._kernels.small import add_product, add_transposed_prod
 
 
 @called
-def motion_found(A, mean, N, n_motion, above, n, alpha):
+def _motion_found(A, mean, N, n_motion, above, n, alpha):
     """Alpha of a body, given the acceleration of its parent and its sources n."""
     seven, six = A.shape
     r = n.shape[1]
@@ -25,7 +25,7 @@ def motion_found(A, mean, N, n_motion, above, n, alpha):
 
 
 @called
-def wrench_found(F, phi, U, n_u, alpha, u, S, wrench, tau):
+def _wrench_found(F, phi, U, n_u, alpha, u, S, wrench, tau):
     """Wrench, slack and torque of a body."""
     seven, r = phi.shape
     copy(phi, seven, r, wrench)
@@ -39,7 +39,7 @@ def wrench_found(F, phi, U, n_u, alpha, u, S, wrench, tau):
 
 
 @called
-def sources_found(sources, n, out):
+def _sources_found(sources, n, out):
     """Add sourcesᵀ n to out (6, r)."""
     six, r = out.shape
     add_transposed_product(1.0, sources, n, six, six, r, out)
@@ -81,13 +81,13 @@ def substitute(bodies, readings, priors, w):
                     a, b = block_first[block], block_first[block + 1]
                     surprise(E[a:b], e[a:b], alpha[parent], six, eps)
                     give_back(of_reading[a:b], b - a, eps, n, k, r)
-            motion_found(w.A[i], w.mean[i], w.N[i], n_motion, alpha[parent], n, alpha[i])
+            _motion_found(w.A[i], w.mean[i], w.N[i], n_motion, alpha[parent], n, alpha[i])
         for j in range(n_u):
             for c in range(r):
                 u[i, j, c] = n[n_motion + j, c]
         if i > 0:
             S = bodies.S[i]
-            wrench_found(w.F[i], w.phi[i], w.U[i], n_u, alpha[i], u[i], S, w.wrench[i], w.tau[i])
+            _wrench_found(w.F[i], w.phi[i], w.U[i], n_u, alpha[i], u[i], S, w.wrench[i], w.tau[i])
         for block in range(begin[i, OWN_WRENCH + 1] - 1, begin[i, OWN_WRENCH] - 1, -1):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
@@ -96,8 +96,8 @@ def substitute(bodies, readings, priors, w):
         if n_slack > 0:
             clear(n, six, r)
             give_back(w.of_slack[i], six, u[i], n, six, r)
-            sources_found(priors.slack[i], n, w.slack[i])
+            _sources_found(priors.slack[i], n, w.slack[i])
         if n_wrench > 0:
             clear(n, six, r)
             give_back(w.of_external[i], six, u[i], n, six, r)
-            sources_found(w.external_noise[i], n, w.fx[i])
+            _sources_found(w.external_noise[i], n, w.fx[i])

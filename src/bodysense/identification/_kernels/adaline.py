@@ -10,7 +10,7 @@ from bodysense.compiled.jit import inlined, threaded
 
 
 @inlined
-def learn_row(Y, t, j, first, last, target, size, rate, x):
+def _learn_row(Y, t, j, first, last, target, size, rate, x):
     """One step of the rule, x += rate / (1 + rate size) row (target - row · x), size = ‖row‖².
 
     The row Y[t, j] has nothing outside first … last - 1. Four sums side by side: one alone would
@@ -43,7 +43,7 @@ def learn_instants(Y, y, size, span, order, backward, rate, x):
         for i in range(n):
             j = n - 1 - i if backward else i
             if size[t, j] > 0.0:
-                learn_row(Y, t, j, span[j, 0], span[j, 1], y[t, j], size[t, j], rate, x)
+                _learn_row(Y, t, j, span[j, 0], span[j, 1], y[t, j], size[t, j], rate, x)
 
 
 @threaded

@@ -52,7 +52,7 @@ def torque_slopes_batch(first, last, tree, theta, q, v, a, G):
 
 
 @inlined
-def factor_and_divide(S, rows):
+def _factor_and_divide(S, rows):
     """Replace the lower triangle of S (n, n) by L of S = L Lᵀ, and rows (n, c) by L⁻¹ rows.
 
     A pivot that rounding has made negative is taken as the smallest that has a meaning beside the
@@ -86,4 +86,4 @@ def factor_and_divide(S, rows):
 def whiten_batch(first, last, S, rows):
     """Whiten rows (n_t, n, c) by covariances S (n_t, n, n), in place, from first to last - 1."""
     for t in range(first, last):
-        factor_and_divide(S[t], rows[t])
+        _factor_and_divide(S[t], rows[t])

@@ -10,7 +10,7 @@ from bodysense.compiled.jit import inlined, threaded
 
 
 @inlined
-def reflect_in(T, W, x):
+def _reflect_in(T, W, x):
     """Fold the rows W (m, c) into the upper triangle T (c, c): T'T becomes T'T + W'W.
 
     One Householder reflection a column of the vector (T_kk, W_0k, …, W_mk); what lies below the
@@ -66,4 +66,4 @@ def fold_in(T, rows, keep, anchor, some, first):
             turn = ((first + t) * fed_back + k) % anchor.shape[0]
             for j in range(c):
                 W[m + k, j] = anchor[turn, j]
-        reflect_in(T, W, x)
+        _reflect_in(T, W, x)

@@ -200,10 +200,10 @@ class PartRows:
 
         If the load is lost late in a third, no mass fits that third: residuals grow.
         """
-        note = disagreement(parts, float(x[self.problem.load][0]))
+        note = _disagreement(parts, float(x[self.problem.load][0]))
         if note or len(self.problem.loaded) > 1:  # recordings are compared by their noise anyway
             return note
-        for third, joint, ratio in noisier(self.noise(x), THIRDS, self.problem.robot.joint_names):
+        for third, joint, ratio in _noisier(self.noise(x), THIRDS, self.problem.robot.joint_names):
             return (
                 f"In the {third} of the time with the load, the torque of {joint} fits "
                 f"{ratio:.0f} times worse than in the others. {_LOST}"
@@ -216,7 +216,7 @@ def numbered(names: Sequence[str]) -> list[str]:
     return [name if names.count(name) == 1 else f"{name} ({k + 1})" for k, name in enumerate(names)]
 
 
-def disagreement(parts: Sequence[LoadPart], mass: float) -> str:
+def _disagreement(parts: Sequence[LoadPart], mass: float) -> str:
     """A note if parts disagree by more than noise explains; or empty.
 
     Recordings are compared first: where they differ, so do the thirds.
@@ -260,11 +260,11 @@ def noisy_recordings(
         f"In {name} the torque of {joint} fits {ratio:.0f} times worse than in the other "
         "recordings, so that it hardly counts. Was the load the same, held in the same way, and "
         "only where you say? Was there any contact with the arm?"
-        for name, joint, ratio in noisier(level, numbered(recordings), joints)
+        for name, joint, ratio in _noisier(level, numbered(recordings), joints)
     )
 
 
-def noisier(
+def _noisier(
     level: Array, names: Sequence[str], joints: Sequence[str]
 ) -> list[tuple[str, str, float]]:
     """Where noise (k, n) is grossly larger than the median of the others: name, joint, ratio."""

@@ -131,7 +131,7 @@ def dot(a, b):
 
 
 @inlined
-def triangularise(T, V):
+def _triangularise(T, V):
     """Write the upper triangle T (c, c) with TᵀT = V Vᵀ and a diagonal that is not negative.
 
     Householder reflections of the vectors (0, V_k) into (‖V_k‖, 0). As their first entries are
@@ -180,7 +180,7 @@ def join(U, columns, p):
     for i in range(columns.shape[0] - p):
         for j in range(m):
             V[j, i] = columns[p + i, j]
-    triangularise(new[p:, p:], V)
+    _triangularise(new[p:, p:], V)
     return new
 
 

@@ -70,7 +70,7 @@ def to_link(b, l, j, x, o):
 
 
 @inlined
-def add_in_base(b, l, f0, f1, f2, n0, n1, n2, j, o):
+def _add_in_base(b, l, f0, f1, f2, n0, n1, n2, j, o):
     """Add to column o of row j: a wrench in the coordinates of link l, in base coordinates."""
     x0 = b[l, ROT] * f0 + b[l, ROT + 1] * f1 + b[l, ROT + 2] * f2
     x1 = b[l, ROT + 3] * f0 + b[l, ROT + 4] * f1 + b[l, ROT + 5] * f2
@@ -105,7 +105,7 @@ def cross_force(b, l, x, y):
 
 
 @inlined
-def link_adjoint(tree, b, l, Z, work):
+def _link_adjoint(tree, b, l, Z, work):
     """Add what link l has to A', V' of its row and to the turns of the rows above it."""
     to_link(b, l, l, TWIST, _V)
     to_link(b, l, l, ACC, _A)
@@ -149,8 +149,8 @@ def link_adjoint(tree, b, l, Z, work):
     for e in range(6):
         b[l, _IS + e] = work[e]
     c0, c1, c2, c3, c4, c5 = cross_force(b, l, _V, _IS)
-    add_in_base(b, l, work[0], work[1], work[2], work[3], work[4], work[5], l, _A_BAR)
-    add_in_base(
+    _add_in_base(b, l, work[0], work[1], work[2], work[3], work[4], work[5], l, _A_BAR)
+    _add_in_base(
         b,
         l,
         work[6] + c0,
@@ -166,12 +166,12 @@ def link_adjoint(tree, b, l, Z, work):
     while j >= 0:
         for e in range(6):
             work[12 + e] -= b[j, _TURN + e]
-        add_in_base(b, l, work[12], work[13], work[14], work[15], work[16], work[17], j, _TURNS)
+        _add_in_base(b, l, work[12], work[13], work[14], work[15], work[16], work[17], j, _TURNS)
         j = tree.parent[j]
 
 
 @inlined
-def drive_adjoint(tree, v, w, Z, gv, ga):
+def _drive_adjoint(tree, v, w, Z, gv, ga):
     """Add the columns of rotors, friction and coupled motors to the gradients by v and a."""
     n = tree.parent.size
     n_terms = tree.term.size
@@ -202,7 +202,7 @@ def drive_adjoint(tree, v, w, Z, gv, ga):
 
 
 @inlined
-def regressor_adjoint(tree, v, w, Z, work, gq, gv, ga):
+def _regressor_adjoint(tree, v, w, Z, work, gq, gv, ga):
     """Gradients of sum(Z * Y) by q, v, a (n,) each; needs `place` and `move` with accelerations.
 
     Z (n, layout.size); `work` (18,) is working memory.
@@ -215,7 +215,7 @@ def regressor_adjoint(tree, v, w, Z, work, gq, gv, ga):
             b[j, _V_BAR + e] = 0.0
             b[j, _TURNS + e] = 0.0
     for l in range(n):
-        link_adjoint(tree, b, l, Z, work)
+        _link_adjoint(tree, b, l, Z, work)
     for j in range(n - 1, -1, -1):
         p = tree.parent[j] if tree.parent[j] >= 0 else n
         cross_motion(b, p, TWIST, j, AXIS, _VS)  # c
@@ -232,7 +232,7 @@ def regressor_adjoint(tree, v, w, Z, work, gq, gv, ga):
                 b[p, _A_BAR + e] += a_bar
                 b[p, _V_BAR + e] += v_bar
         gq[j], gv[j], ga[j] = by_q, by_v, by_a
-    drive_adjoint(tree, v, w, Z, gv, ga)
+    _drive_adjoint(tree, v, w, Z, gv, ga)
 
 
 @threaded
@@ -269,4 +269,4 @@ def regressor_rows_adjoint(first, last, tree, q, v, a, entries, scale, Z, gq, gv
         for e in range(entries.shape[0]):
             k = entries[e, 2]
             full[entries[e, 0], entries[e, 1]] = scale[k] * Z[t, k, entries[e, 3]]
-        regressor_adjoint(tree, v[t], w, full, work, gq[t], gv[t], ga[t])
+        _regressor_adjoint(tree, v[t], w, full, work, gq[t], gv[t], ga[t])

@@ -47,7 +47,7 @@ def cross_motion(b, i, x, j, y, o):
 
 
 @inlined
-def inertia_rate(b, j):
+def _inertia_rate(b, j):
     """B_j of body j alone, row-major 6 × 6, column by column: B x = V ×* I x - I (V × x) + x ×* p.
 
     p = I V is the momentum of the body.
@@ -127,7 +127,7 @@ def apply_inertia(b, j, x, o):
 
 
 @inlined
-def add_rate(b, j, x, o):
+def _add_rate(b, j, x, o):
     """Add to column o of row j: the rate of the subtree's inertia times the twist in column x."""
     for r in range(6):
         total = 0.0
@@ -150,7 +150,7 @@ def dot(b, i, x, j, y):
 
 
 @inlined
-def turn_force(b, j):
+def _turn_force(b, j):
     """Add S_j ×* F_j to the change of the subtree's force by q_j: it turns with the joint."""
     f0, f1, f2 = b[j, FORCE], b[j, FORCE + 1], b[j, FORCE + 2]
     f3, f4, f5 = b[j, FORCE + 3], b[j, FORCE + 4], b[j, FORCE + 5]
@@ -175,7 +175,7 @@ def inverse_dynamics_derivatives(tree, b, row, dq, dv):
     n = tree.parent.size
     for j in range(n):
         p = tree.parent[j] if tree.parent[j] >= 0 else n
-        inertia_rate(b, j)
+        _inertia_rate(b, j)
         cross_motion(b, p, TWIST, j, AXIS, DTWIST)
         cross_motion(b, p, ACC, j, AXIS, DACC_Q)
         cross_motion(b, p, TWIST, j, DTWIST, DACC_V)  # borrowed for a moment
@@ -186,9 +186,9 @@ def inverse_dynamics_derivatives(tree, b, row, dq, dv):
             b[j, DACC_V + e] += b[j, DTWIST + e]
     for j in range(n - 1, -1, -1):
         apply_inertia(b, j, DACC_Q, DFORCE_Q)
-        add_rate(b, j, DTWIST, DFORCE_Q)
+        _add_rate(b, j, DTWIST, DFORCE_Q)
         apply_inertia(b, j, DACC_V, DFORCE_V)
-        add_rate(b, j, AXIS, DFORCE_V)
+        _add_rate(b, j, AXIS, DFORCE_V)
         for c in range(6):  # S_jᵀ B of the subtree, for the joints above
             total = 0.0
             for r in range(6):
@@ -196,7 +196,7 @@ def inverse_dynamics_derivatives(tree, b, row, dq, dv):
             row[c] = total
         dq[j, j] = dot(b, j, AXIS, j, DFORCE_Q)
         dv[j, j] = dot(b, j, AXIS, j, DFORCE_V)
-        turn_force(b, j)
+        _turn_force(b, j)
         apply_inertia(b, j, AXIS, FORCE)  # the force itself is not needed again
         i = tree.parent[j]
         while i >= 0:

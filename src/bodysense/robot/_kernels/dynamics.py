@@ -93,7 +93,7 @@ def add_motor_friction(tree, theta, v, out):
 
 
 @inlined
-def add_rotors(tree, theta, a, out):
+def _add_rotors(tree, theta, a, out):
     """Add the torque that accelerates the rotors to out (nv,)."""
     n = tree.parent.size
     base = 6 * tree.floating
@@ -119,7 +119,7 @@ def inverse_dynamics(tree, theta, q, v, a, g, w, tau):
     weigh(tree, theta, w.body)
     gather(tree, w.body, tau)
     add_friction(tree, theta, v, w, tau)
-    add_rotors(tree, theta, a, tau)
+    _add_rotors(tree, theta, a, tau)
 
 
 @inlined

@@ -10,7 +10,7 @@ from bodysense.robot._kernels.tree import DYNAMICS_WIDTH, POS, TWIST, make_scrat
 
 
 @inlined
-def energy_row(tree, g, b, i, height, row, c):
+def _energy_row(tree, g, b, i, height, row, c):
     """Write ten entries from column c: kinetic plus potential energy of body i.
 
     E = m v²/2 + v · (ω × h) + ω · I ω / 2 - m g · o - g · R h, with v, ω and h in its own axes;
@@ -56,7 +56,7 @@ def energy_batch(tree, q, v, g, height, out):
             move(tree, v[t], v[t], False, g[t], w.body)
             for i in range(n + tree.floating):
                 c = 0 if i == n else 10 * (i + tree.floating)
-                energy_row(tree, g[t], w.body, i, height[t], out[t], c)
+                _energy_row(tree, g[t], w.body, i, height[t], out[t], c)
             for j in range(n):
                 out[t, start + j] = 0.5 * v[t, base + j] ** 2
             for k in range(tree.coupled_term.size):

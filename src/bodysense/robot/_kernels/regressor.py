@@ -43,7 +43,7 @@ def rotate_back(b, j, x, y, z):
 
 
 @inlined
-def local_motion(b, i, m):
+def _local_motion(b, i, m):
     """Write ω, α and the acceleration of body i's origin, in its own axes, into m (9,)."""
     x, y, z = b[i, POS], b[i, POS + 1], b[i, POS + 2]
     w0, w1, w2 = b[i, TWIST + 3], b[i, TWIST + 4], b[i, TWIST + 5]
@@ -60,10 +60,10 @@ def local_motion(b, i, m):
 
 
 @inlined
-def wrench_row(b, i, j, m, Y, r, c):
+def _wrench_row(b, i, j, m, Y, r, c):
     """Write ten entries of row r, from column c: power of link i's wrench on the twist of axis j.
 
-    `m` holds ω, α, a of the link (see `local_motion`).
+    `m` holds ω, α, a of the link (see `_local_motion`).
     """
     x, y, z = b[i, POS], b[i, POS + 1], b[i, POS + 2]
     k0, k1, k2 = b[j, AXIS + 3], b[j, AXIS + 4], b[j, AXIS + 5]
@@ -108,18 +108,18 @@ def regressor(tree, v, a, w, Y):
         c = 10 * (i + tree.floating)
         if i == n:  # the base is the first link, and its coordinates are its own
             c = 0
-        local_motion(b, i, m)
+        _local_motion(b, i, m)
         j = i if i < n else -1
         while j >= 0:
-            wrench_row(b, i, j, m, Y, base + j, c)
+            _wrench_row(b, i, j, m, Y, base + j, c)
             j = tree.parent[j]
         for e in range(base):
-            wrench_row(b, i, n + e, m, Y, e, c)
-    drive_columns(tree, v, a, w, Y)
+            _wrench_row(b, i, n + e, m, Y, e, c)
+    _drive_columns(tree, v, a, w, Y)
 
 
 @inlined
-def drive_columns(tree, v, a, w, Y):
+def _drive_columns(tree, v, a, w, Y):
     """Write the columns of rotors, friction and coupled motors (the rest of their rows is 0)."""
     n = tree.parent.size
     base = 6 * tree.floating

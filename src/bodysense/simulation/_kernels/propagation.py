@@ -33,7 +33,7 @@ from bodysense.simulation._kernels.sensitivity import (
 
 
 @inlined
-def set_point(columns, centre, scale, point, theta, x):
+def _set_point(columns, centre, scale, point, theta, x):
     """Parameters and state of a point; theta keeps its zeros elsewhere."""
     b, n = centre.size, x.q.size
     for c in range(b):
@@ -45,7 +45,7 @@ def set_point(columns, centre, scale, point, theta, x):
 
 
 @inlined
-def begin_period(loop, tau, q_d, v_d, feed_forward, k, x):
+def _begin_period(loop, tau, q_d, v_d, feed_forward, k, x):
     """x.tau of one period: the held torque, or the controller's answer to the point's state."""
     if q_d.shape[0] == 0:
         for j in range(x.q.size):
@@ -85,9 +85,9 @@ def advance_points(
     x = make_state(n)
     theta = np.zeros(size)
     for r in range(first, last):
-        set_point(columns, centre, scale, points[r], theta, x)
+        _set_point(columns, centre, scale, points[r], theta, x)
         for k in range(periods):
-            begin_period(loop, tau, q_d, v_d, feed_forward, k, x)
+            _begin_period(loop, tau, q_d, v_d, feed_forward, k, x)
             for _ in range(loop.substeps):
                 begin_step(x)
                 for stage in range(loop.integrator):
@@ -118,13 +118,13 @@ def advance_with_tangent(
     x = make_state(n)
     d = make_tangent(n, b + 3 * n, size + 1)
     theta = np.zeros(size)
-    set_point(columns, centre, scale, point, theta, x)
+    _set_point(columns, centre, scale, point, theta, x)
     for j in range(n):
         d.q[j, b + j] = 1.0
         d.v[j, b + n + j] = 1.0
         d.tau[j, b + 2 * n + j] = 1.0
     for k in range(periods):
-        begin_period(loop, tau, q_d, v_d, feed_forward, k, x)
+        _begin_period(loop, tau, q_d, v_d, feed_forward, k, x)
         if q_d.shape[0] > 0:
             observe_tangent(loop, k, d)
             control_tangent(loop, x, d)

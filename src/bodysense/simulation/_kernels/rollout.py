@@ -138,7 +138,7 @@ def control(loop, q_d, v_d, feed_forward, k, x):
 
 
 @inlined
-def bristle_rate(tree, theta, j, v, z):
+def _bristle_rate(tree, theta, j, v, z):
     """LuGre: return ż = v - sigma0 |v| z / g(v) and the decay rate sigma0 |v| / g(v)."""
     n = tree.parent.size
     start = 10 * (n + tree.floating) + n
@@ -161,7 +161,7 @@ def net_torque(tree, theta, v, w, x):
     else:
         start = 10 * (n + tree.floating) + n
         for j in range(n):
-            rate, _ = bristle_rate(tree, theta, j, v[j], x.z[j])
+            rate, _ = _bristle_rate(tree, theta, j, v[j], x.z[j])
             x.net[j] = tree.shape[j, 3] * x.z[j] + tree.shape[j, 4] * rate + theta[start + j] * v[j]
         add_motor_friction(tree, theta, v, x.net)
     for j in range(n):
@@ -169,10 +169,10 @@ def net_torque(tree, theta, v, w, x):
 
 
 @inlined
-def advance_bristles(tree, theta, step, x):
+def _advance_bristles(tree, theta, step, x):
     """Advance z over one step at constant velocity, exactly."""
     for j in range(x.q.size):
-        slope, rate = bristle_rate(tree, theta, j, x.v[j], x.z[j])
+        slope, rate = _bristle_rate(tree, theta, j, x.v[j], x.z[j])
         if rate > 0.0:
             x.z[j] -= slope * math.expm1(-rate * step) / rate
         else:
@@ -277,7 +277,7 @@ def run(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, start, w, x, q,
                 weight, ahead = stage_weights(loop.integrator, stage)
                 end_stage(weight, ahead * step, x)
             if tree.bristles == 1:
-                advance_bristles(tree, theta, step, x)
+                _advance_bristles(tree, theta, step, x)
             end_step(step, x)
         if is_lost(x):
             return k + 1

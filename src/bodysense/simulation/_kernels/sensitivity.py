@@ -149,7 +149,7 @@ def add_friction_slope(tree, theta, v, w, by_v):
 
 
 @inlined
-def solve_columns(dof_parent, M, X):
+def _solve_columns(dof_parent, M, X):
     """Solve M X = B in place for all columns, with the factors of `factorise`."""
     n, n_p = X.shape
     for i in range(n - 1, -1, -1):
@@ -194,7 +194,7 @@ def acceleration_tangent(tree, theta, columns, w, x, d):
             if by_q != 0.0 or by_v != 0.0:
                 for c in range(n_p):
                     d.a[i, c] -= by_q * d.q_stage[j, c] + by_v * d.v_stage[j, c]
-    solve_columns(tree.dof_parent, w.M, d.a)
+    _solve_columns(tree.dof_parent, w.M, d.a)
 
 
 @inlined
@@ -232,7 +232,7 @@ def end_step_tangent(step, d):
 
 
 @inlined
-def run_with_tangent(
+def _run_with_tangent(
     tree, theta, columns, loop, q_d, v_d, feed_forward, silence, start, w, x, d, q, tau, dq, dtau
 ):
     """One run into q, tau (n_s, n) and their derivatives (n_s, n, n_p).
@@ -306,7 +306,7 @@ def run_with_tangent_batch(
         x = make_state(n)
         d = make_tangent(n, columns.size, theta.shape[1])
         row = r % theta.shape[0]
-        lost[r] = run_with_tangent(
+        lost[r] = _run_with_tangent(
             tree,
             theta[row],
             columns,
