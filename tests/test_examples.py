@@ -15,7 +15,7 @@ import pytest
 import bodysense
 from bodysense.errors import MissingDependencyError
 from bodysense.robot import gravity_regressor, inverse_dynamics, mass_matrix
-from bodysense.robot.io.example_robots import example_robot_names
+from bodysense.robot.io.load import example_robot_names
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 ROBOTS = EXAMPLES / "robots"

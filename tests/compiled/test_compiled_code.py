@@ -11,7 +11,6 @@ import numpy as np
 
 import bodysense
 from bodysense.compiled import jit
-from bodysense.estimation._kernels.covariance import Spread
 from bodysense.estimation._kernels.problem import Bodies, Memory, Priors, Readings
 from bodysense.estimation._kernels.solve import (
     Found,
@@ -20,13 +19,13 @@ from bodysense.estimation._kernels.solve import (
     SampleArrays,
     SampleSlot,
 )
+from bodysense.estimation._kernels.substitution import Spread
 from bodysense.robot._kernels.dynamics import (
     forward_dynamics_batch,
     inverse_dynamics_batch,
     mass_matrix_batch,
 )
-from bodysense.robot._kernels.energy import energy_batch
-from bodysense.robot._kernels.regressor import regressor_batch
+from bodysense.robot._kernels.regressor import energy_batch, regressor_batch
 from bodysense.robot._kernels.tree import Scratch, Tree
 from bodysense.robot.dynamics import dynamics, regressors
 from bodysense.simulation._kernels.rollout import Loop, State

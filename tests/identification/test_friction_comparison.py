@@ -18,7 +18,7 @@ from bodysense.identification.friction_comparison import (
     choose_friction,
     fit_shape,
 )
-from bodysense.identification.load_rows import LoadRows
+from bodysense.identification.given_rows import LoadRows
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics, load_robot
 from bodysense.simulation import rollout

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bodysense.compiled.triangles import absorb, add_variances, join
 from bodysense.kalman._kernels.points import moving_size, pair_columns, pair_points
-from bodysense.kalman._kernels.square_root import absorb, add_variances, join
 
 
 def upper(rng, n):

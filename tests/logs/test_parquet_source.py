@@ -7,7 +7,7 @@ from pyarrow import parquet
 
 from bodysense.errors import FileReadError
 from bodysense.logs import read_log
-from bodysense.logs.parquet_source import ParquetSource
+from bodysense.logs.read import ParquetSource
 
 
 def write(path, columns, units=None):

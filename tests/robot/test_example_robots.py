@@ -13,8 +13,8 @@ from bodysense.errors import (
     RobotFileError,
     UnknownNameError,
 )
-from bodysense.robot.io import example_robots
-from bodysense.robot.io.example_robots import example_robot_names, load_example_robot
+from bodysense.robot.io import load as example_robots
+from bodysense.robot.io.load import example_robot_names, load_example_robot
 
 try:
     NAMES = example_robot_names()

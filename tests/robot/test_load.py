@@ -111,7 +111,7 @@ def test_names_are_listed_without_the_package_of_examples(monkeypatch):
     def missing() -> tuple[str, ...]:
         raise MissingDependencyError("not installed")
 
-    monkeypatch.setattr("bodysense.robot.io.example_robots.example_robot_names", missing)
+    monkeypatch.setattr("bodysense.robot.io.load.example_robot_names", missing)
     assert load_module._example_sources() == ()
     with pytest.raises(UnknownNameError, match="did you mean 'tx40'"):
         load_robot("tx41")

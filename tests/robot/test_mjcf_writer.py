@@ -11,7 +11,7 @@ from bodysense.files import FileWriteError
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.builtin import load_builtin
 from bodysense.robot.io.dh import load_dh
-from bodysense.robot.io.example_robots import load_example_robot
+from bodysense.robot.io.load import load_example_robot
 from bodysense.robot.io.mjcf import load_mjcf
 from bodysense.robot.io.mjcf_writer import mjcf_notes, mjcf_text, write_mjcf
 from bodysense.robot.layout import INERTIAL_TERMS

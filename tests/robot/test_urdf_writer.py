@@ -119,7 +119,7 @@ def test_plain_pinocchio_reads_the_same_dynamics(source, floating, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["talos", "panda", "tiago_pro", "ur5", "go2", "anymal_kinova"])
 def test_robots_with_many_merged_links_come_back(name, tmp_path: Path):
-    from bodysense.robot.io.example_robots import load_example_robot
+    from bodysense.robot.io.load import load_example_robot
 
     robot = load_example_robot(name)
     assert robot.source is not None

@@ -9,7 +9,7 @@ from bodysense.errors import MismatchError, UnknownNameError
 from bodysense.excitation import HoldTrajectory
 from bodysense.robot import base_parameters, inverse_dynamics
 from bodysense.simulation import rollout, sensitivities
-from bodysense.simulation.experiment import BACKENDS, Backend, Experiment, Threads, backend
+from bodysense.simulation.sensitivities import BACKENDS, Backend, Experiment, Threads, backend
 
 every_backend = pytest.mark.parametrize("name", sorted(BACKENDS))
 

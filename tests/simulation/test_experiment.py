@@ -10,7 +10,7 @@ import pytest
 
 from bodysense.robot import inverse_dynamics
 from bodysense.simulation import rollout, sensitivities
-from bodysense.simulation.experiment import Experiment
+from bodysense.simulation.sensitivities import Experiment
 
 
 def test_every_setting_is_one_of_rollouts_and_of_sensitivities(robot_of, wave_of):

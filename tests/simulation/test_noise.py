@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from bodysense.simulation import rollout
-from bodysense.simulation._kernels.noise import normal, uniform
+from bodysense.simulation._kernels.rollout import normal, uniform
 
 MASK = 2**64 - 1
 GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
         def write(draft: Path, experiment: LoadExperiment) -> tuple[str, ...]:
             from bodysense.identification.payload.drive_gains import write_drive_gains
-            from bodysense.report.gains_page import write_gains_page
+            from bodysense.report.load_page import write_gains_page
 
             write_drive_gains(draft, result, configuration(options, experiment))
             command = reproduction(options.command, args.output)

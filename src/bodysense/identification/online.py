@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
+from bodysense.compiled.triangles import fold_in
 from bodysense.errors import ShapeError
-from bodysense.identification._kernels.triangle import fold_in
 from bodysense.identification.factors import Stack
 from bodysense.identification.linear.least_squares import (
     PriorTerm,

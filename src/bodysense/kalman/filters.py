@@ -33,9 +33,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
+from bodysense.compiled.triangles import absorb, add_variances, join
 from bodysense.errors import ShapeError, unknown_name
 from bodysense.kalman._kernels.points import pair_columns, pair_points
-from bodysense.kalman._kernels.square_root import absorb, add_variances, join
 from bodysense.kalman.kinds import CentralDifferences, Extended, FilterKind, Unscented
 from bodysense.kalman.model import (
     AnyState,

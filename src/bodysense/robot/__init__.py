@@ -23,8 +23,7 @@ from bodysense.robot.friction import (
 )
 from bodysense.robot.inspection import Inspection, inspect_robot
 from bodysense.robot.io.actuator_writer import actuator_text, write_actuators
-from bodysense.robot.io.example_robots import example_robot_names
-from bodysense.robot.io.load import load_robot
+from bodysense.robot.io.load import example_robot_names, load_robot
 from bodysense.robot.io.mjcf_writer import mjcf_notes, write_mjcf
 from bodysense.robot.io.source import Source
 from bodysense.robot.io.urdf_fresh import urdf_notes

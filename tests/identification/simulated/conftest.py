@@ -17,7 +17,7 @@ from bodysense.identification.simulated.closed_loop import ClosedLoop
 from bodysense.logs import Log
 from bodysense.robot import BaseParameters, Friction, Robot, base_parameters, suggested_controller
 from bodysense.simulation import Rollout, rollout
-from bodysense.simulation.experiment import backend
+from bodysense.simulation.sensitivities import backend
 from bodysense.spatial import exp_so3, random_pi
 
 

@@ -14,7 +14,7 @@ from bodysense.identification import Motion, Preprocessing, Regression
 from bodysense.identification.preprocessing import standing
 from bodysense.identification.simulated.closed_loop import FOLLOWS_MEASURED, ClosedLoop
 from bodysense.robot import Controller, Robot
-from bodysense.simulation.experiment import backend
+from bodysense.simulation.sensitivities import backend
 
 PLAIN = Preprocessing(cutoff=1e6, band=1e6, border=0.0, still_speed=0.0, decimate=False)
 

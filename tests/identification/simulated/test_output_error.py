@@ -10,7 +10,7 @@ from bodysense.identification import Preprocessing, identifier
 from bodysense.identification.prior import Prior
 from bodysense.identification.simulated import closed_loop
 from bodysense.identification.simulated.linearised import SimulatedRows
-from bodysense.simulation.experiment import Threads
+from bodysense.simulation.sensitivities import Threads
 
 BOTH = ("cloe", "clie")
 QUANTITY = {"cloe": "q", "clie": "tau"}

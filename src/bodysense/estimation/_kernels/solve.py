@@ -15,7 +15,6 @@ import numpy as np
 from bodysense.compiled.jit import Kernel, called, threaded
 from bodysense.compiled.lanes import lane, lanes, lanes_in, with_lane
 from bodysense.compiled.views import Integers, Table, flat, reader, rows_of, zeros_of
-from bodysense.estimation._kernels.covariance import Spread, make_spread, spread
 from bodysense.estimation._kernels.elimination import eliminate
 from bodysense.estimation._kernels.motion import (
     move,
@@ -31,7 +30,7 @@ from bodysense.estimation._kernels.problem import (
     Priors,
     Readings,
 )
-from bodysense.estimation._kernels.substitution import substitute
+from bodysense.estimation._kernels.substitution import Spread, make_spread, spread, substitute
 from bodysense.robot._kernels.tree import tree_at
 from bodysense.spatial.arrays import Array
 

@@ -7,11 +7,23 @@ Elimination turned sources into others by reflections; here the same reflections
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 from bodysense.compiled.jit import called
+from bodysense.compiled.views import Integers, zeros_of
 from bodysense.estimation._kernels.conditioning import surprise
-from bodysense.estimation._kernels.problem import OWN_WRENCH, PARENT_SIDE
-from bodysense.estimation._kernels.reflections import give_back
-from bodysense.estimation._kernels.small import add_product, add_transposed_product, clear, copy
+from bodysense.estimation._kernels.problem import MOST, OWN_WRENCH, PARENT_SIDE
+from bodysense.estimation._kernels.reflections import give_back, shorten
+from bodysense.estimation._kernels.small import (
+    add_product,
+    add_transposed_product,
+    clear,
+    copy,
+    gram,
+    product,
+    square,
+)
+from bodysense.spatial.arrays import Array
 
 
 @called
@@ -101,3 +113,242 @@ def substitute(bodies, readings, priors, w):
             clear(n, six, r)
             give_back(w.of_external[i], six, u[i], n, six, r)
             _sources_found(w.external_noise[i], n, w.fx[i])
+
+
+# Marginal covariances of all unknowns, from the root to the leaves, compiled.
+#
+# As `substitution`, with columns of unit normals instead of means: rows of V are quantities, and
+# their covariance is V Vᵀ. Sources that no reading told anything about are fresh columns. Nothing
+# is subtracted or inverted on the way, so that small variances beside large ones keep their digits,
+# with and without doubt. A body hands (a_i, u_i) to its children in twelve columns.
+
+WIDTH = 12 + MOST
+"""Columns at most: twelve of the parent, and fresh ones; later 14 of the body and twelve fresh."""
+
+
+class Spread(NamedTuple):
+    """Covariances, and the memory to compute them."""
+
+    joint: Annotated[Array, "n", 14, 14]  # of (alpha_i, f_i), with the slack of the torque
+    between: Annotated[Array, "n", 12, 12]  # of (a_p, wrench)
+    external: Annotated[Array, "n", 6, 6]  # of fx_i
+    slack_acceleration: Annotated[Array, "n", 6, 6]  # of the slack of the acceleration equation
+    slack_wrench: Annotated[Array, "n", 6, 6]  # of the wrench balance
+    variance: Annotated[Array, "n", 20]  # of a, wrench, tau, fx, joint acceleration
+    V: Annotated[Array, "n", 12, 12]  # columns of (a_i, u_i)
+    columns: Annotated[Integers, "n"]  # how many of them
+    child: Annotated[Integers, "n"]  # last child of each body, or -1
+    above: Annotated[Array, 12, WIDTH]  # of (a_p, u_p)
+    n: Annotated[Array, MOST, WIDTH]  # of sources
+    own: Annotated[Array, 14, WIDTH]  # of (alpha_i, u_i)
+    f: Annotated[Array, 7, WIDTH]
+    fx: Annotated[Array, 6, WIDTH]
+    eps: Annotated[Array, "k", WIDTH]
+    pair: Annotated[Array, 14, WIDTH]
+
+
+def make_spread(n: int, largest: int, *, lanes: int = 0) -> Spread:
+    """Allocate for n bodies and blocks of at most so many readings; see `make_memory`."""
+    spread: Spread = zeros_of(Spread, lanes=lanes, n=n, k=max(7, largest))
+    return spread
+
+
+@called
+def _last_children(parent, child):
+    """The last child of each body, or -1."""
+    for i in range(parent.size):
+        child[i] = -1
+        if i > 0:
+            child[parent[i]] = i
+
+
+@called
+def fresh(n, k, columns):
+    """Add a fresh unit normal for each of k sources; return the new number of columns."""
+    clear(n, k, columns + k)
+    for i in range(k):
+        n[i, columns + i] = 1.0
+    return columns + k
+
+
+@called
+def widen(V, rows, old, columns):
+    """Rows know nothing of fresh columns."""
+    for i in range(rows):
+        for c in range(old, columns):
+            V[i, c] = 0.0
+
+
+@called
+def _surprise_of(E, x, width, columns, eps):
+    """Write eps = -E x."""
+    for a in range(E.shape[0]):
+        for c in range(columns):
+            y = 0.0
+            for j in range(width):
+                y -= E[a, j] * x[j, c]
+            eps[a, c] = y
+
+
+@called
+def motion_of(A, N, n_motion, above, n, columns, own):
+    """Rows of alpha: A a_p + Nᵀ omega."""
+    seven, six = A.shape
+    product(A, above, seven, six, columns, own)
+    add_transposed_product(1.0, N, n, seven, n_motion, columns, own)
+
+
+@called
+def _wrench_of(F, U, n_u, own, columns, f):
+    """Rows of wrench and slack: F alpha + Uᵀ u, u behind alpha in own."""
+    clear(f, F.shape[0], columns)
+    product(F, own, n_u, F.shape[1], columns, f)
+    for i in range(n_u):
+        for k in range(n_u):
+            x = U[k, i]
+            for c in range(columns):
+                f[i, c] += x * own[7 + k, c]
+
+
+@called
+def _variances_of(own, f, S, columns, variance):
+    """Variances of a, wrench, torque and joint acceleration."""
+    for j in range(6):
+        variance[j] = square(own, j, columns)
+        variance[6 + j] = square(f, j, columns)
+    variance[19] = square(own, 6, columns)
+    x = 0.0
+    for c in range(columns):
+        y = f[6, c]
+        for k in range(6):
+            y += S[k] * f[k, c]
+        x += y * y
+    variance[12] = x
+
+
+@called
+def _pair_of(first, rows, second, more, columns, pair, out):
+    """Covariance of rows of two arrays together."""
+    copy(first, rows, columns, pair)
+    for i in range(more):
+        for c in range(columns):
+            pair[rows + i, c] = second[i, c]
+    gram(pair, rows + more, columns, out)
+
+
+@called
+def _sources_of(sources, n, columns, out):
+    """Rows sourcesᵀ n (6, columns) of six sources."""
+    for i in range(6):
+        for c in range(columns):
+            out[i, c] = 0.0
+        for k in range(6):
+            x = sources[k, i]
+            for c in range(columns):
+                out[i, c] += x * n[k, c]
+
+
+@called
+def _hand_down(own, columns, V):
+    """(a_i, u_i) for the children, in no more columns than rows; return how many."""
+    for j in range(6):
+        for c in range(columns):
+            own[6 + j, c] = own[7 + j, c]
+    twelve = V.shape[0]
+    columns = shorten(own, twelve, columns)
+    copy(own, twelve, columns, V)
+    return columns
+
+
+@called
+def spread(bodies, readings, priors, w, s, blocks, slacks):
+    """All marginal covariances; after `eliminate`."""
+    begin, block_first = readings.begin, readings.first
+    parent, present, E, of_reading = bodies.parent, w.present, w.E, w.of_reading
+    above, n, own, f, fx, eps = s.above, s.n, s.own, s.f, s.fx, s.eps
+    _last_children(parent, s.child)
+    six, seven, twelve = w.X.shape[1], w.F.shape[1], s.V.shape[1]
+    none = seven - seven  # no literal: `fresh` would be compiled for it once more
+    for i in range(parent.size):
+        p, S = parent[i], bodies.S[i]
+        n_wrench, n_motion, n_slack = priors.n_wrench[i], priors.n_motion[i], priors.n_slack[i]
+        n_u = seven if priors.torque[i] > 0.0 else six
+        k = n_motion + n_u
+        if i == 0 and bodies.floating == 0:
+            continue
+        if i == 0:
+            clear(above, twelve, k)
+            columns = fresh(n, k, none)
+            clear(eps, six, columns)
+            give_back(w.of_root, six, eps, n, k, columns)
+        elif p == 0 and bodies.floating == 0:
+            clear(above, twelve, k)
+            columns = fresh(n, k, none)
+        else:
+            old = s.columns[p]
+            copy(s.V[p], twelve, old, above)
+            columns = fresh(n, k, old)
+            widen(above, twelve, old, columns)
+            give_back(w.of_body[i], six, above[6:], n, k, columns)
+        for block in range(begin[i, PARENT_SIDE + 1] - 1, begin[i, PARENT_SIDE] - 1, -1):
+            if present[block] == 1:
+                a, b = block_first[block], block_first[block + 1]
+                _surprise_of(E[a:b], above, six, columns, eps)
+                give_back(of_reading[a:b], b - a, eps, n, k, columns)
+        motion_of(w.A[i], w.N[i], n_motion, above, n, columns, own)
+        for j in range(n_u):
+            for c in range(columns):
+                own[7 + j, c] = n[n_motion + j, c]
+        if blocks:
+            _wrench_of(w.F[i], w.U[i], n_u, own, columns, f)
+            _pair_of(above, six, f, six, columns, s.pair, s.between[i])
+        if slacks and n_motion == 7:
+            _surprise_of(w.told[i], above, six, columns, eps)
+            give_back(w.of_motion[i], seven, eps, n, n_motion, columns)
+            _sources_of(priors.motion[i][1:], n[1:], columns, fx)
+            gram(fx, six, columns, s.slack_acceleration[i])
+        elif slacks:
+            clear(s.slack_acceleration[i], six, six)
+        if i > 0 and s.child[p] != i:  # the parent has more children
+            s.columns[p] = shorten(above, twelve, columns)
+            copy(above, twelve, s.columns[p], s.V[p])
+        columns = shorten(own, seven + n_u, columns)
+        if i > 0:
+            _wrench_of(w.F[i], w.U[i], n_u, own, columns, f)
+        else:
+            clear(f, seven, columns)
+        _variances_of(own, f, S, columns, s.variance[i])
+        if blocks:
+            _pair_of(own, seven, f, seven, columns, s.pair, s.joint[i])
+        for block in range(begin[i, OWN_WRENCH + 1] - 1, begin[i, OWN_WRENCH] - 1, -1):
+            if present[block] == 1:
+                a, b = block_first[block], block_first[block + 1]
+                _surprise_of(E[a:b], own, seven, columns, eps)
+                give_back(of_reading[a:b], b - a, eps, own[7:], n_u, columns)
+        if n_slack > 0:
+            old = columns
+            columns = fresh(n, six, old)
+            widen(own, seven + six, old, columns)
+            give_back(w.of_slack[i], six, own[7:], n, six, columns)
+            if slacks:
+                _sources_of(priors.slack[i], n, columns, fx)
+                gram(fx, six, columns, s.slack_wrench[i])
+        elif slacks:
+            clear(s.slack_wrench[i], six, six)
+        if n_wrench > 0:
+            old = columns
+            columns = fresh(n, six, old)
+            widen(own, seven + six, old, columns)
+            give_back(w.of_external[i], six, own[7:], n, six, columns)
+            _sources_of(w.external_noise[i], n, columns, fx)
+            for j in range(6):
+                s.variance[i, 13 + j] = square(fx, j, columns)
+            if blocks:
+                gram(fx, six, columns, s.external[i])
+        else:
+            for j in range(6):
+                s.variance[i, 13 + j] = 0.0
+            if blocks:
+                clear(s.external[i], six, six)
+        if s.child[i] >= 0:
+            s.columns[i] = _hand_down(own, columns, s.V[i])

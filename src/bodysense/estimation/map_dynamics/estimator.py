@@ -35,8 +35,8 @@ from bodysense.estimation._kernels.solve import (
     solve_singles,
 )
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
+from bodysense.estimation.map_dynamics.consistency import log_likelihood
 from bodysense.estimation.map_dynamics.equations import DenseRoots, Equations, Variables
-from bodysense.estimation.map_dynamics.likelihood import log_likelihood
 from bodysense.estimation.map_dynamics.priors import Assumptions
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.map_dynamics.solution import Groups, Samples, posterior_of, room

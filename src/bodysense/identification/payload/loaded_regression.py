@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.identification.constraints import Constraints
-from bodysense.identification.load_rows import at_the_links, loss_columns
+from bodysense.identification.given_rows import at_the_links, loss_columns
 from bodysense.identification.preprocessing import Motion, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression

@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from bodysense.compiled.views import Table
 from bodysense.errors import ShapeError, unknown_name
 from bodysense.robot._kernels.dynamics import in_shares
-from bodysense.robot._kernels.energy import energy_batch
-from bodysense.robot._kernels.regressor import Full, Regressors, regressor_batch
+from bodysense.robot._kernels.regressor import Full, Regressors, energy_batch, regressor_batch
 from bodysense.robot.dynamics.dynamics import check_motion, gravity_in_base, joint_coordinates
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array

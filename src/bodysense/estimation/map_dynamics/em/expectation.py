@@ -19,9 +19,9 @@ import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
+from bodysense.estimation.map_dynamics.consistency import log_density
 from bodysense.estimation.map_dynamics.em.variances import NoiseSource, SecondMoment, columns_of
 from bodysense.estimation.map_dynamics.equations import root_of
-from bodysense.estimation.map_dynamics.likelihood import log_density
 from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
 from bodysense.estimation.map_dynamics.priors import GaussianPrior
 from bodysense.estimation.map_dynamics.solution import Samples
