@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bodysense.report.rendering import (
+from bodysense.report.page import (
     bar_width,
     count,
     effort_unit,

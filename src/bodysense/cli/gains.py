@@ -22,7 +22,7 @@ from bodysense.cli.load import (
 )
 from bodysense.cli.options import numbers, reproduction
 from bodysense.cli.tables import Page
-from bodysense.report.rendering import BAND
+from bodysense.report.page import BAND
 
 if TYPE_CHECKING:
     from bodysense.identification.payload.drive_gains import DriveGains

@@ -13,8 +13,7 @@ from bodysense.errors import FileReadError, MismatchError, unknown_name
 from bodysense.logs.channels import find_unit, units_of
 from bodysense.logs.layout import CONVERTED, ChannelColumn, LogLayout, MotorSide
 from bodysense.logs.layout_file import refuse_shared
-from bodysense.logs.log import RawLog, RowFault
-from bodysense.logs.source import LogFile, LogTable
+from bodysense.logs.log import LogFile, LogTable, RawLog, RowFault
 from bodysense.spatial.arrays import Array
 
 _TIME_NAMES = ("t", "time")

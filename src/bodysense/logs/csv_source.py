@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from bodysense.errors import FileReadError
 from bodysense.logs.csv_format import COMMENTS, CsvFormat, find_format
-from bodysense.logs.log import RowFault
-from bodysense.logs.source import LogTable
+from bodysense.logs.log import LogTable, RowFault
 from bodysense.spatial.arrays import Array
 
 _BLOCK = 2**22  # bytes read at a time: memory beside the values themselves is a few of these

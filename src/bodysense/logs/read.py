@@ -17,8 +17,7 @@ from bodysense.logs.channels import split_unit
 from bodysense.logs.csv_source import CsvSource
 from bodysense.logs.layout import LogLayout
 from bodysense.logs.layout_file import read_layout
-from bodysense.logs.log import RawLog
-from bodysense.logs.source import LogFile, LogTable
+from bodysense.logs.log import LogFile, LogTable, RawLog
 from bodysense.spatial.arrays import Array
 
 # Parquet tables.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bodysense.errors import FileReadError, unknown_name
 from bodysense.logs.channels import FRAME_QUANTITIES, units_of
-from bodysense.logs.log import RowFault
+from bodysense.logs.log import LogTable, RowFault
 from bodysense.logs.ros_storage import (
     JOINT_STATE,
     Bag,
@@ -27,7 +27,6 @@ from bodysense.logs.ros_storage import (
     decode,
     read_recording,
 )
-from bodysense.logs.source import LogTable
 from bodysense.spatial.arrays import Array
 
 _GAP = 5.0  # usual periods

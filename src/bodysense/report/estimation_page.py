@@ -19,8 +19,16 @@ from bodysense.estimation import (
 from bodysense.estimation.map_dynamics.log.totals import SensorScore
 from bodysense.files import versions
 from bodysense.report.figures import TracePool, float_bytes
-from bodysense.report.page import Section, provenance_section, tile, write_page
-from bodysense.report.rendering import BAND, count, number, percent
+from bodysense.report.page import (
+    BAND,
+    Section,
+    count,
+    number,
+    percent,
+    provenance_section,
+    tile,
+    write_page,
+)
 from bodysense.robot.io.source import robot_origin
 
 _SECTIONS = {

@@ -13,9 +13,18 @@ from bodysense.excitation.limits import LimitUse, MotionLimits
 from bodysense.excitation.trajectory import Trajectory
 from bodysense.files import versions
 from bodysense.report.figures import WIDTH, TracePool, float_bytes
-from bodysense.report.page import Section, provenance_section, tile, write_page
+from bodysense.report.page import (
+    NOTHING,
+    Section,
+    count,
+    effort_unit,
+    number,
+    percent,
+    provenance_section,
+    tile,
+    write_page,
+)
 from bodysense.report.predicted_precision import LABELS, precision_labels, precision_section
-from bodysense.report.rendering import NOTHING, count, effort_unit, number, percent
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 from bodysense.robot.io.source import robot_origin
 from bodysense.robot.robot import Robot

@@ -18,8 +18,8 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from bodysense.logs.thinning import Stretches as Stretches
-from bodysense.logs.thinning import drawable as drawable
+from bodysense.logs.filtering import Stretches as Stretches
+from bodysense.logs.filtering import drawable as drawable
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pseudo_inertia_from_pi

@@ -12,9 +12,19 @@ from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import DataScores, Prediction, score
 from bodysense.report.figures import WIDTH, Stretches, TracePool, float_bytes, runs
 from bodysense.report.identified_parameters import link_section, link_states, parameter_section
-from bodysense.report.page import Section, findings_section, provenance_section, tile, write_page
+from bodysense.report.page import (
+    NOTHING,
+    Section,
+    count,
+    effort_unit,
+    findings_section,
+    number,
+    percent,
+    provenance_section,
+    tile,
+    write_page,
+)
 from bodysense.report.preprocessing import preprocessing_section
-from bodysense.report.rendering import NOTHING, count, effort_unit, number, percent
 from bodysense.spatial.arrays import Array
 
 _SECTIONS = {

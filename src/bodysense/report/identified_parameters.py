@@ -21,10 +21,10 @@ from bodysense.identification.identification import LABELS, Identification, Labe
 from bodysense.identification.prior import Prior
 from bodysense.identification.run import IdentificationRun
 from bodysense.report.figures import WhiskerScale, ellipsoid, stick_figure
-from bodysense.report.page import Section
-from bodysense.report.rendering import (
+from bodysense.report.page import (
     BAND,
     NOTHING,
+    Section,
     number,
     parameter_row,
     parameter_terms,

@@ -12,8 +12,17 @@ import numpy as np
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.report.figures import WIDTH, Axis
-from bodysense.report.page import Section, findings_section, provenance_section, tile, write_page
-from bodysense.report.rendering import BAND, NOTHING, number, percent
+from bodysense.report.page import (
+    BAND,
+    NOTHING,
+    Section,
+    findings_section,
+    number,
+    percent,
+    provenance_section,
+    tile,
+    write_page,
+)
 from bodysense.spatial.arrays import Array
 from bodysense.status import Status
 

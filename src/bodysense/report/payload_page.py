@@ -13,8 +13,7 @@ from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.payload import Payload
 from bodysense.report.figures import Axis, ellipsoid, round_step
 from bodysense.report.load_page import load_verdict, write_load_page
-from bodysense.report.page import Section, tile
-from bodysense.report.rendering import BAND, NOTHING, number, percent
+from bodysense.report.page import BAND, NOTHING, Section, number, percent, tile
 from bodysense.spatial.arrays import Array
 
 _AXES = "xyz"

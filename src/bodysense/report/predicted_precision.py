@@ -11,14 +11,7 @@ import numpy as np
 
 from bodysense.excitation.design import Design
 from bodysense.report.figures import WIDTH
-from bodysense.report.page import Section
-from bodysense.report.rendering import (
-    count,
-    number,
-    parameter_row,
-    parameter_units,
-    percent,
-)
+from bodysense.report.page import Section, count, number, parameter_row, parameter_units, percent
 from bodysense.robot.frames import supporting_joints
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array

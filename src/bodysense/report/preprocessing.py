@@ -9,8 +9,7 @@ from bodysense.identification.friction_comparison import FrictionChoice
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import Prediction
 from bodysense.report.figures import drawable
-from bodysense.report.page import Section
-from bodysense.report.rendering import count, effort_unit, number
+from bodysense.report.page import Section, count, effort_unit, number
 from bodysense.spatial.arrays import Array
 
 _LAG_POINTS = 200  # of a drawn autocorrelation

@@ -26,8 +26,7 @@ from bodysense.estimation.map_dynamics import biases as biases_module
 from bodysense.estimation.map_dynamics import subsampling as looks_module
 from bodysense.estimation.map_dynamics.biases import Biases, bias_note
 from bodysense.estimation.map_dynamics.em.em import chosen_sources
-from bodysense.estimation.map_dynamics.em.expectation import expected, with_covariances
-from bodysense.estimation.map_dynamics.em.information import information
+from bodysense.estimation.map_dynamics.em.information import expected, information, with_covariances
 from bodysense.estimation.map_dynamics.em.variances import Coordinates
 from bodysense.estimation.map_dynamics.subsampling import looks, presence, thinned
 

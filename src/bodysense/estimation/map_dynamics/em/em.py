@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bodysense.errors import MismatchError, ShapeError, unknown_name
-from bodysense.estimation.map_dynamics.em.expectation import (
+from bodysense.estimation.map_dynamics.em.information import (
     SLACKS,
     Expectation,
-    expected,
-    with_covariances,
-)
-from bodysense.estimation.map_dynamics.em.information import (
     ScoringStep,
     covariance,
     describe_unidentified,
+    expected,
     information,
     learned,
     scored,
     unidentified_sources,
+    with_covariances,
 )
 from bodysense.estimation.map_dynamics.em.result import CovarianceFit
 from bodysense.estimation.map_dynamics.em.variances import (

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from bodysense.errors import FileReadError, ShapeError
-from bodysense.estimation.map_dynamics.em.expectation import with_covariances
+from bodysense.estimation.map_dynamics.em.information import with_covariances
 from bodysense.estimation.map_dynamics.priors import Assumptions
 from bodysense.files import read_arrays, read_json, write_result
 from bodysense.sensors.sensor import Sensor

@@ -23,7 +23,7 @@ from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
 from bodysense.estimation.posterior import NamedSlices
-from bodysense.logs.thinning import Stretches
+from bodysense.logs.filtering import Stretches
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
