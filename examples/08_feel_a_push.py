@@ -1,4 +1,4 @@
-"""Push a simulated iCub at three places, and estimate from its sensors what it felt.
+"""Push a simulated iCub at three places, and estimate the external wrenches from its sensors.
 
 The humanoid squats on both feet and swings its arms, simulated by Pinocchio's dynamics under a
 whole-body controller. Somebody pushes its left forearm, then its chest, then its right thigh. It
@@ -242,7 +242,7 @@ def read(
         if isinstance(sensor, JointAcceleration):
             values.append(a[[6 + robot.joint_names.index(sensor.joint)]])
             continue
-        link, R, p = sensor.mount.on(robot, sensor.name)
+        link, R, p = sensor.mount.locate(robot, sensor.name)
         k, place = robot.link_names.index(link) + 1, pin.SE3(R, p)
         if isinstance(sensor, ForceTorque):  # the part of the link before the sensor is moved too
             part = pin.Inertia.FromDynamicParameters(np.array(sensor.sub_link))

@@ -229,7 +229,7 @@ def test_looks_stand_for_samples_with_the_same_sensors(sparse, monkeypatch):
     start = {source.name: source.covariance for source in sources}
     there = with_covariances(problem, start)
     F, N = information(there, samples, coordinates, start), Biases.of(there, samples).N
-    monkeypatch.setattr(looks_module, "LOOKS", 1000)
+    monkeypatch.setattr(looks_module, "_LOOKS", 1000)
     assert len(looks(problem, samples)) == 42
     np.testing.assert_allclose(F, information(there, samples, coordinates, start), rtol=1e-9)
     np.testing.assert_allclose(N, Biases.of(there, samples).N, rtol=1e-9, atol=1e-9)
