@@ -103,7 +103,7 @@ def test_a_terminal_gets_colours_and_its_own_width(monkeypatch):
     monkeypatch.setattr(sys, "stdout", Stream("utf-8", terminal=True))
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((130, 40)))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((130, 40)))
     page = Page()
     page.line("word " * 60, style="bold")
     text = page.text()
@@ -113,7 +113,7 @@ def test_a_terminal_gets_colours_and_its_own_width(monkeypatch):
 
 def test_a_narrow_terminal_still_gets_80_columns(monkeypatch):
     monkeypatch.setattr(sys, "stdout", Stream("utf-8", terminal=True))
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((20, 40)))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((20, 40)))
     page = Page()
     page.line("x" * 80)
     assert page.text().count("\n") == 1
