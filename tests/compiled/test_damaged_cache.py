@@ -11,14 +11,14 @@ import pytest
 
 CALL = """
 from numba.core import event
-from bodysense.cli.main import compiling_told
-from bodysense.robot._kernels import jit
+from bodysense.cli.main import announce_compilation
+from bodysense.compiled import jit
 
 @jit.threaded
 def kernel(key):
     return key + 1.0
 
-with compiling_told(), event.install_recorder("numba:compile") as compiled:
+with announce_compilation(), event.install_recorder("numba:compile") as compiled:
     print(kernel(1.0), sum(happened.is_start for _, happened in compiled.buffer))
 """
 SPOILT = {

@@ -101,9 +101,9 @@ def test_in_one_call(small_arm, sines):
     assert run.method_choice is not None
     assert run.identification.method == run.method_choice.identifier.name
     assert run.identification.consistent
-    with pytest.raises(MismatchError, match=r"ols cannot keep to .*1\.5 kg.*pc-wls"):
+    with pytest.raises(MismatchError, match=r"ols cannot use .*1\.5 kg.*pc-wls"):
         identify(small_arm, log, method="ols", knowledge=Knowledge(total_mass=1.5))
-    with pytest.raises(MismatchError, match=r"iv cannot keep to .*1\.5 kg.*pc-iv"):
+    with pytest.raises(MismatchError, match=r"iv cannot use .*1\.5 kg.*pc-iv"):
         identify(small_arm, log, method="iv", knowledge=Knowledge(total_mass=1.5))
     total = sum(small_arm.pi(k)[0] for k in range(3))
     known = identify(small_arm, log, knowledge=Knowledge(total_mass=total))
