@@ -82,7 +82,7 @@ FIRST: dict[str, Callable[[Path], None]] = {
 NEEDED = {
     "record": ("simulation",),
     "rollout": ("simulation",),
-    "identify": ("identification", "signals"),
+    "identify": ("identification",),
     "estimate": ("estimation",),
     "stream": ("estimation",),
     "batch": ("estimation",),
