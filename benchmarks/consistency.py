@@ -11,6 +11,7 @@ from bodysense import FourierTrajectory, base_parameters
 from bodysense.identification import Identification, Regression, identifier
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.linear.least_squares import Solution
+from bodysense.identification.linear.weights import fit_noise_weights
 from bodysense.identification.prior import Prior
 from bodysense.robot.dynamics.dynamics import inverse_dynamics
 
@@ -41,7 +42,7 @@ def run(repeat: int, *, duration: float = 10.0) -> tuple[Result, ...]:
     if not fit().consistent:
         raise RuntimeError("the solver has found no consistent robot")
     prior = Prior.of(known)
-    stack = identifier("wls").estimate(known, prior).stack
+    stack = fit_noise_weights(known, prior).stack
 
     def projection() -> Solution:
         return consistent_least_squares(prior, stack)
@@ -50,7 +51,7 @@ def run(repeat: int, *, duration: float = 10.0) -> tuple[Result, ...]:
     arm = f"xArm7, {robot.layout.size} parameters, {base.size} of them base"
     quoted = (
         "the peer is FloBaRoID's time for the program of a 7-axis arm, measured earlier on a like "
-        "machine and not in this run; without constraints some links could not exist, so the "
+        "machine and not in this run; without constraints some links are infeasible, so the "
         "solver runs"
     )
     return (
