@@ -24,6 +24,7 @@ from bodysense.identification.linear.weights import fit_noise_weights
 from bodysense.identification.preprocessing import LEAST_RANGE, Plan, usable_cutoff
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
+from bodysense.logs.filtering import STILL_SPEED
 from bodysense.robot.robot import Robot
 from bodysense.simulation.propagation import Drive, Propagation
 from bodysense.simulation.rollout import Integrator
@@ -197,9 +198,9 @@ def body_model(
             p = (theta_base - prior.theta_base) / prior.size_base
             reach = _speed_of_a_step(made(wider[period]), piece, p, jump)
             reach = reach / substeps
-            # A joint that is slower shows no curve of friction that could be lost.
+            # A joint that stands shows no curve of friction that could be lost.
             narrow = np.minimum(reach, _LARGEST_WIDTH * speed)
-            wider[period] = np.where(speed > reach, narrow, reach)
+            wider[period] = np.where(speed > STILL_SPEED, narrow, reach)
         propagations[period] = made(wider[period])
     periods = [piece.period / max(piece.q_d.shape[1], 1) for piece in walked]
     fading = annealing * sum(piece.period * piece.tau.shape[0] for piece in walked)
