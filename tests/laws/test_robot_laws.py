@@ -21,7 +21,7 @@ from bodysense.robot import (
     power_regressor,
     torque_regressor,
 )
-from bodysense.robot.builtin import builtin_names
+from bodysense.robot.io.load import builtin_names
 from bodysense.spatial import random_pi
 
 every_robot = pytest.mark.parametrize(

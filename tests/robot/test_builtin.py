@@ -7,7 +7,7 @@ import pinocchio as pin
 import pytest
 
 from bodysense.errors import UnknownNameError
-from bodysense.robot.builtin import builtin_names, load_builtin
+from bodysense.robot.io.load import builtin_names, load_robot
 
 HALF_TURN = np.pi
 QUARTER = np.pi / 2
@@ -99,7 +99,7 @@ def test_all_built_ins_are_tested_here():
 @pytest.mark.parametrize("name", ROBOTS)
 def test_geometry(name):
     table, height, _, limits = ROBOTS[name]
-    robot = load_builtin(name)
+    robot = load_robot(name)
     for j, (theta, d, a, alpha) in enumerate(table):
         ct, st, ca, sa = np.cos(theta), np.sin(theta), np.cos(alpha), np.sin(alpha)
         T = np.array(
@@ -122,12 +122,12 @@ def test_geometry(name):
 @pytest.mark.parametrize("name", ["tx40", "tx40-coupled"])
 def test_tx40_inertias(name):
     order = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]  # YY and XZ change places
-    pi = load_builtin(name).theta[:60].reshape(6, 10)
+    pi = load_robot(name).theta[:60].reshape(6, 10)
     np.testing.assert_array_equal(pi, TX40_LINKS[:, order])
 
 
 def test_rv2sq_inertias():
-    robot = load_builtin("rv2sq")
+    robot = load_robot("rv2sq")
     for k, (m, x, y, z, xx, xy, xz, yy, yz, zz) in enumerate(RV2SQ_LINKS):
         tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         expected = pin.Inertia(m, np.array([x, y, z]), tensor).toDynamicParameters()
@@ -136,7 +136,7 @@ def test_rv2sq_inertias():
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_joints_and_control(name):
-    robot = load_builtin(name)
+    robot = load_robot(name)
     Ia, Fv, Fc, gain, kp, kd = ROBOTS[name][2]
     np.testing.assert_array_equal(robot.theta[robot.layout.rotor], Ia)
     np.testing.assert_array_equal(robot.theta[robot.layout.friction("Fv")], Fv)
@@ -151,12 +151,12 @@ def test_joints_and_control(name):
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_published_links_are_physical_bodies(name):
-    assert all(check.consistent for check in load_builtin(name).consistency())
+    assert all(check.consistent for check in load_robot(name).consistency())
 
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_default_friction_has_a_sharp_sign(name):
-    friction = load_builtin(name).friction
+    friction = load_robot(name).friction
     assert friction.model.name == "coulomb"
     np.testing.assert_array_equal(friction.shape, np.zeros((6, 1)))
 
@@ -164,7 +164,7 @@ def test_default_friction_has_a_sharp_sign(name):
 @pytest.mark.parametrize("law", ["stribeck", "lugre"])
 @pytest.mark.parametrize("name", ["tx40", "tx40-coupled"])
 def test_tx40_stribeck_curve(name, law):
-    robot = load_builtin(name, friction=law)
+    robot = load_robot(name, friction=law)
     assert robot.friction.model.name == law
     assert robot.notes == ()
     Fs = robot.theta[robot.layout.friction("Fs")]
@@ -179,24 +179,24 @@ def test_tx40_stribeck_curve(name, law):
 
 
 def test_wrist_coupling():
-    robot = load_builtin("tx40-coupled")
+    robot = load_robot("tx40-coupled")
     R = np.diag([32.0, 32.0, 45.0, -48.0, 45.0, 32.0])
     R[5, 4] = 32.0
     np.testing.assert_array_equal(robot.actuators.motor_from_joint, R)
     assert robot.parameter("Fvm6") == 0.8
     assert robot.parameter("Fcm6") == 1.6
     assert robot.layout.coupled == (("Fvm", 5), ("Fcm", 5))
-    assert load_builtin("tx40").layout.coupled == ()
+    assert load_robot("tx40").layout.coupled == ()
 
 
 def test_what_is_not_published_is_noted():
-    assert load_builtin("rv2sq").notes == ()
-    (note,) = load_builtin("rv2sq", friction="stribeck").notes
+    assert load_robot("rv2sq").notes == ()
+    (note,) = load_robot("rv2sq", friction="stribeck").notes
     assert "Fs not given" in note
 
 
 def test_unknown_names():
     with pytest.raises(UnknownNameError, match="did you mean 'tx40'"):
-        load_builtin("tx4")
+        load_robot("tx4")
     with pytest.raises(UnknownNameError, match="unknown friction model"):
-        load_builtin("tx40", friction="magic")
+        load_robot("tx40", friction="magic")

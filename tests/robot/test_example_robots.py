@@ -14,7 +14,7 @@ from bodysense.errors import (
     UnknownNameError,
 )
 from bodysense.robot.io import load as example_robots
-from bodysense.robot.io.load import example_robot_names, load_example_robot
+from bodysense.robot.io.load import example_robot_names, load_robot
 
 try:
     NAMES = example_robot_names()
@@ -30,23 +30,23 @@ INCONSISTENT = {
 
 
 def path_of(name: str) -> Path:
-    return example_robots._catalogue()[name].path
+    return example_robots._catalogue()[name][0]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_robot_loads_as_pinocchio_reads_it_or_is_refused(name, capfd):
     if path_of(name).suffix == ".sdf":
         with pytest.raises(RobotFileError, match="SDF file with closed loops"):
-            load_example_robot(name)
+            load_robot(f"example:{name}")
         return
     if name == "ur3.urdf":
         with pytest.raises(RobotFileError, match="there is no <link> in it"):
-            load_example_robot(name)
+            load_robot(f"example:{name}")
         return
     if name in INCONSISTENT:
         with pytest.raises(InconsistentInertiaError, match=f"link '{INCONSISTENT[name]}'"):
-            load_example_robot(name)
-    robot = load_example_robot(name, allow_inconsistent=name in INCONSISTENT)
+            load_robot(f"example:{name}")
+    robot = load_robot(f"example:{name}", allow_inconsistent=name in INCONSISTENT)
     assert capfd.readouterr() == ("", "")
     root = (pin.JointModelFreeFlyer(),) if robot.floating_base else ()
     plain = pin.buildModelFromUrdf(str(path_of(name)), *root)
@@ -81,20 +81,20 @@ def test_every_file_of_the_package_has_a_name():
     ],
 )
 def test_names_stand_for_the_expected_robots(name, file, floating, n_joints):
-    robot = load_example_robot(name)
+    robot = load_robot(f"example:{name}")
     assert path_of(name).name == file
     assert robot.floating_base is floating
     assert robot.n_joints == n_joints
 
 
 def test_the_base_can_be_chosen():
-    assert load_example_robot("panda", floating_base=True, allow_inconsistent=True).floating_base
-    assert not load_example_robot("go2", floating_base=False).floating_base
+    assert load_robot("example:panda", floating_base=True, allow_inconsistent=True).floating_base
+    assert not load_robot("example:go2", floating_base=False).floating_base
 
 
 def test_an_unknown_robot_gets_suggestions():
     with pytest.raises(UnknownNameError, match="robot 'tallos': did you mean 'talos'"):
-        load_example_robot("tallos")
+        load_robot("example:tallos")
 
 
 def test_a_missing_package_is_named_with_its_remedy(monkeypatch):

@@ -9,9 +9,8 @@ import pytest
 from bodysense.errors import BodysenseError, InconsistentInertiaError, MissingDependencyError
 from bodysense.files import FileWriteError
 from bodysense.robot.actuators import Actuators
-from bodysense.robot.builtin import load_builtin
 from bodysense.robot.io.dh import load_dh
-from bodysense.robot.io.load import load_example_robot
+from bodysense.robot.io.load import load_robot
 from bodysense.robot.io.mjcf import load_mjcf
 from bodysense.robot.io.mjcf_writer import mjcf_notes, mjcf_text, write_mjcf
 from bodysense.robot.layout import INERTIAL_TERMS
@@ -25,7 +24,7 @@ EXAMPLES = ("panda", "talos_full", "go1")
 
 def _example(name):
     try:
-        return load_example_robot(name)
+        return load_robot(f"example:{name}")
     except MissingDependencyError as error:
         pytest.skip(str(error))
 
@@ -125,7 +124,7 @@ def _parity(robot, compiled, rng):
 
 @pytest.mark.parametrize("name", ["tx40", "tx40-coupled", "rv2sq", *EXAMPLES])
 def test_dynamics_of_known_robots(tmp_path, name):
-    robot = _example(name) if name in EXAMPLES else load_builtin(name)
+    robot = _example(name) if name in EXAMPLES else load_robot(name)
     compiled = _compiled(robot, tmp_path)
     rng = np.random.default_rng(0)
     for _ in range(3):
@@ -143,7 +142,7 @@ def test_dynamics_of_random_trees(tmp_path, seed, floating):
 
 
 def test_capsules_weigh_nothing_and_touch_nothing(tmp_path):
-    robot = load_builtin("tx40")
+    robot = load_robot("tx40")
     compiled = _compiled(robot, tmp_path)
     assert compiled.ngeom > 0
     assert not compiled.geom_contype.any()
@@ -168,7 +167,7 @@ def _assert_same(robot, again):
 
 @pytest.mark.parametrize("name", ["tx40", "rv2sq", *EXAMPLES])
 def test_round_trip_of_known_robots(tmp_path, name):
-    robot = _example(name) if name in EXAMPLES else load_builtin(name)
+    robot = _example(name) if name in EXAMPLES else load_robot(name)
     write_mjcf(robot, tmp_path / "robot.xml")
     _assert_same(robot, load_mjcf(tmp_path / "robot.xml"))
 
@@ -256,32 +255,32 @@ def test_massless_links_that_cannot_be_folded(tmp_path, massless):
 
 
 def test_inconsistent_links_are_named(tmp_path):
-    robot = load_builtin("tx40").with_parameter_values({"M3": -1.0})
+    robot = load_robot("tx40").with_parameter_values({"M3": -1.0})
     with pytest.raises(
         InconsistentInertiaError, match=r"link 'link3' of robot 'TX40' .*mass is -1"
     ):
         write_mjcf(robot, tmp_path / "robot.xml")
-    robot = load_builtin("tx40").with_parameter_values({"ZZ2": 9.0})
+    robot = load_robot("tx40").with_parameter_values({"ZZ2": 9.0})
     with pytest.raises(InconsistentInertiaError, match=r"'link2'.*principal moments"):
         write_mjcf(robot, tmp_path / "robot.xml")
 
 
 def test_a_plate_is_written_and_a_point_is_not(tmp_path):
-    pi = load_builtin("tx40").pi("link2")
+    pi = load_robot("tx40").pi("link2")
     com, mass = pi[1:4] / pi[0], pi[0]
     plate = pi_from_mass_com_inertia(mass, com, np.diag([0.1, 0.2, 0.3]))
     point = pi_from_mass_com_inertia(mass, com, np.zeros((3, 3)))
     names = [f"{term}2" for term in INERTIAL_TERMS]
-    robot = load_builtin("tx40").with_parameter_values(dict(zip(names, plate, strict=True)))
+    robot = load_robot("tx40").with_parameter_values(dict(zip(names, plate, strict=True)))
     rng = np.random.default_rng(9)
     assert max(_parity(robot, _compiled(robot, tmp_path), rng)) < 1e-10
-    robot = load_builtin("tx40").with_parameter_values(dict(zip(names, point, strict=True)))
+    robot = load_robot("tx40").with_parameter_values(dict(zip(names, point, strict=True)))
     with pytest.raises(InconsistentInertiaError, match=r"'link2'.*no volume"):
         mjcf_text(robot)
 
 
 def test_negative_rotor_inertia():
-    robot = load_builtin("tx40").with_parameter_values({"Ia2": -0.1})
+    robot = load_robot("tx40").with_parameter_values({"Ia2": -0.1})
     with pytest.raises(InconsistentInertiaError, match=r"joint 'joint2' is -0\.1"):
         mjcf_text(robot)
 
@@ -296,11 +295,11 @@ def test_the_name_of_the_world():
 
 def test_no_folder_to_write_to(tmp_path):
     with pytest.raises(FileWriteError, match="does not exist"):
-        write_mjcf(load_builtin("tx40"), tmp_path / "nowhere" / "robot.xml")
+        write_mjcf(load_robot("tx40"), tmp_path / "nowhere" / "robot.xml")
 
 
 def test_notes_name_what_is_lost(tmp_path):
-    robot = load_builtin("tx40-coupled", friction="stribeck")
+    robot = load_robot("tx40-coupled", friction="stribeck")
     notes = mjcf_notes(robot)
     assert notes == (
         "friction 'stribeck': Fs left out",
@@ -321,7 +320,7 @@ def test_nothing_lost_nothing_noted():
 
 
 def test_negative_parameters_are_written_and_noted():
-    robot = load_builtin("tx40").with_parameter_values({"Fv2": -0.5, "Fc3": -0.25})
+    robot = load_robot("tx40").with_parameter_values({"Fv2": -0.5, "Fc3": -0.25})
     text, notes = mjcf_text(robot), mjcf_notes(robot)
     assert "Fv of joint2 is negative: MuJoCo may fail" in notes
     assert "Fc of joint3 is negative: MuJoCo may fail" in notes
@@ -343,7 +342,7 @@ def test_limits_without_room_are_noted(tmp_path):
 
 
 def test_a_note_cannot_end_the_comment_it_stands_in():
-    robot = load_builtin("tx40")
+    robot = load_robot("tx40")
     model = robot.model.copy()
     model.names[1] = "a--><b"
     odd = Robot.from_pinocchio(model, coefficients={"Fv": -1.0}, actuators=Actuators.from_values(6))

@@ -119,9 +119,9 @@ def test_plain_pinocchio_reads_the_same_dynamics(source, floating, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["talos", "panda", "tiago_pro", "ur5", "go2", "anymal_kinova"])
 def test_robots_with_many_merged_links_come_back(name, tmp_path: Path):
-    from bodysense.robot.io.load import load_example_robot
+    from bodysense.robot.io.load import load_robot
 
-    robot = load_example_robot(name)
+    robot = load_robot(f"example:{name}")
     assert robot.source is not None
     assert urdf_bytes(robot) == robot.source.data
     rng = np.random.default_rng(0)

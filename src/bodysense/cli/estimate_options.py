@@ -96,7 +96,7 @@ class EstimateOptions(RunOptions):
     @property
     def identified(self) -> Path | None:
         """The folder of an identification, if the robot is one."""
-        from bodysense.robot.builtin import builtin_names
+        from bodysense.robot.io.load import builtin_names
 
         folder = Path(self.robot)  # which may have the name of a built-in robot
         return folder if folder.is_dir() and self.robot not in builtin_names() else None

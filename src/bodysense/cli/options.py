@@ -252,7 +252,7 @@ class RunOptions:
         Args:
             recordings: SHA-256 of each.
         """
-        from bodysense.robot.builtin import builtin_names
+        from bodysense.robot.io.load import builtin_names
 
         paths = [*self.recordings, *self.files]
         if self.robot not in builtin_names():  # a folder may have the name of one as well

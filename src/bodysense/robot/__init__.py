@@ -2,7 +2,6 @@
 
 from bodysense.robot.actuators import Actuators
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
-from bodysense.robot.builtin import builtin_names
 from bodysense.robot.controller import Controller, suggested_controller
 from bodysense.robot.dynamics.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
 from bodysense.robot.dynamics.regressors import (
@@ -23,7 +22,7 @@ from bodysense.robot.friction import (
 )
 from bodysense.robot.inspection import Inspection, inspect_robot
 from bodysense.robot.io.actuator_writer import actuator_text, write_actuators
-from bodysense.robot.io.load import example_robot_names, load_robot
+from bodysense.robot.io.load import builtin_names, example_robot_names, load_robot
 from bodysense.robot.io.mjcf_writer import mjcf_notes, write_mjcf
 from bodysense.robot.io.source import Source
 from bodysense.robot.io.urdf_fresh import urdf_notes

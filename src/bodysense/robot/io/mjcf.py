@@ -63,7 +63,7 @@ def load_mjcf(
     path: str | os.PathLike[str],
     *,
     floating_base: bool | None = None,
-    friction: str = "coulomb",
+    friction: str | None = None,
     allow_inconsistent: bool = False,
 ) -> Robot:
     """Read a robot from an MJCF file.
@@ -72,7 +72,7 @@ def load_mjcf(
         path: the file. Files that it includes must lie in the same folder or below.
         floating_base: `None` does as the file says: a free joint makes the robot float. `True`
             frees the only body of the world, `False` fixes it where the file puts it.
-        friction: the friction law; what the file does not give of it is zero.
+        friction: the friction law, by default "coulomb"; what the file does not give of it is zero.
         allow_inconsistent: accept links with infeasible inertia.
 
     Raises:
@@ -92,12 +92,12 @@ def load_mjcf(
             f"{where}: nothing in it moves: add <joint/> or <freejoint/> to a body of it."
         )
     model, massless = pinocchio_model(compiled, base, _effort_limits(compiled))
-    law = Friction.from_model(friction, len(joints))
+    law = Friction.from_model(friction or "coulomb", len(joints))
     coefficients = _coefficients(compiled, joints)
     notes = (*remarks, *_notes(compiled, joints, base, massless))
     for term, meaning in (("Fv", "damping"), ("Fc", "frictionloss")):
         if term not in law.model.terms and coefficients.pop(term).any():
-            notes += (f"joint {meaning} dropped: friction {friction!r} has no such term",)
+            notes += (f"joint {meaning} dropped: friction {law.model.name!r} has no such term",)
     robot = Robot.from_pinocchio(
         model,
         friction=law,
