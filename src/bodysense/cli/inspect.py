@@ -64,15 +64,16 @@ def _rendered(inspection: Inspection) -> str:
 
 
 def _overview(page: Page, inspection: Inspection) -> None:
-    base = "floating" if inspection.floating_base else "fixed"
-    page.line(inspection.name, style="bold")
+    robot = inspection.robot
+    base = "floating" if robot.floating_base else "fixed"
+    page.line(robot.name, style="bold")
     page.line(
         f"{_count(len(inspection.joints), 'joint')}, {base} base, "
         f"{_count(len(inspection.links), 'moving link')}, {inspection.total_mass:.6g} kg"
     )
-    if inspection.source:
-        page.line(f"from {inspection.source}", wrap=False)
-    for note in inspection.notes:
+    if robot.source is not None:
+        page.line(f"from {robot.source.path}", wrap=False)
+    for note in robot.notes:
         page.line(f"note: {note}")
     if inspection.flat:
         names = ", ".join(link.name for link in inspection.flat)
@@ -130,7 +131,7 @@ def _joints(page: Page, inspection: Inspection) -> None:
 def _drives(page: Page, inspection: Inspection) -> None:
     terms = tuple(inspection.joints[0].friction) if inspection.joints else ()
     table = page.table(
-        f"Drives, friction law {inspection.friction!r}",
+        f"Drives, friction law {inspection.robot.friction.model.name!r}",
         *("#", "joint", "gear ratio", "drive gain", "Ia", *terms),
         text=(1,),
     )
@@ -143,37 +144,34 @@ def _drives(page: Page, inspection: Inspection) -> None:
         )
     if inspection.joints:
         page.show(table)
-    for coupling in inspection.couplings:
-        page.line(
-            f"the motor of {coupling.motor} also moves {coupling.joint}, "
-            f"ratio {_number(coupling.ratio)}"
-        )
+    for motor, joint_name, ratio in inspection.couplings:
+        page.line(f"the motor of {motor} also moves {joint_name}, ratio {_number(ratio)}")
     for name, value in inspection.coupling_coefficients.items():
         page.line(f"{name} = {_number(value)}")
-    if inspection.controller_rate is not None:
-        page.line(f"comes with a joint controller at {_number(inspection.controller_rate)} Hz")
+    controller = inspection.robot.controller
+    if controller is not None:
+        page.line(f"comes with a joint controller at {_number(controller.rate)} Hz")
 
 
 def _base_parameters(page: Page, inspection: Inspection) -> None:
-    n = len(inspection.base)
+    base = inspection.base
     table = page.table(
-        f"Base parameters: {n} of {inspection.n_parameters} parameters "
-        f"({inspection.n_base_inertial} inertial, {inspection.n_base_rotor} rotor, "
-        f"{inspection.n_base_friction} friction)",
+        f"Base parameters: {base.size} of {base.layout.size} parameters "
+        f"({base.n_inertial} inertial, {base.n_rotor} rotor, {base.n_friction} friction)",
         *("#", "combination", "value"),
         text=(1,),
     )
-    for k, parameter in enumerate(inspection.base):
-        table.add_row(str(k + 1), parameter.expression, _number(parameter.value))
+    for k, (expression, value) in enumerate(inspection.base_values.items(), start=1):
+        table.add_row(str(k), expression, _number(value))
     page.show(table)
-    if inspection.weak:
+    if base.weak:
         page.line(
-            f"Weakly identifiable ({len(inspection.weak)}): {' '.join(inspection.weak)}, by less "
-            "than a thousandth of their effect; are joints meant to be aligned?"
+            f"Weakly identifiable ({len(base.weak)}): {' '.join(base.weak)}, by less than a "
+            "thousandth of their effect; are joints meant to be aligned?"
         )
     for title, names in (
-        ("Only in combination", inspection.regrouped),
-        ("Without any effect", inspection.unidentifiable),
+        ("Only in combination", base.regrouped),
+        ("Without any effect", base.unidentifiable),
     ):
         page.line(f"{title} ({len(names)}): {' '.join(names) or 'none'}")
 
