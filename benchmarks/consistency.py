@@ -13,7 +13,7 @@ from bodysense.identification.consistent.projection import consistent_least_squa
 from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.linear.weights import fit_noise_weights
 from bodysense.identification.prior import Prior
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 
 RATE = 100.0  # Hz
 NOISE = 0.5  # N·m: enough for links that cannot exist

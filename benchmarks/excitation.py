@@ -16,7 +16,7 @@ from bodysense import Robot, load_robot
 from bodysense.errors import MissingDependencyError
 from bodysense.excitation import Trajectory, design_motion
 from bodysense.excitation.limits import MotionLimits
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.shapes.collisions import Collisions
 
 ROBOT = "example:panda"

@@ -25,7 +25,7 @@ from bodysense.identification import (
     identify,
     motions,
 )
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.spatial import Array
 
 CUTOFF = 50.0  # Hz, on both sides

@@ -10,7 +10,7 @@ from benchmarks.subjects import excitation, tx40
 from benchmarks.timing import all_threads, interleaved, on_threads
 from bodysense import base_parameters
 from bodysense.identification import Identification, Regression, identifier
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.spatial import Array
 
 RATE = 500.0  # Hz

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.subjects import excitation, tx40
 from bodysense import Log, Robot
 from bodysense.identification import Regression, identifier, identify
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.spatial import Array
 
 RATE = 1000.0  # Hz

@@ -28,7 +28,7 @@ from bodysense.identification import (
     motions,
 )
 from bodysense.identification.prior import Prior
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.simulation import Rollout, rollout
 from bodysense.spatial import Array
 

@@ -19,7 +19,7 @@ from bodysense.identification.identification import positive_parameters
 from bodysense.identification.preprocessing import FOLDS, Motion
 from bodysense.identification.scores import predict, score
 from bodysense.logs.log import RawLog
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.spatial import physical_consistency
 from bodysense.spatial.arrays import Array
 

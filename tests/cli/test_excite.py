@@ -18,7 +18,7 @@ from bodysense.excitation.motion_check import Check
 from bodysense.excitation.trajectory_file import read_trajectory
 from bodysense.logs.read import read_log
 from bodysense.robot import Collisions, load_robot
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ARM = str(EXAMPLES / "robots" / "arm.urdf")

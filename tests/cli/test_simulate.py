@@ -12,7 +12,7 @@ from bodysense.excitation import FourierTrajectory, SampledTrajectory
 from bodysense.excitation.trajectory_file import read_trajectory
 from bodysense.logs.read import read_log
 from bodysense.robot import Controller, load_robot, suggested_controller
-from bodysense.robot.payload import with_payload
+from bodysense.robot.frames import with_payload
 from bodysense.simulation import rollout
 
 SHORT = ("--duration", "1", "--harmonics", "4")

@@ -15,7 +15,7 @@ from bodysense.excitation.precision import (
 from bodysense.identification import identify
 from bodysense.logs import Log
 from bodysense.robot import base_parameters, load_robot
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 
 
 def test_standard_deviations_of_many_estimates(rng):

@@ -65,7 +65,7 @@ def test_few_rows_cannot_be_weighted(problem_of):
 def test_what_is_known_of_the_controller_is_said(problem_of, small_arm):
     problem = problem_of([0.05, 0.05, 0.05])
     assert "controller is not known" in choose_method(problem).reasons[0]
-    from bodysense.robot.controller import suggested_controller
+    from bodysense.robot.actuators import suggested_controller
 
     driven = replace(problem, robot=small_arm.with_controller(suggested_controller(small_arm)))
     assert "reference motion is not known" in choose_method(driven).reasons[0]

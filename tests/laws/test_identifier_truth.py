@@ -11,7 +11,7 @@ import pytest
 from bodysense.identification import Identification, Regression, identifier
 from bodysense.identification.prior import Prior
 from bodysense.robot import Robot, inverse_dynamics
-from bodysense.robot.controller import suggested_controller
+from bodysense.robot.actuators import suggested_controller
 
 # What these files share lies beside them, and is no part of a package.
 sys.path.insert(0, str(Path(__file__).parent))

@@ -28,7 +28,7 @@ from bodysense.identification.scores import predict, score
 from bodysense.identification.verdict import judge
 from bodysense.logs.log import Log
 from bodysense.robot import Friction, Robot
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.spatial import random_pi
 
 sys.path.insert(0, str(Path(__file__).parent))

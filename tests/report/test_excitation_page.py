@@ -25,7 +25,7 @@ from bodysense.report.excitation_page import (
 from bodysense.report.figures import WIDTH
 from bodysense.report.predicted_precision import bar_place, precision_labels, precision_section
 from bodysense.robot import Robot, load_robot
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.shapes.collisions import Collisions
 
 ARM = Path(__file__).parents[2] / "examples" / "robots" / "arm.urdf"

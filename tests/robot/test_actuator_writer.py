@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from bodysense.errors import InconsistentInertiaError, ShapeError, UnknownNameError
 from bodysense.robot import friction as friction_module
-from bodysense.robot.actuators import COUPLED_TERMS, Actuators
-from bodysense.robot.controller import Controller
+from bodysense.robot.actuators import COUPLED_TERMS, Actuators, Controller
 from bodysense.robot.friction import Friction, friction_models, register_friction_model
 from bodysense.robot.io.actuator_writer import actuator_text, write_actuators
 from bodysense.robot.io.load import load_robot

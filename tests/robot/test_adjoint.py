@@ -8,7 +8,7 @@ import pytest
 
 from bodysense.robot import Robot, torque_regressor
 from bodysense.robot._kernels.adjoint import regressor_rows, regressor_rows_adjoint
-from bodysense.robot.dynamics.regressors import regressor_pattern
+from bodysense.robot.dynamics import regressor_pattern
 
 
 def all_entries(robot: Robot):

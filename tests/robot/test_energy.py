@@ -14,7 +14,7 @@ from bodysense.robot import (
     torque_regressor,
     work_regressor,
 )
-from bodysense.robot.dynamics.regressors import work
+from bodysense.robot.dynamics import work
 
 
 @pytest.mark.parametrize("name", ["serial", "branched", "floating", "tx40", "example:talos"])

@@ -15,7 +15,7 @@ from bodysense.errors import (
     UnknownNameError,
 )
 from bodysense.robot import Robot, inverse_dynamics, load_robot
-from bodysense.robot.payload import carried_mass, with_payload
+from bodysense.robot.frames import carried_mass, with_payload
 from bodysense.spatial import exp_so3, random_pi
 from bodysense.spatial.pseudo_inertia import inertia_at_com
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from bodysense.excitation.trajectory import Trajectory
-    from bodysense.robot.controller import Controller
+    from bodysense.robot.actuators import Controller
     from bodysense.robot.robot import Robot
     from bodysense.simulation.rollout import Rollout
 
@@ -135,7 +135,7 @@ def _effort_notes(result: Rollout) -> list[str]:
 
 def _controller(robot: Robot, args: argparse.Namespace, notes: list[str]) -> Controller:
     """The robot's own controller, or gains for the robot without payload, at the rate asked for."""
-    from bodysense.robot.controller import suggested_controller
+    from bodysense.robot.actuators import suggested_controller
 
     if args.controller == "own" and robot.controller is None:
         raise MismatchError(
@@ -152,7 +152,7 @@ def _controller(robot: Robot, args: argparse.Namespace, notes: list[str]) -> Con
 
 
 def _loaded(robot: Robot, args: argparse.Namespace) -> Robot:
-    from bodysense.robot.payload import with_payload
+    from bodysense.robot.frames import with_payload
 
     mass, *com = numbers(args.payload, "--payload", "MASS or MASS,x,y,z", (1, 4))
     inertia = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bodysense.doctor.diagnosis import Finding, LogSamples, Mask, Outcome, count
-from bodysense.robot.payload import carried_mass
+from bodysense.robot.frames import carried_mass
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

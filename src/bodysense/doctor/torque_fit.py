@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bodysense.doctor.diagnosis import LogSamples
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
-from bodysense.robot.dynamics.regressors import torque_regressor
+from bodysense.robot.dynamics import inverse_dynamics, torque_regressor
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

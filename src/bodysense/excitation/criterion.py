@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bodysense.errors import TrajectoryError, unknown_name
 from bodysense.robot._kernels.adjoint import regressor_rows, regressor_rows_adjoint
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.dynamics.regressors import regressor_pattern
+from bodysense.robot.dynamics import regressor_pattern
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

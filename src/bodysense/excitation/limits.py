@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import MismatchError, TrajectoryError
 from bodysense.excitation.trajectory import Trajectory
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Collisions
 from bodysense.robot.shapes.workspace import WorkspaceMargins

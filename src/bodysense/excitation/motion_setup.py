@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from bodysense.errors import TrajectoryError, unknown_name
 from bodysense.excitation.limits import MotionLimits, share_of
 from bodysense.robot.base_parameters import BaseParameters, base_parameters_from_regressor
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
-from bodysense.robot.dynamics.regressors import torque_regressor
-from bodysense.robot.payload import carried_mass
+from bodysense.robot.dynamics import inverse_dynamics, torque_regressor
+from bodysense.robot.frames import carried_mass
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Collisions
 from bodysense.robot.shapes.workspace import WorkspaceMargins

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import TrajectoryError
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, one_each
 

@@ -24,7 +24,7 @@ from bodysense.identification.regression import Regression
 from bodysense.logs.filtering import resample
 from bodysense.logs.log import Log, RawLog
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

@@ -44,7 +44,7 @@ from bodysense.identification.linear.least_squares import (
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.dynamics.regressors import torque_regressor
+from bodysense.robot.dynamics import torque_regressor
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 

@@ -34,7 +34,7 @@ from bodysense.identification.preprocessing import (
 )
 from bodysense.logs.filtering import decimate
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
-from bodysense.robot.dynamics.regressors import regressor_pattern, torque_regressor
+from bodysense.robot.dynamics import regressor_pattern, torque_regressor
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
 

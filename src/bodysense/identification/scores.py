@@ -26,7 +26,7 @@ from bodysense.identification.preprocessing import (
     usable_cutoff,
 )
 from bodysense.logs.filtering import lowpass
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

@@ -25,7 +25,7 @@ from bodysense.report.page import (
     write_page,
 )
 from bodysense.report.predicted_precision import LABELS, precision_labels, precision_section
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.io.source import robot_origin
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Collisions

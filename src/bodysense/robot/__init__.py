@@ -1,18 +1,20 @@
 """Robots: descriptions, parameters, regressors and what of them is identifiable."""
 
-from bodysense.robot.actuators import Actuators
+from bodysense.robot.actuators import Actuators, Controller, suggested_controller
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
-from bodysense.robot.controller import Controller, suggested_controller
-from bodysense.robot.dynamics.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
-from bodysense.robot.dynamics.regressors import (
+from bodysense.robot.dynamics import (
     contact_map,
     energy_regressor,
+    forward_dynamics,
     gravity_regressor,
+    inverse_dynamics,
+    mass_matrix,
     power_regressor,
     torque_regressor,
     work,
     work_regressor,
 )
+from bodysense.robot.frames import with_payload
 from bodysense.robot.friction import (
     Friction,
     FrictionModel,
@@ -28,7 +30,6 @@ from bodysense.robot.io.source import Source
 from bodysense.robot.io.urdf_fresh import urdf_notes
 from bodysense.robot.io.urdf_writer import write_urdf
 from bodysense.robot.layout import ParameterLayout
-from bodysense.robot.payload import with_payload
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Closest, Collisions, NearPairs
 from bodysense.robot.shapes.hull import Hull

@@ -38,7 +38,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr, solve_triangular
 
 from bodysense.errors import MismatchError, ShapeError, unknown_name
-from bodysense.robot.dynamics.regressors import torque_regressor
+from bodysense.robot.dynamics import torque_regressor
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array

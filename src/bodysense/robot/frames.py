@@ -1,4 +1,4 @@
-"""Frames of a robot by name, and poses of its links for many samples at once.
+"""Frames of a robot by name, payloads that hang on them, and poses of links over many samples.
 
 Poses are in base coordinates: those of the world for a fixed base and of the base link for a
 floating one, so that they do not depend on where the robot floats.
@@ -6,16 +6,21 @@ floating one, so that they do not depend on where the robot floats.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import MismatchError, unknown_name
-from bodysense.robot.dynamics.dynamics import joint_coordinates
+from bodysense.errors import InconsistentInertiaError, MismatchError, ShapeError, unknown_name
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
+from bodysense.spatial.pseudo_inertia import (
+    physical_consistency,
+    pi_from_mass_com_inertia,
+    transform_pi,
+)
 
 
 def named_frames(robot: Robot) -> list[pin.Frame]:
@@ -45,7 +50,7 @@ def moving_frame(robot: Robot, name: str, who: str) -> pin.Frame:
         UnknownNameError: the robot has no such frame.
         MismatchError: the frame is part of the ground.
     """
-    frame = find_frame(robot, name)
+    frame = _find_frame(robot, name)
     if frame is not None and frame.parentJoint > 0:
         return frame
     if name in robot.link_names:  # a model built by hand may have links without frames
@@ -57,21 +62,112 @@ def moving_frame(robot: Robot, name: str, who: str) -> pin.Frame:
             f"it on a link, e.g. {robot.link_names[0]!r}, or load the robot with a floating base."
         )
     place = f"({who}, robot {robot.name!r})"
-    raise unknown_name("link or frame", name, moving_frame_names(robot), place)
+    raise unknown_name("link or frame", name, _moving_frame_names(robot), place)
 
 
-def find_frame(robot: Robot, name: str) -> pin.Frame | None:
+def _find_frame(robot: Robot, name: str) -> pin.Frame | None:
     """The frame of a name, a body first, for joints and links may share names."""
     named = [frame for frame in robot.model.frames if frame.name == name]
     named.sort(key=lambda frame: frame.type != pin.FrameType.BODY)
     return named[0] if named else None
 
 
-def moving_frame_names(robot: Robot) -> list[str]:
+def _moving_frame_names(robot: Robot) -> list[str]:
     """Names of links and of what is fixed to them, each once."""
     joints = {pin.FrameType.JOINT, pin.FrameType.FIXED_JOINT}
     fixed = [f.name for f in robot.model.frames if f.parentJoint > 0 and f.type not in joints]
     return list(dict.fromkeys((*robot.link_names, *fixed)))
+
+
+def with_payload(
+    robot: Robot,
+    mass: float,
+    *,
+    link: str | None = None,
+    com: ArrayLike = (0.0, 0.0, 0.0),
+    inertia: ArrayLike | None = None,
+) -> Robot:
+    """Return the same robot with a rigid body held by one of its links.
+
+    Inertial parameters about the same origin add up:
+
+        pi_link <- pi_link + pi_payload
+
+    Everything else stays, the controller included: the robot does not know what it holds.
+
+    Args:
+        robot: that holds the body.
+        mass: of the body [kg].
+        link: the link that holds it, or any named frame fixed to one, such as a tool flange; by
+            default the last link of a robot that is one chain.
+        com: (3,) centre of mass in the frame of that name [m].
+        inertia: (3, 3) about the centre of mass, in the axes of that frame [kg·m²]; by default
+            zero, a point mass.
+
+    Raises:
+        UnknownNameError: the robot has no such link or frame.
+        MismatchError: the frame does not move, or the robot has several last links.
+        InconsistentInertiaError: the payload is not physically consistent.
+    """
+    if not (math.isfinite(mass) and mass > 0.0):
+        raise ShapeError(f"the mass of the payload is {mass:g} kg: give a number above zero.")
+    frame = find_payload_frame(robot, link)
+    pi = pi_from_mass_com_inertia(mass, com, np.zeros((3, 3)) if inertia is None else inertia)
+    check = physical_consistency(pi)
+    if not check.feasible:
+        raise InconsistentInertiaError(
+            f"the payload is not physically consistent: {check.reason}. Give its inertia about its "
+            "own centre of mass, or leave it out for a point mass."
+        )
+    theta = robot.theta.copy()
+    theta[robot.layout.link(frame.parentJoint - 1)] += transform_pi(pi, frame.placement.homogeneous)
+    return robot.with_parameters(theta)
+
+
+def find_payload_frame(robot: Robot, link: str | None) -> pin.Frame:
+    """The frame of a name as the robot's file has it, on the joint that moves it.
+
+    Args:
+        robot: that holds something.
+        link: of a link, or any named frame fixed to one; by default the last link of a chain.
+
+    Raises:
+        UnknownNameError: the robot has no such link or frame.
+        MismatchError: the frame does not move, or the robot has several last links.
+    """
+    if link is None:
+        link = _last_link(robot)
+    frame = _find_frame(robot, link)
+    if frame is None:
+        raise unknown_name("link or frame", link, _moving_frame_names(robot))
+    if frame.parentJoint == 0:
+        raise MismatchError(
+            f"{link!r} of {robot.name!r} is fixed to the ground, where a payload has no effect: "
+            f"choose a link that moves, e.g. {robot.link_names[-1]!r}."
+        )
+    return frame
+
+
+def _last_link(robot: Robot) -> str:
+    carrying = set(robot.model.parents)
+    last = [name for k, name in enumerate(robot.link_names) if k + 1 not in carrying]
+    if len(last) != 1:
+        raise MismatchError(
+            f"{robot.name!r} ends in {len(last)} links ({', '.join(last) or 'none'}): say "
+            "which one holds the payload."
+        )
+    return last[0]
+
+
+def carried_mass(robot: Robot) -> Array:
+    """(n_joints,) mass of all links that a joint moves, its own included [kg]."""
+    first = int(robot.floating_base)
+    carried = np.array([robot.pi(first + k)[0] for k in range(robot.n_joints)])
+    for j in range(robot.n_joints - 1, -1, -1):
+        parent = robot.tree.parent[j]
+        if parent >= 0:
+            carried[parent] += carried[j]
+    return carried
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +191,7 @@ def link_poses(robot: Robot, q: ArrayLike) -> LinkPoses:
     T_base_j = T_base_parent · T_parent_j(0) · J_j(q_j)
     """
     tree = robot.tree
-    joints = joint_coordinates(robot, as_array(q, (None, robot.nq), f"q of {robot.name}"))
+    joints = as_array(q, (None, robot.nq), f"q of {robot.name}")[:, robot.nq - robot.n_joints :]
     n_t, n = joints.shape
     R, p = np.empty((n + 1, n_t, 3, 3)), np.empty((n + 1, n_t, 3))
     axes = np.empty((n, n_t, 3))

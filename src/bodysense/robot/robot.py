@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.robot._kernels.tree import Tree
-from bodysense.robot.actuators import Actuators
-from bodysense.robot.controller import Controller
+from bodysense.robot.actuators import Actuators, Controller
 from bodysense.robot.friction import Friction, FrictionModel, friction_model
 from bodysense.robot.io.source import Source
 from bodysense.robot.layout import ParameterLayout

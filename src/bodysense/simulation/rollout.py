@@ -13,8 +13,8 @@ from bodysense.errors import FileReadError, MismatchError, ShapeError, unknown_n
 from bodysense.excitation.trajectory import Trajectory
 from bodysense.files import read_result, write_result
 from bodysense.logs.log import UNITS, Log
-from bodysense.robot.controller import Controller
-from bodysense.robot.dynamics.dynamics import count_rows, theta_rows
+from bodysense.robot.actuators import Controller
+from bodysense.robot.dynamics import count_rows, theta_rows
 from bodysense.robot.robot import Robot
 from bodysense.simulation._kernels.rollout import Loop, Runs, simulate_runs
 from bodysense.spatial.arrays import Array, as_array, one_each

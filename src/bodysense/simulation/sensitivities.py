@@ -16,9 +16,9 @@ from bodysense.compiled.jit import in_threads
 from bodysense.errors import FileReadError, MismatchError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
 from bodysense.files import read_result, write_result
+from bodysense.robot.actuators import Controller
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.controller import Controller
-from bodysense.robot.dynamics.dynamics import count_rows, theta_rows
+from bodysense.robot.dynamics import count_rows, theta_rows
 from bodysense.robot.robot import Robot
 from bodysense.simulation._kernels.sensitivity import run_with_tangent_batch
 from bodysense.simulation.rollout import Integrator, Rollout, first_state, prepare, rollout

@@ -15,7 +15,7 @@ from bodysense.identification import Motion, Preprocessing
 from bodysense.identification.payload.experiment import ROBOT_UNCERTAINTY, LoadExperiment
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.robot import BaseParameters, Friction, Robot, base_parameters
-from bodysense.robot.payload import find_payload_frame
+from bodysense.robot.frames import find_payload_frame
 from bodysense.spatial import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
 

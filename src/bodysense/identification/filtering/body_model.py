@@ -22,8 +22,8 @@ from scipy.interpolate import CubicSpline
 from bodysense.errors import MismatchError
 from bodysense.identification.preprocessing import Motion, standing
 from bodysense.identification.regression import Regression
-from bodysense.robot.controller import Controller
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
+from bodysense.robot.actuators import Controller
+from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.simulation.propagation import Drive, Propagation
 from bodysense.spatial.arrays import Array
 

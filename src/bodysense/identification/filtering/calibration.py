@@ -47,7 +47,7 @@ from bodysense.identification.uncertainty import (
     correlation_lags,
     parzen,
 )
-from bodysense.robot.dynamics.regressors import torque_regressor
+from bodysense.robot.dynamics import torque_regressor
 from bodysense.spatial.arrays import Array
 
 _POSTURES = 8

@@ -22,7 +22,7 @@ from bodysense.identification.linear.weights import EqualWeights, few_rows
 from bodysense.identification.preprocessing import Motion, Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, Regression
-from bodysense.robot.dynamics.regressors import energy_regressor, power_regressor
+from bodysense.robot.dynamics import energy_regressor, power_regressor
 from bodysense.spatial.arrays import Array
 
 # Rows of work and energy: the balance of power, averaged over windows.

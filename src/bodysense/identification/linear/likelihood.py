@@ -39,7 +39,7 @@ from bodysense.identification.preprocessing import Plan, Preprocessing, usable_c
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, Regression
 from bodysense.logs.filtering import differentiate, lowpass
-from bodysense.robot.dynamics.regressors import torque_regressor
+from bodysense.robot.dynamics import torque_regressor
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
 

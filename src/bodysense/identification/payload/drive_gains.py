@@ -13,8 +13,8 @@ import numpy as np
 from bodysense.errors import MismatchError
 from bodysense.files import load_result, plain, save_result, write_configuration
 from bodysense.identification.payload.experiment import LoadExperiment
-from bodysense.robot.dynamics.dynamics import inverse_dynamics
-from bodysense.robot.payload import with_payload
+from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.frames import with_payload
 from bodysense.spatial.arrays import Array, read_only
 from bodysense.status import Status
 

@@ -26,8 +26,8 @@ from bodysense.identification.preprocessing import (
 )
 from bodysense.logs.log import Log, RawLog
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
+from bodysense.robot.frames import find_payload_frame
 from bodysense.robot.io.source import robot_origin
-from bodysense.robot.payload import find_payload_frame
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi

@@ -25,7 +25,7 @@ from bodysense.identification.preprocessing import Motion, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
-from bodysense.robot.dynamics.regressors import regressor_pattern
+from bodysense.robot.dynamics import regressor_pattern
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

@@ -15,9 +15,9 @@ from scipy.special import ndtri
 from bodysense.errors import BodysenseError, ShapeError
 from bodysense.files import load_result, plain, restored, save_result, write_configuration
 from bodysense.identification.payload.parts import LoadPart
+from bodysense.robot.frames import with_payload
 from bodysense.robot.io.mjcf_writer import write_mjcf
 from bodysense.robot.io.urdf_writer import write_urdf
-from bodysense.robot.payload import with_payload
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
 from bodysense.spatial.pseudo_inertia import (

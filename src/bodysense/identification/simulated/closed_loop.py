@@ -29,7 +29,7 @@ from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import Motion, standing
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.controller_fit import fit_controller
-from bodysense.robot.controller import Controller, suggested_controller
+from bodysense.robot.actuators import Controller, suggested_controller
 from bodysense.robot.robot import Robot
 from bodysense.simulation.rollout import INTEGRATORS, Integrator
 from bodysense.simulation.sensitivities import BACKENDS, Backend, Experiment, backend

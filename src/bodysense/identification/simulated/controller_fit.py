@@ -36,7 +36,7 @@ from bodysense.identification.preprocessing import (
     usable_cutoff,
 )
 from bodysense.logs.filtering import differentiate, lowpass
-from bodysense.robot.controller import Controller, suggested_controller
+from bodysense.robot.actuators import Controller, suggested_controller
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, read_only
 

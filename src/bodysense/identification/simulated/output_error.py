@@ -43,7 +43,7 @@ from bodysense.identification.simulated.iv import (
 )
 from bodysense.identification.simulated.linearised import Directions, Quantity, SimulatedRows
 from bodysense.identification.uncertainty import base_uncertainty, full_uncertainty
-from bodysense.robot.controller import Controller
+from bodysense.robot.actuators import Controller
 from bodysense.spatial.arrays import Array, read_only
 
 _DAMPING = (0.0, 1e-6, 1e-4, 1e-2)

@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, RobotFileError, unknown_name
-from bodysense.robot.actuators import COUPLED_TERMS, Actuators
-from bodysense.robot.controller import Controller
+from bodysense.robot.actuators import COUPLED_TERMS, Actuators, Controller
 from bodysense.robot.friction import Friction, friction_model
 from bodysense.robot.robot import Robot
 from bodysense.schema import finite_number, name_list, number_per_name, read_yaml, section

@@ -22,7 +22,7 @@ from bodysense.estimation.map_dynamics.state.layout import rotations
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation
 from bodysense.estimation.map_dynamics.state.prior import Nuisances
 from bodysense.robot import Robot, base_parameters
-from bodysense.robot.dynamics.regressors import torque_regressor
+from bodysense.robot.dynamics import torque_regressor
 from bodysense.sensors import Accelerometer, Encoder, Gyroscope, JointTorque, Orientation, variances
 from bodysense.spatial import exp_so3, log_so3
 

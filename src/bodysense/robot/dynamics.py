@@ -1,11 +1,15 @@
-"""Regressors of a robot: torques, gravity, energy and work as linear functions of theta.
+"""Dynamics and regressors of many samples at once, for any parameter vector.
 
-    tau = Y(q, v, a) theta,        ∫ tau · v dt = E(end) - E(start) + ∫ v · tau_friction dt
+    M(q) a + h(q, v) = tau = Y(q, v, a) theta
+    ∫ tau · v dt = E(end) - E(start) + ∫ v · tau_friction dt
 
-with theta as in the robot's `ParameterLayout`. Joint coordinates come as q of length `robot.nq`:
-for a floating base position, quaternion (xyzw) and joints, as in Pinocchio; v and a have length
-`robot.nv`, base first, linear first, in base coordinates. The second equation is linear in theta
-too, and needs no acceleration (Gautier and Khalil 1988).
+with theta as in the robot's `ParameterLayout`, rotor inertias in M and friction (LuGre at its
+steady state) in h. Parameters need not be physical: they enter linearly, and no mass is divided by.
+The second equation is linear in theta too, and needs no acceleration (Gautier and Khalil 1988).
+
+Joint coordinates come as q of length `robot.nq`: for a floating base position, quaternion (xyzw)
+and joints, as in Pinocchio; v and a have length `robot.nv`, base first, linear first, in base
+coordinates.
 """
 
 from __future__ import annotations
@@ -16,11 +20,117 @@ from numpy.typing import ArrayLike, NDArray
 
 from bodysense.compiled.views import Table
 from bodysense.errors import ShapeError, unknown_name
-from bodysense.robot._kernels.dynamics import in_shares
+from bodysense.robot._kernels.dynamics import (
+    Batch,
+    forward_dynamics_batch,
+    in_shares,
+    inverse_dynamics_batch,
+    mass_matrix_batch,
+)
 from bodysense.robot._kernels.regressor import Full, Regressors, energy_batch, regressor_batch
-from bodysense.robot.dynamics.dynamics import check_motion, gravity_in_base, joint_coordinates
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
+
+
+def _check_motion(
+    robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, names: str = "q v a"
+) -> tuple[Array, Array, Array]:
+    """Check q (n_t, nq), v and a (n_t, nv) of one robot and return them as arrays."""
+    q_name, v_name, a_name = names.split()
+    q = as_array(q, (None, robot.nq), f"{q_name} of {robot.name}")
+    v = as_array(v, (q.shape[0], robot.nv), f"{v_name} of {robot.name}")
+    return q, v, as_array(a, v.shape, f"{a_name} of {robot.name}")
+
+
+def _joint_coordinates(robot: Robot, q: Array) -> Array:
+    """(n_t, n_joints) joint part of q."""
+    return np.ascontiguousarray(q[:, robot.nq - robot.n_joints :])
+
+
+def _gravity_in_base(robot: Robot, q: Array) -> Array:
+    """(n_t, 3) gravity in base coordinates: g turned back by the base's quaternion (u, w)."""
+    g = robot.tree.gravity
+    if not robot.floating_base:
+        return np.tile(g, (q.shape[0], 1))
+    norm = np.linalg.norm(q[:, 3:7], axis=1)
+    worst = int(np.argmax(np.abs(norm - 1.0))) if norm.size else 0
+    if norm.size and abs(norm[worst] - 1.0) > 1e-6:
+        raise ShapeError(
+            f"q[{worst}, 3:7] has norm {norm[worst]:.6g}: the base's orientation must be a unit "
+            "quaternion (x, y, z, w)."
+        )
+    quaternion = q[:, 3:7] / norm[:, None]
+    u, w = quaternion[:, :3], quaternion[:, 3:]
+    twice = 2.0 * np.cross(u, g)
+    return np.ascontiguousarray(g - w * twice + np.cross(u, twice))
+
+
+def theta_rows(robot: Robot, theta: ArrayLike | None, rows: int) -> Array:
+    """(1 or rows, layout.size) parameters for a batch: the robot's own if none are given."""
+    values = robot.theta if theta is None else theta
+    array = as_array(_as_rows(values), (None, robot.layout.size), "theta")
+    if array.shape[0] not in (1, rows):
+        raise ShapeError(
+            f"theta has {array.shape[0]} rows: give one, or one for each of the {rows} runs."
+        )
+    return array
+
+
+def count_rows(theta: ArrayLike | None) -> int:
+    """Count the parameter vectors in theta (p,) or (rows, p); one if none are given."""
+    rows = 1 if theta is None else int(_as_rows(theta).shape[0])
+    if rows == 0:
+        raise ShapeError("theta has no rows: give one parameter vector at least.")
+    return rows
+
+
+def _as_rows(theta: ArrayLike) -> Array:
+    try:
+        return np.array(theta, dtype=np.float64, ndmin=2)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"theta must be an array of numbers: {error}") from error
+
+
+def inverse_dynamics(
+    robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, theta: ArrayLike | None = None
+) -> Array:
+    """Tau (n_t, nv) that moves the robot by q (n_t, nq), v and a (n_t, nv).
+
+    Parameters theta are (p,) or (n_t, p), the robot's own if not given.
+    """
+    q, v, a = _check_motion(robot, q, v, a)
+    tau = np.empty_like(v)
+    rows = theta_rows(robot, theta, q.shape[0])
+    batch = Batch(rows, _joint_coordinates(robot, q), v, a, _gravity_in_base(robot, q), tau)
+    in_shares(inverse_dynamics_batch, len(q), robot.tree, batch)
+    return tau
+
+
+def forward_dynamics(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, *, theta: ArrayLike | None = None
+) -> Array:
+    """A (n_t, nv) that follows from the torques tau (n_t, nv), the base's wrench first.
+
+    Where the mass matrix is singular, which only unphysical or massless parameters can cause, the
+    result is not finite. q is (n_t, nq), v (n_t, nv); theta as for `inverse_dynamics`.
+    """
+    q, v, tau = _check_motion(robot, q, v, tau, "q v tau")
+    a = np.empty_like(v)
+    rows = theta_rows(robot, theta, q.shape[0])
+    forward_dynamics_batch(
+        robot.tree, rows, _joint_coordinates(robot, q), v, tau, _gravity_in_base(robot, q), a
+    )
+    return a
+
+
+def mass_matrix(robot: Robot, q: ArrayLike, *, theta: ArrayLike | None = None) -> Array:
+    """M (n_t, nv, nv) with rotor inertias; theta (p,) or (n_t, p), the robot's own if not given."""
+    q = as_array(q, (None, robot.nq), f"q of {robot.name}")
+    M = np.zeros((q.shape[0], robot.nv, robot.nv))
+    mass_matrix_batch(
+        robot.tree, theta_rows(robot, theta, q.shape[0]), _joint_coordinates(robot, q), M
+    )
+    return M
 
 
 def torque_regressor(
@@ -51,7 +161,7 @@ def torque_regressor(
     Returns:
         (n_t, nv, n_columns); ``Y.reshape(-1, n_columns)`` is the stacked regressor.
     """
-    q, v, a = check_motion(robot, q, v, a)
+    q, v, a = _check_motion(robot, q, v, a)
     rows = kept = places = np.zeros(0, dtype=np.int64)
     size = robot.layout.size
     if columns is not None:
@@ -62,7 +172,7 @@ def torque_regressor(
         rows, places = (np.ascontiguousarray(k) for k in pattern)
         kept = chosen[places]
     Y = _output((q.shape[0], robot.nv, size), out)
-    joints, g = joint_coordinates(robot, q), gravity_in_base(robot, q)
+    joints, g = _joint_coordinates(robot, q), _gravity_in_base(robot, q)
     if columns is None or kept.size > 0:  # to the kernel no columns means all
         clear = int(out is not None)
         batch = Regressors(joints, v, a, g, rows, kept, places, clear, Y)
@@ -155,14 +265,9 @@ def _rebase_rows(robot: Robot, q: Array, base_link: str, Y: Array) -> None:
 def contact_map(robot: Robot, q: ArrayLike, frames: list[str]) -> Array:
     """Map contact wrenches to generalised forces: M a + h = tau + G f.
 
-    Args:
-        robot: the robot.
-        q: (n_t, nq) positions.
-        frames: names of the frames where the wrenches act (links, sensors, any frame of the model).
-
-    Returns:
-        G (n_t, nv, 6 len(frames)), the transposed frame Jacobians side by side; f stacks the
-        wrenches that the environment exerts, linear first, each in its own frame.
+    G (n_t, nv, 6 len(frames)) holds the transposed frame Jacobians side by side, at q (n_t, nq), of
+    the named frames (links, sensors, any frame of the model) where the wrenches act. f stacks the
+    wrenches that the environment exerts, linear first, each in its own frame.
     """
     q = as_array(q, (None, robot.nq), "q")
     names = [frame.name for frame in robot.model.frames]
@@ -194,8 +299,8 @@ def energy_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
         p_world_root = robot.model.jointPlacements[1].translation
         height -= q[:, :3] @ robot.tree.gravity + p_world_root @ robot.model.gravity.linear
     rows = np.zeros((q.shape[0], robot.layout.size))
-    g = gravity_in_base(robot, q)
-    energy_batch(robot.tree, joint_coordinates(robot, q), v, g, height, rows)
+    g = _gravity_in_base(robot, q)
+    energy_batch(robot.tree, _joint_coordinates(robot, q), v, g, height, rows)
     return rows
 
 
@@ -216,16 +321,9 @@ def work_regressor(
 ) -> Array:
     """Rows of the work that the torques do between samples: ``work = rows @ theta`` [J].
 
-    Args:
-        robot: the robot.
-        t: (n_t,) times, ascending [s].
-        q: (n_t, nq) positions.
-        v: (n_t, nv) velocities.
-        stride: samples between the ends of a row; rows follow each other without overlap.
-
-    Returns:
-        (n_rows, p): energy gained plus friction's work (trapezoidal rule) over each interval.
-        `work` on the left is the integral of tau · v by the same rule, see `work`.
+    Row by row, (n_rows, p), energy gained plus friction's work (trapezoidal rule) over an interval
+    of `stride` samples; intervals follow each other without overlap. t (n_t,) ascends [s]. `work`
+    on the left is the integral of tau · v by the same rule, see `work`.
     """
     rows = energy_regressor(robot, q, v)
     times = as_array(t, (rows.shape[0],), "t")

@@ -1,1 +1,0 @@
-"""Dynamics, regressors and energy of a robot."""
