@@ -11,7 +11,7 @@ from bodysense import FourierTrajectory, base_parameters
 from bodysense.identification import Identification, Regression, identifier
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.linear.least_squares import Solution
-from bodysense.identification.linear.weights import fit_noise_weights
+from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.prior import Prior
 from bodysense.robot.dynamics import inverse_dynamics
 

@@ -169,9 +169,14 @@ class Elsewhere(LeastSquares):
 
 
 def test_a_method_from_elsewhere_is_shown_as_well(printed, monkeypatch):
-    default = LinearMethod("elsewhere", solver=Elsewhere(), fixed=("rows", "weights"))
     row = Method(
-        default, "other", "another", needs="nothing", cost="none", when="never", description="One."
+        "elsewhere",
+        "another",
+        group="other",
+        compose=lambda name: LinearMethod(name, solver=Elsewhere(), fixed=("weights",)),
+        cost="none",
+        when="never",
+        description="One.",
     )
     monkeypatch.setattr("bodysense.identification.methods.IDENTIFIERS", {"elsewhere": row})
     assert printed().startswith("Other\n")

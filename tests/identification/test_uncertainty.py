@@ -9,6 +9,7 @@ import pytest
 from scipy.linalg import solve_triangular, toeplitz
 
 from bodysense.identification import Regression, identifier
+from bodysense.identification.linear.least_squares import PriorTerm
 from bodysense.identification.methods import IDENTIFIERS
 from bodysense.identification.prior import Prior
 from bodysense.identification.uncertainty import (
@@ -33,10 +34,8 @@ def by_data(problem: Regression) -> np.ndarray:
     """(b,) variances of ordinary least squares, without Student's widening."""
     prior = Prior.of(problem)
     weighing = identifier("ols").estimate(problem, prior)
-    theta_base = problem.base.to_base(weighing.solution.theta)
-    found = base_uncertainty(
-        problem, prior, theta_base, weighing.sigma, None, weighing.stack, spread=np.inf
-    )
+    theta_base = problem.base.to_base(weighing.theta)
+    found = base_uncertainty(problem, prior, theta_base, weighing, PriorTerm())
     return np.diag(prior.base_factor @ found.by_data @ prior.base_factor.T)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from bodysense.errors import unknown_name
 from bodysense.identification.friction_fit import fit_stribeck, require_stribeck
 from bodysense.identification.given_rows import LoadRows
-from bodysense.identification.linear.weights import fit_noise_weights
+from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression

@@ -30,7 +30,7 @@ from scipy.optimize import least_squares
 from bodysense.errors import MismatchError, unknown_name
 from bodysense.identification.factors import triangle
 from bodysense.identification.linear.least_squares import rounding_levels
-from bodysense.identification.linear.weights import fit_noise_weights
+from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression

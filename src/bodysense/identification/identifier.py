@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -89,31 +89,34 @@ class Setting:
     about: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Method:
     """A row of the registry of methods.
 
     Attributes:
-        default: the identifier with its default settings.
-        group: family that it belongs to.
+        name: as on the command line.
         about: one line for tables.
+        group: family that it belongs to.
+        compose: makes the identifier of that name; imports its parts.
         needs: input beside the robot and the log.
         cost: computation, in words.
         when: one line of advice when to use it.
         description: what it minimises, with the equation's number.
     """
 
-    default: Identifier
+    name: str = field(kw_only=False)
+    about: str = field(kw_only=False)
     group: str
-    about: str
-    needs: str = field(kw_only=True)
-    cost: str = field(kw_only=True)
-    when: str = field(kw_only=True)
-    description: str = field(kw_only=True)
+    compose: Callable[[str], Identifier]
+    needs: str = "no extra input"
+    cost: str
+    when: str
+    description: str
 
-    @property
-    def name(self) -> str:
-        return self.default.name
+    @cached_property
+    def default(self) -> Identifier:
+        """The identifier with its default settings."""
+        return self.compose(self.name)
 
     @property
     def consistent(self) -> bool:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from bodysense.identification.identifier import Identifier
-from bodysense.identification.linear.least_squares import WeightedFit
-from bodysense.identification.linear.weights import few_rows, fit_noise_weights
+from bodysense.identification.linear.least_squares import Solution
+from bodysense.identification.linear.method import few_rows, fit_noise_weights
 from bodysense.identification.methods import identifier
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
@@ -95,11 +95,11 @@ def _relaxation(problem: Regression, prior: Prior, sigma: Array) -> tuple[dict[s
     )
 
 
-def _weighting(problem: Regression, prior: Prior, first: WeightedFit) -> tuple[str, str]:
+def _weighting(problem: Regression, prior: Prior, first: Solution) -> tuple[str, str]:
     """The method by how its rows are weighted, and why."""
     if few_rows(problem):
         return "pc-ols", "There are too few rows to tell the noise of the joints apart."
-    far = _outlier_share(problem, prior.to_base(first.solution.theta), first.sigma)
+    far = _outlier_share(problem, prior.to_base(first.theta), first.sigma)
     if far > _OUTLIER_SHARE:
         return "pc-irls", (
             f"{100.0 * far:.1f} % of the residuals lie beyond {_OUTLIER:g} standard deviations: "

@@ -18,7 +18,6 @@ from bodysense.identification.identification import Iteration
 from bodysense.identification.linear.least_squares import (
     Solution,
     Solver,
-    WeightedFit,
     least_squares,
 )
 from bodysense.identification.prior import Prior
@@ -103,8 +102,8 @@ class Adaline(Solver):
         return least_squares(prior, stack)
 
     def refined(
-        self, problem: Regression, prior: Prior, fit: WeightedFit, rng: np.random.Generator | None
-    ) -> WeightedFit:
+        self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
+    ) -> Solution:
         """Learn; the order of rows is the generator's, or that of `seed`."""
         seed = self.seed if rng is None else int(rng.integers(2**31))
         stack, note = fit.stack, fit.note
@@ -117,7 +116,7 @@ class Adaline(Solver):
         else:
             x, trace = self._by_row(problem, prior, fit, unit, seed)
         theta_base = prior.theta_base + _reached(prior, stack, unit * x)
-        off = stack.A @ (theta_base - prior.to_base(fit.solution.theta))
+        off = stack.A @ (theta_base - prior.to_base(fit.theta))
         distance = float(np.linalg.norm(off) / np.sqrt(max(off.size, 1)))
         if distance > _NOTED_DISTANCE and not note:
             note = (
@@ -126,11 +125,10 @@ class Adaline(Solver):
                 + ("." if self.learning == "batch" else ", or set learning to batch.")
             )
         theta = prior.untouched(prior.complete(theta_base))
-        solution = Solution(theta, fit.solution.unexcited)
-        return replace(fit, solution=solution, trace=tuple(trace), note=note)
+        return replace(fit, theta=theta, trace=tuple(trace), note=note)
 
     def _by_row(
-        self, problem: Regression, prior: Prior, fit: WeightedFit, unit: Array, seed: int
+        self, problem: Regression, prior: Prior, fit: Solution, unit: Array, seed: int
     ) -> tuple[Array, list[Iteration]]:
         """Learn row by row; returns x in units of `unit`, and the epochs."""
         parts = list(_scaled(problem, prior, fit.sigma, unit))
@@ -287,14 +285,14 @@ class Hopfield(Solver):
         return least_squares(prior, stack)
 
     def refined(
-        self, problem: Regression, prior: Prior, fit: WeightedFit, rng: np.random.Generator | None
-    ) -> WeightedFit:
+        self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
+    ) -> Solution:
         """Let the network converge."""
         rest, range_ = self._rest(prior, fit.stack), self.bound * prior.size_base
         theta = prior.untouched(prior.complete(prior.theta_base + range_ * rest.x))
         return replace(
             fit,
-            solution=Solution(theta, fit.solution.unexcited),
+            theta=theta,
             trace=rest.trace,
             converged=fit.converged and rest.converged,
             note=fit.note or self._note(prior, rest),

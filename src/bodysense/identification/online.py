@@ -38,7 +38,6 @@ from bodysense.identification.linear.least_squares import (
     PriorTerm,
     Solution,
     Solver,
-    WeightedFit,
     least_squares,
 )
 from bodysense.identification.prior import Prior
@@ -253,8 +252,8 @@ class RecursivePass(Solver):
         return least_squares(prior, stack)
 
     def refined(
-        self, problem: Regression, prior: Prior, fit: WeightedFit, rng: np.random.Generator | None
-    ) -> WeightedFit:
+        self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
+    ) -> Solution:
         recursion = RecursiveLeastSquares(self.forgetting, self.spread)
         state = recursion.init(prior)
         for block in problem.blocks():
@@ -263,8 +262,8 @@ class RecursivePass(Solver):
         if self.forgetting < 1.0:
             weights = self._weights(problem, state.steps)
             stack = problem.stack(fit.sigma, factors=problem.weighted_factors(weights))
-        solution = Solution(prior.untouched(prior.complete(state.theta_base)))
-        return replace(fit, solution=solution, stack=stack, weights=weights)
+        theta = prior.untouched(prior.complete(state.theta_base))
+        return replace(fit, theta=theta, unexcited=(), stack=stack, weights=weights)
 
     def _weights(self, problem: Regression, steps: int) -> tuple[Array, ...]:
         """(m, n) for each block: what is left at the end of each row's weight."""

@@ -13,7 +13,6 @@ from white, and that formula then gives intervals several times too short.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import stdtrit
 
-from bodysense.identification.factors import Stack
+from bodysense.identification.linear.least_squares import PriorTerm, Solution
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
@@ -78,16 +77,7 @@ class BaseUncertainty:
 
 
 def base_uncertainty(
-    problem: Regression,
-    prior: Prior,
-    theta_base: Array,
-    sigma: Array,
-    weights: Sequence[Array] | None,
-    stack: Stack,
-    *,
-    spread: float,
-    factor: Array | None = None,
-    doubt: Array | None = None,
+    problem: Regression, prior: Prior, theta_base: Array, fit: Solution, term: PriorTerm
 ) -> BaseUncertainty:
     """Covariance of the base parameters, of the estimate and from the data alone.
 
@@ -95,41 +85,29 @@ def base_uncertainty(
         problem: the regression.
         prior: what was known before.
         theta_base: (b,) the estimate.
-        sigma: (n_logs, n) standard deviations that rows were divided by.
-        weights: (m, n) of each block, by which rows were multiplied; `None` for the blocks' own.
-        stack: the problem that was solved.
-        spread: of the prior that the method used, infinite if it used none.
-        factor: (b, k) L of a prior N(0, L Lᵀ) that the method used instead, k <= b: it has no
-            spread along directions that constraints hold.
-        doubt: (b, k) such a factor of the actual uncertainty of the prior, where the method
-            weights the prior more: to predict well, not because it is known.
+        fit: how rows were weighted, and the problem that was solved.
+        term: the prior that the method used.
     """
-    if factor is not None:
-        free = base_uncertainty(problem, prior, theta_base, sigma, weights, stack, spread=spread)
-        held = _uncertainty(
-            problem, factor, theta_base, sigma, weights, stack, spread=1.0, doubt=doubt
-        )
-        return replace(free, covariance=held.covariance, widening=held.widening)
-    return _uncertainty(
-        problem, prior.base_factor, theta_base, sigma, weights, stack, spread=spread
-    )
+    free = _uncertainty(problem, prior.base_factor, theta_base, fit, term.spread)
+    if term.factor is None:
+        return free
+    held = _uncertainty(problem, term.factor, theta_base, fit, 1.0, term.doubt)
+    return replace(free, covariance=held.covariance, widening=held.widening)
 
 
 def _uncertainty(
     problem: Regression,
     L: Array,
     theta_base: Array,
-    sigma: Array,
-    weights: Sequence[Array] | None,
-    stack: Stack,
-    *,
+    fit: Solution,
     spread: float,
     doubt: Array | None = None,
 ) -> BaseUncertainty:
     """As `base_uncertainty`, about a prior N(0, spread² L Lᵀ)."""
+    curvature = fit.stack if fit.bread is None else fit.bread
     # In coordinates in which the prior is a unit ball, turned so that M is diagonal, 1 / root²:
     # forming M would lose half the digits.
-    s, Vt = np.linalg.svd(stack.A @ L)[1:]
+    s, Vt = np.linalg.svd(curvature.A @ L)[1:]
     turned = L @ Vt.T
     faintest = _UNOBSERVABLE * float(s.max(initial=0.0))
     hidden = s <= faintest
@@ -138,9 +116,7 @@ def _uncertainty(
     S = np.zeros((s.size, s.size))
     squares, fourths = np.zeros((2, problem.size))
     times: dict[int, list[float]] = {}
-    for log, period, scores, residuals in _gather(
-        problem, theta_base, sigma, weights, turned / root
-    ):
+    for log, period, scores, residuals in _gather(problem, theta_base, fit, turned / root):
         rho = autocorrelation(residuals)
         lags = correlation_lags(rho)
         times.setdefault(log, []).append(lags * period)
@@ -194,11 +170,7 @@ def _with_variance(C: Array, where: NDArray[np.bool_], variance: float) -> Array
 
 
 def _gather(
-    problem: Regression,
-    theta_base: Array,
-    sigma: Array,
-    weights: Sequence[Array] | None,
-    whitening: Array,
+    problem: Regression, theta_base: Array, fit: Solution, whitening: Array
 ) -> list[tuple[int, float, Array, Array]]:
     """For each piece: log, period, scores (m, b) in whitened coordinates, residuals (m, n).
 
@@ -210,8 +182,8 @@ def _gather(
     together = max(1, int(np.ceil(8.0 * problem.n_samples * problem.size / _SCORES_BYTES)))
     pieces: dict[int, tuple[int, list[Array], list[Array], list[Array]]] = {}
     for k, block in enumerate(problem.blocks()):
-        weight = block.use if weights is None else weights[k]
-        scale = weight / sigma[block.log]
+        weight = block.use if fit.weights is None else fit.weights[k]
+        scale = weight / fit.sigma[block.log]
         residual = (block.y - block.Y @ theta_base) * scale
         rows = (block.Y @ whitening) * scale[:, :, None]
         leverage = np.minimum(np.einsum("tjb,tjb->tj", rows, rows), _MAX_LEVERAGE)

@@ -14,9 +14,8 @@ def test_weights_are_those_of_the_noise_at_each_speed(simulate):
     """Generalised least squares with the true variances as oracle."""
     noise = [[0.5, 0.1, 0.3]]
     simulated = simulate(noise, n_t=3000)
-    method = identifier("energy")
-    rows = method.regression(simulated.problem)
-    weighing = method.estimate(rows, Prior.of(simulated.problem))
+    weighing = identifier("energy").estimate(simulated.problem, Prior.of(simulated.problem))
+    rows = weighing.rows
     (block,) = rows.blocks()
     true = 1.0 / np.sqrt(rows.speeds(block, 0) @ np.square(noise[0]))
     ratio = weighing.weights[0][:, 0] / true
@@ -26,15 +25,15 @@ def test_weights_are_those_of_the_noise_at_each_speed(simulate):
     assert ratio[moving].max() < 1.4
     A, z = block.Y[:, 0] * true[:, None], block.y[:, 0] * true
     ideal, sigma = np.linalg.lstsq(A, z, rcond=None)[0], np.sqrt(np.diag(np.linalg.inv(A.T @ A)))
-    found = simulated.problem.base.to_base(weighing.solution.theta)
+    found = simulated.problem.base.to_base(weighing.theta)
     assert np.median(np.abs(found - ideal) / sigma) < 0.3
     assert weighing.converged
 
 
 def test_each_log_has_its_own_noise(simulate):
     simulated = simulate([[0.05] * 3, [2.0] * 3], logs=2, n_t=1500)
-    rows = identifier("energy").regression(simulated.problem)
-    weighing = identifier("energy").estimate(rows, Prior.of(simulated.problem))
+    weighing = identifier("energy").estimate(simulated.problem, Prior.of(simulated.problem))
+    rows = weighing.rows
     for block, weight in zip(rows.blocks(), weighing.weights, strict=True):
         level = (0.05, 2.0)[block.log]
         true = 1.0 / (level * np.sqrt(rows.speeds(block, 0).sum(axis=1)))

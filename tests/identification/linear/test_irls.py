@@ -42,7 +42,7 @@ def test_huber_is_the_minimum_of_hubers_cost(dirty):
 
     start = np.linalg.lstsq(A, z, rcond=None)[0]
     best = minimize(cost, start, jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 5000})
-    found = problem.base.to_base(weighing.solution.theta) * length
+    found = problem.base.to_base(weighing.theta) * length
     value, slope = cost(found)
     assert np.abs(slope).max() < 1e-4 * np.abs(cost(start)[1]).max()
     assert value == pytest.approx(best.fun, rel=1e-9)
@@ -52,7 +52,7 @@ def test_huber_is_the_minimum_of_hubers_cost(dirty):
 def test_levels_are_medians_of_the_final_residuals(dirty):
     problem, prior = dirty.problem, Prior.of(dirty.problem)
     weighing = identifier("irls", tolerance=1e-9, iterations=300).estimate(problem, prior)
-    residual = dirty.y - dirty.Y @ problem.base.to_base(weighing.solution.theta)
+    residual = dirty.y - dirty.Y @ problem.base.to_base(weighing.theta)
     for joint in range(3):
         level = np.median(np.abs(residual[dirty.joint == joint])) / 0.6744897501960817
         assert weighing.sigma[0, joint] == pytest.approx(level, rel=1e-3)

@@ -57,7 +57,7 @@ def test_wls_is_the_solution_with_rows_divided_by_their_noise(uneven):
     weighing = identifier("wls", tolerance=1e-9, iterations=100).estimate(
         uneven.problem, Prior.of(uneven.problem)
     )
-    theta_base = uneven.problem.base.to_base(weighing.solution.theta)
+    theta_base = uneven.problem.base.to_base(weighing.theta)
     scale = weighing.sigma[uneven.log, uneven.joint]
     wanted = dense(uneven.Y / scale[:, None], uneven.y / scale)
     np.testing.assert_allclose(theta_base, wanted, rtol=1e-7)
@@ -117,7 +117,7 @@ def test_a_joint_that_stands_keeps_what_only_its_motion_shows(small_arm, base_of
     found = identifier("wls").fit(problem)
     layout = small_arm.layout
     assert "does not excite" in found.status.message
-    unexcited = identifier("wls").estimate(problem, Prior.of(problem)).solution.unexcited
+    unexcited = identifier("wls").estimate(problem, Prior.of(problem)).unexcited
     assert {"Fv3", "Fc3", "Ia3"} < set(unexcited)
     for name in ("Fv3", "Fc3", "Ia3"):
         k = layout.index(name)
@@ -156,7 +156,7 @@ def test_ridge_solves_the_normal_equations(uneven, spread):
     d = spread * prior.size
     H = (A * d).T @ (A * d) + np.eye(d.size)
     x = np.linalg.solve(H, (A * d).T @ (z - A @ prior.theta))
-    np.testing.assert_allclose((weighing.solution.theta - prior.theta) / d, x, atol=1e-7)
+    np.testing.assert_allclose((weighing.theta - prior.theta) / d, x, atol=1e-7)
 
 
 def test_ridge_goes_from_the_prior_to_weighted_least_squares(uneven):

@@ -143,7 +143,7 @@ def test_the_estimate_is_where_the_cost_is_flat(recorded, watched):
     for corrected in (True, False):
         method = identifier("ml", corrected=corrected, tolerance=1e-10, iterations=200)
         weighing = method.estimate(problem, Prior.of(problem))
-        at, levels = problem.base.to_base(weighing.solution.theta), watched[-1]
+        at, levels = problem.base.to_base(weighing.theta), watched[-1]
         unit = 1.0 / np.linalg.norm(weighing.stack.A, axis=0)  # one standard error
         slopes[corrected] = [
             (cost(problem, at + d, levels) - cost(problem, at - d, levels)) / 0.02

@@ -108,7 +108,7 @@ def test_learning_that_ends_early_says_how_far_it_is(method, simulate):
     advised = "or set learning to batch." in found.status.message
     assert advised == (method.solver.learning == "stochastic")
     prior, weighing = Prior.of(problem), identifier("wls").estimate(problem, Prior.of(problem))
-    off = found.theta_base - prior.to_base(weighing.solution.theta)
+    off = found.theta_base - prior.to_base(weighing.theta)
     distance = np.linalg.norm(weighing.stack.A @ off) / np.sqrt(problem.size)
     assert f"{distance:.2g}" in found.status.message
 
@@ -118,7 +118,7 @@ def test_more_epochs_come_nearer(simulate):
     prior = Prior.of(problem)
     weighing = identifier("wls").estimate(problem, prior)
     distance = [
-        np.linalg.norm(weighing.stack.A @ prior.to_base(a.theta(problem) - weighing.solution.theta))
+        np.linalg.norm(weighing.stack.A @ prior.to_base(a.theta(problem) - weighing.theta))
         for a in (identifier("adaline", epochs=k) for k in (5, 50, 800))
     ]
     assert distance[2] < 0.3 * distance[1] < 0.09 * distance[0]

@@ -23,7 +23,7 @@ def reduced(problem: Regression, method: LinearMethod) -> tuple[np.ndarray, np.n
     prior = Prior.of(problem)
     weighing = method.estimate(problem, prior)
     unit = method.solver.bound * prior.size_base
-    x = (prior.to_base(weighing.solution.theta) - prior.theta_base) / unit
+    x = (prior.to_base(weighing.theta) - prior.theta_base) / unit
     return weighing.stack.A * unit, weighing.stack.z - weighing.stack.A @ prior.theta_base, x
 
 

@@ -217,5 +217,5 @@ def test_ridge_is_the_same_with_the_same_weights(simulated):
     state = method.init(prior)
     Y, y = simulated.Y.reshape(300, 3, -1), simulated.y.reshape(300, 3)
     state = method.advance(state, Y, y, np.tile(1.0 / weighing.sigma, (300, 1)))
-    ridge = simulated.problem.base.to_base(weighing.solution.theta)
+    ridge = simulated.problem.base.to_base(weighing.theta)
     np.testing.assert_allclose(state.theta_base, ridge, rtol=1e-8, atol=1e-9)

@@ -56,9 +56,7 @@ def test_as_in_a_textbook(width, arm, record):
     Z, _ = dense(simulated, sigma)
     expected = np.linalg.solve(Z.T @ W, Z.T @ y)
     size = prior.size_base
-    np.testing.assert_allclose(
-        prior.to_base(found.solution.theta) / size, expected / size, atol=1e-8
-    )
+    np.testing.assert_allclose(prior.to_base(found.theta) / size, expected / size, atol=1e-8)
     assert found.stack.rows == int(sum(block.use.sum() for block in problem.blocks()))
     # What no parameters can explain: torques that the instruments do not reach.
     left = y - Z @ np.linalg.lstsq(Z, y, rcond=None)[0]
@@ -90,7 +88,7 @@ def test_nothing_is_left_along_the_instruments(record):
     simulated = method.weights.simulation.loop(problem).simulated(theta[None])[0]
     W, y = dense(problem, found.sigma)
     Z, _ = dense(simulated, found.sigma)
-    e = y - W @ prior.to_base(found.solution.theta)
+    e = y - W @ prior.to_base(found.theta)
     slack = np.abs(Z.T @ e) / np.linalg.norm(Z, axis=0) / np.linalg.norm(e)
     assert slack.max() < 1e-5
     changes = [step.change for step in found.trace]
@@ -169,7 +167,7 @@ def test_a_dense_program_has_the_same_minimum(record, arm, off):
     simulated = method.weights.simulation.loop(problem).simulated(theta[None])[0]
     solution = method.weights.refit(
         problem, prior, simulated, theta, method.solver.reduced_solver(problem, prior)
-    ).solution
+    )
     assert not solution.failure
     sigma = noise_levels(problem, prior.to_base(theta))
     W, y = dense(problem, sigma)
@@ -199,7 +197,7 @@ def test_a_dense_program_has_the_same_minimum(record, arm, off):
 
     plain = identifier("iv")
     solve = plain.solver.reduced_solver(problem, prior)
-    free = plain.weights.refit(problem, prior, simulated, theta, solve).solution.theta
+    free = plain.weights.refit(problem, prior, simulated, theta, solve).theta
     assert value(solution.theta) == pytest.approx(program.value, rel=1e-5)
     assert not all(
         np.linalg.eigvalsh(pseudo_inertia_from_pi(free[link]))[0] > 0 for link in prior.links
@@ -229,5 +227,5 @@ def test_torques_that_prefer_no_joint_or_motion_leave_it_where_least_squares_is(
         problem, prior, problem, plain.theta, method.solver.reduced_solver(problem, prior)
     )
     np.testing.assert_allclose(
-        prior.to_base(again.solution.theta), plain.theta_base, atol=0.01 * plain.sigma_base.min()
+        prior.to_base(again.theta), plain.theta_base, atol=0.01 * plain.sigma_base.min()
     )

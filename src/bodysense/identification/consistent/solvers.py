@@ -24,7 +24,7 @@ from bodysense.identification.linear.least_squares import (
     Solver,
     least_squares,
 )
-from bodysense.identification.linear.weights import fit_noise_weights
+from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression

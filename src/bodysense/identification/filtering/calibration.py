@@ -38,7 +38,7 @@ from scipy.linalg import solve_triangular
 from bodysense.identification.filtering.body_model import BodyModel
 from bodysense.identification.identification import Iteration, Status
 from bodysense.identification.linear.least_squares import Ridge
-from bodysense.identification.linear.weights import NoiseWeights
+from bodysense.identification.linear.method import NoiseWeights
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import (
@@ -175,7 +175,7 @@ def start_mean(problem: Regression, prior: Prior) -> tuple[Array, str]:
     if _torque_error(problem, prior.theta_base) <= _UNEXPLAINED:
         return prior.theta_base, ""
     ridge = NoiseWeights().fit(problem, prior, lambda s: Ridge().solve(problem, prior, s))
-    theta_base = prior.to_base(prior.untouched(ridge.solution.theta))
+    theta_base = prior.to_base(prior.untouched(ridge.theta))
     return _with_mass(problem, prior.theta_base, theta_base), (
         "The prior explains too little of the torques, so that the filter starts from ridge."
     )

@@ -20,7 +20,7 @@ from bodysense.identification.filtering.body_model import (
     pieces,
 )
 from bodysense.identification.linear.least_squares import noise_levels
-from bodysense.identification.linear.weights import fit_noise_weights
+from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import LEAST_RANGE, Plan, usable_cutoff
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
@@ -162,7 +162,7 @@ def body_model(
     Raises:
         MismatchError: what simulated torques need is not known, or there are too few samples.
     """
-    theta = prior.untouched(fit_noise_weights(problem, prior).solution.theta)
+    theta = prior.untouched(fit_noise_weights(problem, prior).theta)
     walked = pieces(problem, theta, rate=rate, torque=torque)
     if not walked:
         raise MismatchError(

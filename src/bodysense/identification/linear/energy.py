@@ -13,12 +13,12 @@ from scipy.optimize import nnls
 
 from bodysense.identification.identification import Iteration
 from bodysense.identification.linear.least_squares import (
+    Solution,
     Solve,
-    WeightedFit,
     Weights,
     rounding_levels,
 )
-from bodysense.identification.linear.weights import EqualWeights, few_rows
+from bodysense.identification.linear.method import EqualWeights, few_rows
 from bodysense.identification.preprocessing import Motion, Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, Regression
@@ -176,14 +176,13 @@ class EnergyWeights(Weights):
     tolerance: float = 1e-3
     iterations: int = 50
 
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedFit:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
         if not isinstance(problem, EnergyRows):
             problem = EnergyRows.from_regression(problem)
-        first = EqualWeights().fit(problem, prior, solve)
+        solution = EqualWeights().fit(problem, prior, solve)
         if few_rows(problem):
-            return replace(first, note=_FEW_ROWS)
-        solution, stack = first.solution, first.stack
-        theta_base = prior.to_base(solution.theta)
+            return replace(solution, note=_FEW_ROWS, rows=problem)
+        stack, theta_base = solution.stack, prior.to_base(solution.theta)
         weights: tuple[Array, ...] = ()
         trace: list[Iteration] = []
         sigma, change = np.ones((problem.n_logs, 1)), np.inf
@@ -197,13 +196,14 @@ class EnergyWeights(Weights):
             trace.append(Iteration(stack.rest, change))
             if change < self.tolerance:
                 break
-        return WeightedFit(
-            sigma,
+        return replace(
             solution,
-            stack,
-            weights,
-            tuple(trace),
+            sigma=sigma,
+            stack=stack,
+            weights=weights,
+            trace=tuple(trace),
             converged=change < self.tolerance,
+            rows=problem,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -36,42 +36,28 @@ _LEAST_FREEDOM = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Solution of a reduced problem.
+    """Solution of a reduced problem; and, once `Weights` have been chosen, of the weighted rows.
 
     Attributes:
         theta: (p,) all parameters.
         unexcited: base parameters that the data do not reach.
         failure: why there is no solution, with advice; empty if there is one.
-    """
-
-    theta: Array
-    unexcited: tuple[str, ...] = ()
-    failure: str = ""
-
-
-Solve = Callable[[Stack], Solution]
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedFit:
-    """Weighted rows and the solution they lead to.
-
-    Attributes:
         sigma: (n_logs, n) standard deviations that rows are divided by.
-        solution: of the weighted problem.
         stack: the weighted problem.
         weights: (m, n) of each block, by which rows are multiplied; `None` for the blocks' own.
         trace: the iterations.
         converged: whether the iteration ended by itself.
         bread: curvature of the cost at the solution, where it is not that of `stack`.
         note: remark on the weights; empty if there is none.
-        rows: the rows that were solved for, where they depend on the estimate.
+        rows: the rows that were solved for, where they are not those of the problem.
         at_bound: (b,) base parameters that a bound about the prior holds; `None` for none.
     """
 
-    sigma: Array
-    solution: Solution
-    stack: Stack
+    theta: Array
+    unexcited: tuple[str, ...] = ()
+    failure: str = ""
+    sigma: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    stack: Stack = field(default_factory=lambda: Stack(np.zeros((0, 0)), np.zeros(0), 0.0, 0))
     weights: tuple[Array, ...] | None = None
     trace: tuple[Iteration, ...] = ()
     converged: bool = True
@@ -79,6 +65,9 @@ class WeightedFit:
     note: str = ""
     rows: Regression | None = None
     at_bound: NDArray[np.bool_] | None = None
+
+
+Solve = Callable[[Stack], Solution]
 
 
 class PriorTerm(NamedTuple):
@@ -99,7 +88,7 @@ class Weights(ABC):
     """How rows are weighted. Implementations are frozen dataclasses."""
 
     @abstractmethod
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedFit:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
         """Choose weights of the rows and solve."""
 
 
@@ -124,8 +113,8 @@ class Solver(ABC):
         """Solve a reduced problem."""
 
     def refined(
-        self, problem: Regression, prior: Prior, fit: WeightedFit, rng: np.random.Generator | None
-    ) -> WeightedFit:
+        self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
+    ) -> Solution:
         """The fit after a pass over the rows themselves, for solvers that make one."""
         return fit
 

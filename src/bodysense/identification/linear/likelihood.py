@@ -28,13 +28,13 @@ from bodysense.identification._kernels.noise_propagation import torque_slopes_ba
 from bodysense.identification.given_rows import GivenRows
 from bodysense.identification.identification import Iteration
 from bodysense.identification.linear.least_squares import (
+    Solution,
     Solve,
-    WeightedFit,
     Weights,
     least_squares,
     rounding_levels,
 )
-from bodysense.identification.linear.weights import NoiseWeights, fit_noise_weights
+from bodysense.identification.linear.method import NoiseWeights, fit_noise_weights
 from bodysense.identification.preprocessing import Plan, Preprocessing, usable_cutoff
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, Regression
@@ -235,7 +235,7 @@ class LikelihoodWeights(Weights):
         if self.iterations < 1:
             raise ShapeError(f"iterations is {self.iterations}: give a whole number from 1.")
 
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedFit:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
         """Whiten rows by the covariance that the noise of their motion leads to, and solve."""
         variances = _motion_variances(problem)
         if variances is None:
@@ -243,12 +243,14 @@ class LikelihoodWeights(Weights):
             return replace(start, note=start.note or _EXACT_POSITIONS)
         start = fit_noise_weights(problem, prior)
         if start.note:  # too few rows to distinguish noise levels
-            return replace(start, solution=solve(start.stack))
+            return replace(
+                solve(start.stack), sigma=start.sigma, stack=start.stack, note=start.note
+            )
         parts = [
             _Part(block, _row_states(problem, block), variances[block.piece])
             for block in problem.blocks()
         ]
-        theta_base, levels = prior.to_base(start.solution.theta), start.sigma**2
+        theta_base, levels = prior.to_base(start.theta), start.sigma**2
         rows, stack, change = problem, start.stack, np.inf
         trace: list[Iteration] = []
         for _ in range(self.iterations):
@@ -272,10 +274,10 @@ class LikelihoodWeights(Weights):
         if self.corrected and change > max(_DIVERGING, self.tolerance):
             plain = replace(self, corrected=False).fit(problem, prior, solve)
             return replace(plain, note=_TOO_NOISY)
-        return WeightedFit(
-            np.ones_like(levels),
+        return replace(
             solve(stack),
-            stack,
+            sigma=np.ones_like(levels),
+            stack=stack,
             trace=tuple(trace),
             converged=change < self.tolerance,
             rows=rows,

@@ -1,38 +1,240 @@
-"""Linear methods: rows, their weights and a solver, composed.
+"""Linear methods: weights of the rows and a solver, composed.
 
 rows  →  weights  →  ‖A theta_base - z‖²  →  solver  →  estimate and covariance
+
+Rows are weighted all alike, by noise, or robustly against outliers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
+from bodysense.errors import unknown_name
 from bodysense.identification.factors import Stack
-from bodysense.identification.identification import Identification, Status
+from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier
-from bodysense.identification.linear.energy import EnergyRows
 from bodysense.identification.linear.least_squares import (
     LeastSquares,
+    PriorTerm,
     Solution,
+    Solve,
     Solver,
-    WeightedFit,
     Weights,
+    least_squares,
     noise_levels,
+    rounding_levels,
 )
-from bodysense.identification.linear.weights import NoiseWeights
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty, full_uncertainty
 from bodysense.spatial.arrays import Array, read_only
 
-_ROWS: Mapping[str, Callable[[Regression], Regression]] = {
-    "torque": lambda problem: problem,
-    "energy": EnergyRows.from_regression,
-}
+_ROWS_PER_PARAMETER = 5
+"""Rows that each parameter needs before the noise of every joint and log can be told apart. With
+fewer, one joint's rows can be fitted exactly: it would look free of noise, and outweigh all."""
+
+_FEW_ROWS = (
+    "There are too few rows to tell the noise of the joints apart, so all count alike: record for "
+    "longer."
+)
+
+_HUBER = 1.345
+"""Where Huber's cost turns linear, in standard deviations: 95 % efficiency on Gaussian noise."""
+
+_WINDOW = (2.0, 4.0)
+"""Full weight up to the first, none from the second on, in standard deviations; a cosine in
+between."""
+
+_MAD = 1.4826
+"""Standard deviation of Gaussian noise in units of its median absolute deviation."""
+
+_SLOPE_STEP = 1e-4
+"""Step of the central difference of the influence function, in standard deviations."""
+
+
+@dataclass(frozen=True)
+class EqualWeights(Weights):
+    """All rows alike, Σ = σ² 1; sigma is their common standard deviation."""
+
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
+        shape = (problem.n_logs, problem.n_joints)
+        stack = problem.stack(np.ones(shape))
+        sigma = np.sqrt(max(stack.rest, 0.0) / max(stack.rows - problem.size, 1))
+        level = np.full(shape, max(float(sigma), rounding_levels(problem).min()))
+        stack = problem.stack(level)
+        return replace(solve(stack), sigma=level, stack=stack)
+
+
+@dataclass(frozen=True)
+class NoiseWeights(Weights):
+    """Rows divided by the standard deviation of their log's and joint's residuals, eq (17).
+
+    Eq (17) takes the residuals of ordinary least squares; here they are taken again from the
+    weighted estimate until they converge. The residuals are those of the unconstrained problem, so
+    that a constraint does not look like noise. With few rows all count alike, see `few_rows`.
+
+    Attributes:
+        tolerance: relative change of the standard deviations at which they have converged.
+        iterations: updates of the standard deviations, at most.
+    """
+
+    tolerance: float = 1e-3
+    iterations: int = 20
+
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
+        if few_rows(problem):
+            return replace(EqualWeights().fit(problem, prior, solve), note=_FEW_ROWS)
+        first = EqualWeights().fit(problem, prior, lambda stack: least_squares(prior, stack))
+        theta_base, trace = prior.to_base(first.theta), list[Iteration]()
+        sigma, change = first.sigma, np.inf
+        for _ in range(self.iterations):
+            new = noise_levels(problem, theta_base)
+            change = float(np.abs(new / sigma - 1.0).max())
+            sigma = new
+            stack = problem.stack(sigma)
+            theta_base = prior.to_base(least_squares(prior, stack).theta)
+            trace.append(Iteration(stack.rest, change))
+            if change < self.tolerance:
+                break
+        stack = problem.stack(sigma)
+        return replace(
+            solve(stack),
+            sigma=sigma,
+            stack=stack,
+            trace=tuple(trace),
+            converged=change < self.tolerance,
+        )
+
+
+def fit_noise_weights(problem: Regression, prior: Prior) -> Solution:
+    """Weighted least squares, for methods that need noise levels or a first estimate."""
+    return NoiseWeights().fit(problem, prior, lambda stack: least_squares(prior, stack))
+
+
+def few_rows(problem: Regression) -> bool:
+    """Whether there are too few rows for noise levels of their own for joints and logs."""
+    rows = sum(factor.rows for factor in problem.factors.values())
+    return rows < _ROWS_PER_PARAMETER * problem.size
+
+
+@dataclass(frozen=True)
+class RobustWeights(Weights):
+    """Noise weights times another weight υ(residual), thesis eqs (18)-(20).
+
+    ``huber`` minimises Huber's cost: rows beyond 1.345 σ pull with a constant force. ``window`` is
+    the thesis' form: a weight function Λ that falls from one to zero, and weights that only ever
+    shrink, υ_i = min(υ_{i-1}, Λ(ε_i)), so that an outlier is never let in again.
+
+    Attributes:
+        weighting: ``huber`` (rows that do not fit pull with a constant force) or ``window``
+            (their weight falls to nothing, and never rises again).
+        tolerance: change of predictions, in standard deviations of the residual, at which to stop.
+        iterations: updates of the weights, at most.
+    """
+
+    weighting: Literal["huber", "window"] = "huber"
+    tolerance: float = 1e-3
+    iterations: int = 20
+
+    def __post_init__(self) -> None:
+        if self.weighting not in ("huber", "window"):
+            raise unknown_name("weighting", self.weighting, ("huber", "window"))
+
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
+        """Weigh, solve, and weigh again until predictions no longer change."""
+        start = NoiseWeights(tolerance=1e-2, iterations=5).fit(problem, prior, solve)
+        if start.note:  # noise levels are not known well enough to call any row an outlier
+            return start
+        solution, stack, sigma = start, start.stack, start.sigma
+        weights = tuple(block.use for block in problem.blocks())
+        theta_base = prior.to_base(solution.theta)
+        trace: list[Iteration] = []
+        change, factors = np.inf, problem.factors
+        for _ in range(self.iterations):
+            residuals = list(_residuals(problem, theta_base))
+            sigma = _robust_levels(problem, residuals, sigma)
+            new = tuple(
+                block.use * self._weight(e / sigma[block.log])
+                for block, e in zip(problem.blocks(), residuals, strict=True)
+            )
+            if self.weighting == "window":
+                new = tuple(np.minimum(a, b) for a, b in zip(weights, new, strict=True))
+            weights = new
+            factors = problem.weighted_factors(weights)
+            stack = problem.stack(sigma, factors=factors)
+            solution = solve(stack)
+            step = prior.to_base(solution.theta) - theta_base
+            theta_base = theta_base + step
+            # Change of predictions in standard deviations: parameters have no common size.
+            change = float(np.linalg.norm(stack.A @ step) / np.sqrt(max(stack.rows, 1)))
+            trace.append(Iteration(stack.rest, change))
+            if change < self.tolerance or solution.failure:
+                break
+        slopes = self._slopes(problem, theta_base, sigma, weights)
+        return replace(
+            solution,
+            sigma=sigma,
+            stack=stack,
+            weights=weights,
+            trace=tuple(trace),
+            converged=change < self.tolerance,
+            bread=problem.stack(sigma / np.sqrt(slopes), factors=factors),
+        )
+
+    def _slopes(
+        self, problem: Regression, theta_base: Array, sigma: Array, weights: tuple[Array, ...]
+    ) -> Array:
+        """(n_logs, n) mean slope of the influence ψ(u) = υ² u, in units of the mean weight υ².
+
+        The cost's curvature has the first where the fit has the second.
+        """
+        slopes, squares = np.zeros((2, *sigma.shape))
+        for block, e, weight in zip(
+            problem.blocks(), _residuals(problem, theta_base), weights, strict=True
+        ):
+            u, h = e / sigma[block.log], _SLOPE_STEP
+            ahead, behind = (self._weight(u + d) ** 2 * (u + d) for d in (h, -h))
+            slopes[block.log] += (block.use * (ahead - behind)).sum(axis=0) / (2.0 * h)
+            squares[block.log] += (weight**2).sum(axis=0)
+        share: Array = np.clip(slopes / np.maximum(squares, 1e-300), 0.1, 1.0)
+        return share
+
+    def _weight(self, u: Array) -> Array:
+        """Factor on rows with residuals u, in standard deviations: the root of their weight."""
+        size = np.abs(u)
+        if self.weighting == "huber":
+            return np.sqrt(_HUBER / np.maximum(size, _HUBER))
+        inner, outer = _WINDOW
+        inside: Array = 0.5 + 0.5 * np.cos(np.pi * np.clip((size - inner) / (outer - inner), 0, 1))
+        return inside
+
+
+def _residuals(problem: Regression, theta_base: Array) -> Iterator[Array]:
+    for block in problem.blocks():
+        yield block.y - block.Y @ theta_base
+
+
+def _robust_levels(problem: Regression, residuals: list[Array], before: Array) -> Array:
+    """(n_logs, n) standard deviations from medians, which outliers do not move."""
+    sigma, floor = before.copy(), rounding_levels(problem)
+    for log in range(problem.n_logs):
+        mine = [
+            (b.use, e) for b, e in zip(problem.blocks(), residuals, strict=True) if b.log == log
+        ]
+        if not mine:
+            continue
+        use, e = (np.concatenate(parts) for parts in zip(*mine, strict=True))
+        for j in range(problem.n_joints):
+            rows = e[use[:, j] > 0.0, j]
+            if rows.size:
+                level = _MAD * float(np.median(np.abs(rows)))
+                sigma[log, j] = max(level, floor[j])
+    return sigma
+
 
 _RESOLUTION_AT_BOUND = 0.5
 """Resolution of a base parameter at its bound, at most: that of one driven by the prior."""
@@ -46,83 +248,64 @@ class LinearMethod(Identifier):
         name: of the method.
         weights: how rows are weighted.
         solver: of the weighted problem.
-        rows: ``torque``, one per sample and joint, or ``energy``, one per window of time.
         fixed: parts whose settings are not settings of the method.
     """
 
     name: str
     weights: Weights = field(default_factory=NoiseWeights)
     solver: Solver = field(default_factory=LeastSquares)
-    rows: Literal["torque", "energy"] = "torque"
-    fixed: tuple[str, ...] = ("rows",)
+    fixed: tuple[str, ...] = ()
 
     @property
     def consistent(self) -> bool:
         return self.solver.consistent
 
-    def regression(self, problem: Regression) -> Regression:
-        """The rows that the method fits."""
-        return _ROWS[self.rows](problem)
-
     def estimate(
-        self, rows: Regression, prior: Prior, rng: np.random.Generator | None = None
-    ) -> WeightedFit:
+        self, problem: Regression, prior: Prior, rng: np.random.Generator | None = None
+    ) -> Solution:
         """Weigh and solve, without the uncertainty; random methods take the rng."""
-        solver, _ = self.solver.chosen(rows, prior)
-        return self._fitted(solver, rows, prior, rng)
+        solver, _ = self.solver.chosen(problem, prior)
+        return self._solve(solver, problem, prior, rng)
 
-    def _fitted(
-        self, solver: Solver, rows: Regression, prior: Prior, rng: np.random.Generator | None
-    ) -> WeightedFit:
-        reduced = solver.reduced_solver(rows, prior)
+    def _solve(
+        self, solver: Solver, problem: Regression, prior: Prior, rng: np.random.Generator | None
+    ) -> Solution:
+        reduced = solver.reduced_solver(problem, prior)
 
         def solve(stack: Stack) -> Solution:
             solution = reduced(stack)
             return replace(solution, theta=prior.untouched(solution.theta))
 
-        return solver.refined(rows, prior, self.weights.fit(rows, prior, solve), rng)
+        return solver.refined(problem, prior, self.weights.fit(problem, prior, solve), rng)
 
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
-        return self.estimate(self.regression(problem), Prior.of(problem), rng).solution.theta
+        return self.estimate(problem, Prior.of(problem), rng).theta
 
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
-        prior, rows = Prior.of(problem), self.regression(problem)
-        solver, remark = self.solver.chosen(rows, prior)
-        fit = self._fitted(solver, rows, prior, rng)
-        result = identification_from_fit(self.name, problem, rows, prior, fit, solver)
+        prior = Prior.of(problem)
+        solver, remark = self.solver.chosen(problem, prior)
+        solution = self._solve(solver, problem, prior, rng)
+        result = identification_from(self.name, problem, prior, solution, solver.prior_term(prior))
         if not remark:
             return result
         return replace(result, status=Status(result.status.ok, f"{remark} {result.status.message}"))
 
 
-def identification_from_fit(
-    name: str,
-    problem: Regression,
-    rows: Regression,
-    prior: Prior,
-    fit: WeightedFit,
-    solver: Solver,
+def identification_from(
+    name: str, problem: Regression, prior: Prior, fit: Solution, term: PriorTerm
 ) -> Identification:
     """The result with its uncertainty, from residuals that are correlated in time.
 
     Args:
         name: of the method.
         problem: the recordings.
-        rows: that were fitted, unless the fit has rows of its own.
         prior: of the robot.
         fit: weights and solution.
-        solver: whose prior counts.
+        term: the prior that the solver used.
     """
-    theta_base = prior.to_base(fit.solution.theta)
-    uncertainty = base_uncertainty(
-        rows if fit.rows is None else fit.rows,
-        prior,
-        theta_base,
-        fit.sigma,
-        fit.weights,
-        fit.bread if fit.bread is not None else fit.stack,
-        **solver.prior_term(prior)._asdict(),
-    )
+    theta_base = prior.to_base(fit.theta)
+    rows = problem if fit.rows is None else fit.rows
+    uncertainty = base_uncertainty(rows, prior, theta_base, fit, term)
     sigma, resolution, base_resolution = full_uncertainty(prior, uncertainty)
     if fit.at_bound is not None and fit.at_bound.any():
         # The data push a parameter to its bound, but it is the prior that holds it there.
@@ -134,7 +317,7 @@ def identification_from_fit(
         method=name,
         prior=problem.robot,
         base=problem.base,
-        theta=read_only(fit.solution.theta),
+        theta=read_only(fit.theta),
         covariance=read_only(uncertainty.covariance),
         sigma=read_only(sigma),
         resolution=read_only(resolution),
@@ -146,14 +329,14 @@ def identification_from_fit(
     )
 
 
-def _status(fit: WeightedFit) -> Status:
-    solution, remarks = fit.solution, []
-    if solution.failure:
-        return Status(False, solution.failure)
-    if solution.unexcited:
+def _status(fit: Solution) -> Status:
+    remarks = []
+    if fit.failure:
+        return Status(False, fit.failure)
+    if fit.unexcited:
         remarks.append(
-            f"The motion does not excite {len(solution.unexcited)} combination(s), which keep the "
-            f"prior's value: {_some(solution.unexcited)}. Move more joints, further and faster."
+            f"The motion does not excite {len(fit.unexcited)} combination(s), which keep the "
+            f"prior's value: {_some(fit.unexcited)}. Move more joints, further and faster."
         )
     elif not fit.converged:
         remarks.append(

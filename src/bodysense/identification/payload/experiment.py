@@ -14,7 +14,7 @@ from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import settle_filters
 from bodysense.identification.friction_comparison import friction_unknown, with_law, with_richest
-from bodysense.identification.linear.weights import fit_noise_weights
+from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import noisy_recordings
 from bodysense.identification.preprocessing import (
@@ -305,7 +305,7 @@ def _with_losses_if_better(
 def _first(problem: LoadedRegression, arm: float) -> tuple[Array, Array]:
     prior = problem.prior(arm=arm)
     weighing = fit_noise_weights(problem, prior)
-    return prior.to_base(weighing.solution.theta), weighing.sigma
+    return prior.to_base(weighing.theta), weighing.sigma
 
 
 def _held_out(problem: LoadedRegression, arm: float, sigma: Array) -> tuple[Array, Array]:

@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike
 from bodysense.errors import BodysenseError, MismatchError, ShapeError
 from bodysense.identification.consistent.projection import unconstrained
 from bodysense.identification.factors import Factor, Stack
-from bodysense.identification.linear.least_squares import Solution, Solver, WeightedFit
-from bodysense.identification.linear.method import LinearMethod
-from bodysense.identification.linear.weights import RobustWeights
+from bodysense.identification.linear.least_squares import PriorTerm, Solution, Solver
+from bodysense.identification.linear.method import LinearMethod, RobustWeights
 from bodysense.identification.payload.drive_gains import DriveGains, require_liftable
 from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
 from bodysense.identification.payload.identify_payload import ROBUST, fitted_load
@@ -177,7 +176,7 @@ def drive_gains_of(
 def _nominal_mass(experiment: LoadExperiment) -> float:
     """The load's mass with nominal gains [kg], as `payload_of` finds it."""
     _, weighing, x = fitted_load(experiment)
-    best = experiment.x if weighing.solution.failure else x
+    best = experiment.x if weighing.failure else x
     return float(best[experiment.problem.load][0])
 
 
@@ -204,7 +203,7 @@ class _Gains:
     problem: LoadedRegression
     g: Array
     x: Array
-    weighing: WeightedFit | None = None
+    weighing: Solution | None = None
     change: float = np.inf
 
     @classmethod
@@ -220,9 +219,7 @@ class _Gains:
         state = self
         for _ in range(_MAX_STEPS):
             state = state._step(method, known)
-            if state.change < _STEP_TOLERANCE or (
-                state.weighing and state.weighing.solution.failure
-            ):
+            if state.change < _STEP_TOLERANCE or (state.weighing and state.weighing.failure):
                 break
         return state
 
@@ -231,7 +228,7 @@ class _Gains:
         rows = GainRegression.about(problem, self.g, self.x)
         prior = rows.gain_prior(*known)
         weighing = method.estimate(rows, prior)
-        z = prior.to_base(weighing.solution.theta)
+        z = prior.to_base(weighing.theta)
         step = z[rows.steps]
         g = self.g + step
         return _Gains(problem, g, z[: rows.load.stop], weighing, float(np.abs(step / self.g).max()))
@@ -243,16 +240,8 @@ class _Gains:
         rows = GainRegression.about(self.problem, self.g, self.x)
         prior = rows.gain_prior(*known)
         z = np.append(self.x, np.zeros(rows.n_joints))
-        result = base_uncertainty(
-            rows,
-            prior,
-            z,
-            self.weighing.sigma,
-            self.weighing.weights,
-            self.weighing.bread if self.weighing.bread is not None else self.weighing.stack,
-            spread=1.0,
-            factor=prior.constrained_factor(np.diag(prior.size)),
-        )
+        term = PriorTerm(1.0, prior.constrained_factor(np.diag(prior.size)))
+        result = base_uncertainty(rows, prior, z, self.weighing, term)
         sigma: Array = np.sqrt(np.diag(result.covariance))[rows.steps]
         return sigma
 
@@ -324,7 +313,7 @@ def _solved(
     return x
 
 
-def _inconsistencies(experiment: LoadExperiment, state: _Gains, weighing: WeightedFit) -> list[str]:
+def _inconsistencies(experiment: LoadExperiment, state: _Gains, weighing: Solution) -> list[str]:
     """Notes if the load, with the new gains, was not the same in all parts of the recordings."""
     regained = tuple(replace(m, tau=m.tau / state.g) for m in state.problem.motions)
     problem = replace(state.problem, motions=regained)
@@ -366,8 +355,8 @@ def _status(
         errors: (2, n) held-out relative error of the torque with nominal gains and with these.
     """
     weighing = state.weighing
-    if weighing is not None and weighing.solution.failure:
-        return Status.failed(weighing.solution.failure)
+    if weighing is not None and weighing.failure:
+        return Status.failed(weighing.failure)
     if not (state.g > 0.0).all():
         return Status.failed("A gain came out negative: is the load in the right recording?")
     notes = [] if weighing is None else _inconsistencies(experiment, state, weighing)

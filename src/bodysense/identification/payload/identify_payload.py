@@ -16,9 +16,8 @@ import numpy as np
 
 from bodysense.errors import ShapeError
 from bodysense.identification.consistent.solvers import Conic
-from bodysense.identification.linear.least_squares import WeightedFit
-from bodysense.identification.linear.method import LinearMethod
-from bodysense.identification.linear.weights import RobustWeights
+from bodysense.identification.linear.least_squares import PriorTerm, Solution
+from bodysense.identification.linear.method import LinearMethod, RobustWeights
 from bodysense.identification.payload.experiment import (
     ROBOT_UNCERTAINTY,
     LoadExperiment,
@@ -117,15 +116,7 @@ def payload_of(
     experiment.progress("identifying the load")
     problem = experiment.problem
     prior, weighing, x = fitted_load(experiment)
-    uncertainty = base_uncertainty(
-        problem,
-        prior,
-        x,
-        weighing.sigma,
-        weighing.weights,
-        weighing.bread if weighing.bread is not None else weighing.stack,
-        spread=ROBUST.solver.prior_term(prior).spread,
-    )
+    uncertainty = base_uncertainty(problem, prior, x, weighing, PriorTerm(1.0))
     load = problem.load
     covariance = uncertainty.covariance[load, load]
     rows = PartRows.of(problem, weighing)
@@ -146,12 +137,12 @@ def payload_of(
     )
 
 
-def fitted_load(experiment: LoadExperiment) -> tuple[Prior, WeightedFit, Array]:
+def fitted_load(experiment: LoadExperiment) -> tuple[Prior, Solution, Array]:
     """Prior, weights and all unknowns x of the arm and the load, with gains as they are."""
     problem, first = experiment.problem, experiment.x[experiment.problem.load]
     prior = problem.prior(arm=experiment.arm, pi=first if first[0] > 0.0 else None)
     weighing = ROBUST.estimate(problem, prior)
-    return prior, weighing, prior.to_base(weighing.solution.theta)
+    return prior, weighing, prior.to_base(weighing.theta)
 
 
 def require_uncertainty(gain_uncertainty: float) -> None:
@@ -225,13 +216,13 @@ def _other_link(experiment: LoadExperiment, pi: Array, *, visible: bool) -> list
 
 def _status(
     experiment: LoadExperiment,
-    weighing: WeightedFit,
+    weighing: Solution,
     pi: Array,
     covariance: Array,
     note: str,
 ) -> Status:
-    if weighing.solution.failure:
-        return Status.failed(weighing.solution.failure)
+    if weighing.failure:
+        return Status.failed(weighing.failure)
     sigma = float(np.sqrt(covariance[0, 0]))
     notes = [note, *experiment.noisy_recordings(weighing.sigma)]
     visible = bool(pi[0] >= 2.0 * sigma)

@@ -8,13 +8,13 @@ not held in a recording, the masses differ by more than their noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.identification.factors import Factor
-from bodysense.identification.linear.least_squares import WeightedFit
+from bodysense.identification.linear.least_squares import PriorTerm, Solution
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
@@ -103,12 +103,12 @@ class PartRows:
     """
 
     problem: LoadedRegression
-    weighing: WeightedFit
+    weighing: Solution
     third: tuple[NDArray[np.int64], ...]
     factors: dict[tuple[int, int, int], Factor]
 
     @classmethod
-    def of(cls, problem: LoadedRegression, weighing: WeightedFit) -> PartRows:
+    def of(cls, problem: LoadedRegression, weighing: Solution) -> PartRows:
         """Sort and factor all rows, once."""
         start, total = _starts(problem)
         third = []
@@ -149,7 +149,8 @@ class PartRows:
         rest = np.append(stack.z - stack.A @ prior.theta_base, np.zeros(problem.size))
         x = prior.theta_base + L @ np.linalg.lstsq(A, rest, rcond=None)[0]
         weights = self.weights(self._samples_of(third, log))
-        result = base_uncertainty(problem, prior, x, sigma, weights, stack, spread=1.0)
+        fit = replace(self.weighing, weights=weights, stack=stack, bread=None)
+        result = base_uncertainty(problem, prior, x, fit, PriorTerm(1.0))
         return LoadPart.of(name, x[problem.load], result.covariance[problem.load, problem.load])
 
     def _factors_of(self, third: int | None, log: int | None) -> dict[tuple[int, int, int], Factor]:

@@ -38,12 +38,12 @@ from bodysense.identification.factors import Stack, triangle
 from bodysense.identification.given_rows import GivenRows
 from bodysense.identification.identification import Iteration
 from bodysense.identification.linear.least_squares import (
+    Solution,
     Solve,
-    WeightedFit,
     Weights,
     noise_levels,
 )
-from bodysense.identification.linear.weights import NoiseWeights
+from bodysense.identification.linear.method import NoiseWeights
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop, LoopSimulation
@@ -97,7 +97,7 @@ class SimulatedWeights(Weights):
     def __post_init__(self) -> None:
         require_iterations(self.iterations, self.tolerance)
 
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedFit:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
         """Simulate and solve until predictions no longer change."""
         loop = self.simulation.loop(problem)
         plain, theta, simulated = start_of_simulation(loop, prior, solve)
@@ -108,10 +108,10 @@ class SimulatedWeights(Weights):
         converged, share = False, 1.0
         for _ in range(self.iterations):
             result = self.refit(problem, prior, simulated, theta, solve)
-            if result.solution.failure:  # of the simulated rows, not of the recording
+            if result.failure:  # of the simulated rows, not of the recording
                 return lost_simulation(plain, trace)
-            step = result.solution.theta - last
-            last = result.solution.theta
+            step = result.theta - last
+            last = result.theta
             change = _change(result, prior, step)
             trace.append(Iteration(result.stack.rest, change))
             converged = (
@@ -133,7 +133,7 @@ class SimulatedWeights(Weights):
 
     def refit(
         self, problem: Regression, prior: Prior, simulated: Regression, theta: Array, solve: Solve
-    ) -> WeightedFit:
+    ) -> Solution:
         """Estimate with the motions that theta (p,) was simulated with."""
         if self.rows == "regressor":
             return replace(_START_WEIGHTS.fit(simulated, prior, solve), rows=simulated)
@@ -141,10 +141,10 @@ class SimulatedWeights(Weights):
         stack, C, D = _Instruments.from_rows(problem, simulated, sigma).reduced()
         solution = solve(stack)
         rows = _instrumental_rows(problem, simulated, C, D, prior.to_base(solution.theta))
-        return WeightedFit(sigma, solution, stack, rows=rows)
+        return replace(solution, sigma=sigma, stack=stack, rows=rows)
 
     def _with_more_gain(
-        self, loop: ClosedLoop, prior: Prior, fit: WeightedFit, solve: Solve
+        self, loop: ClosedLoop, prior: Prior, fit: Solution, solve: Solve
     ) -> float | None:
         """Change of predictions with higher gains; `None` if they cannot be simulated."""
         theta = _consistent(fit, prior)
@@ -152,7 +152,7 @@ class SimulatedWeights(Weights):
         if other is None:
             return None
         again = self.refit(loop.problem, prior, other, theta, solve)
-        return _change(fit, prior, again.solution.theta - fit.solution.theta)
+        return _change(fit, prior, again.theta - fit.theta)
 
 
 def require_iterations(iterations: int, tolerance: float) -> None:
@@ -165,7 +165,7 @@ def require_iterations(iterations: int, tolerance: float) -> None:
 
 def start_of_simulation(
     loop: ClosedLoop, prior: Prior, solve: Solve
-) -> tuple[WeightedFit, Array, Regression | None]:
+) -> tuple[Solution, Array, Regression | None]:
     """Weighted least squares, and its consistent form or the prior: what follows the motion better.
 
     Returns:
@@ -180,18 +180,17 @@ def start_of_simulation(
     return plain, candidates[best], runs[best]
 
 
-def lost_simulation(plain: WeightedFit, trace: list[Iteration]) -> WeightedFit:
+def lost_simulation(plain: Solution, trace: list[Iteration]) -> Solution:
     """The failure when no simulation follows the recorded motion; the estimate is least squares."""
     when = f"after {len(trace)} steps" if trace else "from the start"
     failure = (
         f"The simulated robot leaves the recorded motion {when}; the estimate is that of "
         f"weighted least squares: {_ADVICE}."
     )
-    failed = replace(plain.solution, failure=failure)
-    return replace(plain, solution=failed, trace=tuple(trace))
+    return replace(plain, failure=failure, trace=tuple(trace))
 
 
-def remarks(loop: ClosedLoop, plain: WeightedFit, moved: float | None) -> str:
+def remarks(loop: ClosedLoop, plain: Solution, moved: float | None) -> str:
     """Remarks on controller and reference.
 
     Args:
@@ -211,10 +210,10 @@ def remarks(loop: ClosedLoop, plain: WeightedFit, moved: float | None) -> str:
     return " ".join(made)
 
 
-def _consistent(fit: WeightedFit, prior: Prior) -> Array:
+def _consistent(fit: Solution, prior: Prior) -> Array:
     """(p,) the consistent estimate of the same rows; the estimate itself if there is none."""
     consistent = consistent_least_squares(prior, fit.stack)
-    return fit.solution.theta if consistent.failure else consistent.theta
+    return fit.theta if consistent.failure else consistent.theta
 
 
 def _step(loop: ClosedLoop, theta: Array, step: Array) -> tuple[Array, Regression | None]:
@@ -229,15 +228,15 @@ def _step(loop: ClosedLoop, theta: Array, step: Array) -> tuple[Array, Regressio
     return theta, None
 
 
-def _change(fit: WeightedFit, prior: Prior, step: Array) -> float:
+def _change(fit: Solution, prior: Prior, step: Array) -> float:
     """Change of predictions with a step of theta, in standard deviations of the residual."""
     moved = np.linalg.norm(fit.stack.A @ prior.to_base(step))
     return float(moved / np.sqrt(max(fit.stack.rows, 1)))
 
 
-def _relative_change(fit: WeightedFit, prior: Prior, step: Array) -> float:
+def _relative_change(fit: Solution, prior: Prior, step: Array) -> float:
     """The same, relative to the predictions themselves."""
-    whole = float(np.linalg.norm(fit.stack.A @ prior.to_base(fit.solution.theta)))
+    whole = float(np.linalg.norm(fit.stack.A @ prior.to_base(fit.theta)))
     return float(np.linalg.norm(fit.stack.A @ prior.to_base(step))) / max(whole, 1e-300)
 
 

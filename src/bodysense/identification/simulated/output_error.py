@@ -24,12 +24,11 @@ from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier
 from bodysense.identification.linear.least_squares import (
-    LeastSquares,
+    PriorTerm,
     Solution,
-    WeightedFit,
     least_squares,
 )
-from bodysense.identification.linear.method import identification_from_fit
+from bodysense.identification.linear.method import identification_from
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop, LoopSimulation
@@ -114,13 +113,13 @@ class OutputError(Identifier):
             raise ShapeError(f"spread is {self.spread:g}: give a positive number.")
 
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
-        return self.estimate(problem, Prior.of(problem), rng).solution.theta
+        return self.estimate(problem, Prior.of(problem), rng).theta
 
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
         """Identify; intervals count the uncertainty of gains that come from the log."""
         prior = Prior.of(problem)
         fit = self.estimate(problem, prior, rng)
-        result = identification_from_fit(self.name, problem, problem, prior, fit, LeastSquares())
+        result = identification_from(self.name, problem, prior, fit, PriorTerm())
         if problem.robot.controller is not None or not result.status.ok:
             return result
         loop = self.simulation.loop(problem)
@@ -134,7 +133,7 @@ class OutputError(Identifier):
 
     def estimate(
         self, problem: Regression, prior: Prior, rng: np.random.Generator | None = None
-    ) -> WeightedFit:
+    ) -> Solution:
         """Search; then take the derivatives at the end for weights and covariance."""
         loop = self.simulation.loop(problem)
 
@@ -161,7 +160,7 @@ class OutputError(Identifier):
 
     def _descended(
         self, rows: SimulatedRows, prior: Prior, theta: Array, trace: list[Iteration]
-    ) -> WeightedFit | None:
+    ) -> Solution | None:
         """Steps of Levenberg and Marquardt from theta (p,); `None` if no step can be simulated."""
         converged = False
         start = rows.residuals(theta[None])[0]
@@ -177,7 +176,7 @@ class OutputError(Identifier):
             directions = Directions.from_stack(stack, prior, theta)
             unexcited = directions.unexcited
             theta = directions.with_unexcited_of_prior(theta)
-            result = WeightedFit(sigma, Solution(theta, unexcited), stack, rows=linear)
+            result = Solution(theta, unexcited, sigma=sigma, stack=stack, rows=linear)
             steps = [directions.step(damping) for damping in _DAMPING]
             runs = rows.residuals(np.stack([theta + step for step in steps]))
             costs = [np.inf if run is None else _cost(rows, run, sigma) for run in runs]
@@ -196,9 +195,7 @@ class OutputError(Identifier):
             if run is not None:
                 sigma = _levels(rows, run)
                 cost = _cost(rows, run, sigma)
-            result = replace(
-                result, solution=Solution(theta, unexcited), sigma=sigma, stack=linear.stack(sigma)
-            )
+            result = replace(result, theta=theta, sigma=sigma, stack=linear.stack(sigma))
             if converged:
                 break
         return replace(result, trace=tuple(trace), converged=converged)
@@ -242,9 +239,8 @@ class OutputError(Identifier):
             slopes = [(b - a) / step for a, b in zip(here, there, strict=True)]
             moves.append(sigma_gain * directions.along(linear, sigma, slopes))
         D = np.reshape(moves, (len(moves), result.base.size))
-        plain = base_uncertainty(
-            linear, prior, result.theta_base, sigma, None, stack, spread=np.inf
-        )
+        fit = Solution(result.theta, sigma=sigma, stack=stack)
+        plain = base_uncertainty(linear, prior, result.theta_base, fit, PriorTerm())
         unit = solve_triangular(prior.base_factor, D.T, lower=True)
         counted = replace(
             plain, covariance=plain.covariance + D.T @ D, by_data=plain.by_data + unit @ unit.T
@@ -258,9 +254,9 @@ class OutputError(Identifier):
             base_resolution=read_only(base_resolution),
         )
 
-    def _change(self, rows: SimulatedRows, prior: Prior, result: WeightedFit) -> float | None:
+    def _change(self, rows: SimulatedRows, prior: Prior, result: Solution) -> float | None:
         """Change of predictions with other gains; `None` if they cannot be simulated."""
-        theta = result.solution.theta
+        theta = result.theta
         linear = rows.linearised(theta, prior.to_base(theta))
         if linear is None:
             return None
@@ -269,7 +265,7 @@ class OutputError(Identifier):
         return float(moved / np.sqrt(max(result.stack.rows, 1)))
 
 
-def _remarks(loop: ClosedLoop, plain: WeightedFit, moved: float | None) -> str:
+def _remarks(loop: ClosedLoop, plain: Solution, moved: float | None) -> str:
     """As of the others; whether intervals include the uncertainty of gains is added by `fit`."""
     if moved is None or _gains_of_log(loop) is None:
         return remarks(loop, plain, moved)
