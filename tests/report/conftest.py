@@ -14,7 +14,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from bodysense.doctor.diagnosis import Diagnosis, Finding
+from bodysense.doctor import Diagnosis, Finding
 from bodysense.identification import identifier
 from bodysense.identification.choices import CutoffChoice
 from bodysense.identification.friction_comparison import (

@@ -14,7 +14,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from bodysense.doctor.diagnosis import Diagnosis, Finding
+from bodysense.doctor import Diagnosis, Finding
 from bodysense.errors import FileWriteError
 from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.experiment import LoadExperiment

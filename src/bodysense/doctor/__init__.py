@@ -1,6 +1,14 @@
 """The doctor: looks at a recording before anybody computes with it."""
 
-from bodysense.doctor.diagnosis import Diagnosis, Finding, Severity
-from bodysense.doctor.examine import examine, examine_readings, require_clean
+from bodysense.doctor.diagnosis import Diagnosis, examine, examine_readings, require_clean
+from bodysense.doctor.samples import SEVERITIES, Finding, Severity
 
-__all__ = ["Diagnosis", "Finding", "Severity", "examine", "examine_readings", "require_clean"]
+__all__ = [
+    "SEVERITIES",
+    "Diagnosis",
+    "Finding",
+    "Severity",
+    "examine",
+    "examine_readings",
+    "require_clean",
+]

@@ -8,8 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from bodysense.doctor.diagnosis import BridgingRules, Finding, LogSamples, count, row_ranges
-from bodysense.logs.log import RawLog, RowFault
+from bodysense.doctor.samples import (
+    VELOCITIES_ARE_A_CHECK,
+    BridgingRules,
+    Finding,
+    LogSamples,
+    channel_list,
+    count,
+    row_ranges,
+)
+from bodysense.logs.log import RawLog
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -21,11 +29,62 @@ _SHORT_ROW = re.compile(r"(\d+) of (\d+) values")
 _DEGREES = ("deg", "°", "degree", "degrees", "deg/s", "°/s")
 
 
-def unreadable_rows(raw: RawLog) -> list[Finding]:
-    """Report the rows that the reader had to leave out."""
-    short = [fault for fault in raw.faults if _is_short(fault)]
-    other = [fault for fault in raw.faults if not _is_short(fault)]
+def take_channels(robot: Robot, raw: RawLog, rules: BridgingRules) -> LogSamples:
+    """Pick the channels of the robot's joints; no samples where positions or torques lack."""
+    names = robot.joint_names
+    findings = _reading_faults(raw)
+    channels = _sound_channels(raw, findings)
+    findings += _declared_degrees(raw, [f"{x}.{name}" for x in ("q", "v") for name in names])
+    q = _stacked(channels, "q", names)
+    if q is None:
+        findings.append(_missing_positions(channels, names))
+    tau, current = _torque(robot, channels, findings)
+    v = _velocity(channels, names, findings)
+    if q is None or tau is None:
+        nothing = _samples(raw, names, np.zeros((raw.t.size, len(names))), rules)
+        return nothing.kept(np.zeros(raw.t.size, dtype=bool)).with_findings(findings)
+    reference = _stacked(channels, "q_des", names)
+    samples = replace(
+        _samples(raw, names, q, rules), tau=tau, v=v, reference=reference, current=current
+    )
+    return samples.with_findings(findings)
+
+
+def take_positions(
+    robot: Robot, raw: RawLog, positions: Mapping[str, str], rules: BridgingRules
+) -> LogSamples:
+    """Pick times and positions alone; `positions` are channels by joint."""
+    names = tuple(name for name in robot.joint_names if name in positions)
+    columns = [np.asarray(raw.channels[positions[name]], dtype=np.float64) for name in names]
+    q = np.stack(columns, axis=1) if columns else np.zeros((raw.t.size, 0))
+    findings = _declared_degrees(raw, [positions[name] for name in names])
+    return _samples(raw, names, _bounded(q), rules).with_findings(
+        [*_reading_faults(raw), *findings]
+    )
+
+
+def recorded_speeds(raw: RawLog, samples: LogSamples) -> Array | None:
+    """(n, n_joints) velocities at the samples, if those of all joints were recorded."""
+    speeds = _stacked(_sound_channels(raw, []), "v", samples.joint_names)
+    return None if speeds is None else speeds[samples.place]
+
+
+def _reading_faults(raw: RawLog) -> list[Finding]:
+    """What the reader had to decide, could not read to the end, or had to leave out."""
     findings = []
+    for note in raw.notes:
+        cut = "cut off" in note
+        findings.append(
+            Finding(
+                "truncated-file" if cut else "reader",
+                "warning" if cut else "note",
+                raw.source,
+                note.rstrip("."),
+                "record it again if what is missing matters" if cut else "taken as it is",
+            )
+        )
+    short = [fault for fault in raw.faults if _is_short(fault.reason)]
+    other = [fault for fault in raw.faults if not _is_short(fault.reason)]
     for kind, faults in (("truncated-rows", short), ("unreadable-rows", other)):
         if faults:
             many = len(faults) > max(1.0, _FEW * (raw.t.size + len(raw.faults)))
@@ -42,45 +101,9 @@ def unreadable_rows(raw: RawLog) -> list[Finding]:
     return findings
 
 
-def take_channels(
-    robot: Robot, raw: RawLog, rules: BridgingRules
-) -> tuple[LogSamples | None, list[Finding]]:
-    """Pick the channels of the robot's joints; no samples where positions or torques lack."""
-    names = robot.joint_names
-    findings: list[Finding] = []
-    channels = _sound_channels(raw, findings)
-    findings += _declared_degrees(raw, [f"{x}.{name}" for x in ("q", "v") for name in names])
-    q = _stacked(channels, "q", names)
-    if q is None or not names:
-        findings.append(_missing_positions(channels, names))
-    tau, current = _torque(robot, channels, findings)
-    v = _velocity(channels, names, findings)
-    if q is None or tau is None or not names:
-        return None, findings
-    samples = replace(
-        _samples(raw, names, q, rules),
-        tau=tau,
-        v=v,
-        reference=_stacked(channels, "q_des", names),
-        current=current,
-    )
-    return samples, findings
-
-
-def take_positions(
-    robot: Robot, raw: RawLog, positions: Mapping[str, str], rules: BridgingRules
-) -> tuple[LogSamples, list[Finding]]:
-    """Pick times and positions alone; `positions` are channels by joint."""
-    names = tuple(name for name in robot.joint_names if name in positions)
-    findings = _declared_degrees(raw, [positions[name] for name in names])
-    columns = [np.asarray(raw.channels[positions[name]], dtype=np.float64) for name in names]
-    q = np.stack(columns, axis=1) if columns else np.zeros((raw.t.size, 0))
-    return _samples(raw, names, _bounded(q), rules), findings
-
-
-def recorded_speeds(raw: RawLog, names: Sequence[str]) -> Array | None:
-    """(n_t, n) velocities of these joints, if all of them were recorded."""
-    return _stacked(_sound_channels(raw, []), "v", names)
+def _is_short(reason: str) -> bool:
+    numbers = _SHORT_ROW.search(reason)
+    return numbers is not None and int(numbers[1]) < int(numbers[2])
 
 
 def _samples(raw: RawLog, names: tuple[str, ...], q: Array, rules: BridgingRules) -> LogSamples:
@@ -102,11 +125,6 @@ def _samples(raw: RawLog, names: tuple[str, ...], q: Array, rules: BridgingRules
         joint_names=names,
         rules=rules,
     )
-
-
-def _is_short(fault: RowFault) -> bool:
-    result = _SHORT_ROW.search(fault.reason)
-    return result is not None and int(result[1]) < int(result[2])
 
 
 def _sound_channels(raw: RawLog, findings: list[Finding]) -> dict[str, Array]:
@@ -135,17 +153,9 @@ def _sound_channels(raw: RawLog, findings: list[Finding]) -> dict[str, Array]:
 def _declared_degrees(raw: RawLog, channels: Sequence[str]) -> list[Finding]:
     """Report units that the source itself declares and nobody has converted."""
     declared = [name for name in channels if raw.units.get(name, "").strip() in _DEGREES]
-    if not declared:
-        return []
-    return [
-        Finding(
-            "degrees",
-            "error",
-            ", ".join(declared),
-            "the source says that these are in degrees",
-            "write `unit: deg` (`deg/s`) for them in the layout file",
-        )
-    ]
+    text = "the source says that these are in degrees"
+    edit = "write `unit: deg` (`deg/s`) for them in the layout file"
+    return [Finding("degrees", "error", ", ".join(declared), text, edit)] if declared else []
 
 
 def _stacked(channels: dict[str, Array], quantity: str, names: Sequence[str]) -> Array | None:
@@ -170,11 +180,11 @@ def _missing_positions(channels: dict[str, Array], names: Sequence[str]) -> Find
         return Finding(
             "missing-joint", "error", "robot", "the robot has no joints", "load another robot"
         )
-    result = _joints_with(channels, "q")
-    missing = [name for name in names if name not in result]
-    others = [name for name in result if name not in names]
+    recorded = _joints_with(channels, "q")
+    missing = [name for name in names if name not in recorded]
+    others = [name for name in recorded if name not in names]
     text = f"there is no position of {', '.join(missing)}"
-    if not result:
+    if not recorded:
         return Finding(
             "missing-joint",
             "error",
@@ -186,7 +196,7 @@ def _missing_positions(channels: dict[str, Array], names: Sequence[str]) -> Find
     return Finding(
         "missing-joint",
         "error",
-        ", ".join(f"q.{name}" for name in missing),
+        channel_list("q", missing),
         text + (listed if others else ""),
         "is it the recording of another robot? Otherwise write the robot's joint names into the "
         f"layout file: `joints: [{', '.join(names)}]`",
@@ -216,7 +226,7 @@ def _no_torque(channels: dict[str, Array], names: Sequence[str]) -> Finding:
     return Finding(
         "no-torque",
         "error",
-        ", ".join(f"tau.{name}" for name in missing),
+        channel_list("tau", missing),
         f"there is neither torque nor current of {', '.join(missing)}"
         if some
         else "there are neither torques (tau.<joint>) nor currents (i.<joint>)",
@@ -251,16 +261,16 @@ def _velocity(
     channels: dict[str, Array], names: Sequence[str], findings: list[Finding]
 ) -> Array | None:
     v = _stacked(channels, "v", names)
-    result = [name for name in _joints_with(channels, "v") if name in names]
-    if v is None and result:
-        missing = [name for name in names if name not in result]
+    recorded = [name for name in _joints_with(channels, "v") if name in names]
+    if v is None and recorded:
+        missing = [name for name in names if name not in recorded]
         findings.append(
             Finding(
                 "partial-velocity",
                 "note",
-                ", ".join(f"v.{name}" for name in missing),
-                f"velocities were recorded of {len(result)} of {len(names)} joints",
-                "recorded velocities only serve as a check; positions are differentiated",
+                channel_list("v", missing),
+                f"velocities were recorded of {len(recorded)} of {len(names)} joints",
+                VELOCITIES_ARE_A_CHECK,
             )
         )
     return v

@@ -1,46 +1,38 @@
-"""`Diagnosis`: findings of the doctor, and the clean pieces of the recording."""
+"""`Diagnosis`: findings of the doctor, and the clean pieces of the recording.
+
+The examination is one check after the other, each handing on what is left.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
-from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.logs.log import Log
+from bodysense.doctor.channels import recorded_speeds, take_channels, take_positions
+from bodysense.doctor.motion import moving_mask, rests, standstill
+from bodysense.doctor.resolution import clipped_channels, dead_channels, quantised_channels
+from bodysense.doctor.rows import garbage_rows, missing_values, spikes
+from bodysense.doctor.samples import (
+    SEVERITIES,
+    BridgingRules,
+    Finding,
+    LogSamples,
+    Severity,
+    channel_list,
+    count,
+    row_ranges,
+    spread,
+)
+from bodysense.doctor.timing import evenness, gaps, length, time_order
+from bodysense.doctor.torque import torque_model
+from bodysense.doctor.units import position_units, recorded_velocities
+from bodysense.errors import UnusableLogError
+from bodysense.logs.log import Log, RawLog
 from bodysense.robot.robot import Robot
-from bodysense.spatial.arrays import Array
-
-Severity = Literal["note", "warning", "error"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""From bad to harmless."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is not as it should be.
-
-    Attributes:
-        kind: what it is, a stable word such as ``garbage-rows``.
-        severity: ``note`` (dealt with and harmless), ``warning`` (deserves a look) or ``error``
-            (the recording cannot be used as it is).
-        where: the channel, joint or rows.
-        message: what was observed, with numbers.
-        action: what bodysense does about it, or what the user should do.
-    """
-
-    kind: str
-    severity: Severity
-    where: str
-    message: str
-    action: str
-
-    def __str__(self) -> str:
-        return f"{self.severity}: {self.kind}: {self.where}: {self.message}; {self.action}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,155 +136,241 @@ class Diagnosis:
         }
 
 
-def count(n: int, noun: str) -> str:
-    """A number with its noun: ``1 row``, ``2 rows``."""
-    return f"{n} {noun}" + ("" if n == 1 else "s")
+# Which gaps are bridged. Identification: little of what an arm does is faster than 25 Hz, and
+# filters need some room at either end of a piece. Estimation: within a tenth of a second an arm can
+# hardly begin something new, and a split costs a period of the low-pass on both sides.
+_IDENTIFICATION = BridgingRules(
+    gap_steps=5.0, gap_time=0.02, missing_samples=3, missing_time=0.05, least_samples=20
+)
+_ESTIMATION = BridgingRules(
+    gap_steps=5.0, gap_time=0.1, missing_samples=np.inf, missing_time=0.1, least_samples=1
+)
 
 
-# The samples that the checks look at and hand on, and how rows are named.
+def _joint_torques(robot: Robot, samples: LogSamples) -> LogSamples:
+    """Turn drive signals into joint torques; the note about it was written with the channels."""
+    if not samples.current or not samples.n:
+        return replace(samples, current=False)
+    return replace(samples, tau=robot.actuators.drive_torques(samples.tau), current=False)
 
-Mask = NDArray[np.bool_]
+
+# The controller's reference: methods that simulate the controller rely on it.
+
+_REFERENCE_ERROR = 0.2
+"""Median distance from the reference, as a share of the joint's range, beyond which the joint did
+not follow it."""
+
+_REFERENCE_NOISE = 1e-3  # rad or m: closer than this, the joint followed
 
 
-class BridgingRules(NamedTuple):
-    """Up to where missing samples are interpolated; beyond, the recording is split.
+def _recorded_reference(samples: LogSamples) -> LogSamples:
+    """Leave out references with gaps, or that joints did not follow."""
+    reference = samples.reference
+    if reference is None or not samples.n:
+        return samples
+    bad = ~np.isfinite(reference).all(axis=1)
+    far = [
+        name
+        for j, name in enumerate(samples.joint_names)
+        if np.median(np.abs(reference[:, j] - samples.q[:, j]))
+        > max(_REFERENCE_ERROR * spread(samples.q[:, j]), _REFERENCE_NOISE)
+    ]
+    if bad.any():
+        channels, text = "q_des", f"no number in {row_ranges(samples.rows[bad])}"
+    elif far:
+        channels = channel_list("q_des", far)
+        text = "the joint is far from its reference: another unit, joint or time?"
+    else:
+        return samples
+    samples = replace(samples, reference=None)
+    if any(finding.severity != "note" for finding in samples.findings):  # which explain it
+        return samples
+    action = "it is left out: methods that simulate the controller follow the measured motion"
+    return samples.report("reference", "note", channels, text, action)
 
-    Attributes:
-        gap_steps: longest gap between rows, in usual steps, and
-        gap_time: in seconds: the longer of the two counts.
-        missing_samples: most values in a row that may be missing from a channel, and
-        missing_time: for how long [s]: the shorter of the two counts.
-        least_samples: between gaps; fewer are left out.
+
+_Check = Callable[[Robot, LogSamples], LogSamples]
+
+
+# In this order: what is no measurement goes first, then time is put in order, then channels are
+# looked at one by one, and only what is left is held against the robot.
+_CHECKS: tuple[_Check, ...] = (
+    garbage_rows,
+    time_order,
+    missing_values,
+    gaps,
+    spikes,
+    _joint_torques,
+    evenness,
+    standstill,
+    dead_channels,
+    rests,
+    length,
+    clipped_channels,
+    quantised_channels,
+    position_units,
+    recorded_velocities,
+)
+# Estimation bears standstill, short logs and missing readings. Where positions are estimated too,
+# those that are recorded are readings like all others, and stay as they are.
+_READING_CHECKS: tuple[_Check, ...] = (
+    garbage_rows,
+    time_order,
+    missing_values,
+    gaps,
+    spikes,
+    evenness,
+)
+_STATE_CHECKS: tuple[_Check, ...] = (garbage_rows, time_order, gaps, evenness)
+# Why rows are left out by a check.
+_REASONS: Mapping[_Check, str] = {
+    garbage_rows: "with invalid timestamps or values",
+    time_order: "late or repeated",
+    missing_values: "with missing positions",
+    gaps: "in fragments between gaps",
+}
+# What makes a comparison with the robot's model pointless.
+_SPOILERS = frozenset(
+    {"degrees", "wrong-scale", "time-unit", "all-still", "too-short", "swapped-joints"}
+)
+
+
+def examine(robot: Robot, log: Log | RawLog) -> Diagnosis:
+    """Look for everything that can be wrong with a recording, and keep what is good of it.
+
+    Whatever the recording holds, the answer is a `Diagnosis`, never an exception.
+
+    Args:
+        robot: that was recorded; its limits, drives and model are what the recording is held
+            against. The model may be rough: only what is beyond any doubt is called an error.
+        log: the recording as it was read.
     """
+    raw = _raw(log)
+    left_out: dict[str, int] = {}
+    # Numbers near the end of the float range overflow in differences: that is garbage, which the
+    # checks tell by its not being finite.
+    with np.errstate(all="ignore"):
+        samples = take_channels(robot, raw, _IDENTIFICATION)
+        if samples.n:
+            samples = _checked(robot, samples, _CHECKS, left_out)
+            if not any(f.severity == "error" and f.kind in _SPOILERS for f in samples.findings):
+                samples = torque_model(robot, samples)
+            samples = _recorded_reference(samples)
+        return _diagnosis(raw, samples, robot.joint_names, left_out)
 
-    gap_steps: float
-    gap_time: float
-    missing_samples: float
-    missing_time: float
-    least_samples: int
 
+def examine_readings(
+    robot: Robot, log: Log | RawLog, positions: Mapping[str, str], *, complete: bool = True
+) -> Diagnosis:
+    """Examine a recording for estimation: times, positions and velocities, as far as there are any.
 
-@dataclass(frozen=True, eq=False)
-class LogSamples:
-    """What is left of the recording, in the order of the robot's joints.
+    Torques are not held against the robot's model, for a contact may explain any of them.
 
-    Attributes:
-        t: (n,) times [s].
-        q: (n, n_joints) positions.
-        tau: (n, n_joints) torques, or drive signals as long as `current` says so; (n, 0) where
-            they are not examined.
-        v: (n, n_joints) velocities, if recorded and trusted.
-        reference: (n, n_joints) reference positions of the controller, if recorded and trusted.
-        rows: (n,) row of the source.
-        place: (n,) index in the recording.
-        piece: (n,) number of the piece that a sample belongs to, not descending. Nothing is
-            ever computed across the border of two pieces.
-        current: whether `tau` still holds drive signals.
-        joint_names: those joints of the robot whose positions were recorded.
-        rules: which gaps are bridged.
+    Args:
+        robot: that was recorded.
+        log: the recording as it was read.
+        positions: channel of the position by joint, of joints that have one.
+        complete: whether rows need all of these positions: then missing ones are interpolated,
+            spikes removed, and the segments hold them. Otherwise segments hold times alone.
     """
+    raw = _raw(log)
+    left_out = {"that cannot be read": len(raw.faults)} if raw.faults else {}
+    with np.errstate(all="ignore"):
+        samples = take_positions(robot, raw, positions, _ESTIMATION)
+        checks = _READING_CHECKS if complete else _STATE_CHECKS
+        samples = _checked(robot, samples, checks, left_out)
+        if samples.n and samples.joint_names and not _has_wrong_time_unit(samples):
+            moved = missing_values(robot, replace(samples, v=recorded_speeds(raw, samples)))
+            moved = replace(moved, findings=samples.findings)
+            moved = recorded_velocities(robot, position_units(robot, moved))
+            samples = replace(samples, findings=moved.findings)
+        if not complete:
+            samples = replace(samples, q=samples.q[:, :0], joint_names=())
+        return _diagnosis(raw, samples, samples.joint_names, left_out)
 
-    t: Array
-    q: Array
-    tau: Array
-    v: Array | None
-    reference: Array | None
-    rows: NDArray[np.int64]
-    place: NDArray[np.int64]
-    piece: NDArray[np.int64]
-    current: bool
-    joint_names: tuple[str, ...]
-    rules: BridgingRules
 
-    @property
-    def n(self) -> int:
-        """Number of samples."""
-        return int(self.t.size)
+def _raw(log: Log | RawLog) -> RawLog:
+    return log if isinstance(log, RawLog) else RawLog.of(log)
 
-    @property
-    def blocks(self) -> tuple[tuple[str, Array], ...]:
-        """Quantity and values of all that is there: q, tau (or i) and v."""
-        named = (("q", self.q), ("i" if self.current else "tau", self.tau), ("v", self.v))
-        return tuple((quantity, x) for quantity, x in named if x is not None and x.shape[1])
 
-    def joints_of(self, robot: Robot) -> NDArray[np.int64]:
-        """(n_joints,) index of each joint in the robot."""
-        return np.array([robot.joint_names.index(name) for name in self.joint_names], dtype=int)
+def _checked(
+    robot: Robot, samples: LogSamples, checks: Sequence[_Check], left_out: dict[str, int]
+) -> LogSamples:
+    """What the checks leave of the samples; rows left out are counted in `left_out`."""
+    for check in checks:
+        before = samples.n
+        samples = check(robot, samples)
+        if samples.n < before:
+            reason = _REASONS.get(check, "left out by other checks")
+            left_out[reason] = left_out.get(reason, 0) + before - samples.n
+        # Whatever else takes time into account would only say so once more.
+        if not samples.n or _has_wrong_time_unit(samples):
+            break
+    return samples
 
-    @property
-    def steps(self) -> Array:
-        """(m,) times between neighbours within pieces [s]."""
-        steps: Array = np.diff(self.t)[np.diff(self.piece) == 0]
-        return steps
 
-    @property
-    def period(self) -> float:
-        """Usual time between samples [s]; NaN where it is unknown."""
-        steps = self.steps
-        steps = steps[steps > 0.0]
-        return float(np.median(steps)) if steps.size else float("nan")
+def _has_wrong_time_unit(samples: LogSamples) -> bool:
+    return any(finding.kind == "time-unit" for finding in samples.findings)
 
-    def slices(self) -> list[slice]:
-        """Where each piece is."""
-        if not self.n:
-            return []
-        edges = np.flatnonzero(np.diff(self.piece)) + 1
-        bounds = [0, *edges.tolist(), self.n]
-        return [slice(a, b) for a, b in pairwise(bounds)]
 
-    def kept(self, mask: Mask) -> LogSamples:
-        """The samples where the mask is true."""
-        return self if mask.all() else replace(self._taken(mask), piece=self.piece[mask])
+def _diagnosis(
+    raw: RawLog, samples: LogSamples, joint_names: tuple[str, ...], left_out: Mapping[str, int]
+) -> Diagnosis:
+    n_samples = raw.t.size + len(raw.faults)
+    if not samples.n and not any(finding.severity == "error" for finding in samples.findings):
+        text = f"none of the {n_samples} samples can be used"
+        action = "check how the recording was made and read"
+        samples = samples.report("too-short", "error", "t", text, action)
+    mask = moving_mask(samples)
+    mask.flags.writeable = False
+    parts = [part for part in samples.slices() if part.stop - part.start > 1]
+    steps = samples.steps
+    return Diagnosis(
+        source=raw.source,
+        digest=raw.digest,
+        joint_names=joint_names,
+        findings=tuple(sorted(samples.findings, key=lambda f: SEVERITIES.index(f.severity))),
+        segments=tuple(_segment(samples, part) for part in parts),
+        moving=tuple(mask[part] for part in parts),
+        n_samples=n_samples,
+        rate=float(1.0 / steps.mean()) if steps.size else float("nan"),
+        places=tuple(samples.place[part] for part in parts),
+        left_out=left_out,
+    )
 
-    def sorted_by_time(self) -> LogSamples:
-        """The samples in the order of their times, pieces as they are."""
-        return self._taken(np.argsort(self.t, kind="stable"))
 
-    def _taken(self, which: Mask | NDArray[np.intp]) -> LogSamples:
-        """Some of the samples, in whatever order; pieces are left to the caller."""
-        return replace(
-            self,
-            t=self.t[which],
-            q=self.q[which],
-            tau=self.tau[which],
-            v=None if self.v is None else self.v[which],
-            reference=None if self.reference is None else self.reference[which],
-            rows=self.rows[which],
-            place=self.place[which],
+def _segment(samples: LogSamples, part: slice) -> Log:
+    blocks = samples.blocks
+    if samples.reference is not None:
+        blocks = (*blocks, ("q_des", samples.reference))
+    channels = {
+        f"{quantity}.{name}": values[part, j]
+        for quantity, values in blocks
+        for j, name in enumerate(samples.joint_names)
+    }
+    return Log.of(samples.t[part], channels)
+
+
+def require_clean(
+    diagnosis: Diagnosis, *, purpose: str = "identified", allow_unusable: bool = False
+) -> Diagnosis:
+    """Return the diagnosis of a log that can be used.
+
+    Args:
+        diagnosis: what the doctor found.
+        purpose: what the log is for, in a message.
+        allow_unusable: go on in spite of errors, if anything of the log is left.
+
+    Raises:
+        UnusableLogError: the doctor has found errors; the message names them with their remedies.
+    """
+    if not diagnosis.usable and not (allow_unusable and diagnosis.segments):
+        errors = diagnosis.of("error")
+        what = "; ".join(f"{f.kind}, {f.where}: {f.message}; {f.action}" for f in errors[:3])
+        more = f" (and {len(errors) - 3} more)" if len(errors) > 3 else ""
+        raise UnusableLogError(
+            f"{diagnosis.source} cannot be {purpose} from: "
+            f"{what or 'nothing of it is left'}{more}. "
+            "See `bodysense doctor` for all findings."
         )
-
-    def split(self, before: NDArray[np.intp]) -> LogSamples:
-        """The same samples with new pieces that start at the given places."""
-        start = np.zeros(self.n, dtype=np.int64)
-        start[1:] = np.diff(self.piece) != 0
-        start[before] = 1
-        return replace(self, piece=np.cumsum(start))
-
-
-class Outcome(NamedTuple):
-    """What a check hands on: the samples, cleaned or not, and what it found."""
-
-    samples: LogSamples
-    findings: list[Finding]
-
-
-def row_ranges(rows: NDArray[np.int64], most: int = 4) -> str:
-    """Rows in words: ``rows 2-10, 17 and 3 more ranges``."""
-    rows = np.unique(rows)
-    if not rows.size:
-        return "no rows"
-    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
-    first = rows[np.r_[0, breaks]]
-    last = rows[np.r_[breaks - 1, rows.size - 1]]
-    shown = [f"{a}" if a == b else f"{a}-{b}" for a, b in zip(first, last, strict=True)][:most]
-    more = f" and {first.size - most} more places" if first.size > most else ""
-    return f"{'row' if rows.size == 1 else 'rows'} {', '.join(shown)}{more}"
-
-
-def spread(x: Array) -> float:
-    """Width of the middle 98 % of the finite values: the range without the odd ones."""
-    finite = x[np.isfinite(x)]
-    if not finite.size:
-        return 0.0
-    low, high = np.percentile(finite, (1.0, 99.0))
-    return float(high - low)
+    return diagnosis

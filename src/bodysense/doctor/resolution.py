@@ -6,8 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from bodysense.doctor.diagnosis import Finding, LogSamples, Mask, Outcome, row_ranges
 from bodysense.doctor.motion import moving_mask
+from bodysense.doctor.samples import (
+    VELOCITIES_ARE_A_CHECK,
+    LogSamples,
+    Mask,
+    channel_list,
+    row_ranges,
+    runs,
+)
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -31,11 +38,10 @@ _SHOWS, _LEVELS = 0.01, 100
 _HELD = 0.5
 
 
-def dead_channels(robot: Robot, samples: LogSamples) -> Outcome:
+def dead_channels(robot: Robot, samples: LogSamples) -> LogSamples:
     """Report channels that never change; drop rows where a torque stops changing for a while."""
-    findings: list[Finding] = []
     if samples.n < _FROZEN_SAMPLES:
-        return Outcome(samples, findings)
+        return samples
     moving = moving_mask(samples)
     frozen = np.zeros(samples.n, dtype=bool)
     for quantity, values in samples.blocks:
@@ -44,20 +50,25 @@ def dead_channels(robot: Robot, samples: LogSamples) -> Outcome:
             channel = f"{quantity}.{name}"
             if x.min() == x.max():
                 if (moving if quantity == "q" else moving[:, j]).any():
-                    findings.append(_dead(quantity, channel, float(x[0])))
-                    samples = replace(samples, v=None) if quantity == "v" else samples
+                    samples = _dead(samples, quantity, channel, float(x[0]))
             elif quantity != "q":
                 stuck = _stuck(samples, x, moving[:, j])
                 if stuck.any():
-                    findings.append(_frozen(samples, channel, stuck))
+                    samples = samples.report(
+                        "dead-channel",
+                        "warning",
+                        f"{channel}, {row_ranges(samples.rows[stuck])}",
+                        f"it repeats one value over {np.count_nonzero(stuck)} rows while the joint "
+                        "moves",
+                        "these rows left out",
+                    )
                     frozen |= stuck
-    after = np.flatnonzero(np.diff(frozen.astype(np.int8)) == -1) + 1
-    return Outcome(samples.split(after).kept(~frozen) if frozen.any() else samples, findings)
+    end = runs(frozen)[1]
+    return samples.split(end[end < samples.n]).kept(~frozen) if frozen.any() else samples
 
 
-def clipped_channels(robot: Robot, samples: LogSamples) -> Outcome:
+def clipped_channels(robot: Robot, samples: LogSamples) -> LogSamples:
     """Report torques that end flat at a limit."""
-    findings = []
     moving = moving_mask(samples)
     for j, name in enumerate(samples.joint_names):
         x = samples.tau[moving[:, j], j]
@@ -72,27 +83,22 @@ def clipped_channels(robot: Robot, samples: LogSamples) -> Outcome:
             at = np.count_nonzero(x == extreme)
             if at >= _CLIPPED and at > np.count_nonzero(inside) - at:
                 rows = samples.rows[moving[:, j] & (samples.tau[:, j] == extreme)]
-                findings.append(
-                    Finding(
-                        "saturated-channel",
-                        "warning",
-                        f"tau.{name}, {row_ranges(rows)}",
-                        f"{at} samples end flat at {extreme:.4g} N·m: the drive or the sensor is "
-                        "at its limit",
-                        "move more slowly if the sensor clips; what the motor truly gave is not "
-                        "known there",
-                    )
+                samples = samples.report(
+                    "saturated-channel",
+                    "warning",
+                    f"tau.{name}, {row_ranges(rows)}",
+                    f"{at} samples end flat at {extreme:.4g} N·m: the drive or the sensor is at "
+                    "its limit",
+                    "move more slowly if the sensor clips; what the motor truly gave is not known "
+                    "there",
                 )
-    return Outcome(samples, findings)
+    return samples
 
 
-def quantised_channels(robot: Robot, samples: LogSamples) -> Outcome:
+def quantised_channels(robot: Robot, samples: LogSamples) -> LogSamples:
     """Report steps in positions and torques that are large enough to matter."""
-    findings = []
     moving = moving_mask(samples)
-    period = samples.period
     for quantity, values in (("q", samples.q), ("tau", samples.tau)):
-        unit = "rad" if quantity == "q" else "N·m"
         steps: dict[str, float] = {}
         coarse = False
         for j, name in enumerate(samples.joint_names):
@@ -102,7 +108,14 @@ def quantised_channels(robot: Robot, samples: LogSamples) -> Outcome:
                 continue
             held = _held(samples, values[:, j], own)
             if held is not None:
-                findings.append(_held_finding(f"{quantity}.{name}", held, 1.0 / period))
+                samples = samples.report(
+                    "held-channel",
+                    "warning",
+                    f"{quantity}.{name}",
+                    f"it changes every {held:.3g} samples only, "
+                    f"{1.0 / samples.period / held:.3g} times per second",
+                    "record at that rate, or all channels at the same: held values lag behind",
+                )
                 continue
             levels = np.unique(x)
             # An even motion has even distances too, but hardly ever the same value twice.
@@ -111,8 +124,8 @@ def quantised_channels(robot: Robot, samples: LogSamples) -> Outcome:
                 steps[name] = step
                 coarse = coarse or levels.size < _LEVELS
         if steps:
-            findings.append(_quantised(quantity, unit, steps, robot.n_joints, coarse, period))
-    return Outcome(samples, findings)
+            samples = _quantised(samples, quantity, steps, coarse)
+    return samples
 
 
 def _matters(quantity: str, step: float, x: Array, moving: Mask) -> bool:
@@ -125,63 +138,43 @@ def _matters(quantity: str, step: float, x: Array, moving: Mask) -> bool:
 
 
 def _quantised(
-    quantity: str,
-    unit: str,
-    steps: dict[str, float],
-    n_joints: int,
-    coarse: bool,
-    period: float,
-) -> Finding:
-    largest = max(steps.values())
-    text = f"{quantity} comes in steps of {_span(min(steps.values()), largest)} {unit}"
+    samples: LogSamples, quantity: str, steps: dict[str, float], coarse: bool
+) -> LogSamples:
+    smallest, largest = f"{min(steps.values()):.2g}", f"{max(steps.values()):.2g}"
+    size = smallest if smallest == largest else f"{smallest} to {largest}"
+    text = f"{quantity} comes in steps of {size} {'rad' if quantity == 'q' else 'N·m'}"
     if quantity == "q":
-        text += f": {largest / period:.2g} rad/s when differentiated from sample to sample"
-    return Finding(
+        speed = max(steps.values()) / samples.period
+        text += f": {speed:.2g} rad/s when differentiated from sample to sample"
+    every = len(steps) == len(samples.joint_names)
+    return samples.report(
         "quantised",
         "warning" if coarse else "note",
-        f"{quantity} (all joints)"
-        if len(steps) == n_joints
-        else ", ".join(f"{quantity}.{name}" for name in steps),
+        f"{quantity} (all joints)" if every else channel_list(quantity, steps),
         text,
         "smoothed by the filter; " + ("record with more digits" if coarse else "harmless"),
     )
 
 
-def _span(low: float, high: float) -> str:
-    texts = f"{low:.2g}", f"{high:.2g}"
-    return texts[0] if texts[0] == texts[1] else " to ".join(texts)
-
-
-def _dead(quantity: str, channel: str, value: float) -> Finding:
+def _dead(samples: LogSamples, quantity: str, channel: str, value: float) -> LogSamples:
+    kind, text = "dead-channel", f"it stays at {value:.6g}"
     if quantity == "q":
-        return Finding(
-            "dead-channel",
-            "warning",
-            channel,
-            f"it stays at {value:.6g} rad exactly while other joints move",
-            "check the encoder; a joint that stands still cannot be identified",
-        )
+        text += " rad exactly while other joints move"
+        action = "check the encoder; a joint that stands still cannot be identified"
+        return samples.report(kind, "warning", channel, text, action)
     if quantity == "v":
-        return Finding(
-            "dead-channel",
-            "warning",
-            channel,
-            f"it stays at {value:.6g} rad/s while the joint moves",
-            "recorded velocities only serve as a check; positions are differentiated",
-        )
-    return Finding(
-        "dead-channel",
-        "error",
-        channel,
-        f"it stays at {value:.6g} while the joint moves",
-        "name the right column in the layout file, or record the torque of this joint",
-    )
+        text += " rad/s while the joint moves"
+        samples = replace(samples, v=None)
+        return samples.report(kind, "warning", channel, text, VELOCITIES_ARE_A_CHECK)
+    text += " while the joint moves"
+    action = "name the right column in the layout file, or record the torque of this joint"
+    return samples.report(kind, "error", channel, text, action)
 
 
 def _stuck(samples: LogSamples, x: Array, moving: Mask) -> Mask:
     """Where a channel repeats one value for long while its joint moves."""
     new = np.ones(x.size, dtype=bool)
-    new[1:] = (np.diff(x) != 0.0) | (np.diff(samples.piece) != 0)
+    new[1:] = (np.diff(x) != 0.0) | ~samples.joined
     first = np.flatnonzero(new)
     length = np.diff(np.append(first, x.size))
     busy = np.add.reduceat(moving.astype(np.int64), first)
@@ -192,19 +185,9 @@ def _stuck(samples: LogSamples, x: Array, moving: Mask) -> Mask:
     return np.repeat(long, length)
 
 
-def _frozen(samples: LogSamples, channel: str, stuck: Mask) -> Finding:
-    return Finding(
-        "dead-channel",
-        "warning",
-        f"{channel}, {row_ranges(samples.rows[stuck])}",
-        f"it repeats one value over {np.count_nonzero(stuck)} rows while the joint moves",
-        "these rows left out",
-    )
-
-
 def _held(samples: LogSamples, x: Array, moving: Mask) -> float | None:
     """Usual number of samples between changes, where most samples only repeat the one before."""
-    inside = moving[1:] & (np.diff(samples.piece) == 0)
+    inside = moving[1:] & samples.joined
     step = np.abs(np.diff(x))[inside]
     changes = step[step > 0.0]
     if not changes.size or 1.0 - changes.size / step.size < _HELD:
@@ -214,16 +197,6 @@ def _held(samples: LogSamples, x: Array, moving: Mask) -> float | None:
     if grid is not None and np.median(changes) < 3.0 * grid:
         return None  # slow motion on a coarse grid, not a slow channel
     return float(step.size / changes.size)
-
-
-def _held_finding(channel: str, every: float, rate: float) -> Finding:
-    return Finding(
-        "held-channel",
-        "warning",
-        channel,
-        f"it changes every {every:.3g} samples only, {rate / every:.3g} times per second",
-        "record at that rate, or all channels at the same: held values lag behind",
-    )
 
 
 def _grid_step(levels: Array) -> float | None:

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.doctor.diagnosis import (
+from bodysense.doctor.samples import (
+    VELOCITIES_ARE_A_CHECK,
     BridgingRules,
-    Finding,
     LogSamples,
     Mask,
-    Outcome,
     Severity,
     row_ranges,
+    runs,
     spread,
 )
 from bodysense.robot.robot import Robot
@@ -38,7 +38,7 @@ _SMALL_BLOCK = 0.01
 _STEPS = 20.0
 
 
-def garbage_rows(robot: Robot, samples: LogSamples) -> Outcome:
+def garbage_rows(robot: Robot, samples: LogSamples) -> LogSamples:
     """Drop rows whose time or values belong to nothing that this robot has done."""
     bad = _outlier_times(samples.t)
     garbage: dict[str, tuple[int, float]] = {}
@@ -52,13 +52,13 @@ def garbage_rows(robot: Robot, samples: LogSamples) -> Outcome:
                 bad |= out
     count = np.count_nonzero(bad)
     if not count:
-        return Outcome(samples, [])
+        return samples
     example = int(np.argmax(bad))
     seen = f"time {samples.t[example]:.6g} s in row {samples.rows[example]}"
     if garbage:
         channel, (first, value) = next(iter(garbage.items()))
         seen += f", {channel} = {value:.6g} in row {samples.rows[first]}"
-    finding = Finding(
+    return samples.kept(~bad).report(
         "garbage-rows",
         _severity(count / samples.n),
         row_ranges(samples.rows[bad]),
@@ -66,25 +66,21 @@ def garbage_rows(robot: Robot, samples: LogSamples) -> Outcome:
         f"memory does ({seen})",
         "left out",
     )
-    return Outcome(samples.kept(~bad), [finding])
 
 
-def spikes(robot: Robot, samples: LogSamples) -> Outcome:
+def spikes(robot: Robot, samples: LogSamples) -> LogSamples:
     """Interpolate single positions that jump away and come back; report those that stay away."""
     period = samples.period
     if samples.n < 10 or not np.isfinite(period):
-        return Outcome(samples, [])
+        return samples
     from scipy.ndimage import median_filter
 
-    findings = []
-    q = samples.q
-    joined = np.diff(samples.piece) == 0
+    q, joined = samples.q.copy(), samples.joined
     jumps = np.zeros(0, dtype=np.intp)
     limits = robot.velocity_limit[samples.joints_of(robot)]
     for j, name in enumerate(samples.joint_names):
-        x = q[:, j]
-        step = np.abs(np.diff(x))
-        limit = limits[j]
+        x = samples.q[:, j]
+        step, limit = np.abs(np.diff(x)), limits[j]
         # Times of different pieces do not compare: nothing is a spike across their border.
         step_time = np.where(joined, np.diff(samples.t), np.inf)
         reach = (limit if np.isfinite(limit) else _ANY_SPEED) * step_time
@@ -94,111 +90,87 @@ def spikes(robot: Robot, samples: LogSamples) -> Outcome:
         distance = np.abs(x - median_filter(x, 5, mode="nearest"))
         away = distance > np.append(great, great[-1])
         if away.any():
-            findings.append(
-                Finding(
-                    "spike",
-                    _severity(np.count_nonzero(away) / samples.n),
-                    f"q.{name}, {row_ranges(samples.rows[away])}",
-                    f"the position jumps away and back by up to {distance[away].max():.4g}",
-                    "interpolated",
-                )
+            samples = samples.report(
+                "spike",
+                _severity(np.count_nonzero(away) / samples.n),
+                f"q.{name}, {row_ranges(samples.rows[away])}",
+                f"the position jumps away and back by up to {distance[away].max():.4g}",
+                "interpolated",
             )
-            q = q.copy() if q is samples.q else q
             q[away, j] = np.interp(np.flatnonzero(away), np.flatnonzero(~away), x[~away])
         left = np.flatnonzero((np.abs(np.diff(q[:, j])) > great) & joined)
         if left.size:
             jumps = np.union1d(jumps, left + 1)
-            findings.append(
-                Finding(
-                    "jump",
-                    "warning",
-                    f"q.{name}, {row_ranges(samples.rows[left + 1])}",
-                    f"the position jumps by {np.abs(np.diff(q[:, j]))[left].max():.4g} in a sample "
-                    "and stays there: rows are missing, or the encoder was set anew",
-                    "the recording is split there; make sure that the zero is the same on both "
-                    "sides",
-                )
+            samples = samples.report(
+                "jump",
+                "warning",
+                f"q.{name}, {row_ranges(samples.rows[left + 1])}",
+                f"the position jumps by {np.abs(np.diff(q[:, j]))[left].max():.4g} in a sample "
+                "and stays there: rows are missing, or the encoder was set anew",
+                "the recording is split there; make sure that the zero is the same on both sides",
             )
-    cleaned = samples if q is samples.q else replace(samples, q=q)
-    return Outcome(cleaned.split(jumps) if jumps.size else cleaned, findings)
+    return replace(samples, q=q).split(jumps)
 
 
-def missing_values(robot: Robot, samples: LogSamples) -> Outcome:
+def missing_values(robot: Robot, samples: LogSamples) -> LogSamples:
     """Interpolate short runs of missing values and drop the rows of long ones."""
-    findings: list[Finding] = []
-    samples = _without_empty_velocity(samples, findings)
-    period = samples.period
-    most = samples.rules.missing_samples
+    samples = _without_empty_velocity(samples)
+    period, rules = samples.period, samples.rules
+    most = rules.missing_samples
     if np.isfinite(period) and period > 0.0:
-        most = int(min(most, max(1.0, samples.rules.missing_time / period)))
+        most = int(min(most, max(1.0, rules.missing_time / period)))
     # A clock that was set back ascends piece by piece only, and `np.interp` needs one that does.
-    clock = np.where(np.diff(samples.piece) == 0, np.diff(samples.t), 0.0)
+    clock = np.where(samples.joined, np.diff(samples.t), 0.0)
     clock = np.concatenate([np.zeros(min(samples.n, 1)), np.cumsum(clock)])
-    drop = np.zeros(samples.n, dtype=bool)
-    parts: dict[str, Array] = {}
-    counts = {"bridged": 0, "dropped": 0}
-    named: list[str] = []
-    missing = np.zeros(samples.n, dtype=bool)
-    for quantity, values in samples.blocks:
-        part = values
-        for j, name in enumerate(samples.joint_names):
-            bad = ~np.isfinite(values[:, j])
+    drop, missing = np.zeros((2, samples.n), dtype=bool)
+    blocks = {quantity: values.copy() for quantity, values in samples.blocks}
+    bridged, channels, empty = 0, list[str](), list[str]()
+    for quantity, values in blocks.items():
+        for x, name in zip(values.T, samples.joint_names, strict=True):
+            bad = ~np.isfinite(x)
             if not bad.any():
                 continue
-            channel = f"{quantity}.{name}"
-            if bad.all():
-                findings.append(_empty(channel))
-            named.append(channel)
+            channels.append(f"{quantity}.{name}")
+            empty += channels[-1:] if bad.all() else []
             missing |= bad
             short = _short_runs(bad, samples.piece, most)
             if short.any():
-                part = part.copy() if part is values else part
-                good = ~bad
-                part[short, j] = np.interp(clock[short], clock[good], values[good, j])
-                counts["bridged"] += int(np.count_nonzero(short))
+                x[short] = np.interp(clock[short], clock[~bad], x[~bad])
+            bridged += int(np.count_nonzero(short))
             drop |= bad & ~short
-        parts[quantity] = part
-    counts["dropped"] = int(np.count_nonzero(drop))
-    if named and not any(finding.severity == "error" for finding in findings):
-        findings.append(_holes(samples, named, missing, counts))
-    tau = parts.get("i" if samples.current else "tau", samples.tau)
-    samples = replace(samples, q=parts.get("q", samples.q), tau=tau, v=parts.get("v"))
-    return Outcome(samples.kept(~drop), findings)
+    tau = blocks.get("i" if samples.current else "tau", samples.tau)
+    cleaned = replace(samples, q=blocks.get("q", samples.q), tau=tau, v=blocks.get("v"))
+    for channel in empty:
+        cleaned = cleaned.report(
+            "dead-channel",
+            "error",
+            channel,
+            "it holds no finite value at all",
+            "record the channel, or name the right column in the layout file",
+        )
+    if channels and not empty:
+        n_dropped = int(np.count_nonzero(drop))
+        cleaned = cleaned.report(
+            "nan",
+            _severity(n_dropped / max(1, samples.n)),
+            f"{', '.join(channels[:4])}{' and others' if len(channels) > 4 else ''}, "
+            f"{row_ranges(samples.rows[missing])}",
+            f"values are missing or not finite in {np.count_nonzero(missing)} of {samples.n} rows",
+            _treatment(rules, bridged, n_dropped),
+        )
+    return cleaned.kept(~drop)
 
 
-def _holes(samples: LogSamples, named: list[str], missing: Mask, counts: dict[str, int]) -> Finding:
-    deeds = []
-    if counts["bridged"]:
-        deeds.append(f"{counts['bridged']} interpolated, in gaps {_extent(samples.rules)}")
-    if counts["dropped"]:
-        deeds.append(f"{counts['dropped']} rows left out")
-    return Finding(
-        "nan",
-        _severity(counts["dropped"] / max(1, samples.n)),
-        f"{', '.join(named[:4])}{' and others' if len(named) > 4 else ''}, "
-        f"{row_ranges(samples.rows[missing])}",
-        f"values are missing or not finite in {np.count_nonzero(missing)} of {samples.n} rows",
-        " and ".join(deeds),
-    )
-
-
-def _extent(rules: BridgingRules) -> str:
+def _treatment(rules: BridgingRules, bridged: int, dropped: int) -> str:
+    """What is done about missing values, in words."""
+    extent = f"{rules.missing_time:g} s"
     if np.isfinite(rules.missing_samples):
-        return f"of at most {rules.missing_samples:g} values"
-    return f"of at most {rules.missing_time:g} s"
+        extent = f"{rules.missing_samples:g} values"
+    parts = [f"{bridged} interpolated, in gaps of at most {extent}"] if bridged else []
+    return " and ".join(parts + ([f"{dropped} rows left out"] if dropped else []))
 
 
-def _empty(channel: str) -> Finding:
-    return Finding(
-        "dead-channel",
-        "error",
-        channel,
-        "it holds no finite value at all",
-        "record the channel, or name the right column in the layout file",
-    )
-
-
-def _without_empty_velocity(samples: LogSamples, findings: list[Finding]) -> LogSamples:
+def _without_empty_velocity(samples: LogSamples) -> LogSamples:
     """Velocities that are mostly missing are not worth losing rows for."""
     if samples.v is None or not samples.n:
         return samples
@@ -206,16 +178,13 @@ def _without_empty_velocity(samples: LogSamples, findings: list[Finding]) -> Log
     worst = int(np.argmax(missing))
     if missing[worst] <= _FEW:
         return samples
-    findings.append(
-        Finding(
-            "nan",
-            "warning",
-            f"v.{samples.joint_names[worst]}",
-            f"{100.0 * missing[worst]:.3g} % of its values are missing or not finite",
-            "recorded velocities only serve as a check; positions are differentiated",
-        )
+    return replace(samples, v=None).report(
+        "nan",
+        "warning",
+        f"v.{samples.joint_names[worst]}",
+        f"{100.0 * missing[worst]:.3g} % of its values are missing or not finite",
+        VELOCITIES_ARE_A_CHECK,
     )
-    return replace(samples, v=None)
 
 
 def _severity(share: float) -> Severity:
@@ -261,11 +230,8 @@ def _outlier_times(t: Array) -> Mask:
     edges = np.flatnonzero((step < 0.0) | (step > 100.0 * usual)) + 1
     if not edges.size:
         return bad
-    block = np.zeros(good.size, dtype=np.int64)
-    block[edges] = 1
-    block = np.cumsum(block)
-    sizes = np.bincount(block)
-    large = (sizes >= max(10.0, _SMALL_BLOCK * good.size))[block]
+    block = np.searchsorted(edges, np.arange(good.size), side="right")
+    large = (np.bincount(block) >= max(10.0, _SMALL_BLOCK * good.size))[block]
     if not large.any():
         return bad
     low, high = float(times[large].min()), float(times[large].max())
@@ -277,13 +243,11 @@ def _outlier_times(t: Array) -> Mask:
 
 def _short_runs(bad: Mask, piece: NDArray[np.int64], most: float) -> Mask:
     """Runs of missing values that are short and lie between values of the same piece."""
-    edges = np.diff(np.concatenate([[False], bad, [False]]).astype(np.int8))
-    first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
-    inside = (first > 0) & (last < bad.size - 1)
-    inside &= (last - first + 1) <= most
-    inside &= piece[np.maximum(first - 1, 0)] == piece[np.minimum(last + 1, bad.size - 1)]
+    first, end = runs(bad)
+    inside = (first > 0) & (end < bad.size) & (end - first <= most)
+    inside &= piece[np.maximum(first - 1, 0)] == piece[np.minimum(end, bad.size - 1)]
     change = np.zeros(bad.size + 1, dtype=np.int64)
     change[first[inside]] += 1
-    change[last[inside] + 1] -= 1
+    change[end[inside]] -= 1
     short: Mask = np.cumsum(change[:-1]) > 0
     return short

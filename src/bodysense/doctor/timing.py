@@ -7,15 +7,7 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.doctor.diagnosis import (
-    Finding,
-    LogSamples,
-    Outcome,
-    Severity,
-    count,
-    row_ranges,
-    spread,
-)
+from bodysense.doctor.samples import LogSamples, Severity, count, row_ranges, runs, spread
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -42,38 +34,31 @@ _ANY_RATE = 1.0e5
 _SHORT, _TOO_SHORT = 1.0, 0.2
 
 
-def time_order(robot: Robot, samples: LogSamples) -> Outcome:
+def time_order(robot: Robot, samples: LogSamples) -> LogSamples:
     """Make time ascend: sort rows that were written late, split where the clock was set back."""
-    findings = []
     if (np.diff(samples.t) < 0.0).any():
-        samples, finding = _ascending(samples)
-        findings.append(finding)
+        samples = _ascending(samples)
     repeated = np.zeros(samples.n, dtype=bool)
-    repeated[1:] = (np.diff(samples.t) <= 0.0) & (np.diff(samples.piece) == 0)
+    repeated[1:] = (np.diff(samples.t) <= 0.0) & samples.joined
     n_repeated = np.count_nonzero(repeated)
-    if n_repeated:
-        many = n_repeated > _MANY_REPEATS * samples.n
-        findings.append(
-            Finding(
-                "repeated-time",
-                "warning" if many else "note",
-                row_ranges(samples.rows[repeated]),
-                f"{n_repeated} of {samples.n} rows have the time of the row before"
-                + (": the clock is coarser than the sampling" if many else ""),
-                "all but the first of each time left out"
-                + ("; if sampling was even, give `rate: …` [Hz] in the layout" if many else ""),
-            )
-        )
-        samples = samples.kept(~repeated)
-    return Outcome(samples, findings)
+    if not n_repeated:
+        return samples
+    many = n_repeated > _MANY_REPEATS * samples.n
+    return samples.kept(~repeated).report(
+        "repeated-time",
+        "warning" if many else "note",
+        row_ranges(samples.rows[repeated]),
+        f"{n_repeated} of {samples.n} rows have the time of the row before"
+        + (": the clock is coarser than the sampling" if many else ""),
+        "all but the first of each time left out"
+        + ("; if sampling was even, give `rate: …` [Hz] in the layout" if many else ""),
+    )
 
 
-def gaps(robot: Robot, samples: LogSamples) -> Outcome:
+def gaps(robot: Robot, samples: LogSamples) -> LogSamples:
     """Split at gaps that cannot be bridged, and drop pieces of a few samples."""
-    findings = []
-    period = samples.period
+    period, same = samples.period, samples.joined
     step = np.diff(samples.t)
-    same = np.diff(samples.piece) == 0
     lost = same & (step > _LOST_SAMPLE * period)
     longest = max(samples.rules.gap_steps * period, samples.rules.gap_time)
     long = lost & (step > longest)
@@ -87,124 +72,103 @@ def gaps(robot: Robot, samples: LogSamples) -> Outcome:
         total = float(step[k].sum())
         together = f", {_seconds(total)} together" if k.size > 1 else ""
         much = total > _MUCH_LOST * float(step[same].sum())
-        rows = samples.rows[k + 1]
-        findings.append(
-            Finding(
-                "gap",
-                "warning" if much else "note",
-                f"before {row_ranges(rows)}",
-                f"{count(k.size, 'step')} of up to {_seconds(step[k].max())} where "
-                f"{_seconds(period)} is usual{together}",
-                action,
-            )
+        samples = samples.report(
+            "gap",
+            "warning" if much else "note",
+            f"before {row_ranges(samples.rows[k + 1])}",
+            f"{count(k.size, 'step')} of up to {_seconds(step[k].max())} where "
+            f"{_seconds(period)} is usual{together}",
+            action,
         )
-    return _without_fragments(samples.split(np.flatnonzero(long) + 1), findings)
+    return _without_fragments(samples.split(np.flatnonzero(long) + 1))
 
 
-def evenness(robot: Robot, samples: LogSamples) -> Outcome:
+def evenness(robot: Robot, samples: LogSamples) -> LogSamples:
     """Report uneven sampling, and rates at which nothing can be differentiated."""
-    findings: list[Finding] = []
     period = samples.period
     if not np.isfinite(period):
-        return Outcome(samples, findings)
+        return samples
     rate = 1.0 / period if period > 0.0 else np.inf
+    unit = f"`time: {{unit: {_likely_unit(period)}}}`"
     if rate < _NO_RATE or rate > _ANY_RATE:
-        findings.append(
-            Finding(
-                "time-unit",
-                "error",
-                "t",
-                f"samples are {_seconds(period)} apart, if time is in seconds",
-                "no arm can be identified so: write the unit of time into the layout file, as in "
-                f"`time: {{unit: {_likely_unit(period)}}}`",
-            )
+        samples = samples.report(
+            "time-unit",
+            "error",
+            "t",
+            f"samples are {_seconds(period)} apart, if time is in seconds",
+            "no arm can be identified so: write the unit of time into the layout file, as in "
+            f"{unit}",
         )
     elif rate < _LOW_RATE:
-        findings.append(
-            Finding(
-                "low-rate",
-                "warning",
-                "t",
-                f"there are {rate:.3g} samples per second, which hardly shows accelerations",
-                f"record at 100 Hz or more, or check the unit of time (`time: {{unit: "
-                f"{_likely_unit(period)}}}`)",
-            )
+        samples = samples.report(
+            "low-rate",
+            "warning",
+            "t",
+            f"there are {rate:.3g} samples per second, which hardly shows accelerations",
+            f"record at 100 Hz or more, or check the unit of time ({unit})",
         )
     steps = samples.steps
     width = spread(steps) / period
-    if width > _UNEVEN:
-        low, high = np.percentile(steps, (1.0, 99.0))
-        findings.append(
-            Finding(
-                "jitter",
-                "warning" if width > _VERY_UNEVEN else "note",
-                "t",
-                f"samples are {_seconds(low)} to {_seconds(high)} apart, {_seconds(period)} most "
-                f"often ({_seconds(steps.min())} to {_seconds(steps.max())} at the extremes)",
-                f"resampled to even steps ({1.0 / steps.mean():.4g} Hz on average) before anything "
-                "is filtered",
-            )
-        )
-    return Outcome(samples, findings)
+    if width <= _UNEVEN:
+        return samples
+    low, high = np.percentile(steps, (1.0, 99.0))
+    return samples.report(
+        "jitter",
+        "warning" if width > _VERY_UNEVEN else "note",
+        "t",
+        f"samples are {_seconds(low)} to {_seconds(high)} apart, {_seconds(period)} most "
+        f"often ({_seconds(steps.min())} to {_seconds(steps.max())} at the extremes)",
+        f"resampled to even steps ({1.0 / steps.mean():.4g} Hz on average) before anything is "
+        "filtered",
+    )
 
 
-def length(robot: Robot, samples: LogSamples) -> Outcome:
+def length(robot: Robot, samples: LogSamples) -> LogSamples:
     """Report recordings of which too little is left."""
-    samples, findings = _without_fragments(samples, [])
+    samples = _without_fragments(samples)
     total = float(samples.steps.sum())
     if samples.n < samples.rules.least_samples or total < _TOO_SHORT:
         severity: Severity = "error"
     elif total < _SHORT:
         severity = "warning"
     else:
-        return Outcome(samples, findings)
-    findings.append(
-        Finding(
-            "too-short",
-            severity,
-            "t",
-            f"{samples.n} good samples over {_seconds(total)} are left",
-            "record a longer motion: ten seconds of moving all joints is usual",
-        )
+        return samples
+    return samples.report(
+        "too-short",
+        severity,
+        "t",
+        f"{samples.n} good samples over {_seconds(total)} are left",
+        "record a longer motion: ten seconds of moving all joints is usual",
     )
-    return Outcome(samples, findings)
 
 
-def _ascending(samples: LogSamples) -> tuple[LogSamples, Finding]:
+def _ascending(samples: LogSamples) -> LogSamples:
     """Sort, drop or split, whichever leaves the positions smoothest."""
-    t = samples.t
+    t, kind = samples.t, "backward-time"
     back = np.flatnonzero(np.diff(t) < 0.0) + 1
     where = row_ranges(samples.rows[back])
     worst = float(-np.diff(t).min())
-    seen = f"time runs backward {count(back.size, 'time')}, by up to {_seconds(worst)}"
+    text = f"time runs backward {count(back.size, 'time')}, by up to {_seconds(worst)}"
     ordered = samples.sorted_by_time()
     if _path(ordered.q) <= _path(samples.q):
-        text = f"{seen}; in the order of time, positions are smooth: rows were written late"
-        return ordered, Finding("backward-time", "note", where, text, "sorted by time")
+        text += "; in the order of time, positions are smooth: rows were written late"
+        return ordered.report(kind, "note", where, text, "sorted by time")
     if back.size > max(_STUMBLES_AT_MOST, _STUMBLES * samples.n):
-        return samples.kept(np.zeros(samples.n, dtype=bool)), Finding(
-            "backward-time",
+        return samples.kept(np.zeros(samples.n, dtype=bool)).report(
+            kind,
             "error",
             where,
-            f"{seen}, and sorted by time the positions make no motion: invalid timestamps",
+            f"{text}, and sorted by time the positions make no motion: invalid timestamps",
             "name the right column of time in the layout file, or give `rate: …` [Hz] instead",
         )
     late = np.ones(samples.n, dtype=bool)
     late[_longest_ascending(t)] = False
-    edges = np.diff(np.concatenate([[False], late, [False]]).astype(np.int8))
-    runs = np.flatnonzero(edges == -1) - np.flatnonzero(edges == 1)
-    if runs.size and runs.max() <= _STUMBLE:
-        where = row_ranges(samples.rows[late])
-        return samples.kept(~late), Finding(
-            "backward-time", "note", where, f"{seen}: the clock stumbled", "these rows left out"
-        )
-    return samples.split(back), Finding(
-        "backward-time",
-        "warning",
-        where,
-        f"{seen}: the clock was set back, or recordings were joined",
-        "the recording is split there",
-    )
+    first, end = runs(late)
+    if first.size and (end - first).max() <= _STUMBLE:
+        where, text = row_ranges(samples.rows[late]), f"{text}: the clock stumbled"
+        return samples.kept(~late).report(kind, "note", where, text, "these rows left out")
+    text += ": the clock was set back, or recordings were joined"
+    return samples.split(back).report(kind, "warning", where, text, "the recording is split there")
 
 
 def _path(q: Array) -> float:
@@ -235,25 +199,19 @@ def _longest_ascending(t: Array) -> NDArray[np.intp]:
     return chain
 
 
-def _without_fragments(samples: LogSamples, findings: list[Finding]) -> Outcome:
-    if not samples.n:
-        return Outcome(samples, findings)
+def _without_fragments(samples: LogSamples) -> LogSamples:
     least = samples.rules.least_samples
-    sizes = np.bincount(samples.piece)
-    tiny = (sizes < least)[samples.piece]
-    if tiny.any() and not tiny.all():
-        n_tiny = int(np.count_nonzero(tiny))
-        findings.append(
-            Finding(
-                "fragment",
-                "warning" if n_tiny > _MUCH_LOST * samples.n else "note",
-                row_ranges(samples.rows[tiny]),
-                f"{count(n_tiny, 'row')} between gaps, in groups of less than {least}",
-                "left out",
-            )
-        )
-        samples = samples.kept(~tiny)
-    return Outcome(samples, findings)
+    tiny = (np.bincount(samples.piece) < least)[samples.piece]
+    if not tiny.any() or tiny.all():
+        return samples
+    n_tiny = int(np.count_nonzero(tiny))
+    return samples.kept(~tiny).report(
+        "fragment",
+        "warning" if n_tiny > _MUCH_LOST * samples.n else "note",
+        row_ranges(samples.rows[tiny]),
+        f"{count(n_tiny, 'row')} between gaps, in groups of less than {least}",
+        "left out",
+    )
 
 
 def _likely_unit(period: float) -> str:

@@ -1,14 +1,24 @@
-"""Units and order of positions and velocities: what the robot could have done at all."""
+"""Units and order of positions, velocities and readings: what the robot could have done at all."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from bodysense.doctor.diagnosis import Finding, LogSamples, Mask, Outcome, Severity
-from bodysense.doctor.torque_fit import Condensed, condensed
+from bodysense.doctor.motion import condense, unit_columns
+from bodysense.doctor.samples import (
+    VELOCITIES_ARE_A_CHECK,
+    Finding,
+    LogSamples,
+    Mask,
+    channel_list,
+)
 from bodysense.robot.robot import Robot
+from bodysense.sensors.inertial_sensors import Accelerometer
+from bodysense.sensors.joint_sensors import JointTorque
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
 _DEGREES = 180.0 / np.pi
@@ -36,11 +46,11 @@ _FACTORS = (
 _FACTOR_TOLERANCE = 1.15
 
 
-def position_units(robot: Robot, samples: LogSamples) -> Outcome:
+def position_units(robot: Robot, samples: LogSamples) -> LogSamples:
     """Compare positions and speeds with the robot's limits."""
-    short = condensed(samples)
+    short = condense(samples)
     if short.n < _LEAST_SAMPLES or not np.isfinite(short.v).all():
-        return Outcome(samples, _huge(samples))
+        return _huge(samples)
     joints = samples.joints_of(robot)
     lower, upper = robot.position_limits[0][joints], robot.position_limits[1][joints]
     bound = np.maximum(np.abs(lower), np.abs(upper))
@@ -53,112 +63,91 @@ def position_units(robot: Robot, samples: LogSamples) -> Outcome:
     slides = np.array([robot.joint_types[j] == "prismatic" for j in joints])
     beyond = ratio > _SUSPICIOUS
     if not beyond.any():
-        return Outcome(samples, _beyond_limits(samples, short, lower, upper))
-    worst = int(np.argmax(ratio))
-    seen = (
-        f"{samples.joint_names[worst]} gets to {furthest[worst]:.3g} rad at "
-        f"{fastest[worst]:.3g} rad/s, its limits are {bound[worst]:.3g} rad and "
-        f"{limit[worst]:.3g} rad/s"
-    )
+        return _beyond_limits(samples, short.q, lower, upper)
     in_degrees = beyond & ~slides & (ratio / _DEGREES <= _FITS)
-    most = np.count_nonzero(in_degrees) >= 0.5 * max(1, int(np.count_nonzero(~slides)))
-    findings = []
     if in_degrees.any():
-        names = [n for j, n in enumerate(samples.joint_names) if in_degrees[j] or most]
+        most = np.count_nonzero(in_degrees) >= 0.5 * max(1, int(np.count_nonzero(~slides)))
         certain = bool(most or ratio[in_degrees].max() > _IMPOSSIBLE)
-        findings.append(_degrees(names, seen, bool(most), certain))
-    for j in np.flatnonzero(beyond & ~in_degrees):
-        severity: Severity = "error" if ratio[j] > _IMPOSSIBLE else "warning"
-        name = samples.joint_names[j]
-        findings.append(
-            Finding(
-                "wrong-scale",
-                severity,
-                f"q.{name}",
-                f"{ratio[j]:.3g} times beyond what the robot can do ({furthest[j]:.3g} at "
-                f"{fastest[j]:.3g} a second; limits {bound[j]:.3g} and {limit[j]:.3g})",
-                f"write the right `unit:` or `gain:` for q.{name} into the layout file",
-            )
+        names = [n for j, n in enumerate(samples.joint_names) if in_degrees[j] or most]
+        edit = "`q: {unit: deg}`" if most else f"`unit: deg` for {channel_list('q', names)}"
+        worst = int(np.argmax(ratio))
+        samples = samples.report(
+            "degrees",
+            "error" if certain else "warning",
+            channel_list("q", names),
+            f"read as radians, the robot could not do this: {samples.joint_names[worst]} gets to "
+            f"{furthest[worst]:.3g} rad at {fastest[worst]:.3g} rad/s, its limits are "
+            f"{bound[worst]:.3g} rad and {limit[worst]:.3g} rad/s; in degrees it could",
+            f"write {edit} into the layout file (with `v: {{unit: deg/s}}` if velocities are "
+            "alike); if these are motor angles, give gear ratios there",
         )
-    return Outcome(samples, findings)
+    for j in np.flatnonzero(beyond & ~in_degrees):
+        name = samples.joint_names[j]
+        samples = samples.report(
+            "wrong-scale",
+            "error" if ratio[j] > _IMPOSSIBLE else "warning",
+            f"q.{name}",
+            f"{ratio[j]:.3g} times beyond what the robot can do ({furthest[j]:.3g} at "
+            f"{fastest[j]:.3g} a second; limits {bound[j]:.3g} and {limit[j]:.3g})",
+            f"write the right `unit:` or `gain:` for q.{name} into the layout file",
+        )
+    return samples
 
 
-def _degrees(names: list[str], seen: str, most: bool, certain: bool) -> Finding:
-    edit = "`q: {unit: deg}`" if most else f"`unit: deg` for {_channels('q', names)}"
-    return Finding(
-        "degrees",
-        "error" if certain else "warning",
-        _channels("q", names),
-        f"read as radians, the robot could not do this: {seen}; in degrees it could",
-        f"write {edit} into the layout file (with `v: {{unit: deg/s}}` if velocities are "
-        "alike); if these are motor angles, give gear ratios there",
-    )
-
-
-def recorded_velocities(robot: Robot, samples: LogSamples) -> Outcome:
+def recorded_velocities(robot: Robot, samples: LogSamples) -> LogSamples:
     """Compare recorded velocities with those of the positions; drop them if they differ."""
     if samples.v is None:
-        return Outcome(samples, [])
-    short = condensed(samples)
+        return samples
+    short = condense(samples)
     recorded = short.v_recorded
     if recorded is None or short.n < _LEAST_SAMPLES:
-        return Outcome(samples, [])
+        return samples
     if not (np.isfinite(short.v).all() and np.isfinite(recorded).all()):
-        return Outcome(replace(samples, v=None), [])
+        return replace(samples, v=None)
     moved = np.ptp(short.q, axis=0) > _LEAST_RANGE
-    likeness = _correlation(short.v, recorded)
-    findings = _swapped(samples, likeness, moved)
+    likeness = unit_columns(short.v).T @ unit_columns(recorded)  # correlations; 0 for still joints
+    findings = _swapped(samples.joint_names, likeness, moved)
     if not findings:
-        findings = _scaled(samples, short.v, recorded, likeness, moved)
-    return Outcome(replace(samples, v=None) if findings else samples, findings)
+        findings = _scaled(samples.joint_names, short.v, recorded, np.diag(likeness), moved)
+    return replace(samples, v=None).with_findings(findings) if findings else samples
 
 
-def _beyond_limits(
-    samples: LogSamples, short: Condensed, lower: Array, upper: Array
-) -> list[Finding]:
-    findings = []
+def _beyond_limits(samples: LogSamples, q: Array, lower: Array, upper: Array) -> LogSamples:
     room = _BEYOND * (upper - lower)
-    low, high = np.percentile(short.q, (0.5, 99.5), axis=0)
+    low, high = np.percentile(q, (0.5, 99.5), axis=0)
     for j in np.flatnonzero((low < lower - room) | (high > upper + room)):
-        name = samples.joint_names[j]
-        findings.append(
-            Finding(
-                "beyond-limits",
-                "warning",
-                f"q.{name}",
-                f"it goes from {low[j]:.4g} to {high[j]:.4g}, the robot's limits are "
-                f"{lower[j]:.4g} and {upper[j]:.4g}",
-                "check the zero (`offset:`) and sign (`gain: -1`) of the position in the layout "
-                "file, or the limits of the robot",
-            )
+        samples = samples.report(
+            "beyond-limits",
+            "warning",
+            f"q.{samples.joint_names[j]}",
+            f"it goes from {low[j]:.4g} to {high[j]:.4g}, the robot's limits are "
+            f"{lower[j]:.4g} and {upper[j]:.4g}",
+            "check the zero (`offset:`) and sign (`gain: -1`) of the position in the layout file, "
+            "or the limits of the robot",
         )
-    return findings
+    return samples
 
 
-def _huge(samples: LogSamples) -> list[Finding]:
+def _huge(samples: LogSamples) -> LogSamples:
     """Positions too large to differentiate."""
-    largest = np.abs(samples.q).max(axis=0) if samples.n else np.zeros(0)
-    return [
-        Finding(
+    largest = np.abs(samples.q).max(axis=0, initial=0.0)
+    for j in np.flatnonzero(largest > 1e9):
+        samples = samples.report(
             "wrong-scale",
             "error",
             f"q.{samples.joint_names[j]}",
             f"positions of up to {largest[j]:.3g} are no angles",
             "name the right column in the layout file",
         )
-        for j in np.flatnonzero(largest > 1e9)
-    ]
+    return samples
 
 
-def _swapped(samples: LogSamples, likeness: Array, moved: Mask) -> list[Finding]:
-    pairs = []
-    for j in np.flatnonzero(moved):
-        k = int(np.argmax(np.abs(likeness[j])))
-        if k != j and abs(likeness[j, k]) > _SAME and abs(likeness[j, j]) < _SAME:
-            pairs.append((int(j), k))
+def _swapped(names: tuple[str, ...], likeness: Array, moved: Mask) -> list[Finding]:
+    size, best = np.abs(likeness), np.abs(likeness).argmax(axis=1)
+    other = moved & (size.max(axis=1) > _SAME) & (np.diag(size) < _SAME)
+    pairs = [(j, best[j]) for j in np.flatnonzero(other)]
     if not pairs:
         return []
-    names = samples.joint_names
     return [
         Finding(
             "swapped-joints",
@@ -175,34 +164,38 @@ def _swapped(samples: LogSamples, likeness: Array, moved: Mask) -> list[Finding]
 
 
 def _scaled(
-    samples: LogSamples, v: Array, recorded: Array, likeness: Array, moved: Mask
+    names: tuple[str, ...], v: Array, recorded: Array, likeness: Array, moved: Mask
 ) -> list[Finding]:
+    """Recorded velocities (n, n_joints) that are multiples of v, or are not like it at all."""
     findings = []
-    names = samples.joint_names
     factor = np.einsum("tj,tj->j", v, recorded) / np.einsum("tj,tj->j", recorded, recorded)
-    tested = np.flatnonzero(moved & (np.abs(np.diag(likeness)) > _SAME))
-    mismatched = np.flatnonzero(moved & ~(np.abs(np.diag(likeness)) > _SAME))
+    alike = np.abs(likeness) > _SAME
+    tested, mismatched = np.flatnonzero(moved & alike), np.flatnonzero(moved & ~alike)
     if mismatched.size:
-        least = float(np.abs(np.diag(likeness)[mismatched]).min())
+        least = float(np.abs(likeness[mismatched]).min())
         findings.append(
             Finding(
                 "velocity-mismatch",
                 "warning",
-                _channels("v", [names[j] for j in mismatched]),
+                channel_list("v", [names[j] for j in mismatched]),
                 f"not the velocity of the positions: correlation {least:.2f}",
-                "recorded velocities only serve as a check; positions are differentiated",
+                VELOCITIES_ARE_A_CHECK,
             )
         )
     unit = _common_time_unit(factor[tested])
     if unit:
-        return [*findings, _time_unit(float(np.median(factor[tested])), unit)]
+        text = (
+            f"all positions change {float(np.median(factor[tested])):.3g} times as fast as the "
+            "recorded velocities say"
+        )
+        edit = f"write `time: {{unit: {unit}}}` into the layout file"
+        return [*findings, Finding("time-unit", "error", "t", text, edit)]
     groups: dict[str, list[int]] = {}
     for j in tested:
-        off = factor[j] if factor[j] > 0.0 else -factor[j]
         if factor[j] < 0.0:
             findings.append(_backward(names[j], float(factor[j])))
-        elif max(off, 1.0 / off) > _SCALE_OFF:
-            groups.setdefault(_named_factor(off), []).append(int(j))
+        elif max(factor[j], 1.0 / factor[j]) > _SCALE_OFF:
+            groups.setdefault(_named_factor(factor[j]), []).append(int(j))
     for edit, joints in groups.items():
         findings.append(_wrong_factor([names[j] for j in joints], factor[joints], edit))
     return findings
@@ -233,13 +226,11 @@ def _named_factor(factor: float) -> str:
 def _wrong_factor(names: list[str], factor: Array, edit: str) -> Finding:
     value = float(np.median(factor))
     certain = max(value, 1.0 / value) > _SCALE_WRONG
-    degrees = "deg" in edit
-    channel = "q" if edit.startswith("q") else "v"
-    written = f"`{edit}`" if edit else f"`gain: {value:.3g}` for {_channels('v', names)}"
+    written = f"`{edit}`" if edit else f"`gain: {value:.3g}` for {channel_list('v', names)}"
     return Finding(
-        "degrees" if degrees else "wrong-scale",
+        "degrees" if "deg" in edit else "wrong-scale",
         "error" if certain else "warning",
-        _channels(channel, names),
+        channel_list("q" if edit.startswith("q") else "v", names),
         f"positions change {value:.4g} times as fast as the recorded velocities say",
         f"write {written} into the layout file{_or_else(edit)}"
         + ("" if certain else "; recorded velocities only serve as a check"),
@@ -266,26 +257,111 @@ def _backward(name: str, factor: float) -> Finding:
     )
 
 
-def _time_unit(factor: float, unit: str) -> Finding:
-    return Finding(
-        "time-unit",
-        "error",
-        "t",
-        f"all positions change {factor:.3g} times as fast as the recorded velocities say",
-        f"write `time: {{unit: {unit}}}` into the layout file",
-    )
+# Readings of sensors in another unit, as the readings themselves show.
+#
+# An accelerometer at rest reads 9.81 m/s² whatever its direction, joints stay below their efforts,
+# and a gyroscope of a robot on a fixed base turns as the joints do. A reading that is off by the
+# ratio of two usual units is most likely in the other one. None of this is certain enough to refuse
+# a recording: all findings are warnings.
+
+_GRAVITY = 9.81  # m/s²
+# What a reading is in another unit, as a multiple of what it is in the right one.
+_ACCELERATIONS = {"g": 1.0 / _GRAVITY, "cm/s²": 100.0, "mm/s²": 1000.0}
+_SPEEDS = {"deg/s": 180.0 / np.pi, "rpm": 60.0 / (2.0 * np.pi), "rev/s": 1.0 / (2.0 * np.pi)}
+_UNIT_TOLERANCE = 1.25  # factor within which a ratio is that of another unit
+_MOST_EFFORT = 10.0  # times the effort limit of a joint, beyond which no torque is in N·m
+_LEAST_SPEED = 0.02  # rad/s, rms: below, there is nothing to compare with
+_SAMPLES = 200  # that are looked at: enough to see a unit
+_MOST_BROKEN = 0.01  # share of quaternions that may be invalid without a finding
 
 
-def _correlation(x: Array, y: Array) -> Array:
-    """(n_joints, n_joints) correlation of every column of x with every column of y; 0 for still."""
+def sensor_findings(
+    robot: Robot, sensors: Sequence[Sensor], readings: Mapping[str, Array]
+) -> list[Finding]:
+    """Sensors without any reading, or in another unit.
 
-    def normalised(z: Array) -> Array:
-        z = z - z.mean(axis=0)
-        norm = np.linalg.norm(z, axis=0)
-        return np.asarray(z / np.where(norm > 0.0, norm, np.inf))
+    Args:
+        robot: that carries them.
+        sensors: to look at.
+        readings: (T, m) by sensor, NaN where there is none.
+    """
+    findings = []
+    for sensor in sensors:
+        y = readings[sensor.name]
+        y = y[np.isfinite(y).all(axis=1)]
+        if not len(y):
+            text = "it has no reading at all in this recording"
+            action = "check its channels in the layout file"
+            findings.append(Finding("dead-channel", "warning", sensor.who, text, action))
+            continue
+        y = y[some_samples(len(y))]
+        if isinstance(sensor, Accelerometer):
+            ratio = float(np.median(np.linalg.norm(y, axis=1))) / _GRAVITY
+            text = f"its median is {ratio * _GRAVITY:.3g}, where 9.81 m/s² is expected"
+            findings += _other_unit(sensor, ratio, _ACCELERATIONS, text)
+        elif isinstance(sensor, JointTorque):
+            findings += _beyond_effort(robot, sensor, y)
+    return findings
 
-    return np.asarray(normalised(x).T @ normalised(y))
+
+def speed_findings(sensor: Sensor, read: Array, expected: Array) -> list[Finding]:
+    """A gyroscope or a joint velocity against what the joints do, (T, m) each."""
+    good = np.isfinite(read - expected).all(axis=1)
+    read, expected = read[good], expected[good]
+    size = float(np.sqrt(np.mean(expected**2))) if expected.size else 0.0
+    if size < _LEAST_SPEED:
+        return []
+    ratio = float(np.sum(read * expected) / np.sum(expected**2))
+    return _other_unit(sensor, ratio, _SPEEDS, f"it reads {ratio:.3g} times what the joints do")
 
 
-def _channels(quantity: str, names: list[str]) -> str:
-    return ", ".join(f"{quantity}.{name}" for name in names)
+def quaternion_findings(sensor: Sensor, recorded: int, valid: int, rows: int) -> list[Finding]:
+    """Recorded quaternions of which many are no rotation."""
+    if not valid or recorded - valid <= _MOST_BROKEN * rows:
+        return []
+    return [
+        Finding(
+            "invalid-quaternion",
+            "warning",
+            sensor.who,
+            f"{recorded - valid} quaternions have a length far from 1",
+            "left out; check that its channels are x, y, z, w",
+        )
+    ]
+
+
+def some_samples(T: int) -> Array:
+    """Indices of a few of T samples, all over the recording."""
+    return np.unique(np.linspace(0, T - 1, min(T, _SAMPLES)).astype(np.int64))
+
+
+def _beyond_effort(robot: Robot, sensor: JointTorque, y: Array) -> list[Finding]:
+    limit = float(robot.effort_limit[sensor.joint_index(robot)])
+    most = float(np.percentile(np.abs(y), 99.0))
+    if not np.isfinite(limit) or limit <= 0.0 or most <= _MOST_EFFORT * limit:
+        return []
+    return [
+        Finding(
+            "wrong-scale",
+            "warning",
+            sensor.who,
+            f"it reads up to {most:.4g}, {most / limit:.3g} times the effort limit of the joint",
+            "correct its unit or gain in the layout file",
+        )
+    ]
+
+
+def _other_unit(
+    sensor: Sensor, ratio: float, units: Mapping[str, float], text: str
+) -> list[Finding]:
+    return [
+        Finding(
+            "sensor-unit",
+            "warning",
+            sensor.who,
+            f"it looks as if it were in {unit}: {text}",
+            f"write `unit: {unit}` for its channels into the layout file",
+        )
+        for unit, factor in units.items()
+        if factor / _UNIT_TOLERANCE < ratio < factor * _UNIT_TOLERANCE
+    ]

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.linalg import null_space
 from scipy.signal import welch
 
-from bodysense.doctor.diagnosis import Diagnosis
-from bodysense.doctor.examine import examine, require_clean
+from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.identification.linear.least_squares import Ridge
 from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import (

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bodysense.doctor.diagnosis import Diagnosis
-from bodysense.doctor.examine import examine, require_clean
+from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, settle_filters

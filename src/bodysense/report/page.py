@@ -21,7 +21,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bodysense.doctor.diagnosis import SEVERITIES, Diagnosis
+from bodysense.doctor import SEVERITIES, Diagnosis
 from bodysense.files import write_atomically
 from bodysense.robot.layout import ParameterLayout
 

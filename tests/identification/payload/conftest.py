@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from bodysense.doctor.diagnosis import Diagnosis
+from bodysense.doctor import Diagnosis
 from bodysense.identification import Motion, Preprocessing
 from bodysense.identification.payload.experiment import ROBOT_UNCERTAINTY, LoadExperiment
 from bodysense.identification.payload.loaded_regression import LoadedRegression

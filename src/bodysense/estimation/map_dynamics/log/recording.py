@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline
 
 from bodysense.doctor import Diagnosis, Finding, examine_readings, require_clean
-from bodysense.doctor.readings import (
+from bodysense.doctor.units import (
     quaternion_findings,
     sensor_findings,
     some_samples,

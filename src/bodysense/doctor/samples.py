@@ -1,0 +1,219 @@
+"""`LogSamples`: the samples that the checks look at and hand on, with what they found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+
+Severity = Literal["note", "warning", "error"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""From bad to harmless."""
+
+Mask = NDArray[np.bool_]
+
+VELOCITIES_ARE_A_CHECK = "recorded velocities only serve as a check; positions are differentiated"
+"""Action where recorded velocities cannot be used."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be.
+
+    Attributes:
+        kind: what it is, a stable word such as ``garbage-rows``.
+        severity: ``note`` (dealt with and harmless), ``warning`` (deserves a look) or ``error``
+            (the recording cannot be used as it is).
+        where: the channel, joint or rows.
+        message: what was observed, with numbers.
+        action: what bodysense does about it, or what the user should do.
+    """
+
+    kind: str
+    severity: Severity
+    where: str
+    message: str
+    action: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.kind}: {self.where}: {self.message}; {self.action}"
+
+
+class BridgingRules(NamedTuple):
+    """Up to where missing samples are interpolated; beyond, the recording is split.
+
+    Attributes:
+        gap_steps: longest gap between rows, in usual steps, and
+        gap_time: in seconds: the longer of the two counts.
+        missing_samples: most values in a row that may be missing from a channel, and
+        missing_time: for how long [s]: the shorter of the two counts.
+        least_samples: between gaps; fewer are left out.
+    """
+
+    gap_steps: float
+    gap_time: float
+    missing_samples: float
+    missing_time: float
+    least_samples: int
+
+
+@dataclass(frozen=True, eq=False)
+class LogSamples:
+    """What is left of the recording, in the order of the robot's joints.
+
+    Attributes:
+        t: (n,) times [s].
+        q: (n, n_joints) positions.
+        tau: (n, n_joints) torques, or drive signals as long as `current` says so; (n, 0) where
+            they are not examined.
+        v: (n, n_joints) velocities, if recorded and trusted.
+        reference: (n, n_joints) reference positions of the controller, if recorded and trusted.
+        rows: (n,) row of the source.
+        place: (n,) index in the recording.
+        piece: (n,) number of the piece that a sample belongs to, not descending. Nothing is
+            ever computed across the border of two pieces.
+        current: whether `tau` still holds drive signals.
+        joint_names: those joints of the robot whose positions were recorded.
+        rules: which gaps are bridged.
+        findings: of all checks so far.
+    """
+
+    t: Array
+    q: Array
+    tau: Array
+    v: Array | None
+    reference: Array | None
+    rows: NDArray[np.int64]
+    place: NDArray[np.int64]
+    piece: NDArray[np.int64]
+    current: bool
+    joint_names: tuple[str, ...]
+    rules: BridgingRules
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return int(self.t.size)
+
+    @property
+    def blocks(self) -> tuple[tuple[str, Array], ...]:
+        """Quantity and values of all that is there: q, tau (or i) and v."""
+        named = (("q", self.q), ("i" if self.current else "tau", self.tau), ("v", self.v))
+        return tuple((quantity, x) for quantity, x in named if x is not None and x.shape[1])
+
+    def joints_of(self, robot: Robot) -> NDArray[np.int64]:
+        """(n_joints,) index of each joint in the robot."""
+        return np.array([robot.joint_names.index(name) for name in self.joint_names], dtype=int)
+
+    @property
+    def joined(self) -> Mask:
+        """(n - 1,) whether a sample and the next one are of the same piece."""
+        joined: Mask = np.diff(self.piece) == 0
+        return joined
+
+    @property
+    def steps(self) -> Array:
+        """(m,) times between neighbours within pieces [s]."""
+        steps: Array = np.diff(self.t)[self.joined]
+        return steps
+
+    @property
+    def period(self) -> float:
+        """Usual time between samples [s]; NaN where it is unknown."""
+        steps = self.steps
+        steps = steps[steps > 0.0]
+        return float(np.median(steps)) if steps.size else float("nan")
+
+    def slices(self) -> list[slice]:
+        """Where each piece is."""
+        if not self.n:
+            return []
+        bounds = [0, *(np.flatnonzero(~self.joined) + 1).tolist(), self.n]
+        return [slice(a, b) for a, b in pairwise(bounds)]
+
+    def report(
+        self, kind: str, severity: Severity, where: str, message: str, action: str
+    ) -> LogSamples:
+        """The same samples with one more finding."""
+        return self.with_findings([Finding(kind, severity, where, message, action)])
+
+    def with_findings(self, findings: Iterable[Finding]) -> LogSamples:
+        """The same samples with more findings."""
+        return replace(self, findings=(*self.findings, *findings))
+
+    def kept(self, mask: Mask) -> LogSamples:
+        """The samples where the mask is true."""
+        return self if mask.all() else replace(self._taken(mask), piece=self.piece[mask])
+
+    def sorted_by_time(self) -> LogSamples:
+        """The samples in the order of their times, pieces as they are."""
+        return self._taken(np.argsort(self.t, kind="stable"))
+
+    def _taken(self, which: Mask | NDArray[np.intp]) -> LogSamples:
+        """Some of the samples, in whatever order; pieces are left to the caller."""
+        return replace(
+            self,
+            t=self.t[which],
+            q=self.q[which],
+            tau=self.tau[which],
+            v=None if self.v is None else self.v[which],
+            reference=None if self.reference is None else self.reference[which],
+            rows=self.rows[which],
+            place=self.place[which],
+        )
+
+    def split(self, before: NDArray[np.intp]) -> LogSamples:
+        """The same samples with new pieces that start at the given places."""
+        start = np.zeros(self.n, dtype=np.int64)
+        start[1:] = ~self.joined
+        start[before] = 1
+        return replace(self, piece=np.cumsum(start))
+
+
+# How rows, channels and runs of samples are named and counted.
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun: ``1 row``, ``2 rows``."""
+    return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
+def row_ranges(rows: NDArray[np.int64], most: int = 4) -> str:
+    """Rows in words: ``rows 2-10, 17 and 3 more ranges``."""
+    rows = np.unique(rows)
+    if not rows.size:
+        return "no rows"
+    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+    first = rows[np.r_[0, breaks]]
+    last = rows[np.r_[breaks - 1, rows.size - 1]]
+    shown = [f"{a}" if a == b else f"{a}-{b}" for a, b in zip(first, last, strict=True)][:most]
+    more = f" and {first.size - most} more places" if first.size > most else ""
+    return f"{'row' if rows.size == 1 else 'rows'} {', '.join(shown)}{more}"
+
+
+def spread(x: Array) -> float:
+    """Width of the middle 98 % of the finite values: the range without the odd ones."""
+    finite = x[np.isfinite(x)]
+    if not finite.size:
+        return 0.0
+    low, high = np.percentile(finite, (1.0, 99.0))
+    return float(high - low)
+
+
+def channel_list(quantity: str, names: Iterable[str]) -> str:
+    """Channels of a quantity in words: ``q.shoulder, q.elbow``."""
+    return ", ".join(f"{quantity}.{name}" for name in names)
+
+
+def runs(mask: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First place of every run of true values, and the place behind its last."""
+    edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
+    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
