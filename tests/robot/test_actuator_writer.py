@@ -16,7 +16,7 @@ from bodysense.robot.actuators import COUPLED_TERMS, Actuators, Controller
 from bodysense.robot.friction import Friction, friction_models, register_friction_model
 from bodysense.robot.io.actuator_writer import actuator_text, write_actuators
 from bodysense.robot.io.load import load_robot
-from bodysense.robot.io.urdf_writer import write_urdf
+from bodysense.robot.io.urdf import write_urdf
 from bodysense.robot.robot import Robot
 
 LAWS = sorted(name for name, law in friction_models().items() if law.custom is None)

@@ -303,8 +303,9 @@ def test_notes_name_what_is_lost(tmp_path):
     notes = mjcf_notes(robot)
     assert notes == (
         "friction 'stribeck': Fs left out",
-        "coupling: the motor of joint6 also moves joint5; left out, with Fvm6, Fcm6",
-        "left out: velocity limits, gear ratios, drive gains, controller, acceleration limits",
+        "the motor of joint6 also moves joint5; left out, with Fvm6, Fcm6",
+        "left out: gear ratios, drive gains, controller, acceleration limits",
+        "left out: velocity limits",
     )
     text = write_mjcf(robot, tmp_path / "robot.xml").read_text()
     assert all(note in text for note in notes)
@@ -322,8 +323,8 @@ def test_nothing_lost_nothing_noted():
 def test_negative_parameters_are_written_and_noted():
     robot = load_robot("tx40").with_parameter_values({"Fv2": -0.5, "Fc3": -0.25})
     text, notes = mjcf_text(robot), mjcf_notes(robot)
-    assert "Fv of joint2 is negative: MuJoCo may fail" in notes
-    assert "Fc of joint3 is negative: MuJoCo may fail" in notes
+    assert "damping of joint2 is negative: simulators may fail" in notes
+    assert "frictionloss of joint3 is negative: simulators may fail" in notes
     joints = {joint.get("name"): joint for joint in ET.fromstring(text).iter("joint")}
     assert joints["joint2"].get("damping") == "-0.5"
     assert joints["joint3"].get("frictionloss") == "-0.25"
@@ -346,5 +347,5 @@ def test_a_note_cannot_end_the_comment_it_stands_in():
     model = robot.model.copy()
     model.names[1] = "a--><b"
     odd = Robot.from_pinocchio(model, coefficients={"Fv": -1.0}, actuators=Actuators.from_values(6))
-    assert "Fv of a--><b is negative: MuJoCo may fail" in mjcf_notes(odd)
+    assert "damping of a--><b is negative: simulators may fail" in mjcf_notes(odd)
     assert ET.fromstring(mjcf_text(odd)).find("worldbody/body/joint").get("name") == "a--><b"

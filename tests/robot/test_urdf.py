@@ -15,8 +15,7 @@ from bodysense.errors import (
     RobotFileError,
     UnsupportedJointError,
 )
-from bodysense.robot.io.urdf import load_urdf
-from bodysense.robot.io.urdf_writer import urdf_bytes
+from bodysense.robot.io.urdf import load_urdf, urdf_bytes
 
 INERTIAL = """
     <inertial>

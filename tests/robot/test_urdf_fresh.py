@@ -13,9 +13,8 @@ from bodysense.robot import inverse_dynamics, load_robot, torque_regressor
 from bodysense.robot.friction import Friction
 from bodysense.robot.io.actuator_writer import write_actuators
 from bodysense.robot.io.dh import load_dh
-from bodysense.robot.io.urdf import load_urdf
+from bodysense.robot.io.urdf import load_urdf, urdf_bytes, write_urdf
 from bodysense.robot.io.urdf_fresh import urdf_notes
-from bodysense.robot.io.urdf_writer import urdf_bytes, write_urdf
 from bodysense.robot.robot import Robot
 from bodysense.spatial import exp_so3
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, random_pi
@@ -276,7 +275,7 @@ def test_a_rod_comes_back(tmp_path: Path):
 
 def test_notes_say_what_is_left_out(robot_of, any_robot):
     assert urdf_notes(robot_of("tx40-coupled")) == (
-        "the motor of joint6 also moves joint5; left out",
+        "the motor of joint6 also moves joint5; left out, with Fvm6, Fcm6",
         "left out: gear ratios, drive gains, controller, acceleration limits",
     )
     lugre = robot_of("rv2sq").with_friction("lugre", width=0.25)
@@ -286,7 +285,7 @@ def test_notes_say_what_is_left_out(robot_of, any_robot):
     )
     assert urdf_notes(any_robot("tilted-tx40")) == ()
     text = urdf_bytes(robot_of("tx40-coupled")).decode()
-    assert "- the motor of joint6 also moves joint5; left out\n" in text
+    assert "- the motor of joint6 also moves joint5; left out, with Fvm6, Fcm6\n" in text
 
 
 def test_gravity_of_another_size_is_noted(robot_of):

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bodysense.errors import InconsistentInertiaError, RobotFileError
-from bodysense.robot.io.urdf import load_urdf
-from bodysense.robot.io.urdf_writer import urdf_bytes, write_urdf
+from bodysense.robot.io.urdf import load_urdf, urdf_bytes, write_urdf
 from bodysense.robot.robot import Robot
 from bodysense.spatial.pseudo_inertia import physical_consistency, random_pi
 

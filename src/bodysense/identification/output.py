@@ -17,7 +17,7 @@ from bodysense.identification.methods import DEFAULT, consistent_alternative
 from bodysense.identification.run import IdentificationRun
 from bodysense.robot.io.actuator_writer import write_actuators
 from bodysense.robot.io.mjcf_writer import write_mjcf
-from bodysense.robot.io.urdf_writer import write_urdf
+from bodysense.robot.io.urdf import write_urdf
 
 PARAMETER_COLUMNS = (
     "kind",

@@ -218,6 +218,16 @@ def require_feasible_links(robot: Robot, where: str, remedy: str = _LOAD_ANYWAY)
         raise InconsistentInertiaError(f"{where}: {'; '.join(bad[:5])}{more}. {remedy}")
 
 
+def require_rotor_inertias(robot: Robot, where: str) -> None:
+    """Raise `InconsistentInertiaError` that names a joint with a negative rotor inertia."""
+    for name, value in zip(robot.joint_names, robot.theta[robot.layout.rotor], strict=True):
+        if value < 0.0:
+            raise InconsistentInertiaError(
+                f"{where}: the rotor inertia of joint {name!r} is {value:g}; it must be zero or "
+                "positive: identify it with a consistent method (pc-wls), or correct it."
+            )
+
+
 def check_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
     """Return the sensors if all of them fit the robot.
 

@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 from bodysense.errors import MismatchError, UnknownNameError, listing, unknown_name
 from bodysense.files import read_robot_file
 from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint, parse_urdf
-from bodysense.robot.io.urdf_xml import Document, Element, UrdfReader
+from bodysense.robot.io.urdf_xml import Document, Element
 from bodysense.robot.model import check_sensors
 from bodysense.robot.robot import Robot
 from bodysense.sensors.inertial_sensors import Accelerometer, Gyroscope
@@ -76,38 +76,36 @@ class _SensorTag:
     direction: str
 
 
-def _sensor_tags(document: Document, read: UrdfReader) -> list[_SensorTag]:
+def _sensor_tags(document: Document) -> list[_SensorTag]:
     """All tags of a file, robotology's first."""
     root = document.root
-    tags = [_tag(sensor, "", document, read) for sensor in root.all("sensor")]
+    tags = [_tag(sensor, "", document) for sensor in root.all("sensor")]
     for gazebo in root.all("gazebo"):
         reference = gazebo.attributes.get("reference", "")
-        tags += [_tag(sensor, reference, document, read) for sensor in gazebo.all("sensor")]
+        tags += [_tag(sensor, reference, document) for sensor in gazebo.all("sensor")]
     return tags
 
 
-def _tag(sensor: Element, reference: str, document: Document, read: UrdfReader) -> _SensorTag:
+def _tag(sensor: Element, reference: str, document: Document) -> _SensorTag:
     joint = link = reference
-    parent = read.only_child(sensor, "parent")
+    parent = sensor.only_child("parent")
     if parent is not None and not reference:
         joint, link = (parent.attributes.get(key, "").strip() for key in ("joint", "link"))
-    xyz, rpy = read.origin(sensor, sensor)
-    pose = read.only_child(sensor, "pose")
+    xyz, rpy = sensor.origin()
+    pose = sensor.only_child("pose")
     if pose is not None:
-        xyz, rpy = _pose(pose, sensor, document, read)
-    wrench = read.only_child(sensor, "force_torque")
+        xyz, rpy = _pose(pose, document)
+    wrench = sensor.only_child("force_torque")
     choices = {"frame": _FRAMES, "measure_direction": _DIRECTIONS}
     chosen = {key: options[0] for key, options in choices.items()}
     for key, options in choices.items():
-        element = None if wrench is None else read.only_child(wrench, key, sensor)
+        element = None if wrench is None else wrench.only_child(key)
         if element is not None:
             chosen[key] = _text(element, document)
             if chosen[key] not in options:
-                read.fail(
-                    element, f"{chosen[key]!r} is none of {', '.join(options)}; choose one.", sensor
-                )
+                element.fail(f"{chosen[key]!r} is none of {', '.join(options)}; choose one.")
     return _SensorTag(
-        name=read.name(sensor),
+        name=sensor.text("name"),
         type=sensor.attributes.get("type", "").strip(),
         element=sensor,
         gazebo=bool(reference),
@@ -120,16 +118,14 @@ def _tag(sensor: Element, reference: str, document: Document, read: UrdfReader) 
     )
 
 
-def _pose(
-    pose: Element, sensor: Element, document: Document, read: UrdfReader
-) -> tuple[Array, Array]:
+def _pose(pose: Element, document: Document) -> tuple[Array, Array]:
     words = _text(pose, document).split()
     try:
         six = np.array([float(word) for word in words])
     except ValueError:
         six = np.full(6, np.nan)
     if six.shape != (6,) or not np.isfinite(six).all():
-        read.fail(pose, "expected six numbers: x y z roll pitch yaw.", sensor)
+        pose.fail("expected six numbers: x y z roll pitch yaw.")
     return six[:3], six[3:]
 
 
@@ -265,17 +261,17 @@ def urdf_sensors(
         where, data = f"the URDF of {robot.name!r}", source
     else:
         where, data = str(source), read_robot_file(source)
-    description, read = parse_urdf(data, where), UrdfReader(where)
+    description = parse_urdf(data, where)
     sensors: dict[str, Sensor] = {}
     at_joint: dict[str, str] = {}
     notes: list[str] = []
     foreign: dict[str, list[str]] = {}
-    for tag in _sensor_tags(description.document, read):
+    for tag in _sensor_tags(description.document):
         if tag.type not in _TYPES:
             foreign.setdefault(tag.type, []).append(tag.name)
             continue
         try:
-            _require_place(tag, description, read)
+            _require_place(tag, description)
             if tag.type == "force_torque" and tag.joint in at_joint:
                 raise MismatchError(f"joint {tag.joint!r} has {at_joint[tag.joint]!r} already")
             tagged = check_sensors(robot, _sensors(tag, robot, description, covariances))
@@ -315,7 +311,7 @@ def _covariances(std: Mapping[str, ArrayLike]) -> dict[str, Array]:
     }
 
 
-def _require_place(tag: _SensorTag, description: UrdfDescription, read: UrdfReader) -> None:
+def _require_place(tag: _SensorTag, description: UrdfDescription) -> None:
     """Raise `MismatchError` if the file has no such place; beside the links it is an error."""
     what = "joint" if tag.type == "force_torque" else "link"
     name = tag.joint if what == "joint" else tag.link
@@ -324,7 +320,7 @@ def _require_place(tag: _SensorTag, description: UrdfDescription, read: UrdfRead
         return
     problem = f"{what} {name!r} does not exist" if name else f"it has no parent {what}"
     if not tag.gazebo:
-        read.fail(tag.element, f"{problem}; {what}s are {listing(map(repr, valid))}.")
+        tag.element.fail(f"{problem}; {what}s are {listing(map(repr, valid))}.")
     raise MismatchError(problem)
 
 

@@ -17,7 +17,7 @@ from bodysense.files import load_result, plain, restored, save_result, write_con
 from bodysense.identification.payload.parts import LoadPart
 from bodysense.robot.frames import with_payload
 from bodysense.robot.io.mjcf_writer import write_mjcf
-from bodysense.robot.io.urdf_writer import write_urdf
+from bodysense.robot.io.urdf import write_urdf
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
 from bodysense.spatial.pseudo_inertia import (

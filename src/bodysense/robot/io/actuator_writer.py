@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from bodysense.errors import InconsistentInertiaError, ShapeError
+from bodysense.errors import ShapeError
 from bodysense.files import write_atomically
+from bodysense.robot.model import require_rotor_inertias
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -92,12 +93,7 @@ def actuator_text(robot: Robot) -> str:
 
 def _require_readable(robot: Robot) -> None:
     where = f"the actuator file of robot {robot.name!r} cannot be written"
-    for name, value in zip(robot.joint_names, robot.theta[robot.layout.rotor], strict=True):
-        if value < 0.0:
-            raise InconsistentInertiaError(
-                f"{where}: the rotor inertia of joint {name!r} is {value:g}; it must be zero or "
-                "positive: identify it with a consistent method (pc-wls), or correct it."
-            )
+    require_rotor_inertias(robot, where)
     for name, value in zip(robot.joint_names, robot.acceleration_limit, strict=True):
         if value <= 0.0:
             raise ShapeError(

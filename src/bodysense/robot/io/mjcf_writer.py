@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,13 +24,14 @@ import pinocchio as pin
 from bodysense.errors import BodysenseError, InconsistentInertiaError
 from bodysense.files import write_atomically
 from bodysense.robot.frames import named_frames
-from bodysense.robot.io.urdf_fresh import present_extras
+from bodysense.robot.io.urdf_fresh import lost_drives
 from bodysense.robot.io.urdf_xml import format_numbers
-from bodysense.robot.model import is_prismatic, joint_axis, one_axis_joints
+from bodysense.robot.model import joint_axis, one_axis_joints, require_rotor_inertias
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency
 
+_ATTRIBUTES = {"Ia": "armature", "Fv": "damping", "Fc": "frictionloss"}
 _MOST_JOINTS_OF_A_BODY = 6  # that MuJoCo takes
 _SMALLEST_MOMENT = 1e-15  # mjMINVAL: MuJoCo refuses moving bodies below it
 _SMALLEST_LENGTH = 1e-3  # m, of a capsule
@@ -121,7 +121,12 @@ def mjcf_text(robot: Robot) -> str:
 
 def mjcf_notes(robot: Robot) -> tuple[str, ...]:
     """What MJCF cannot express of a robot, in words."""
-    notes = [*_drive_notes(robot), *_limit_notes(robot)]
+    notes = [*lost_drives(robot, _ATTRIBUTES)]
+    lower, upper = robot.position_limits
+    for j in np.flatnonzero(lower >= upper):
+        notes.append(f"position limits of {robot.joint_names[j]} left out: they leave no room")
+    if np.isfinite(robot.velocity_limit).any():
+        notes.append("left out: velocity limits")
     if robot.floating_base and not robot.model.jointPlacements[1].isIdentity(1e-12):
         notes.append("base: MuJoCo counts its pose from the world, the robot from its placement")
     folded = _folded(robot)
@@ -131,44 +136,13 @@ def mjcf_notes(robot: Robot) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _drive_notes(robot: Robot) -> Iterator[str]:
-    layout = robot.layout
-    terms = [term for term in layout.friction_terms if term not in ("Fv", "Fc")]
-    if terms:
-        yield f"friction {robot.friction.model.name!r}: {', '.join(terms)} left out"
-    for k in robot.actuators.coupled_motors:
-        also = np.flatnonzero(robot.actuators.coupling[k])
-        names = ", ".join(robot.joint_names[j] for j in also if j != k)
-        parameters = [f"{prefix}{motor + 1}" for prefix, motor in layout.coupled if motor == k]
-        values = f", with {', '.join(parameters)}" if parameters else ""
-        yield f"coupling: the motor of {robot.joint_names[k]} also moves {names}; left out{values}"
-
-
-def _limit_notes(robot: Robot) -> Iterator[str]:
-    for term in [t for t in ("Fv", "Fc") if t in robot.layout.friction_terms]:
-        for j in np.flatnonzero(robot.theta[robot.layout.friction(term)] < 0.0):
-            yield f"{term} of {robot.joint_names[j]} is negative: MuJoCo may fail"
-    lower, upper = robot.position_limits
-    for j in np.flatnonzero(lower >= upper):
-        yield f"position limits of {robot.joint_names[j]} left out: they leave no room"
-    present = ["velocity limits"] if np.isfinite(robot.velocity_limit).any() else []
-    present += present_extras(robot)
-    if present:
-        yield f"left out: {', '.join(present)}"
-
-
 def _require_writable(robot: Robot) -> None:
-    rotor = robot.theta[robot.layout.rotor]
-    for name, value in zip(robot.joint_names, rotor, strict=True):
-        if value < 0.0:
-            raise InconsistentInertiaError(
-                f"robot {robot.name!r} cannot be written to MJCF: the rotor inertia of joint "
-                f"{name!r} is {value:g}. Identify it with a method that keeps it positive."
-            )
+    where = f"robot {robot.name!r} cannot be written to MJCF"
+    require_rotor_inertias(robot, where)
     if "world" in robot.link_names:
         raise BodysenseError(
-            f"robot {robot.name!r} cannot be written to MJCF: a link is called 'world', a name "
-            "that MuJoCo keeps for itself. Rename the link."
+            f"{where}: a link is called 'world', a name that MuJoCo keeps for itself. Rename the "
+            "link."
         )
 
 
@@ -239,7 +213,7 @@ def _add_joint(body: ET.Element, robot: Robot, joint: int, T_body_joint: pin.SE3
     j = joint - first
     values = {
         "name": model.names[joint],
-        "type": "slide" if is_prismatic(model, joint) else "hinge",
+        "type": "slide" if robot.joint_types[j] == "prismatic" else "hinge",
         "axis": format_numbers(T_body_joint.rotation @ joint_axis(model, joint)),
     }
     if T_body_joint.translation.any():
@@ -247,10 +221,9 @@ def _add_joint(body: ET.Element, robot: Robot, joint: int, T_body_joint: pin.SE3
     lower, upper = (limits[j] for limits in robot.position_limits)
     if lower < upper and np.isfinite([lower, upper]).any():
         values["range"] = format_numbers([lower, upper])
-    values["armature"] = format_numbers([robot.theta[robot.layout.rotor][j]])
-    for attribute, term in (("damping", "Fv"), ("frictionloss", "Fc")):
-        if term in robot.layout.friction_terms:
-            values[attribute] = format_numbers([robot.theta[robot.layout.friction(term)][j]])
+    for term, attribute in _ATTRIBUTES.items():
+        if term in ("Ia", *robot.layout.friction_terms):
+            values[attribute] = format_numbers(robot.theta[robot.layout.places(term)[j]])
     ET.SubElement(body, "joint", values)
 
 

@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pinocchio as pin
 
 from bodysense.errors import RobotFileError
 from bodysense.robot.frames import named_frames
-from bodysense.robot.io.urdf_elements import DYNAMICS, inertia_attributes
-from bodysense.robot.io.urdf_xml import format_numbers
-from bodysense.robot.model import is_prismatic, joint_axis, one_axis_joints
+from bodysense.robot.io.urdf_xml import DYNAMICS, add_joint, format_numbers, inertial_element
+from bodysense.robot.model import joint_axis, one_axis_joints
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com
@@ -37,19 +36,21 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def fresh_urdf(robot: Robot) -> bytes:
-    """Return the robot as a new URDF file; `urdf_writer.urdf_bytes` checks its bodies first.
+    """Return the robot as a new URDF file; `urdf_bytes` checks its bodies first.
 
     Raises:
         RobotFileError: a name that XML or URDF cannot hold.
     """
     _require_names(robot)
-    names = _Names(robot.link_names, robot.joint_names)
+    names = _Names(robot)
     root = ET.Element("robot", name=robot.name.strip() or "robot")
     root.append(ET.Comment(_comment(robot)))
     parents = _add_base(root, robot, names)
     for k, name in enumerate(robot.link_names):
         parents[k + 1] = name
-        _add_link(root, name, robot.pi(k))
+        link, pi = ET.SubElement(root, "link", name=name), robot.pi(k)
+        if pi[0] != 0.0:
+            link.append(inertial_element(pi[0], pi[1:4] / pi[0], inertia_at_com(pi)))
     _add_joints(root, robot, parents, names)
     _add_frames(root, robot, parents, names)
     ET.indent(root)
@@ -66,10 +67,10 @@ def _add_base(root: ET.Element, robot: Robot, names: _Names) -> dict[int, str]:
         T_world_base, kind = _turn(robot), "fixed"
         parents[0] = names.new_link((*_base_frames(robot), "base_link")[0])
     base = parents.get(0, robot.link_names[0] if robot.link_names else "")
-    if not _same_place(T_world_base, pin.SE3.Identity()):
+    if not np.array_equal(T_world_base.homogeneous, np.eye(4)):
         world = names.new_link("world")
         ET.SubElement(root, "link", name=world)
-        _add_joint(root, names.new_joint("world_joint"), kind, world, base, T_world_base)
+        _add_joint(root, names.new_joint("world_joint"), kind, (world, base), T_world_base)
         if robot.floating_base:
             parents[0] = world
     if not robot.floating_base:
@@ -83,13 +84,11 @@ def _add_joints(root: ET.Element, robot: Robot, parents: dict[int, str], names: 
         parent = parents[int(model.parents[i])]
         if i in mounts:
             mount = mounts[i]
-            ET.SubElement(root, "link", name=mount)
-            _add_joint(root, names.new_joint(mount), "fixed", parent, mount, pin.SE3.Identity())
+            _add_empty_link(root, names, parent, mount, pin.SE3.Identity())
             parent = mount
         kind = _kind(robot, j)
-        element = _add_joint(
-            root, model.names[i], kind, parent, parents[i], model.jointPlacements[i]
-        )
+        links, placement = (parent, parents[i]), model.jointPlacements[i]
+        element = _add_joint(root, model.names[i], kind, links, placement)
         ET.SubElement(element, "axis", xyz=format_numbers(joint_axis(model, i)))
         _add_limits(element, robot, j, kind)
         _add_dynamics(element, robot, j)
@@ -101,68 +100,65 @@ def _add_frames(root: ET.Element, robot: Robot, parents: dict[int, str], names: 
         names_the_base = frame.parentJoint == 0 and frame.name in base
         if names_the_base or frame.parentJoint not in parents:  # a floating base has no world
             continue
-        link = names.new_link(frame.name)
-        ET.SubElement(root, "link", name=link)
-        parent = parents[frame.parentJoint]
-        _add_joint(root, names.new_joint(link), "fixed", parent, link, frame.placement)
+        parent, link = parents[frame.parentJoint], names.new_link(frame.name)
+        _add_empty_link(root, names, parent, link, frame.placement)
 
 
 def urdf_notes(robot: Robot) -> tuple[str, ...]:
     """What URDF cannot express of a robot, in words; the actuator file holds most of it."""
+    law, notes = robot.friction.model, []
+    if law.name != "coulomb":
+        notes.append(f"the friction law {law.name!r}: readers take 'coulomb' unless told otherwise")
+    if (robot.friction.shape != law.defaults).any():
+        notes.append(f"shape of the friction law left out: {', '.join(law.shape)}")
+    notes += lost_drives(robot, {term: key for key, term in DYNAMICS.items()})
+    lower, upper = robot.position_limits
+    for j in np.flatnonzero(lower > upper):
+        notes.append(f"position limits of {robot.joint_names[j]} left out: they leave no room")
     gravity = float(np.linalg.norm(robot.model.gravity.linear))
-    notes = [*_friction_notes(robot), *_coupling_notes(robot), *_value_notes(robot)]
     if abs(gravity - _GRAVITY) > 1e-12:
         notes.append(f"gravity of {gravity!r} m/s²: readers of URDF take {_GRAVITY}")
     return tuple(notes)
 
 
-def _friction_notes(robot: Robot) -> Iterator[str]:
-    law = robot.friction.model
-    if law.name != "coulomb":
-        yield f"the friction law {law.name!r}: readers take 'coulomb' unless told otherwise"
-    if (robot.friction.shape != law.defaults).any():
-        yield f"shape of the friction law left out: {', '.join(law.shape)}"
-    terms = [term for term in robot.layout.friction_terms if term not in DYNAMICS.values()]
+def lost_drives(robot: Robot, attributes: Mapping[str, str]) -> Iterator[str]:
+    """What a file of links and joints does not hold of drives and friction, in words.
+
+    Args:
+        robot: that is written.
+        attributes: names that the file has for rotor inertia and friction terms.
+    """
+    layout, actuators = robot.layout, robot.actuators
+    terms = [term for term in layout.friction_terms if term not in attributes]
     if terms:
-        yield f"friction left out: {', '.join(terms)}"
-
-
-def _coupling_notes(robot: Robot) -> Iterator[str]:
-    for k in robot.actuators.coupled_motors:
-        also = np.flatnonzero(robot.actuators.coupling[k])
-        others = ", ".join(robot.joint_names[j] for j in also if j != k)
-        yield f"the motor of {robot.joint_names[k]} also moves {others}; left out"
-
-
-def _value_notes(robot: Robot) -> Iterator[str]:
-    lower, upper = robot.position_limits
-    for j in np.flatnonzero(lower > upper):
-        yield f"position limits of {robot.joint_names[j]} left out: they leave no room"
-    for key, term in DYNAMICS.items():
-        if term in ("Fv", "Fc", "Fs") and term in robot.layout.friction_terms:
-            for j in np.flatnonzero(robot.theta[robot.layout.friction(term)] < 0.0):
-                yield f"{key} of {robot.joint_names[j]} is negative: simulators may fail"
-    present = present_extras(robot)
-    if present:
-        yield f"left out: {', '.join(present)}"
-
-
-def present_extras(robot: Robot) -> list[str]:
-    """What of a robot only an actuator file holds."""
+        yield f"friction {robot.friction.model.name!r}: {', '.join(terms)} left out"
+    for k in actuators.coupled_motors:
+        others = [robot.joint_names[j] for j in np.flatnonzero(actuators.coupling[k]) if j != k]
+        parameters = [f"{prefix}{m + 1}" for prefix, m in layout.coupled if m == k]
+        values = f", with {', '.join(parameters)}" if parameters else ""
+        motor = f"the motor of {robot.joint_names[k]}"
+        yield f"{motor} also moves {', '.join(others)}; left out{values}"
+    for term in ("Fv", "Fc", "Fs"):
+        if term in attributes and term in layout.friction_terms:
+            for j in np.flatnonzero(robot.theta[layout.friction(term)] < 0.0):
+                name = robot.joint_names[j]
+                yield f"{attributes[term]} of {name} is negative: simulators may fail"
     extras = {
-        "gear ratios": (robot.actuators.gear_ratio != 1.0).any(),
-        "drive gains": (robot.actuators.drive_gain != 1.0).any(),
+        "gear ratios": (actuators.gear_ratio != 1.0).any(),
+        "drive gains": (actuators.drive_gain != 1.0).any(),
         "controller": robot.controller is not None,
         "acceleration limits": np.isfinite(robot.acceleration_limit).any(),
     }
-    return [name for name, present in extras.items() if present]
+    present = [name for name, is_present in extras.items() if is_present]
+    if present:
+        yield f"left out: {', '.join(present)}"
 
 
 class _Names:
     """Names of links and joints that are taken; each new one is made different from all."""
 
-    def __init__(self, links: Iterable[str], joints: Iterable[str]) -> None:
-        self._links, self._joints = set(links), {*joints, "universe"}
+    def __init__(self, robot: Robot) -> None:
+        self._links, self._joints = set(robot.link_names), {*robot.joint_names, "universe"}
 
     def new_link(self, wanted: str) -> str:
         return self._free(self._links, wanted, "_frame")
@@ -179,20 +175,18 @@ class _Names:
 
 
 def _require_names(robot: Robot) -> None:
-    frames = [frame.name for frame in named_frames(robot)]
-    kinds = (("link", robot.link_names), ("joint", robot.joint_names), ("frame", frames))
-    for kind, names in kinds:
+    where = f"robot {robot.name!r} cannot be written as URDF"
+    frames = tuple(frame.name for frame in named_frames(robot))
+    kinds = {"link": robot.link_names, "joint": robot.joint_names, "frame": frames}
+    for kind, names in kinds.items():
         for name in names:
             if not name or name != name.strip() or _NOT_XML.search(name):
                 raise RobotFileError(
-                    f"robot {robot.name!r} cannot be written as URDF: the {kind} name {name!r} is "
-                    "empty, has blanks at its ends or characters that XML does not know; rename it."
+                    f"{where}: the {kind} name {name!r} is empty, has blanks at its ends or "
+                    "characters that XML does not know; rename it."
                 )
     if _NOT_XML.search(robot.name):
-        raise RobotFileError(
-            f"robot {robot.name!r} cannot be written as URDF: its name has characters that XML "
-            "does not know; rename it."
-        )
+        raise RobotFileError(f"{where}: its name has characters that XML does not know; rename it.")
 
 
 def _comment(robot: Robot) -> str:
@@ -245,31 +239,18 @@ def _mounts(robot: Robot, parents: dict[int, str], names: _Names) -> dict[int, s
     return mounts
 
 
-def _add_link(root: ET.Element, name: str, pi: Array) -> None:
-    link = ET.SubElement(root, "link", name=name)
-    if pi[0] == 0.0:
-        return
-    tensor = inertia_attributes(inertia_at_com(pi))
-    inertial = ET.SubElement(link, "inertial")
-    ET.SubElement(inertial, "origin", xyz=format_numbers(pi[1:4] / pi[0]), rpy="0 0 0")
-    ET.SubElement(inertial, "mass", value=format_numbers(pi[0]))
-    ET.SubElement(inertial, "inertia", {k: format_numbers(v) for k, v in tensor.items()})
-
-
 def _add_joint(
-    root: ET.Element, name: str, kind: str, parent: str, child: str, placement: pin.SE3
+    root: ET.Element, name: str, kind: str, links: tuple[str, str], placement: pin.SE3
 ) -> ET.Element:
-    """A joint with its ends and, unless it is nowhere else, its place in the parent link."""
-    joint = ET.SubElement(root, "joint", name=name, type=kind)
-    if not _same_place(placement, pin.SE3.Identity()):
-        xyz, rpy = (
-            format_numbers(placement.translation),
-            format_numbers(_roll_pitch_yaw(placement.rotation)),
-        )
-        ET.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
-    ET.SubElement(joint, "parent", link=parent)
-    ET.SubElement(joint, "child", link=child)
-    return joint
+    rpy = _roll_pitch_yaw(placement.rotation)
+    return add_joint(root, name, kind, links, placement.translation, rpy)
+
+
+def _add_empty_link(
+    root: ET.Element, names: _Names, parent: str, link: str, placement: pin.SE3
+) -> None:
+    ET.SubElement(root, "link", name=link)
+    _add_joint(root, names.new_joint(link), "fixed", (parent, link), placement)
 
 
 def _roll_pitch_yaw(R: Array) -> Array:
@@ -281,10 +262,9 @@ def _roll_pitch_yaw(R: Array) -> Array:
 
 
 def _kind(robot: Robot, j: int) -> str:
-    if is_prismatic(robot.model, one_axis_joints(robot.model)[j]):
+    if robot.joint_types[j] == "prismatic":
         return "prismatic"
-    lower, upper = _range(robot, j)
-    return "revolute" if np.isfinite([lower, upper]).any() else "continuous"
+    return "revolute" if np.isfinite(_range(robot, j)).any() else "continuous"
 
 
 def _range(robot: Robot, j: int) -> tuple[float, float]:
@@ -307,17 +287,21 @@ def _add_limits(element: ET.Element, robot: Robot, j: int, kind: str) -> None:
 
 
 def _add_dynamics(element: ET.Element, robot: Robot, j: int) -> None:
-    layout = robot.layout
-    values = {}
-    for key, term in DYNAMICS.items():
-        if term in ("Ia", *layout.friction_terms):
-            value = robot.theta[layout.places(term)[j]]
-            # URDF readers refuse a <dynamics> with neither of the two standard attributes.
-            if value != 0.0 or key in ("damping", "friction"):
-                values[key] = format_numbers(value)
+    # URDF readers refuse a <dynamics> with neither of the two standard attributes.
+    values = {
+        key: format_numbers(value)
+        for key, value in dynamics_values(robot, j).items()
+        if value != 0.0 or key in ("damping", "friction")
+    }
     if values:
         ET.SubElement(element, "dynamics", {"damping": "0.0", **values})
 
 
-def _same_place(placement: pin.SE3, other: pin.SE3) -> bool:
-    return np.array_equal(placement.homogeneous, other.homogeneous)
+def dynamics_values(robot: Robot, joint: int) -> dict[str, float]:
+    """Attributes of <dynamics> that the robot has a say about."""
+    terms = ("Ia", *robot.layout.friction_terms)
+    return {
+        key: float(robot.theta[robot.layout.places(term)[joint]])
+        for key, term in DYNAMICS.items()
+        if term in terms
+    }

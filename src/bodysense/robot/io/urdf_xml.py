@@ -1,9 +1,9 @@
 """XML with positions: every element knows its bytes, so that a file can be changed in place.
 
 Standard readers forget quotes, comments and spaces. Here the bytes are kept, `Element` says where
-a tag begins and ends in them, and `Edits` splices new text in; all else stays as it was.
-`UrdfReader` reads names, numbers and vectors from attributes, with errors that give the place.
-Document types and entities are refused: no robot needs them, and they are a way to attack.
+a tag begins and ends in them, and `Edits` splices new text in; all else stays as it was. Elements
+read names, numbers and vectors from their attributes, with errors that give the place. Document
+types and entities are refused: no robot needs them, and they are a way to attack.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import math
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -25,6 +26,9 @@ from bodysense.spatial.arrays import Array
 _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _ATTRIBUTE = re.compile(rb"""([^\s=<>"'/]+)\s*=\s*("[^"]*"|'[^']*')""")
 _DECLARED = re.compile(rb"""\A<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_LARGEST = 1.0e30  # SI units; beyond it, products of masses and lengths overflow
+_OWNERS = ("link", "joint", "sensor")
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -39,8 +43,10 @@ class Element:
     Attributes:
         tag: its name.
         attributes: in the order of the file, entities resolved.
+        where: the file, for messages.
         line: of its start tag, counted from 1.
         start: byte of ``<``, in UTF-8.
+        parent: the element that it is in.
         inner: first byte after the start tag.
         close: byte of ``</``, or `inner` for an element that closes itself.
         end: first byte after the element.
@@ -49,21 +55,92 @@ class Element:
 
     tag: str
     attributes: Mapping[str, str]
+    where: str
     line: int
     start: int
+    parent: Element | None = field(default=None, repr=False)
     inner: int = 0
     close: int = 0
     end: int = 0
-    children: list[Element] = field(default_factory=list)
+    children: list[Element] = field(default_factory=list, repr=False)
 
     @property
-    def closes_itself(self) -> bool:
-        """Whether it is written ``<tag/>``."""
-        return self.inner == self.end
+    def place(self) -> str:
+        """File, line and element, with the link, joint or sensor that it belongs to."""
+        tags, owner = [self], self.parent
+        if self.tag not in _OWNERS:
+            while owner is not None and owner.tag not in _OWNERS:
+                owner = owner.parent
+            tags = [self] if owner is None else [owner, self]
+        path = " ".join(
+            f"<{tag.tag} name={tag.attributes['name']!r}>"
+            if "name" in tag.attributes
+            else f"<{tag.tag}>"
+            for tag in tags
+        )
+        return f"{self.where}, line {self.line}, {path}"
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise `RobotFileError` about this element."""
+        raise RobotFileError(f"{self.place}: {message}")
 
     def all(self, tag: str) -> list[Element]:
         """Direct children with this tag."""
         return [child for child in self.children if child.tag == tag]
+
+    def only_child(self, tag: str) -> Element | None:
+        """Return the child with this tag, `None` if there is none."""
+        result = self.all(tag)
+        if len(result) > 1:
+            first = result[0].line
+            result[1].fail(f"there is a <{tag}> in line {first} already; keep one of the two.")
+        return result[0] if result else None
+
+    def required_child(self, tag: str) -> Element:
+        """Return the child with this tag, which must be there."""
+        result = self.only_child(tag)
+        if result is None:
+            self.fail(f"<{tag}> is missing; add it.")
+        return result
+
+    def text(self, attribute: str) -> str:
+        """Return an attribute that must be there and not be empty."""
+        value = self.attributes.get(attribute, "").strip()
+        if not value:
+            self.fail(f"the attribute {attribute} is missing or empty; give it.")
+        return value
+
+    def number(self, attribute: str, most: float = _LARGEST) -> float:
+        """Return an attribute as a finite number, no larger than `most`."""
+        return self._number(self.text(attribute), attribute, most)
+
+    def vector(self, attribute: str) -> Array:
+        """Return an attribute as three numbers."""
+        words = self.text(attribute).split()
+        if len(words) != 3:
+            self.fail(f"{attribute} has {len(words)} numbers; it needs three.")
+        return np.array([self._number(word, attribute, _LARGEST) for word in words])
+
+    def origin(self) -> tuple[Array, Array]:
+        """Translation and roll-pitch-yaw of the child <origin>, zero where not given."""
+        element = self.only_child("origin")
+        if element is not None and "quat_xyzw" in element.attributes:
+            element.fail("quat_xyzw is not supported; write the rotation as rpy.")
+        xyz, rpy = (
+            np.zeros(3) if element is None or key not in element.attributes else element.vector(key)
+            for key in ("xyz", "rpy")
+        )
+        return xyz, rpy
+
+    def _number(self, word: str, attribute: str, most: float) -> float:
+        if "${" in word or "$(" in word:
+            self.fail(f"{attribute}={word!r} is a xacro expression; run xacro first.")
+        value = float(word) if _NUMBER.fullmatch(word) else math.nan
+        if not math.isfinite(value):
+            self.fail(f"{attribute}={word!r} is not a finite number; correct it.")
+        if abs(value) > most:
+            self.fail(f"{attribute}={word} is too large; check its unit.")
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +201,11 @@ def _parse(text: bytes, where: str) -> Element:
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         position = parser.CurrentByteIndex
-        element = Element(tag, attributes, parser.CurrentLineNumber, position)
-        result = _START_TAG.match(text, position)
-        element.inner = result.end() if result else position
-        (open_elements[-1].children if open_elements else roots).append(element)
+        parent = open_elements[-1] if open_elements else None
+        element = Element(tag, attributes, where, parser.CurrentLineNumber, position, parent)
+        match = _START_TAG.match(text, position)
+        element.inner = match.end() if match else position
+        (roots if parent is None else parent.children).append(element)
         open_elements.append(element)
 
     def end(tag: str) -> None:
@@ -193,7 +271,7 @@ class Edits:
             inner = self._indentation(neighbour)
             place = parent.inner if first else neighbour.end
         block = b"".join(self._newline + inner + line.encode("utf-8") for line in lines)
-        if parent.closes_itself:
+        if parent.inner == parent.end:  # <tag/>
             body = self._text[parent.start : parent.inner - 2].rstrip()
             block = b">" + block + self._newline + outer + f"</{parent.tag}>".encode()
             self._splices.append((parent.start + len(body), parent.inner, block))
@@ -220,8 +298,18 @@ class Edits:
         return before[: len(before) - len(before.lstrip())]
 
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_LARGEST = 1.0e30  # SI units; beyond it, products of masses and lengths overflow
+# New elements.
+
+DYNAMICS = {
+    "damping": "Fv",
+    "friction": "Fc",
+    "static_friction": "Fs",
+    "offset": "Fo",
+    "armature": "Ia",
+}
+"""Attributes of <dynamics> and the parameters they hold; all but the first two are our own."""
+
+INERTIA_ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
 def format_numbers(values: ArrayLike) -> str:
@@ -229,92 +317,28 @@ def format_numbers(values: ArrayLike) -> str:
     return " ".join(repr(float(value) + 0.0) for value in np.atleast_1d(np.asarray(values)))
 
 
-class UrdfReader:
-    """Reads attributes of elements; `where` names the file in messages."""
+def inertia_attributes(I: Array) -> dict[str, float]:
+    """Attributes of <inertia> that hold a tensor (3, 3)."""
+    return dict(zip(INERTIA_ENTRIES, I[np.triu_indices(3)], strict=True))
 
-    def __init__(self, where: str) -> None:
-        self.where = where
 
-    def place(self, element: Element, owner: Element | None = None) -> str:
-        """File, line and element, with the link or joint that it belongs to."""
-        tags = [element] if owner is None or owner is element else [owner, element]
-        path = " ".join(
-            f"<{tag.tag} name={tag.attributes['name']!r}>"
-            if "name" in tag.attributes
-            else f"<{tag.tag}>"
-            for tag in tags
-        )
-        return f"{self.where}, line {element.line}, {path}"
+def inertial_element(mass: float, com: Array, I: Array) -> ET.Element:
+    """An <inertial> with the tensor I (3, 3) about the centre of mass, in the link's axes."""
+    inertial = ET.Element("inertial")
+    ET.SubElement(inertial, "origin", xyz=format_numbers(com), rpy="0 0 0")
+    ET.SubElement(inertial, "mass", value=format_numbers(mass))
+    entries = {key: format_numbers(value) for key, value in inertia_attributes(I).items()}
+    ET.SubElement(inertial, "inertia", entries)
+    return inertial
 
-    def fail(self, element: Element, message: str, owner: Element | None = None) -> NoReturn:
-        """Raise `RobotFileError` about an element."""
-        raise RobotFileError(f"{self.place(element, owner)}: {message}")
 
-    def name(self, element: Element) -> str:
-        return self.text(element, "name", element)
-
-    def text(self, element: Element, attribute: str, owner: Element) -> str:
-        """Return an attribute that must be there and not be empty."""
-        value = element.attributes.get(attribute, "").strip()
-        if not value:
-            self.fail(element, f"the attribute {attribute} is missing or empty; give it.", owner)
-        return value
-
-    def number(
-        self, element: Element, attribute: str, owner: Element, most: float = _LARGEST
-    ) -> float:
-        """Return an attribute as a finite number, no larger than `most`."""
-        return self._number(self.text(element, attribute, owner), element, attribute, owner, most)
-
-    def vector(self, element: Element, attribute: str, owner: Element) -> Array:
-        """Return an attribute as three numbers."""
-        words = self.text(element, attribute, owner).split()
-        if len(words) != 3:
-            self.fail(element, f"{attribute} has {len(words)} numbers; it needs three.", owner)
-        return np.array([self._number(word, element, attribute, owner, _LARGEST) for word in words])
-
-    def origin(self, parent: Element, owner: Element) -> tuple[Array, Array]:
-        """Translation and roll-pitch-yaw of the child <origin>, zero where not given."""
-        element = self.only_child(parent, "origin", owner)
-        xyz, rpy = np.zeros(3), np.zeros(3)
-        if element is None:
-            return xyz, rpy
-        if "quat_xyzw" in element.attributes:
-            self.fail(element, "quat_xyzw is not supported; write the rotation as rpy.", owner)
-        if "xyz" in element.attributes:
-            xyz = self.vector(element, "xyz", owner)
-        if "rpy" in element.attributes:
-            rpy = self.vector(element, "rpy", owner)
-        return xyz, rpy
-
-    def only_child(self, parent: Element, tag: str, owner: Element | None = None) -> Element | None:
-        """Return the child with this tag, `None` if there is none."""
-        result = parent.all(tag)
-        if len(result) > 1:
-            self.fail(
-                result[1],
-                f"there is a <{tag}> in line {result[0].line} already; keep one of the two.",
-                owner or parent,
-            )
-        return result[0] if result else None
-
-    def required_child(self, parent: Element, tag: str, owner: Element) -> Element:
-        """Return the child with this tag, which must be there."""
-        result = self.only_child(parent, tag, owner)
-        if result is None:
-            self.fail(parent, f"<{tag}> is missing; add it.", owner)
-        return result
-
-    def _number(
-        self, word: str, element: Element, attribute: str, owner: Element, most: float
-    ) -> float:
-        if "${" in word or "$(" in word:
-            self.fail(
-                element, f"{attribute}={word!r} is a xacro expression; run xacro first.", owner
-            )
-        value = float(word) if _NUMBER.fullmatch(word) else math.nan
-        if not math.isfinite(value):
-            self.fail(element, f"{attribute}={word!r} is not a finite number; correct it.", owner)
-        if abs(value) > most:
-            self.fail(element, f"{attribute}={word} is too large; check its unit.", owner)
-        return value
+def add_joint(
+    robot: ET.Element, name: str, kind: str, links: tuple[str, str], xyz: Array, rpy: Array
+) -> ET.Element:
+    """Add a <joint> between its parent and its child link, with its place unless that is zero."""
+    joint = ET.SubElement(robot, "joint", name=name, type=kind)
+    if xyz.any() or rpy.any():
+        ET.SubElement(joint, "origin", xyz=format_numbers(xyz), rpy=format_numbers(rpy))
+    for end, link in zip(("parent", "child"), links, strict=True):
+        ET.SubElement(joint, end, link=link)
+    return joint

@@ -17,7 +17,7 @@ from scipy.spatial import ConvexHull, QhullError
 from bodysense.errors import RobotFileError, listing
 from bodysense.robot.io.source import Source
 from bodysense.robot.io.urdf_elements import UrdfDescription, parse_urdf
-from bodysense.robot.io.urdf_xml import Element, UrdfReader
+from bodysense.robot.io.urdf_xml import Element
 from bodysense.robot.shapes.hull import box_corners, principal_box
 from bodysense.spatial.arrays import Array, read_only
 
@@ -108,7 +108,6 @@ def urdf_shapes(
         skip: links that need not be read.
     """
     description = parse_urdf(source.data, source.path)
-    read = UrdfReader(source.path)
     points: dict[str, list[Array]] = {}
     problems: dict[str, str] = {}
     for link in description.links.values():
@@ -118,7 +117,7 @@ def urdf_shapes(
             clouds = [
                 cloud
                 for element in link.element.all(kind)
-                for cloud in _pieces(element, link.element, read, package_dirs)
+                for cloud in _pieces(element, package_dirs)
             ]
         except RobotFileError as error:
             problems[link.name] = str(error)
@@ -146,30 +145,26 @@ def mimic_groups(description: UrdfDescription) -> dict[str, str]:
     return groups
 
 
-def _pieces(
-    element: Element, link: Element, read: UrdfReader, package_dirs: Sequence[str]
-) -> list[Array]:
+def _pieces(element: Element, package_dirs: Sequence[str]) -> list[Array]:
     """Points (n, 3) of the pieces of one <collision> or <visual>, in the frame of its link."""
-    xyz, rpy = read.origin(element, link)
-    geometry = read.required_child(element, "geometry", link)
+    xyz, rpy = element.origin()
+    geometry = element.required_child("geometry")
     if len(geometry.children) != 1:
-        read.fail(geometry, f"it holds {len(geometry.children)} shapes; give one.", link)
+        geometry.fail(f"it holds {len(geometry.children)} shapes; give one.")
     shape = geometry.children[0]
     if shape.tag == "box":
-        clouds = [box_corners(np.zeros(3), 0.5 * np.abs(read.vector(shape, "size", link)))]
+        clouds = [box_corners(np.zeros(3), 0.5 * np.abs(shape.vector("size")))]
     elif shape.tag == "sphere":
-        clouds = [sphere_points(read.number(shape, "radius", link))]
+        clouds = [sphere_points(shape.number("radius"))]
     elif shape.tag in ("cylinder", "capsule"):
-        radius, length = (read.number(shape, key, link) for key in ("radius", "length"))
+        radius, length = (shape.number(key) for key in ("radius", "length"))
         clouds = [cylinder_points(radius, length, rounded=shape.tag == "capsule")]
     elif shape.tag == "mesh":
-        clouds = _mesh_pieces(shape, link, read, package_dirs)
+        clouds = _mesh_pieces(shape, package_dirs)
     else:
-        read.fail(
-            shape,
+        shape.fail(
             f"<{shape.tag}> is no shape of URDF; valid: box, cylinder, capsule, sphere, mesh. "
-            'Or take shapes="boxes".',
-            link,
+            'Or take shapes="boxes".'
         )
     R = pin.rpy.rpyToMatrix(*rpy)
     return [cloud @ R.T + xyz for cloud in clouds]
@@ -203,19 +198,15 @@ def sphere_points(radius: float) -> Array:
     return abs(radius) * _ball()
 
 
-def _mesh_pieces(
-    mesh: Element, link: Element, read: UrdfReader, package_dirs: Sequence[str]
-) -> list[Array]:
-    name = read.text(mesh, "filename", link)
-    scale = read.vector(mesh, "scale", link) if "scale" in mesh.attributes else np.ones(3)
-    places = list(_places(name, Path(read.where), package_dirs))
+def _mesh_pieces(mesh: Element, package_dirs: Sequence[str]) -> list[Array]:
+    name = mesh.text("filename")
+    scale = mesh.vector("scale") if "scale" in mesh.attributes else np.ones(3)
+    places = list(_places(name, Path(mesh.where), package_dirs))
     path = next((place for place in places if place.is_file()), None)
     if path is None:
-        read.fail(
-            mesh,
+        mesh.fail(
             f"the mesh {name!r} is not found (looked for {listing(places, 3)}): name the folder "
-            'that holds its package in package_dirs, or take shapes="boxes".',
-            link,
+            'that holds its package in package_dirs, or take shapes="boxes".'
         )
     try:
         model = coal.MeshLoader().load(str(path), scale)
@@ -223,13 +214,9 @@ def _mesh_pieces(
         sides = [model.tri_indices(k) for k in range(model.num_tris)]
     except (ValueError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        read.fail(
-            mesh,
-            f'the mesh {path} cannot be read ({reason}): repair it, or take shapes="boxes".',
-            link,
-        )
+        mesh.fail(f'the mesh {path} cannot be read ({reason}): repair it, or take shapes="boxes".')
     if not np.isfinite(points).all():
-        read.fail(mesh, f"the mesh {path} holds numbers that are not finite: repair it.", link)
+        mesh.fail(f"the mesh {path} holds numbers that are not finite: repair it.")
     triangles = np.array([(side[0], side[1], side[2]) for side in sides], dtype=np.intp)
     return slice_mesh(points, triangles.reshape(-1, 3))
 
