@@ -34,7 +34,7 @@ from bodysense.estimation import (
     StateSmoother,
     StateTracker,
 )
-from bodysense.estimation.map_dynamics import BodyTree
+from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.spatial import Array
 
 QUANTITIES = {"q": "rad", "dq": "rad/s", "d": "SI"}

@@ -12,7 +12,7 @@ import numpy as np
 import pinocchio as pin
 
 from bodysense import Robot, load_robot
-from bodysense.estimation.map_dynamics import BodyTree
+from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.sensors import (
     Accelerometer,
     Encoder,

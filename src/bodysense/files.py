@@ -13,8 +13,8 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
-from os import PathLike
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -28,14 +28,8 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
     """Write `data` to `path` in one step: afterwards the file is all new, or untouched.
 
     The bytes go to a temporary file in the same folder, which then takes the place of `path`.
-    A symbolic link stays a link, its target is replaced; an existing file keeps its mode.
-
-    Args:
-        path: the file to write; its folder must exist.
-        data: the content; text is written as UTF-8, its line ends as they are.
-
-    Returns:
-        The path that was written, links resolved.
+    A symbolic link stays a link, its target is replaced; an existing file keeps its mode. Text is
+    written as UTF-8, its line ends as they are. Returns the path with links resolved.
 
     Raises:
         FileWriteError: the folder is missing, `path` is a folder, or the system refuses.
@@ -99,13 +93,9 @@ def filled_together(
 ) -> Iterator[Path]:
     """Fill a folder in one go: yields an empty one beside it, whose files move over at the end.
 
-    If anything goes wrong or is interrupted before that, the folder is as it was.
-
-    Args:
-        folder: to fill.
-        replace: whether it may hold files already; those of the same names are replaced.
-        names: of files that belong to the same result: those that are not written this time are
-            removed, so that no file of an earlier result stays beside the new ones.
+    If anything goes wrong or is interrupted before that, the folder is as it was. With `replace` it
+    may hold files already; those of the same names are replaced. Files `names` that belong to the
+    same result and are not written this time are removed: none of an earlier result stays.
     """
     target = require_free(folder, replace=replace)
     # In the folder itself where there is one: it may be on another disk than its parent.
@@ -221,6 +211,7 @@ def save_result(
     name: str,
     about: Mapping[str, Any] | None = None,
     arrays: Mapping[str, NDArray[Any]] | None = None,
+    without: Sequence[str] = (),
 ) -> None:
     """Write a dataclass: its fields that are annotated as arrays, everything else, its summary.
 
@@ -228,14 +219,19 @@ def save_result(
         result: with a method ``summary()``.
         folder: made if it is missing.
         name: of the two files.
-        about: what ``name.json`` holds; by default all other fields by their names.
+        about: what ``name.json`` holds; by default all other fields, of arrays by name the names,
+            whose arrays are ``field.0``, ``field.1``, …
         arrays: to be stored beside the fields.
+        without: fields that are not stored.
     """
-    kinds = _array_fields(type(result))
-    stored = {field: np.asarray(getattr(result, field)) for field in kinds}
+    values = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in without}
+    kinds = [field for field in _array_fields(type(result)) if values.get(field) is not None]
+    stored = {field: np.asarray(values[field]) for field in kinds}
     if about is None:
-        rest = [f.name for f in fields(result) if f.name not in kinds]
-        about = {field: plain(getattr(result, field)) for field in rest}
+        for field in _array_mappings(type(result)):
+            stored |= {f"{field}.{k}": value for k, value in enumerate(values[field].values())}
+            values[field] = list(values[field])
+        about = {field: plain(value) for field, value in values.items() if field not in kinds}
     write_result(folder, name, {**stored, **(arrays or {})}, {**about, "summary": result.summary()})
 
 
@@ -251,15 +247,9 @@ def load_result(
 ) -> _Result:
     """Read what `save_result` wrote; arrays are read-only.
 
-    Args:
-        kind: the dataclass.
-        folder: with the two files.
-        name: of them.
-        keys: in ``name.json`` by field, where they are not the field's name.
-        arrays: stored beside the fields.
-        shapes: that arrays must have.
-        made: functions that make fields which are not stored as they are; each gets all arrays
-            and the content of ``name.json`` in one mapping.
+    `keys` are those in ``name.json`` by field, where they are not the field's name; `arrays` were
+    stored beside the fields; `shapes` are those that arrays must have. Functions `made` make fields
+    that are not stored as they are, from all arrays and ``name.json`` in one mapping.
 
     Raises:
         FileReadError: the files are missing, damaged, or do not belong together.
@@ -268,12 +258,25 @@ def load_result(
     names = {f.name for f in fields(own) if f.init} - set(made)
     hints, kept = get_type_hints(kind), names & set(_array_fields(kind))
     rest = {field: (keys or {}).get(field, field) for field in sorted(names - kept)}
-    numbers, about = read_result(folder, name, [*sorted(kept), *arrays], list(rest.values()))
+    about = read_json(Path(folder) / f"{name}.json", list(rest.values()))
+    kept -= {field for field in kept if about.get(field, field) is None}  # optional, not there
+    parts = {
+        field: [f"{field}.{k}" for k in range(len(about[field]))]
+        for field in _array_mappings(kind)
+        if field in rest and isinstance(about[field], list)
+    }
+    wanted = [*sorted(kept), *arrays, *(key for part in parts.values() for key in part)]
+    numbers = read_arrays(Path(folder) / f"{name}.npz", wanted)
     for array in numbers.values():
         array.setflags(write=False)
     stored: _Stored = {**about, **numbers}
     try:
-        _require_shapes(stored, {} if shapes is None else shapes(stored))
+        expected = {} if shapes is None else shapes(stored)
+        wrong = [key for key, shape in expected.items() if stored[key].shape != shape]
+        if wrong:
+            raise ValueError(f"shape of {', '.join(wrong)}")
+        for field, own_keys in parts.items():
+            about[field] = zip(about[field], (numbers[key] for key in own_keys), strict=True)
         values = {field: restored(about[key], hints[field]) for field, key in rest.items()}
         values |= {field: make(stored) for field, make in made.items()}
         return kind(**values, **{field: numbers[field] for field in kept})
@@ -284,20 +287,29 @@ def load_result(
         ) from error
 
 
-def _require_shapes(stored: _Stored, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    wrong = [name for name, shape in shapes.items() if stored[name].shape != shape]
-    if wrong:
-        raise ValueError(f"shape of {', '.join(wrong)}")
-
-
 _Stored = dict[str, Any]
 _Result = TypeVar("_Result")
 
 
 def _array_fields(kind: type) -> list[str]:
-    """Names of the fields that hold one array each."""
+    """Names of the fields that hold one array each, or none."""
+    return [name for name, hint in _hints(kind).items() if _is_array(hint)]
+
+
+def _array_mappings(kind: type) -> list[str]:
+    """Names of the fields that hold arrays by name."""
+    parts = {name: get_args(hint) for name, hint in _hints(kind).items()}
+    return [name for name, args in parts.items() if args[:1] == (str,) and _is_array(args[-1])]
+
+
+def _hints(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind)
-    return [f.name for f in fields(kind) if f.init and get_origin(hints[f.name]) is np.ndarray]
+    return {f.name: hints[f.name] for f in fields(kind) if f.init}
+
+
+def _is_array(hint: Any) -> bool:
+    options = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    return any(get_origin(option) is np.ndarray for option in options)
 
 
 def plain(value: Any) -> Any:
@@ -366,7 +378,7 @@ def versions() -> dict[str, str]:
 _LARGEST_FILE = 2**25  # bytes; the largest humanoids take less than one million
 
 
-def read_robot_file(path: str | PathLike[str]) -> bytes:
+def read_robot_file(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a file.
 
     Raises:

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bodysense.estimation import Assumptions
-from bodysense.estimation.map_dynamics.equations import Equations, Variables
+from bodysense.estimation.map_dynamics.equations import Equations
+from bodysense.estimation.posterior import NamedSlices
 from bodysense.spatial.arrays import Array
 
 
@@ -41,7 +42,7 @@ class DensePosterior:
         log_likelihood: log density of the sensors' readings given the others.
     """
 
-    variables: Variables
+    variables: NamedSlices
     mean: Array
     covariance: Array
     log_joint: float

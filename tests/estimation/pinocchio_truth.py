@@ -41,7 +41,7 @@ class Truth:
         return dict(q=self.q, dq=self.dq, base_twist=self.base_twist, gravity=gravity)
 
     def d(self, variables) -> Array:
-        """(n,) the unknowns in the order of `Variables`."""
+        """(n,) the unknowns in the order of `tree_variables`."""
         vector = np.full(variables.size, np.nan)
         for name in variables:
             vector[variables[name]] = self.values[name]

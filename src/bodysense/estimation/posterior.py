@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from os import PathLike
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from bodysense.errors import FileReadError, ShapeError, unknown_name
-from bodysense.files import read_arrays, read_json, write_result
+from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.files import load_result, save_result
 from bodysense.spatial.arrays import Array
-
-# `NamedSlices`: names of parts of a vector; `NamedRows`: its parts by name.
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +27,17 @@ class NamedSlices:
     slices: Mapping[str, slice]
 
     @classmethod
-    def of(cls, kind: str, sizes: Iterable[tuple[str, int]]) -> Self:
-        """Lay out names with their sizes one after the other."""
-        slices, at = {}, 0
+    def from_sizes(cls, kind: str, sizes: Iterable[tuple[str, int]]) -> Self:
+        """Lay out names with their sizes one after the other.
+
+        Raises:
+            MismatchError: two of one name.
+        """
+        slices: dict[str, slice] = {}
+        at = 0
         for name, size in sizes:
+            if name in slices:
+                raise MismatchError(f"two {kind}s are called {name!r}: rename one of them.")
             slices[name] = slice(at, at + size)
             at += size
         return cls(kind, slices)
@@ -53,18 +57,30 @@ class NamedSlices:
         return len(self.slices)
 
     @property
+    def sizes(self) -> list[tuple[str, int]]:
+        """Names with their sizes."""
+        return [(name, where.stop - where.start) for name, where in self.slices.items()]
+
+    @property
     def size(self) -> int:
         """Length of the vector."""
-        return max((where.stop for where in self.slices.values()), default=0)
+        return sum(size for _, size in self.sizes)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """A name for every number: ``f.knee[2]``, or the bare name where it has one alone."""
         return tuple(
-            name if where.stop - where.start == 1 else f"{name}[{k}]"
-            for name, where in self.slices.items()
-            for k in range(where.stop - where.start)
+            name if size == 1 else f"{name}[{k}]" for name, size in self.sizes for k in range(size)
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {"kind": self.kind, "sizes": dict(self.sizes)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """From what `to_dict` returned."""
+        return cls.from_sizes(values["kind"], values["sizes"].items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +105,9 @@ class NamedRows(Mapping[str, Array]):
         return len(self.slices)
 
 
-_KEYS = ("kind", "variables", "blocks", "sensors", "absent", "has", "notes")
-_OPTIONAL = ("variance", "log_likelihood")
+def count_absent(rows: Array) -> int:
+    """At how many samples a sensor with residuals (m,) or (T, m) gave no reading."""
+    return int(np.isnan(rows).any(axis=-1).sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,22 +167,11 @@ class Posterior:
         Raises:
             ShapeError: there is no such sample, or there is one alone.
         """
-        if self.single:
-            raise ShapeError("this posterior is of a single sample already: take it as it is.")
+        self._require_several()
         T = self.mean.shape[0]
         if not -T <= t < T:
             raise ShapeError(f"sample {t} is asked for, and there are {T}, from 0 on.")
-        residual = {name: value[t] for name, value in self.residual.items()}
-        return Posterior(
-            variables=self.variables,
-            mean=self.mean[t],
-            variance=None if self.variance is None else self.variance[t],
-            blocks={name: block[t] for name, block in self.blocks.items()},
-            residual=residual,
-            absent={name: int(np.isnan(value).any()) for name, value in residual.items()},
-            log_likelihood=None if self.log_likelihood is None else self.log_likelihood[t],
-            notes=self.notes,
-        )
+        return self._cut(t)
 
     def part(self, which: slice) -> Posterior:
         """Some of the samples.
@@ -173,8 +179,14 @@ class Posterior:
         Raises:
             ShapeError: there is one alone.
         """
+        self._require_several()
+        return self._cut(which)
+
+    def _require_several(self) -> None:
         if self.single:
             raise ShapeError("this posterior is of a single sample already: take it as it is.")
+
+    def _cut(self, which: int | slice) -> Posterior:
         residual = {name: value[which] for name, value in self.residual.items()}
         likelihood = self.log_likelihood
         return Posterior(
@@ -183,9 +195,7 @@ class Posterior:
             variance=None if self.variance is None else self.variance[which],
             blocks={name: block[which] for name, block in self.blocks.items()},
             residual=residual,
-            absent={
-                name: int(np.isnan(value).any(axis=1).sum()) for name, value in residual.items()
-            },
+            absent={name: count_absent(rows) for name, rows in residual.items()},
             log_likelihood=None if likelihood is None else likelihood[which],
             notes=self.notes,
         )
@@ -231,21 +241,8 @@ class Posterior:
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``posterior.npz`` and ``posterior.json`` into a folder."""
-        has = [name for name in _OPTIONAL if getattr(self, name) is not None]
-        arrays = {name: np.asarray(getattr(self, name)) for name in ("mean", *has)}
-        arrays |= {f"block_{k}": block for k, block in enumerate(self.blocks.values())}
-        arrays |= {f"residual_{k}": value for k, value in enumerate(self.residual.values())}
-        about = {
-            "kind": self.variables.kind,
-            "variables": [[name, s.stop - s.start] for name, s in self.variables.slices.items()],
-            "blocks": list(self.blocks),
-            "sensors": list(self.residual),
-            "absent": dict(self.absent),
-            "has": has,
-            "notes": list(self.notes),
-            "summary": self.summary(),
-        }
-        write_result(folder, "posterior", arrays, about)
+        kept = {f.name: getattr(self, f.name) for f in fields(Posterior)}
+        save_result(Posterior(**kept), folder, "posterior")
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Posterior:
@@ -254,35 +251,12 @@ class Posterior:
         Raises:
             FileReadError: the files are missing, damaged, or do not belong together.
         """
-        about = read_json(Path(folder) / "posterior.json", _KEYS)
-        try:
-            return cls._of(Path(folder) / "posterior.npz", about)
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileReadError(
-                f"posterior.npz and posterior.json in {folder} do not belong together ({error}): "
-                "save the result again."
-            ) from error
+        return load_result(Posterior, folder, "posterior", shapes=_shapes)
 
-    @classmethod
-    def _of(cls, path: Path, about: dict[str, Any]) -> Posterior:
-        has = [name for name in _OPTIONAL if name in about["has"]]
-        blocks = {str(name): f"block_{k}" for k, name in enumerate(about["blocks"])}
-        residual = {str(name): f"residual_{k}" for k, name in enumerate(about["sensors"])}
-        arrays = read_arrays(path, ("mean", *has, *blocks.values(), *residual.values()))
-        sizes = [(str(name), int(size)) for name, size in about["variables"]]
-        variables = NamedSlices.of(str(about["kind"]), sizes)
-        shape = arrays["mean"].shape
-        if shape[-1:] != (variables.size,) or any(
-            arrays[name].shape != (shape if name == "variance" else shape[:-1]) for name in has
-        ):
-            raise ValueError(f"mean has shape {shape} for {variables.size} numbers")
-        return cls(
-            variables=variables,
-            mean=arrays["mean"],
-            variance=arrays.get("variance"),
-            blocks={name: arrays[key] for name, key in blocks.items()},
-            residual={name: arrays[key] for name, key in residual.items()},
-            absent={str(name): int(count) for name, count in about["absent"].items()},
-            log_likelihood=arrays.get("log_likelihood"),
-            notes=tuple(str(note) for note in about["notes"]),
-        )
+
+def _shapes(stored: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Shapes of what is stored of a posterior."""
+    samples = stored["mean"].shape[:-1]
+    size = NamedSlices.from_dict(stored["variables"]).size
+    expected = {"mean": (*samples, size), "variance": (*samples, size), "log_likelihood": samples}
+    return {name: shape for name, shape in expected.items() if stored.get(name) is not None}

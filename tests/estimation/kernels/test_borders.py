@@ -12,7 +12,7 @@ from pinocchio_truth import truth_of
 from sensor_sets import all_sensors, pinocchio_reading
 
 from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
-from bodysense.estimation.map_dynamics import Equations
+from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.robot import Robot
 from bodysense.sensors import Accelerometer, ForceTorque, JointAcceleration, JointTorque
 from bodysense.spatial import random_pi

@@ -14,7 +14,7 @@ from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
 from bodysense.estimation._kernels.derivatives import Derivatives, linearise
 from bodysense.estimation._kernels.problem import make_memory
 from bodysense.estimation._kernels.solve import SampleArrays, SolverWorkspace
-from bodysense.estimation.map_dynamics import Equations
+from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.estimation.map_dynamics.solution import flat
 from bodysense.sensors import JointTorque
 

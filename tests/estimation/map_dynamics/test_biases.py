@@ -21,14 +21,12 @@ from bodysense.estimation import (
     consistency,
     estimate_covariances,
 )
-from bodysense.estimation.map_dynamics import Equations
-from bodysense.estimation.map_dynamics import biases as biases_module
-from bodysense.estimation.map_dynamics import subsampling as looks_module
-from bodysense.estimation.map_dynamics.biases import Biases, bias_note
+from bodysense.estimation.map_dynamics import noise as noise_module
 from bodysense.estimation.map_dynamics.em.em import chosen_sources
 from bodysense.estimation.map_dynamics.em.information import expected, information, with_covariances
 from bodysense.estimation.map_dynamics.em.variances import Coordinates
-from bodysense.estimation.map_dynamics.subsampling import looks, presence, thinned
+from bodysense.estimation.map_dynamics.equations import Equations
+from bodysense.estimation.map_dynamics.noise import Biases, bias_note, looks, presence, thinned
 
 T = 6
 KINDS = ("accelerometer", "joint_torque", "force_torque", "joint_acceleration")
@@ -229,7 +227,7 @@ def test_looks_stand_for_samples_with_the_same_sensors(sparse, monkeypatch):
     start = {source.name: source.covariance for source in sources}
     there = with_covariances(problem, start)
     F, N = information(there, samples, coordinates, start), Biases.of(there, samples).N
-    monkeypatch.setattr(looks_module, "_LOOKS", 1000)
+    monkeypatch.setattr(noise_module, "_LOOKS", 1000)
     assert len(looks(problem, samples)) == 42
     np.testing.assert_allclose(F, information(there, samples, coordinates, start), rtol=1e-9)
     np.testing.assert_allclose(N, Biases.of(there, samples).N, rtol=1e-9, atol=1e-9)
@@ -309,7 +307,7 @@ def test_says_what_is_amiss_with_biases(biased, monkeypatch, tmp_path):
     fit = estimate_covariances(exact, samples, sensors=[other], iterations=1)
     assert f"Biases of {name} are not estimated" in fit.message
     assert Biases.of(problem, samples).converged
-    monkeypatch.setattr(biases_module, "_STEPS", 1)
+    monkeypatch.setattr(noise_module, "_STEPS", 1)
     hasty = Biases.of(problem, samples._replace(y=samples.y + 1.0))
     if hasty.converged:  # the looks are all samples: one step does
         hasty = replace(hasty, converged=False)

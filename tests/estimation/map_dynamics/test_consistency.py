@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from bodysense.estimation import (
     SensorConsistency,
     consistency,
 )
-from bodysense.estimation.map_dynamics import Equations
+from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.sensors import Accelerometer, JointTorque, variances
 
 BELIEFS = dict(wrench=GaussianPrior.zero(6, 5.0), joint_acceleration=GaussianPrior.zero(1, 10.0))
@@ -209,6 +210,7 @@ def test_bad_input_and_files(judged, tmp_path):
         np.testing.assert_array_equal(again.chi_square[sensor], found.chi_square[sensor])
         np.testing.assert_array_equal(again.normalised[sensor], found.normalised[sensor])
     assert again.summary() == found.summary()
-    (tmp_path / "consistency.json").write_text('{"sensors": 3}')
+    path = tmp_path / "consistency.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "chi_square": 3}))
     with pytest.raises(FileReadError, match="damaged"):
         SensorConsistency.load(tmp_path)

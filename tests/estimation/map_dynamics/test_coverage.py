@@ -8,7 +8,7 @@ from sensor_sets import all_sensors
 from simulated_logs import drawn_truth, noisy_readings
 
 from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
-from bodysense.estimation.map_dynamics import BodyTree
+from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.robot import Robot
 
 PROBLEMS = 500

@@ -11,7 +11,7 @@ from pinocchio_truth import truth_of
 from sensor_sets import all_sensors
 
 from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
-from bodysense.estimation.map_dynamics import Equations
+from bodysense.estimation.map_dynamics.equations import Equations
 
 SOFT = Assumptions(
     wrench=GaussianPrior.zero(6, 5.0),

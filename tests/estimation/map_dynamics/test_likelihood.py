@@ -13,7 +13,7 @@ from simulated_logs import simulated
 
 from bodysense.errors import UnknownNameError
 from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
-from bodysense.estimation.map_dynamics import Equations
+from bodysense.estimation.map_dynamics.equations import Equations
 
 KNOWN = dict(
     wrench=GaussianPrior.zero(6, 5.0),

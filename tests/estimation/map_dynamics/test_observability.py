@@ -14,7 +14,7 @@ from bodysense.estimation import (
     Observability,
     observability,
 )
-from bodysense.estimation.map_dynamics import Equations
+from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.robot import load_robot
 from bodysense.sensors import (
     Accelerometer,

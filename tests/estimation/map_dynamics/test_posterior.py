@@ -109,14 +109,15 @@ def test_damaged_files_are_named(posterior, tmp_path):
     posterior.save(tmp_path)
     path = tmp_path / "posterior.json"
     about = json.loads(path.read_text())
-    path.write_text(json.dumps({**about, "variables": about["variables"][1:]}))
+    sizes = dict(list(about["variables"]["sizes"].items())[1:])
+    path.write_text(json.dumps({**about, "variables": {**about["variables"], "sizes": sizes}}))
     with pytest.raises(FileReadError, match="do not belong together"):
         Posterior.load(tmp_path)
     path.write_text(json.dumps({**about, "variables": 3}))
     with pytest.raises(FileReadError, match="do not belong together"):
         Posterior.load(tmp_path)
-    path.write_text(json.dumps({**about, "sensors": [*about["sensors"], "nose"]}))
-    with pytest.raises(FileReadError, match="residual_2"):
+    path.write_text(json.dumps({**about, "residual": [*about["residual"], "nose"]}))
+    with pytest.raises(FileReadError, match=r"residual\.2"):
         Posterior.load(tmp_path)
 
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, unknown_name
 from bodysense.estimation._kernels.problem import Bodies
 from bodysense.robot import Robot
-from bodysense.spatial.arrays import Array
+from bodysense.spatial.arrays import Array, as_array
 from bodysense.spatial.pseudo_inertia import spatial_inertia
 from bodysense.spatial.se3 import skew
 
@@ -138,6 +139,44 @@ class BodyTree:
         """Name of the joint above a body."""
         return self.robot.joint_names[self.joint[body]]
 
+    def transforms(self, body: int, q: Array) -> Array:
+        """(T, 6, 6) motion vectors of the parent's frame in the body's, at positions q (T,)."""
+        bodies = self.arrays
+        B, p = bodies.rotation[body].reshape(3, 3, 3), bodies.position[body]
+        if bodies.prismatic[body]:
+            R = np.array(np.broadcast_to(B[0] + B[1], (q.size, 3, 3)))
+            p = p + q[:, None] * ((B[0] + B[1]) @ bodies.axis[body])
+        else:
+            R = B[0] + np.cos(q)[:, None, None] * B[1] + np.sin(q)[:, None, None] * B[2]
+            p = np.broadcast_to(p, (q.size, 3))
+        if self.against[body]:  # the body is the joint's parent, and its frame the one to map to
+            return _transform(R, skew(p) @ R)
+        back = R.transpose(0, 2, 1)
+        return _transform(back, -back @ skew(p))
+
+    def root_acceleration(self, gravity: ArrayLike | None) -> Array:
+        """(6,) or (T, 6) a = -g of a root that is held; zero, (6,), of one that floats.
+
+        Raises:
+            MismatchError: gravity of a root that floats, or none of a link that is held.
+        """
+        if self.floating:
+            if gravity is not None:
+                raise MismatchError(
+                    f"{self.names[0]!r} floats, and its proper acceleration is estimated, of which "
+                    "gravity is a part: leave gravity out, or give its prior in "
+                    "Assumptions.base_acceleration."
+                )
+            return np.zeros(6)
+        if gravity is None and self.names[0] != WORLD:
+            raise MismatchError(
+                f"{self.names[0]!r} is held, in an unknown direction: give gravity (3,) in its "
+                "frame, which is R_world_linkᵀ (0, 0, -9.81) for a link that stands on the ground."
+            )
+        g = self.robot.tree.gravity if gravity is None else np.asarray(gravity, dtype=np.float64)
+        g = as_array(g, (3,) if g.ndim == 1 else (None, 3), "gravity")
+        return np.concatenate([-g, np.zeros_like(g)], axis=-1)
+
     @cached_property
     def arrays(self) -> Bodies:
         """The tree as plain arrays for the kernels."""
@@ -151,7 +190,7 @@ class BodyTree:
             S[i] = _unit_twist(tree.axis[j], bool(prismatic[i]))
             if self.against[i]:
                 R = (tree.rotation[j, 0] + tree.rotation[j, 1]).reshape(3, 3)  # at position zero
-                S[i] = -_seen_from_parent(R, tree.position[j]) @ S[i]
+                S[i] = -_transform(R, skew(tree.position[j]) @ R) @ S[i]
         return Bodies(
             floating=int(self.floating),
             parent=np.array(self.parent, dtype=np.int64),
@@ -196,9 +235,9 @@ def _unit_twist(axis: Array, prismatic: bool) -> Array:
     return twist
 
 
-def _seen_from_parent(R: Array, p: Array) -> Array:
-    """(6, 6) motion vectors of the child's frame, in the parent's."""
-    X = np.zeros((6, 6))
-    X[:3, :3] = X[3:, 3:] = R
-    X[:3, 3:] = skew(p) @ R
+def _transform(R: Array, lever: Array) -> Array:
+    """(…, 6, 6) [R lever; 0 R] of motion vectors, linear first."""
+    X = np.zeros((*R.shape[:-2], 6, 6))
+    X[..., :3, :3] = X[..., 3:, 3:] = R
+    X[..., :3, 3:] = lever
     return X

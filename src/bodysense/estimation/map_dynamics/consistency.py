@@ -13,30 +13,30 @@ are exact, or an assumption that is. Biases of sensors are taken out as far as t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from bodysense.errors import FileReadError, ShapeError, unknown_name
-from bodysense.estimation._kernels.solve import Found
-from bodysense.estimation.map_dynamics.biases import Biases, bias_note
-from bodysense.estimation.map_dynamics.equations import root_of
-from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
+from bodysense.errors import ShapeError, unknown_name
+from bodysense.estimation.map_dynamics.dense_roots import root_of
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.noise import (
+    Biases,
+    Look,
+    Noise,
+    bias_note,
+    chunks,
+    noises,
+    presence,
+)
 from bodysense.estimation.map_dynamics.solution import Samples
-from bodysense.estimation.map_dynamics.subsampling import Look, presence
-from bodysense.files import read_arrays, read_json, write_result
+from bodysense.files import load_result, save_result
 from bodysense.spatial.arrays import Array
-
-if TYPE_CHECKING:
-    from bodysense.estimation.map_dynamics.estimator import MapDynamics
-
 
 _CONTRADICTED = 1e-3
 """Least share of a sensor's variance that other sensors must be able to contradict."""
@@ -180,20 +180,7 @@ class SensorConsistency:
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``consistency.npz`` and ``consistency.json`` into a folder."""
-        arrays = {}
-        for k, sensor in enumerate(self.chi_square):
-            arrays[f"normalised_{k}"] = self.normalised[sensor]
-            arrays[f"chi_square_{k}"] = self.chi_square[sensor]
-            arrays[f"freedom_{k}"] = self.freedom[sensor]
-            if sensor in self.off:
-                arrays[f"off_{k}"] = self.off[sensor]
-        about = {
-            "sensors": list(self.chi_square),
-            "exact": list(self.off),
-            "note": self.note,
-            "summary": self.summary(),
-        }
-        write_result(folder, "consistency", arrays, about)
+        save_result(self, folder, "consistency")
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> SensorConsistency:
@@ -202,20 +189,7 @@ class SensorConsistency:
         Raises:
             FileReadError: the files are missing or damaged.
         """
-        about = read_json(Path(folder) / "consistency.json", ("sensors",))
-        if not isinstance(about["sensors"], list):
-            raise FileReadError(f"consistency.json in {folder} is damaged: save the result again.")
-        sensors = [str(sensor) for sensor in about["sensors"]]
-        parts = ("normalised", "chi_square", "freedom")
-        names = [f"{part}_{k}" for part in parts for k in range(len(sensors))]
-        exact = [k for k, sensor in enumerate(sensors) if sensor in about.get("exact", ())]
-        names += [f"off_{k}" for k in exact]
-        arrays = read_arrays(Path(folder) / "consistency.npz", names)
-        normalised, square, freedom = (
-            {s: arrays[f"{p}_{k}"] for k, s in enumerate(sensors)} for p in parts
-        )
-        off = {sensors[k]: arrays[f"off_{k}"] for k in exact}
-        return cls(normalised, square, freedom, str(about.get("note", "")), off)
+        return load_result(cls, folder, "consistency")
 
 
 def _named(words: str, sensors: list[str]) -> str:
@@ -328,39 +302,3 @@ def _judged(Sigma: Array, noise: Noise) -> tuple[Array, Array, Array]:
     square = (squares * seen).sum(axis=1)
     freedom = seen.sum(axis=1) * present
     return normalised, np.where(present, square, np.nan), freedom.astype(np.float64)
-
-
-# How likely the readings are.
-#
-# Elimination factors the density of all rows, those of the sensors, of further priors and of the
-# balance of a floating root, a row of zero, into whitened residuals e and factors with diagonals l:
-#
-#     log p(rows) = -m/2 log 2π - Σ log l - Σ e²/2
-#
-# Of the sensors' readings alone it is that, less what priors and balance are without any sensor:
-#
-#     log p(y | priors, balance) = log p(y, priors, balance) - log p(priors, balance)
-
-
-def log_density(problem: MapDynamics, found: Found) -> Array:
-    """(T,) log density of all rows together, up to the constant of a floating root's balance."""
-    sizes = np.diff(problem.layout.arrays.first)
-    constants = -0.5 * math.log(2.0 * math.pi) * (found.present @ sizes)
-    density: Array = constants + found.score[:, 0] - 0.5 * found.score[:, 1]
-    return density
-
-
-def log_likelihood(problem: MapDynamics, samples: Samples, found: Found | None = None) -> Array:
-    """(T,) log density of the sensors' readings; absent ones are left out of it.
-
-    Args:
-        problem: the estimator.
-        samples: of `problem.samples`.
-        found: what `problem.solve` made of them, if it is known already.
-    """
-    density = log_density(problem, problem.solve(samples, "means") if found is None else found)
-    if not (problem.tree.floating or problem.assumptions.others):
-        return density
-    blind = problem.blind
-    rows = blind.layout.sorted_rows(np.zeros((samples.size, 0)))
-    return density - log_density(blind, blind.solve(samples._replace(y=rows), "means"))

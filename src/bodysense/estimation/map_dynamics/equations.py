@@ -7,8 +7,8 @@ S_i in place of its transpose):
     wrench.<link>         I_i a_i - f_i - fx_i + Σ X_jᵀ f_j + v_i ×* I_i v_i = 0
     torque.<joint>        S_iᵀ f_i - tau_i = 0
 
-and one row a reading of every sensor. Estimators eliminate the same equations along the tree
-without ever writing them down.
+and one row a reading of every sensor. Estimators eliminate the same equations along the tree in
+compiled kernels, without ever writing them down.
 """
 
 from __future__ import annotations
@@ -18,24 +18,17 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import block_diag
-from scipy.sparse import csc_array, csr_array, eye_array, vstack
-from scipy.sparse.linalg import splu
+from numpy.typing import ArrayLike
+from scipy.sparse import coo_array, csr_array
 
-from bodysense.errors import unknown_name
+from bodysense.errors import MismatchError, unknown_name
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equation_rows import (
-    Blocks,
-    TreeMotion,
-    fill_readings,
-    motion_cross,
-    reading_rows,
-)
-from bodysense.estimation.map_dynamics.priors import Assumptions, sources
 from bodysense.estimation.posterior import NamedSlices
+from bodysense.robot import Robot
+from bodysense.sensors.measurement import Measurement
 from bodysense.sensors.sensor import Sensor
-from bodysense.spatial.arrays import Array
+from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.se3 import skew
 
 # Names of the unknowns d, and of the rows of equations and readings: slices of a vector.
 #
@@ -48,25 +41,21 @@ from bodysense.spatial.arrays import Array
 # hangs on no joint and has a and fx alone; a root that is held has nothing.
 
 
-class Variables(NamedSlices):
-    """Names ↔ slices of the unknowns d."""
-
-    @classmethod
-    def of_tree(cls, tree: BodyTree) -> Variables:
-        """The unknowns of all bodies, in the order of the tree."""
-        sizes: list[tuple[str, int]] = []
-        for i in tree.with_unknowns:
-            link = tree.names[i]
-            if i == 0:
-                sizes += [(f"a.{link}", 6), (f"fx.{link}", 6)]
-                continue
-            joint = tree.joint_name(i)
-            sizes += [(f"a.{link}", 6), (f"f.{joint}", 6), (f"tau.{joint}", 1)]
-            sizes += [(f"fx.{link}", 6), (f"ddq.{joint}", 1)]
-        return cls.of("quantity", sizes)
+def tree_variables(tree: BodyTree) -> NamedSlices:
+    """Names ↔ slices of the unknowns d of all bodies, in the order of the tree."""
+    sizes: list[tuple[str, int]] = []
+    for i in tree.with_unknowns:
+        link = tree.names[i]
+        if i == 0:
+            sizes += [(f"a.{link}", 6), (f"fx.{link}", 6)]
+            continue
+        joint = tree.joint_name(i)
+        sizes += [(f"a.{link}", 6), (f"f.{joint}", 6), (f"tau.{joint}", 1)]
+        sizes += [(f"fx.{link}", 6), (f"ddq.{joint}", 1)]
+    return NamedSlices.from_sizes("quantity", sizes)
 
 
-def equation_rows(tree: BodyTree) -> NamedSlices:
+def _equation_rows(tree: BodyTree) -> NamedSlices:
     """Rows of D: acceleration.<link> (6), wrench.<link> (6), torque.<joint> (1) for every body.
 
     A floating root has its wrench balance alone.
@@ -79,7 +68,118 @@ def equation_rows(tree: BodyTree) -> NamedSlices:
             continue
         sizes += [(f"acceleration.{link}", 6), (f"wrench.{link}", 6)]
         sizes.append((f"torque.{tree.joint_name(i)}", 1))
-    return NamedSlices.of("equation", sizes)
+    return NamedSlices.from_sizes("equation", sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class _TreeMotion:
+    """Transforms and twists of all bodies, v_i = X_i v_p + S_i q̇_i (14 of paper 000).
+
+    Attributes:
+        tree: the bodies.
+        q: (n_joints,) positions.
+        dq: (n_joints,) velocities.
+        X: (n, 6, 6) X_i; the identity for the root.
+        twist: (n, 6) of each body, in its frame, linear first.
+        root_acceleration: (6,) proper acceleration of a root that is held, zero of one that floats.
+    """
+
+    tree: BodyTree
+    q: Array
+    dq: Array
+    X: Array
+    twist: Array
+    root_acceleration: Array
+
+    @classmethod
+    def of(
+        cls,
+        tree: BodyTree,
+        q: ArrayLike,
+        dq: ArrayLike,
+        base_twist: ArrayLike | None = None,
+        gravity: ArrayLike | None = None,
+    ) -> _TreeMotion:
+        """Walk along the tree; for the arguments see `Equations.at`."""
+        robot, bodies = tree.robot, tree.arrays
+        position = as_array(q, (robot.n_joints,), "q")
+        speed = as_array(dq, (robot.n_joints,), "dq")
+        root = np.zeros(6) if base_twist is None else as_array(base_twist, (6,), "base_twist")
+        if not tree.floating and root.any():
+            raise MismatchError(
+                f"base_twist moves {tree.names[0]!r}, which is held still: leave it out, or let "
+                "the base float."
+            )
+        X, twist = np.zeros((tree.n, 6, 6)), np.zeros((tree.n, 6))
+        X[0], twist[0] = np.eye(6), root
+        for i in range(1, tree.n):
+            j = tree.joint[i]
+            X[i] = tree.transforms(i, position[j : j + 1])[0]
+            twist[i] = X[i] @ twist[tree.parent[i]] + bodies.S[i] * speed[j]
+        return cls(
+            tree=tree,
+            q=read_only(position),
+            dq=read_only(speed),
+            X=read_only(X),
+            twist=read_only(twist),
+            root_acceleration=read_only(tree.root_acceleration(gravity)),
+        )
+
+    @property
+    def classical(self) -> Array:
+        """(n, 6) what classical accelerations have more than spatial ones: (omega × v, 0)."""
+        extra = np.zeros_like(self.twist)
+        extra[:, :3] = np.cross(self.twist[:, 3:], self.twist[:, :3])
+        return extra
+
+
+def motion_cross(v: Array) -> Array:
+    """(6, 6) v × of motion vectors; v ×* of wrenches is its negative transpose."""
+    cross = np.zeros((6, 6))
+    cross[:3, :3] = cross[3:, 3:] = skew(v[3:])
+    cross[:3, 3:] = skew(v[:3])
+    return cross
+
+
+# `_Blocks`: a sparse matrix and an offset, put together from named blocks.
+
+
+class _Blocks:
+    """Collects A and b of A d + b, block by block, by the names of rows and columns."""
+
+    def __init__(self, rows: NamedSlices, columns: NamedSlices) -> None:
+        self._rows, self._columns = rows, columns
+        self._blocks: dict[tuple[str, str], Array] = {}
+        self._b = np.zeros(rows.size)
+
+    def put(self, row: str, column: str, block: Array) -> None:
+        """Add a block to A."""
+        there = self._blocks.get((row, column))
+        self._blocks[row, column] = block if there is None else there + block
+
+    def add(self, row: str, offset: Array) -> None:
+        """Add to b."""
+        self._b[self._rows[row]] += offset
+
+    def shift(self, column: str, by: Array) -> None:
+        """Measure an unknown from elsewhere: b += A by."""
+        for (row, other), block in self._blocks.items():
+            if other == column:
+                self.add(row, block @ by)
+
+    def built(self) -> tuple[csr_array, Array]:
+        """A and b; entries of A that are zero are not stored."""
+        at, to, values = [np.zeros(0, int)], [np.zeros(0, int)], [np.zeros(0)]
+        for (row, column), block in self._blocks.items():
+            i, j = np.nonzero(block)
+            at.append(i + self._rows[row].start)
+            to.append(j + self._columns[column].start)
+            values.append(block[i, j])
+        shape = (self._rows.size, self._columns.size)
+        places = (np.concatenate(at), np.concatenate(to))
+        return csr_array(coo_array((np.concatenate(values), places), shape=shape)), read_only(
+            self._b
+        )
 
 
 _ACCELERATIONS = ("spatial", "classical")
@@ -109,8 +209,8 @@ class Equations:
         b_Y: (r,).
     """
 
-    sample: TreeMotion
-    variables: Variables
+    sample: _TreeMotion
+    variables: NamedSlices
     rows: NamedSlices
     readings: NamedSlices
     D: csr_array
@@ -151,17 +251,18 @@ class Equations:
         """
         if acceleration not in _ACCELERATIONS:
             raise unknown_name("acceleration", acceleration, _ACCELERATIONS)
-        sample = TreeMotion.of(tree, q, dq, base_twist, gravity)
-        variables, rows = Variables.of_tree(tree), equation_rows(tree)
-        readings = reading_rows(tree, sensors)
-        D, Y = Blocks(rows, variables), Blocks(readings, variables)
+        sample = _TreeMotion.of(tree, q, dq, base_twist, gravity)
+        variables, rows = tree_variables(tree), _equation_rows(tree)
+        sizes = [(sensor.name, sensor.measurement(tree.robot).size) for sensor in sensors]
+        readings = NamedSlices.from_sizes("sensor", sizes)
+        D, Y = _Blocks(rows, variables), _Blocks(readings, variables)
         for i in tree.with_unknowns:
             if i > 0:
                 _fill_acceleration(D, sample, i)
                 _fill_torque(D, sample, i)
             _fill_wrench(D, sample, i)
         for sensor in sensors:
-            fill_readings(Y, sample, sensor)
+            _fill_readings(Y, sample, sensor)
         if acceleration == "classical":
             for i in tree.with_unknowns:
                 D.shift(f"a.{tree.names[i]}", -sample.classical[i])
@@ -183,7 +284,7 @@ class Equations:
         return block
 
 
-def _fill_acceleration(D: Blocks, sample: TreeMotion, i: int) -> None:
+def _fill_acceleration(D: _Blocks, sample: _TreeMotion, i: int) -> None:
     """X_i a_p - a_i + S_i q̈_i + v_i × S_i q̇_i = 0."""
     tree, S = sample.tree, sample.tree.arrays.S[i]
     link, joint, parent = tree.names[i], tree.joint_name(i), tree.parent[i]
@@ -197,7 +298,7 @@ def _fill_acceleration(D: Blocks, sample: TreeMotion, i: int) -> None:
         D.add(row, sample.X[i] @ sample.root_acceleration)
 
 
-def _fill_wrench(D: Blocks, sample: TreeMotion, i: int) -> None:
+def _fill_wrench(D: _Blocks, sample: _TreeMotion, i: int) -> None:
     """I_i a_i - f_i - fx_i + Σ X_jᵀ f_j + v_i ×* I_i v_i = 0."""
     tree, I, v = sample.tree, sample.tree.arrays.inertia[i], sample.twist[i]
     link = tree.names[i]
@@ -212,7 +313,7 @@ def _fill_wrench(D: Blocks, sample: TreeMotion, i: int) -> None:
     D.add(row, -motion_cross(v).T @ I @ v)
 
 
-def _fill_torque(D: Blocks, sample: TreeMotion, i: int) -> None:
+def _fill_torque(D: _Blocks, sample: _TreeMotion, i: int) -> None:
     """S_iᵀ f_i - tau_i = 0."""
     tree = sample.tree
     joint = tree.joint_name(i)
@@ -220,137 +321,58 @@ def _fill_torque(D: Blocks, sample: TreeMotion, i: int) -> None:
     D.put(f"torque.{joint}", f"tau.{joint}", -np.eye(1))
 
 
-# `DenseRoots`: the whole problem of one sample as square roots of covariances, densely.
-#
-# Independent a priori are external wrenches, joint accelerations, the acceleration of a floating
-# root and the slacks of the equations; the unknowns follow from them, the readings from these:
-#
-#     d = d0 + M s,   y = H d + c + N w,   s, w ~ N(0, 1)
-#
-# The readings are those of the sensors, further priors, and the balance of a floating root. One
-# orthogonal triangularisation gives the covariance of anything, without squaring or inverting:
-#
-#     [N  H M]         [L  0]
-#     [0  E M] Theta = [G  C],    covariance of E d given the readings = C Cᵀ
-#
-# It takes the time of a dense factorisation, and answers what elimination along the tree does not:
-# how quantities of different links, and noises of different sensors, depend on one another.
+# Rows of readings, y = Y d + b_Y: what the sensors' constants say at one sample.
 
 
-@dataclass(frozen=True, eq=False)
-class DenseRoots:
-    """Roots of all covariances. Build it with `DenseRoots.of`.
-
-    Attributes:
-        M: (n, k) d - d0 by independent numbers of unit variance.
-        readings: (m, l + k) [N  H M], columns as in `sources`.
-        sources: names ↔ slices of the columns: ``sensor.<name>``, further priors
-            ``prior.<quantity>``, then ``fx.<link>``, ``ddq.<joint>``, ``a.<root>``, and the
-            slacks ``acceleration.<link>``, ``wrench.<link>``, ``torque.<joint>``.
-    """
-
-    M: Array
-    readings: Array
-    sources: NamedSlices
-
-    @classmethod
-    def of(
-        cls, equations: Equations, sensors: Sequence[Sensor], assumptions: Assumptions
-    ) -> DenseRoots:
-        """Take square roots at one sample.
-
-        Args:
-            equations: of the sample, with at least these sensors.
-            sensors: those that are present.
-            assumptions: priors.
-        """
-        M, columns = _prior(equations, assumptions)
-        YM = equations.Y @ M
-        H, N, names = [], [], []
-        for sensor in sensors:
-            H.append(YM[equations.readings[sensor.name]])
-            N.append(root_of(sensor.covariance))
-            names.append((f"sensor.{sensor.name}", sensor.size))
-        for name, prior in assumptions.others.items():
-            H.append(M[equations.variables[name]])
-            N.append(root_of(prior.covariance))
-            names.append((f"prior.{name}", prior.mean.size))
-        tree = equations.sample.tree
-        if tree.floating:
-            row = f"wrench.{tree.names[0]}"
-            H.append(equations.D[equations.rows[row]] @ M)
-            N.append(root_of(assumptions.wrench_slack.covariance))
-            names.append((row, 6))
-        HM = np.concatenate([np.zeros((0, M.shape[1])), *H])
-        noise = block_diag(*N) if N else np.zeros((0, 0))
-        sources = NamedSlices.of("source of noise", [*names, *columns])
-        return cls(M, np.concatenate([noise, HM], axis=1), sources)
-
-    def covariance(self, rows: Array) -> Array:
-        """(r, r) covariance of the unknowns `rows` (indices) after all readings."""
-        m, r = self.readings.shape[0], rows.size
-        below = np.zeros((r, self.readings.shape[1]))
-        below[:, self.readings.shape[1] - self.M.shape[1] :] = self.M[rows]
-        array = np.concatenate([self.readings, below])
-        # Large columns first: reflections then keep small deviations beside large ones.
-        array = array[:, np.argsort(-np.abs(array).max(axis=0, initial=0.0), kind="stable")]
-        triangle = np.asarray(np.linalg.qr(array.T, mode="r"))
-        C = triangle[m:, m:]
-        covariance: Array = C.T @ C
-        return covariance
-
-    def observed(self) -> Array:
-        """(columns, rank) orthonormal Q: the readings tell Qᵀ of what the sources are, no more.
-
-        With S the covariance of the readings and B = [N  H M] it is Q Qᵀ = Bᵀ S⁻¹ B: one where a
-        source is known from the readings, zero where they say nothing about it.
-        """
-        Q, R = np.linalg.qr(self.readings.T)
-        size = np.abs(np.diag(R))
-        kept: Array = Q[
-            :, size > 1e-12 * size.max(initial=0.0)
-        ]  # no exact readings of known things
-        return kept
+def _fill_readings(Y: _Blocks, sample: _TreeMotion, sensor: Sensor) -> None:
+    """Write the rows of a sensor, see `Measurement` for its equation."""
+    reading, row = sensor.measurement(sample.tree.robot), sensor.name
+    if reading.link is not None:
+        _fill_link(Y, row, reading, sample, sample.tree.body(reading.link))
+    if reading.joint is not None:
+        _fill_joint(Y, row, reading, sample, sample.tree.below(reading.joint))
 
 
-def _prior(equations: Equations, priors: Assumptions) -> tuple[Array, list[tuple[str, int]]]:
-    """M and the names of its columns."""
-    tree, variables = equations.sample.tree, equations.variables
-    every = vstack([eye_array(variables.size, format="csr"), equations.D], format="csr")
-    rows: list[NDArray[np.int64]] = []
-    roots: list[Array] = []
-    names: list[tuple[str, int]] = []
-
-    def put(name: str, first: int, covariance: Array) -> None:
-        rows.append(first + np.arange(len(covariance)))
-        roots.append(root_of(covariance))
-        names.append((name, len(covariance)))
-
-    for i in tree.with_unknowns:
-        link = tree.names[i]
-        wrench = priors.wrenches.get(link, priors.wrench).covariance
-        put(f"fx.{link}", variables[f"fx.{link}"].start, wrench)
-        if i == 0:
-            base = priors.base_acceleration.covariance
-            put(f"a.{link}", variables[f"a.{link}"].start, base)
-            continue
-        joint = tree.joint_name(i)
-        spread = priors.joint_acceleration.covariance
-        put(f"ddq.{joint}", variables[f"ddq.{joint}"].start, spread)
-        for name, slack in (
-            (f"acceleration.{link}", priors.acceleration_slack),
-            (f"wrench.{link}", priors.wrench_slack),
-            (f"torque.{joint}", priors.torque_slack),
-        ):
-            put(name, variables.size + equations.rows[name].start, slack.covariance)
-    # One choice of rows: each from the sparse matrix by itself takes longer than the solution.
-    M: Array = splu(csc_array(every[np.concatenate(rows)])).solve(block_diag(*roots))
-    return M, names
+def _fill_link(Y: _Blocks, row: str, reading: Measurement, sample: _TreeMotion, i: int) -> None:
+    """A a + X fx + vᵀ Q v + L v of the link."""
+    tree, v = sample.tree, sample.twist[i]
+    Y.add(row, np.einsum("kij,i,j->k", reading.quadratic, v, v) + reading.linear @ v)
+    if i in tree.with_unknowns:
+        Y.put(row, f"a.{tree.names[i]}", reading.acceleration)
+        Y.put(row, f"fx.{tree.names[i]}", reading.external)
+        return
+    Y.add(row, reading.acceleration @ sample.root_acceleration)
+    if reading.external.any():
+        raise MismatchError(
+            f"{row} reads the external wrench of {tree.names[i]!r}, which is held still: what "
+            "holds it is not among the unknowns. Remove the sensor, or let the base float."
+        )
 
 
-def root_of(covariance: Array) -> Array:
-    """C with C Cᵀ = covariance, which may be singular; diagonal if the covariance is.
+def _fill_joint(Y: _Blocks, row: str, reading: Measurement, sample: _TreeMotion, i: int) -> None:
+    """W w + t tau + d a_joint + p q + r q̇ + friction(q̇) of the joint above body i."""
+    tree = sample.tree
+    joint, j = tree.joint_name(i), tree.joint[i]
+    if reading.transmitted.any():
+        if reading.link == tree.names[i]:
+            Y.put(row, f"f.{joint}", reading.transmitted)
+        elif reading.link == tree.names[tree.parent[i]]:  # w = -X_iᵀ f_i there
+            Y.put(row, f"f.{joint}", -reading.transmitted @ sample.X[i].T)
+        else:
+            raise MismatchError(
+                f"{row}: joint {joint!r} does not connect link {reading.link!r} to any other."
+            )
+    Y.put(row, f"tau.{joint}", reading.torque[:, np.newaxis])
+    Y.put(row, f"ddq.{joint}", reading.joint_acceleration[:, np.newaxis])
+    Y.add(row, reading.position * sample.q[j] + reading.velocity * sample.dq[j])
+    if reading.friction:
+        Y.add(row, np.full(reading.size, _friction(tree.robot, j, sample.dq[j])))
 
-    Its columns are orthogonal, and zero where nothing is uncertain.
-    """
-    return np.ascontiguousarray(sources(covariance).T)
+
+def _friction(robot: Robot, j: int, speed: float) -> float:
+    """Friction of a joint [N·m], or [N] if it slides."""
+    law = robot.friction
+    phi, _ = law.model.basis([speed], law.shape[j])
+    terms = law.model.terms
+    coefficients = [robot.theta[robot.layout.friction(term)][j] for term in terms]
+    return float(phi[0] @ np.array(coefficients)) if terms else 0.0

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from bodysense.compiled.jit import Kernel, in_threads
 from bodysense.compiled.lanes import LANES
 from bodysense.compiled.views import Table
-from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.errors import ShapeError, unknown_name
 from bodysense.estimation._kernels.problem import Memory, make_memory
 from bodysense.estimation._kernels.solve import (
     ONE,
@@ -35,11 +35,17 @@ from bodysense.estimation._kernels.solve import (
     solve_singles,
 )
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
-from bodysense.estimation.map_dynamics.consistency import log_likelihood
-from bodysense.estimation.map_dynamics.equations import DenseRoots, Equations, Variables
+from bodysense.estimation.map_dynamics.dense_roots import DenseRoots
+from bodysense.estimation.map_dynamics.equations import Equations, tree_variables
 from bodysense.estimation.map_dynamics.priors import Assumptions
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
-from bodysense.estimation.map_dynamics.solution import Groups, Samples, posterior_of, room
+from bodysense.estimation.map_dynamics.solution import (
+    Groups,
+    Samples,
+    log_density,
+    posterior_of,
+    room,
+)
 from bodysense.estimation.posterior import Posterior
 from bodysense.robot import Robot
 from bodysense.sensors.sensor import Sensor
@@ -86,7 +92,7 @@ class MapDynamics:
         self.sensors = tuple(robot.sensors if sensors is None else sensors)
         self.assumptions = Assumptions() if assumptions is None else assumptions
         self.layout = ReadingLayout.of(self.tree, self.sensors, self.assumptions)
-        self.variables = Variables.of_tree(self.tree)
+        self.variables = tree_variables(self.tree)
         self._priors = self.assumptions.arrays(self.tree)
         self._work: dict[int, SolverWorkspace] = {}  # of each thread, for single samples
 
@@ -149,8 +155,23 @@ class MapDynamics:
         posterior = posterior_of(self.tree, self.layout, self.variables, result, samples.single)
         if not likelihood:
             return posterior
-        values = log_likelihood(self, samples, result)
+        values = self._log_likelihood(samples, result)
         return replace(posterior, log_likelihood=values[0] if samples.single else values)
+
+    def _log_likelihood(self, samples: Samples, found: Found) -> Array:
+        """(T,) log density of the sensors' readings; absent ones are left out of it.
+
+        Less what priors and balance are without any sensor:
+
+            log p(y | priors, balance) = log p(y, priors, balance) - log p(priors, balance)
+        """
+        density = log_density(self.layout, found)
+        if not (self.tree.floating or self.assumptions.others):
+            return density
+        layout = self.blind.layout
+        rows = layout.sorted_rows(np.zeros((samples.size, 0)))
+        prior = self.blind.solve(samples._replace(y=rows), "means")
+        return density - log_density(layout, prior)
 
     def covariance_of(
         self,
@@ -205,30 +226,17 @@ class MapDynamics:
                 f"many of each, and {self.layout.size} readings per sample."
             )
         twist = np.zeros((1, 6)) if base_twist is None else _rows(base_twist, 6, "base_twist", None)
+        root = self.tree.root_acceleration(gravity)
+        if self.tree.floating:
+            root = np.array(self.assumptions.base_acceleration.mean)
         return Samples(
             q,
             dq,
             _repeated(twist, T, "base_twist"),
-            _repeated(self._root_acceleration(gravity), T, "gravity"),
+            _repeated(np.atleast_2d(root), T, "gravity"),
             self.layout.sorted_rows(y),
             single,
         )
-
-    def _root_acceleration(self, gravity: ArrayLike | None) -> Array:
-        if self.tree.floating:
-            if gravity is not None:
-                raise MismatchError(
-                    "the root floats, and its proper acceleration is estimated: leave gravity out, "
-                    "or give its prior in Assumptions.base_acceleration."
-                )
-            return self._believed_acceleration
-        if gravity is None and self.tree.names[0] != WORLD:
-            raise MismatchError(
-                f"{self.tree.names[0]} is held, in an unknown direction: give gravity (3,) in its "
-                "frame."
-            )
-        g = self.robot.tree.gravity[None] if gravity is None else _rows(gravity, 3, "gravity", None)
-        return np.concatenate([-g, np.zeros_like(g)], axis=1)
 
     def solve(self, samples: Samples, detail: Detail = "variances") -> Found:
         """Solve in arrays: what `estimate` does before naming things."""
@@ -272,10 +280,6 @@ class MapDynamics:
         return tuple(Table(part) for part in arrays)
 
     @cached_property
-    def _believed_acceleration(self) -> Array:
-        return np.array(self.assumptions.base_acceleration.mean)[None]
-
-    @cached_property
     def drive(self) -> Array:
         """(n_joints, n_terms) friction coefficients."""
         layout = self.robot.layout
@@ -286,13 +290,9 @@ class MapDynamics:
 
     def _new_memory(self, lanes: int = 0) -> Memory:
         """Working memory of one thread."""
-        return make_memory(self.tree.n, *self._reading_sizes, 1, 1, lanes=lanes)
-
-    @property
-    def _reading_sizes(self) -> tuple[int, int, int]:
-        """Rows, blocks, rows of the largest block."""
         rows = self.layout.arrays
-        return int(rows.first[-1]), rows.first.size - 1, rows.root.shape[1]
+        sizes = int(rows.first[-1]), rows.first.size - 1, rows.root.shape[1]
+        return make_memory(self.tree.n, *sizes, 1, 1, lanes=lanes)
 
 
 def _rows(value: ArrayLike, width: int, name: str, single: bool | None) -> Array:

@@ -5,30 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import FileReadError, ShapeError, unknown_name
+from bodysense.errors import ShapeError, unknown_name
 from bodysense.estimation._kernels.elimination import EXACT
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 from bodysense.estimation.map_dynamics.sensor_suggestions import Help, helpful
 from bodysense.estimation.map_dynamics.solution import flat
 from bodysense.estimation.posterior import NamedSlices
-from bodysense.files import read_arrays, read_json, write_result
+from bodysense.files import load_result, save_result
 from bodysense.spatial.arrays import Array
-
-if TYPE_CHECKING:
-    from bodysense.estimation.map_dynamics.estimator import MapDynamics
-
 
 Label = Literal["observable", "partly", "unobservable", "assumed"]
 _LABELS: tuple[Label, ...] = ("observable", "partly", "unobservable", "assumed")
 
 _COMPONENTS = {6: ("x", "y", "z", "rx", "ry", "rz"), 1: ("",)}
-_KEYS = ("variables", "labels", "readings", "unknowns", "help")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,16 +111,7 @@ class Observability:
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``observability.npz`` and ``observability.json`` into a folder."""
-        slices = self.variables.slices
-        about = {
-            "variables": [[name, where.stop - where.start] for name, where in slices.items()],
-            "labels": list(self.labels),
-            "readings": self.readings,
-            "unknowns": self.unknowns,
-            "help": [[item.kind, item.place, item.gain] for item in self.help],
-            "summary": self.summary(),
-        }
-        write_result(folder, "observability", {"before": self.before, "after": self.after}, about)
+        save_result(self, folder, "observability")
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Observability:
@@ -134,23 +120,16 @@ class Observability:
         Raises:
             FileReadError: the files are missing, damaged, or do not belong together.
         """
-        about = read_json(Path(folder) / "observability.json", _KEYS)
-        arrays = read_arrays(Path(folder) / "observability.npz", ("before", "after"))
-        try:
-            sizes = [(str(name), int(size)) for name, size in about["variables"]]
-            variables = NamedSlices.of("quantity", sizes)
-            labels = tuple(_LABELS[_LABELS.index(label)] for label in about["labels"])
-            given = tuple(Help(str(k), str(p), float(gain)) for k, p, gain in about["help"])
-            shapes = {(len(labels),), *(array.shape for array in arrays.values())}
-            if shapes != {(variables.size,)}:
-                raise ValueError(f"{variables.size} numbers are named")
-            counts = int(about["readings"]), int(about["unknowns"])
-        except (TypeError, ValueError) as error:
-            raise FileReadError(
-                f"observability.npz and observability.json in {folder} do not belong together "
-                f"({error}): save the result again."
-            ) from error
-        return cls(variables, arrays["before"], arrays["after"], labels, *counts, given)
+        return load_result(
+            cls,
+            folder,
+            "observability",
+            shapes=lambda stored: {
+                "before": (len(stored["labels"]),),
+                "after": (NamedSlices.from_dict(stored["variables"]).size,),
+            },
+            labels=lambda stored: tuple(_LABELS[_LABELS.index(k)] for k in stored["labels"]),
+        )
 
 
 # `observability`: what the sensors make observable, before anything is measured.

@@ -24,6 +24,7 @@ from bodysense.estimation._kernels.problem import (
 )
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.priors import Assumptions, reading_triangle, whitener
+from bodysense.estimation.posterior import NamedSlices
 from bodysense.sensors.measurement import Measurement
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
@@ -71,16 +72,15 @@ class ReadingLayout:
     ) -> ReadingLayout:
         """Sort the readings of the sensors and the further priors along the tree."""
         blocks: list[_Block] = []
-        slices: dict[str, slice] = {}
-        at = 0
+        equations = {sensor.name: sensor.measurement(tree.robot) for sensor in sensors}
+        named = NamedSlices.from_sizes(
+            "sensor", [(s.name, equations[s.name].size) for s in sensors]
+        )
+        slices, at = dict(named.slices), named.size
         for sensor in sensors:
-            if sensor.name in slices:
-                raise MismatchError(f"two sensors are called {sensor.name!r}: rename one of them.")
-            measurement = sensor.measurement(tree.robot)
-            slices[sensor.name] = slice(at, at + measurement.size)
-            rows = range(at, at + measurement.size)
+            rows = range(slices[sensor.name].start, slices[sensor.name].stop)
+            measurement = equations[sensor.name]
             blocks.append(_placed(tree, sensor.name, measurement, sensor.covariance, rows))
-            at += measurement.size
         constants = [np.full(at, np.nan)]
         for name, prior in assumptions.others.items():
             measurement = _direct(tree, name)

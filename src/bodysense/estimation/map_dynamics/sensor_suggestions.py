@@ -11,21 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.errors import BodysenseError
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.sensors.inertial_sensors import Accelerometer
 from bodysense.sensors.joint_sensors import JointAcceleration, JointTorque
 from bodysense.sensors.sensor import Mount, Sensor, variances
 from bodysense.sensors.urdf_sensors import TYPICAL_STD
 from bodysense.sensors.wrench_sensors import ExternalWrench, ForceTorque
 from bodysense.spatial.arrays import Array
-
-if TYPE_CHECKING:
-    from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
 _TORQUE_STD = 0.1  # N·m
 _ACCELERATION_STD = 0.1  # rad/s²

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,9 +12,8 @@ from numpy.typing import NDArray
 from bodysense.compiled.lanes import LANES
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations import Variables
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
-from bodysense.estimation.posterior import NamedRows, Posterior
+from bodysense.estimation.posterior import NamedRows, NamedSlices, Posterior, count_absent
 from bodysense.spatial.arrays import Array
 
 
@@ -84,7 +84,7 @@ def joined(founds: Sequence[Found]) -> Found:
 
 
 def posterior_of(
-    tree: BodyTree, layout: ReadingLayout, variables: Variables, found: Found, single: bool
+    tree: BodyTree, layout: ReadingLayout, variables: NamedSlices, found: Found, single: bool
 ) -> Posterior:
     """Name what was found."""
     rows = np.empty_like(found.residual)
@@ -93,7 +93,7 @@ def posterior_of(
     T = len(found.d)
     variance = flat(tree, found.variance) if len(found.variance) == T else None
     blocks = _blocks(tree, found) if len(found.joint) == T else {}
-    absent = _absent(layout, rows)
+    absent = {name: count_absent(rows[:, at]) for name, at in layout.slices.items()}
     if single:
         return Posterior(
             variables,
@@ -104,14 +104,6 @@ def posterior_of(
             absent,
         )
     return Posterior(variables, mean, variance, blocks, NamedRows(layout.slices, rows), absent)
-
-
-def _absent(layout: ReadingLayout, rows: Array) -> dict[str, int]:
-    """At how many samples each sensor gave nothing."""
-    gone = np.isnan(rows)
-    if not gone.any():
-        return dict.fromkeys(layout.slices, 0)
-    return {name: int(gone[:, at].any(axis=1).sum()) for name, at in layout.slices.items()}
 
 
 def flat(tree: BodyTree, d: Array) -> Array:
@@ -134,6 +126,21 @@ def _blocks(tree: BodyTree, found: Found) -> dict[str, Array]:
             blocks[f"ddq.{joint}"] = found.joint[:, i, 6:7, 6:7]
             blocks[f"tau.{joint}"] = found.variance[:, i, 12, None, None]
     return blocks
+
+
+# How likely the readings are.
+#
+# Elimination factors the density of all rows, those of the sensors, of further priors and of the
+# balance of a floating root, a row of zero, into whitened residuals e and factors with diagonals l:
+#
+#     log p(rows) = -m/2 log 2π - Σ log l - Σ e²/2
+
+
+def log_density(layout: ReadingLayout, found: Found) -> Array:
+    """(T,) log density of all rows together, up to the constant of a floating root's balance."""
+    constants = -0.5 * math.log(2.0 * math.pi) * (found.present @ np.diff(layout.arrays.first))
+    density: Array = constants + found.score[:, 0] - 0.5 * found.score[:, 1]
+    return density
 
 
 # Which samples are solved side by side: those with the same readings present.

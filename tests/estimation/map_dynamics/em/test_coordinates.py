@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bodysense.estimation import InverseWishart
+from bodysense.estimation.map_dynamics.dense_roots import root_of
 from bodysense.estimation.map_dynamics.em.variances import Coordinates, NoiseSource, SecondMoment
-from bodysense.estimation.map_dynamics.equations import root_of
 from bodysense.estimation.map_dynamics.priors import sources
 
 

@@ -19,8 +19,8 @@ from bodysense.estimation import (
     StateAndDynamics,
     StatePrior,
 )
-from bodysense.estimation.map_dynamics import Equations
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
+from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.robot import Robot
 from bodysense.sensors import Accelerometer, Encoder, ForceTorque, Gyroscope, JointTorque, variances
 

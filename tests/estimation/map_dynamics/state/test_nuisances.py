@@ -16,7 +16,7 @@ from bodysense.estimation import (
     StatePrior,
     theta_covariance,
 )
-from bodysense.estimation.map_dynamics import BodyTree
+from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.state.estimator import sample_of
 from bodysense.estimation.map_dynamics.state.layout import rotations
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation

@@ -18,7 +18,7 @@ from bodysense.estimation import (
     StatePrior,
     StateSmoother,
 )
-from bodysense.estimation.map_dynamics import BodyTree
+from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.state.prior import noise, transition
 from bodysense.estimation.map_dynamics.state.window import Link, WindowLinear
 from bodysense.robot import Robot

@@ -9,7 +9,7 @@ from benchmarks.state import positions
 from benchmarks.state_subjects import HELD, HIDDEN, icub, icub_sensors, recorded, repetitive
 from bodysense.errors import ShapeError
 from bodysense.estimation import GaussianPrior, MapDynamics, StatePrior, StateSmoother, StateTracker
-from bodysense.estimation.map_dynamics import BodyTree
+from bodysense.estimation.map_dynamics.body_tree import BodyTree
 
 
 @pytest.fixture(scope="module")

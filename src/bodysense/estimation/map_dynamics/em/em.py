@@ -10,7 +10,7 @@ and takes that of EM where the density does not grow by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,15 +38,12 @@ from bodysense.estimation.map_dynamics.em.variances import (
     Structure,
     maximised,
 )
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.noise import thinned
 from bodysense.estimation.map_dynamics.solution import Samples
-from bodysense.estimation.map_dynamics.subsampling import thinned
 from bodysense.sensors.inertial_sensors import Orientation
 from bodysense.sensors.wrench_sensors import ExternalWrench
 from bodysense.spatial.arrays import Array
-
-if TYPE_CHECKING:
-    from bodysense.estimation.map_dynamics.estimator import MapDynamics
-
 
 # Which covariances to estimate, each with its structure and its prior, by names and kinds.
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from bodysense.estimation._kernels.solve import Found
-from bodysense.estimation.map_dynamics.biases import Biases, bias_note
-from bodysense.estimation.map_dynamics.consistency import log_density
+from bodysense.estimation.map_dynamics.dense_roots import DenseRoots, root_of
 from bodysense.estimation.map_dynamics.em.variances import (
     Coordinates,
     NoiseSource,
@@ -29,15 +28,19 @@ from bodysense.estimation.map_dynamics.em.variances import (
     Slope,
     columns_of,
 )
-from bodysense.estimation.map_dynamics.equations import DenseRoots, root_of
-from bodysense.estimation.map_dynamics.noise import Noise, chunks, noises
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.noise import (
+    Biases,
+    Noise,
+    bias_note,
+    chunks,
+    dense_roots,
+    looks,
+    noises,
+)
 from bodysense.estimation.map_dynamics.priors import GaussianPrior
-from bodysense.estimation.map_dynamics.solution import Samples
-from bodysense.estimation.map_dynamics.subsampling import dense_roots, looks
+from bodysense.estimation.map_dynamics.solution import Samples, log_density
 from bodysense.spatial.arrays import Array
-
-if TYPE_CHECKING:
-    from bodysense.estimation.map_dynamics.estimator import MapDynamics
 
 
 def information(
@@ -301,7 +304,7 @@ def expected(
     for which in chunks(problem, samples.size):
         part = samples.part(which)
         result = problem.solve(part, "slacks" if slacks else "blocks")
-        density += float(log_density(problem, result).sum())
+        density += float(log_density(problem.layout, result).sum())
         of_sensors = noises(problem, part, result)
         for source in sources:
             noise = of_sensors.get(source.name) or _prior_noise(problem, result, source)

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
 
 from bodysense.errors import FileReadError, ShapeError
 from bodysense.estimation.map_dynamics.em.information import with_covariances
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.priors import Assumptions
-from bodysense.files import read_arrays, read_json, write_result
+from bodysense.files import load_result, save_result
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
-if TYPE_CHECKING:
-    from bodysense.estimation.map_dynamics.estimator import MapDynamics
-
 WELL, ROUGHLY = 0.07, 0.35
 """Relative standard deviations of a variance up to which it is called so."""
-
-_KEYS = ("names", "samples", "converged", "message")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,49 +113,24 @@ class CovarianceFit:
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``covariances.npz`` and ``covariances.json`` into a folder."""
-        arrays = {f"covariance_{k}": Sigma for k, Sigma in enumerate(self.covariances.values())}
-        arrays |= {f"deviation_{k}": s for k, s in enumerate(self.deviations.values())}
-        about = {
-            "names": list(self.covariances),
-            "samples": self.samples,
-            "converged": self.converged,
-            "message": self.message,
-            "summary": self.summary(),
-        }
-        write_result(folder, "covariances", {"trace": self.trace, **arrays}, about)
+        save_result(self, folder, "covariances", without=("problem",))
 
     @classmethod
     def load(cls, folder: str | PathLike[str], problem: MapDynamics) -> CovarianceFit:
-        """Read what `save` wrote.
-
-        Args:
-            folder: with ``covariances.npz`` and ``covariances.json``.
-            problem: the estimator that the covariances belong to.
+        """Read what `save` wrote, for the estimator that the covariances belong to.
 
         Raises:
             FileReadError: the files are damaged, or belong to other sensors.
         """
-        about = read_json(Path(folder) / "covariances.json", _KEYS)
-        names = [str(name) for name in about["names"]] if isinstance(about["names"], list) else []
-        keys = [f"{part}_{k}" for part in ("covariance", "deviation") for k in range(len(names))]
-        arrays = read_arrays(Path(folder) / "covariances.npz", ("trace", *keys))
-        covariances = {name: arrays[f"covariance_{k}"] for k, name in enumerate(names)}
+        fit = load_result(cls, folder, "covariances", problem=lambda stored: problem)
         sizes = {sensor.name: sensor.size for sensor in problem.sensors}
         sizes |= {f"prior.fx.{link}": 6 for link in problem.tree.names}
         sizes |= {"slack.acceleration": 6, "slack.wrench": 6, "slack.torque": 1}
-        for name, Sigma in covariances.items():
+        for name, Sigma in fit.covariances.items():
             if name not in sizes or Sigma.shape != (sizes[name], sizes[name]):
                 raise FileReadError(
                     f"covariances.json in {folder} has a covariance {Sigma.shape} of {name!r}, "
                     "which this robot's sensors and priors have not: load it with the sensors "
                     "that it was estimated for."
                 )
-        return cls(
-            problem=with_covariances(problem, covariances),
-            covariances=covariances,
-            deviations={name: arrays[f"deviation_{k}"] for k, name in enumerate(names)},
-            trace=arrays["trace"],
-            samples=int(about["samples"]),
-            converged=bool(about["converged"]),
-            message=str(about["message"]),
-        )
+        return replace(fit, problem=with_covariances(problem, fit.covariances))

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from bodysense.errors import ShapeError
-from bodysense.estimation.map_dynamics.equations import root_of
+from bodysense.estimation.map_dynamics.dense_roots import root_of
 from bodysense.sensors.sensor import check_covariance
 from bodysense.spatial.arrays import Array
 

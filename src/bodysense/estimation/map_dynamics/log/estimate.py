@@ -11,13 +11,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bodysense.errors import ShapeError
-from bodysense.estimation.map_dynamics.biases import Biases
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.recording import Recording
+from bodysense.estimation.map_dynamics.noise import Biases, thinned
 from bodysense.estimation.map_dynamics.setup import EstimationSetup
 from bodysense.estimation.map_dynamics.solution import Samples
-from bodysense.estimation.map_dynamics.subsampling import thinned
 from bodysense.estimation.posterior import NamedSlices, Posterior
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array

@@ -72,8 +72,7 @@ class StateLogEstimate(LogEstimate):
         n = self.problem.robot.n_joints
         layout = StateLayout(n, 3, tree.floating, turned, nuisances.size)
         extra, _ = layout.named(tree, nuisances.biased)
-        parts = [*self.problem.variables.slices.items(), *extra.slices.items()]
-        return NamedSlices.of("quantity", [(name, w.stop - w.start) for name, w in parts])
+        return NamedSlices.from_sizes("quantity", [*self.problem.variables.sizes, *extra.sizes])
 
     @cached_property
     def log_problem(self) -> MapDynamics:

@@ -108,7 +108,7 @@ class StateLayout:
             sizes.append((f"bias.{sensor.name}", sensor.size))
             places += range(at, at + sensor.size)
             at += sensor.size
-        return NamedSlices.of("quantity", sizes), np.array(places, dtype=np.int64)
+        return NamedSlices.from_sizes("quantity", sizes), np.array(places, dtype=np.int64)
 
 
 # Where to linearise at first, if the state is known only roughly.

@@ -27,7 +27,7 @@ from bodysense.estimation._kernels.solve import (
     solve,
     solve_singles,
 )
-from bodysense.estimation.map_dynamics.equation_rows import motion_cross
+from bodysense.estimation.map_dynamics.equations import motion_cross
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.solution import room
 from bodysense.estimation.map_dynamics.state.layout import (

@@ -13,8 +13,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
-from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.equations import Variables
 from bodysense.estimation.map_dynamics.solution import joined, posterior_of
 from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, Gaussian, is_implausible
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
@@ -116,7 +114,7 @@ def assembled(
         blocks = {name: block[0] for name, block in blocks.items()}
     kept = {f.name: getattr(plain, f.name) for f in fields(Posterior)}
     kept |= {
-        "variables": _joined(problem.tree, extra),
+        "variables": NamedSlices.from_sizes("quantity", [*problem.variables.sizes, *extra.sizes]),
         "mean": np.concatenate([plain.mean, mean], axis=-1),
         "variance": np.concatenate([plain.variance, variance], axis=-1),
         "blocks": {**plain.blocks, **blocks},
@@ -173,11 +171,6 @@ def _orientation(
         layout.q(state.mean), sample.R_reference, layout.phi(state.mean), sample.y, bias
     )
     return rows.raw[problem.layout.slices[name]]
-
-
-def _joined(tree: BodyTree, extra: NamedSlices) -> NamedSlices:
-    parts = [*Variables.of_tree(tree).slices.items(), *extra.slices.items()]
-    return NamedSlices.of("quantity", [(name, w.stop - w.start) for name, w in parts])
 
 
 def _prior(linearisation: Linearisation, state: Gaussian) -> StatePrior:
