@@ -7,21 +7,18 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import yaml
 
 from bodysense.estimation import (
-    EstimatedCurves,
     LogEstimate,
-    LogTotals,
-    StateLogEstimate,
-    StateTotals,
     parse_estimation,
     prepare_log,
+    solve_log,
 )
-from bodysense.estimation.map_dynamics.log.run import ObservabilitySampler
 from bodysense.logs.log import RawLog
 from bodysense.report.estimation_page import write_estimation_page
 
@@ -44,14 +41,11 @@ def estimate_of(pushed: Pushed, text: str = SENSORS, **changes) -> LogEstimate:
 
 
 def page_of(estimate: LogEstimate, path: Path, chunk: int = 100, **words) -> str:
-    totals, seen = LogTotals(estimate), ObservabilitySampler(estimate)
-    curves = EstimatedCurves(estimate, totals.links)
-    state = StateTotals(estimate) if isinstance(estimate, StateLogEstimate) else None
-    for part in estimate.chunks(chunk, detail="blocks", judge=True):
-        for taker in (totals, curves, seen, *([] if state is None else [state])):
-            taker.add(part)
+    chunks = type(estimate).chunks
+    with patch.object(type(estimate), "chunks", lambda self, **how: chunks(self, chunk, **how)):
+        run = solve_log(estimate)
     write_estimation_page(
-        path, estimate, totals, curves, seen.observability(), state=state, **words
+        path, estimate, run.totals, run.curves, run.observability, state=run.state, **words
     )
     return path.read_text(encoding="utf-8")
 

@@ -138,7 +138,7 @@ class EstimateOptions(RunOptions):
             return None
         import numpy as np
 
-        from bodysense.estimation.map_dynamics.log.estimate import directions_of
+        from bodysense.estimation.map_dynamics.log.prepare import directions_of
         from bodysense.files import read_arrays
         from bodysense.robot.base_parameters import base_parameters
 

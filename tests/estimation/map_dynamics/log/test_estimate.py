@@ -27,8 +27,8 @@ from bodysense.estimation.map_dynamics.log.contacts import (
     detect_contacts,
     reversal_notes,
 )
-from bodysense.estimation.map_dynamics.log.estimate import directions_of
-from bodysense.estimation.map_dynamics.log.files import component_names, component_units
+from bodysense.estimation.map_dynamics.log.files import components
+from bodysense.estimation.map_dynamics.log.prepare import directions_of
 from bodysense.logs.log import RawLog
 from bodysense.robot.base_parameters import base_parameters
 
@@ -260,7 +260,7 @@ def test_samples_that_are_rare_are_one_contact():
 
 
 def test_files_hold_every_number(estimate, tmp_path):
-    with LogFiles(tmp_path, estimate.problem) as files:
+    with LogFiles(tmp_path, estimate) as files:
         for chunk in estimate.chunks(200):
             files.add(chunk)
     whole = estimate.posterior()
@@ -277,10 +277,9 @@ def test_files_hold_every_number(estimate, tmp_path):
 
 def test_names_of_components(robot_of):
     problem = MapDynamics(robot_of("serial"), ())
-    names = component_names(problem.variables)
-    sliding = frozenset({"joint2"})
-    units = dict(zip(names, component_units(problem.variables, sliding), strict=True))
-    assert len(names) == problem.variables.size
+    assert problem.robot.joint_types[1] == "prismatic"
+    units = dict(components(problem.variables, problem))
+    assert len(units) == problem.variables.size
     assert units["tau.joint2"] == "N"
     assert units["ddq.joint2"] == "m/s²"
     assert units["a.link1.angular_x"] == "rad/s²"

@@ -143,7 +143,7 @@ def test_chunks_are_the_whole(hidden):
     assert tuple(whole.variables) == tuple(estimate.variables)
     assert parts[0].posterior.covariance("bias.gyro").shape == (150, 3, 3)
     assert not whole.blocks
-    np.testing.assert_array_equal(parts[0].motion.q[:, 2], whole["q.elbow"][:150, 0])
+    np.testing.assert_array_equal(parts[0].q[:, 2], whole["q.elbow"][:150, 0])
 
 
 def test_after_a_pause_the_joint_is_found_anew(hidden):

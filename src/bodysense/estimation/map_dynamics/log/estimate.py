@@ -1,16 +1,23 @@
-"""`LogEstimate`: the dynamics during a recording, sample by sample, in bounded memory."""
+"""`LogEstimate`: the dynamics during a recording, sample by sample, in bounded memory.
+
+An identified robot is known up to a covariance Sigma = Σ s_k s_kᵀ of its parameters. Estimates
+d(y; theta) are computed with the parameters as they are, and their uncertainty is widened by what
+one standard deviation in each direction would change (a *considered* uncertainty: readings are
+not used to correct the parameters),
+
+    Cov(d) = Cov(d | theta) + Σ_k (d(theta + s_k) - d(theta)) (…)ᵀ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.recording import Recording
@@ -18,79 +25,10 @@ from bodysense.estimation.map_dynamics.noise import Biases, thinned
 from bodysense.estimation.map_dynamics.setup import EstimationSetup
 from bodysense.estimation.map_dynamics.solution import Samples
 from bodysense.estimation.posterior import NamedSlices, Posterior
-from bodysense.robot.robot import Robot
-from bodysense.spatial.arrays import Array, as_array
-
-# `ConsideredParameters`: what errors of the robot's parameters do to the estimates.
-#
-# An identified robot is known up to a covariance Sigma = Σ s_k s_kᵀ of its parameters. Estimates
-# d(y; theta) are computed with the parameters as they are, and their uncertainty is widened by what
-# one standard deviation in each direction would change (a *considered* uncertainty: readings are
-# not used to correct the parameters),
-#
-#     Cov(d) = Cov(d | theta) + Σ_k (d(theta + s_k) - d(theta)) (…)ᵀ.
-
-
-@dataclass(frozen=True, eq=False)
-class ConsideredParameters:
-    """Estimators of robots that are one standard deviation away.
-
-    Attributes:
-        problems: one per direction.
-    """
-
-    problems: tuple[MapDynamics, ...]
-
-    @classmethod
-    def from_robot(
-        cls, setup: EstimationSetup, robot: Robot, directions: Array
-    ) -> ConsideredParameters:
-        """Build the estimators.
-
-        Args:
-            setup: sensors and priors.
-            robot: as identified.
-            directions: (r, n_parameters) changes of robot.theta, one standard deviation each, whose
-                outer products add up to the covariance.
-        """
-        steps = as_array(directions, (None, robot.theta.size), "directions")
-        if not np.isfinite(steps).all():
-            raise ShapeError("the covariance of the parameters is not finite: identify anew.")
-        robots = [robot.with_parameters(robot.theta + step) for step in steps if step.any()]
-        return cls(tuple(setup.problem(other) for other in robots))
-
-    def variance(self, mean: Array, solve: Callable[[MapDynamics], Array]) -> Array:
-        """What is added to the variances of means (T, size).
-
-        Args:
-            mean: with the parameters as they are.
-            solve: the means with another estimator.
-        """
-        added = np.zeros_like(mean)
-        for problem in self.problems:
-            added += (solve(problem) - mean) ** 2
-        return added
-
-
-def directions_of(covariance: Array, places: Array, size: int) -> Array:
-    """Directions (r, size) of a covariance (b, b) of the parameters at some places of theta."""
-    values, vectors = np.linalg.eigh(covariance)
-    some = values > 1e-12 * values.max(initial=0.0)
-    steps = np.zeros((int(some.sum()), size))
-    steps[:, np.asarray(places, dtype=np.int64)] = (vectors[:, some] * np.sqrt(values[some])).T
-    return steps
-
+from bodysense.spatial.arrays import Array
 
 _CHUNK = 1000
 """Samples that are solved together: with all covariances of a humanoid some 200 MB."""
-
-
-class RecordedMotion(NamedTuple):
-    """Positions and velocities (T, n_joints), and the twist (T, 6) of a root that floats."""
-
-    q: Array
-    dq: Array
-    base_twist: Array | None
 
 
 class LogChunk(NamedTuple):
@@ -99,17 +37,21 @@ class LogChunk(NamedTuple):
     Attributes:
         first: place of the first of them in the recording.
         t: (T,) times [s].
+        q: (T, n_joints) positions, as recorded or as estimated.
+        dq: (T, n_joints) velocities alike.
+        base_twist: (T, 6) alike, of a root that floats; else `None`.
         posterior: of these samples.
         consistency: of the sensors, if it was asked for.
-        motion: at these samples, as recorded or as estimated.
         troubles: times [s] of samples that were not solved well, and why.
     """
 
     first: int
     t: Array
+    q: Array
+    dq: Array
+    base_twist: Array | None
     posterior: Posterior
     consistency: SensorConsistency | None
-    motion: RecordedMotion
     troubles: tuple[tuple[float, str], ...] = ()
 
 
@@ -121,13 +63,14 @@ class LogEstimate:
         setup: sensors and priors.
         problem: the estimator.
         recording: its samples.
-        parameters: what errors of the robot's parameters do, if that is to be considered.
+        perturbed: estimators of robots one standard deviation of the parameters away, one per
+            direction; `None`: errors of the parameters are not considered.
     """
 
     setup: EstimationSetup
     problem: MapDynamics
     recording: Recording
-    parameters: ConsideredParameters | None = None
+    perturbed: tuple[MapDynamics, ...] | None = None
 
     def __repr__(self) -> str:
         return f"<LogEstimate: {self.summary()}>"
@@ -154,7 +97,7 @@ class LogEstimate:
     @property
     def considers_parameters(self) -> bool:
         """Whether errors of the robot's parameters widen the bands."""
-        return self.parameters is not None
+        return self.perturbed is not None
 
     def summary(self) -> str:
         """The recording and the problem in a line."""
@@ -177,15 +120,14 @@ class LogEstimate:
         """
         for first in range(0, self.t.size, samples):
             where = slice(first, min(first + samples, self.t.size))
-            posterior = self._solved(where, detail)
-            judged = None
+            posterior, judged = self._solved(where, detail), None
             if judge:
                 here = self.samples(where)
                 with threadpool_limits(1, "blas"):  # matrices so small that threads only wait
                     judged = consistency(self.log_problem, here, biases=self._biases)
-            r = self.recording
-            motion = RecordedMotion(r.q[where], r.dq[where], self._twist(where))
-            yield LogChunk(first, self.t[where], posterior, judged, motion)
+            given = self._inputs(where)
+            motion = given["q"], given["dq"], given["base_twist"]
+            yield LogChunk(first, self.t[where], *motion, posterior, judged)
 
     def posterior(self, *, detail: Detail = "variances") -> Posterior:
         """All samples at once: for logs that fit into memory."""
@@ -200,49 +142,34 @@ class LogEstimate:
 
     def samples(self, where: slice = slice(None)) -> Samples:
         """Samples of the log, for `log_problem`; by default all."""
+        return self.log_problem.samples(**self._inputs(where))
+
+    def _inputs(self, where: slice) -> dict[str, Any]:
+        """What estimators take of some samples."""
         r = self.recording
-        return self.log_problem.samples(
-            r.q[where],
-            r.dq[where],
-            r.readings[where],
-            base_twist=self._twist(where),
-            gravity=self.setup.gravity,
-        )
+        return {
+            "q": r.q[where],
+            "dq": r.dq[where],
+            "readings": r.readings[where],
+            "base_twist": None if r.base_twist is None else r.base_twist[where],
+            "gravity": self.setup.gravity,
+        }
 
     def _solved(self, where: slice, detail: Detail) -> Posterior:
-        result = self._with(self.problem, where, detail)
-        if self.parameters is None or result.variance is None:
+        inputs = self._inputs(where)
+        result = self.problem.estimate(**inputs, detail=detail)
+        if self.perturbed is None or result.variance is None:
             return result
-        added = self.parameters.variance(
-            result.mean, lambda other: self._with(other, where, "means").mean
-        )
+        added = np.zeros_like(result.mean)
+        for problem in self.perturbed:
+            added += (problem.estimate(**inputs, detail="means").mean - result.mean) ** 2
         blocks = {
-            name: block + _diagonal(added[:, result.variables[name]])
+            name: block + added[:, result.variables[name], None] * np.eye(block.shape[-1])
             for name, block in result.blocks.items()
         }
         return replace(result, variance=result.variance + added, blocks=blocks)
-
-    def _with(self, problem: MapDynamics, where: slice, detail: Detail) -> Posterior:
-        r = self.recording
-        return problem.estimate(
-            r.q[where],
-            r.dq[where],
-            r.readings[where],
-            base_twist=self._twist(where),
-            gravity=self.setup.gravity,
-            detail=detail,
-        )
 
     @cached_property
     def _biases(self) -> Biases | None:
         """Of the sensors, from samples all over the log."""
         return Biases.of(self.log_problem, thinned(self.log_problem, self.samples(), _CHUNK))
-
-    def _twist(self, where: slice) -> Array | None:
-        twist = self.recording.base_twist
-        return None if twist is None else twist[where]
-
-
-def _diagonal(values: Array) -> Array:
-    """(T, k, k) from (T, k)."""
-    return values[:, :, None] * np.eye(values.shape[1])

@@ -24,110 +24,77 @@ from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.logs.filtering import Stretches
-from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
-# Names for every number of what is estimated, as columns of files have them.
+# Names and units of every number of what is estimated, as columns of files have them.
 
-_WRENCH_ENDS = ("force_x", "force_y", "force_z", "moment_x", "moment_y", "moment_z")
-_WRENCH_UNITS = ("N",) * 3 + ("N·m",) * 3
-_ENDS: dict[str, tuple[str, ...]] = {
-    "a": ("linear_x", "linear_y", "linear_z", "angular_x", "angular_y", "angular_z"),
-    "f": _WRENCH_ENDS,
-    "fx": _WRENCH_ENDS,
-    "omega": ("x", "y", "z"),
-    "rotation": ("x", "y", "z"),
+
+def _six(linear: str, angular: str, units: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """Labels and units of a spatial vector."""
+    halves = zip((linear, angular), units, strict=True)
+    return tuple((f"{what}_{axis}", unit) for what, unit in halves for axis in "xyz")
+
+
+_COMPONENTS: dict[str, tuple[tuple[str, str], ...]] = {
+    "a": _six("linear", "angular", ("m/s²", "rad/s²")),
+    "f": _six("force", "moment", ("N", "N·m")),
+    "fx": _six("force", "moment", ("N", "N·m")),
+    "omega": tuple((axis, "rad/s") for axis in "xyz"),
+    "rotation": tuple((axis, "rad") for axis in "xyz"),
 }
-_UNITS: dict[str, tuple[str, ...]] = {
-    "a": ("m/s²",) * 3 + ("rad/s²",) * 3,
-    "f": _WRENCH_UNITS,
-    "fx": _WRENCH_UNITS,
-    "tau": ("N·m",),
-    "q": ("rad",),
-    "dq": ("rad/s",),
-    "ddq": ("rad/s²",),
-    "omega": ("rad/s",) * 3,
-    "rotation": ("rad",) * 3,
-}
-_SLIDING = {"tau": "N", "ddq": "m/s²", "q": "m", "dq": "m/s"}
+_UNITS = {"tau": "N·m", "q": "rad", "dq": "rad/s", "ddq": "rad/s²"}
+_SLIDING_UNITS = {"tau": "N", "q": "m", "dq": "m/s", "ddq": "m/s²"}
+
+
+def components(estimated: NamedSlices, problem: MapDynamics) -> list[tuple[str, str]]:
+    """``fx.hand.force_x``, …, ``tau.elbow``, each with its unit: one per number of the vector.
+
+    Args:
+        estimated: quantities of the dynamics, of the state and biases of sensors.
+        problem: with the joints and the sensors.
+    """
+    sensors, sliding = {s.name: s for s in problem.sensors}, _sliding(problem)
+    result: list[tuple[str, str]] = []
+    for name in estimated:
+        quantity, _, owner = name.partition(".")
+        if quantity in _UNITS:
+            units = _SLIDING_UNITS if owner in sliding else _UNITS
+            result.append((name, units[quantity]))
+        else:
+            own = sensors[owner].rows if quantity == BIAS else _COMPONENTS[quantity]
+            result += _columns(name, own)
+    return result
+
+
+def _columns(name: str, rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Names and units of the rows of something; one alone has the name itself."""
+    if len(rows) == 1:
+        return [(name, rows[0][1])]
+    return [(f"{name}.{label}", unit) for label, unit in rows]
+
+
 BIAS = "bias"
 """The quantity whose owners are sensors."""
 
-
-def component_names(variables: NamedSlices, sensors: Sequence[Sensor] = ()) -> tuple[str, ...]:
-    """``fx.hand.force_x``, …, ``tau.elbow``: one per number, in the order of the vector.
-
-    Args:
-        variables: what is estimated.
-        sensors: whose biases may be among it.
-    """
-    by_name, names = {sensor.name: sensor for sensor in sensors}, []
-    for name in variables:
-        quantity, _, owner = name.partition(".")
-        ends = _ENDS.get(quantity, ())
-        if quantity == BIAS and len(by_name[owner].rows) > 1:
-            ends = tuple(label for label, _ in by_name[owner].rows)
-        names += [f"{name}.{end}" for end in ends] if ends else [name]
-    return tuple(names)
-
-
-def component_units(
-    variables: NamedSlices,
-    sliding: frozenset[str] = frozenset(),
-    sensors: Sequence[Sensor] = (),
-) -> list[str]:
-    """Units alike; `sliding` are joints with forces and lengths instead of torques and angles."""
-    by_name = {sensor.name: sensor for sensor in sensors}
-    units: list[str] = []
-    for name in variables:
-        quantity, _, owner = name.partition(".")
-        if quantity == BIAS:
-            units += [unit for _, unit in by_name[owner].rows]
-        elif owner in sliding and quantity in _SLIDING:
-            units.append(_SLIDING[quantity])
-        else:
-            units += _UNITS[quantity]
-    return units
-
-
-ESTIMATES, RESIDUALS = "estimates.parquet", "sensors.parquet"
+_NAMES = "estimates.parquet", "sensors.parquet"
 
 
 class LogFiles:
     """Writes chunks as they come; a context manager."""
 
-    def __init__(
-        self,
-        folder: str | PathLike[str],
-        problem: MapDynamics,
-        variables: NamedSlices | None = None,
-    ) -> None:
-        """Open both files in an existing folder.
-
-        Args:
-            folder: that they go to.
-            problem: the estimator.
-            variables: what is estimated, if more than the dynamics.
-        """
+    def __init__(self, folder: str | PathLike[str], estimate: LogEstimate) -> None:
+        """Open both files in an existing folder."""
         import pyarrow as pa
         from pyarrow import parquet
 
-        estimated = problem.variables if variables is None else variables
-        names = component_names(estimated, problem.sensors)
-        units = component_units(estimated, _sliding(problem), problem.sensors)
         columns = [("t", "s")]
-        for name, unit in zip(names, units, strict=True):
+        for name, unit in components(estimate.variables, estimate.problem):
             columns += [(name, unit), (f"{name}.std", unit)]
-        self._schemas = [_schema(pa, columns, nullable=False)]
         rows = [("t", "s")]
-        for sensor in problem.sensors:
-            own = sensor.rows
-            rows += [
-                (sensor.name if len(own) == 1 else f"{sensor.name}.{label}", unit)
-                for label, unit in own
-            ]
-        self._schemas.append(_schema(pa, rows, nullable=True))
-        paths = [Path(folder) / ESTIMATES, Path(folder) / RESIDUALS]
+        for sensor in estimate.problem.sensors:
+            rows += _columns(sensor.name, sensor.rows)
+        self._schemas = [_schema(pa, columns, nullable=False), _schema(pa, rows, nullable=True)]
+        paths = [Path(folder) / name for name in _NAMES]
         self._table = pa.Table
         self._array = pa.array
         try:
@@ -170,8 +137,7 @@ class LogFiles:
             self._writers[which].write_table(table)
         except OSError as error:
             raise FileWriteError(
-                f"cannot write {(ESTIMATES, RESIDUALS)[which]}: {error}; check that the disk has "
-                "room."
+                f"cannot write {_NAMES[which]}: {error}; check that the disk has room."
             ) from error
 
 

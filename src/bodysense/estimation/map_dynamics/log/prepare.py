@@ -8,14 +8,12 @@ encoders twice.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.errors import MismatchError
+from bodysense.errors import MismatchError, ShapeError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.log.estimate import ConsideredParameters, LogEstimate
+from bodysense.estimation.map_dynamics.log.estimate import LogEstimate
 from bodysense.estimation.map_dynamics.log.recording import (
     CUTOFF,
     Recording,
@@ -30,7 +28,7 @@ from bodysense.logs.log import Log, RawLog
 from bodysense.robot.robot import Robot
 from bodysense.sensors.joint_sensors import Encoder, JointAcceleration
 from bodysense.sensors.sensor import Sensor, variances
-from bodysense.spatial.arrays import Array
+from bodysense.spatial.arrays import Array, as_array
 
 _ENCODER_STD = 1e-3
 """rad or m: standard deviation of recorded positions that the sensors file has no encoder for."""
@@ -60,8 +58,8 @@ def prepare_log(
         log: the recording.
         cutoff: of the low-pass on positions [Hz], by default 10; not used where positions are
             estimated.
-        parameter_directions: (r, n_parameters) standard deviations of the robot's parameters; see
-            `ConsideredParameters`.
+        parameter_directions: (r, n_parameters) changes of robot.theta, one standard deviation each,
+            whose outer products add up to its covariance.
         state: how positions are to be estimated; by default as the setup says, and if it says
             nothing, only where they are missing.
 
@@ -77,13 +75,31 @@ def prepare_log(
     if asked is None and missing and len(missing) < robot.n_joints:
         asked = StateSetup()
     if asked is not None:
-        return _with_state(setup, robot, raw, asked, cutoff, parameter_directions)
+        return _with_state(setup, robot, raw, asked, missing, cutoff, parameter_directions)
     problem = setup.problem(robot)
-    parameters = None
+    perturbed = None
     if parameter_directions is not None:
-        parameters = ConsideredParameters.from_robot(setup, robot, parameter_directions)
+        perturbed = _perturbed(setup, robot, parameter_directions)
     recording = Recording.from_log(problem, raw, cutoff=CUTOFF if cutoff is None else cutoff)
-    return LogEstimate(setup, problem, recording, parameters)
+    return LogEstimate(setup, problem, recording, perturbed)
+
+
+def _perturbed(setup: EstimationSetup, robot: Robot, directions: Array) -> tuple[MapDynamics, ...]:
+    """Estimators of robots that are one standard deviation away, one per direction."""
+    steps = as_array(directions, (None, robot.theta.size), "directions")
+    if not np.isfinite(steps).all():
+        raise ShapeError("the covariance of the parameters is not finite: identify anew.")
+    robots = [robot.with_parameters(robot.theta + step) for step in steps if step.any()]
+    return tuple(setup.problem(other) for other in robots)
+
+
+def directions_of(covariance: Array, places: Array, size: int) -> Array:
+    """Directions (r, size) of a covariance (b, b) of the parameters at some places of theta."""
+    values, vectors = np.linalg.eigh(covariance)
+    some = values > 1e-12 * values.max(initial=0.0)
+    steps = np.zeros((int(some.sum()), size))
+    steps[:, np.asarray(places, dtype=np.int64)] = (vectors[:, some] * np.sqrt(values[some])).T
+    return steps
 
 
 def _with_state(
@@ -91,26 +107,26 @@ def _with_state(
     robot: Robot,
     log: RawLog,
     state: StateSetup,
+    unmeasured: tuple[str, ...],
     cutoff: float | None,
     directions: Array | None,
 ) -> StateLogEstimate:
-    chosen = _state_sensors(setup, robot, log)
-    problem = setup.problem_with(robot, chosen.sensors)
+    sensors, notes = _state_sensors(setup, robot, log, unmeasured)
+    problem = setup.problem_with(robot, sensors)
     recording = Recording.with_state(problem, log)
-    _require_observable(problem, recording, chosen.unmeasured, log.source, setup.gravity)
-    notes = chosen.notes
+    _require_observable(problem, recording, unmeasured, log.source, setup.gravity)
     if cutoff is not None:
-        notes += (
-            f"the cut-off of {cutoff:g} Hz is not used: estimated positions are not filtered",
+        notes.append(
+            f"the cut-off of {cutoff:g} Hz is not used: estimated positions are not filtered"
         )
     return StateLogEstimate(
         setup,
         problem,
         recording,
         state=state,
-        unmeasured=chosen.unmeasured,
+        unmeasured=unmeasured,
         covariance=None if directions is None else directions.T @ directions,
-        decided=notes,
+        decided=tuple(notes),
     )
 
 
@@ -184,30 +200,17 @@ def _remedy(problem: MapDynamics, joint: str) -> str:
     return text
 
 
-class _StateSensors(NamedTuple):
-    """Sensors of the state and the dynamics.
-
-    Attributes:
-        sensors: those that are used.
-        unmeasured: joints without a recorded position.
-        notes: what was decided.
-    """
-
-    sensors: tuple[Sensor, ...]
-    unmeasured: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
 def _unmeasured_joints(setup: EstimationSetup, robot: Robot, log: RawLog) -> tuple[str, ...]:
     """Joints of which the log holds no position at all."""
     channel = position_channels(robot, setup.sensors)
     return tuple(joint for joint, name in channel.items() if not _recorded(log, name))
 
 
-def _state_sensors(setup: EstimationSetup, robot: Robot, log: RawLog) -> _StateSensors:
-    """Choose the sensors for a log."""
-    missing = _unmeasured_joints(setup, robot, log)
-    there = [sensor for sensor in setup.sensors if not _is_unread(sensor, missing)]
+def _state_sensors(
+    setup: EstimationSetup, robot: Robot, log: RawLog, missing: tuple[str, ...]
+) -> tuple[list[Sensor], list[str]]:
+    """Sensors of the state and the dynamics, and notes about what was decided."""
+    there = [s for s in setup.sensors if not (isinstance(s, Encoder) and s.joint in missing)]
     differences = [s.name for s in there if _is_difference(s, log)]
     kept = [sensor for sensor in there if sensor.name not in differences]
     notes = []
@@ -224,7 +227,7 @@ def _state_sensors(setup: EstimationSetup, robot: Robot, log: RawLog) -> _StateS
         )
     taken = {sensor.name for sensor in kept}
     kept += [_encoder(joint, taken) for joint in implied]
-    return _StateSensors(tuple(kept), missing, tuple(notes))
+    return kept, notes
 
 
 def _implied_encoders(
@@ -237,11 +240,6 @@ def _implied_encoders(
 
 def _recorded(log: RawLog, channel: str) -> bool:
     return channel in log.channels and bool(np.isfinite(log.channels[channel]).any())
-
-
-def _is_unread(sensor: Sensor, unmeasured: tuple[str, ...]) -> bool:
-    """Whether it is the encoder of a joint without recorded position."""
-    return isinstance(sensor, Encoder) and sensor.joint in unmeasured
 
 
 def _is_difference(sensor: Sensor, log: RawLog) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bodysense.estimation.map_dynamics.log.contacts import ContactInterval
-from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, RecordedMotion
+from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.files import EstimatedCurves, LogFiles
 from bodysense.estimation.map_dynamics.log.prepare import prepare_log
 from bodysense.estimation.map_dynamics.log.recording import listing
@@ -130,7 +130,7 @@ class EstimationRun:
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         if self.folder is None or place.resolve() != self.folder.resolve():
-            with LogFiles(place, self.estimate.problem, self.estimate.variables) as files:
+            with LogFiles(place, self.estimate) as files:
                 for chunk in self.estimate.chunks():
                     if chunk.first < self.samples:
                         files.add(chunk)
@@ -185,14 +185,13 @@ def solve_log(
     """Solve a log that `prepare_log` has prepared; see `estimate_log`."""
     totals = LogTotals(estimate)
     curves = EstimatedCurves(estimate, totals.links)
-    sampler = ObservabilitySampler(estimate)
+    sampler = _ObservabilitySampler(estimate)
     state = StateTotals(estimate) if isinstance(estimate, StateLogEstimate) else None
     samples, size = 0, estimate.t.size
     with ExitStack() as stack:
         takers = [totals.add, curves.add, sampler.add]
         if folder is not None:
-            files = LogFiles(folder, estimate.problem, estimate.variables)
-            takers.append(stack.enter_context(files).add)
+            takers.append(stack.enter_context(LogFiles(folder, estimate)).add)
         if state is not None:
             takers.append(state.add)
         chunks = estimate.chunks(detail="blocks", judge=True)
@@ -222,7 +221,7 @@ def solve_log(
     )
 
 
-class ObservabilitySampler:
+class _ObservabilitySampler:
     """Observability of the dynamics at some samples of a log; `add` its chunks in their order.
 
     Where the state is estimated, accelerations of the joints are known as far as their bands say,
@@ -233,16 +232,14 @@ class ObservabilitySampler:
         last = estimate.t.size - 1
         self._estimate = estimate
         self._wanted = np.unique(np.linspace(0, last, _OBSERVABILITY_SAMPLES).astype(int))
-        self._motions: list[RecordedMotion] = []
+        self._motions: list[tuple[Array, ...]] = []
         self._stds: list[Array] = []
 
     def add(self, chunk: LogChunk) -> None:
         """Keep the wanted samples of a chunk."""
         here = [k - chunk.first for k in self._wanted if 0 <= k - chunk.first < chunk.t.size]
-        q, dq, twist = chunk.motion
-        self._motions.append(
-            RecordedMotion(q[here], dq[here], None if twist is None else twist[here])
-        )
+        motion = chunk.q, chunk.dq, *([] if chunk.base_twist is None else [chunk.base_twist])
+        self._motions.append(tuple(rows[here] for rows in motion))
         if isinstance(self._estimate, StateLogEstimate):
             names = self._estimate.problem.robot.joint_names
             stds = [chunk.posterior.sigma(f"ddq.{name}")[here] for name in names]
@@ -250,8 +247,7 @@ class ObservabilitySampler:
 
     def observability(self) -> Observability:
         """At these samples."""
-        q, dq = (np.concatenate([m[k] for m in self._motions]) for k in range(2))
-        twists = [m.base_twist for m in self._motions if m.base_twist is not None]
+        q, dq, *twist = (np.concatenate(parts) for parts in zip(*self._motions, strict=True))
         problem = self._estimate.problem
         if self._stds:
             std = np.median(np.concatenate(self._stds), axis=0)
@@ -262,10 +258,7 @@ class ObservabilitySampler:
                 if f"ddq.{name}" not in taken
             ]
             problem = problem.with_sensors([*problem.sensors, *known])
+        gravity = self._estimate.setup.gravity
         return observability(
-            problem,
-            q,
-            dq,
-            base_twist=np.concatenate(twists) if twists else None,
-            gravity=self._estimate.setup.gravity,
+            problem, q, dq, base_twist=twist[0] if twist else None, gravity=gravity
         )

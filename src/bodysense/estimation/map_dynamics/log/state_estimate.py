@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, exact_error, noisy
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
-from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate, RecordedMotion
+from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.setup import QUANTITIES, StateSetup
 from bodysense.estimation.map_dynamics.state.layout import OrientationRows, StateLayout
 from bodysense.estimation.map_dynamics.state.prior import Nuisances, StatePrior
@@ -155,21 +155,18 @@ class StateLogEstimate(LogEstimate):
     ) -> LogChunk:
         if detail in ("means", "variances"):
             found = replace(found, blocks={})
-        t = self.t[first : first + found.mean.shape[0]]
-        judged = self._judged(found) if judge else None
-        return LogChunk(first, t, found, judged, self._motion(found), troubles)
-
-    def _motion(self, found: Posterior) -> RecordedMotion:
         names, tree = self.problem.robot.joint_names, self.problem.tree
+        t = self.t[first : first + found.mean.shape[0]]
         q, dq = (
             np.concatenate([found[f"{what}.{name}"] for name in names], axis=1)
             for what in ("q", "dq")
         )
         twist = None
         if tree.floating:
-            twist = np.zeros((len(q), 6))
+            twist = np.zeros((t.size, 6))
             twist[:, 3:] = found[f"omega.{tree.names[0]}"]
-        return RecordedMotion(q, dq, twist)
+        judged = self._judged(found) if judge else None
+        return LogChunk(first, t, q, dq, twist, found, judged, troubles)
 
     def _judged(self, found: Posterior) -> SensorConsistency:
         """Residuals over the noise that sensors are said to have.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bodysense.estimation.map_dynamics.consistency import inconsistent_exact_words
 from bodysense.estimation.map_dynamics.log.contacts import (
@@ -18,8 +16,9 @@ from bodysense.estimation.map_dynamics.log.contacts import (
     reversal_notes,
 )
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
-from bodysense.estimation.map_dynamics.log.files import BIAS, component_names
+from bodysense.estimation.map_dynamics.log.files import BIAS, components
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
+from bodysense.files import plain
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
@@ -104,10 +103,8 @@ class LogTotals:
         }
         self._priors = {n: b for n, b in self._priors.items() if b.covariance.any()}
         self.samples = 0
-        self._in_contact: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in self._priors}
-        self._force: dict[str, list[Array]] = {name: [] for name in self._priors}
-        self._sigma: dict[str, list[Array]] = {name: [] for name in self._priors}
-        self._widths: dict[str, list[Array]] = {name: [] for name in self._priors}
+        # by link, of every sample: in contact, force, its sigma, best and worst sigma of a force
+        self._forces = {name: [np.zeros((0, 5))] for name in self._priors}
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -140,12 +137,10 @@ class LogTotals:
             ]
             self.worst_residuals = _separated([*self.worst_residuals, *outliers])
         for link, prior in self._priors.items():
-            mean, covariance = result[f"fx.{link}"], result.covariance(f"fx.{link}")
-            force, sigma, widths = contact_forces(prior, mean, covariance)
-            self._in_contact[link].append(detect_contacts(prior, mean, covariance))
-            self._force[link].append(force)
-            self._sigma[link].append(sigma)
-            self._widths[link].append(widths)
+            wrench = prior, result[f"fx.{link}"], result.covariance(f"fx.{link}")
+            self._forces[link].append(
+                np.column_stack([detect_contacts(*wrench), *contact_forces(*wrench)])
+            )
 
     def scores(self) -> tuple[SensorScore, ...]:
         """All sensors, in their order."""
@@ -181,23 +176,23 @@ class LogTotals:
         }
         return inconsistent_exact_words(off) if off else ""
 
+    def _of_links(self) -> dict[str, Array]:
+        """By link, (T, 5) of all samples so far; see `_forces`."""
+        return {link: np.concatenate(parts) for link, parts in self._forces.items()}
+
     def contact_share(self) -> dict[str, float]:
         """By link, the share of samples at which it is in contact."""
-        return {
-            link: float(np.concatenate(parts).mean()) if parts else 0.0
-            for link, parts in self._in_contact.items()
-        }
+        rows = self._of_links()
+        return {link: float(r[:, 0].mean()) if len(r) else 0.0 for link, r in rows.items()}
 
     def force_std(self) -> dict[str, tuple[float, float]]:
         """By link, the standard deviations of a force along its best and worst observable axes.
 
         [N], the median over all samples.
         """
+        rows = {link: r for link, r in self._of_links().items() if len(r)}
         return {
-            link: (float(best), float(worst))
-            for link, parts in self._widths.items()
-            if parts
-            for best, worst in [np.median(np.concatenate(parts), axis=0)]
+            link: (float(np.median(r[:, 3])), float(np.median(r[:, 4]))) for link, r in rows.items()
         }
 
     def unobservable_links(self) -> tuple[str, ...]:
@@ -215,15 +210,8 @@ class LogTotals:
         t = self.estimate.t[: self.samples]
         result = [
             contact
-            for link, parts in self._in_contact.items()
-            if parts
-            for contact in contact_intervals(
-                link,
-                t,
-                np.concatenate(parts),
-                np.concatenate(self._force[link]),
-                np.concatenate(self._sigma[link]),
-            )
+            for link, r in self._of_links().items()
+            for contact in contact_intervals(link, t, r[:, 0] > 0.0, r[:, 1], r[:, 2])
         ]
         return tuple(sorted(result, key=lambda contact: contact.start))
 
@@ -234,21 +222,15 @@ class LogTotals:
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON (NaN as null)."""
         return {
-            "sensors": [_plain(vars(score)) for score in self.scores()],
+            "sensors": plain(self.scores()),
             "inconsistent_exact_readings": self.inconsistent_exact_readings(),
-            "worst_residuals": [_plain(vars(reading)) for reading in self.worst_residuals],
+            "worst_residuals": plain(self.worst_residuals),
             "contact_share": self.contact_share(),
             "unobservable_links": list(self.unobservable_links()),
             "force_std": {link: list(pair) for link, pair in self.force_std().items()},
             "contacts": [contact._asdict() for contact in self.contacts()],
             "reversals": list(self.reversals()),
         }
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in values.items()
-    }
 
 
 def _separated(readings: list[WorstResidual]) -> tuple[WorstResidual, ...]:
@@ -300,7 +282,6 @@ class StateTotals:
 
     def __init__(self, estimate: StateLogEstimate) -> None:
         self.estimate = estimate
-        self.samples = 0
         self._troubles: list[tuple[float, str]] = []
         self._q: list[Array] = []
         self._std: list[Array] = []
@@ -309,12 +290,10 @@ class StateTotals:
     def add(self, chunk: LogChunk) -> None:
         """Count the samples of a chunk, which must hold variances."""
         names = self.estimate.problem.robot.joint_names
-        self.samples += chunk.t.size
         self._troubles += chunk.troubles
-        self._q.append(chunk.motion.q)
-        self._std.append(
-            np.concatenate([chunk.posterior.sigma(f"q.{name}") for name in names], axis=1)
-        )
+        self._q.append(chunk.q)
+        std = [chunk.posterior.sigma(f"q.{name}") for name in names]
+        self._std.append(np.concatenate(std, axis=1))
         self._last = chunk
 
     def joints(self) -> tuple[JointScore, ...]:
@@ -338,23 +317,15 @@ class StateTotals:
         """All of them, after the last readings."""
         if self._last is None:
             return ()
-        result, sensors = self._last.posterior, self.estimate.problem.sensors
-        by_name = {sensor.name: sensor for sensor in sensors}
-        labels = component_names(self.estimate.variables, sensors)
+        last = self._last.posterior
+        labels = components(self.estimate.variables, self.estimate.problem)
         scores = []
         for name, where in self.estimate.variables.slices.items():
-            quantity, _, owner = name.partition(".")
-            if quantity == BIAS:
-                values = zip(
-                    labels[where],
-                    by_name[owner].rows,
-                    result[name][-1],
-                    result.sigma(name)[-1],
-                    strict=True,
-                )
+            if name.startswith(f"{BIAS}."):
+                values = zip(labels[where], last[name][-1], last.sigma(name)[-1], strict=True)
                 scores += [
-                    BiasScore(label.removeprefix(f"{BIAS}."), row[1], float(mean), float(std))
-                    for label, row, mean, std in values
+                    BiasScore(label.removeprefix(f"{BIAS}."), unit, float(mean), float(std))
+                    for (label, unit), mean, std in values
                 ]
         return tuple(scores)
 
@@ -379,6 +350,6 @@ class StateTotals:
         return {
             "method": self.estimate.state.method,
             "unmeasured": list(self.estimate.unmeasured),
-            "joints": [vars(score) for score in self.joints()],
-            "biases": [vars(score) for score in self.biases()],
+            "joints": plain(self.joints()),
+            "biases": plain(self.biases()),
         }
