@@ -106,7 +106,7 @@ class NamedRows(Mapping[str, Array]):
 
 
 def count_absent(rows: Array) -> int:
-    """At how many samples a sensor with residuals (m,) or (T, m) gave no reading."""
+    """Number of samples without a reading, from residuals (m,) or (T, m) of one sensor."""
     return int(np.isnan(rows).any(axis=-1).sum())
 
 

@@ -7,7 +7,7 @@ S_i in place of its transpose):
     wrench.<link>         I_i a_i - f_i - fx_i + Σ X_jᵀ f_j + v_i ×* I_i v_i = 0
     torque.<joint>        S_iᵀ f_i - tau_i = 0
 
-and one row a reading of every sensor. Estimators eliminate the same equations along the tree in
+and one row per reading of every sensor. Estimators eliminate the same equations along the tree in
 compiled kernels, without ever writing them down.
 """
 
