@@ -10,7 +10,7 @@ import pinocchio as pin
 from scipy.signal import butter, sosfiltfilt
 
 from bodysense.identification import examine
-from bodysense.logs.log import RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -19,7 +19,7 @@ STEEP = 50.0  # of tanh(STEEP v), the sign of a velocity
 BORDER = 0.5  # s
 
 
-def plain_mass(robot: Robot, urdf: str, unloaded: RawLog, loaded: RawLog) -> float:
+def plain_mass(robot: Robot, urdf: str, unloaded: Log, loaded: Log) -> float:
     """Mass of the load [kg], by ordinary least squares over both recordings."""
     model = pin.buildModelFromUrdf(urdf)
     empty, full = (_rows(model, robot, log) for log in (unloaded, loaded))
@@ -37,7 +37,7 @@ def plain_mass(robot: Robot, urdf: str, unloaded: RawLog, loaded: RawLog) -> flo
     return float(x[-10])
 
 
-def _rows(model: pin.Model, robot: Robot, log: RawLog) -> tuple[Array, Array]:
+def _rows(model: pin.Model, robot: Robot, log: Log) -> tuple[Array, Array]:
     """Regressor and torques of all joints, one below the other."""
     data, n = model.createData(), model.nv
     rows, torques = [], []

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.result import NotMeasuredError
 from bodysense import Robot, load_robot, read_log
-from bodysense.logs.log import RawLog
+from bodysense.logs.log import Log
 from bodysense.robot import Actuators
 
 ROOT = Path(__file__).parent.parent
@@ -43,7 +43,7 @@ def robot() -> Robot:
     return load_robot(folder() / "tx40.urdf").with_actuators(actuators)
 
 
-def read(rows: int | None = None) -> RawLog:
+def read(rows: int | None = None) -> Log:
     """Read both tables, or their first rows only: joint positions and torques at 5 kHz."""
     raw = read_log(folder() / "motor_position.csv", LAYOUT)
     if rows is None:

@@ -18,7 +18,7 @@ from bodysense.identification import identifier as identifier_of
 from bodysense.identification.identification import positive_parameters
 from bodysense.identification.preprocessing import FOLDS, Motion
 from bodysense.identification.scores import predict, score
-from bodysense.logs.log import RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.spatial import physical_consistency
 from bodysense.spatial.arrays import Array
@@ -84,7 +84,7 @@ def _problem(name: str) -> tuple[Regression, tuple[Motion, ...]]:
     cutoff = CUTOFFS[name]
     settings = Preprocessing(cutoff=cutoff).settled(robot, cutoff)
 
-    def moved(log: RawLog) -> tuple[Motion, ...]:
+    def moved(log: Log) -> tuple[Motion, ...]:
         return motions(robot, [examine(robot, log).segments], settings)
 
     first, *others = (moved(log) for log in logs)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.result import NotMeasuredError
 from bodysense import Robot, load_robot, read_log
-from bodysense.logs.log import RawLog
+from bodysense.logs.log import Log
 
 ROOT = Path(__file__).parent.parent
 LAYOUT = ROOT / "examples" / "layouts" / "ur10e.yaml"
@@ -51,6 +51,6 @@ def robot() -> Robot:
     return load_robot(folder() / "ur10e.urdf")
 
 
-def read(name: str) -> RawLog:
+def read(name: str) -> Log:
     """One recording."""
     return read_log(folder() / name, LAYOUT)

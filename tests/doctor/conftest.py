@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from bodysense.doctor import Diagnosis, Finding, examine
 from bodysense.excitation import FourierTrajectory
-from bodysense.logs.log import RawLog
+from bodysense.logs.log import Log
 from bodysense.robot import Robot, load_robot, suggested_controller
 from bodysense.simulation import rollout
 from bodysense.spatial import Array
@@ -50,7 +51,7 @@ def recorded(
     load: float = 0.0,
     duration: float = 10.0,
     harmonics: int = 10,
-) -> RawLog:
+) -> Log:
     """A clean recording with positions, torques and true velocities."""
     robot = robot_named(name, friction)
     true = payload(robot, load) if load else robot
@@ -66,20 +67,20 @@ def recorded(
         rng=rng,
     )
     assert run.ok
-    raw = RawLog.of(run.log(), source="clean")
+    raw = replace(run.log(), source="clean")
     velocity = {f"v.{joint}": run.v[0, :, k] for k, joint in enumerate(robot.joint_names)}
     return changed(raw, {**raw.channels, **velocity})
 
 
 def changed(
-    raw: RawLog,
+    raw: Log,
     channels: Mapping[str, Array] | None = None,
     *,
     t: Array | None = None,
     keep: Array | None = None,
     rows: Array | None = None,
     **more: object,
-) -> RawLog:
+) -> Log:
     """The recording with other channels, other times, or fewer or reordered rows."""
     channels = dict(raw.channels if channels is None else channels)
     t = raw.t if t is None else t
@@ -88,7 +89,7 @@ def changed(
         t, rows = t[keep], rows[keep]
         channels = {name: values[keep] for name, values in channels.items()}
     settings = {"units": raw.units, "source": raw.source, "faults": raw.faults, **more}
-    return RawLog(t=t, channels=channels, rows=rows, **settings)
+    return Log(t=t, channels=channels, rows=rows, **settings)
 
 
 def check_diagnosis(diagnosis: Diagnosis) -> None:
@@ -117,12 +118,12 @@ def robot_named_fixture() -> Callable[[str, str | None], Robot]:
 
 
 @pytest.fixture(scope="session", name="recorded")
-def recorded_fixture() -> Callable[..., RawLog]:
+def recorded_fixture() -> Callable[..., Log]:
     return recorded
 
 
 @pytest.fixture(scope="session", name="changed")
-def changed_fixture() -> Callable[..., RawLog]:
+def changed_fixture() -> Callable[..., Log]:
     return changed
 
 
@@ -137,15 +138,15 @@ def tx40() -> Robot:
 
 
 @pytest.fixture
-def clean() -> RawLog:
+def clean() -> Log:
     return recorded()
 
 
 @pytest.fixture(scope="session")
-def found(tx40: Robot) -> Callable[[RawLog], Diagnosis]:
+def found(tx40: Robot) -> Callable[[Log], Diagnosis]:
     """Examine a recording of the TX40 and check what holds for every diagnosis."""
 
-    def diagnose(raw: RawLog) -> Diagnosis:
+    def diagnose(raw: Log) -> Diagnosis:
         diagnosis = examine(tx40, raw)
         check_diagnosis(diagnosis)
         return diagnosis
@@ -154,10 +155,10 @@ def found(tx40: Robot) -> Callable[[RawLog], Diagnosis]:
 
 
 @pytest.fixture(scope="session")
-def only(found: Callable[[RawLog], Diagnosis]) -> Callable[[RawLog, str, str], Finding]:
+def only(found: Callable[[Log], Diagnosis]) -> Callable[[Log, str, str], Finding]:
     """Examine a recording of the TX40 that has one defect alone, and return the finding."""
 
-    def single(raw: RawLog, kind: str, severity: str) -> Finding:
+    def single(raw: Log, kind: str, severity: str) -> Finding:
         findings = found(raw).findings
         assert [(f.kind, f.severity) for f in findings] == [(kind, severity)], findings
         return findings[0]

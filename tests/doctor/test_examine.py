@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from bodysense.doctor import examine
-from bodysense.logs.log import RawLog, RowFault
+from bodysense.logs.log import Log, RowFault
 from bodysense.robot import Robot, load_robot
 
 ROBOTS = ("tx40", "tx40-coupled", "rv2sq", "example:ur5", "example:panda")
@@ -128,8 +128,8 @@ def test_a_floating_robot_is_not_held_against_its_model(clean, changed, check_di
     assert "floating-base" in {finding.kind for finding in diagnosis.findings}
 
 
-def _raw(n: int, values: dict[str, np.ndarray], t: np.ndarray) -> RawLog:
-    return RawLog(t, values, {}, np.arange(1, n + 1), source="fuzz")
+def _raw(n: int, values: dict[str, np.ndarray], t: np.ndarray) -> Log:
+    return Log(t, values, {}, np.arange(1, n + 1), source="fuzz")
 
 
 EDGE_CASES = {

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bodysense.identification import IdentificationRun, identify
-from bodysense.logs.log import RawLog
+from bodysense.logs.log import Log
 from bodysense.logs.read import read_log
 from bodysense.robot import load_robot
 
@@ -39,7 +39,7 @@ def errors_of(run: IdentificationRun) -> np.ndarray:
 def ur10e(recordings) -> dict[str, IdentificationRun]:
     folder = recordings / "ur10e"
 
-    def read(name: str) -> RawLog:
+    def read(name: str) -> Log:
         return read_log(folder / f"{name}.csv", LAYOUTS / "ur10e.yaml")
 
     robot = load_robot(folder / "ur10e.urdf")

@@ -26,7 +26,7 @@ from bodysense.identification import (
     identify,
 )
 from bodysense.identification.friction_comparison import RICHEST
-from bodysense.logs.log import Log, RawLog
+from bodysense.logs.log import Log
 from bodysense.robot import Robot, base_parameters, inverse_dynamics, load_robot
 from bodysense.simulation import rollout
 from bodysense.spatial import Array
@@ -186,7 +186,7 @@ def test_parameters_without_effect_stay_as_they_were_to_the_bit():
 
 
 def test_the_training_recording_is_not_a_validation():
-    raw = replace(RawLog.of(recorded(0)), digest="ab", source="day.csv")
+    raw = replace(recorded(0), digest="ab", source="day.csv")
     found = identify(prior(), raw, validate=raw, preprocessing=GIVEN)
     assert found.verdict.grade == "fair"
     assert "day.csv was also used for fitting: its score" in found.verdict.advice[0]
@@ -297,7 +297,7 @@ def test_more_data_narrow_the_intervals():
 
 
 def test_each_validation_log_has_scores_of_its_own():
-    named = [RawLog.of(recorded(k), source=f"run {k}") for k in (1, 2)]
+    named = [replace(recorded(k), source=f"run {k}") for k in (1, 2)]
     run = identify(prior(), [recorded(0)], validate=named, preprocessing=GIVEN)
     assert [s.source for s in run.scores if s.kind == "validation"] == ["run 1", "run 2"]
     assert "validation recordings" in run.verdict.summary
@@ -371,7 +371,7 @@ def test_an_unknown_choice_of_friction():
 
 def test_a_log_that_misses_a_joint():
     joint = truth().joint_names[2]
-    log = RawLog.of(without(recorded(0), f"tau.{joint}"), source="run.csv")
+    log = replace(without(recorded(0), f"tau.{joint}"), source="run.csv")
     with pytest.raises(UnusableLogError, match=rf"run\.csv cannot be .*{joint}"):
         identify(prior(), [log])
 
@@ -404,7 +404,7 @@ def test_a_validation_log_is_examined_too():
 
 
 def test_the_second_log_is_named():
-    bad = RawLog.of(changed(recorded(1), tau=-1.0), source="second.csv")
+    bad = replace(changed(recorded(1), tau=-1.0), source="second.csv")
     with pytest.raises(UnusableLogError, match=r"second\.csv.*torque-sign.*bodysense doctor"):
         identify(prior(), [recorded(0), bad])
 

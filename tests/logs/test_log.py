@@ -14,7 +14,7 @@ def test_channels_come_back_in_the_order_of_the_joints():
     log = Log.of(T, {"q.b": [1, 2, 3], "q.a": [4, 5, 6], "tau.a": [7, 8, 9]}, {"tau.a": "mN·m"})
     np.testing.assert_array_equal(log.joints("q", ("a", "b")), [[4, 1], [5, 2], [6, 3]])
     assert log.units == {"q.b": "rad", "q.a": "rad", "tau.a": "mN·m"}
-    assert repr(log) == "<Log: 3 channels, 3 samples over 0.25 s>"
+    assert repr(log) == "<Log log: 3 channels, 3 samples over 0.25 s>"
     assert log.joints("q", ()).shape == (3, 0)
 
 

@@ -19,7 +19,6 @@ from bodysense.estimation import (
     prepare_log,
     solve_log,
 )
-from bodysense.logs.log import RawLog
 from bodysense.report.estimation_page import write_estimation_page
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
@@ -34,7 +33,7 @@ def pushed() -> Pushed:
 
 
 def estimate_of(pushed: Pushed, text: str = SENSORS, **changes) -> LogEstimate:
-    log = RawLog.of(pushed.log)
+    log = pushed.log
     log = replace(log, channels={**log.channels, **changes})
     setup = parse_estimation(yaml.safe_load(text), pushed.robot, "s.yaml")
     return prepare_log(setup, pushed.robot, log)
@@ -74,7 +73,7 @@ def test_all_sections_and_numbers_are_there(pushed, tmp_path):
 def test_times_are_those_of_the_recording(pushed, tmp_path):
     """As on the terminal and in all files, whenever its clock began."""
     began = 1_700_000_000.0
-    log = RawLog.of(pushed.log)
+    log = pushed.log
     estimate = estimate_of(replace(pushed, log=replace(log, t=log.t + began)))
     page = page_of(estimate, tmp_path / "r.html")
     data = data_of(page)

@@ -15,7 +15,7 @@ from bodysense.cli.tables import Page
 
 if TYPE_CHECKING:
     from bodysense.estimation import EstimationRun, LogEstimate
-    from bodysense.logs.log import RawLog
+    from bodysense.logs.log import Log
 
 
 __all__ = ["add_arguments", "run"]
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _solve(
-    estimate: LogEstimate, log: RawLog, options: EstimateOptions, args: argparse.Namespace
+    estimate: LogEstimate, log: Log, options: EstimateOptions, args: argparse.Namespace
 ) -> tuple[EstimationRun, tuple[str, ...]]:
     """Solve the log, into the folder if there is one; returns the run and names of files."""
     from bodysense.estimation import solve_log
@@ -111,7 +111,7 @@ def _write_configuration(draft: Path, configuration: dict[str, Any]) -> None:
 
 
 def _write_page(
-    draft: Path, output: str, result: EstimationRun, log: RawLog, options: EstimateOptions
+    draft: Path, output: str, result: EstimationRun, log: Log, options: EstimateOptions
 ) -> None:
     from bodysense.report.estimation_page import write_estimation_page
 

@@ -27,7 +27,7 @@ from bodysense.report.page import BAND
 if TYPE_CHECKING:
     from bodysense.identification.payload.drive_gains import DriveGains
     from bodysense.identification.payload.experiment import LoadExperiment
-    from bodysense.logs.log import RawLog
+    from bodysense.logs.log import Log
     from bodysense.robot import Robot
     from bodysense.spatial.arrays import Array
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
     options = GainsOptions.from_arguments(args)
 
-    def solve(experiment: LoadExperiment, robot: Robot, logs: Sequence[RawLog]) -> LoadRun:
+    def solve(experiment: LoadExperiment, robot: Robot, logs: Sequence[Log]) -> LoadRun:
         nominal, line_of = _nominal_gains(options, robot, logs)
         mass, *com = options.load
         result = drive_gains_of(experiment, load=mass, com=com or None, nominal=nominal)
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _nominal_gains(
-    options: GainsOptions, robot: Robot, logs: Sequence[RawLog]
+    options: GainsOptions, robot: Robot, logs: Sequence[Log]
 ) -> tuple[Array, Callable[[DriveGains], str]]:
     """Gains (n,) that the logs' torques were made with, and the line that holds new ones.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bodysense.identification.payload.drive_gains import DriveGains
     from bodysense.identification.payload.experiment import LoadExperiment
     from bodysense.identification.payload.payload import Payload
-    from bodysense.logs.log import RawLog
+    from bodysense.logs.log import Log
     from bodysense.robot import Robot
     from bodysense.status import Status
 
@@ -88,7 +88,7 @@ class LoadRun:
 def run_load(
     args: argparse.Namespace,
     options: LoadOptions,
-    solve: Callable[[LoadExperiment, Robot, Sequence[RawLog]], LoadRun],
+    solve: Callable[[LoadExperiment, Robot, Sequence[Log]], LoadRun],
     robot_uncertainty: float | None = None,
 ) -> int:
     """Read, examine, identify; write the result; print it."""

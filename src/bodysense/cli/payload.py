@@ -26,7 +26,7 @@ from bodysense.errors import MismatchError
 if TYPE_CHECKING:
     from bodysense.identification.payload.experiment import LoadExperiment
     from bodysense.identification.payload.payload import Payload
-    from bodysense.logs.log import RawLog
+    from bodysense.logs.log import Log
     from bodysense.robot import Robot
     from bodysense.spatial.arrays import Array
 
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     uncertainty = GAIN_UNCERTAINTY if given is None else given
     require_uncertainty(uncertainty)
 
-    def solve(experiment: LoadExperiment, robot: Robot, logs: Sequence[RawLog]) -> LoadRun:
+    def solve(experiment: LoadExperiment, robot: Robot, logs: Sequence[Log]) -> LoadRun:
         result = payload_of(experiment, gain_uncertainty=uncertainty)
 
         def write(draft: Path, experiment: LoadExperiment) -> tuple[str, ...]:

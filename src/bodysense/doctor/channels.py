@@ -17,7 +17,7 @@ from bodysense.doctor.samples import (
     count,
     row_ranges,
 )
-from bodysense.logs.log import RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -29,7 +29,7 @@ _SHORT_ROW = re.compile(r"(\d+) of (\d+) values")
 _DEGREES = ("deg", "°", "degree", "degrees", "deg/s", "°/s")
 
 
-def take_channels(robot: Robot, raw: RawLog, rules: BridgingRules) -> LogSamples:
+def take_channels(robot: Robot, raw: Log, rules: BridgingRules) -> LogSamples:
     """Pick the channels of the robot's joints; no samples where positions or torques lack."""
     names = robot.joint_names
     findings = _reading_faults(raw)
@@ -51,7 +51,7 @@ def take_channels(robot: Robot, raw: RawLog, rules: BridgingRules) -> LogSamples
 
 
 def take_positions(
-    robot: Robot, raw: RawLog, positions: Mapping[str, str], rules: BridgingRules
+    robot: Robot, raw: Log, positions: Mapping[str, str], rules: BridgingRules
 ) -> LogSamples:
     """Pick times and positions alone; `positions` are channels by joint."""
     names = tuple(name for name in robot.joint_names if name in positions)
@@ -63,13 +63,13 @@ def take_positions(
     )
 
 
-def recorded_speeds(raw: RawLog, samples: LogSamples) -> Array | None:
+def recorded_speeds(raw: Log, samples: LogSamples) -> Array | None:
     """(n, n_joints) velocities at the samples, if those of all joints were recorded."""
     speeds = _stacked(_sound_channels(raw, []), "v", samples.joint_names)
     return None if speeds is None else speeds[samples.place]
 
 
-def _reading_faults(raw: RawLog) -> list[Finding]:
+def _reading_faults(raw: Log) -> list[Finding]:
     """What the reader had to decide, could not read to the end, or had to leave out."""
     findings = []
     for note in raw.notes:
@@ -106,7 +106,7 @@ def _is_short(reason: str) -> bool:
     return numbers is not None and int(numbers[1]) < int(numbers[2])
 
 
-def _samples(raw: RawLog, names: tuple[str, ...], q: Array, rules: BridgingRules) -> LogSamples:
+def _samples(raw: Log, names: tuple[str, ...], q: Array, rules: BridgingRules) -> LogSamples:
     """All samples of a recording as one piece, with positions (n_t, n) alone."""
     n = raw.t.size
     rows = np.asarray(raw.rows)
@@ -127,7 +127,7 @@ def _samples(raw: RawLog, names: tuple[str, ...], q: Array, rules: BridgingRules
     )
 
 
-def _sound_channels(raw: RawLog, findings: list[Finding]) -> dict[str, Array]:
+def _sound_channels(raw: Log, findings: list[Finding]) -> dict[str, Array]:
     """Channels that are rows of numbers, one per sample."""
     sound: dict[str, Array] = {}
     for name, values in raw.channels.items():
@@ -150,7 +150,7 @@ def _sound_channels(raw: RawLog, findings: list[Finding]) -> dict[str, Array]:
     return sound
 
 
-def _declared_degrees(raw: RawLog, channels: Sequence[str]) -> list[Finding]:
+def _declared_degrees(raw: Log, channels: Sequence[str]) -> list[Finding]:
     """Report units that the source itself declares and nobody has converted."""
     declared = [name for name in channels if raw.units.get(name, "").strip() in _DEGREES]
     text = "the source says that these are in degrees"

@@ -31,7 +31,7 @@ from bodysense.doctor.timing import evenness, gaps, length, time_order
 from bodysense.doctor.torque import torque_model
 from bodysense.doctor.units import position_units, recorded_velocities
 from bodysense.errors import UnusableLogError
-from bodysense.logs.log import Log, RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 
 
@@ -235,7 +235,7 @@ _SPOILERS = frozenset(
 )
 
 
-def examine(robot: Robot, log: Log | RawLog) -> Diagnosis:
+def examine(robot: Robot, log: Log) -> Diagnosis:
     """Look for everything that can be wrong with a recording, and keep what is good of it.
 
     Whatever the recording holds, the answer is a `Diagnosis`, never an exception.
@@ -245,22 +245,21 @@ def examine(robot: Robot, log: Log | RawLog) -> Diagnosis:
             against. The model may be rough: only what is beyond any doubt is called an error.
         log: the recording as it was read.
     """
-    raw = _raw(log)
     left_out: dict[str, int] = {}
     # Numbers near the end of the float range overflow in differences: that is garbage, which the
     # checks tell by its not being finite.
     with np.errstate(all="ignore"):
-        samples = take_channels(robot, raw, _IDENTIFICATION)
+        samples = take_channels(robot, log, _IDENTIFICATION)
         if samples.n:
             samples = _checked(robot, samples, _CHECKS, left_out)
             if not any(f.severity == "error" and f.kind in _SPOILERS for f in samples.findings):
                 samples = torque_model(robot, samples)
             samples = _recorded_reference(samples)
-        return _diagnosis(raw, samples, robot.joint_names, left_out)
+        return _diagnosis(log, samples, robot.joint_names, left_out)
 
 
 def examine_readings(
-    robot: Robot, log: Log | RawLog, positions: Mapping[str, str], *, complete: bool = True
+    robot: Robot, log: Log, positions: Mapping[str, str], *, complete: bool = True
 ) -> Diagnosis:
     """Examine a recording for estimation: times, positions and velocities, as far as there are any.
 
@@ -273,24 +272,19 @@ def examine_readings(
         complete: whether rows need all of these positions: then missing ones are interpolated,
             spikes removed, and the segments hold them. Otherwise segments hold times alone.
     """
-    raw = _raw(log)
-    left_out = {"that cannot be read": len(raw.faults)} if raw.faults else {}
+    left_out = {"that cannot be read": len(log.faults)} if log.faults else {}
     with np.errstate(all="ignore"):
-        samples = take_positions(robot, raw, positions, _ESTIMATION)
+        samples = take_positions(robot, log, positions, _ESTIMATION)
         checks = _READING_CHECKS if complete else _STATE_CHECKS
         samples = _checked(robot, samples, checks, left_out)
         if samples.n and samples.joint_names and not _has_wrong_time_unit(samples):
-            moved = missing_values(robot, replace(samples, v=recorded_speeds(raw, samples)))
+            moved = missing_values(robot, replace(samples, v=recorded_speeds(log, samples)))
             moved = replace(moved, findings=samples.findings)
             moved = recorded_velocities(robot, position_units(robot, moved))
             samples = replace(samples, findings=moved.findings)
         if not complete:
             samples = replace(samples, q=samples.q[:, :0], joint_names=())
-        return _diagnosis(raw, samples, samples.joint_names, left_out)
-
-
-def _raw(log: Log | RawLog) -> RawLog:
-    return log if isinstance(log, RawLog) else RawLog.of(log)
+        return _diagnosis(log, samples, samples.joint_names, left_out)
 
 
 def _checked(
@@ -314,9 +308,9 @@ def _has_wrong_time_unit(samples: LogSamples) -> bool:
 
 
 def _diagnosis(
-    raw: RawLog, samples: LogSamples, joint_names: tuple[str, ...], left_out: Mapping[str, int]
+    log: Log, samples: LogSamples, joint_names: tuple[str, ...], left_out: Mapping[str, int]
 ) -> Diagnosis:
-    n_samples = raw.t.size + len(raw.faults)
+    n_samples = log.t.size + len(log.faults)
     if not samples.n and not any(finding.severity == "error" for finding in samples.findings):
         text = f"none of the {n_samples} samples can be used"
         action = "check how the recording was made and read"
@@ -326,8 +320,8 @@ def _diagnosis(
     parts = [part for part in samples.slices() if part.stop - part.start > 1]
     steps = samples.steps
     return Diagnosis(
-        source=raw.source,
-        digest=raw.digest,
+        source=log.source,
+        digest=log.digest,
         joint_names=joint_names,
         findings=tuple(sorted(samples.findings, key=lambda f: SEVERITIES.index(f.severity))),
         segments=tuple(_segment(samples, part) for part in parts),

@@ -16,7 +16,7 @@ from bodysense.excitation.fourier import FourierTrajectory
 from bodysense.excitation.trajectory import SampledTrajectory, SplineTrajectory, Trajectory
 from bodysense.files import write_atomically
 from bodysense.logs.layout import LogLayout
-from bodysense.logs.log import Log, RawLog
+from bodysense.logs.log import Log
 from bodysense.logs.write import write_log
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.layout import ParameterLayout
@@ -111,7 +111,7 @@ def write_trajectory(
     return write_log(path, Log.of(t, channels, units))
 
 
-def _require_whole(raw: RawLog, names: Sequence[str], where: str) -> None:
+def _require_whole(raw: Log, names: Sequence[str], where: str) -> None:
     """Refuse what a robot cannot follow, with the row of the file at which it is."""
     if raw.faults:
         fault = raw.faults[0]

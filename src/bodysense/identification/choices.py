@@ -21,7 +21,7 @@ from bodysense.identification.preprocessing import (
 )
 from bodysense.identification.regression import Regression
 from bodysense.logs.filtering import resample
-from bodysense.logs.log import Log, RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
@@ -227,9 +227,7 @@ def _prediction_error(
 _ROUNDING = 1e-10
 
 
-def information_of(
-    robot: Robot, logs: Sequence[RawLog], base: BaseParameters, noise: Array
-) -> Array:
+def information_of(robot: Robot, logs: Sequence[Log], base: BaseParameters, noise: Array) -> Array:
     """(b, b) upper triangular R with RᵀR the information of recordings on base parameters.
 
     Rows are counted as those of a design are: all samples of the recording, divided by the same

@@ -24,7 +24,7 @@ from bodysense.logs.filtering import STILL_SPEED as STILL_SPEED
 from bodysense.logs.filtering import decimate, fir_lowpass, lowpass, resample, smooth_motion
 from bodysense.logs.filtering import standing as standing
 from bodysense.logs.filtering import usable_cutoff as usable_cutoff
-from bodysense.logs.log import Log, RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -159,9 +159,9 @@ def require_below_half(cutoff: float, rates: Iterable[float]) -> None:
         )
 
 
-def as_logs(given: Log | RawLog | Sequence[Log | RawLog]) -> list[Log | RawLog]:
+def as_logs(given: Log | Sequence[Log]) -> list[Log]:
     """One log or several, as a list."""
-    return [given] if isinstance(given, Log | RawLog) else list(given)
+    return [given] if isinstance(given, Log) else list(given)
 
 
 def require_fixed(robot: Robot) -> None:

@@ -28,7 +28,7 @@ from bodysense.identification.preprocessing import (
 from bodysense.identification.regression import Regression
 from bodysense.identification.scores import DataScores, Prediction, predict, score
 from bodysense.identification.verdict import Verdict, judge
-from bodysense.logs.log import Log, RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import base_parameters
 from bodysense.robot.io.source import robot_origin
 from bodysense.robot.robot import Robot
@@ -83,10 +83,10 @@ class IdentificationRun:
 
 def identify(
     robot: Robot,
-    logs: Log | RawLog | Sequence[Log | RawLog],
+    logs: Log | Sequence[Log],
     *,
     method: str | Identifier = DEFAULT,
-    validate: Log | RawLog | Sequence[Log | RawLog] = (),
+    validate: Log | Sequence[Log] = (),
     preprocessing: Preprocessing | None = None,
     friction: str = "auto",
     knowledge: Knowledge | None = None,
@@ -181,7 +181,7 @@ def identify(
 
 def _require_valid(
     robot: Robot,
-    logs: Sequence[Log | RawLog],
+    logs: Sequence[Log],
     method: Identifier,
     knowledge: Knowledge | None,
     seed: int,

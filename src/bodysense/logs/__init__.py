@@ -2,7 +2,7 @@
 
 from bodysense.logs.layout import ChannelColumn, LogLayout, MotorSide, RowRange
 from bodysense.logs.layout_file import parse_layout, read_layout
-from bodysense.logs.log import UNITS, Log, RawLog, RowFault
+from bodysense.logs.log import UNITS, Log, RowFault
 from bodysense.logs.read import read_log
 from bodysense.logs.write import write_log
 
@@ -12,7 +12,6 @@ __all__ = [
     "Log",
     "LogLayout",
     "MotorSide",
-    "RawLog",
     "RowFault",
     "RowRange",
     "parse_layout",

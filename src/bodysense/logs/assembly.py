@@ -1,4 +1,4 @@
-"""From the columns of files to the channels of a `RawLog`."""
+"""From the columns of files to the channels of a `Log`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bodysense.errors import FileReadError, MismatchError, unknown_name
 from bodysense.logs.channels import find_unit, units_of
 from bodysense.logs.layout import CONVERTED, ChannelColumn, LogLayout, MotorSide
 from bodysense.logs.layout_file import refuse_shared
-from bodysense.logs.log import LogFile, LogTable, RawLog, RowFault
+from bodysense.logs.log import Log, LogFile, LogTable, RowFault
 from bodysense.spatial.arrays import Array
 
 _TIME_NAMES = ("t", "time")
@@ -21,7 +21,7 @@ _TIME_NAMES = ("t", "time")
 
 def assemble(
     source: LogFile, layout: LogLayout, open_beside: Callable[[str], LogFile], digest: str
-) -> RawLog:
+) -> Log:
     """Read the channels of a log.
 
     Args:
@@ -49,7 +49,7 @@ def assemble(
     if layout.motors is not None:
         _to_joints(channels, layout.joints, layout.motors)
     return _frozen(
-        RawLog(
+        Log(
             t=t,
             channels=MappingProxyType(channels),
             units=MappingProxyType({e.channel: e.unit for e in columns if e.channel in channels}),
@@ -269,7 +269,7 @@ def _to_joints(channels: dict[str, Array], joints: Sequence[str], motors: MotorS
             channels[name] = np.ascontiguousarray(column)
 
 
-def _frozen(log: RawLog) -> RawLog:
+def _frozen(log: Log) -> Log:
     """The same log, whose arrays nobody can write to; not copied, as they may be large."""
     for array in (log.t, log.rows, *log.channels.values()):
         array.flags.writeable = False

@@ -17,25 +17,51 @@ UNITS = MappingProxyType({"q": "rad", "v": "rad/s", "a": "rad/s²", "tau": "N·m
 """Quantities of a joint and their units: channel ``q.elbow`` is the position of joint elbow."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Log:
-    """A recording. Build one with `Log.of`.
+@dataclass(frozen=True)
+class RowFault:
+    """A row of the source that could not be read, or not in full.
 
     Attributes:
-        t: (n_t,) times, ascending [s], read-only.
+        row: number of the row (the line of a text file), counted from 1.
+        reason: what is wrong with it, e.g. "19 of 31 values".
+    """
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Log:
+    """A recording. `read_log` gives it as it was recorded, `Log.of` builds a checked one.
+
+    As recorded, values may be NaN, and time may run backward or repeat. The doctor
+    (`bodysense.doctor`) cuts such a log into clean ones.
+
+    Attributes:
+        t: (n_t,) times [s], read-only.
         channels: (n_t,) values by name, read-only.
         units: of the channels, by name.
+        rows: (n_t,) row of the source behind each sample, counted from 1.
+        faults: rows that are not among the samples, and why.
+        source: name of the file, for messages.
+        digest: SHA-256 of the files behind it, hexadecimal; empty if there are none.
+        notes: what the reader decided on its own, e.g. which of two clocks it took.
     """
 
     t: Array
     channels: Mapping[str, Array]
     units: Mapping[str, str]
+    rows: NDArray[np.int64]
+    faults: tuple[RowFault, ...] = ()
+    source: str = "log"
+    digest: str = ""
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls, t: ArrayLike, channels: Mapping[str, ArrayLike], units: Mapping[str, str] | None = None
     ) -> Log:
-        """Check and keep a recording.
+        """Check and keep a recording: finite values, ascending times.
 
         Args:
             t: (n_t,) times [s].
@@ -56,15 +82,21 @@ class Log:
             if name not in kept:
                 raise MismatchError(f"unit of {name!r}: there is no such channel in the log.")
             known[name] = unit
-        return cls(read_only(times), MappingProxyType(kept), MappingProxyType(known))
+        rows = np.arange(1, times.size + 1)
+        return cls(read_only(times), MappingProxyType(kept), MappingProxyType(known), rows)
 
     def __repr__(self) -> str:
-        return f"<Log: {self.summary()}>"
+        return f"<Log {self.summary()}>"
 
     def summary(self) -> str:
         """The recording in a line."""
         span = self.t[-1] - self.t[0] if self.t.size else 0.0
-        return f"{len(self.channels)} channels, {self.t.size} samples over {span:g} s"
+        n = len(self.faults)
+        bad = f", {n} row{'s' if n > 1 else ''} unreadable" if n else ""
+        return (
+            f"{self.source}: {len(self.channels)} channels, {self.t.size} samples over {span:g} s"
+            f"{bad}"
+        )
 
     def joints(self, quantity: str, joint_names: Sequence[str]) -> Array:
         """(n_t, n) values of a quantity for the given joints, in their order.
@@ -85,64 +117,6 @@ class Log:
             )
         columns = [self.channels[prefix + name] for name in joint_names]
         return np.stack(columns, axis=1) if columns else np.zeros((self.t.size, 0))
-
-
-# `RawLog`: a recording as it was found, before anybody has judged it.
-
-
-@dataclass(frozen=True)
-class RowFault:
-    """A row of the source that could not be read, or not in full.
-
-    Attributes:
-        row: number of the row (the line of a text file), counted from 1.
-        reason: what is wrong with it, e.g. "19 of 31 values".
-    """
-
-    row: int
-    reason: str
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RawLog:
-    """A recording with all its faults: values may be NaN, and time may run backward or repeat.
-
-    The doctor (`bodysense.doctor`) turns it into clean `Log` pieces.
-
-    Attributes:
-        t: (n_t,) times as recorded [s].
-        channels: (n_t,) values by name, as in `Log`.
-        units: of the channels, by name.
-        rows: (n_t,) row of the source behind each sample, counted from 1.
-        faults: rows that are not among the samples, and why.
-        source: name of the file, for messages.
-        digest: SHA-256 of the files behind it, hexadecimal; empty if there are none.
-        notes: what the reader decided on its own, e.g. which of two clocks it took.
-    """
-
-    t: Array
-    channels: Mapping[str, Array]
-    units: Mapping[str, str]
-    rows: NDArray[np.int64]
-    faults: tuple[RowFault, ...] = ()
-    source: str = "log"
-    digest: str = ""
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, log: Log, source: str = "log") -> RawLog:
-        """A clean log as a raw one."""
-        rows = np.arange(1, log.t.size + 1, dtype=np.int64)
-        return cls(log.t, log.channels, log.units, rows, source=source)
-
-    def __repr__(self) -> str:
-        return f"<RawLog {self.summary()}>"
-
-    def summary(self) -> str:
-        """The recording in a line."""
-        n = len(self.faults)
-        bad = f", {n} row{'s' if n > 1 else ''} unreadable" if n else ""
-        return f"{self.source}: {len(self.channels)} channels, {self.t.size} samples{bad}"
 
 
 # What every file format looks like to the rest: columns by number, rows, rows that are broken.

@@ -17,7 +17,7 @@ from bodysense.logs.channels import split_unit
 from bodysense.logs.csv_source import CsvSource
 from bodysense.logs.layout import LogLayout
 from bodysense.logs.layout_file import read_layout
-from bodysense.logs.log import LogFile, LogTable, RawLog
+from bodysense.logs.log import Log, LogFile, LogTable
 from bodysense.spatial.arrays import Array
 
 # Parquet tables.
@@ -161,7 +161,7 @@ _SIGNATURES = {b"PAR1": "parquet", b"\x89MCAP0\r\n": "mcap", b"SQLite format 3\0
 
 def read_log(
     path: str | PathLike[str], layout: LogLayout | str | PathLike[str] | None = None
-) -> RawLog:
+) -> Log:
     """Read a recording as it is, with all its faults.
 
     Args:

@@ -12,7 +12,7 @@ from bodysense.identification.payload.drive_gains import DriveGains
 from bodysense.identification.payload.identify_drive_gains import identify_drive_gains
 from bodysense.identification.payload.identify_payload import identify_payload
 from bodysense.identification.payload.payload import Payload
-from bodysense.logs.log import RawLog
+from bodysense.logs.log import Log
 from bodysense.logs.read import read_log
 from bodysense.robot import Robot, load_robot
 
@@ -30,8 +30,8 @@ def robot(recordings) -> Robot:
 
 
 @pytest.fixture(scope="module")
-def logs(recordings) -> dict[str, tuple[RawLog, RawLog]]:
-    def read(name: str) -> RawLog:
+def logs(recordings) -> dict[str, tuple[Log, Log]]:
+    def read(name: str) -> Log:
         return read_log(recordings / "ur10e" / f"{name}.csv", LAYOUT)
 
     return {key: (read(loaded), read(empty)) for key, (loaded, empty) in PAIRS.items()}
@@ -125,7 +125,7 @@ def test_torques_are_predicted_no_worse(gains):
 def test_gains_of_one_pair_mend_the_load_of_the_other(robot, logs, loads, gains):
     factor = {f"tau.{joint}": f for joint, f in zip(gains.joints, gains.factors, strict=True)}
 
-    def regained(log: RawLog) -> RawLog:
+    def regained(log: Log) -> Log:
         channels = {name: factor.get(name, 1.0) * x for name, x in log.channels.items()}
         return replace(log, channels=channels)
 

@@ -23,7 +23,7 @@ from bodysense.identification.preprocessing import (
     motions,
     require_fixed,
 )
-from bodysense.logs.log import Log, RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.frames import find_payload_frame
 from bodysense.robot.io.source import robot_origin
@@ -49,7 +49,7 @@ _OTHER_HOLDER = 0.9
 _PASSES = 3
 """Iterations of losses from the torques of the previous fit; the third changes nothing."""
 
-Logs = Log | RawLog | Sequence[Log | RawLog]
+Logs = Log | Sequence[Log]
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ def prepare(
 
 
 def _require_valid(
-    loaded: Sequence[Log | RawLog], unloaded: Sequence[Log | RawLog], robot_uncertainty: float
+    loaded: Sequence[Log], unloaded: Sequence[Log], robot_uncertainty: float
 ) -> None:
     if any(log is other for log in loaded for other in unloaded):
         raise MismatchError(

@@ -29,7 +29,7 @@ from bodysense.estimation.map_dynamics.log.contacts import (
 )
 from bodysense.estimation.map_dynamics.log.files import components
 from bodysense.estimation.map_dynamics.log.prepare import directions_of
-from bodysense.logs.log import RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import base_parameters
 
 
@@ -76,7 +76,7 @@ def test_chunks_are_the_whole(estimate):
 def test_readings_that_are_missing_are_counted(pushed):
     tau = np.array(pushed.log.channels["tau.pan"])
     tau[:40] = np.nan
-    log = replace(RawLog.of(pushed.log), channels={**pushed.log.channels, "tau.pan": tau})
+    log = replace(pushed.log, channels={**pushed.log.channels, "tau.pan": tau})
     estimate = estimated(replace(pushed, log=log))
     totals = LogTotals(estimate)
     for chunk in estimate.chunks(detail="blocks", judge=True):
@@ -115,7 +115,7 @@ def test_sensors_agree_and_a_wrong_one_stands_out(pushed):
     assert right["torque.elbow"].ratio == pytest.approx(1.0, abs=0.15)
     assert right["torque.elbow"].beyond < 0.1
     shifted = {**pushed.log.channels, "tau.elbow": pushed.log.channels["tau.elbow"] + 0.5}
-    wrong, totals = scores(replace(RawLog.of(pushed.log), channels=shifted))
+    wrong, totals = scores(replace(pushed.log, channels=shifted))
     assert wrong["torque.elbow"].ratio > 3.0
     assert wrong["torque.elbow"].beyond > 0.5
     assert totals.worst_residuals[0].sensor in ("torque.elbow", "wrist")
@@ -132,7 +132,7 @@ def test_a_bias_that_is_believed_in_is_no_contradiction(pushed):
     bias = 0.3 * np.array([1.0, -1.0, 1.0])
     channels = dict(pushed.log.channels)
     channels |= {f"acc.{k}": channels[f"acc.{k}"] + b for k, b in zip("xyz", bias, strict=True)}
-    biased = replace(pushed, log=replace(RawLog.of(pushed.log), channels=channels))
+    biased = replace(pushed, log=replace(pushed.log, channels=channels))
 
     def scores(made: Pushed, text: str = SENSORS) -> tuple[dict, LogEstimate]:
         estimate = estimated(made, text)
@@ -218,7 +218,7 @@ def test_a_floating_root_turns_as_its_gyroscope_says(pushed, robot_of):
     channels = {f"q.{joint}": np.zeros(n_t) for joint in robot.joint_names}
     gyro = {"g.x": np.full(n_t, 1.0), "g.y": np.full(n_t, 2.0), "g.z": np.full(n_t, 3.0)}
     gyro["g.x"][20] = np.nan
-    log = RawLog(np.arange(n_t) / 100.0, {**channels, **gyro}, {}, np.arange(n_t, dtype=np.int64))
+    log = Log(np.arange(n_t) / 100.0, {**channels, **gyro}, {}, np.arange(n_t, dtype=np.int64))
     estimate = prepare_log(setup, robot, log)
     np.testing.assert_allclose(estimate.recording.base_twist[10], [0, 0, 0, -2, 1, 3], atol=1e-12)
     bare = prepare_log(parse_estimation({}, robot, "s.yaml"), robot, log)

@@ -12,8 +12,7 @@ from pushed_arm import SENSORS, Pushed, pushed_arm
 from bodysense.errors import BodysenseError, MismatchError, ShapeError, UnusableLogError
 from bodysense.estimation import MapDynamics, parse_estimation
 from bodysense.estimation.map_dynamics.log.recording import Recording
-from bodysense.logs import Log
-from bodysense.logs.log import RawLog, RowFault
+from bodysense.logs.log import Log, RowFault
 from bodysense.sensors import JointVelocity, variances
 
 
@@ -28,14 +27,14 @@ def problem(pushed: Pushed) -> MapDynamics:
     return parse_estimation(table, pushed.robot, "s.yaml").problem(pushed.robot)
 
 
-def raw(pushed: Pushed, **changes) -> RawLog:
+def raw(pushed: Pushed, **changes) -> Log:
     """The log with some channels replaced, or left out (None)."""
-    log = RawLog.of(pushed.log, "run.csv")
+    log = replace(pushed.log, source="run.csv")
     channels = {**log.channels, **changes}
     return replace(log, channels={k: v for k, v in channels.items() if v is not None})
 
 
-def scaled(pushed: Pushed, factor: float, *names: str) -> RawLog:
+def scaled(pushed: Pushed, factor: float, *names: str) -> Log:
     return raw(pushed, **{name: factor * pushed.log.channels[name] for name in names})
 
 
@@ -105,7 +104,7 @@ def test_a_log_that_states_no_units_may_have_joints_that_slide(robot_of):
     problem = parse_estimation(table, robot, "s.yaml").problem(robot)
     t = np.arange(0.0, 2.0, 0.01)
     names = [f"{x}.{joint}" for x in ("q", "tau") for joint in robot.joint_names]
-    log = RawLog.of(Log.of(t, {name: 0.03 * np.sin(t) for name in names}), "run.csv")
+    log = replace(Log.of(t, {name: 0.03 * np.sin(t) for name in names}), source="run.csv")
     usual = {name: "rad" if name.startswith("q") else "N·m" for name in names}
     r = Recording.from_log(problem, replace(log, units=usual))
     assert np.isfinite(r.readings).all()

@@ -19,7 +19,7 @@ from bodysense.estimation import (
     parse_estimation,
     prepare_log,
 )
-from bodysense.logs.log import RawLog
+from bodysense.logs.log import Log
 
 ORIENTATION = """
 sensors:
@@ -35,14 +35,14 @@ def hidden() -> Hidden:
     return hidden_joint(np.random.default_rng(5))
 
 
-def raw(hidden: Hidden, **changes) -> RawLog:
+def raw(hidden: Hidden, **changes) -> Log:
     """The log with some channels replaced, or left out (None)."""
-    log = RawLog.of(hidden.log, "run.csv")
+    log = replace(hidden.log, source="run.csv")
     channels = {**log.channels, **changes}
     return replace(log, channels={k: v for k, v in channels.items() if v is not None})
 
 
-def estimated(hidden: Hidden, text: str = SENSORS, log: RawLog | None = None, **options):
+def estimated(hidden: Hidden, text: str = SENSORS, log: Log | None = None, **options):
     setup = parse_estimation(yaml.safe_load(text), hidden.robot, "s.yaml")
     return prepare_log(setup, hidden.robot, raw(hidden) if log is None else log, **options)
 

@@ -24,7 +24,7 @@ from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimat
 from bodysense.estimation.map_dynamics.setup import EstimationSetup, StateSetup
 from bodysense.estimation.map_dynamics.state.estimator import StateAndDynamics
 from bodysense.estimation.map_dynamics.state.prior import StatePrior
-from bodysense.logs.log import Log, RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.sensors.joint_sensors import Encoder, JointAcceleration
 from bodysense.sensors.sensor import Sensor, variances
@@ -41,7 +41,7 @@ _NARROWER = 0.9  # share of such a standard deviation below which readings tell 
 def prepare_log(
     setup: EstimationSetup,
     robot: Robot,
-    log: Log | RawLog,
+    log: Log,
     *,
     cutoff: float | None = None,
     parameter_directions: Array | None = None,
@@ -68,19 +68,18 @@ def prepare_log(
             joint nor a sensor that makes them observable.
         UnusableLogError: the doctor finds errors in the log, or nothing is left of it.
     """
-    raw = log if isinstance(log, RawLog) else RawLog.of(log)
     asked = setup.state if state is None else state
-    missing = _unmeasured_joints(setup, robot, raw)
+    missing = _unmeasured_joints(setup, robot, log)
     # A log without any position at all is rather one of another robot, unless it is asked for.
     if asked is None and missing and len(missing) < robot.n_joints:
         asked = StateSetup()
     if asked is not None:
-        return _with_state(setup, robot, raw, asked, missing, cutoff, parameter_directions)
+        return _with_state(setup, robot, log, asked, missing, cutoff, parameter_directions)
     problem = setup.problem(robot)
     perturbed = None
     if parameter_directions is not None:
         perturbed = _perturbed(setup, robot, parameter_directions)
-    recording = Recording.from_log(problem, raw, cutoff=CUTOFF if cutoff is None else cutoff)
+    recording = Recording.from_log(problem, log, cutoff=CUTOFF if cutoff is None else cutoff)
     return LogEstimate(setup, problem, recording, perturbed)
 
 
@@ -105,7 +104,7 @@ def directions_of(covariance: Array, places: Array, size: int) -> Array:
 def _with_state(
     setup: EstimationSetup,
     robot: Robot,
-    log: RawLog,
+    log: Log,
     state: StateSetup,
     unmeasured: tuple[str, ...],
     cutoff: float | None,
@@ -200,14 +199,14 @@ def _remedy(problem: MapDynamics, joint: str) -> str:
     return text
 
 
-def _unmeasured_joints(setup: EstimationSetup, robot: Robot, log: RawLog) -> tuple[str, ...]:
+def _unmeasured_joints(setup: EstimationSetup, robot: Robot, log: Log) -> tuple[str, ...]:
     """Joints of which the log holds no position at all."""
     channel = position_channels(robot, setup.sensors)
     return tuple(joint for joint, name in channel.items() if not _recorded(log, name))
 
 
 def _state_sensors(
-    setup: EstimationSetup, robot: Robot, log: RawLog, missing: tuple[str, ...]
+    setup: EstimationSetup, robot: Robot, log: Log, missing: tuple[str, ...]
 ) -> tuple[list[Sensor], list[str]]:
     """Sensors of the state and the dynamics, and notes about what was decided."""
     there = [s for s in setup.sensors if not (isinstance(s, Encoder) and s.joint in missing)]
@@ -238,11 +237,11 @@ def _implied_encoders(
     return [joint for joint in robot.joint_names if joint not in known]
 
 
-def _recorded(log: RawLog, channel: str) -> bool:
+def _recorded(log: Log, channel: str) -> bool:
     return channel in log.channels and bool(np.isfinite(log.channels[channel]).any())
 
 
-def _is_difference(sensor: Sensor, log: RawLog) -> bool:
+def _is_difference(sensor: Sensor, log: Log) -> bool:
     """Whether its readings would come from differences of positions."""
     recorded = all(name in log.channels for name in sensor.channels)
     return isinstance(sensor, JointAcceleration) and not recorded

@@ -28,7 +28,7 @@ from bodysense.errors import MismatchError, ShapeError, UnusableLogError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.logs.channels import units_of
 from bodysense.logs.filtering import SmoothMotion, is_even, smooth_motion, usable_cutoff
-from bodysense.logs.log import Log, RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.sensors.inertial_sensors import Gyroscope, Orientation
 from bodysense.sensors.joint_sensors import Encoder, JointAcceleration, JointVelocity
@@ -87,9 +87,7 @@ class Recording:
     notes: tuple[str, ...]
 
     @classmethod
-    def from_log(
-        cls, problem: MapDynamics, log: Log | RawLog, *, cutoff: float = CUTOFF
-    ) -> Recording:
+    def from_log(cls, problem: MapDynamics, log: Log, *, cutoff: float = CUTOFF) -> Recording:
         """Filter, differentiate and collect what an estimator needs of a log.
 
         Args:
@@ -104,8 +102,7 @@ class Recording:
         """
         if not (np.isfinite(cutoff) and cutoff > 0.0):
             raise ShapeError(f"the cut-off is {cutoff:g} Hz: give a positive one.")
-        raw = log if isinstance(log, RawLog) else RawLog.of(log)
-        diagnosis = examine_readings(problem.robot, raw, _require_positions(problem, raw))
+        diagnosis = examine_readings(problem.robot, log, _require_positions(problem, log))
         require_clean(diagnosis, purpose="estimated")
         names = problem.robot.joint_names
         parts = [
@@ -114,21 +111,21 @@ class Recording:
         ]
         parts = [part for part in parts if part.rows.size]
         sizes = [part.rows.size for part in parts]
-        counts = _counts(diagnosis, raw, sum(sizes))
+        counts = _counts(diagnosis, log, sum(sizes))
         if not parts:
             raise UnusableLogError(
-                f"{raw.source}: no stretch of it is longer than {2.0 * _BORDER / cutoff:.2g} s and "
+                f"{log.source}: no stretch of it is longer than {2.0 * _BORDER / cutoff:.2g} s and "
                 f"has times that ascend and positions of all joints ({_reasons(counts)}): record "
                 "for longer, raise the cut-off, or check the layout."
             )
         used = np.concatenate([part.rows for part in parts])
         q, dq, ddq = (np.concatenate(x) for x in zip(*(p.motion for p in parts), strict=True))
-        readings = _sensor_readings(problem, raw, used, ddq)
+        readings = _sensor_readings(problem, log, used, ddq)
         twist, notes = _base_twist(problem, readings)
         findings = _sensor_findings(problem, readings) + _speed_findings(problem, q, dq, readings)
-        notes += [*_notes(findings), *_slow(raw.t[used], cutoff)]
+        notes += [*_notes(findings), *_slow(log.t[used], cutoff)]
         return cls(
-            t=raw.t[used],
+            t=log.t[used],
             q=q,
             dq=dq,
             readings=readings,
@@ -139,7 +136,7 @@ class Recording:
         )
 
     @classmethod
-    def with_state(cls, problem: MapDynamics, log: RawLog) -> Recording:
+    def with_state(cls, problem: MapDynamics, log: Log) -> Recording:
         """Collect readings; positions are those of encoders, NaN elsewhere, velocities all NaN.
 
         Raises:
@@ -188,7 +185,7 @@ def _reasons(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} rows {reason}" for reason, n in counts.items() if n)
 
 
-def _counts(diagnosis: Diagnosis, log: RawLog, used: int) -> dict[str, int]:
+def _counts(diagnosis: Diagnosis, log: Log, used: int) -> dict[str, int]:
     """Rows of a log that are not used, by reason."""
     counts = dict(diagnosis.left_out)
     beside = log.t.size + len(log.faults) - sum(counts.values()) - used
@@ -227,7 +224,7 @@ def _speed_findings(problem: MapDynamics, q: Array, dq: Array, readings: Array) 
 
 
 def _broken_quaternions(
-    problem: MapDynamics, log: RawLog, rows: NDArray[np.int64], readings: Array
+    problem: MapDynamics, log: Log, rows: NDArray[np.int64], readings: Array
 ) -> list[Finding]:
     """Quaternions that were recorded and are none."""
     findings = []
@@ -281,7 +278,7 @@ def _motion(rows: NDArray[np.int64], t: Array, q: Array, cutoff: float) -> _Part
     return _Part(rows[inner], SmoothMotion(*(x[inner] for x in motion)))
 
 
-def _require_positions(problem: MapDynamics, log: RawLog) -> dict[str, str]:
+def _require_positions(problem: MapDynamics, log: Log) -> dict[str, str]:
     """Channel of the position of every joint.
 
     Raises:
@@ -300,9 +297,7 @@ def _require_positions(problem: MapDynamics, log: RawLog) -> dict[str, str]:
     return channel
 
 
-def _sensor_readings(
-    problem: MapDynamics, log: RawLog, rows: NDArray[np.int64], ddq: Array
-) -> Array:
+def _sensor_readings(problem: MapDynamics, log: Log, rows: NDArray[np.int64], ddq: Array) -> Array:
     """(T, m) readings of all sensors at some rows of a log.
 
     Args:
@@ -330,7 +325,7 @@ def _sensor_readings(
     return readings
 
 
-def _require_channels(problem: MapDynamics, log: RawLog) -> None:
+def _require_channels(problem: MapDynamics, log: Log) -> None:
     missing = [
         f"{channel} of {sensor.name}"
         for sensor in problem.sensors
@@ -346,7 +341,7 @@ def _require_channels(problem: MapDynamics, log: RawLog) -> None:
         )
 
 
-def _require_units(problem: MapDynamics, sensor: Sensor, log: RawLog) -> None:
+def _require_units(problem: MapDynamics, sensor: Sensor, log: Log) -> None:
     """Refuse channels of another unit; one without a unit is taken to be right.
 
     A log that states none has the usual unit of a channel, which is that of a joint that turns.

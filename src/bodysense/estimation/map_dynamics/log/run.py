@@ -26,7 +26,7 @@ from bodysense.estimation.map_dynamics.log.totals import LogTotals, SensorScore,
 from bodysense.estimation.map_dynamics.observability import Observability, observability
 from bodysense.estimation.map_dynamics.setup import EstimationSetup, StateSetup
 from bodysense.files import write_atomically
-from bodysense.logs.log import Log, RawLog
+from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.sensors.joint_sensors import JointAcceleration
 from bodysense.sensors.sensor import variances
@@ -141,7 +141,7 @@ class EstimationRun:
 def estimate_log(
     setup: EstimationSetup,
     robot: Robot,
-    log: Log | RawLog,
+    log: Log,
     *,
     cutoff: float | None = None,
     parameter_directions: Array | None = None,
@@ -171,7 +171,7 @@ def estimate_log(
     estimate = prepare_log(
         setup, robot, log, cutoff=cutoff, parameter_directions=parameter_directions, state=state
     )
-    source = log.source if isinstance(log, RawLog) else "log"
+    source = log.source
     return solve_log(estimate, source=source, folder=folder, progress=progress)
 
 
