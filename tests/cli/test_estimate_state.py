@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from bodysense.cli.estimate_options import add_arguments, options_of
+from bodysense.cli.estimate import EstimateOptions, add_arguments
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
 from bodysense.estimation import EstimationSetup, StateSetup, StateTracker
 from bodysense.logs import write_log
@@ -84,7 +84,7 @@ def test_smoothing_can_be_asked_for_and_done_again(hidden):
 def test_the_file_says_how_unless_the_option_does(option, told, method):
     args = argparse.ArgumentParser()
     add_arguments(args)
-    options = options_of(args.parse_args(words(*option)[1:]))
+    options = EstimateOptions.from_arguments(args.parse_args(words(*option)[1:]))
     setup = EstimationSetup(state=None if told is None else StateSetup(told, window=77))
     state = options.state_setup(setup)
     assert state.method == method

@@ -12,7 +12,7 @@ import pinocchio as pin
 import pytest
 import yaml
 
-from bodysense.cli import excite
+from bodysense.cli import excite, excite_tables
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
 from bodysense.excitation.motion_check import Check
 from bodysense.excitation.trajectory_file import read_trajectory
@@ -282,7 +282,7 @@ def ctrl_c(monkeypatch):
 
         yield update
 
-    monkeypatch.setattr(excite, "_searching", searching)
+    monkeypatch.setattr(excite_tables, "searching", searching)
 
 
 LONG = ("--duration", "2", "--seconds", "100", "--collisions", "off", "--no-report")

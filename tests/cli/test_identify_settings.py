@@ -7,11 +7,10 @@ import re
 
 import pytest
 
-from bodysense.cli.fit_options import setting_pairs
-from bodysense.cli.identify_options import IdentifyOptions, add_arguments, method_settings
+from bodysense.cli.fit import setting_pairs
+from bodysense.cli.identify import IdentifyOptions, add_arguments
 from bodysense.cli.main import main
 from bodysense.errors import BodysenseError, MismatchError, UnknownNameError
-from bodysense.identification import IDENTIFIERS
 
 
 def options(method: str, **settings: str) -> IdentifyOptions:
@@ -35,7 +34,7 @@ def test_settings_are_of_the_kind_of_their_defaults():
 )
 def test_values_of_another_kind_are_refused(given, word):
     with pytest.raises(BodysenseError, match=word):
-        method_settings(IDENTIFIERS["didim"], given)
+        options("didim", **given).identifier()
 
 
 def test_unknown_settings_are_named_with_those_that_there_are():

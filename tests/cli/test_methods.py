@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bodysense.cli.identify_options import _SETTINGS
+from bodysense.cli.identify import SETTINGS
 from bodysense.cli.main import EXIT_ERROR, main
 from bodysense.cli.methods import _plain
 from bodysense.identification.identifier import Method, _documented_attributes, settings_of
@@ -98,8 +98,8 @@ def test_one_method_in_full(printed):
         assert method.when in text
         for setting in method.settings:
             assert setting in text
-            if setting in _SETTINGS:
-                assert "--" + _SETTINGS[setting].replace("_", "-") in text
+            if setting in SETTINGS:
+                assert "--" + SETTINGS[setting].replace("_", "-") in text
 
 
 def test_settings_come_with_defaults_options_and_meaning(printed):

@@ -12,10 +12,7 @@ from bodysense.cli.tables import Page
 
 def filled(*rows: tuple[str, ...], title: str = "Title") -> str:
     page = Page()
-    table = page.table(title, "name", "value", text=(0,))
-    for row in rows:
-        table.add_row(*row)
-    page.show(table)
+    page.table(title, ("name", "value"), rows)
     return page.text()
 
 
@@ -48,7 +45,7 @@ def test_an_empty_page():
 def test_nothing_is_printed_before_it_is_asked_for(capsys):
     page = Page()
     page.line("x")
-    page.show(page.table("t", "a", text=()))
+    page.table("t", ("a",), [])
     page.text()
     assert capsys.readouterr() == ("", "")
 

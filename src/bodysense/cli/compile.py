@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+from bodysense.cli.options import print_result, progress_bar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,23 +19,21 @@ def run(args: argparse.Namespace) -> int:
     """Compile, and say how long it took and where the compiled code is."""
     from bodysense.compile_kernels import STEPS, compile_kernels
 
-    start, console = time.perf_counter(), Console(stderr=True)
-    with Progress(
+    start = time.perf_counter()
+    with progress_bar(
         TextColumn("compiling {task.description}"),
         BarColumn(),
         TextColumn("{task.completed:.0f} of {task.total:.0f}"),
         TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
     ) as bar:
         task = bar.add_task("", total=len(STEPS), completed=-1)
         folder = compile_kernels(
             progress=lambda name: bar.update(task, description=name, advance=1)
         )
     seconds = time.perf_counter() - start
-    if args.json:
-        print(json.dumps({"seconds": seconds, "cache": folder}, indent=2))
-    else:
-        print(f"compiled for this machine in {seconds:.0f} s; kept in {folder}")
+    print_result(
+        args,
+        f"compiled for this machine in {seconds:.0f} s; kept in {folder}\n",
+        {"seconds": seconds, "cache": folder},
+    )
     return 0

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bodysense.cli.estimate_options import EstimateOptions, add_arguments, options_of
-from bodysense.cli.tables import Page
+from bodysense.cli.options import print_notes, print_result, progress_bar, reproduction, working
+from bodysense.cli.run_options import RunOptions, option
+from bodysense.cli.tables import BAND, Page, number, percent
+from bodysense.errors import FileReadError, MismatchError
 
 if TYPE_CHECKING:
+<<<<<<< HEAD
     from bodysense.estimation import EstimationRun, LogEstimate
     from bodysense.logs.log import Log
+=======
+    from bodysense.estimation import EstimationRun, EstimationSetup, LogEstimate, StateSetup
+    from bodysense.estimation.map_dynamics.setup import StateMethod
+    from bodysense.logs.log import Log
+    from bodysense.robot import Robot
+    from bodysense.spatial.arrays import Array
+>>>>>>> 74055db (Declare options of runs once, one file per command)
 
-
-__all__ = ["add_arguments", "run"]
+_IDENTIFIED = ("identified.urdf", "identified.actuators.yaml")
+"""What `bodysense identify` calls the identified robot."""
 
 _OUTPUT_FILES = (
     "config.yaml",
@@ -32,19 +42,139 @@ _OUTPUT_FILES = (
 _EXIT_INTERRUPTED = 130
 
 
+@dataclass(frozen=True, kw_only=True)
+class EstimateOptions(RunOptions):
+    """All settings of a run."""
+
+    command: ClassVar[str] = "estimate"
+    usage: ClassVar[str] = "ROBOT LOG --sensors FILE -o DIR"
+    needed: ClassVar[Mapping[str, str]] = {
+        "robot": "a robot",
+        "log": "a recording",
+        "sensors": "its sensors (--sensors FILE)",
+    }
+    written: ClassVar[str] = "estimates and report"
+    printed: ClassVar[str] = "the summary"
+    recordings: ClassVar[tuple[str, ...]] = ("log",)
+    files: ClassVar[tuple[str, ...]] = ("sensors", *RunOptions.files)
+
+    robot: str = option(
+        "a URDF, MJCF or DH file, tx40, example:NAME, or the folder that identify wrote",
+        "robot",
+        metavar="ROBOT",
+    )
+    log: str = option("a recording: CSV, Parquet, MCAP or a ROS 2 bag", "log", metavar="LOG")
+    sensors: str = option("sensors, external wrenches and priors (YAML)", metavar="FILE")
+    floating: bool | None = None
+    parameter_covariance: bool = option(
+        "add the uncertainty of an identified robot to the bands (ROBOT: folder of identify)",
+        default=False,
+        group="robot",
+    )
+    cutoff: float | None = option("of the low-pass on positions (10)", group="data", metavar="HZ")
+    state: Literal["track", "smooth", "file"] | None = option(
+        "estimate positions and velocities as well, as is done anyway where the log lacks "
+        "positions of some joints: track from sample to sample, or smooth windows; without a "
+        "value as the sensors file says (file), or track if it says nothing",
+        group="data",
+        choices=("track", "smooth", "file"),
+        nargs="?",
+        const="file",
+    )
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Declare all options."""
+        super().add_arguments(parser)
+        add = parser.add_mutually_exclusive_group().add_argument
+        about = "fix the root link to the ground"
+        add("--fixed", dest="floating", action="store_false", default=None, help=about)
+        add("--floating", action="store_true", default=None, help="let the root link move")
+
+    @property
+    def identified(self) -> Path | None:
+        """The folder of an identification, if the robot is one."""
+        from bodysense.robot.io.load import builtin_names
+
+        folder = Path(self.robot)  # which may have the name of a built-in robot
+        return folder if folder.is_dir() and self.robot not in builtin_names() else None
+
+    def load(self) -> Robot:
+        """The robot."""
+        from bodysense.robot import load_robot
+
+        source, actuators = self.robot, self.actuators
+        if self.identified is not None:
+            source = str(self.identified / _IDENTIFIED[0])
+            drives = self.identified / _IDENTIFIED[1]
+            if not Path(source).is_file():
+                raise FileReadError(
+                    f"{self.robot} holds no {_IDENTIFIED[0]}: give the folder that `bodysense "
+                    "identify` wrote, or a robot file."
+                )
+            if actuators is None and drives.is_file():
+                actuators = str(drives)
+        return load_robot(
+            source, floating_base=self.floating, actuators=actuators, allow_inconsistent=True
+        )
+
+    def state_setup(self, setup: EstimationSetup) -> StateSetup | None:
+        """How positions are to be estimated: as the sensors file says, by the method asked for."""
+        if self.state is None:
+            return setup.state
+        from bodysense.estimation import StateSetup
+
+        known = StateSetup() if setup.state is None else setup.state
+        if self.state == "file":
+            return known
+        method: StateMethod = "smooth" if self.state == "smooth" else "track"
+        return replace(known, method=method)
+
+    def parameter_directions(self, robot: Robot) -> Array | None:
+        """One standard deviation of the robot's parameters in each direction, if asked for."""
+        if not self.parameter_covariance:
+            return None
+        import numpy as np
+
+        from bodysense.estimation.map_dynamics.log.prepare import directions_of
+        from bodysense.files import read_arrays
+        from bodysense.robot.base_parameters import base_parameters
+
+        if self.identified is None:
+            raise MismatchError(
+                "--parameter-covariance needs the covariance of an identification: give the folder "
+                "that `bodysense identify` wrote as ROBOT."
+            )
+        path = self.identified / "identification.npz"
+        stored = read_arrays(path, ("theta", "covariance"))
+        base = base_parameters(robot)
+        same = stored["theta"].shape == robot.theta.shape and np.allclose(
+            stored["theta"], robot.theta, rtol=1e-6, atol=1e-9
+        )
+        if not same or stored["covariance"].shape != (base.size, base.size):
+            raise MismatchError(
+                f"{path} is of another robot than {_IDENTIFIED[0]} beside it: identify anew, or "
+                "leave --parameter-covariance, --actuators and --floating out."
+            )
+        return directions_of(stored["covariance"], np.array(base.independent), robot.theta.size)
+
+    def _robot_files(self) -> tuple[str, ...]:
+        if self.identified is None:
+            return (self.robot,)
+        return tuple(str(self.identified / name) for name in _IDENTIFIED)
+
+
+add_arguments = EstimateOptions.add_arguments
+
+
 def run(args: argparse.Namespace) -> int:
     """Read, estimate, write and print."""
-    from rich.console import Console
-
     from bodysense.estimation import load_estimation, prepare_log
-    from bodysense.files import require_free
     from bodysense.logs.read import read_log
 
-    options = options_of(args)
-    if args.output is not None:
-        require_free(args.output, replace=args.force)  # before any work is done
+    options = EstimateOptions.from_arguments(args)
     try:
-        with Console(stderr=True).status("reading …"):
+        with working(args):
             robot = options.load()
             setup = load_estimation(options.sensors, robot)
             directions = options.parameter_directions(robot)
@@ -67,14 +197,8 @@ def run(args: argparse.Namespace) -> int:
         )
         return _EXIT_INTERRUPTED
     summary = result.to_dict()
-    for note in summary["notes"]:
-        print(f"note: {note}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(summary, indent=2, allow_nan=False))
-    else:
-        print(rendered(summary), end="")
-        if args.output is not None:
-            print(f"\nwritten to {args.output}: {', '.join(names)}")
+    print_notes(summary["notes"])
+    print_result(args, _text(summary), summary, names)
     return _EXIT_INTERRUPTED if result.interrupted else 0
 
 
@@ -83,7 +207,7 @@ def _solve(
 ) -> tuple[EstimationRun, tuple[str, ...]]:
     """Solve the log, into the folder if there is one; returns the run and names of files."""
     from bodysense.estimation import solve_log
-    from bodysense.files import filled_together
+    from bodysense.files import filled_together, write_configuration
 
     if args.output is None:
         with _progress() as progress:
@@ -92,22 +216,10 @@ def _solve(
         with _progress() as progress:
             result = solve_log(estimate, source=log.source, folder=draft, progress=progress)
         result.save(draft)
-        _write_configuration(draft, options.configuration(log.digest))
+        write_configuration(draft, options.command, options.configuration(log.digest))
         _write_page(draft, args.output, result, log, options)
         names = tuple(sorted(path.name for path in draft.iterdir()))
     return result, names
-
-
-def _write_configuration(draft: Path, configuration: dict[str, Any]) -> None:
-    import yaml
-
-    from bodysense.files import write_atomically
-
-    text = yaml.safe_dump(configuration, sort_keys=False, allow_unicode=True)
-    write_atomically(
-        draft / "config.yaml",
-        f"# Reproduce with: bodysense estimate --config config.yaml -o ANOTHER_FOLDER\n{text}",
-    )
 
 
 def _write_page(
@@ -125,7 +237,7 @@ def _write_page(
         state=result.state,
         notes=result.notes,
         source=log.source,
-        command=f"bodysense estimate --config {Path(output) / 'config.yaml'} -o ANOTHER_FOLDER",
+        command=reproduction(options.command, output),
         provenance={
             "logs": [{"source": log.source, "sha256": log.digest}],
             "sensors": [{"source": options.sensors, "sha256": digests.get(options.sensors, "")}],
@@ -140,18 +252,13 @@ def _write_page(
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
     """A bar over all samples, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    with Progress(
+    with progress_bar(
         TextColumn("estimating"),
         BarColumn(),
         TextColumn("{task.completed:.0f} of {task.total:.0f} samples"),
         TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
     ) as bar:
         task = bar.add_task("", total=1.0)
         yield lambda done, samples: bar.update(task, completed=done, total=samples)
@@ -159,12 +266,11 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
 # What `bodysense estimate` prints: contacts, positions, sensors that disagree, observability.
 
-_BAND = 1.96  # standard deviations to either side of a 95 % band
 _SENSORS = 30  # rows of the table of sensors
 _CONTACTS = 20  # rows of the table of contacts
 
 
-def rendered(summary: Mapping[str, Any]) -> str:
+def _text(summary: Mapping[str, Any]) -> str:
     """The summary as text."""
     page = Page()
     page.line(
@@ -193,19 +299,27 @@ def _contacts(page: Page, summary: Mapping[str, Any]) -> None:
     if not contacts:
         _no_contacts(page, summary)
         return
-    title = (
-        "Contacts: external wrench significantly different from its prior (99.9 %), with 95 % bands"
+    page.table(
+        "Contacts: external wrench significantly different from its prior (99.9 %), with 95 % "
+        "bands",
+        (
+            *("link", "from [s]", "to [s]"),
+            *("median force [N]", "largest force [N]", "95 % band [N]", "at [s]"),
+        ),
+        (
+            (
+                contact["link"],
+                f"{contact['start']:.2f}",
+                f"{contact['end']:.2f}",
+                f"{contact['usual']:.1f}",
+                f"{contact['force']:.1f}",
+                f"± {BAND * contact['sigma']:.1f}",
+                f"{contact['at']:.2f}",
+            )
+            for contact in contacts[:_CONTACTS]
+        ),
     )
-    forces = ("median force [N]", "largest force [N]", "95 % band [N]")
-    table = page.table(title, "link", "from [s]", "to [s]", *forces, "at [s]", text=(0,))
-    for contact in contacts[:_CONTACTS]:
-        numbers = (f"{contact[key]:.2f}" for key in ("start", "end"))
-        band = f"\N{PLUS-MINUS SIGN} {_BAND * contact['sigma']:.1f}"
-        sizes = (f"{contact[key]:.1f}" for key in ("usual", "force"))
-        table.add_row(contact["link"], *numbers, *sizes, band, f"{contact['at']:.2f}")
-    page.show(table)
-    if len(contacts) > _CONTACTS:
-        page.line(f"… and {len(contacts) - _CONTACTS} more, see summary.json")
+    _more(page, contacts, _CONTACTS)
     for sentence in summary["reversals"][:_CONTACTS]:
         page.line(sentence)
 
@@ -217,58 +331,61 @@ def _no_contacts(page: Page, summary: Mapping[str, Any]) -> None:
         if link not in summary["unobservable_links"]:
             page.line(
                 f"no external wrench on {link} differs significantly from its prior; forces "
-                f"below {_BAND * best:.2g} N are not detectable, nor below "
-                f"{_BAND * worst:.2g} N in the least observable direction"
+                f"below {BAND * best:.2g} N are not detectable, nor below "
+                f"{BAND * worst:.2g} N in the least observable direction"
             )
 
 
 def _state(page: Page, state: Mapping[str, Any]) -> None:
     """Positions, of joints without encoders first, and biases."""
-    title = "Positions: estimated, with 95 % bands"
-    columns = ("joint", "encoder", "from", "to", "band", "widest", "unit")
-    table = page.table(title, *columns, text=(0, 1, 6))
-    ordered = sorted(state["joints"], key=lambda joint: joint["measured"])
-    for joint in ordered[:_SENSORS]:
-        table.add_row(
-            joint["joint"],
-            "yes" if joint["measured"] else "none",
-            *(f"{joint[key]:.2f}" for key in ("lowest", "highest")),
-            *(f"\N{PLUS-MINUS SIGN} {_BAND * joint[key]:.2g}" for key in ("std", "worst")),
-            joint["unit"],
+    joints = sorted(state["joints"], key=lambda joint: joint["measured"])
+    page.table(
+        "Positions: estimated, with 95 % bands",
+        ("joint", "encoder", "from", "to", "band", "widest", "unit"),
+        (
+            (
+                joint["joint"],
+                "yes" if joint["measured"] else "none",
+                *(f"{joint[key]:.2f}" for key in ("lowest", "highest")),
+                *(f"± {BAND * joint[key]:.2g}" for key in ("std", "worst")),
+                joint["unit"],
+            )
+            for joint in joints[:_SENSORS]
+        ),
+        text=(0, 1, 6),
+    )
+    _more(page, joints, _SENSORS)
+    if state["biases"]:
+        page.table(
+            "Biases: after the last readings, with 95 % bands",
+            ("sensor", "bias", "band", "unit"),
+            (
+                (b["name"], f"{b['mean']:.3g}", f"± {BAND * b['std']:.2g}", b["unit"])
+                for b in state["biases"][:_SENSORS]
+            ),
+            text=(0, 3),
         )
-    page.show(table)
-    if len(ordered) > _SENSORS:
-        page.line(f"… and {len(ordered) - _SENSORS} more, see summary.json")
-    if not state["biases"]:
-        return
-    title = "Biases: after the last readings, with 95 % bands"
-    table = page.table(title, "sensor", "bias", "band", "unit", text=(0, 3))
-    for bias in state["biases"][:_SENSORS]:
-        band = f"\N{PLUS-MINUS SIGN} {_BAND * bias['std']:.2g}"
-        table.add_row(bias["name"], f"{bias['mean']:.3g}", band, bias["unit"])
-    page.show(table)
 
 
 def _sensors(page: Page, sensors: list[Mapping[str, Any]], *, stated: bool) -> None:
-    title = "Sensors: residuals, readings minus their predictions by the estimate"
-    columns = ("sensor", "rms", "stated std", "ratio", "beyond 95 %", "absent")
-    table = page.table(title, *columns, text=(0,))
     # Those that disagree most first; what cannot be judged last.
     ordered = sorted(
         sensors, key=lambda s: (s["contradicted"], -1.0 if s["ratio"] is None else s["ratio"])
     )[::-1]
-    for s in ordered[:_SENSORS]:
-        table.add_row(
-            s["name"],
-            _number(s["rms"]),
-            _number(s["stated"]),
-            _number(s["ratio"]),
-            "-" if s["beyond"] is None else f"{100.0 * s['beyond']:.1f} %",
-            str(s["absent"]),
-        )
-    page.show(table)
-    if len(sensors) > _SENSORS:
-        page.line(f"… and {len(sensors) - _SENSORS} more, see summary.json")
+    page.table(
+        "Sensors: residuals, readings minus their predictions by the estimate",
+        ("sensor", "rms", "stated std", "ratio", "beyond 95 %", "absent"),
+        (
+            (
+                s["name"],
+                *(number(s[key]) for key in ("rms", "stated", "ratio")),
+                "-" if s["beyond"] is None else f"{percent(s['beyond'])} %",
+                str(s["absent"]),
+            )
+            for s in ordered[:_SENSORS]
+        ),
+    )
+    _more(page, sensors, _SENSORS)
     # Where the state is estimated it follows the readings too.
     over, right = ("the stated std", "at most ") if stated else ("its expected value", "")
     page.line(
@@ -278,5 +395,6 @@ def _sensors(page: Page, sensors: list[Mapping[str, Any]], *, stated: bool) -> N
     )
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+def _more(page: Page, rows: Sequence[object], shown: int) -> None:
+    if len(rows) > shown:
+        page.line(f"… and {len(rows) - shown} more, see summary.json")

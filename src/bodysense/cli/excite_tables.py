@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from bodysense.cli.tables import Page
+from bodysense.cli.options import progress_bar
+from bodysense.cli.tables import Page, number, percent
 from bodysense.excitation.design import Design
 from bodysense.excitation.limits import MotionLimits
 from bodysense.excitation.poses import PoseDesign
-from bodysense.robot.base_parameters import BaseParameters
+from bodysense.excitation.search import Progress
+from bodysense.files import plain
 from bodysense.robot.robot import Robot
-from bodysense.spatial.arrays import Array
+from bodysense.robot.shapes.collisions import Collisions
 
 _LISTED = 10
 """Base parameters in the table, the least precise ones."""
+
+_MISSING = "is not found"
+_PAIRS = 8
+"""Named of those whose collisions are not checked."""
 
 _QUANTITIES = ("position", "speed", "acceleration", "torque")
 _SMALLER = (
@@ -26,67 +35,72 @@ _SMALLER = (
 )
 
 
-def rendered(
-    robot: Robot, design: Design, name: str, files: Sequence[str], notes: Sequence[str]
+def text(
+    args: argparse.Namespace,
+    robot: Robot,
+    design: Design | PoseDesign,
+    files: Sequence[str],
+    collisions: Collisions | None,
 ) -> str:
-    """The design as text."""
-    page = Page()
+    """Motions or poses as text."""
+    page, notes = Page(), _shape_notes(collisions)
+    if isinstance(design, PoseDesign):
+        page.line(f"{design.summary()}.", style="bold", wrap=False)
+        page.line(f"moves between poses: {', '.join(design.joints)}")
+        _notes(page, design, notes)
+        _precision(page, robot, design)
+        page.line("")
+        page.line("Motions between the poses are not planned: move with care.", style="bold")
+        page.line(f"wrote {', '.join(files)}", wrap=False)
+        return page.text()
     page.line(design.summary().splitlines()[0], style="bold", wrap=False)
-    held = [joint for joint in robot.joint_names if joint not in design.joints]
     page.line(f"moves: {', '.join(design.joints)}")
-    if held:
-        page.line(f"holds: {', '.join(held)}")
-    for note in (*notes, *design.notes):
-        page.line(f"- {note}")
-    page.line(
-        f"{design.criterion}: {design.value:.4g}, the median of random motions within the same "
-        f"limits has {design.start_value:.4g}; {len(design.history)} improvements in "
-        f"{design.seconds:.0f} s"
-    )
-    _limits(page, robot, design)
-    _clearance(page, design)
-    _precision(page, design.base, design.sigma, design.sizes, design.theta_base)
-    _noise(page, robot, design.joints, design.noise)
-    if design.criterion == "condition":
-        page.line(_SMALLER)
+    _motion(page, robot, design, notes)
     page.line("")
     page.line(design.advice, style="bold yellow" if design.status == "interrupted" else "bold")
     page.line(f"wrote {', '.join(files)}", wrap=False)
-    _next(page, name, files)
-    return page.text()
-
-
-def rendered_poses(
-    robot: Robot, poses: PoseDesign, files: Sequence[str], notes: Sequence[str]
-) -> str:
-    """A set of poses as text."""
-    page = Page()
-    page.line(f"{poses.summary()}.", style="bold", wrap=False)
-    page.line(f"moves between poses: {', '.join(poses.joints)}")
-    for note in (*notes, *poses.notes):
-        page.line(f"- {note}")
-    _precision(page, poses.base, poses.sigma, poses.sizes, None)
-    _noise(page, robot, poses.joints, poses.noise)
-    page.line("")
-    page.line("Motions between the poses are not planned: move with care.", style="bold")
-    page.line(f"wrote {', '.join(files)}", wrap=False)
+    _next(page, args.robot, files)
     return page.text()
 
 
 def summary(
-    design: Design, files: Sequence[str], notes: Sequence[str], *, seed: int
+    args: argparse.Namespace,
+    design: Design | PoseDesign,
+    files: Sequence[str],
+    collisions: Collisions | None,
 ) -> dict[str, Any]:
-    """The design for programs; what is infinite is None."""
+    """Motions or poses for programs; what is infinite is None."""
+    table: dict[str, Any] = {
+        "robot": design.robot_name,
+        "joints": design.joints,
+        "criterion": design.criterion,
+        "value": design.value,
+        "random_value": design.start_value,
+        "condition_number": design.condition,
+        "parameters": [
+            {"parameter": name, "sigma": sigma, "plausible_size": size}
+            for name, sigma, size in zip(
+                design.base.names, design.sigma.tolist(), design.sizes.tolist(), strict=True
+            )
+        ],
+        "torque_noise": design.noise.tolist(),
+        "notes": [*_shape_notes(collisions), *design.notes],
+        "files": files,
+    }
+    if isinstance(design, PoseDesign):
+        table |= {"poses": design.poses.tolist(), "travel": design.travel}
+    else:
+        table |= _motion_summary(design) | {"seed": args.seed}
+        for entry, value in zip(table["parameters"], design.theta_base.tolist(), strict=True):
+            entry["value"] = value
+    return dict(plain(table))
+
+
+def _motion_summary(design: Design) -> dict[str, Any]:
     closest = design.closest
     return {
-        "robot": design.robot_name,
-        "joints": list(design.joints),
         "trajectories": len(design.trajectories),
         "duration": design.trajectories[0].duration,
-        "criterion": design.criterion,
-        "value": finite(design.value),
-        "random_value": finite(design.start_value),
-        "condition_number": finite(design.condition),
         "limits": [
             {"joint": use.joint, "quantity": use.quantity, "use": use.ratio, "time": use.time}
             for use in design.uses
@@ -94,36 +108,34 @@ def summary(
         "clearance": None
         if closest is None
         else {
-            "pair": list(closest.pair),
+            "pair": closest.pair,
             "distance": closest.distance,
             "time": design.closest_time[0],
             "trajectory": design.closest_time[1],
         },
-        "workspace_margin": finite(design.workspace_margin),
-        "parameters": [
-            {"parameter": name, "value": value, "sigma": finite(sigma), "plausible_size": size}
-            for name, value, sigma, size in zip(
-                design.base.names,
-                design.theta_base.tolist(),
-                design.sigma.tolist(),
-                design.sizes.tolist(),
-                strict=True,
-            )
-        ],
-        "torque_noise": design.noise.tolist(),
-        "unidentifiable": list(design.unidentifiable),
+        "workspace_margin": design.workspace_margin,
+        "unidentifiable": design.unidentifiable,
         "status": design.status,
         "advice": design.advice,
         "seconds": design.seconds,
-        "seed": seed,
-        "notes": list(notes),
-        "files": list(files),
     }
 
 
-def finite(value: float) -> float | None:
-    """The number, or None if it is not finite."""
-    return value if math.isfinite(value) else None
+def _motion(page: Page, robot: Robot, design: Design, notes: Sequence[str]) -> None:
+    held = [joint for joint in robot.joint_names if joint not in design.joints]
+    if held:
+        page.line(f"holds: {', '.join(held)}")
+    _notes(page, design, notes)
+    page.line(
+        f"{design.criterion}: {design.value:.4g}, the median of random motions within the same "
+        f"limits has {design.start_value:.4g}; {len(design.history)} improvements in "
+        f"{design.seconds:.0f} s"
+    )
+    _limits(page, robot, design)
+    _clearance(page, design)
+    _precision(page, robot, design)
+    if design.criterion == "condition":
+        page.line(_SMALLER)
 
 
 def _limits(page: Page, robot: Robot, design: Design) -> None:
@@ -133,15 +145,11 @@ def _limits(page: Page, robot: Robot, design: Design) -> None:
             uses[joint, "torque"] = math.nan  # there is no limit to use
     count = len(design.trajectories)
     of = f", the most of {count} motions" if count > 1 else ""
-    table = page.table(
+    page.table(
         f"Use of the limits in %, checked at {design.rate:g} Hz{of}",
-        "joint",
-        *_QUANTITIES,
-        text=(0,),
+        ("joint", *_QUANTITIES),
+        ((joint, *(percent(uses[joint, what]) for what in _QUANTITIES)) for joint in design.joints),
     )
-    for joint in design.joints:
-        table.add_row(joint, *(_percent(uses[joint, what]) for what in _QUANTITIES))
-    page.show(table)
     if any(math.isnan(use) for use in uses.values()):
         page.line("Torques without a limit (-) are not limited: give limits in the robot's file.")
 
@@ -161,40 +169,45 @@ def _clearance(page: Page, design: Design) -> None:
         page.line(f"Smallest distance to a wall: {1e3 * design.workspace_margin:.1f} mm.")
 
 
-def _precision(
-    page: Page, base: BaseParameters, sigma: Array, sizes: Array, values: Array | None
-) -> None:
-    ratio = sigma / sizes
+def _precision(page: Page, robot: Robot, design: Design | PoseDesign) -> None:
+    """The least precise parameters, and the noise on which all standard deviations depend."""
+    base, sigma = design.base, design.sigma
+    ratio = sigma / design.sizes
     worst = np.argsort(-ratio, kind="stable")[:_LISTED]
-    table = page.table(
+    values = design.theta_base if isinstance(design, Design) else None
+    page.table(
         f"Predicted standard deviations: the {worst.size} worst of {base.size} base parameters",
-        "base parameter",
-        *(() if values is None else ("value",)),
-        "sigma",
-        "% of plausible size",
-        text=(0,),
+        (
+            "base parameter",
+            *(() if values is None else ("value",)),
+            "sigma",
+            "% of plausible size",
+        ),
+        (
+            (
+                _short(base.names[k]),
+                *(() if values is None else (f"{values[k]:.4g}",)),
+                number(sigma[k]),
+                percent(ratio[k]),
+            )
+            for k in worst
+        ),
     )
-    for k in worst:
-        shown = () if values is None else (f"{values[k]:.4g}",)
-        table.add_row(_short(base.names[k]), *shown, _number(sigma[k]), _percent(ratio[k]))
-    page.show(table)
     poor = [_short(base.names[k], 24) for k in np.flatnonzero(~(ratio < 1.0))]
     if poor:
         page.line(f"Not better known than a priori ({len(poor)}): {'; '.join(poor)}")
-    if base.unidentifiable:
-        silent = " ".join(base.unidentifiable)
-        page.line(f"Without any effect ({len(base.unidentifiable)}): {silent}")
-    if base.regrouped:
-        page.line(f"Only in combination ({len(base.regrouped)}): {' '.join(base.regrouped)}")
-
-
-def _noise(page: Page, robot: Robot, joints: Sequence[str], noise: Array) -> None:
-    """On which all standard deviations depend."""
-    moving = [robot.joint_names.index(joint) for joint in joints]
+    for title, names in (
+        ("Without any effect", base.unidentifiable),
+        ("Only in combination", base.regrouped),
+    ):
+        if names:
+            page.line(f"{title} ({len(names)}): {' '.join(names)}")
+    moving = [robot.joint_names.index(joint) for joint in design.joints]
     units = dict.fromkeys("N" if robot.joint_types[j] == "prismatic" else "N·m" for j in moving)
+    noise = ", ".join(f"{design.noise[j]:.3g}" for j in moving)
     page.line(
-        f"They assume white noise of the torques of {', '.join(f'{noise[j]:.3g}' for j in moving)} "
-        f"{' or '.join(units)}, sample by sample; twice the noise doubles them (--noise-torque)."
+        f"They assume white noise of the torques of {noise} {' or '.join(units)}, sample by "
+        "sample; twice the noise doubles them (--noise-torque)."
     )
 
 
@@ -218,9 +231,51 @@ def _short(name: str, most: int = 44) -> str:
     return name if len(name) <= most else f"{name[: most - 2].rstrip()} …"
 
 
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.1f}" if math.isfinite(share) else "-"
+def _notes(page: Page, design: Design | PoseDesign, notes: Sequence[str]) -> None:
+    for note in (*notes, *design.notes):
+        page.line(f"- {note}")
 
 
-def _number(value: float) -> str:
-    return f"{value:.3g}" if math.isfinite(value) else "-"
+def _shape_notes(collisions: Collisions | None) -> list[str]:
+    """Notes on shapes and pairs; repeated ones are counted."""
+    if collisions is None:
+        return []
+    missing = [note for note in collisions.notes if _MISSING in note]
+    rest = [note for note in collisions.notes if _MISSING not in note]
+    if missing:
+        first = missing[0].replace("in package_dirs", "with --package-dirs")
+        first = first.replace(', or take shapes="boxes"', ", or take --collisions boxes")
+        rest.insert(0, first)
+    if len(missing) > 1:
+        rest.insert(1, f"{len(missing) - 1} more of its meshes are not found either")
+    by_reason: dict[str, list[str]] = {}
+    for ignored in collisions.ignored:
+        by_reason.setdefault(ignored.reason, []).append("/".join(ignored.pair))
+    for reason, pairs in by_reason.items():
+        more = f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else ""
+        rest.append(f"collisions not checked: {', '.join(pairs[:_PAIRS])}{more} ({reason})")
+    return rest
+
+
+@contextmanager
+def searching(args: argparse.Namespace, criterion: str) -> Iterator[Callable[[Progress], None]]:
+    """A bar with the time and the best so far, on a terminal only."""
+    seconds = args.seconds
+    with progress_bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn(f"of {seconds:g} s  {{task.fields[best]}}"),
+    ) as bar:
+        task = bar.add_task("preparing", total=seconds, best="")
+
+        def update(now: Progress) -> None:
+            best = f"{criterion} {now.value:.5g}, cond(W) {now.condition:.4g} (Ctrl-C keeps it)"
+            bar.update(
+                task,
+                completed=min(now.seconds, seconds),
+                description="searching" if now.seconds < seconds else "checking",
+                best=best if math.isfinite(now.value) else "no motion yet",
+            )
+
+        yield update

@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from bodysense.cli.load import (
-    LoadOptions,
-    LoadRun,
-    add_load_arguments,
-    add_recordings,
-    add_status,
-    configuration,
-    run_load,
-)
-from bodysense.cli.options import numbers, reproduction
-from bodysense.cli.tables import Page
-from bodysense.report.page import BAND
+from bodysense.cli.fit import LoadOptions, add_recordings, add_status
+from bodysense.cli.options import numbers, print_result, reproduction, working, write_folder
+from bodysense.cli.run_options import option
+from bodysense.cli.tables import BAND, Page, percent
 
 if TYPE_CHECKING:
     from bodysense.identification.payload.drive_gains import DriveGains
@@ -32,20 +24,13 @@ if TYPE_CHECKING:
     from bodysense.spatial.arrays import Array
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    add_load_arguments(parser, "the result and a report")
-    parser.add_argument(
-        "--load", metavar="KG[,x,y,z]", help="weighed mass of the load, and its centre of mass [m]"
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
-class GainsOptions(LoadOptions):
+class _GainsOptions(LoadOptions):
     """All settings of a run."""
 
     command: ClassVar[str] = "gains"
     usage: ClassVar[str] = "ROBOT LOG --unloaded LOG --load KG -o DIR"
+    written: ClassVar[str] = "the result and a report"
     needed: ClassVar[dict[str, str]] = {
         **LoadOptions.needed,
         "unloaded": "one without the load (--unloaded LOG)",
@@ -53,7 +38,11 @@ class GainsOptions(LoadOptions):
     }
 
     drive_gains: Literal[True] = True
-    load: tuple[float, ...] = ()
+    load: tuple[float, ...] = option(
+        "weighed mass of the load, and its centre of mass [m]",
+        default=(),
+        metavar="KG[,x,y,z]",
+    )
 
     @classmethod
     def _given(cls, args: argparse.Namespace) -> dict[str, Any]:
@@ -63,35 +52,52 @@ class GainsOptions(LoadOptions):
         return table
 
 
+add_arguments = _GainsOptions.add_arguments
+
+
 def run(args: argparse.Namespace) -> int:
     """Identify drive gains."""
     from bodysense.identification.payload.drive_gains import GAIN_FILES
     from bodysense.identification.payload.identify_drive_gains import drive_gains_of
 
-    options = GainsOptions.from_arguments(args)
-
-    def solve(experiment: LoadExperiment, robot: Robot, logs: Sequence[Log]) -> LoadRun:
-        nominal, line_of = _nominal_gains(options, robot, logs)
+    options = _GainsOptions.from_arguments(args)
+    preprocessing = options.preprocessing()  # invalid settings are refused before a file is read
+    with working(args) as shown:
+        robot, logs = options.load_robot(), options.read_logs()
+        experiment = options.experiment(shown, robot, logs, preprocessing=preprocessing)
+        nominal, line_of = _nominal_gains(options, robot, [*logs[0], *logs[1]])
         mass, *com = options.load
-        result = drive_gains_of(experiment, load=mass, com=com or None, nominal=nominal)
-        line = line_of(result)
+        gains = drive_gains_of(experiment, load=mass, com=com or None, nominal=nominal)
+        line = line_of(gains)
+        shown.update("writing …")
+        names, _ = write_folder(
+            args,
+            GAIN_FILES,
+            lambda draft: _write(draft, args.output, gains, line, experiment, options),
+        )
+    print_result(args, _text(gains, experiment, line), gains.to_dict(), names)
+    return 0 if gains.status.ok else 1
 
-        def write(draft: Path, experiment: LoadExperiment) -> tuple[str, ...]:
-            from bodysense.identification.payload.drive_gains import write_drive_gains
-            from bodysense.report.load_page import write_gains_page
 
-            write_drive_gains(draft, result, configuration(options, experiment))
-            command = reproduction(options.command, args.output)
-            write_gains_page(draft / "report.html", result, experiment, line=line, command=command)
-            return ()
+def _write(
+    draft: Path,
+    folder: str,
+    gains: DriveGains,
+    line: str,
+    experiment: LoadExperiment,
+    options: _GainsOptions,
+) -> tuple[str, ...]:
+    from bodysense.identification.payload.drive_gains import write_drive_gains
+    from bodysense.report.load_page import write_gains_page
 
-        return LoadRun(result, experiment, GAIN_FILES, write, _text(result, experiment, line))
-
-    return run_load(args, options, solve)
+    write_drive_gains(draft, gains, options.experiment_configuration(experiment))
+    command = reproduction(options.command, folder)
+    write_gains_page(draft / "report.html", gains, experiment, line=line, command=command)
+    return ()
 
 
 def _nominal_gains(
-    options: GainsOptions, robot: Robot, logs: Sequence[Log]
+    options: _GainsOptions, robot: Robot, logs: Sequence[Log]
 ) -> tuple[Array, Callable[[DriveGains], str]]:
     """Gains (n,) that the logs' torques were made with, and the line that holds new ones.
 
@@ -132,29 +138,23 @@ def _text(gains: DriveGains, experiment: LoadExperiment, line: str) -> str:
         style="bold",
     )
     add_recordings(page, experiment)
-    table = page.table(
+    reach = BAND * gains.sigma_gains
+    page.table(
         "Gains with 95 % intervals, and error of the predicted torque on held-out blocks [%]",
-        "joint",
-        "nominal",
-        "identified",
-        "95 %",
-        "factor",
-        "error before",
-        "after",
-        text=(0,),
+        ("joint", "nominal", "identified", "95 %", "factor", "error before", "after"),
+        (
+            (
+                joint,
+                f"{gains.nominal[j]:.5g}",
+                f"{gains.gains[j]:.5g}",
+                f"{gains.gains[j] - reach[j]:.4g} to {gains.gains[j] + reach[j]:.4g}",
+                f"{gains.factors[j]:.4f}",
+                percent(gains.errors_before[j]),
+                percent(gains.errors_after[j]),
+            )
+            for j, joint in enumerate(gains.joints)
+        ),
     )
-    for j, joint in enumerate(gains.joints):
-        reach = BAND * gains.sigma_gains[j]
-        table.add_row(
-            joint,
-            f"{gains.nominal[j]:.5g}",
-            f"{gains.gains[j]:.5g}",
-            f"{gains.gains[j] - reach:.4g} to {gains.gains[j] + reach:.4g}",
-            f"{gains.factors[j]:.4f}",
-            f"{100.0 * gains.errors_before[j]:.1f}",
-            f"{100.0 * gains.errors_after[j]:.1f}",
-        )
-    page.show(table)
     masses = (f"{m:.3f}" if math.isfinite(m) else "-" for m in gains.load_after)
     page.line(f"the load on held-out blocks, with gains of the others: {', '.join(masses)} kg")
     rest = (

@@ -3,23 +3,196 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bodysense.cli.identify_options import IdentifyOptions, add_arguments
-from bodysense.cli.options import print_run, read_table, reproduction, write_folder
-from bodysense.cli.tables import Page
+from bodysense.cli.fit import FitOptions, add_diagnoses, setting_value
+from bodysense.cli.options import print_notes, print_result, reproduction, working, write_folder
+from bodysense.cli.run_options import option, read_table
+from bodysense.cli.tables import Page, percent
+from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
 
 if TYPE_CHECKING:
     from bodysense.identification.friction_comparison import FrictionChoice
+    from bodysense.identification.identifier import Identifier, Method
+    from bodysense.identification.knowledge import Knowledge
     from bodysense.identification.run import IdentificationRun
     from bodysense.identification.scores import DataScores
+    from bodysense.robot import Robot
+
+SETTINGS = {
+    "weighting": "weighting",
+    "spread": "spread",
+    "forgetting": "forgetting",
+    "relaxation": "relax",
+    "relaxation_weight": "relax_weight",
+}
+"""Settings of methods that have a field of their own in config.yaml."""
+
+_KNOWN = "known properties of the links"
+_NUMBERS = ("spread", "forgetting", "relaxation_weight")
 
 
-__all__ = ["add_arguments", "run"]
+def _weight(text: str) -> float | str:
+    return text if text == "auto" else float(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentifyOptions(FitOptions):
+    """All settings of a run."""
+
+    command: ClassVar[str] = "identify"
+    usage: ClassVar[str] = "ROBOT LOG -o DIR"
+    written: ClassVar[str] = "robot, scores and report"
+    printed: ClassVar[str] = "scores and verdict"
+    recordings: ClassVar[tuple[str, ...]] = ("logs", "validate")
+    files: ClassVar[tuple[str, ...]] = (*FitOptions.files, "knowledge")
+    settings_help: ClassVar[str] = (
+        "a setting of the method (see `bodysense methods NAME`) or of the filters: order, band, "
+        "border, still_speed, decimate; may be repeated"
+    )
+
+    robot: str = option(
+        "the prior: a URDF, MJCF or DH file, a built-in robot (tx40, …) or example:NAME",
+        "robot",
+        metavar="ROBOT",
+    )
+    logs: tuple[str, ...] = option(
+        "recordings: CSV, Parquet, MCAP or a ROS 2 bag", "logs", metavar="LOG"
+    )
+    friction: str = option(
+        "auto (default: choose if the robot has no friction coefficients), choose, own, or a law: "
+        "coulomb, offset, stribeck, … with its shape as in coulomb:width=0.02, or fitted: "
+        "stribeck:fit",
+        default="auto",
+        group="robot",
+        metavar="LAW",
+    )
+    validate: tuple[str, ...] = option("recordings for validation", default=(), metavar="LOG")
+    method: str = option(
+        "pc-wls (default), auto, or one of `bodysense methods`", default="pc-wls", metavar="NAME"
+    )
+    weighting: str | None = None
+    spread: float | None = None
+    forgetting: float | None = None
+    seed: int = option("of random numbers (0)", default=0, metavar="N")
+    relax: str | None = option(
+        "pull pc-* to the prior: euclidean, pullback or entropic", metavar="KIND"
+    )
+    relax_weight: float | Literal["auto"] | None = option(
+        "of --relax (1), or auto: from the data", type=_weight, metavar="X"
+    )
+    settings: Mapping[str, str] = field(default_factory=dict)
+    knowledge: str | None = option("masses, symmetries, … (YAML)", group=_KNOWN, metavar="FILE")
+    total_mass: float | None = option("of all moving links", group=_KNOWN, metavar="KG")
+    com_inside: str | None = option(
+        "centres of mass inside the links' shapes: collision, visual, boxes or auto",
+        group=_KNOWN,
+        metavar="SHAPES",
+    )
+
+    @classmethod
+    def _set(cls, table: dict[str, Any], pairs: dict[str, str]) -> None:
+        super()._set(table, pairs)
+        for name in [name for name in pairs if name in SETTINGS]:
+            text, option = pairs.pop(name), SETTINGS[name]
+            if option in table:
+                raise MismatchError(f"{name} is given twice, by --set {name} too: give it once.")
+            number = name in _NUMBERS and text != "auto"
+            table[option] = setting_value(name, text, 0.0) if number else text
+        if pairs:
+            table["settings"] = pairs
+
+    def identifier(self) -> Identifier | str:
+        """The method with its settings."""
+        from bodysense.identification.methods import IDENTIFIERS
+
+        options = {name: getattr(self, option) for name, option in SETTINGS.items()}
+        wanted = {name: value for name, value in options.items() if value is not None}
+        if self.method == "auto":
+            for name in (*wanted, *self.settings):
+                raise MismatchError(
+                    f"{name} is a setting of a method, and --method auto chooses the method: name "
+                    "one, or leave the setting out."
+                )
+            return self.method
+        if self.method not in IDENTIFIERS:
+            raise unknown_name("method", self.method, ("auto", *IDENTIFIERS))
+        for name in wanted:
+            _require_setting(name, self.method)
+        if wanted.get("relaxation_weight") == "auto":
+            wanted["relaxation_weight"] = None
+        method = IDENTIFIERS[self.method]
+        return method.identifier(**wanted, **_method_settings(method, self.settings))
+
+    def known(self, robot: Robot) -> Knowledge:
+        """What is known of the links, from the file and the options."""
+        from bodysense.identification.knowledge import Knowledge, read_knowledge, with_shortcuts
+
+        given = Knowledge() if self.knowledge is None else read_knowledge(self.knowledge, robot)
+        try:
+            return with_shortcuts(
+                given, robot, total_mass=self.total_mass, com_inside=self.com_inside
+            )
+        except RobotFileError as error:  # in the words of the command line
+            problem = str(error).partition(": name the folder")[0]
+            raise RobotFileError(f"{problem}: put it there, or take --com-inside boxes.") from None
+
+
+def _require_setting(name: str, method: str) -> None:
+    from bodysense.identification.methods import IDENTIFIERS
+
+    having = [m for m, row in IDENTIFIERS.items() if name in row.settings]
+    if method not in having:
+        raise MismatchError(
+            f"{name} is not a setting of {method}, but of {', '.join(having)}: leave it out, or "
+            "take one of these as --method."
+        )
+
+
+def _method_settings(method: Method, given: Mapping[str, str]) -> dict[str, Any]:
+    """Settings of --set as the method takes them: of the kind that its defaults have."""
+    own = method.settings
+    made: dict[str, Any] = {}
+    for name, text in given.items():
+        if name not in own:
+            raise unknown_name(
+                f"setting of {method.name}",
+                name,
+                sorted(own),
+                f"See `bodysense methods {method.name}`.",
+            )
+        if name == "seed":
+            raise BodysenseError(f"--set {name}={text}: there is an option for it, --seed.")
+        made[name] = setting_value(name, text, own[name].default)
+    return made
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    IdentifyOptions.add_arguments(parser)
+    _add_former_options(parser)
+
+
+def _add_former_options(parser: argparse.ArgumentParser) -> None:
+    """Options of version 0.1, not shown: now reached by --set, `payload` or `gains`."""
+    hidden: dict[str, Any] = {"default": None, "help": argparse.SUPPRESS}
+    add = partial(parser.add_argument, **hidden)
+    for flag in ("--band", "--border", "--still-speed", "--spread", "--forgetting"):
+        add(flag, type=float)
+    add("--gain-uncertainty", type=float)
+    add("--robot-uncertainty", type=float)
+    add("--order", type=int)
+    add("--weighting")
+    add("--load")
+    add("--no-decimation", dest="decimate", action="store_false")
+    add("--drive-gains", action="store_true")
+    add("--payload", nargs="?", const="")
+    add("--unloaded", nargs="+", action="extend")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,25 +200,14 @@ def run(args: argparse.Namespace) -> int:
     former = _former_command(args)
     if former is not None:
         return former(args)
-    from rich.console import Console
-
-    from bodysense.files import require_free
     from bodysense.identification.output import OUTPUT_FILES, scores
     from bodysense.identification.run import identify
-    from bodysense.logs.read import read_log
 
     options = IdentifyOptions.from_arguments(args)
     # Invalid settings are refused before any file is read.
     method, preprocessing = options.identifier(), options.preprocessing()
-    if args.output is not None:
-        require_free(args.output, replace=bool(args.force))  # before any work is done
-    with Console(stderr=True).status("reading …") as status:
-        robot = options.load_robot()
-        logs, validate = (
-            [read_log(path, options.layout) for path in paths]
-            for paths in (options.logs, options.validate)
-        )
-        options.check_digests(*(log.digest for log in (*logs, *validate)))
+    with working(args) as shown:
+        robot, (logs, validate) = options.load_robot(), options.read_logs()
         result = identify(
             robot,
             logs,
@@ -57,15 +219,14 @@ def run(args: argparse.Namespace) -> int:
             seed=options.seed,
             allow_unusable=options.allow_unusable,
             files=options.file_digests(),
-            progress=lambda step: status.update(f"{step} …"),
+            progress=lambda step: shown.update(f"{step} …"),
         )
-        status.update("writing …")
+        shown.update("writing …")
         names, notes = write_folder(
             args, OUTPUT_FILES, lambda draft: _write(draft, args.output, result, options)
         )
-    print_run(args, rendered(result), scores(result), names)
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+    print_result(args, _text(result), scores(result), names)
+    print_notes(notes)
     return 0 if result.identification.status.ok else 1
 
 
@@ -109,15 +270,12 @@ def _write(
 # What `bodysense identify` prints: choices, scores and the verdict.
 
 
-def rendered(run: IdentificationRun) -> str:
+def _text(run: IdentificationRun) -> str:
     """The result as text."""
     page = Page()
     page.line(run.identification.summary(), style="bold")
     _method(page, run)
-    for diagnosis in (*run.diagnoses, *run.validation):
-        page.line(diagnosis.verdict(), wrap=False)
-        for finding in (*diagnosis.of("error"), *diagnosis.of("warning")):
-            page.line(f"  {finding}")
+    add_diagnoses(page, (*run.diagnoses, *run.validation))
     page.line(
         f"cut-off {run.settings.cutoff:.3g} Hz "
         f"({'given' if run.cutoff is None else 'chosen'}), "
@@ -166,18 +324,20 @@ def _law_origin(run: IdentificationRun) -> str:
 
 def _friction(page: Page, choice: FrictionChoice) -> None:
     """Held-out errors of the friction laws, and what a dependence on load would change."""
-    table = page.table(
+    page.table(
         "Friction laws: squared error on held-out blocks, in units of the noise variance",
-        "law",
-        "error",
-        "coefficients",
-        "",
+        ("law", "error", "coefficients", ""),
+        (
+            (
+                trial.name,
+                f"{trial.error:.3f}",
+                str(trial.coefficients),
+                "chosen" if trial.name == choice.name else "",
+            )
+            for trial in choice.trials
+        ),
         text=(0, 3),
     )
-    for trial in choice.trials:
-        chosen = "chosen" if trial.name == choice.name else ""
-        table.add_row(trial.name, f"{trial.error:.3f}", str(trial.coefficients), chosen)
-    page.show(table)
     if choice.load is not None:
         change = "reduce" if choice.load.gain > 0.0 else "increase"
         Fl = ", ".join(f"{x:.2g}" for x in choice.load.coefficients)
@@ -193,18 +353,12 @@ def _scores(page: Page, run: IdentificationRun) -> None:
         page.line(f"valid. {k}: {source}", wrap=False)
     columns: list[str] = [data.kind for data in run.scores if data.kind != "validation"]
     columns += [f"valid. {k + 1}" for k in range(len(validation))]
-    table = page.table(
+    page.table(
         "Error of predicted torque [%]: moving joints, then d_tau over all samples",
-        "joint",
-        *columns,
-        f"prior, {columns[-1]}",
-        "noise",
-        text=(),
+        ("joint", *columns, f"prior, {columns[-1]}", "noise"),
+        _score_rows(run.problem.robot.joint_names, run.scores),
+        whole=(0,),
     )
-    table.columns[0].justify = "left"
-    for row in _score_rows(run.problem.robot.joint_names, run.scores):
-        table.add_row(*row)
-    page.show(table)
     if validation:
         page.line(
             f"Filtered at {run.settings.cutoff:.3g} Hz: compare with runs at other cut-offs by "
@@ -220,9 +374,9 @@ def _score_rows(joints: Sequence[str], scores: Sequence[DataScores]) -> list[lis
     rows = [
         [
             joint,
-            *(_percent(data.identified.moving.relative_error[j]) for data in scores),
-            _percent(last.prior.moving.relative_error[j]),
-            _percent(last.noise_floor[j]),
+            *(percent(data.identified.moving.relative_error[j]) for data in scores),
+            percent(last.prior.moving.relative_error[j]),
+            percent(last.noise_floor[j]),
         ]
         for j, joint in enumerate(joints)
     ]
@@ -234,13 +388,9 @@ def _score_rows(joints: Sequence[str], scores: Sequence[DataScores]) -> list[lis
         rows.append(
             [
                 title,
-                *(_percent(getattr(data.identified.all, name)) for data in scores),
-                _percent(getattr(last.prior.all, name)),
-                "" if floor is None else _percent(floor),
+                *(percent(getattr(data.identified.all, name)) for data in scores),
+                percent(getattr(last.prior.all, name)),
+                "" if floor is None else percent(floor),
             ]
         )
     return rows
-
-
-def _percent(value: float) -> str:
-    return f"{100.0 * value:.1f}" if math.isfinite(value) else "-"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from bodysense.cli.tables import Page
+from bodysense.cli.options import add_robot_options, load_robot, print_result
+from bodysense.cli.tables import Page, number
 
 if TYPE_CHECKING:
     from bodysense.robot.inspection import Inspection
@@ -15,17 +15,8 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "robot",
-        metavar="ROBOT",
-        help="a built-in robot (tx40, …), example:NAME, or a URDF, MJCF or DH file",
-    )
+    add_robot_options(parser, floating=True)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    base = parser.add_mutually_exclusive_group()
-    base.add_argument("--floating", action="store_true", help="let the root link float")
-    base.add_argument("--fixed", action="store_true", help="fix the root link to the ground")
-    parser.add_argument("--friction", metavar="NAME", help="friction law, e.g. coulomb, stribeck")
-    parser.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,32 +24,22 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from bodysense.robot.inspection import inspect_robot
-    from bodysense.robot.io.load import load_robot
 
-    robot = load_robot(
-        args.robot,
-        floating_base=True if args.floating else False if args.fixed else None,
-        friction=args.friction,
-        actuators=args.actuators,
-        allow_inconsistent=True,
-    )
+    robot = load_robot(args)
     # Visible on a terminal only; the first run compiles, and a humanoid takes seconds.
     with Console(stderr=True).status("computing the base parameters …"):
         inspection = inspect_robot(robot)
-    if args.json:
-        print(json.dumps(inspection.to_dict(), indent=2, allow_nan=False))
-    else:
-        print(_rendered(inspection), end="")
+    print_result(args, _text(inspection), inspection.to_dict())
     return 0
 
 
-def _rendered(inspection: Inspection) -> str:
+def _text(inspection: Inspection) -> str:
     """The tables as text."""
     page = Page()
     _overview(page, inspection)
     _links(page, inspection)
     _joints(page, inspection)
-    _drives(page, inspection)
+    _couplings(page, inspection)
     _base_parameters(page, inspection)
     return page.text()
 
@@ -87,87 +68,80 @@ def _overview(page: Page, inspection: Inspection) -> None:
 
 
 def _links(page: Page, inspection: Inspection) -> None:
-    table = page.table(
+    page.table(
         "Links",
-        "#",
-        "link",
-        "mass [kg]",
-        "centre of mass [m]",
-        "consistency margin",
+        ("#", "link", "mass [kg]", "centre of mass [m]", "consistency margin"),
+        (
+            (
+                str(link.index),
+                link.name,
+                number(link.mass, 6),
+                "  ".join(f"{number(value, 4):>10}" for value in link.com),
+                number(link.margin) if link.feasible else "INFEASIBLE",
+            )
+            for link in inspection.links
+        ),
         text=(1, 4),
+        red=[k for k, link in enumerate(inspection.links) if not link.feasible],
     )
-    for link in inspection.links:
-        table.add_row(
-            str(link.index),
-            link.name,
-            _number(link.mass),
-            "  ".join(f"{_number(value, 4):>10}" for value in link.com),
-            _number(link.margin, 3) if link.feasible else "INFEASIBLE",
-            style=None if link.feasible else "red",
-        )
-    page.show(table)
 
 
 def _joints(page: Page, inspection: Inspection) -> None:
-    table = page.table(
+    if not inspection.joints:
+        return
+    page.table(
         "Joints [rad, m, s, N·m, N]",
-        *("#", "joint", "type", "parent", "moves", "lower", "upper", "speed", "effort"),
+        ("#", "joint", "type", "parent", "moves", "lower", "upper", "speed", "effort"),
+        (
+            (
+                *(str(joint.index), joint.name, joint.type, joint.parent, joint.link),
+                *_numbers((joint.lower, joint.upper, joint.velocity, joint.effort), 4),
+            )
+            for joint in inspection.joints
+        ),
         text=(1, 2, 3, 4),
     )
-    for joint in inspection.joints:
-        numbers = (joint.lower, joint.upper, joint.velocity, joint.effort)
-        table.add_row(
-            str(joint.index),
-            joint.name,
-            joint.type,
-            joint.parent,
-            joint.link,
-            *(_number(value, 4) for value in numbers),
-        )
-    if inspection.joints:
-        page.show(table)
-
-
-def _drives(page: Page, inspection: Inspection) -> None:
-    terms = tuple(inspection.joints[0].friction) if inspection.joints else ()
-    table = page.table(
+    page.table(
         f"Drives, friction law {inspection.robot.friction.model.name!r}",
-        *("#", "joint", "gear ratio", "drive gain", "Ia", *terms),
+        ("#", "joint", "gear ratio", "drive gain", "Ia", *inspection.joints[0].friction),
+        (
+            (
+                *(str(joint.index), joint.name),
+                *_numbers((joint.gear_ratio, joint.drive_gain, joint.rotor_inertia)),
+                *_numbers(joint.friction.values()),
+            )
+            for joint in inspection.joints
+        ),
         text=(1,),
     )
-    for joint in inspection.joints:
-        numbers = (joint.gear_ratio, joint.drive_gain, joint.rotor_inertia)
-        table.add_row(
-            str(joint.index),
-            joint.name,
-            *(_number(value) for value in (*numbers, *joint.friction.values())),
-        )
-    if inspection.joints:
-        page.show(table)
-    for motor, joint_name, ratio in inspection.couplings:
-        page.line(f"the motor of {motor} also moves {joint_name}, ratio {_number(ratio)}")
+
+
+def _couplings(page: Page, inspection: Inspection) -> None:
+    for motor, joint, ratio in inspection.couplings:
+        page.line(f"the motor of {motor} also moves {joint}, ratio {number(ratio, 6)}")
     for name, value in inspection.coupling_coefficients.items():
-        page.line(f"{name} = {_number(value)}")
+        page.line(f"{name} = {number(value, 6)}")
     controller = inspection.robot.controller
     if controller is not None:
-        page.line(f"comes with a joint controller at {_number(controller.rate)} Hz")
+        page.line(f"comes with a joint controller at {number(controller.rate, 6)} Hz")
 
 
 def _base_parameters(page: Page, inspection: Inspection) -> None:
     base = inspection.base
-    table = page.table(
+    page.table(
         f"Base parameters: {base.size} of {base.layout.size} parameters "
         f"({base.n_inertial} inertial, {base.n_rotor} rotor, {base.n_friction} friction)",
-        *("#", "combination", "value"),
+        ("#", "combination", "value"),
+        (
+            (str(k), expression, number(value, 6))
+            for k, (expression, value) in enumerate(inspection.base_values.items(), start=1)
+        ),
         text=(1,),
     )
-    for k, (expression, value) in enumerate(inspection.base_values.items(), start=1):
-        table.add_row(str(k), expression, _number(value))
-    page.show(table)
     if base.weak:
         page.line(
-            f"Weakly identifiable ({len(base.weak)}): {' '.join(base.weak)}, by less than a "
-            "thousandth of their effect; are joints meant to be aligned?"
+            f"Weakly identifiable ({len(base.weak)}): {' '.join(base.weak)}, by less "
+            "than a thousandth of their effect; are joints meant to be aligned?"
         )
     for title, names in (
         ("Only in combination", base.regrouped),
@@ -176,8 +150,8 @@ def _base_parameters(page: Page, inspection: Inspection) -> None:
         page.line(f"{title} ({len(names)}): {' '.join(names) or 'none'}")
 
 
-def _number(value: float, digits: int = 6) -> str:
-    return f"{value:.{digits}g}" if math.isfinite(value) else "-"
+def _numbers(values: Iterable[float], digits: int = 6) -> list[str]:
+    return [number(value, digits) for value in values]
 
 
 def _count(n: int, noun: str) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from bodysense.cli.options import print_result
 from bodysense.cli.tables import Page
 from bodysense.errors import unknown_name
 
@@ -22,33 +21,6 @@ _GROUPS: Mapping[str, str] = {
     "filtering": "Filtering: motion and parameters are estimated sample by sample",
     "neural": "Neural: parameters are the weights of a network",
 }
-
-
-@dataclass(frozen=True)
-class _SettingEntry:
-    """A setting of a method: its name, its default, what it means, and the option that sets it."""
-
-    name: str
-    default: bool | int | float | str | None
-    about: str
-    option: str | None
-
-
-@dataclass(frozen=True)
-class _MethodEntry:
-    """A method as `--json` prints it."""
-
-    name: str
-    group: str
-    default: bool
-    consistent: bool
-    about: str
-    needs: str
-    cost: str
-    when: str
-    description: str
-    python: str
-    settings: tuple[_SettingEntry, ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,44 +37,41 @@ def run(args: argparse.Namespace) -> int:
     from bodysense.identification.methods import DEFAULT, IDENTIFIERS
 
     if args.name is None:
-        listed = [_entry(method, DEFAULT) for method in IDENTIFIERS.values()]
-        content: Any = [asdict(method) for method in listed]
-        text = _all_rendered(listed)
-    else:
-        if args.name not in IDENTIFIERS:
-            remedy = "With auto, `bodysense identify` chooses one." if args.name == "auto" else ""
-            raise unknown_name("method", args.name, IDENTIFIERS, remedy)
-        one = _entry(IDENTIFIERS[args.name], DEFAULT)
-        content, text = asdict(one), _one_rendered(one)
-    print(json.dumps(content, indent=2, allow_nan=False) if args.json else text.strip("\n"))
+        entries = [_entry(method, DEFAULT) for method in IDENTIFIERS.values()]
+        print_result(args, _all_text(entries), entries)
+        return 0
+    if args.name not in IDENTIFIERS:
+        remedy = "With auto, `bodysense identify` chooses one." if args.name == "auto" else ""
+        raise unknown_name("method", args.name, IDENTIFIERS, remedy)
+    entry = _entry(IDENTIFIERS[args.name], DEFAULT)
+    print_result(args, _one_text(entry), entry)
     return 0
 
 
-def _entry(method: Method, default: str) -> _MethodEntry:
+def _entry(method: Method, default: str) -> dict[str, Any]:
     """The row of the registry, with the options that set its settings."""
-    return _MethodEntry(
-        name=method.name,
-        group=method.group,
-        default=method.name == default,
-        consistent=method.consistent,
-        about=method.about,
-        needs=method.needs,
-        cost=method.cost,
-        when=method.when,
-        description=method.description,
-        python=f"bodysense.identification.identifier({method.name!r})",
-        settings=tuple(
-            _SettingEntry(setting.name, _plain(setting.default), setting.about, _option(name))
+    keys = ("name", "group", "consistent", "about", "needs", "cost", "when", "description")
+    return {
+        **{key: getattr(method, key) for key in keys},
+        "default": method.name == default,
+        "python": f"bodysense.identification.identifier({method.name!r})",
+        "settings": [
+            {
+                "name": setting.name,
+                "default": _plain(setting.default),
+                "about": setting.about,
+                "option": _option(name),
+            }
             for name, setting in method.settings.items()
-        ),
-    )
+        ],
+    }
 
 
 def _option(setting: str) -> str | None:
     """The option that sets it, if it has one of its own."""
-    from bodysense.cli.identify_options import _SETTINGS
+    from bodysense.cli.identify import SETTINGS
 
-    option = "seed" if setting == "seed" else _SETTINGS.get(setting)
+    option = "seed" if setting == "seed" else SETTINGS.get(setting)
     return None if option is None else f"--{option.replace('_', '-')}"
 
 
@@ -113,67 +82,76 @@ def _plain(value: object) -> bool | int | float | str | None:
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
-def _all_rendered(methods: list[_MethodEntry]) -> str:
+def _all_text(methods: list[dict[str, Any]]) -> str:
     """A table per group, and how to go on."""
     page = Page()
-    groups = dict.fromkeys([*_GROUPS, *(method.group for method in methods)])
-    for group in groups:
-        inside = [method for method in methods if method.group == group]
+    width = max(len(method["name"]) for method in methods) + 2  # alike in all groups
+    for group in dict.fromkeys([*_GROUPS, *(method["group"] for method in methods)]):
+        inside = [method for method in methods if method["group"] == group]
         if not inside:
             continue
-        title = _GROUPS.get(group, group.capitalize())
-        table = page.table(title, "name", "consistent", "needs", "cost", "when", text=range(5))
-        table.columns[0].no_wrap = True
-        table.columns[1].no_wrap = True
-        for column in table.columns[2:]:
-            column.ratio = 1  # alike in all groups, so that the eye finds them
-        table.columns[0].min_width = max(len(method.name) for method in methods) + 2
-        for method in inside:
-            name = f"{method.name} *" if method.default else method.name
-            table.add_row(name, _yes(method), method.needs, method.cost, method.when)
-        page.show(table)
+        page.table(
+            _GROUPS.get(group, group.capitalize()),
+            ("name", "consistent", "needs", "cost", "when"),
+            (
+                (
+                    f"{method['name'] + ' *' * method['default']:{width}}",
+                    _CONSISTENT[method["consistent"]][0],
+                    *(method[key] for key in ("needs", "cost", "when")),
+                )
+                for method in inside
+            ),
+            text=range(5),
+            whole=(0, 1),
+            ratios=(1, 1, 1),
+        )
     page.line("* the default. consistent: links are always physically consistent.")
     page.line(
         "bodysense methods NAME shows one in full; bodysense identify … --method NAME uses it; "
         "--method auto chooses one by what the recordings show."
     )
-    return page.text()
+    return page.text().lstrip("\n")
 
 
-def _one_rendered(method: _MethodEntry) -> str:
+def _one_text(method: dict[str, Any]) -> str:
     """One method with its settings."""
     page = Page()
-    page.line(f"{method.name}: {method.about}", style="bold")
-    page.line(f"\n{method.description}\n")
-    default = " (the default)" if method.default else ""
+    page.line(f"{method['name']}: {method['about']}", style="bold")
+    page.line(f"\n{method['description']}\n")
+    default = " (the default)" if method["default"] else ""
     for key, text in (
-        ("group", method.group),
-        ("consistent", f"{_yes(method)}: links {_LINKS[method.consistent]}"),
-        ("needs", method.needs),
-        ("cost", method.cost),
-        ("when", method.when),
-        ("use", f"bodysense identify ROBOT LOG -o DIR --method {method.name}{default}"),
-        ("Python", method.python),
+        ("group", method["group"]),
+        ("consistent", ": links ".join(_CONSISTENT[method["consistent"]])),
+        ("needs", method["needs"]),
+        ("cost", method["cost"]),
+        ("when", method["when"]),
+        ("use", f"bodysense identify ROBOT LOG -o DIR --method {method['name']}{default}"),
+        ("Python", method["python"]),
     ):
         page.line(f"{key + ':':12}{text}")
-    if not method.settings:
+    if not method["settings"]:
         page.line("\nIt has no settings.")
         return page.text()
-    table = page.table("Settings", "name", "default", "option", "meaning", text=range(4))
-    for column in table.columns[:3]:
-        column.no_wrap = True
-    for setting in method.settings:
-        option = setting.option or f"--set {setting.name}=…"
-        table.add_row(setting.name, str(setting.default), option, setting.about)
-    page.show(table)
-    return page.text()
+    page.table(
+        "Settings",
+        ("name", "default", "option", "meaning"),
+        (
+            (
+                setting["name"],
+                str(setting["default"]),
+                setting["option"] or f"--set {setting['name']}=…",
+                setting["about"],
+            )
+            for setting in method["settings"]
+        ),
+        text=range(4),
+        whole=(0, 1, 2),
+    )
+    return page.text().rstrip("\n") + "\n"
 
 
-_LINKS = {
-    True: "are always physically consistent",
-    False: "may not be physically consistent",
+_CONSISTENT = {
+    True: ("yes", "are always physically consistent"),
+    False: ("no", "may not be physically consistent"),
 }
-
-
-def _yes(method: _MethodEntry) -> str:
-    return "yes" if method.consistent else "no"
+"""Whether links are, in a word and in words."""

@@ -3,65 +3,44 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from bodysense.cli.load import (
-    LoadOptions,
-    LoadRun,
-    add_load_arguments,
-    add_recordings,
-    add_status,
-    configuration,
-    run_load,
-)
-from bodysense.cli.options import reproduction
-from bodysense.cli.tables import Page
+from bodysense.cli.fit import LoadOptions, add_recordings, add_status
+from bodysense.cli.options import print_notes, print_result, reproduction, working, write_folder
+from bodysense.cli.run_options import option
+from bodysense.cli.tables import Page, percent
 from bodysense.errors import MismatchError
 
 if TYPE_CHECKING:
     from bodysense.identification.payload.experiment import LoadExperiment
     from bodysense.identification.payload.payload import Payload
-    from bodysense.logs.log import Log
     from bodysense.robot import Robot
     from bodysense.spatial.arrays import Array
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    add_load_arguments(parser, "the loaded robot, the result and a report")
-    add = parser.add_argument_group("uncertainty").add_argument
-    add(
-        "--gain-uncertainty",
-        metavar="X",
-        type=float,
-        help="relative standard deviation of the drive gains (0.02)",
-    )
-    add(
-        "--robot-uncertainty",
-        metavar="X",
-        type=float,
-        help="standard deviation of the arm's parameters in units of their plausible sizes, where "
-        "there is no --unloaded (0.2)",
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
-class PayloadOptions(LoadOptions):
+class _PayloadOptions(LoadOptions):
     """All settings of a run."""
 
     command: ClassVar[str] = "payload"
     usage: ClassVar[str] = "ROBOT LOG --unloaded LOG -o DIR"
+    written: ClassVar[str] = "the loaded robot, the result and a report"
     retired: ClassVar[tuple[str, ...]] = ("load",)
 
-    payload: str = ""
     drive_gains: Literal[False] = False
-    gain_uncertainty: float | None = None
-    robot_uncertainty: float | None = None
+    gain_uncertainty: float | None = option(
+        "relative standard deviation of the drive gains (0.02)", group="uncertainty", metavar="X"
+    )
+    robot_uncertainty: float | None = option(
+        "standard deviation of the arm's parameters in units of their plausible sizes, where there "
+        "is no --unloaded (0.2)",
+        group="uncertainty",
+        metavar="X",
+    )
 
     def __post_init__(self) -> None:
         """Refuse what would have no effect."""
@@ -73,8 +52,12 @@ class PayloadOptions(LoadOptions):
             )
 
 
+add_arguments = _PayloadOptions.add_arguments
+
+
 def run(args: argparse.Namespace) -> int:
     """Identify what a robot holds."""
+    from bodysense.identification.payload.experiment import ROBOT_UNCERTAINTY
     from bodysense.identification.payload.identify_payload import (
         GAIN_UNCERTAINTY,
         payload_of,
@@ -82,26 +65,48 @@ def run(args: argparse.Namespace) -> int:
     )
     from bodysense.identification.payload.payload import PAYLOAD_FILES
 
-    options = PayloadOptions.from_arguments(args)
-    given = options.gain_uncertainty
-    uncertainty = GAIN_UNCERTAINTY if given is None else given
-    require_uncertainty(uncertainty)
+    options = _PayloadOptions.from_arguments(args)
+    gains, arm = (
+        default if given is None else given
+        for given, default in (
+            (options.gain_uncertainty, GAIN_UNCERTAINTY),
+            (options.robot_uncertainty, ROBOT_UNCERTAINTY),
+        )
+    )
+    require_uncertainty(gains)
+    preprocessing = options.preprocessing()  # invalid settings are refused before a file is read
+    with working(args) as shown:
+        robot, logs = options.load_robot(), options.read_logs()
+        experiment = options.experiment(
+            shown, robot, logs, preprocessing=preprocessing, robot_uncertainty=arm
+        )
+        payload = payload_of(experiment, gain_uncertainty=gains)
+        shown.update("writing …")
+        names, notes = write_folder(
+            args,
+            PAYLOAD_FILES,
+            lambda draft: _write(draft, args.output, payload, robot, experiment, options),
+        )
+    print_result(args, _text(payload, experiment), payload.to_dict(), names)
+    print_notes(notes)
+    return 0 if payload.status.ok else 1
 
-    def solve(experiment: LoadExperiment, robot: Robot, logs: Sequence[Log]) -> LoadRun:
-        result = payload_of(experiment, gain_uncertainty=uncertainty)
 
-        def write(draft: Path, experiment: LoadExperiment) -> tuple[str, ...]:
-            from bodysense.identification.payload.payload import write_payload
-            from bodysense.report.payload_page import write_payload_page
+def _write(
+    draft: Path,
+    folder: str,
+    payload: Payload,
+    robot: Robot,
+    experiment: LoadExperiment,
+    options: _PayloadOptions,
+) -> tuple[str, ...]:
+    from bodysense.identification.payload.payload import write_payload
+    from bodysense.report.payload_page import write_payload_page
 
-            notes = write_payload(draft, result, robot, configuration(options, experiment))
-            command = reproduction(options.command, args.output)
-            write_payload_page(draft / "report.html", result, experiment, command=command)
-            return notes
-
-        return LoadRun(result, experiment, PAYLOAD_FILES, write, _text(result, experiment))
-
-    return run_load(args, options, solve, options.robot_uncertainty)
+    notes = write_payload(draft, payload, robot, options.experiment_configuration(experiment))
+    command = reproduction(options.command, folder)
+    write_payload_page(draft / "report.html", payload, experiment, command=command)
+    return notes
 
 
 def _text(payload: Payload, experiment: LoadExperiment) -> str:
@@ -127,13 +132,18 @@ def _text(payload: Payload, experiment: LoadExperiment) -> str:
         f"drive gains with an uncertainty of {100.0 * payload.gain_uncertainty:g} %"
     )
     _parts(page, payload)
-    table = page.table(
-        f"In the frame of {payload.link}; ± is one standard deviation", "", "x", "y", "z", text=(0,)
+    inertia = zip("xyz", payload.inertia, payload.sigma_inertia, strict=True)
+    page.table(
+        f"In the frame of {payload.link}; ± is one standard deviation",
+        ("", "x", "y", "z"),
+        [
+            ("centre of mass [mm]", *_pairs(1e3 * payload.com, 1e3 * payload.sigma_com)),
+            *(
+                (f"inertia about it, {axis} [g·m²]", *_pairs(1e3 * row, 1e3 * sigma))
+                for axis, row, sigma in inertia
+            ),
+        ],
     )
-    table.add_row("centre of mass [mm]", *_pairs(1e3 * payload.com, 1e3 * payload.sigma_com))
-    for axis, row, sigma in zip("xyz", payload.inertia, payload.sigma_inertia, strict=True):
-        table.add_row(f"inertia about it, {axis} [g·m²]", *_pairs(1e3 * row, 1e3 * sigma))
-    page.show(table)
     _losses(page, experiment, payload.losses)
     add_status(page, payload.status)
     return page.text()
@@ -149,23 +159,23 @@ def _parts(page: Page, payload: Payload) -> None:
 
 def _losses(page: Page, experiment: LoadExperiment, losses: Array) -> None:
     kept = experiment.problem.n_losses > 0
-    table = page.table(
+    joints = enumerate(experiment.robot.joint_names)
+    page.table(
         "Load-dependent friction, and squared error on held-out blocks in units of the noise "
         "variance",
-        "joint",
-        "share of the torque [%]",
-        "error without",
-        "with",
-        text=(0,),
+        ("joint", "share of the torque [%]", "error without", "with"),
+        [
+            *(
+                (
+                    joint,
+                    percent(losses[j]) if kept else "-",
+                    *(f"{error:.2f}" for error in experiment.joint_errors[:, j]),
+                )
+                for j, joint in joints
+            ),
+            ("all", "", *(f"{error:.2f}" for error in experiment.errors)),
+        ],
     )
-    for j, joint in enumerate(experiment.robot.joint_names):
-        table.add_row(
-            joint,
-            f"{100.0 * losses[j]:.1f}" if kept else "-",
-            *(f"{error:.2f}" for error in experiment.joint_errors[:, j]),
-        )
-    table.add_row("all", "", *(f"{error:.2f}" for error in experiment.errors))
-    page.show(table)
     if not kept:
         page.line("it does not predict held-out blocks better, and is not part of the model")
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
+import math
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bodysense.cli.options import numbers
-from bodysense.cli.simulate_options import (
-    SimulateOutputs,
-    add_arguments,
-    position_noise,
-    require_dividing,
-    require_used,
+from bodysense.cli.options import (
+    add_robot_options,
+    count,
+    load_robot,
+    numbers,
+    positive,
+    print_notes,
+    print_result,
+    refuse_unused,
+    require_writable,
+    seed,
 )
 from bodysense.errors import MismatchError, TrajectoryError
 
@@ -26,11 +31,54 @@ if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
     from bodysense.simulation.rollout import Rollout
 
-__all__ = ["add_arguments", "run"]
-
 _EXIT_LOST = 1
+_LOG_SUFFIXES = (".csv", ".parquet")
 _MAX_BREACH = 2.0
 """Times a limit, from which a motion is in another unit or for another robot."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add = parser.add_argument
+    body = add_robot_options(parser)
+    add(
+        "trajectory",
+        metavar="TRAJECTORY",
+        help="a table or log with columns t and q.<joint>, or the word random",
+    )
+    add("-o", "--output", metavar="FILE", required=True, help="the log, .csv or .parquet")
+    add = parser.add_argument_group("motion").add_argument
+    add("--duration", type=positive, metavar="S", help="of a random motion (10 s)")
+    add("--harmonics", type=count, metavar="N", help="of a random motion (20)")
+    add("--layout", metavar="FILE", help="meaning of the columns of the file (YAML)")
+    add("--in-motion", action="store_true", help="the file is a piece of a running motion")
+    add("--save-trajectory", metavar="FILE", help="write the reference motion, .csv or .parquet")
+    add = body.add_argument
+    add("--payload", metavar="MASS[,x,y,z]", help="a held body [kg] and its centre of mass [m]")
+    add("--payload-link", metavar="LINK", help="the link or frame that holds it (the last link)")
+    add("--payload-inertia", metavar="Ixx,Iyy,Izz", help="about its centre [kg·m²] (point mass)")
+    add("--truth", metavar="FILE.csv", help="write the simulated robot's parameters")
+    add = parser.add_argument_group("control loop").add_argument
+    add("--controller", choices=("own", "suggested"), help="the robot's own if it has one")
+    add("--control-rate", type=positive, metavar="HZ", help="the controller's own, or 5000")
+    add("--sampling-rate", type=positive, metavar="HZ", help="of the log (at most 1000)")
+    add("--integrator", choices=("euler", "rk2", "rk4"), default="rk4", help="rk4 by default")
+    add("--substeps", type=count, default=1, metavar="N", help="integration steps per period")
+    add("--saturate", action="store_true", help="keep the torques within the effort limits")
+    add = parser.add_argument_group("noise").add_argument
+    add(
+        "--noise-position",
+        default="0",
+        metavar="SIGMA",
+        help="of the encoders [rad or m], or as 0.001deg; one number or one per joint: s1,s2,…",
+    )
+    add("--noise-torque", default="0", metavar="SIGMA", help="of the logged torques [N·m or N]")
+    add("--seed", type=seed, default=0, metavar="N", help="of the random motion and the noise")
+    add("--runs", type=count, default=1, metavar="N", help="repeat with new noise: FILE-001, …")
+    add = parser.add_argument_group("result").add_argument
+    add("--page", metavar="FILE.html", help="write a page that shows the (first) run")
+    add("--json", action="store_true", help="print JSON instead of text")
+    add("--force", action="store_true", help="replace files that exist")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,19 +88,20 @@ def run(args: argparse.Namespace) -> int:
 
     from bodysense.simulation.rollout import rollout
 
-    outputs = SimulateOutputs.of(args)
-    require_used(args)
-    robot = _robot(args)
+    logs = _outputs(args)
+    _require_used(args)
+    use = "experiments are simulated on"
+    robot = load_robot(args, fixed_for=use, allow_inconsistent=False)
     notes = _friction_notes(robot)
     controller = _controller(robot, args, notes)
-    sampling_rate = require_dividing(controller.rate, args.sampling_rate)
+    sampling_rate = _require_dividing(controller.rate, args.sampling_rate)
     if args.payload is not None:
         robot = _loaded(robot, args)
     # Motion and noise have sources of their own: other noise does not change the motion.
     rng = np.random.default_rng(args.seed)
     trajectory = _trajectory(robot, args, rng)
     _check_limits(robot, trajectory, controller.rate, args, notes)
-    sigma_q = position_noise(args.noise_position, robot)
+    sigma_q = _position_noise(args.noise_position, robot)
     sigma_tau = numbers(args.noise_torque, "--noise-torque")
     if args.runs > 1 and not (any(sigma_q) or any(sigma_tau)):
         notes.append("without noise all runs are the same: add --noise-position, --noise-torque")
@@ -75,36 +124,83 @@ def run(args: argparse.Namespace) -> int:
         print(f"bodysense: nothing written: {result.summary()}", file=sys.stderr)
         return _EXIT_LOST
     with Console(stderr=True).status("writing …"):
-        _write(outputs, robot, result, trajectory, controller)
+        _write(args, logs, robot, result, trajectory, controller)
     notes += _effort_notes(result)
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+    print_notes(notes)
+    rest = (args.save_trajectory, args.truth, args.page)
     summary = _summary(args, robot, result, controller, sampling_rate)
     summary |= {
         "position_noise": sigma_q,
         "torque_noise": sigma_tau,
         "notes": notes,
-        "files": [str(path) for path in outputs.all],
+        "files": [str(path) for path in (*logs, *rest) if path is not None],
     }
-    print(json.dumps(summary, indent=2, allow_nan=False) if args.json else _text(summary))
+    print_result(args, _text(summary), summary)
     return 0
 
 
-def _robot(args: argparse.Namespace) -> Robot:
-    from bodysense.robot.io.load import load_robot
-
-    robot = load_robot(
-        args.robot,
-        floating_base=False if args.fixed else None,
-        friction=args.friction,
-        actuators=args.actuators,
+def _outputs(args: argparse.Namespace) -> list[Path]:
+    """Files of the logs; refuses all that cannot be written, before the simulation."""
+    first, digits = Path(args.output), max(3, len(str(args.runs)))
+    endings = [""] if args.runs == 1 else [f"-{k + 1:0{digits}}" for k in range(args.runs)]
+    logs = [first.with_name(f"{first.stem}{ending}{first.suffix}") for ending in endings]
+    rest = (
+        (args.save_trajectory, _LOG_SUFFIXES),
+        (args.truth, (".csv",)),
+        (args.page, (".html",)),
     )
-    if robot.floating_base:
-        raise MismatchError(
-            f"{robot.name!r} has a floating base, and experiments are simulated on fixed bases: "
-            "fix its root link with --fixed."
+    others = [(Path(name), suffixes) for name, suffixes in rest if name is not None]
+    require_writable([*((path, _LOG_SUFFIXES) for path in logs), *others], force=args.force)
+    return logs
+
+
+def _require_used(args: argparse.Namespace) -> None:
+    """Refuse options that would have no effect."""
+    random, loaded = args.trajectory == "random", args.payload is not None
+    refuse_unused(
+        (
+            ("--duration", args.duration is not None and not random, "the trajectory `random`"),
+            ("--harmonics", args.harmonics is not None and not random, "the trajectory `random`"),
+            ("--layout", args.layout is not None and random, "a trajectory from a file"),
+            ("--in-motion", args.in_motion and random, "a trajectory from a file"),
+            ("--payload-link", args.payload_link is not None and not loaded, "a --payload"),
+            ("--payload-inertia", args.payload_inertia is not None and not loaded, "a --payload"),
         )
-    return robot
+    )
+
+
+def _require_dividing(control_rate: float, sampling_rate: float | None) -> float:
+    """The sampling rate; by default at most 1 kHz. It must divide the control rate.
+
+    Otherwise samples would not be equally spaced, as a log of this rate should be.
+    """
+    if sampling_rate is None:
+        return control_rate / max(1, math.ceil(control_rate / 1000.0 - 1e-9))
+    ratio = control_rate / sampling_rate
+    steps = max(1, round(ratio))
+    if abs(ratio - steps) > 1e-9 * steps:
+        raise MismatchError(
+            f"--sampling-rate {sampling_rate:g} does not divide the control rate of "
+            f"{control_rate:g} Hz: the nearest that does is {control_rate / steps:.12g}, or give "
+            f"--control-rate {sampling_rate * steps:.12g}."
+        )
+    return control_rate / steps
+
+
+def _position_noise(text: str, robot: Robot) -> list[float]:
+    """Standard deviations of the encoders [rad or m], from text that may end in deg or rad."""
+    plain = text.strip().lower()
+    unit = next((u for u in ("deg", "rad") if plain.endswith(u)), "")
+    values = numbers(plain.removesuffix(unit), "--noise-position", "SIGMA, SIGMAdeg or s1,s2,…")
+    if unit != "deg":
+        return values
+    slides = [n for n, k in zip(robot.joint_names, robot.joint_types, strict=True) if k[0] == "p"]
+    if slides:
+        raise MismatchError(
+            f"--noise-position {text}: {', '.join(slides)} of {robot.name!r} slide, which degrees "
+            "cannot measure; give one number per joint in rad or m: s1,s2,…."
+        )
+    return [math.radians(value) for value in values]
 
 
 def _friction_notes(robot: Robot) -> list[str]:
@@ -206,7 +302,8 @@ def _check_limits(
 
 
 def _write(
-    outputs: SimulateOutputs,
+    args: argparse.Namespace,
+    logs: list[Path],
     robot: Robot,
     result: Rollout,
     trajectory: Trajectory,
@@ -222,19 +319,19 @@ def _write(
     sliding = [joint for joint, kind in kinds if kind == "prismatic"]
     linear = (("q", "m"), ("q_des", "m"), ("tau", "N"))
     units = {f"{x}.{joint}": unit for joint in sliding for x, unit in linear}
-    for k, path in enumerate(outputs.logs):
+    for k, path in enumerate(logs):
         log = result.log(k)
         write_log(path, Log.of(log.t, log.channels, {**log.units, **units}))
-    if outputs.trajectory is not None:
+    if args.save_trajectory is not None:
         write_trajectory(
-            outputs.trajectory, trajectory, robot.joint_names, controller.rate, sliding=sliding
+            args.save_trajectory, trajectory, robot.joint_names, controller.rate, sliding=sliding
         )
-    if outputs.truth is not None:
+    if args.truth is not None:
         values = zip(robot.layout.names, robot.theta.tolist(), strict=True)
         lines = [f"{name},{value!r}\n" for name, value in values]
-        write_atomically(outputs.truth, "".join(["parameter,value\n", *lines]))
-    if outputs.page is not None:
-        write_rollout_page(outputs.page, robot, result, trajectory)
+        write_atomically(args.truth, "".join(["parameter,value\n", *lines]))
+    if args.page is not None:
+        write_rollout_page(args.page, robot, result, trajectory)
 
 
 def _summary(
@@ -287,4 +384,5 @@ def _text(summary: dict[str, Any]) -> str:
             f"{joint['joint']:{width}}{joint['tracking_error']:14.2e}{joint['peak_speed']:12.4g}"
             f"{joint['peak_torque']:13.4g}{limit:>10}"
         )
-    return "\n".join([*lines, *(f"wrote {path}" for path in summary["files"])])
+    lines += [f"wrote {path}" for path in summary["files"]]
+    return "".join(f"{line}\n" for line in lines)
