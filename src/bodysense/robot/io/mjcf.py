@@ -19,7 +19,13 @@ but its quaternion is (x, y, z, w), and its linear velocity is in base coordinat
 | body, site                               | frame of that name                                |
 | option gravity                           | gravity                                           |
 
-The frame of a link is parallel to that of its body and lies on the joint (MJCF's joint pos).
+MuJoCo moves a body by its joints in their order, each about an anchor and an axis that are fixed
+in the body:
+
+    T_parent_body(q) = T_parent_body(q_ref) prod_k Trans(p_k) J_k(q_k - q_ref_k) Trans(-p_k)
+
+Pinocchio's joint k then sits at the anchor p_k (MJCF's joint pos), its link parallel to the body,
+and all links but the last are massless.
 """
 
 from __future__ import annotations
@@ -31,18 +37,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
 
-from bodysense.errors import MissingDependencyError, RobotFileError
+from bodysense.errors import MissingDependencyError, RobotFileError, UnsupportedJointError
 from bodysense.files import read_robot_file
 from bodysense.robot.friction import Friction
-from bodysense.robot.io.mjcf_model import (
-    floating_body,
-    joint_name,
-    one_axis_joints,
-    pinocchio_model,
-)
 from bodysense.robot.io.source import Source
-from bodysense.robot.model import require_feasible_links
+from bodysense.robot.model import require_distinct
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -57,6 +59,7 @@ _FINITE = (
     *("jnt_pos", "jnt_axis", "qpos0", "dof_armature", "dof_damping", "dof_frictionloss"),
 )
 _JOINT_TRANSMISSIONS = (0, 1)  # mjtTrn: joint, joint in parent
+_FREE, _BALL, _SLIDE, _HINGE = range(4)  # mjtJoint
 
 
 def load_mjcf(
@@ -85,30 +88,27 @@ def load_mjcf(
     where = str(path)
     data = _read_checked(Path(path))
     compiled, remarks = compile_mjcf(where)
-    joints = one_axis_joints(compiled, where)
-    base = floating_body(compiled, joints, floating_base, where)
+    joints = _one_axis_joints(compiled, where)
+    base = _floating_body(compiled, joints, floating_base, where)
     if base is None and not joints:
         raise RobotFileError(
             f"{where}: nothing in it moves: add <joint/> or <freejoint/> to a body of it."
         )
-    model, massless = pinocchio_model(compiled, base, _effort_limits(compiled))
+    model, massless = _pinocchio_model(compiled, base, _effort_limits(compiled))
     law = Friction.from_model(friction or "coulomb", len(joints))
     coefficients = _coefficients(compiled, joints)
     notes = (*remarks, *_notes(compiled, joints, base, massless))
     for term, meaning in (("Fv", "damping"), ("Fc", "frictionloss")):
         if term not in law.model.terms and coefficients.pop(term).any():
             notes += (f"joint {meaning} dropped: friction {law.model.name!r} has no such term",)
-    robot = Robot.from_pinocchio(
+    return Robot.from_pinocchio(
         model,
         friction=law,
         coefficients=coefficients,
         source=Source("mjcf", where, data),
         notes=notes,
-        allow_inconsistent=True,  # judged next
+        allow_inconsistent=allow_inconsistent,
     )
-    if not allow_inconsistent:
-        require_feasible_links(robot, where)
-    return robot
 
 
 def compile_mjcf(where: str) -> tuple[mujoco.MjModel, tuple[str, ...]]:
@@ -188,11 +188,13 @@ def _coefficients(compiled: mujoco.MjModel, joints: list[int]) -> dict[str, Arra
 def _effort_limits(compiled: mujoco.MjModel) -> Array:
     """(njnt,) largest force of all actuators of a joint together, infinite where not limited."""
     limit = np.full(compiled.njnt, np.nan)
+    # A motor's force is the control signal times a gain, nothing else.
+    not_motor = (compiled.actuator_gaintype, compiled.actuator_biastype, compiled.actuator_dyntype)
     for k, j in _actuators_on_joints(compiled):
         gear, force = abs(compiled.actuator_gear[k, 0]), np.inf
         if compiled.actuator_forcelimited[k]:
             force = np.abs(compiled.actuator_forcerange[k]).max()
-        elif compiled.actuator_ctrllimited[k] and _is_motor(compiled, k):
+        elif compiled.actuator_ctrllimited[k] and not any(kinds[k] for kinds in not_motor):
             force = np.abs(compiled.actuator_gainprm[k, 0] * compiled.actuator_ctrlrange[k]).max()
         if gear > 0.0:
             limit[j] = np.nan_to_num(limit[j]) + gear * force
@@ -210,37 +212,23 @@ def _actuators_on_joints(compiled: mujoco.MjModel) -> Iterator[tuple[int, int]]:
             yield k, int(compiled.actuator_trnid[k, 0])
 
 
-def _is_motor(compiled: mujoco.MjModel, k: int) -> bool:
-    """Whether the force is the control signal times a gain, nothing else."""
-    return not (
-        compiled.actuator_gaintype[k]
-        or compiled.actuator_biastype[k]
-        or compiled.actuator_dyntype[k]
-    )
-
-
 def _notes(
     compiled: mujoco.MjModel, joints: list[int], base: int | None, massless: tuple[str, ...]
-) -> tuple[str, ...]:
+) -> Iterator[str]:
     """What the robot does not have of the file, in words."""
-    notes = []
     if massless:
-        notes.append(f"bodies with several joints have massless links: {', '.join(massless)}")
-    sprung = [joint_name(compiled, j) for j in joints if compiled.jnt_stiffness[j] != 0.0]
+        yield f"bodies with several joints have massless links: {', '.join(massless)}"
+    sprung = [_joint_name(compiled, j) for j in joints if compiled.jnt_stiffness[j] != 0.0]
     if sprung:
-        notes.append(f"joint springs left out: {', '.join(sprung)}")
+        yield f"joint springs left out: {', '.join(sprung)}"
     if any(np.any(getattr(compiled, f"{key}_dampingpoly", 0.0)) for key in ("dof", "actuator")):
-        notes.append("damping that is not proportional to velocity left out")
+        yield "damping that is not proportional to velocity left out"
     if base is None and joints != list(range(compiled.njnt)):
-        notes.append("free joint left out: the base is fixed where the file puts it")
+        yield "free joint left out: the base is fixed where the file puts it"
     free = np.setdiff1d(np.arange(compiled.nv), compiled.jnt_dofadr[joints])
     drives = (compiled.dof_armature, compiled.dof_damping, compiled.dof_frictionloss)
     if any(values[free].any() for values in drives):
-        notes.append("armature, damping and frictionloss of the free joint left out")
-    return (*notes, *_left_out(compiled))
-
-
-def _left_out(compiled: mujoco.MjModel) -> Iterator[str]:
+        yield "armature, damping and frictionloss of the free joint left out"
     for count, what in (
         (compiled.neq, "equality constraint(s)"),
         (compiled.ntendon, "tendon(s)"),
@@ -251,3 +239,159 @@ def _left_out(compiled: mujoco.MjModel) -> Iterator[str]:
             yield f"left out: {count} {what}"
     if compiled.opt.density or compiled.opt.viscosity:
         yield "left out: forces of the surrounding medium"
+
+
+def _one_axis_joints(compiled: mujoco.MjModel, where: str) -> list[int]:
+    """Joints with one axis; `where` names the file in messages."""
+    # Names that the file leaves out are made up, and "universe" is Pinocchio's own.
+    names = [_joint_name(compiled, j) for j in range(compiled.njnt)]
+    require_distinct("joint", ["universe", *names], where)
+    require_distinct("body", [body_name(compiled, b) for b in range(compiled.nbody)], where)
+    ball = np.flatnonzero(compiled.jnt_type == _BALL)
+    if ball.size:
+        raise UnsupportedJointError(
+            f"{where}: joint {_joint_name(compiled, ball[0])!r} of body "
+            f"{body_name(compiled, compiled.jnt_bodyid[ball[0]])!r} is a ball joint: replace it "
+            "by three hinges on the same body."
+        )
+    return [j for j in range(compiled.njnt) if compiled.jnt_type[j] != _FREE]
+
+
+def _floating_body(
+    compiled: mujoco.MjModel, joints: list[int], wanted: bool | None, where: str
+) -> int | None:
+    """The body that floats, if any; see `load_mjcf` for `wanted`."""
+    free = [int(b) for b in compiled.jnt_bodyid[compiled.jnt_type == _FREE]]
+    if len(free) > 1:
+        names = ", ".join(body_name(compiled, b) for b in free)
+        raise UnsupportedJointError(
+            f"{where}: several bodies float ({names}): keep the robot's own in the file and remove "
+            "the others."
+        )
+    if wanted is False or (wanted is None and not free):
+        return None
+    base = free[0] if free else _only_body_of_world(compiled, where)
+    for j in joints:
+        if compiled.body_rootid[compiled.jnt_bodyid[j]] != base:
+            raise UnsupportedJointError(
+                f"{where}: joint {_joint_name(compiled, j)!r} does not belong to the floating "
+                f"robot {body_name(compiled, base)!r}: remove it, or the free joint."
+            )
+    return base
+
+
+def _only_body_of_world(compiled: mujoco.MjModel, where: str) -> int:
+    bodies = [b for b in range(1, compiled.nbody) if compiled.body_parentid[b] == 0]
+    if len(bodies) != 1 or compiled.body_jntnum[bodies[0]]:
+        raise RobotFileError(
+            f"{where}: floating_base=True needs one body in the world, and no joint on it, to "
+            "become the base; put <freejoint/> into the body that floats."
+        )
+    return bodies[0]
+
+
+def _pinocchio_model(
+    compiled: mujoco.MjModel, base: int | None, effort: Array
+) -> tuple[pin.Model, tuple[str, ...]]:
+    """The model, and the names of its massless links, which are those of their joints.
+
+    `base` floats, if there is one; other free joints are taken as fixed. `effort` is (njnt,).
+    """
+    model = pin.Model()
+    model.name = compiled.names.split(b"\0", 1)[0].decode("utf-8", errors="replace")
+    model.gravity.linear = _gravity(compiled)
+    massless: list[str] = []
+    # For every body the joint that moves it, the body's pose there, and its frame.
+    supports = [(0, pin.SE3.Identity(), 0)]
+    for b in range(1, compiled.nbody):
+        parent, placement, previous_frame = supports[compiled.body_parentid[b]]
+        placement = placement * _pose(compiled.body_pos[b], compiled.body_quat[b])
+        first = int(compiled.body_jntadr[b])
+        of_body = [
+            j
+            for j in range(first, first + int(compiled.body_jntnum[b]))
+            if compiled.jnt_type[j] != _FREE
+        ]
+        if b == base:
+            name = _joint_name(compiled, first) if compiled.body_jntnum[b] else "root_joint"
+            placement = pin.SE3.Identity()  # where the base is, is up to q
+            parent = model.addJoint(0, pin.JointModelFreeFlyer(), placement, name)
+            previous_frame = model.addJointFrame(parent)
+        massless.extend(_joint_name(compiled, j) for j in of_body[:-1])
+        for j in of_body:
+            anchor = pin.SE3(np.eye(3), np.array(compiled.jnt_pos[j]))
+            parent = _add_joint(model, compiled, parent, placement * anchor, j, effort[j])
+            previous_frame = model.addJointFrame(parent)
+            placement = anchor.inverse()
+        model.appendBodyToJoint(parent, _inertia(compiled, b), placement)
+        frame = model.addBodyFrame(body_name(compiled, b), parent, placement, previous_frame)
+        supports.append((parent, placement, frame))
+    for s in range(compiled.nsite):
+        parent, placement, previous_frame = supports[compiled.site_bodyid[s]]
+        placement = placement * _pose(compiled.site_pos[s], compiled.site_quat[s])
+        kind = pin.FrameType.OP_FRAME
+        if name := compiled.site(s).name:
+            model.addFrame(pin.Frame(name, parent, previous_frame, placement, kind), False)
+    return model, tuple(massless)
+
+
+def _add_joint(
+    model: pin.Model,
+    compiled: mujoco.MjModel,
+    parent: int,
+    T_parent_joint: pin.SE3,
+    j: int,
+    effort: float,
+) -> int:
+    axis = np.array(compiled.jnt_axis[j])
+    ref = compiled.qpos0[compiled.jnt_qposadr[j]]  # the value of q in the pose of the file
+    if compiled.jnt_type[j] == _SLIDE:
+        joint = pin.JointModelPrismaticUnaligned(axis)
+        back = pin.SE3(np.eye(3), -ref * axis)
+    else:
+        joint = pin.JointModelRevoluteUnaligned(axis)
+        back = pin.SE3(pin.exp3(-ref * axis), np.zeros(3))
+    lower, upper = compiled.jnt_range[j] if compiled.jnt_limited[j] else (-np.inf, np.inf)
+    added: int = model.addJoint(
+        parent,
+        joint,
+        T_parent_joint * back,
+        _joint_name(compiled, j),
+        np.array([effort]),
+        np.array([np.inf]),  # MJCF has no limits of speed
+        np.array([lower]),
+        np.array([upper]),
+    )
+    return added
+
+
+def _inertia(compiled: mujoco.MjModel, b: int) -> pin.Inertia:
+    T_body_principal = _pose(compiled.body_ipos[b], compiled.body_iquat[b])
+    mass, moments = float(compiled.body_mass[b]), np.diag(compiled.body_inertia[b])
+    return pin.Inertia(mass, np.zeros(3), moments).se3Action(T_body_principal)
+
+
+def _joint_name(compiled: mujoco.MjModel, j: int) -> str:
+    """Name of a joint; where the file gives none, that of its body and its place there."""
+    name: str = compiled.joint(j).name
+    if name:
+        return name
+    b = int(compiled.jnt_bodyid[j])
+    return f"{body_name(compiled, b)}_joint{j - int(compiled.body_jntadr[b]) + 1}"
+
+
+def body_name(compiled: mujoco.MjModel, b: int) -> str:
+    """Name of a body, or ``body<k>`` where the file gives none."""
+    name: str = compiled.body(b).name
+    return name or f"body{b}"
+
+
+def _pose(position: ArrayLike, wxyz: ArrayLike) -> pin.SE3:
+    return pin.SE3(pin.Quaternion(*np.asarray(wxyz)).matrix(), np.array(position))
+
+
+def _gravity(compiled: mujoco.MjModel) -> Array:
+    import mujoco
+
+    off = compiled.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
+    return np.zeros(3) if off else np.array(compiled.opt.gravity)

@@ -25,8 +25,7 @@ import numpy as np
 import pinocchio as pin
 
 from bodysense.errors import RobotFileError, unknown_name
-from bodysense.robot.io.mjcf import compile_mjcf
-from bodysense.robot.io.mjcf_model import body_name
+from bodysense.robot.io.mjcf import body_name, compile_mjcf
 from bodysense.robot.io.source import Source
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull, box_corners
