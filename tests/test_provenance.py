@@ -9,7 +9,6 @@ import pytest
 from bodysense import files as provenance
 from bodysense.files import versions
 from bodysense.robot import Robot, load_robot
-from bodysense.robot.io.source import robot_origin
 
 
 def test_versions_are_those_that_run():
@@ -33,15 +32,15 @@ def test_a_robot_from_a_file_has_the_digest_of_the_file(tmp_path):
     )
     path = tmp_path / "two.urdf"
     path.write_text(text)
-    origin = robot_origin(load_robot(path))
+    origin = load_robot(path).origin
     assert origin["name"] == "two"
     assert origin["file"].endswith("two.urdf")
     assert origin["sha256"] == hashlib.sha256(text.encode()).hexdigest()
     path.write_text(text.replace("value='1'", "value='2'"))
-    assert robot_origin(load_robot(path))["sha256"] != origin["sha256"]
+    assert load_robot(path).origin["sha256"] != origin["sha256"]
 
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_robot_without_a_file_has_a_name_alone(n, random_model, rng):
     robot = Robot.from_pinocchio(random_model(rng, n))
-    assert robot_origin(robot) == {"name": f"random-{n}"}
+    assert robot.origin == {"name": f"random-{n}"}

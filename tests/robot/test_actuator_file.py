@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, UnknownNameError
-from bodysense.robot.io.actuator_file import load_actuation, parse_actuation
+from bodysense.robot.io.actuator_file import parse_actuation, with_actuator_file
+from bodysense.robot.io.load import load_robot
+from bodysense.schema import read_yaml
 
 JOINTS = ("shoulder", "elbow", "wrist")
 
@@ -206,7 +208,7 @@ def test_any_value_in_any_place_gives_a_table_or_a_named_error(data):
 def test_a_file_is_read(tmp_path: Path):
     path = tmp_path / "drives.yaml"
     path.write_text(yaml.safe_dump(FULL))
-    found = load_actuation(path, JOINTS)
+    found = parse_actuation(read_yaml(path), JOINTS, str(path))
     assert found.actuators.gear_ratio.tolist() == [50, -40, 30]
 
 
@@ -230,10 +232,10 @@ def test_bad_files_are_named_with_the_reason(content, message, tmp_path: Path):
     path = tmp_path / "drives.yaml"
     path.write_bytes(content)
     with pytest.raises(BodysenseError, match=message) as caught:
-        load_actuation(path, JOINTS)
+        with_actuator_file(load_robot("tx40"), path)
     assert "drives.yaml" in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path: Path):
     with pytest.raises(RobotFileError, match=r"drives\.yaml.*check the path"):
-        load_actuation(tmp_path / "drives.yaml", JOINTS)
+        with_actuator_file(load_robot("tx40"), tmp_path / "drives.yaml")

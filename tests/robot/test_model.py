@@ -8,10 +8,7 @@ from bodysense.errors import RobotFileError, UnsupportedJointError
 from bodysense.robot import Actuators, Friction, Robot
 from bodysense.robot.model import (
     has_floating_base,
-    is_prismatic,
-    joint_axis,
     kernel_tree,
-    link_names,
     normalise_model,
     one_axis_joints,
     require_distinct,
@@ -74,8 +71,8 @@ def test_continuous_joints_become_revolute(rng):
     np.testing.assert_array_equal(new.upperPositionLimit, [np.inf, np.inf])
     np.testing.assert_array_equal(new.effortLimit, model.effortLimit)
     np.testing.assert_array_equal(new.velocityLimit, model.velocityLimit)
-    np.testing.assert_allclose(joint_axis(new, 1), [0.36, 0.48, 0.8], rtol=1e-15)
-    np.testing.assert_array_equal(joint_axis(new, 2), [0, -1, 0])
+    axes = Robot.from_pinocchio(model).tree.axis
+    np.testing.assert_allclose(axes, [[0.36, 0.48, 0.8], [0, -1, 0]], rtol=1e-15)
     q, v, a = rng.normal(size=(3, 2))
     data, new_data = model.createData(), new.createData()
     expected = pin.rnea(model, data, turned(model, new, q), v, a)
@@ -226,10 +223,10 @@ def test_several_trees_on_the_ground_are_one_robot():
 
 
 def test_what_a_joint_is():
-    model = normalise_model(two_joints(pin.JointModelPrismaticUnaligned(np.array([0, 0.6, 0.8]))))
-    assert [is_prismatic(model, i) for i in one_axis_joints(model)] == [False, True]
-    np.testing.assert_array_equal(joint_axis(model, 1), [1, 0, 0])
-    np.testing.assert_allclose(joint_axis(model, 2), [0, 0.6, 0.8], rtol=1e-15)
+    model = two_joints(pin.JointModelPrismaticUnaligned(np.array([0, 0.6, 0.8])))
+    robot = Robot.from_pinocchio(model, allow_inconsistent=True)
+    assert robot.joint_types == ("revolute", "prismatic")
+    np.testing.assert_allclose(robot.tree.axis, [[1, 0, 0], [0, 0.6, 0.8]], rtol=1e-15)
     flying = normalise_model(two_joints(pin.JointModelPZ(), first=pin.JointModelFreeFlyer()))
     assert has_floating_base(flying)
     assert list(one_axis_joints(flying)) == [2]
@@ -238,12 +235,12 @@ def test_what_a_joint_is():
 
 
 def test_links_have_the_names_of_the_bodies_at_their_joints():
-    assert link_names(normalise_model(pin.buildModelFromXML(CONTINUOUS))) == ("wheel", "tool")
-    flyer = pin.JointModelFreeFlyer()
-    flying = normalise_model(pin.buildModelFromXML(CONTINUOUS, flyer))
-    assert link_names(flying) == ("foot", "wheel", "tool")
-    nameless = normalise_model(two_joints(pin.JointModelRX()))
-    assert link_names(nameless) == ("first", "second")
+    fixed = Robot.from_pinocchio(pin.buildModelFromXML(CONTINUOUS))
+    assert fixed.link_names == ("wheel", "tool")
+    flying = pin.buildModelFromXML(CONTINUOUS, pin.JointModelFreeFlyer())
+    assert Robot.from_pinocchio(flying).link_names == ("foot", "wheel", "tool")
+    nameless = two_joints(pin.JointModelRX())
+    assert Robot.from_pinocchio(nameless, allow_inconsistent=True).link_names == ("first", "second")
 
 
 def test_names_that_occur_twice():

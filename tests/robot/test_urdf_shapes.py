@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from bodysense.robot.io.source import Source
 from bodysense.robot.io.urdf_elements import parse_urdf
+from bodysense.robot.robot import Source
 from bodysense.robot.shapes.hull import Hull, box_corners
 from bodysense.robot.shapes.urdf_shapes import (
     cylinder_points,

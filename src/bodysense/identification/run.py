@@ -30,7 +30,6 @@ from bodysense.identification.scores import DataScores, Prediction, predict, sco
 from bodysense.identification.verdict import Verdict, judge
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import base_parameters
-from bodysense.robot.io.source import robot_origin
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -212,7 +211,7 @@ def _provenance(
     friction = robot.friction
     table = {
         "versions": versions(),
-        "robot": robot_origin(robot),
+        "robot": robot.origin,
         "logs": [_origin(d) for d in diagnoses],
         "validation": [_origin(d) for d in validation],
         "method": {"name": method.name, **settings_of(method)},

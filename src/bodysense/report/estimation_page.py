@@ -29,7 +29,6 @@ from bodysense.report.page import (
     tile,
     write_page,
 )
-from bodysense.robot.io.source import robot_origin
 
 _SECTIONS = {
     "summary": "Summary",
@@ -77,7 +76,7 @@ def write_estimation_page(
         FileWriteError: the file cannot be written.
     """
     robot = estimate.problem.robot
-    origin = {"versions": versions(), "robot": robot_origin(robot), **(provenance or {})}
+    origin = {"versions": versions(), "robot": robot.origin, **(provenance or {})}
     return write_page(
         path,
         "estimation",

@@ -26,7 +26,6 @@ from bodysense.report.page import (
 )
 from bodysense.report.predicted_precision import LABELS, precision_labels, precision_section
 from bodysense.robot.dynamics import inverse_dynamics
-from bodysense.robot.io.source import robot_origin
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Collisions
 from bodysense.spatial.arrays import Array
@@ -83,7 +82,7 @@ def write_excitation_page(
     motion, clearance = motion_section(design, robot, limits), clearance_section(design, collisions)
     origin = {
         "versions": versions(),
-        "robot": robot_origin(robot),
+        "robot": robot.origin,
         "joints": design.joints,
         "criterion": design.criterion,
         "torque_noise": design.noise.tolist(),

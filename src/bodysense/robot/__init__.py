@@ -26,11 +26,10 @@ from bodysense.robot.inspection import Inspection, inspect_robot
 from bodysense.robot.io.actuator_writer import actuator_text, write_actuators
 from bodysense.robot.io.load import builtin_names, example_robot_names, load_robot
 from bodysense.robot.io.mjcf_writer import mjcf_notes, write_mjcf
-from bodysense.robot.io.source import Source
 from bodysense.robot.io.urdf import write_urdf
 from bodysense.robot.io.urdf_fresh import urdf_notes
 from bodysense.robot.layout import ParameterLayout
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, Source
 from bodysense.robot.shapes.collisions import Closest, Collisions, NearPairs
 from bodysense.robot.shapes.hull import Hull
 from bodysense.robot.shapes.link_shapes import LinkHulls, link_hulls

@@ -8,12 +8,12 @@ the reason. The result is always a new model: the caller's is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import (
     InconsistentInertiaError,
@@ -25,7 +25,8 @@ from bodysense.errors import (
 from bodysense.robot._kernels.tree import Tree
 from bodysense.robot.actuators import COUPLED_TERMS, Actuators
 from bodysense.robot.friction import Friction
-from bodysense.spatial.arrays import Array
+from bodysense.robot.layout import ParameterLayout
+from bodysense.spatial.arrays import Array, one_each
 
 if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
@@ -112,19 +113,35 @@ def one_axis_joints(model: pin.Model) -> range:
     return range(2 if has_floating_base(model) else 1, model.njoints)
 
 
-def is_prismatic(model: pin.Model, joint: int) -> bool:
+def _is_prismatic(model: pin.Model, joint: int) -> bool:
     """Whether a joint slides."""
     return model.joints[joint].shortname() in _PRISMATIC
 
 
-def joint_axis(model: pin.Model, joint: int) -> Array:
+def _joint_axis(model: pin.Model, joint: int) -> Array:
     """(3,) unit axis of a one-axis joint, in the frame of its child link."""
     S = _motion_subspace(model, joint)
-    axis: Array = S[:3] if is_prismatic(model, joint) else S[3:]
+    axis: Array = S[:3] if _is_prismatic(model, joint) else S[3:]
     return axis
 
 
-def link_names(model: pin.Model) -> tuple[str, ...]:
+def parameter_layout(
+    model: pin.Model, friction: Friction, actuators: Actuators, where: str
+) -> ParameterLayout:
+    """Names of all parameters of a normalised model; raises `RobotFileError` if one is taken."""
+    layout = ParameterLayout(
+        link_names=_link_names(model),
+        joint_names=tuple(model.names[i] for i in one_axis_joints(model)),
+        friction_terms=friction.model.terms,
+        coupled=actuators.coupled,
+        floating_base=has_floating_base(model),
+    )
+    require_distinct("joint", layout.joint_names, where)
+    require_distinct("link", layout.link_names, where)
+    return layout
+
+
+def _link_names(model: pin.Model) -> tuple[str, ...]:
     """Name of the link that each joint moves, the floating base first if there is one.
 
     Links that hang on it by fixed joints are merged into it; its own name is that of the first
@@ -136,6 +153,24 @@ def link_names(model: pin.Model) -> tuple[str, ...]:
         exact = [f for f in bodies if f.placement.isIdentity(1e-12)]
         names.append((exact or bodies or [None])[0].name if bodies else model.names[i])
     return tuple(names)
+
+
+def initial_theta(
+    model: pin.Model, layout: ParameterLayout, coefficients: Mapping[str, ArrayLike]
+) -> Array:
+    """Parameters of a normalised model; `coefficients` count before its own values."""
+    theta = np.zeros(layout.size)
+    for k in range(layout.n_links):
+        theta[layout.link(k)] = model.inertias[k + 1].toDynamicParameters()
+    first = model.nv - layout.n_joints
+    values: dict[str, ArrayLike] = {"Ia": model.armature[first:]}
+    for term, own in (("Fv", model.damping), ("Fc", model.friction)):
+        if term in layout.friction_terms:
+            values[term] = np.array(own[first:])
+    for prefix, value in {**values, **coefficients}.items():
+        places = layout.places(prefix)
+        theta[places] = one_each(value, places.size, prefix)
+    return theta
 
 
 def position_limits(model: pin.Model, n_joints: int) -> tuple[Array, Array]:
@@ -265,10 +300,10 @@ def kernel_tree(model: pin.Model, friction: Friction, actuators: Actuators) -> T
     return Tree(
         floating=floating,
         parent=parent,
-        prismatic=np.array([is_prismatic(model, i) for i in joints], dtype=np.int64),
+        prismatic=np.array([_is_prismatic(model, i) for i in joints], dtype=np.int64),
         rotation=np.array([_rotation_terms(model, i) for i in joints]).reshape(n, 3, 9),
         position=np.array([model.jointPlacements[i].translation for i in joints]).reshape(n, 3),
-        axis=np.array([joint_axis(model, i) for i in joints]).reshape(n, 3),
+        axis=np.array([_joint_axis(model, i) for i in joints]).reshape(n, 3),
         gravity=R_world_root.T @ model.gravity.linear,
         term=np.array([_TERM_CODES.get(t, -1) for t in friction.model.terms], dtype=np.int64),
         custom=friction.model.address,
@@ -284,9 +319,9 @@ def kernel_tree(model: pin.Model, friction: Friction, actuators: Actuators) -> T
 def _rotation_terms(model: pin.Model, joint: int) -> Array:
     """(3, 9) constant part and factors of cos q and sin q of R_parent_link."""
     R = model.jointPlacements[joint].rotation
-    if is_prismatic(model, joint):
+    if _is_prismatic(model, joint):
         return np.array([R.ravel(), np.zeros(9), np.zeros(9)])
-    k = joint_axis(model, joint)  # Rodrigues: k kᵀ + cos (1 - k kᵀ) + sin [k]×
+    k = _joint_axis(model, joint)  # Rodrigues: k kᵀ + cos (1 - k kᵀ) + sin [k]×
     along = np.outer(k, k)
     terms = (R @ along, R @ (np.eye(3) - along), R @ pin.skew(k))
     return np.array([term.ravel() for term in terms])

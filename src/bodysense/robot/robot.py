@@ -7,8 +7,9 @@ that computes with the robot, so copy it (``robot.model.copy()``) before you cha
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,18 +21,16 @@ from bodysense.errors import ShapeError
 from bodysense.robot._kernels.tree import Tree
 from bodysense.robot.actuators import Actuators, Controller
 from bodysense.robot.friction import Friction, FrictionModel, friction_model
-from bodysense.robot.io.source import Source
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.model import (
     check_sensors,
-    has_floating_base,
+    initial_theta,
     kernel_tree,
-    link_names,
     normalise_model,
     one_axis_joints,
+    parameter_layout,
     position_limits,
     positive_limit,
-    require_distinct,
     require_feasible_links,
 )
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
@@ -45,6 +44,21 @@ from bodysense.spatial.pseudo_inertia import (
 
 if TYPE_CHECKING:
     from bodysense.sensors.sensor import Sensor
+
+
+@dataclass(frozen=True)
+class Source:
+    """The file that a robot was read from, kept so that it can be written back.
+
+    Attributes:
+        format: ``urdf``, ``mjcf`` or ``dh``.
+        path: where it was found, for messages.
+        data: its bytes.
+    """
+
+    format: str
+    path: str
+    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +109,12 @@ class Robot:
 
         Args:
             model: joints revolute, continuous or prismatic; a free flyer as the first one.
-            friction: the friction law; by default viscous and Coulomb with coefficients zero.
+            friction: by default viscous and Coulomb.
             coefficients: values by prefix, one number or one per joint: friction terms ("Fv",
                 "Fc", …; default: the model's damping and friction), "Ia" (default: the model's
                 armature), and coupling terms ("Fvm", …).
-            actuators: drives; by default direct ones without coupling.
-            controller: the joint controller, if known.
+            actuators: by default direct drives without coupling.
+            controller: if known.
             acceleration_limit: one number or one per joint.
             source: the file behind it.
             notes: what the loader had to decide.
@@ -112,40 +126,25 @@ class Robot:
         """
         where = source.path if source is not None else f"robot {model.name!r}"
         own = normalise_model(model)
-        joints = one_axis_joints(own)
-        n = len(joints)
-        friction = friction if friction is not None else Friction.from_model("coulomb", n)
-        actuators = actuators if actuators is not None else Actuators.from_values(n)
-        if friction.shape.shape[0] != n or actuators.n_joints != n:
-            raise ShapeError(
-                f"{where} has {n} joints, but the friction is for {friction.shape.shape[0]} and "
-                f"the actuators for {actuators.n_joints}."
-            )
-        layout = ParameterLayout(
-            link_names=link_names(own),
-            joint_names=tuple(own.names[i] for i in joints),
-            friction_terms=friction.model.terms,
-            coupled=actuators.coupled,
-            floating_base=has_floating_base(own),
-        )
-        require_distinct("joint", layout.joint_names, where)
-        require_distinct("link", layout.link_names, where)
-        theta = _initial_theta(own, layout, coefficients or {})
+        n = len(one_axis_joints(own))
+        friction = friction or Friction.from_model("coulomb", n)
+        actuators = actuators or Actuators.from_values(n)
+        layout = parameter_layout(own, friction, actuators, where)
+        theta = initial_theta(own, layout, coefficients or {})
         own.damping = own.friction = np.zeros(own.nv)  # theta holds them from now on
         limit = one_each(acceleration_limit, n, "acceleration_limit", infinite=True)
         robot = cls(
             name=own.name,
             model=own,
             layout=layout,
-            theta=read_only(theta),
+            theta=theta,
             friction=friction,
             actuators=actuators,
             acceleration_limit=read_only(limit),
             controller=controller,
             source=source,
             notes=notes,
-        )
-        robot = robot.with_parameters(theta)
+        ).with_parameters(theta)
         if not allow_inconsistent:
             require_feasible_links(robot, where)
         return robot
@@ -155,13 +154,14 @@ class Robot:
         return {name: value for name, value in self.__dict__.items() if name != "tree"}
 
     def __post_init__(self) -> None:
-        if self.controller is not None and self.controller.kp.size != self.n_joints:
-            raise ShapeError(
-                f"robot {self.name!r} has {self.n_joints} joints, but the controller is for "
-                f"{self.controller.kp.size}."
-            )
-
-    # -- shape -----------------------------------------------------------------------------
+        sizes = {"friction": len(self.friction.shape), "set of actuators": self.actuators.n_joints}
+        if self.controller is not None:
+            sizes["controller"] = self.controller.kp.size
+        for part, size in sizes.items():
+            if size != self.n_joints:
+                raise ShapeError(
+                    f"robot {self.name!r} has {self.n_joints} joints, but the {part} is for {size}."
+                )
 
     @property
     def floating_base(self) -> bool:
@@ -215,6 +215,14 @@ class Robot:
         """``revolute`` or ``prismatic``, joint by joint."""
         return tuple("prismatic" if slides else "revolute" for slides in self.tree.prismatic)
 
+    @property
+    def origin(self) -> dict[str, str]:
+        """Name, file and digest, for provenance."""
+        if self.source is None:
+            return {"name": self.name}
+        digest = hashlib.sha256(self.source.data).hexdigest()
+        return {"name": self.name, "file": self.source.path, "sha256": digest}
+
     def __repr__(self) -> str:
         return f"<Robot {self.summary()}>"
 
@@ -225,8 +233,6 @@ class Robot:
             f"base, {mass:.4g} kg, {self.layout.size} parameters, "
             f"friction {self.friction.model.name!r}"
         )
-
-    # -- parameters ------------------------------------------------------------------------
 
     def pi(self, link: int | str) -> Array:
         """(10,) inertial parameters of a link, by position or name."""
@@ -331,13 +337,13 @@ class Robot:
             if parameter in model.shape
         }
         friction = Friction.from_model(model, self.n_joints, **{**kept, **shape})
-        return self._rebuilt(friction, self.actuators, coefficients or {})
+        return self.with_drives(friction=friction, coefficients=coefficients)
 
     def with_actuators(
         self, actuators: Actuators, coefficients: Mapping[str, ArrayLike] | None = None
     ) -> Robot:
         """Return the same robot with other drives; `coefficients` sets "Ia", "Fvm", …."""
-        return self._rebuilt(self.friction, actuators, coefficients or {})
+        return self.with_drives(actuators=actuators, coefficients=coefficients)
 
     def with_controller(self, controller: Controller) -> Robot:
         """Return the same robot with another joint controller."""
@@ -347,30 +353,40 @@ class Robot:
         """Return the same robot with these sensors on it, in place of those it has."""
         return replace(self, sensors=check_sensors(self, sensors))
 
-    def _rebuilt(
-        self, friction: Friction, actuators: Actuators, coefficients: Mapping[str, ArrayLike]
+    def with_drives(
+        self,
+        *,
+        friction: Friction | None = None,
+        coefficients: Mapping[str, ArrayLike] | None = None,
+        actuators: Actuators | None = None,
+        controller: Controller | None = None,
+        acceleration_limit: ArrayLike | None = None,
     ) -> Robot:
+        """Return the same robot with other drives, friction and control; what is not given stays.
+
+        The arguments are those of `from_pinocchio`.
+        """
+        friction, actuators = friction or self.friction, actuators or self.actuators
         prefixes = [term for term in friction.model.terms if term in self.layout.friction_terms]
         if actuators.coupled == self.layout.coupled:
             prefixes += {prefix for prefix, _ in actuators.coupled}
         kept = {prefix: self.theta[self.layout.places(prefix)] for prefix in prefixes}
+        limit = self.acceleration_limit if acceleration_limit is None else acceleration_limit
         robot = Robot.from_pinocchio(
             self.model,
             friction=friction,
-            coefficients={**kept, **coefficients},
+            coefficients={**kept, **(coefficients or {})},
             actuators=actuators,
-            controller=self.controller,
-            acceleration_limit=self.acceleration_limit,
+            controller=controller or self.controller,
+            acceleration_limit=limit,
             source=self.source,
             notes=self.notes,
             allow_inconsistent=True,
         )
-        robot = replace(robot, sensors=self.sensors)
         # Once more, for Pinocchio's centre of mass and back rounds, without limit for small masses.
         inertial = self.theta[self.layout.inertial]
-        return robot.with_parameters(np.concatenate([inertial, robot.theta[inertial.size :]]))
-
-    # -- physical consistency --------------------------------------------------------------
+        theta = np.concatenate([inertial, robot.theta[inertial.size :]])
+        return replace(robot, sensors=self.sensors).with_parameters(theta)
 
     def consistency(self) -> tuple[PhysicalConsistency, ...]:
         """Physical consistency of every link, with its margin."""
@@ -380,21 +396,3 @@ class Robot:
         """Which links only connect joints: without any inertia, and carrying others."""
         carries = {int(parent) for parent in self.model.parents[1:]}
         return tuple(not self.pi(k).any() and k + 1 in carries for k in range(self.layout.n_links))
-
-
-def _initial_theta(
-    model: pin.Model, layout: ParameterLayout, coefficients: Mapping[str, ArrayLike]
-) -> Array:
-    """Parameters of a normalised model; `coefficients` count before its own values."""
-    theta = np.zeros(layout.size)
-    for k in range(layout.n_links):
-        theta[layout.link(k)] = model.inertias[k + 1].toDynamicParameters()
-    first = model.nv - layout.n_joints
-    values: dict[str, ArrayLike] = {"Ia": model.armature[first:]}
-    for term, own in (("Fv", model.damping), ("Fc", model.friction)):
-        if term in layout.friction_terms:
-            values[term] = np.array(own[first:])
-    for prefix, value in {**values, **coefficients}.items():
-        places = layout.places(prefix)
-        theta[places] = one_each(value, places.size, prefix)
-    return theta

@@ -26,7 +26,6 @@ from bodysense.identification.preprocessing import (
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.frames import find_payload_frame
-from bodysense.robot.io.source import robot_origin
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
@@ -155,7 +154,7 @@ class LoadExperiment:
         settings = self.problem.settings
         table = {
             "versions": versions(),
-            "robot": robot_origin(self.robot),
+            "robot": self.robot.origin,
             "loaded": origins(self.loaded),
             "unloaded": origins(self.unloaded),
             "cutoff_hz": settings.cutoff,

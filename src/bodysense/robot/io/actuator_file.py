@@ -23,7 +23,7 @@ ratios and gains 1, rotor inertia and friction 0, no acceleration limit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 
 import numpy as np
@@ -72,42 +72,13 @@ def with_actuator_file(
         path: the actuator file.
         friction: a friction law that takes precedence over the file's and the robot's.
     """
-    layout = robot.layout
-    coefficients = {"Ia": robot.theta[layout.rotor]}
-    coefficients |= {term: robot.theta[layout.friction(term)] for term in layout.friction_terms}
-    for term in robot.actuators.coupled_terms:
-        coupled = [k for k, (prefix, _) in enumerate(layout.coupled) if prefix == term]
-        coefficients[term] = robot.theta[layout.coupling][coupled]
-    before = Actuation(
-        robot.friction, coefficients, robot.actuators, robot.controller, robot.acceleration_limit
+    layout, coupled = robot.layout, robot.actuators.coupled_terms
+    prefixes = ("Ia", *layout.friction_terms, *coupled)
+    own = {prefix: robot.theta[layout.places(prefix)] for prefix in prefixes}
+    actuation = parse_actuation(
+        read_yaml(path), robot.joint_names, str(path), friction=friction, own=own, before=robot
     )
-    result = load_actuation(path, robot.joint_names, friction=friction, before=before)
-    new = Robot.from_pinocchio(
-        robot.model,
-        **vars(result),
-        source=robot.source,
-        notes=robot.notes,
-        allow_inconsistent=True,
-    )
-    new = replace(new, sensors=robot.sensors)
-    # The inertial parameters as they were, without a detour over the centre of mass.
-    return new.with_parameters(
-        np.concatenate([robot.theta[layout.inertial], new.theta[layout.n_inertial :]])
-    )
-
-
-def load_actuation(
-    path: str | PathLike[str],
-    joint_names: Sequence[str],
-    *,
-    friction: str | None = None,
-    own: Mapping[str, ArrayLike] | None = None,
-    before: Actuation | None = None,
-) -> Actuation:
-    """Read an actuator file for a robot with these joints; see `parse_actuation`."""
-    return parse_actuation(
-        read_yaml(path), joint_names, str(path), friction=friction, own=own, before=before
-    )
+    return robot.with_drives(**vars(actuation))
 
 
 def parse_actuation(
@@ -116,8 +87,8 @@ def parse_actuation(
     where: str,
     *,
     friction: str | None = None,
-    own: Mapping[str, ArrayLike] | None = None,
-    before: Actuation | None = None,
+    own: Mapping[str, Array] | None = None,
+    before: Robot | None = None,
 ) -> Actuation:
     """Check the actuator section of a file and lay its values out per joint.
 
@@ -127,9 +98,9 @@ def parse_actuation(
         where: file and section, for messages.
         friction: a law that takes precedence over the file's; the file's coefficients and shape
             are then kept where this law has them. Without either, the law is "coulomb".
-        own: coefficients that the robot's own file gives ("Ia", "Fv", "Fc", "Fs", "Fo"), which
-            count where the mapping is silent; terms that the law lacks are left out.
-        before: the present actuation, which counts where the mapping is silent.
+        own: coefficients that the robot has without the mapping ("Ia", "Fv", …), which count where
+            it is silent; terms that the law lacks are left out.
+        before: the robot so far, whose drives count where the mapping is silent.
 
     Raises:
         RobotFileError: an invalid section or number.
@@ -138,18 +109,14 @@ def parse_actuation(
     """
     names = tuple(joint_names)
     table = section({} if mapping is None else mapping, _KEYS, where)
-    before = before or _default_actuation(len(names))
-    known = {
-        term: np.asarray(value, dtype=np.float64)
-        for term, value in {**before.coefficients, **(own or {})}.items()
-    }
-    rotor = _per_joint(table, "rotor_inertia", names, where, known.get("Ia", 0.0))
+    present, own = before or _direct_drives(len(names)), own or {}
+    rotor = _per_joint(table, "rotor_inertia", names, where, own.get("Ia", 0.0))
     if (rotor < 0.0).any():
         raise RobotFileError(
             f"{where}, rotor_inertia: joint {names[int(np.argmin(rotor))]!r} has {rotor.min():g}; "
             "an inertia is zero or positive."
         )
-    limit = _per_joint(table, "acceleration_limit", names, where, before.acceleration_limit)
+    limit = _per_joint(table, "acceleration_limit", names, where, present.acceleration_limit)
     if (limit <= 0.0).any():
         raise RobotFileError(
             f"{where}, acceleration_limit: joint {names[int(np.argmin(limit))]!r} has "
@@ -157,10 +124,10 @@ def parse_actuation(
         )
     try:
         law, values = _friction(
-            table.get("friction"), names, f"{where}, friction", friction, before.friction, known
+            table.get("friction"), names, f"{where}, friction", friction, present.friction, own
         )
-        actuators, coupled = _actuators(table, names, where, before.actuators, known)
-        controller = before.controller
+        actuators, coupled = _actuators(table, names, where, present.actuators, own)
+        controller = present.controller
         if "controller" in table:
             controller = _controller(table["controller"], names, f"{where}, controller")
     except BodysenseError as error:
@@ -177,7 +144,7 @@ def parse_actuation(
     )
 
 
-def _default_actuation(n: int) -> Actuation:
+def _direct_drives(n: int) -> Actuation:
     law, drives = Friction.from_model("coulomb", n), Actuators.from_values(n)
     return Actuation(law, {}, drives, None, np.full(n, np.inf))
 
@@ -201,7 +168,7 @@ def _friction(
     where: str,
     wanted: str | None,
     before: Friction,
-    known: Mapping[str, Array],
+    own: Mapping[str, Array],
 ) -> tuple[Friction, dict[str, Array]]:
     """The law with its shape, and its coefficients per joint."""
     table = {} if entry is None else section(entry, ("model", "coefficients", "shape"), where)
@@ -212,9 +179,7 @@ def _friction(
     law = file_law if wanted is None else friction_model(wanted)
     place = f"{where}, coefficients"
     terms = section(table.get("coefficients", {}), file_law.terms, place)
-    values = {
-        term: _per_joint(terms, term, names, place, known.get(term, 0.0)) for term in law.terms
-    }
+    values = {term: _per_joint(terms, term, names, place, own.get(term, 0.0)) for term in law.terms}
     place = f"{where}, shape"
     shapes = section(table.get("shape", {}), file_law.shape, place)
     defaults: dict[str, ArrayLike] = dict(zip(law.shape, law.defaults, strict=True))
@@ -228,7 +193,7 @@ def _actuators(
     names: tuple[str, ...],
     where: str,
     before: Actuators,
-    known: Mapping[str, Array],
+    own: Mapping[str, Array],
 ) -> tuple[Actuators, dict[str, Array]]:
     """Gears, gains and couplings, and the coefficients of coupled motors."""
     coupling = before.coupling
@@ -236,7 +201,7 @@ def _actuators(
         coupling = _coupling(table["coupling"], names, f"{where}, coupling")
     if "coupled_terms" not in table and np.array_equal(coupling, before.coupling):
         terms = before.coupled_terms
-        coupled = {term: known[term] for term in terms if term in known}
+        coupled = {term: own[term] for term in terms if term in own}
     else:
         place = f"{where}, coupled_terms"
         terms, coupled = _coupled_terms(table.get("coupled_terms"), coupling, names, place)

@@ -46,9 +46,8 @@ from bodysense.errors import RobotFileError, unknown_name
 from bodysense.files import read_robot_file
 from bodysense.robot.friction import FrictionModel
 from bodysense.robot.io.actuator_file import parse_actuation
-from bodysense.robot.io.source import Source
 from bodysense.robot.model import require_distinct, require_feasible_links
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, Source
 from bodysense.schema import finite_number, number_list, parse_yaml, section
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, transform_pi

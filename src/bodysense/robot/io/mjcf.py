@@ -43,9 +43,8 @@ from numpy.typing import ArrayLike
 from bodysense.errors import MissingDependencyError, RobotFileError, UnsupportedJointError
 from bodysense.files import read_robot_file
 from bodysense.robot.friction import Friction
-from bodysense.robot.io.source import Source
 from bodysense.robot.model import require_distinct
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, Source
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:

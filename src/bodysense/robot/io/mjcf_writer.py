@@ -26,7 +26,7 @@ from bodysense.files import write_atomically
 from bodysense.robot.frames import named_frames
 from bodysense.robot.io.urdf_fresh import lost_drives
 from bodysense.robot.io.urdf_xml import format_numbers
-from bodysense.robot.model import joint_axis, one_axis_joints, require_rotor_inertias
+from bodysense.robot.model import one_axis_joints, require_rotor_inertias
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency
@@ -214,7 +214,7 @@ def _add_joint(body: ET.Element, robot: Robot, joint: int, T_body_joint: pin.SE3
     values = {
         "name": model.names[joint],
         "type": "slide" if robot.joint_types[j] == "prismatic" else "hinge",
-        "axis": format_numbers(T_body_joint.rotation @ joint_axis(model, joint)),
+        "axis": format_numbers(T_body_joint.rotation @ robot.tree.axis[j]),
     }
     if T_body_joint.translation.any():
         values["pos"] = format_numbers(T_body_joint.translation)

@@ -35,8 +35,7 @@ import pinocchio as pin
 from bodysense.errors import RobotFileError, listing
 from bodysense.files import read_robot_file, write_atomically
 from bodysense.robot.friction import friction_model
-from bodysense.robot.io.actuator_file import load_actuation, parse_actuation
-from bodysense.robot.io.source import Source
+from bodysense.robot.io.actuator_file import parse_actuation
 from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint, UrdfLink, parse_urdf
 from bodysense.robot.io.urdf_fresh import dynamics_values, fresh_urdf
 from bodysense.robot.io.urdf_xml import (
@@ -48,7 +47,8 @@ from bodysense.robot.io.urdf_xml import (
     inertial_element,
 )
 from bodysense.robot.model import has_floating_base, require_feasible_links, require_rotor_inertias
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, Source
+from bodysense.schema import read_yaml
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency, transform_pi
 
@@ -89,11 +89,9 @@ def load_urdf(
         term: np.array([joint.dynamics.get(key, 0.0) for joint in joints])
         for key, term in DYNAMICS.items()
     }
-    actuation = (
-        parse_actuation({}, names, str(path), friction=friction, own=own)
-        if actuators is None
-        else load_actuation(actuators, names, friction=friction, own=own)
-    )
+    table = {} if actuators is None else read_yaml(actuators)
+    where = str(path if actuators is None else actuators)
+    actuation = parse_actuation(table, names, where, friction=friction, own=own)
     return Robot.from_pinocchio(
         model,
         **vars(actuation),

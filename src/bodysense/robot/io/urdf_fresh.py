@@ -25,7 +25,7 @@ import pinocchio as pin
 from bodysense.errors import RobotFileError
 from bodysense.robot.frames import named_frames
 from bodysense.robot.io.urdf_xml import DYNAMICS, add_joint, format_numbers, inertial_element
-from bodysense.robot.model import joint_axis, one_axis_joints
+from bodysense.robot.model import one_axis_joints
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com
@@ -89,7 +89,7 @@ def _add_joints(root: ET.Element, robot: Robot, parents: dict[int, str], names: 
         kind = _kind(robot, j)
         links, placement = (parent, parents[i]), model.jointPlacements[i]
         element = _add_joint(root, model.names[i], kind, links, placement)
-        ET.SubElement(element, "axis", xyz=format_numbers(joint_axis(model, i)))
+        ET.SubElement(element, "axis", xyz=format_numbers(robot.tree.axis[j]))
         _add_limits(element, robot, j, kind)
         _add_dynamics(element, robot, j)
 

@@ -26,8 +26,7 @@ import pinocchio as pin
 
 from bodysense.errors import RobotFileError, unknown_name
 from bodysense.robot.io.mjcf import body_name, compile_mjcf
-from bodysense.robot.io.source import Source
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, Source
 from bodysense.robot.shapes.hull import Hull, box_corners
 from bodysense.robot.shapes.urdf_shapes import (
     FileShapes,

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from bodysense.errors import RobotFileError, listing
-from bodysense.robot.io.source import Source
 from bodysense.robot.io.urdf_elements import UrdfDescription, parse_urdf
 from bodysense.robot.io.urdf_xml import Element
+from bodysense.robot.robot import Source
 from bodysense.robot.shapes.hull import box_corners, principal_box
 from bodysense.spatial.arrays import Array, read_only
 
