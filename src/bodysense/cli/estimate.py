@@ -16,16 +16,11 @@ from bodysense.cli.tables import BAND, Page, number, percent
 from bodysense.errors import FileReadError, MismatchError
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from bodysense.estimation import EstimationRun, LogEstimate
-    from bodysense.logs.log import Log
-=======
     from bodysense.estimation import EstimationRun, EstimationSetup, LogEstimate, StateSetup
     from bodysense.estimation.map_dynamics.setup import StateMethod
     from bodysense.logs.log import Log
     from bodysense.robot import Robot
     from bodysense.spatial.arrays import Array
->>>>>>> 74055db (Declare options of runs once, one file per command)
 
 _IDENTIFIED = ("identified.urdf", "identified.actuators.yaml")
 """What `bodysense identify` calls the identified robot."""
