@@ -30,17 +30,10 @@ from bodysense.spatial.arrays import Array
 _HIGHEST_CUTOFF = 0.2
 """Of the sampling rate: the highest cut-off that finite differences can follow."""
 
-_RATIO = 1.35
-"""Between neighbouring cut-offs of the grid."""
-
-_EQUIVALENT = 0.01
-"""Relative difference of errors that does not count."""
-
-_MOST_SECONDS = 60.0
-"""Of each log that are used [s]."""
-
-_COMPARED_SAMPLES = 20_000
-"""Whose torque is compared."""
+_RATIO = 1.35  # between neighbouring cut-offs of the grid
+_EQUIVALENT = 0.01  # relative difference of errors that does not count
+_MOST_SECONDS = 60.0  # of each log that are used [s]
+_COMPARED_SAMPLES = 20_000  # whose torque is compared
 
 
 @dataclass(frozen=True)

@@ -46,11 +46,8 @@ _DROPPED = {
     "stribeck": ("Fo",),
     RICHEST: (),
 }
-_MIN_IMPROVEMENT = 0.01
-"""Relative reduction of the held-out error that a richer law must bring."""
-
-_LOSS_SIZE = 0.1
-"""Plausible coefficient of load-dependent friction."""
+_MIN_IMPROVEMENT = 0.01  # relative reduction of the held-out error that a richer law must bring
+_LOSS_SIZE = 0.1  # plausible coefficient of load-dependent friction
 
 
 @dataclass(frozen=True)

@@ -48,20 +48,14 @@ Fs = Fc there is no curve to have a shape."""
 _BOUNDS = {"width": (1e-3, 0.3), "vs": (3e-3, 3.0), "delta": (0.4, 5.0)}
 """Of the shapes [rad/s, rad/s, 1]."""
 
-_TERMS = ("Fc", "Fs")
-"""Coefficients whose columns depend on the shape."""
-
-_STEP = 1e-5
-"""Of finite differences, in logarithms."""
+_TERMS = ("Fc", "Fs")  # coefficients whose columns depend on the shape
+_STEP = 1e-5  # of finite differences, in logarithms
 
 _ROUNDS = 10
 """Of new weights at most; data without noise need several, until the prior does not count."""
 
-_LEVEL_TOLERANCE = 0.02
-"""Relative change of the noise levels at which the weights have converged."""
-
-_MOST_ROWS = 20_000
-"""Of a joint; more are subsampled."""
+_LEVEL_TOLERANCE = 0.02  # relative change of the noise levels at which the weights have converged
+_MOST_ROWS = 20_000  # of a joint; more are subsampled
 
 
 @dataclass(frozen=True, eq=False)

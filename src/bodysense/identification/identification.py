@@ -27,8 +27,7 @@ _IDENTIFIED = 0.9
 """Resolution from which a parameter counts as identified: its standard deviation is then at most a
 third of its plausible size."""
 
-_IDENTIFIABLE = 0.01
-"""Resolution below which a parameter counts as not identifiable."""
+_IDENTIFIABLE = 0.01  # resolution below which a parameter counts as not identifiable
 
 
 @dataclass(frozen=True)

@@ -31,23 +31,18 @@ from bodysense.spatial.pseudo_inertia import physical_consistency
 AUTO = "auto"
 """Name by which the command line asks for a choice."""
 
-_LOW_RATE = 100.0
-"""Sampling rate [Hz] below which the thesis advises against plain differences."""
+_LOW_RATE = 100.0  # sampling rate [Hz] below which the thesis advises against plain differences
 
 _SAMPLES_PER_PERIOD = 8.0
 """Samples per period of the cut-off from which on central differences are good to a per cent."""
 
-_NOISE_RATIO = 1.5
-"""Ratio of the joints' noise levels up to which all rows count alike."""
+_NOISE_RATIO = 1.5  # ratio of the joints' noise levels up to which all rows count alike
 
 _OUTLIER = 4.0
 """Residual of an outlier in standard deviations; a normal distribution has 6e-5 beyond."""
 
-_OUTLIER_SHARE = 2e-3
-"""Share of outliers from which on robust weights are worth their cost."""
-
-_WELL_EXCITED = 3.0
-"""Information in units of the prior's below which a direction is poorly excited."""
+_OUTLIER_SHARE = 2e-3  # share of outliers from which on robust weights are worth their cost
+_WELL_EXCITED = 3.0  # information in units of the prior's below which a direction is poorly excited
 
 
 @dataclass(frozen=True)

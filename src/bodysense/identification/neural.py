@@ -28,14 +28,12 @@ from bodysense.spatial.arrays import Array
 
 _LEARNING = ("stochastic", "batch")
 
-_BATCH_EPOCHS = 20_000
-"""Default epochs of batch learning."""
+_BATCH_EPOCHS = 20_000  # default epochs of batch learning
 
 _EPOCH_RANGE, _EPOCH_SAMPLES = (50, 1000), 200_000
 """Default epochs of learning by row: as many as go through so many samples, within this range."""
 
-_FIRST_RATE = 3.0
-"""Rate of the first epoch, in units of one over the mean squared length of a row."""
+_FIRST_RATE = 3.0  # rate of the first epoch, in units of one over the mean squared length of a row
 
 _WEAK_COLUMN = 1e-9
 """Columns that are this much weaker than the strongest one, in plausible sizes, teach nothing."""
@@ -43,8 +41,7 @@ _WEAK_COLUMN = 1e-9
 _NOTED_DISTANCE = 0.1
 """Distance from least squares, in standard errors, from which on the status notes it."""
 
-_MOST_BYTES = 1e9
-"""Memory that rows may take; beyond it learning is by batch."""
+_MOST_BYTES = 1e9  # memory that rows may take; beyond it learning is by batch
 
 _TOO_LONG = "The rows are too many to be kept in memory, so that learning was by batch."
 
@@ -219,15 +216,13 @@ def _cost(prior: Prior, stack: Stack, moved: Array) -> float:
 _LARGEST_STATE = 12.0
 """Where a neuron's output has come within 1e-10 of its bound: further there is only rounding."""
 
-_AT_BOUND = 0.999
-"""Output of a neuron, in units of its bound, from which on it is at the bound."""
+_AT_BOUND = 0.999  # output of a neuron, in units of its bound, from which on it is at the bound
 
 _WEAK_DIRECTION = 1e-9
 """Directions whose effect is this much smaller than the strongest one's keep the prior's value: the
 time step ends where they would begin to move."""
 
-_GROWTH = 10.0
-"""Factor from one time step to the next."""
+_GROWTH = 10.0  # factor from one time step to the next
 
 _SHORTEST_STEP = 1e-12
 """Time step, in units of the strongest direction's, below which none lowers the energy."""
@@ -235,8 +230,7 @@ _SHORTEST_STEP = 1e-12
 _QUIET_STEPS = 3
 """Steps in a row without change, each longer than the one before: then it has converged."""
 
-_ROUNDING = 1e-14
-"""Share of the first residual below which changes of it are rounding."""
+_ROUNDING = 1e-14  # share of the first residual below which changes of it are rounding
 
 
 @dataclass(frozen=True)

@@ -214,17 +214,13 @@ def _motion(robot: Robot, piece: Log, number: int, settings: Preprocessing) -> M
 FOLDS = 3
 """Of cross-validation."""
 
-_BLOCKS_PER_FOLD = 6
-"""At least, in recordings that are long enough."""
-
-_MIN_BLOCK = 0.5
-"""Duration of a block [s]."""
+_BLOCKS_PER_FOLD = 6  # at least, in recordings that are long enough
+_MIN_BLOCK = 0.5  # duration of a block [s]
 
 _FILTER_LENGTHS_PER_BLOCK = 4.0
 """At least: the window of the filter reaches from one block into the next."""
 
-_OVERSAMPLING = 12.0
-"""Rate at which regressors are computed, in units of the cut-off."""
+_OVERSAMPLING = 12.0  # rate at which regressors are computed, in units of the cut-off
 
 
 @dataclass(frozen=True, eq=False)

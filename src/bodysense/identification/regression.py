@@ -38,14 +38,9 @@ from bodysense.robot.dynamics import regressor_pattern, torque_regressor
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
 
-_BLOCK_BYTES = 32e6
-"""Of the regressor that is computed at once."""
-
-_KEEP_BYTES = 256e6
-"""Of rows that are kept in memory; more are computed again."""
-
-_STILL_SHARE = 0.005
-"""Of its filter's window that may be standstill where a row counts."""
+_BLOCK_BYTES = 32e6  # of the regressor that is computed at once
+_KEEP_BYTES = 256e6  # of rows that are kept in memory; more are computed again
+_STILL_SHARE = 0.005  # of its filter's window that may be standstill where a row counts
 
 
 @dataclass(frozen=True, eq=False)

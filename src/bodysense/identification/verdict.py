@@ -16,8 +16,7 @@ Grade = Literal["good", "fair", "poor", "failed"]
 
 # Thresholds. Errors are relative torque errors of moving joints, as fractions.
 
-_GOOD_ERROR = 0.1
-"""Mean error on unseen data up to which a result is good."""
+_GOOD_ERROR = 0.1  # mean error on unseen data up to which a result is good
 
 _FAIR_ERROR = 0.25
 """Likewise fair; also the error of one joint from which its torque is predicted poorly."""
@@ -25,23 +24,15 @@ _FAIR_ERROR = 0.25
 _NEGLIGIBLE = 0.005
 """Difference of errors that does not matter: a prior that is right already is no fault."""
 
-_OVERFITTING_RATIO = 1.5
-"""Held-out error over training error from which a result is overfitted."""
+_OVERFITTING_RATIO = 1.5  # held-out error over training error from which a result is overfitted
 
 _GENERALISATION_RATIO = 1.5
 """Validation error over held-out error from which a result does not generalise."""
 
-_NOISY_TORQUE = 0.25
-"""Relative noise from which a joint's torque cannot be judged."""
-
-_SHORT_DURATION = 5.0
-"""Of recordings whose blocks resemble each other too much to judge by [s]."""
-
-_BORDER_MARGIN = 1e-3
-"""Margin of physical consistency below which a link is at the border."""
-
-_MOST_WARNINGS = 3
-"""Of the doctor that are repeated."""
+_NOISY_TORQUE = 0.25  # relative noise from which a joint's torque cannot be judged
+_SHORT_DURATION = 5.0  # of recordings whose blocks resemble each other too much to judge by [s]
+_BORDER_MARGIN = 1e-3  # margin of physical consistency below which a link is at the border
+_MOST_WARNINGS = 3  # of the doctor that are repeated
 
 _WHERE: dict[Kind, str] = {
     "validation": "validation recordings",

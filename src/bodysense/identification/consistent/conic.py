@@ -93,8 +93,7 @@ def _cone(part: ConicRows) -> Any:
 # nearly all entries are free, and is begun from any guess. Where guesses go round in circles,
 # Clarabel decides.
 
-_MOST_GUESSES = 25
-"""Active sets that are tried before Clarabel decides."""
+_MOST_GUESSES = 25  # active sets that are tried before Clarabel decides
 
 
 def solve_box(H: Array, g: Array, lower: Array, upper: Array, guess: Array | None = None) -> Array:

@@ -91,14 +91,9 @@ holds strictly, so that no link is a plate, a rod or a point."""
 _LARGEST_PRECISION = 1e6
 """Information of the data in any direction, in units of the prior's, that counts at most."""
 
-_STIFFNESS = 1e5
-"""Weight of equalities, in units of the data's."""
-
-_MOST_UPDATES = 20
-"""Updates of the multipliers of equalities."""
-
-_EQUALITY_TOLERANCE = 1e-7
-"""Error of equalities, in units of the data's."""
+_STIFFNESS = 1e5  # weight of equalities, in units of the data's
+_MOST_UPDATES = 20  # updates of the multipliers of equalities
+_EQUALITY_TOLERANCE = 1e-7  # error of equalities, in units of the data's
 
 
 @dataclass(frozen=True)

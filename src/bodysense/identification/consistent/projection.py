@@ -36,11 +36,8 @@ from bodysense.spatial.arrays import Array
 _CONSTRAINT_TOLERANCE = 1e-6
 """Violation of a constraint, in units of its size, that a solver's tolerance may leave."""
 
-_LEAST_EFFECT = 1e-9
-"""Effect of y on a constraint below which it is none."""
-
-_START_MARGIN = 0.1
-"""Distance of a start from the border, in units of sizes, that is enough."""
+_LEAST_EFFECT = 1e-9  # effect of y on a constraint below which it is none
+_START_MARGIN = 0.1  # distance of a start from the border, in units of sizes, that is enough
 
 
 def consistent_least_squares(

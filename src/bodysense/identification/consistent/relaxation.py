@@ -137,17 +137,10 @@ class LinkMatrices:
 # The log-determinants keep every link inside by themselves. The inequalities become logarithms too,
 # with a weight μ that goes to zero, and each problem is solved by Newton's method.
 
-_ACCURACY = 1e-10
-"""Of the cost, in units of its value and the noise."""
-
-_BARRIER_FACTOR = 0.05
-"""Factor on μ once the problem is solved for it."""
-
-_START_BARRIER = 0.1
-"""First μ, in units of the cost per term."""
-
-_MOST_STEPS = 200
-"""Newton steps over all μ."""
+_ACCURACY = 1e-10  # of the cost, in units of its value and the noise
+_BARRIER_FACTOR = 0.05  # factor on μ once the problem is solved for it
+_START_BARRIER = 0.1  # first μ, in units of the cost per term
+_MOST_STEPS = 200  # newton steps over all μ
 
 
 class EntropicExcess:

@@ -63,8 +63,7 @@ _STEPS = np.zeros((10, 4, 4))
 _STEPS[np.arange(10), _ROWS, _COLUMNS] = 1.0
 _BOTH = _STEPS + np.swapaxes(_STEPS, 1, 2)
 
-_LEAST_SHARE = 0.1
-"""What of (1 + M)(1 + M)ᵀ a correction leaves at least in any direction."""
+_LEAST_SHARE = 0.1  # what of (1 + M)(1 + M)ᵀ a correction leaves at least in any direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +160,7 @@ class _SquareRootChart:
         return self._point(C, at.x + step[10 * self.n :])
 
 
-_LEAST_DIAGONAL = 1e-5
-"""ε of eq (194), in units of plausible mass and length."""
+_LEAST_DIAGONAL = 1e-5  # ε of eq (194), in units of plausible mass and length
 
 # name                 value    meaning
 _MOST_STEPS = 150  #            steps

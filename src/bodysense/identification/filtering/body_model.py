@@ -29,11 +29,8 @@ from bodysense.spatial.arrays import Array
 
 Torque = Literal["measured", "simulated"]
 
-_LEAST_SAMPLES = 3
-"""Samples of a piece at least: fewer positions hold no acceleration."""
-
-_DRIFT_STEPS = 50
-"""Samples between two additions of the parameters' drift."""
+_LEAST_SAMPLES = 3  # samples of a piece at least: fewer positions hold no acceleration
+_DRIFT_STEPS = 50  # samples between two additions of the parameters' drift
 
 _START_Q, _START_V = 10.0, 0.1
 """Standard deviation of a piece's first state: of positions in that of their noise, of velocities

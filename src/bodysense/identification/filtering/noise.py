@@ -30,8 +30,7 @@ from bodysense.simulation.propagation import Drive, Propagation
 from bodysense.simulation.rollout import Integrator
 from bodysense.spatial.arrays import Array
 
-_LEAST_NOISE = 1e-7
-"""Standard deviation of a position at least, in units of the joint's range."""
+_LEAST_NOISE = 1e-7  # standard deviation of a position at least, in units of the joint's range
 
 _LEAST_REMOVED = 0.1
 """Share of the variance of white noise that the low-pass filter removes, at least."""
@@ -39,8 +38,7 @@ _LEAST_REMOVED = 0.1
 _FRICTION_FACTOR = 10.0
 """Factor on errors of friction beside white noise of their size: they last for many samples."""
 
-_PRIOR_ERROR = 0.1
-"""Error of the prior's torque, in units of the torque, at least."""
+_PRIOR_ERROR = 0.1  # error of the prior's torque, in units of the torque, at least
 
 _LARGEST_WIDTH = 0.2
 """Velocity over which friction changes sign, in units of the joint's r.m.s. speed, at most, if the

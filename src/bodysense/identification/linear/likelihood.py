@@ -61,11 +61,8 @@ _LEAST_VARIANCE = 1e-4
 """Smallest variance of the torques in units of what the motion's noise makes of it: a model of the
 noise that explains too much must not leave rows without any noise of their own."""
 
-_PERIODS = 12.0
-"""Of the cut-off, after which the filter has forgotten an impulse."""
-
-_EXACT = 1e-12
-"""Share of a joint's range below which what the filter removed is rounding."""
+_PERIODS = 12.0  # of the cut-off, after which the filter has forgotten an impulse
+_EXACT = 1e-12  # share of a joint's range below which what the filter removed is rounding
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,7 @@ _WINDOW = (2.0, 4.0)
 """Full weight up to the first, none from the second on, in standard deviations; a cosine in
 between."""
 
-_MAD = 1.4826
-"""Standard deviation of Gaussian noise in units of its median absolute deviation."""
+_MAD = 1.4826  # standard deviation of Gaussian noise in units of its median absolute deviation
 
 _SLOPE_STEP = 1e-4
 """Step of the central difference of the influence function, in standard deviations."""

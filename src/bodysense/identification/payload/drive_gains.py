@@ -177,8 +177,7 @@ class DriveGains:
         )
 
 
-_SMALLEST_UNCERTAINTY = 0.01
-"""Relative: torque constants change by that much with temperature."""
+_SMALLEST_UNCERTAINTY = 0.01  # relative: torque constants change by that much with temperature
 
 _PER_JOINT = (
     "factors",

@@ -45,8 +45,7 @@ _MIN_IMPROVEMENT = 0.01
 _OTHER_HOLDER = 0.9
 """Times the held-out error of the named link, below which another link held the load."""
 
-_PASSES = 3
-"""Iterations of losses from the torques of the previous fit; the third changes nothing."""
+_PASSES = 3  # iterations of losses from the torques of the previous fit; the third changes nothing
 
 Logs = Log | Sequence[Log]
 

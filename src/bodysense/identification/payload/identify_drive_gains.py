@@ -34,8 +34,7 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.status import Status
 
-_MAX_STEPS = 12
-"""Linearisations at most."""
+_MAX_STEPS = 12  # linearisations at most
 
 _STEP_TOLERANCE, _UNCONVERGED = 1e-4, 1e-2
 """Relative change of the gains at which the iteration ends, and from which they cannot be used."""
@@ -43,8 +42,7 @@ _STEP_TOLERANCE, _UNCONVERGED = 1e-4, 1e-2
 _UNINFORMATIVE = 1e3
 """Standard deviations of the prior, in plausible sizes, where the data alone should decide."""
 
-_VISIBLE_LOAD = 1e-4
-"""Share of its mass that the load must have with the nominal gains."""
+_VISIBLE_LOAD = 1e-4  # share of its mass that the load must have with the nominal gains
 
 _WORSE_RATIO, _WORSE_DIFFERENCE = 1.2, 0.01
 """Of held-out errors after and before, from which the load does not fit."""

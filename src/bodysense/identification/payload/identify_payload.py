@@ -37,14 +37,9 @@ GAIN_UNCERTAINTY = 0.02
 """Default relative standard deviation of drive gains: torque constants vary by that from motor to
 motor and with temperature."""
 
-_COMMON_SHARE = 0.5
-"""Of that variance, that all joints have in common."""
-
-_VAGUE_MASS = 0.1
-"""Relative standard deviation of the mass from which a note is made."""
-
-_MAX_UNCERTAINTY = 0.5
-"""Of gains: more is a percentage by mistake."""
+_COMMON_SHARE = 0.5  # of that variance, that all joints have in common
+_VAGUE_MASS = 0.1  # relative standard deviation of the mass from which a note is made
+_MAX_UNCERTAINTY = 0.5  # of gains: more is a percentage by mistake
 
 _SWAPPED = -4.0
 """Standard deviations of the mass below zero from which recordings have been swapped."""

@@ -29,11 +29,8 @@ from bodysense.robot.dynamics import regressor_pattern
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_LOAD_MASS = 0.2
-"""Plausible mass of a load, as a share of the robot's."""
-
-_LOSS_SIZE = 0.1
-"""Plausible coefficient of load-dependent friction."""
+_LOAD_MASS = 0.2  # plausible mass of a load, as a share of the robot's
+_LOSS_SIZE = 0.1  # plausible coefficient of load-dependent friction
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,8 +194,7 @@ _PI = ("M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ")
 #
 # Without a load of known mass, (g, x) and (g / c, c x) explain the same torques: the mass decides.
 
-_LARGEST_STEP = 0.5
-"""Share of itself by which a gain may fall in one step: it never reaches zero."""
+_LARGEST_STEP = 0.5  # share of itself by which a gain may fall in one step: it never reaches zero
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,11 +27,8 @@ THIRDS = ("first third", "second third", "last third")
 _SIGNIFICANT = 4.0
 """Standard deviations between two masses or centres, from which noise does not explain them."""
 
-_MASS_CHANGE = 0.03
-"""Relative difference of masses that matters."""
-
-_COM_CHANGE = 0.02
-"""Distance of centres of mass that matters [m]."""
+_MASS_CHANGE = 0.03  # relative difference of masses that matters
+_COM_CHANGE = 0.02  # distance of centres of mass that matters [m]
 
 _NOISE_RATIO = 5.0
 """Noise of a part over the median of the others, from which it does not fit the model."""

@@ -38,11 +38,8 @@ from bodysense.spatial.arrays import Array
 _LEG_DURATION = 20.0
 """Time that is simulated in one go [s], about: bounds the memory that derivatives take."""
 
-_LEG_SAMPLES = 8
-"""Samples of a leg at least."""
-
-_CONTROL_RATE = 5000.0
-"""Control rate where none is known [Hz]."""
+_LEG_SAMPLES = 8  # samples of a leg at least
+_CONTROL_RATE = 5000.0  # control rate where none is known [Hz]
 
 _LARGEST_ERROR = 1.0
 """Position error, in units of a joint's own motion, beyond which a simulation is lost."""

@@ -42,30 +42,21 @@ from bodysense.spatial.arrays import Array, as_array, read_only
 
 _PD, _PID, _TORQUE = (0, 1), (0, 1, 2), 3  # columns of e, ė, ∫e and of the torque
 
-_BLOCKS, _BLOCK_ROWS = 10, 20
-"""Blocks of the jackknife, and rows of each at least."""
+_BLOCKS, _BLOCK_ROWS = 10, 20  # blocks of the jackknife, and rows of each at least
 
 _SINGULAR = 1e-12
 """Eigenvalue of the Gram matrix of unit columns below which they are not independent."""
 
-_ROUNDING = 1e-9
-"""Relative change of a signal that is rounding."""
+_ROUNDING = 1e-9  # relative change of a signal that is rounding
 
 _INTEGRAL_STD, _INTEGRAL_GAIN, _INTEGRAL_TORQUE = 4.0, 0.01, 1e-5
 """What an integral needs: standard deviations above zero, share of the held-out error that it takes
 away, and share of the torque's squares."""
 
-_EXPLAINED = 0.9
-"""Share of the torque below which the law is noted as questionable."""
-
-_GAIN_STD = 3.0
-"""Standard deviations that Kp must be above zero, and Kd not below."""
-
-_UNCERTAIN_GAIN = 0.3
-"""Relative standard deviation of a gain from which on it is noted."""
-
-_NOISE_BAND = (0.3, 0.475)
-"""Frequencies, in units of the sampling rate, in which torques are noise."""
+_EXPLAINED = 0.9  # share of the torque below which the law is noted as questionable
+_GAIN_STD = 3.0  # standard deviations that Kp must be above zero, and Kd not below
+_UNCERTAIN_GAIN = 0.3  # relative standard deviation of a gain from which on it is noted
+_NOISE_BAND = (0.3, 0.475)  # frequencies, in units of the sampling rate, in which torques are noise
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,8 +70,7 @@ _RELATIVE_TOLERANCE = 1e-8
 _LEAST_CORRELATION = 0.3
 """Correlation of simulated and recorded columns below which the former are no instruments."""
 
-_SINGULAR = 1e-9
-"""Strength of an instrument, relative to the strongest one, below which it is none."""
+_SINGULAR = 1e-9  # strength of an instrument, relative to the strongest one, below which it is none
 
 _START_WEIGHTS = NoiseWeights(tolerance=1e-2, iterations=10)
 

@@ -50,11 +50,8 @@ _DAMPING = (0.0, 1e-6, 1e-4, 1e-2)
 
 _SEARCHES = ("lm", "nelder-mead", "differential-evolution")
 
-_LEAST_DECREASE = 1e-4
-"""Relative decrease of the cost at which the iteration has converged."""
-
-_GAIN_STEP = 0.1
-"""Largest step of a finite difference by a gain, relative to the gain."""
+_LEAST_DECREASE = 1e-4  # relative decrease of the cost at which the iteration has converged
+_GAIN_STEP = 0.1  # largest step of a finite difference by a gain, relative to the gain
 
 _COUNTED = "Its intervals include the uncertainty of the gains."
 _NOT_COUNTED = (
@@ -62,14 +59,9 @@ _NOT_COUNTED = (
     "is lost. Give the controller in an actuator file."
 )
 
-_LOST_COST = 1e30
-"""Cost of what cannot be simulated: scipy wants numbers."""
-
-_POPULATION_RANGE = (5, 64)
-"""Sizes of the population of differential evolution; scipy needs five."""
-
-_Costs = Callable[[Array], Array]
-"""(runs, n) points to their costs (runs,): simulated together."""
+_LOST_COST = 1e30  # cost of what cannot be simulated: scipy wants numbers
+_POPULATION_RANGE = (5, 64)  # sizes of the population of differential evolution; scipy needs five
+_Costs = Callable[[Array], Array]  # (runs, n) points to their costs (runs,): simulated together
 
 
 @dataclass(frozen=True)
