@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from bodysense.identification.consistent import conic as box_program
-from bodysense.identification.consistent.conic import solve_box
+from bodysense.identification.consistent import projection as box_program
+from bodysense.identification.consistent.projection import solve_box
 
 
 def problem(rng, n, strength=1.0):

@@ -24,11 +24,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.consistent.conic import solve_box
 from bodysense.identification.consistent.projection import (
     checked,
     inside,
     is_consistent,
+    solve_box,
     unconstrained,
     unsolved_message,
 )

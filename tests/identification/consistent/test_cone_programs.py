@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from bodysense.identification.consistent.conic import ConicRows, matrix_rows, solve_conic
+from bodysense.identification.consistent.projection import ConicRows, matrix_rows, solve_conic
 
 
 def symmetric(rng, *shape) -> np.ndarray:
