@@ -15,10 +15,12 @@ from bodysense.identification.friction_comparison import (
     RICHEST,
     STRIBECK_SPEED,
     WIDTH,
+    FrictionChoice,
+    LoadRows,
+    at_the_links,
     choose_friction,
     fit_shape,
 )
-from bodysense.identification.given_rows import LoadRows
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics, load_robot
 from bodysense.simulation import rollout
@@ -34,6 +36,10 @@ def true_robot(tx40, law: str):
     chosen = tx40.with_friction(law, **shape)
     given = {term: x for term, x in values.items() if term in chosen.layout.friction_terms}
     return tx40.with_friction(law, coefficients=given, **shape)
+
+
+def errors_of(choice: FrictionChoice) -> list[float]:
+    return [trial.error for trial in choice.trials]
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -56,7 +62,7 @@ def test_the_friction_law_that_was_simulated_is_found(law, seed, tx40, base_of, 
     assert choice.tried[:5] == ("viscous", "coulomb", "offset", "stribeck", RICHEST)
     assert [trial.coefficients for trial in choice.trials[:5]] == [6, 12, 18, 18, 24]
     # In units of the noise's variance: what is left of the right law is noise alone.
-    errors = dict(zip(choice.tried, choice.errors, strict=True))
+    errors = dict(zip(choice.tried, errors_of(choice), strict=True))
     assert errors[law] == pytest.approx(1.0, abs=0.05)
 
 
@@ -69,7 +75,7 @@ def test_simpler_laws_are_fitted_as_if_the_robot_had_them(tx40, base_of, sines):
     problem = Regression.from_samples(truth, q, v, a, tau, rate=100.0, base=base_of(truth))
     choice = choose_friction(problem)
     sigma = identifier("wls").estimate(problem, Prior.of(problem)).sigma
-    for law, error in zip(choice.tried[:5], choice.errors[:5], strict=True):
+    for law, error in zip(choice.tried[:5], errors_of(choice)[:5], strict=True):
         robot = true_robot(tx40, law)
         own = Regression.from_samples(robot, q, v, a, tau, rate=100.0, base=base_of(robot))
         total = rows = 0.0
@@ -101,7 +107,7 @@ def test_a_shape_that_is_worth_it_is_taken(steep):
     assert choice.law == "stribeck"
     assert choice.name == choice.tried[-1] == "stribeck, fitted"
     assert choice.trials[-1].coefficients == 24
-    assert choice.errors[-1] < 0.9 * choice.errors[3]
+    assert errors_of(choice)[-1] < 0.9 * errors_of(choice)[3]
     np.testing.assert_allclose(choice.shape["vs"], [0.3, 0.4, 0.2, 0.35, 0.25, 0.3], rtol=0.1)
     robot = choice.applied_to(steep.robot)
     assert robot.friction.model.name == "stribeck"
@@ -154,7 +160,7 @@ def test_friction_that_grows_with_the_load_is_told_and_not_chosen(tx40, base_of,
     # The wrist carries next to nothing: what its friction does under load cannot be seen.
     np.testing.assert_allclose(choice.load.coefficients[:3], Fl[:3], rtol=0.02)
     assert choice.load.gain > 0.5
-    best = dict(zip(choice.tried, choice.errors, strict=True))[choice.law]
+    best = dict(zip(choice.tried, errors_of(choice), strict=True))[choice.law]
     assert choice.load.gain == pytest.approx(1.0 - choice.load.error / best)
 
 
@@ -173,7 +179,8 @@ def test_friction_without_load_gains_nothing_by_it(tx40, base_of, sines):
 def test_columns_of_the_load_are_those_of_the_formula(simulate):
     simulated = simulate(0.1)
     problem = simulated.problem
-    rows = LoadRows.with_load_of(problem, simulated.truth)
+    link_theta = at_the_links(problem.base, simulated.truth)
+    rows = problem.recast(LoadRows, link_theta=link_theta)
     motion = problem.motions[0]
     theta = problem.base.join(simulated.truth)
     theta[problem.robot.layout.rotor.start :] = 0.0

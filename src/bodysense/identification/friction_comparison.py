@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import unknown_name
+from bodysense.identification.factors import Stack
 from bodysense.identification.friction_fit import fit_stribeck, require_stribeck
-from bodysense.identification.given_rows import LoadRows
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
+from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.friction import friction_models
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -105,11 +107,6 @@ class FrictionChoice:
         return tuple(trial.name for trial in self.trials)
 
     @property
-    def errors(self) -> tuple[float, ...]:
-        """Held-out errors of the trials."""
-        return tuple(trial.error for trial in self.trials)
-
-    @property
     def name(self) -> str:
         """The chosen trial's name."""
         return _fitted_name(self.law) if self.shape else self.law
@@ -148,55 +145,48 @@ def with_law(robot: Robot, law: str) -> Robot:
     return robot.with_friction(law, coefficients=None, **shape)
 
 
-@dataclass(frozen=True)
-class FrictionLaw:
-    """Which friction law an identification takes: named, chosen by the data, or fitted.
+def _parsed(robot: Robot, name: str) -> tuple[str | None, bool, bool]:
+    """The law that is named, whether the data choose one, and whether its shape is fitted."""
+    wanted = name.removesuffix(":fit")
+    if wanted != name and wanted in ("auto", "choose"):  # which fit where it is worth it
+        raise unknown_name("friction", name, (*FRICTION_CHOICES, "own:fit", "stribeck:fit"))
+    choose = wanted == "choose" or (wanted == "auto" and friction_unknown(robot))
+    return None if wanted in FRICTION_CHOICES else wanted, choose, wanted != name
 
-    Attributes:
-        law: that is named; `None` keeps the robot's.
-        choose: whether the data choose among `LAWS`.
-        fit: whether the shape of the law is fitted.
+
+def start_friction(robot: Robot, name: str) -> Robot:
+    """The robot with the law that its regression is built for.
+
+    Args:
+        robot: the prior.
+        name: ``auto``, ``own``, ``choose`` or a law, the latter and ``own`` also with ``:fit``.
+
+    Raises:
+        UnknownNameError: no such law, or a choice that cannot be fitted.
+        MismatchError: a law without a Stribeck curve that could be fitted.
     """
+    law, choose, fit = _parsed(robot, name)
+    if choose:
+        return with_richest(robot)
+    robot = robot if law is None else with_law(robot, law)
+    if fit:
+        require_stribeck(robot)
+    return robot
 
-    law: str | None = None
-    choose: bool = False
-    fit: bool = False
 
-    @classmethod
-    def from_name(cls, robot: Robot, name: str) -> FrictionLaw:
-        """From ``auto``, ``own``, ``choose`` or the name of a law, the latter two with ``:fit``.
-
-        Raises:
-            UnknownNameError: no such law, or a choice that cannot be fitted.
-        """
-        wanted = name.removesuffix(":fit")
-        if wanted != name and wanted in ("auto", "choose"):  # which fit where it is worth it
-            raise unknown_name("friction", name, (*FRICTION_CHOICES, "own:fit", "stribeck:fit"))
-        choose = wanted == "choose" or (wanted == "auto" and friction_unknown(robot))
-        law = None if wanted in FRICTION_CHOICES else wanted
-        return cls(law, choose, fit=wanted != name)
-
-    def start(self, robot: Robot) -> Robot:
-        """The robot with the law that the regression is built for."""
-        if self.choose:
-            return with_richest(robot)
-        robot = robot if self.law is None else with_law(robot, self.law)
-        if self.fit:
-            require_stribeck(robot)
-        return robot
-
-    def settle(
-        self, problem: Regression, progress: Callable[[str], None]
-    ) -> tuple[Regression, FrictionChoice | None]:
-        """Choose or fit the law; returns the problem with it, and how it was chosen."""
-        if not (self.choose or self.fit):
-            return problem, None
-        progress("choosing the friction law" if self.choose else "fitting the friction law")
-        choice = choose_friction(problem) if self.choose else fit_shape(problem)
-        if choice.law == problem.robot.friction.model.name and not choice.shape:
-            return problem, choice
-        robot, known = choice.applied_to(problem.robot), problem.knowledge
-        return Regression.of(robot, problem.motions, problem.settings, knowledge=known), choice
+def settle_friction(
+    problem: Regression, name: str, progress: Callable[[str], None]
+) -> tuple[Regression, FrictionChoice | None]:
+    """Choose or fit the law; returns the problem with it, and how it was chosen."""
+    _, choose, fit = _parsed(problem.robot, name)
+    if not (choose or fit):
+        return problem, None
+    progress("choosing the friction law" if choose else "fitting the friction law")
+    choice = choose_friction(problem) if choose else fit_shape(problem)
+    if choice.law == problem.robot.friction.model.name and not choice.shape:
+        return problem, choice
+    robot, known = choice.applied_to(problem.robot), problem.knowledge
+    return Regression.of(robot, problem.motions, problem.settings, knowledge=known), choice
 
 
 def choose_friction(problem: Regression) -> FrictionChoice:
@@ -255,8 +245,9 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
     for fold in range(FOLDS):
         # From the same start as the whole: another would have seen the fold.
         rest = fit_stribeck(problem.without(fold))
-        squares, count = _fold_squares(_with_robot(problem, rest.robot), sigma, fold)
-        total, rows = total + squares, rows + count
+        again = _with_robot(problem, rest.robot)
+        squares, count = again.held_out_squares(fold, sigma, _fit)
+        total, rows = total + float(squares.sum()), rows + float(count.sum())
     linear = n * len(law.terms)
     trials = (
         FrictionTrial(law.name, fixed, linear),
@@ -278,26 +269,16 @@ def _held_out_error(
         Z: (size, c) basis of what is allowed; everything if not given.
         faint: (k, c) rows that are wanted to be zero, in units of the noise, if any.
     """
-    parts = [_fold_squares(problem, sigma, fold, Z, faint) for fold in range(FOLDS)]
-    return sum(squares for squares, _ in parts) / max(sum(count for _, count in parts), 1.0)
+    total = rows = 0.0
+    for fold in range(FOLDS):
+        squares, count = problem.held_out_squares(fold, sigma, lambda rest: _fit(rest, Z, faint))
+        total, rows = total + float(squares.sum()), rows + float(count.sum())
+    return total / max(rows, 1.0)
 
 
-def _fold_squares(
-    problem: Regression,
-    sigma: Array,
-    fold: int,
-    Z: Array | None = None,
-    faint: Array | None = None,
-) -> tuple[float, float]:
-    """Squared error of one fold, in units of sigma², of the fit without it, and its rows."""
-    theta = _fit(problem.without(fold), sigma, Z, faint)
-    squares, count = problem.squares(theta, fold)
-    return float((squares / sigma**2).sum()), float(count.sum())
-
-
-def _fit(problem: Regression, sigma: Array, Z: Array | None, faint: Array | None = None) -> Array:
-    stack = problem.stack(sigma)
-    basis = np.eye(problem.size) if Z is None else Z
+def _fit(stack: Stack, Z: Array | None = None, faint: Array | None = None) -> Array:
+    """(size,) least squares over the range of Z."""
+    basis = np.eye(stack.z.size) if Z is None else Z
     A, z = stack.A @ basis, stack.z
     if faint is not None:
         A, z = np.vstack([A, faint]), np.append(z, np.zeros(len(faint)))
@@ -332,15 +313,80 @@ def _load_dependence(problem: Regression, sigma: Array, Z: Array, error: float) 
     # A joint that carries next to nothing would get any coefficient: zero, give or take a tenth.
     faint = np.hstack([np.zeros((n, Z.shape[1])), np.eye(n) / _LOSS_SIZE])
     # The load hardly depends on which fold is left out: that of the whole fit does for all.
-    rows = LoadRows.with_load_of(problem, _fit(problem, sigma, Z))
+    link_theta = at_the_links(problem.base, _fit(problem.stack(sigma), Z))
+    rows = problem.recast(LoadRows, link_theta=link_theta)
     wide = np.zeros((rows.size, Z.shape[1] + n))
     wide[: problem.size, : Z.shape[1]] = Z
     wide[problem.size :, Z.shape[1] :] = np.eye(n)
     with_load = _held_out_error(rows, sigma, wide, faint)
-    Fl = _fit(rows, sigma, wide, faint)[problem.size :]
+    Fl = _fit(rows.stack(sigma), wide, faint)[problem.size :]
     gain = 1.0 - with_load / error if error > 0.0 else 0.0
     return LoadDependence(with_load, gain, tuple(map(float, Fl)))
 
 
 def _fitted_name(law: str) -> str:
     return f"{law}, fitted"
+
+
+# Rows with one more column per joint: load-dependent Coulomb friction.
+#
+# Gears and bearings have more friction under load (as harmonic drives do):
+#
+#     tau_f = (Fc + Fl |tau_link|) s(v),
+#
+# with the torque tau_link that the joint passes on to its link, without friction and rotor. It is
+# the one that an estimate of the other parameters predicts; given that, the term is linear in Fl.
+# (Measured torque would not do: it holds the friction that is to be explained, and where that is
+# most of it, |tau| s(v) is the torque itself.) A term that depends on the other parameters is no
+# friction law that a `Robot` can have: it serves for comparison, and for identifying loads.
+
+
+@dataclass(frozen=True, eq=False)
+class LoadRows(Regression):
+    """A regression whose unknowns are theta_base and Fl of each joint, in this order.
+
+    Attributes:
+        link_theta: (b,) base parameters that predict the torque at the links.
+    """
+
+    link_theta: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def size(self) -> int:
+        return self.base.size + self.n_joints
+
+    @cached_property
+    def columns(self) -> tuple[NDArray[np.int64], ...]:
+        """For each joint the unknowns that its torque can depend on, its own Fl last."""
+        return tuple(
+            np.append(places, self.base.size + j) for j, places in enumerate(super().columns)
+        )
+
+    def widened(self, Y: Array, v: Array, log: int) -> Array:
+        return np.concatenate([Y, loss_columns(self.robot, Y, v, self.link_theta)], axis=2)
+
+
+def at_the_links(base: BaseParameters, theta_base: Array) -> Array:
+    """(b,) the part of theta_base that makes torque at the links: neither friction nor rotors."""
+    names = (base.layout.names[k] for k in base.independent)
+    rigid: Array = theta_base * np.array([not name.startswith(("F", "Ia")) for name in names])
+    return rigid
+
+
+def loss_columns(robot: Robot, Y: Array, v: Array, link_theta: Array) -> Array:
+    """(m, n, n) columns of Fl: for joint j, |tau_link_j| s(v_j) in its own row and column.
+
+    Args:
+        robot: with the friction law that defines the width of s(v).
+        Y: (m, n, b) regressor.
+        v: (m, n) velocities.
+        link_theta: (b,) from `at_the_links`.
+    """
+    names = robot.friction.model.shape
+    width = robot.friction.shape[:, names.index("width")] if "width" in names else np.zeros(1)
+    smooth = np.tanh(v / np.where(width > 0.0, width, 1.0))
+    sign = np.where(width > 0.0, smooth, np.sign(v))
+    columns = np.zeros((*v.shape, v.shape[1]))
+    joints = np.arange(v.shape[1])
+    columns[:, joints, joints] = np.abs(Y @ link_theta) * sign
+    return columns

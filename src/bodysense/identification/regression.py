@@ -13,10 +13,10 @@ folds it leaves out, its least-squares problem is a stack of such factors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -119,10 +119,9 @@ class Regression:
             MismatchError: fewer rows than unknowns.
         """
         require_fixed(robot)
-        if base is None:
-            base = base_parameters(robot)
+        base = base_parameters(robot) if base is None else base
         n_logs = 1 + max((motion.log for motion in motions), default=-1)
-        known = knowledge if knowledge is not None else Knowledge()
+        known = Knowledge() if knowledge is None else knowledge
         problem = cls(robot, base, tuple(motions), settings, n_logs, knowledge=known)
         n_rows = problem.n_samples * robot.n_joints
         if n_rows < base.size:
@@ -147,19 +146,10 @@ class Regression:
         knowledge: Knowledge | None = None,
         reference: ArrayLike | None = None,
     ) -> Regression:
-        """From samples that need no filtering, such as simulated ones; all rows count.
+        """From samples (n_t, n) that need no filtering, such as simulated ones; all rows count.
 
-        Args:
-            robot: the prior.
-            q: (n_t, n) positions.
-            v: (n_t, n) velocities.
-            a: (n_t, n) accelerations.
-            tau: (n_t, n) torques.
-            rate: samples per second, which decides what held-out blocks are.
-            base: base parameters, if known.
-            still_speed: rows of slower joints are left out (see `Preprocessing`).
-            knowledge: what is known of the links for certain.
-            reference: (n_t, n) reference positions of the controller, if known.
+        The rate [Hz] decides what held-out blocks are; rows of joints slower than `still_speed` are
+        left out (see `Preprocessing`); `reference` are positions that the controller was given.
         """
         require_fixed(robot)
         if not 0.0 < rate < np.inf:
@@ -186,7 +176,6 @@ class Regression:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints n."""
         return self.robot.n_joints
 
     @property
@@ -198,8 +187,7 @@ class Regression:
     def torque_size(self) -> Array:
         """(n,) largest r.m.s. torque of each joint over the motions [N·m or N]."""
         sizes = [np.sqrt(np.mean(motion.tau**2, axis=0)) for motion in self.motions]
-        largest: Array = np.max(sizes, axis=0)
-        return largest
+        return np.asarray(np.max(sizes, axis=0))
 
     @cached_property
     def n_samples(self) -> int:
@@ -226,16 +214,18 @@ class Regression:
                 rest = (block.fold != self.held_out).astype(np.float64)
                 yield replace(block, use=block.use * rest[:, None])
 
-    def without(self, fold: int) -> Self:
-        """The same problem with one fold left out; what was computed is shared."""
-        return self._with_held_out(fold)
+    def without(self, fold: int | None) -> Self:
+        """The same problem with one fold left out, or none; what was computed is shared."""
+        return self._sharing(replace(self, held_out=fold))
 
     def knowing(self, knowledge: Knowledge) -> Self:
         """The same problem with other knowledge of the links; what was computed is shared."""
         return self._sharing(replace(self, knowledge=knowledge))
 
-    def _with_held_out(self, fold: int | None) -> Self:
-        return self._sharing(replace(self, held_out=fold))
+    def recast(self, kind: type[Rows], **more: Any) -> Rows:
+        """The same problem with rows of another kind, which may have fields of its own."""
+        shared = {f.name for f in fields(self)} & {f.name for f in fields(kind) if f.init}
+        return kind(**{name: getattr(self, name) for name in shared} | more)
 
     def _sharing(self, other: Self) -> Self:
         # `replace` starts anew, as it must where rows change; folds and knowledge change none.
@@ -306,7 +296,7 @@ class Regression:
     def factors(self) -> dict[tuple[int, int, int], Factor]:
         """Triangular factors by (log, fold, joint), all rows with weight one."""
         if self._kept.factors is None:
-            self._kept.factors = self._with_held_out(None).weighted_factors(None)
+            self._kept.factors = self.without(None).weighted_factors(None)
         return {key: f for key, f in self._kept.factors.items() if key[1] != self.held_out}
 
     def weighted_factors(
@@ -332,16 +322,11 @@ class Regression:
         return {key: Factor(self.columns[key[2]], R[key], rows[key]) for key in sorted(R)}
 
     def stack(
-        self,
-        sigma: Array,
-        *,
-        factors: dict[tuple[int, int, int], Factor] | None = None,
+        self, sigma: Array, *, factors: dict[tuple[int, int, int], Factor] | None = None
     ) -> Stack:
-        """The least-squares problem with rows divided by sigma (n_logs, n).
+        """The least-squares problem with rows divided by the noise sigma (n_logs, n).
 
-        Args:
-            sigma: standard deviation of the noise of each log and joint.
-            factors: of weighted rows; the unweighted ones if not given.
+        Factors are those of unweighted rows if not given.
         """
         chosen = self.factors if factors is None else factors
         b = self.size
@@ -366,3 +351,50 @@ class Regression:
                 squares[log, joint] += factor.squares(theta_base)
                 rows[log, joint] += factor.rows
         return squares, rows
+
+    def held_out_squares(
+        self, fold: int, sigma: Array, solve: Callable[[Stack], Array]
+    ) -> tuple[Array, Array]:
+        """Squared residuals of one fold in units of sigma², and numbers of rows, both (n_logs, n).
+
+        Args:
+            fold: whose rows are predicted.
+            sigma: (n_logs, n) standard deviations that rows are divided by.
+            solve: theta_base of a reduced problem, which is that of the other folds.
+        """
+        rest = {key: factor for key, factor in self.factors.items() if key[1] != fold}
+        squares, rows = self.squares(solve(self.stack(sigma, factors=rest)), fold)
+        return squares / sigma**2, rows
+
+
+Rows = TypeVar("Rows", bound=Regression)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRows(Regression):
+    """Rows that a method has made itself, such as whitened or linearised ones.
+
+    Attributes:
+        given: all blocks, those of a fold that is left out included.
+    """
+
+    given: tuple[Block, ...] = ()
+
+    @cached_property
+    def n_samples(self) -> int:
+        return sum(block.t.size for block in self.given)
+
+    @cached_property
+    def columns(self) -> tuple[NDArray[np.int64], ...]:
+        """All places in theta_base: any row may depend on any parameter."""
+        return (np.arange(self.size, dtype=np.int64),) * self.n_joints
+
+    @cached_property
+    def torque_size(self) -> Array:
+        """(n,) r.m.s. of the rows' right-hand sides, in their units."""
+        squares = sum((np.square(block.y).sum(axis=0) for block in self.given), np.zeros(1))
+        size: Array = np.sqrt(squares / max(self.n_samples, 1))
+        return size
+
+    def _all_blocks(self) -> Iterator[Block]:
+        yield from self.given

@@ -12,7 +12,11 @@ from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, settle_filters
-from bodysense.identification.friction_comparison import FrictionChoice, FrictionLaw
+from bodysense.identification.friction_comparison import (
+    FrictionChoice,
+    settle_friction,
+    start_friction,
+)
 from bodysense.identification.identification import Identification
 from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
@@ -126,8 +130,7 @@ def identify(
     chosen = identifier(given) if isinstance(given, str) else given
     logs, validate = as_logs(logs), as_logs(validate)
     _require_valid(robot, logs, chosen, knowledge, seed)
-    law = FrictionLaw.from_name(robot, friction)
-    robot = law.start(robot)
+    robot = start_friction(robot, friction)
     progress("examining the logs")
     diagnoses, validation = (
         tuple(
@@ -139,7 +142,7 @@ def identify(
     settings, cutoff = settle_filters(robot, diagnoses, settings, base, progress)
     pieces = motions(robot, [diagnosis.segments for diagnosis in diagnoses], settings)
     problem = Regression.of(robot, pieces, settings, base, knowledge=knowledge)
-    problem, friction_choice = law.settle(problem, progress)
+    problem, friction_choice = settle_friction(problem, friction, progress)
     choice = None
     if method == AUTO:
         progress("choosing the method")

@@ -24,7 +24,7 @@ def problem_of(robot, base_of, sines, *, rate=200.0, n_t=1200, settings=None, se
 def test_rows_hold_for_the_true_parameters(name, small_arm, base_of, sines):
     """With friction that jumps, too: its integral is the same on both sides."""
     robot = small_arm if name == "small arm" else load_robot(name)
-    rows = EnergyRows.from_regression(problem_of(robot, base_of, sines, rate=400.0))
+    rows = problem_of(robot, base_of, sines, rate=400.0).recast(EnergyRows)
     truth = rows.base.to_base(robot.theta)
     for block in rows.blocks():
         assert np.abs(block.Y @ truth - block.y).max() < 1e-8 * np.abs(block.y).max()
@@ -32,7 +32,7 @@ def test_rows_hold_for_the_true_parameters(name, small_arm, base_of, sines):
 
 def test_rows_hold_through_the_filter(tx40, base_of, sines):
     settings = Preprocessing(cutoff=15.0).settled(tx40, 15.0)
-    rows = EnergyRows.from_regression(problem_of(tx40, base_of, sines, settings=settings))
+    rows = problem_of(tx40, base_of, sines, settings=settings).recast(EnergyRows)
     (block,) = rows.blocks()
     assert block.t.size == rows.n_samples < 600
     truth = rows.base.to_base(tx40.theta)
@@ -44,7 +44,7 @@ def test_the_sum_of_rows_is_the_work(small_arm, base_of, sines):
     robot = small_arm.with_friction("none")
     problem = problem_of(robot, base_of, sines, rate=1000.0)
     motion = problem.motions[0]
-    (block,) = EnergyRows.from_regression(problem).blocks()
+    (block,) = problem.recast(EnergyRows).blocks()
     E = energy_regressor(robot, motion.q, motion.v) @ robot.theta
     inner = E[_REACH:-_REACH]
     work = np.sum(block.y[1:-1, 0]) + 0.5 * (block.y[0, 0] + block.y[-1, 0])  # trapezoids
@@ -53,7 +53,7 @@ def test_the_sum_of_rows_is_the_work(small_arm, base_of, sines):
 
 def test_rows_have_the_times_and_folds_of_their_samples(small_arm, base_of, sines):
     problem = problem_of(small_arm, base_of, sines)
-    rows = EnergyRows.from_regression(problem)
+    rows = problem.recast(EnergyRows)
     (block,) = rows.blocks()
     motion = problem.motions[0]
     np.testing.assert_array_equal(block.t, motion.t[_REACH:-_REACH])
@@ -67,9 +67,9 @@ def test_rows_have_the_times_and_folds_of_their_samples(small_arm, base_of, sine
 def test_small_blocks_make_the_same_rows(tx40, base_of, sines, monkeypatch):
     settings = Preprocessing(cutoff=15.0).settled(tx40, 15.0)
     problem = problem_of(tx40, base_of, sines, settings=settings)
-    (whole,) = EnergyRows.from_regression(problem).blocks()
+    (whole,) = problem.recast(EnergyRows).blocks()
     monkeypatch.setattr(module, "_BLOCK_BYTES", 8.0 * tx40.layout.size * 60)
-    rows = EnergyRows.from_regression(problem)
+    rows = problem.recast(EnergyRows)
     parts = list(rows.blocks())
     assert len(parts) > 5
     np.testing.assert_allclose(np.concatenate([b.Y for b in parts]), whole.Y, atol=1e-9)
@@ -82,7 +82,7 @@ def test_small_blocks_make_the_same_rows(tx40, base_of, sines, monkeypatch):
 
 
 def test_a_motion_shorter_than_a_difference_has_no_rows(small_arm, base_of, sines):
-    rows = EnergyRows.from_regression(problem_of(small_arm, base_of, sines, n_t=2 * _REACH))
+    rows = problem_of(small_arm, base_of, sines, n_t=2 * _REACH).recast(EnergyRows)
     assert rows.n_samples == 0
     assert not list(rows.blocks())
 

@@ -26,7 +26,7 @@ def problem(make_case):
 def test_columns_are_derivatives(problem, rng):
     """Of g_j Y_j x by x and g."""
     g, x = rng.uniform(0.5, 2.0, 4), rng.normal(size=problem.size)
-    linear = GainRegression.about(problem, g, x)
+    linear = problem.recast(GainRegression, gains=g, x=x)
     Y = np.concatenate([block.Y for block in linear.blocks()])
 
     def predicted(z: Array) -> Array:
@@ -56,7 +56,7 @@ def test_at_the_truth_the_torques_are_those_of_pinocchio(make_case, arm, body):
 
 
 def test_a_joint_depends_on_its_own_gain_alone(problem, rng):
-    linear = GainRegression.about(problem, np.ones(4), rng.normal(size=problem.size))
+    linear = problem.recast(GainRegression, gains=np.ones(4), x=rng.normal(size=problem.size))
     Y = np.concatenate([block.Y for block in linear.blocks()])[:, :, linear.steps]
     for j in range(4):
         assert not np.delete(Y[:, j], j, axis=1).any()
@@ -66,7 +66,7 @@ def test_a_joint_depends_on_its_own_gain_alone(problem, rng):
 
 
 def test_the_prior_holds_the_load_and_keeps_gains_positive(problem):
-    linear = GainRegression.about(problem, np.full(4, 0.8), np.ones(problem.size))
+    linear = problem.recast(GainRegression, gains=np.full(4, 0.8), x=np.ones(problem.size))
     prior = linear.gain_prior(2.0, np.array([0.1, 0.2, 0.3]))
     theta, D = prior.constraints.free_directions(prior.theta, np.diag(prior.size))
     load = prior.links[-1]

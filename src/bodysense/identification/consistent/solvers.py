@@ -159,18 +159,15 @@ def _choose_weight(problem: Regression, prior: Prior, kind: str) -> float:
 
 
 def _held_out(problem: Regression, prior: Prior, sigma: Array, relaxation: Relaxation) -> float:
+    def solve(rest: Stack) -> Array:
+        solution = consistent_least_squares(prior, rest, relaxation)
+        return prior.to_base(solution.theta) * (np.nan if solution.failure else 1.0)
+
     total = 0.0
     for fold in range(FOLDS):
-        if fold == problem.held_out:
-            continue
-        train = {key: factor for key, factor in problem.factors.items() if key[1] != fold}
-        stack = problem.stack(sigma, factors=train)
-        solution = consistent_least_squares(prior, stack, relaxation)
-        if solution.failure:
-            return float("inf")
-        squares, _ = problem.squares(prior.to_base(solution.theta), fold)
-        total += float((squares / sigma**2).sum())
-    return total
+        if fold != problem.held_out:
+            total += float(problem.held_out_squares(fold, sigma, solve)[0].sum())
+    return total if np.isfinite(total) else np.inf
 
 
 def closest_consistent(prior: Prior, theta_base: Array, metric: Array | None = None) -> Solution:

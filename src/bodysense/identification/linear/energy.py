@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import factorial
 
@@ -51,12 +51,6 @@ _BLOCK_BYTES = 32e6
 
 class EnergyRows(Regression):
     """The energy model of a regression's motions: one row per window, for the whole robot."""
-
-    @classmethod
-    def from_regression(cls, problem: Regression) -> EnergyRows:
-        """The same motions and folds, as rows of energy."""
-        given = {f.name: getattr(problem, f.name) for f in fields(problem) if f.init}
-        return cls(**given)
 
     @property
     def n_joints(self) -> int:
@@ -178,7 +172,7 @@ class EnergyWeights(Weights):
 
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
         if not isinstance(problem, EnergyRows):
-            problem = EnergyRows.from_regression(problem)
+            problem = problem.recast(EnergyRows)
         solution = EqualWeights().fit(problem, prior, solve)
         if few_rows(problem):
             return replace(solution, note=_FEW_ROWS, rows=problem)

@@ -25,7 +25,6 @@ import numpy as np
 from bodysense.compiled.jit import in_threads
 from bodysense.errors import ShapeError
 from bodysense.identification._kernels.noise_propagation import torque_slopes_batch, whiten_batch
-from bodysense.identification.given_rows import GivenRows
 from bodysense.identification.identification import Iteration
 from bodysense.identification.linear.least_squares import (
     Solution,
@@ -37,7 +36,7 @@ from bodysense.identification.linear.least_squares import (
 from bodysense.identification.linear.method import NoiseWeights, fit_noise_weights
 from bodysense.identification.preprocessing import Plan, Preprocessing, usable_cutoff
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Block, Regression
+from bodysense.identification.regression import Block, GivenRows, Regression
 from bodysense.logs.filtering import differentiate, lowpass
 from bodysense.robot.dynamics import torque_regressor
 from bodysense.robot.robot import Robot
@@ -248,19 +247,18 @@ class LikelihoodWeights(Weights):
             for block in problem.blocks()
         ]
         theta_base, levels = prior.to_base(start.theta), start.sigma**2
-        rows, stack, change = problem, start.stack, np.inf
+        rows: Regression = problem
+        stack, change = start.stack, np.inf
         trace: list[Iteration] = []
         for _ in range(self.iterations):
             theta = prior.complete(theta_base)
             slopes = [_row_slopes(problem, theta, part.block) for part in parts]
             levels = _torque_variances(problem, theta_base, parts, slopes, levels)
-            rows = GivenRows.by(
-                problem,
-                (
-                    self._whitened(problem, theta_base, part, G, levels[part.block.log])
-                    for part, G in zip(parts, slopes, strict=True)
-                ),
+            whitened = (
+                self._whitened(problem, theta_base, part, G, levels[part.block.log])
+                for part, G in zip(parts, slopes, strict=True)
             )
+            rows = problem.recast(GivenRows, given=tuple(whitened))
             stack = rows.stack(np.ones_like(levels))
             moved = prior.to_base(least_squares(prior, stack).theta) - theta_base
             theta_base = theta_base + moved

@@ -12,6 +12,7 @@ from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import settle_filters
+from bodysense.identification.factors import Stack
 from bodysense.identification.friction_comparison import friction_unknown, with_law, with_richest
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.payload.loaded_regression import LoadedRegression
@@ -309,13 +310,15 @@ def _held_out(problem: LoadedRegression, arm: float, sigma: Array) -> tuple[Arra
     """(n,) squared error on folds left out in turn, in units of the noise, and (n,) rows."""
     prior = problem.prior(arm=arm)
     unit = prior.constrained_factor(np.diag(prior.size))
+
+    def solve(rest: Stack) -> Array:
+        A = np.vstack([rest.A @ unit, np.eye(unit.shape[1])])
+        z = np.append(rest.z - rest.A @ prior.theta_base, np.zeros(unit.shape[1]))
+        return prior.theta_base + unit @ np.linalg.lstsq(A, z, rcond=None)[0]
+
     total, rows = np.zeros((2, problem.n_joints))
     for fold in range(FOLDS):
-        stack = problem.without(fold).stack(sigma)
-        A = np.vstack([stack.A @ unit, np.eye(unit.shape[1])])
-        rest = np.append(stack.z - stack.A @ prior.theta_base, np.zeros(unit.shape[1]))
-        x = prior.theta_base + unit @ np.linalg.lstsq(A, rest, rcond=None)[0]
-        squares, count = problem.squares(x, fold)
-        total += (squares / sigma**2).sum(axis=0)
+        squares, count = problem.held_out_squares(fold, sigma, solve)
+        total += squares.sum(axis=0)
         rows += count.sum(axis=0)
     return total, rows

@@ -223,7 +223,7 @@ class _Gains:
 
     def _step(self, method: LinearMethod, known: tuple[float, Array | None]) -> _Gains:
         problem = self.problem.with_losses(self.x) if self.problem.n_losses else self.problem
-        rows = GainRegression.about(problem, self.g, self.x)
+        rows = problem.recast(GainRegression, gains=self.g, x=self.x)
         prior = rows.gain_prior(*known)
         weighing = method.estimate(rows, prior)
         z = prior.to_base(weighing.theta)
@@ -235,7 +235,7 @@ class _Gains:
         """(n,) standard deviations of g."""
         if self.weighing is None:
             raise BodysenseError("the gains have not been solved for: call converged first.")
-        rows = GainRegression.about(self.problem, self.g, self.x)
+        rows = self.problem.recast(GainRegression, gains=self.g, x=self.x)
         prior = rows.gain_prior(*known)
         z = np.append(self.x, np.zeros(rows.n_joints))
         term = PriorTerm(1.0, prior.constrained_factor(np.diag(prior.size)))

@@ -12,7 +12,7 @@ would have to explain this loss, wrongly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.identification.constraints import Constraints
-from bodysense.identification.given_rows import at_the_links, loss_columns
+from bodysense.identification.friction_comparison import at_the_links, loss_columns
 from bodysense.identification.preprocessing import Motion, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
@@ -208,12 +208,6 @@ class GainRegression(LoadedRegression):
 
     gains: Array | None = None
     x: Array | None = None
-
-    @classmethod
-    def about(cls, problem: LoadedRegression, gains: Array, x: Array) -> GainRegression:
-        """Linearise."""
-        shared = {f.name: getattr(problem, f.name) for f in fields(LoadedRegression) if f.init}
-        return cls(**shared, gains=gains, x=x)
 
     @property
     def size(self) -> int:

@@ -35,7 +35,6 @@ import numpy as np
 from bodysense.errors import ShapeError
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.factors import Stack, triangle
-from bodysense.identification.given_rows import GivenRows
 from bodysense.identification.identification import Iteration
 from bodysense.identification.linear.least_squares import (
     Solution,
@@ -45,7 +44,7 @@ from bodysense.identification.linear.least_squares import (
 )
 from bodysense.identification.linear.method import NoiseWeights
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Regression
+from bodysense.identification.regression import GivenRows, Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop, LoopSimulation
 from bodysense.spatial.arrays import Array
 
@@ -320,4 +319,4 @@ def _instrumental_rows(
     for mine, theirs in zip(problem.blocks(), simulated.blocks(), strict=True):
         P = theirs.Y @ C + mine.Y @ D
         blocks.append(replace(mine, Y=P, y=mine.y - (mine.Y - P) @ theta_base))
-    return GivenRows.by(problem, blocks)
+    return problem.recast(GivenRows, given=tuple(blocks))

@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.identification.factors import Stack
-from bodysense.identification.given_rows import GivenRows
 from bodysense.identification.linear.least_squares import unexcited_names
 from bodysense.identification.preprocessing import Motion, Plan, standing
 from bodysense.identification.prior import Prior
-from bodysense.identification.regression import Block, Regression
+from bodysense.identification.regression import Block, GivenRows, Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop
 from bodysense.logs.filtering import decimate
 from bodysense.spatial.arrays import Array
@@ -80,7 +79,7 @@ class SimulatedRows:
             simulated, J = (self._plan(k).filtered(x) for x in run)
             J = J @ self._excited
             blocks.append(replace(frame, Y=J, y=frame.y - simulated + J @ theta_base))
-        return GivenRows.by(self.problem, blocks)
+        return self.problem.recast(GivenRows, given=tuple(blocks))
 
     @cached_property
     def _excited(self) -> Array:
@@ -107,7 +106,7 @@ class SimulatedRows:
     @cached_property
     def _counted(self) -> tuple[Block, ...]:
         """The frames without the fold that is left out."""
-        return tuple(GivenRows.by(self.problem, self.frames).blocks())
+        return tuple(self.problem.recast(GivenRows, given=self.frames).blocks())
 
     def _plan(self, leg: int) -> Plan:
         return self._plans[leg]
