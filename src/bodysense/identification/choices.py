@@ -99,10 +99,7 @@ def _grid(t: Array) -> tuple[Array, float]:
 def _highest_good(error: Callable[[int], float], size: int, tried: Mapping[int, object]) -> int:
     """The highest place of a grid whose log squared error is as good as the best, within 1 %.
 
-    Args:
-        error: of a place; remembers what it computed.
-        size: of the grid.
-        tried: places whose error has been computed, as `error` goes.
+    `tried` are the places whose error has been computed, as `error` goes.
     """
     best = min(range(size - 1, -1, -3), key=error)
     best = min((k for k in (best - 1, best, best + 1) if 0 <= k < size), key=error)
@@ -224,13 +221,8 @@ def information_of(robot: Robot, logs: Sequence[Log], base: BaseParameters, nois
     """(b, b) upper triangular R with RᵀR the information of recordings on base parameters.
 
     Rows are counted as those of a design are: all samples of the recording, divided by the same
-    white noise of the raw torque.
-
-    Args:
-        robot: with the friction law of the design.
-        logs: the recordings.
-        base: the base parameters of the design.
-        noise: (n_joints,) standard deviations of the torques.
+    white noise (n_joints,) of the raw torque. The robot has the friction law of the design, whose
+    base parameters are `base`.
 
     Raises:
         UnusableLogError: a recording of another robot, or one in which the doctor finds errors.
@@ -252,10 +244,7 @@ def information_of(robot: Robot, logs: Sequence[Log], base: BaseParameters, nois
 def carried_over(R_full: Array, full: BaseParameters, base: BaseParameters) -> Array:
     """Information on some base parameters from that on all, R_fᵀR_f; both as factors R.
 
-    Args:
-        R_full: (b_f, b_f) factor of the information on `full`.
-        full: base parameters of the robot.
-        base: combinations of them, e.g. those that show while some joints hold.
+    `base` are combinations of the robot's, `full`, e.g. those that show while some joints hold.
     """
     # Any theta with these base parameters will do to find T: the kept ones stand for them.
     T = np.array(base.mapping)[:, full.independent]

@@ -157,9 +157,7 @@ def _parsed(robot: Robot, name: str) -> tuple[str | None, bool, bool]:
 def start_friction(robot: Robot, name: str) -> Robot:
     """The robot with the law that its regression is built for.
 
-    Args:
-        robot: the prior.
-        name: ``auto``, ``own``, ``choose`` or a law, the latter and ``own`` also with ``:fit``.
+    The name is ``auto``, ``own``, ``choose`` or a law, the latter and ``own`` also with ``:fit``.
 
     Raises:
         UnknownNameError: no such law, or a choice that cannot be fitted.
@@ -229,12 +227,8 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
     """Fit the Stribeck shape of the robot's own law, and compare it with the shape it has.
 
     On each fold the shape that was fitted without that fold is scored. The fitted shape is taken
-    whatever the comparison says: it was asked for.
-
-    Args:
-        problem: of a robot whose law has a Stribeck curve.
-        sigma: (n_logs, n) standard deviations that errors are divided by; by default those of
-            weighted least squares with the robot's own shape.
+    whatever the comparison says: it was asked for. Errors are divided by sigma (n_logs, n), by
+    default that of weighted least squares with the robot's own shape.
     """
     result = fit_stribeck(problem)
     if sigma is None:
@@ -261,13 +255,9 @@ def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice
 def _held_out_error(
     problem: Regression, sigma: Array, Z: Array | None = None, faint: Array | None = None
 ) -> float:
-    """Mean squared error on folds left out in turn, with the unknowns in the range of Z.
+    """Mean squared error on folds left out in turn, with the unknowns in the range of Z (size, c).
 
-    Args:
-        problem: the regression.
-        sigma: (n_logs, n) standard deviations that rows are divided by.
-        Z: (size, c) basis of what is allowed; everything if not given.
-        faint: (k, c) rows that are wanted to be zero, in units of the noise, if any.
+    Rows `faint` (k, c) are wanted to be zero, in units of the noise.
     """
     total = rows = 0.0
     for fold in range(FOLDS):
@@ -376,11 +366,7 @@ def at_the_links(base: BaseParameters, theta_base: Array) -> Array:
 def loss_columns(robot: Robot, Y: Array, v: Array, link_theta: Array) -> Array:
     """(m, n, n) columns of Fl: for joint j, |tau_link_j| s(v_j) in its own row and column.
 
-    Args:
-        robot: with the friction law that defines the width of s(v).
-        Y: (m, n, b) regressor.
-        v: (m, n) velocities.
-        link_theta: (b,) from `at_the_links`.
+    The robot's friction law defines the width of s(v); link_theta is from `at_the_links`.
     """
     names = robot.friction.model.shape
     width = robot.friction.shape[:, names.index("width")] if "width" in names else np.zeros(1)

@@ -100,15 +100,11 @@ def require_stribeck(robot: Robot) -> None:
 
 
 def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> StribeckFit:
-    """Fit the shapes of the Stribeck curves of all joints.
+    """Fit the shapes of the Stribeck curves of all joints, those of `SHAPES` that are named.
 
     The search is a local one, which starts from the robot's own shapes. Joints that do not move
     keep theirs. Where a coupled motor has Coulomb friction, widths are kept: they are that motor's
     as well.
-
-    Args:
-        problem: the regression, of a robot whose law has a Stribeck curve.
-        shapes: which shape parameters to fit, of `SHAPES`.
 
     Raises:
         MismatchError: the robot's friction law has no Stribeck curve.

@@ -37,12 +37,7 @@ class Identifier(ABC):
 
     @abstractmethod
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
-        """Identify.
-
-        Args:
-            problem: the data and the prior.
-            rng: source of randomness, for methods that need any.
-        """
+        """Identify; the rng is for methods that need randomness."""
 
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
         """(p,) the estimate without its uncertainty, which is cheaper."""

@@ -196,11 +196,7 @@ _KEYS = ("total_mass", "masses", "symmetric", "equal", "com_inside")
 
 
 def read_knowledge(path: str | PathLike[str], robot: Robot) -> Knowledge:
-    """Read a knowledge file.
-
-    Args:
-        path: of the file.
-        robot: whose links it is about.
+    """Read a knowledge file about the robot's links.
 
     Raises:
         FileReadError: the file or a value in it cannot be understood.

@@ -78,16 +78,10 @@ class RegressionSample:
         tau: ArrayLike,
         sigma: ArrayLike = 1.0,
     ) -> RegressionSample:
-        """From what was measured at one instant.
+        """From what was measured at one instant, each (n,), positions filtered.
 
-        Args:
-            robot: geometry and friction law.
-            base: its base parameters.
-            q: (n,) positions, filtered.
-            v: (n,) velocities.
-            a: (n,) accelerations.
-            tau: (n,) torques, with the same delay as the motion.
-            sigma: standard deviation of the torques' noise, one or one per joint.
+        Torques have the same delay as the motion; sigma is the standard deviation of their noise,
+        one or one per joint.
 
         Raises:
             ShapeError: a standard deviation that is not positive.
@@ -201,11 +195,7 @@ class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
     def advance(self, state: RecursiveState, Y: Array, y: Array, weight: Array) -> RecursiveState:
         """The state after many samples at once, as if by `step` one by one.
 
-        Args:
-            state: before.
-            Y: (n_t, n, b) regressors.
-            y: (n_t, n) torques.
-            weight: (n_t, n) by which rows are multiplied: one over their standard deviation.
+        Rows Y (n_t, n, b), y (n_t, n) are multiplied by weights: one over standard deviations.
 
         Raises:
             ShapeError: rows for another number of parameters.

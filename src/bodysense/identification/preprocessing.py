@@ -124,12 +124,7 @@ class Motion:
 def motions(
     robot: Robot, pieces: Sequence[Sequence[Log]], settings: Preprocessing
 ) -> tuple[Motion, ...]:
-    """Resample, filter, differentiate and cut the pieces of all logs.
-
-    Args:
-        robot: whose joints the logs must have.
-        pieces: for each log its clean pieces.
-        settings: with all choices made.
+    """Resample, filter, differentiate and cut the clean pieces of all logs, by settled settings.
 
     Raises:
         MismatchError: nothing is left after the borders are cut.

@@ -111,9 +111,6 @@ class Prior:
         """(b, k) L with L Lᵀ the covariance of the base parameters of theta + D x, x ~ N(0, 1).
 
         It is zero along directions that the equalities fix.
-
-        Args:
-            D: (p, p) of a prior over all parameters.
         """
         _, free = self.constraints.free_directions(self.theta, D)
         unit = self.size_base[:, None]

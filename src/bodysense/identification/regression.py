@@ -283,13 +283,7 @@ class Regression:
             yield Block(motion.log, piece, t[at], Y, y, use, folds[at * plan.stride])
 
     def widened(self, Y: Array, v: Array, log: int) -> Array:
-        """Columns (m, n, size) of all unknowns, from those of the base parameters (m, n, b).
-
-        Args:
-            Y: regressor, before it is filtered.
-            v: (m, n) velocities.
-            log: which log the samples are of.
-        """
+        """Unfiltered columns (m, n, size) of all unknowns, from those of the base parameters."""
         return Y
 
     @cached_property
@@ -357,10 +351,7 @@ class Regression:
     ) -> tuple[Array, Array]:
         """Squared residuals of one fold in units of sigma², and numbers of rows, both (n_logs, n).
 
-        Args:
-            fold: whose rows are predicted.
-            sigma: (n_logs, n) standard deviations that rows are divided by.
-            solve: theta_base of a reduced problem, which is that of the other folds.
+        What solves a reduced problem for theta_base is given that of the other folds.
         """
         rest = {key: factor for key, factor in self.factors.items() if key[1] != fold}
         squares, rows = self.squares(solve(self.stack(sigma, factors=rest)), fold)

@@ -138,17 +138,9 @@ def predict(
     source: str,
     kind: Kind,
 ) -> Prediction:
-    """Predict the torques of a motion.
+    """Predict the torques of a motion, with parameters theta (p,) and with the prior's.
 
-    Args:
-        robot: the prior.
-        motion: what the robot did.
-        settings: by which the torques were filtered.
-        theta: (p,) parameters of the identified model; with `fold` one vector per fold, fitted
-            without that fold.
-        fold: (n_t,) of each sample.
-        source: name of the recording.
-        kind: of the data.
+    With `fold` (n_t,) of each sample, theta has one vector per fold, fitted without that fold.
     """
     q, v, a = motion.q, motion.v, motion.a
 

@@ -65,14 +65,9 @@ class BaseUncertainty:
 def base_uncertainty(
     problem: Regression, prior: Prior, theta_base: Array, fit: Solution, term: PriorTerm
 ) -> BaseUncertainty:
-    """Covariance of the base parameters, of the estimate and from the data alone.
+    """Covariance of the base parameters, of the estimate (b,) and from the data alone.
 
-    Args:
-        problem: the regression.
-        prior: what was known before.
-        theta_base: (b,) the estimate.
-        fit: how rows were weighted, and the problem that was solved.
-        term: the prior that the method used.
+    Depends on how rows were weighted, and on the prior term that the method used.
     """
     free = _uncertainty(problem, prior.base_factor, theta_base, fit, term.spread)
     if term.factor is None:
@@ -241,10 +236,6 @@ def full_uncertainty(prior: Prior, base: BaseUncertainty) -> tuple[Array, Array,
     and the resolution of parameter k is 1 - Sigma_kk / size_k²: the share that data and knowledge
     have in it. Standard deviations are widened like those of the base parameters that a parameter
     is part of; what is known has none.
-
-    Args:
-        prior: what was known before.
-        base: covariance of the base parameters.
     """
     c, V = np.linalg.eigh(base.by_data)
     c = np.clip(c, 1e-30, None)

@@ -69,12 +69,8 @@ def judge(
 ) -> Verdict:
     """Compare the scores on unseen data with the fit, the prior and the noise.
 
-    Args:
-        identification: the result.
-        scores: on training data, held-out blocks and validation recordings.
-        warnings: of the doctor; a result with any is not called good.
-        concerns: other sentences against the result; nor is a result with any.
-        duration: of the recordings it was identified from [s].
+    A result with warnings of the doctor, or with concerns (other sentences against it), is not
+    called good, nor is one of recordings that last too short a time [s].
     """
     if not identification.status.ok:
         return Verdict("failed", identification.status.summary(), ())

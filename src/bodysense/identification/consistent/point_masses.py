@@ -145,12 +145,6 @@ def _point_mass_least_squares(
 
     Equalities that are known for certain are stiff rows with multipliers (augmented Lagrangian).
     Centres of mass are inside the hull of their points whatever the masses.
-
-    Args:
-        prior: centre, constraints and links.
-        stack: the data.
-        shapes: what holds the mass of each link.
-        points: of each link's grid, at most.
     """
     factor = Relaxation().factor(prior)
     theta_free, L = unconstrained(prior, stack, prior.theta, factor, most=_LARGEST_PRECISION)

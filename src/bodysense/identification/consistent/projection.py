@@ -54,11 +54,7 @@ def consistent_least_squares(
 ) -> Solution:
     """Solve the reduced problem over consistent parameters.
 
-    Args:
-        prior: centre, constraints and links.
-        stack: the data.
-        relaxation: towards the prior; by default the weak Euclidean one, which decides only where
-            the data do not.
+    By default the relaxation is the weak Euclidean one, which decides only where the data do not.
     """
     chosen = relaxation if relaxation is not None else Relaxation()
     theta_0, D = prior.constraints.free_directions(prior.theta, chosen.factor(prior))
@@ -76,10 +72,7 @@ def consistent_least_squares(
 def nearest_consistent(prior: Prior, theta_free: Array, L: Array) -> Solution:
     """The consistent theta = theta_free + L y with the smallest |y|.
 
-    Args:
-        prior: constraints and links.
-        theta_free: (p,) that fulfils the equalities.
-        L: (p, k) directions that keep them.
+    theta_free (p,) fulfils the equalities, and directions L (p, k) keep them.
     """
     lmi = LinkMatrices(prior)
     if is_consistent(prior, lmi, theta_free):
@@ -130,12 +123,7 @@ def unconstrained(
 ) -> tuple[Array, Array]:
     """The minimum (p,) without constraints, and L (p, k) as in the module's equations.
 
-    Args:
-        prior: of the robot.
-        stack: the data.
-        theta_0: (p,) centre.
-        D: (p, k) its factor.
-        most: weight of the data at most in any direction of x, for methods that square L.
+    With `most`, the data count at most so much in any direction of x, for methods that square L.
     """
     U, s, Vt = np.linalg.svd(stack.A @ (prior.mapping @ D))
     root = np.ones(D.shape[1])
@@ -264,10 +252,7 @@ def matrix_rows(slope: Array, offset: Array) -> ConicRows:
 def solve_conic(Q: Array, q: Array, rows: Sequence[ConicRows]) -> tuple[Array | None, str]:
     """The minimum (n,), or `None`, and the solver's word for how it ended.
 
-    Args:
-        Q: (n, n) positive semidefinite, or (n,) the diagonal of a diagonal one.
-        q: (n,).
-        rows: the constraints.
+    Q is (n, n) positive semidefinite, or (n,) the diagonal of a diagonal one.
     """
     cones = [_cone(part) for part in rows]
     curvature = diags_array(Q) if Q.ndim == 1 else triu(csc_matrix(Q))
@@ -310,15 +295,10 @@ _MOST_GUESSES = 25  # active sets that are tried before Clarabel decides
 
 
 def solve_box(H: Array, g: Array, lower: Array, upper: Array, guess: Array | None = None) -> Array:
-    """The minimum (n,).
+    """The minimum (n,); bounds may be infinite.
 
-    Args:
-        H: (n, n).
-        g: (n,).
-        lower: (n,) may be infinite.
-        upper: (n,) may be infinite.
-        guess: (n,) negative for entries that may well be at their lower bound, positive for those
-            at their upper one.
+    The guess (n,) is negative for entries that may well be at their lower bound, positive for those
+    at their upper one.
     """
     at_lower, at_upper = np.zeros((2, g.size), dtype=bool)
     if guess is not None:

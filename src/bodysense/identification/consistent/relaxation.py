@@ -200,13 +200,7 @@ def minimise_entropic(
 ) -> Array | None:
     """The minimum y (k,) over rows y <= room, from a y strictly inside; `None` if there is none.
 
-    Args:
-        theta_free: (p,) minimum of the quadratic part.
-        L: (p, k) its coordinates.
-        excess: the rest.
-        rows: (m, k).
-        room: (m,).
-        y: (k,) where to begin.
+    theta_free (p,) is the minimum of the quadratic part, L (p, k) its coordinates.
     """
     blocks = [L[link] for link in excess.links]
     terms = room.size + 4 * len(blocks)

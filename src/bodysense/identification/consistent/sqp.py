@@ -195,16 +195,9 @@ def square_root_least_squares(
     relaxation: Relaxation | None = None,
     start: Centred | None = None,
 ) -> tuple[Solution, Centred | None]:
-    """Solve the reduced problem over consistent parameters.
+    """Solve the reduced problem over consistent parameters; relaxed by default as the projection.
 
-    Args:
-        prior: centre, constraints and links.
-        stack: the data.
-        relaxation: towards the prior; by default the weak Euclidean one.
-        start: from a similar problem of the same prior, if there was one.
-
-    Returns:
-        The solution, and where to begin with the next problem.
+    Takes where to begin from a similar problem of the same prior, and returns it for the next.
     """
     chosen = relaxation if relaxation is not None else Relaxation()
     known, lmi = prior.constraints, LinkMatrices(prior)

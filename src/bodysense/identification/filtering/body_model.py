@@ -241,11 +241,7 @@ class BodyModel:
         }
 
     def start(self, factor: Array) -> tuple[Array, Array]:
-        """Mean (n_x,) and factor (n_x, n_x) before anything is measured.
-
-        Args:
-            factor: (b, b) lower-triangular root of the covariance of p.
-        """
+        """Mean (n_x,) and factor (n_x, n_x) before any measurement, with the factor (b, b) of p."""
         mean, root = self.starts[0]
         b = self.n_parameters
         S = np.zeros((b + mean.size, b + mean.size))

@@ -111,11 +111,8 @@ class FilterOutcome:
 def judge(outcome: FilterOutcome, problem: Regression, prior: Prior, start: Array) -> FilterOutcome:
     """The outcome with its status, whether it can be used; the prior's where it cannot.
 
-    Args:
-        outcome: as the filter ended.
-        problem: whose torques the parameters must explain no worse than the prior.
-        prior: what was known before.
-        start: (b, b) root of the covariance that the filter started from.
+    It must explain the torques no worse than the prior; `start` (b, b) is the root of the
+    covariance that the filter started from.
     """
     before = _torque_error(problem, prior.theta_base)
     after = np.inf
@@ -187,13 +184,8 @@ def start_factor(
 ) -> Array:
     """(b, b) lower-triangular root of the covariance of p = (theta_base - prior) / size.
 
-    Args:
-        problem: with the postures.
-        prior: what is known before.
-        theta_base: (b,) where the filter starts.
-        excited: directions that the motion excites, and others, which keep to the start.
-        spread: standard deviation of the prior in plausible sizes.
-        mass_spread: ρ.
+    The filter starts at theta_base (b,) with ρ = `mass_spread`; directions that the motion does not
+    excite keep to the start.
     """
     L = scaled_factor(prior)
     b = L.shape[0]
@@ -313,15 +305,9 @@ def filtered_uncertainty(
     level: float,
     correlation_time: Array,
 ) -> BaseUncertainty:
-    """Covariance of the base parameters, of the estimate and from the data alone.
+    """Covariance of the base parameters, of the estimate and from the data alone, at the level c.
 
-    Args:
-        prior: what was known before.
-        excited: directions that the motion excites, and others, which are as in the prior.
-        outcome: the filter's.
-        spread: s of the prior that it started from.
-        level: c.
-        correlation_time: (n_logs,) to pass on.
+    Directions that the motion does not excite are as in the prior, whose s is `spread`.
     """
     L = scaled_factor(prior)
     U, s, _ = np.linalg.svd(solve_triangular(L, outcome.root, lower=True))

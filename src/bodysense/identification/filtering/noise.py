@@ -66,15 +66,10 @@ def _position_levels(problem: Regression) -> Array:
 
 
 def _torque_levels(problem: Regression, theta_base: Array, rate: float) -> Array:
-    """(n_logs, n) standard deviations of the mean torque of an interval.
+    """(n_logs, n) standard deviations of the mean torque of an interval, at most at `rate` [Hz].
 
     The second part is what is lost by holding the mean for all of it: a twelfth of the torque's
     second difference.
-
-    Args:
-        problem: the regression.
-        theta_base: (b,) an estimate, whose residuals are looked at.
-        rate: the filter's, at most [Hz].
     """
     level = noise_levels(problem, theta_base)
     result, weight = np.zeros((2, *level.shape))
@@ -110,16 +105,10 @@ def _interval_levels(
 ) -> Array:
     """(m - 1, n) standard deviations of the torque in each interval of a piece.
 
-    A filter's steps are too long for friction that changes its sign within a small velocity, so
-    it is spread over a larger one: where that matters, the difference is noise. A standing joint
-    holds with any friction up to its level, which is outside of every law: all of it is noise.
-
-    Args:
-        piece: the samples.
-        torque: (n,) level of the torque's noise.
-        coulomb: (n,) by how much friction jumps at zero velocity.
-        width: (n,) velocity over which it does so by the robot's law.
-        wider: (n,) velocity over which the filter takes it to.
+    A filter's steps are too long for friction that changes its sign within a small velocity
+    (width), so it is spread over a larger one (wider): where that matters, the difference is noise.
+    A standing joint holds with any friction up to its level, which is outside of every law: all of
+    it is noise.
     """
     v = 0.5 * (piece.v[1:] + piece.v[:-1])
     law, taken = (np.tanh(v / np.maximum(w, 1e-12)) for w in (width, np.maximum(width, wider)))

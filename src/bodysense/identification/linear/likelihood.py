@@ -82,13 +82,7 @@ class _FilterGains:
 
     @classmethod
     def of(cls, rate: float, settings: Preprocessing, plan: Plan) -> _FilterGains:
-        """Of the filters that a motion has passed, by an impulse.
-
-        Args:
-            rate: of the samples [Hz].
-            settings: with all choices made.
-            plan: how the motion becomes rows.
-        """
+        """Of the filters that a motion has passed, by an impulse."""
         cutoff = usable_cutoff(settings.cutoff or rate, rate)
         reach = int(np.ceil(_PERIODS * rate / cutoff)) + 8
         impulse = np.zeros((2 * reach + 1, 1))
@@ -141,16 +135,9 @@ def _row_states(problem: Regression, block: Block) -> tuple[Array, Array, Array]
 
 
 def torque_slopes(robot: Robot, theta: Array, q: Array, v: Array, a: Array) -> Array:
-    """G (m, n, 3 n): derivatives of the torques by q, v and a, of a robot with a fixed base.
+    """G (m, n, 3 n): derivatives of the torques by q, v and a (m, n), of a robot with a fixed base.
 
-    The friction's slope is in it, its jump at standstill is not.
-
-    Args:
-        robot: geometry and friction law.
-        theta: (p,) parameters, physical or not.
-        q: (m, n) positions.
-        v: (m, n) velocities.
-        a: (m, n) accelerations.
+    The friction's slope is in it, its jump at standstill is not. Parameters (p,) may be unphysical.
     """
     n = robot.n_joints
     q, v, a = (as_array(x, (None, n), name) for x, name in ((q, "q"), (v, "v"), (a, "a")))
@@ -165,11 +152,6 @@ def _row_slopes(problem: Regression, theta: Array, block: Block) -> Array:
     """G (m, n, 3 n) of a block's rows: averaged over each row's window as the row itself is.
 
     Friction that turns round within a window has a slope that is large for a few samples.
-
-    Args:
-        problem: the regression.
-        theta: (p,) parameters of its robot, physical or not.
-        block: one of its blocks.
     """
     motion = problem.motions[block.piece]
     plan = Plan.of(motion, problem.settings)

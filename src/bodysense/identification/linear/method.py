@@ -295,12 +295,7 @@ def identification_from(
 ) -> Identification:
     """The result with its uncertainty, from residuals that are correlated in time.
 
-    Args:
-        name: of the method.
-        problem: the recordings.
-        prior: of the robot.
-        fit: weights and solution.
-        term: the prior that the solver used.
+    The prior term is the one that the solver used.
     """
     theta_base = prior.to_base(fit.theta)
     rows = problem if fit.rows is None else fit.rows

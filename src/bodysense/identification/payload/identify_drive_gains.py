@@ -345,12 +345,8 @@ def _status(
 ) -> Status:
     """How the iteration ended.
 
-    Args:
-        experiment: the recordings.
-        state: where the iteration ended.
-        nominal_mass: the load's mass with nominal gains [kg].
-        after: (3,) the load's mass on held-out blocks, over the one given.
-        errors: (2, n) held-out relative error of the torque with nominal gains and with these.
+    `after` (3,) is the load's mass on held-out blocks over the one given, `errors` (2, n) the
+    held-out relative error of the torque with nominal gains and with these.
     """
     weighing = state.weighing
     if weighing is not None and weighing.failure:

@@ -66,14 +66,8 @@ class LoadedRegression(Regression):
     ) -> LoadedRegression:
         """Set the problem up, without losses.
 
-        Args:
-            robot: that holds the load.
-            motions: pieces of logs.
-            settings: with all choices made.
-            loaded: logs in which the load is held.
-            load_to_link: (10, 10) from the load's parameters in its frame to the link's frame.
-            link: position of the link that holds it.
-            base: base parameters, if known.
+        `loaded` are the logs in which the load is held by a link, a position; load_to_link (10, 10)
+        takes the load's parameters from its frame to the link's.
         """
         base = base_parameters(robot) if base is None else base
         plain = Regression.of(robot, motions, settings, base)
@@ -142,11 +136,9 @@ class LoadedRegression(Regression):
         return replace(self, link_theta=link_theta)
 
     def prior(self, *, arm: float = 1.0, pi: Array | None = None) -> Prior:
-        """The robot's prior, with losses of about zero and an unknown load.
+        """The robot's prior, with losses of about zero and a load of about pi (10,), if it is known.
 
-        Args:
-            arm: standard deviation of the arm's inertial parameters, in units of their sizes.
-            pi: (10,) the load, if its size is known already.
+        The arm's inertial parameters have the standard deviation `arm`, in units of their sizes.
         """
         own = Prior.of(self)
         p, extra, b = own.theta.size, self.n_losses + 10, self.base.size
@@ -237,11 +229,9 @@ class GainRegression(LoadedRegression):
         return np.concatenate([wide * self.gains[:, None], change], axis=2)
 
     def gain_prior(self, mass: float, com: Array | None) -> Prior:
-        """The prior with a known load, and with gains that may be anything above zero.
+        """The prior with a load of known mass [kg], and with gains that may be anything above zero.
 
-        Args:
-            mass: of the load [kg].
-            com: (3,) its centre of mass in the load's frame [m], if known.
+        Its centre of mass (3,) in the load's frame [m] may be known as well.
         """
         pi = np.zeros(10)
         pi[0] = mass

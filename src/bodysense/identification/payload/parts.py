@@ -247,11 +247,7 @@ def noisy_recordings(
 ) -> tuple[str, ...]:
     """A note on each recording in which a joint's torques fit far worse than in the others.
 
-    Args:
-        sigma: (n_logs, n) noise.
-        rows: (n_logs, n) number of rows behind it.
-        recordings: names.
-        joints: names.
+    By the noise sigma (n_logs, n) and the rows (n_logs, n) behind it.
     """
     level = np.where(rows > 0.0, sigma, np.nan)
     return tuple(

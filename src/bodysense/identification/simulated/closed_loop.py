@@ -128,15 +128,7 @@ class ClosedLoop:
     def of(
         cls, problem: Regression, place: Backend, *, integrator: Integrator, differentiate: bool
     ) -> ClosedLoop:
-        """The experiments behind a problem's motions.
-
-        Args:
-            problem: the recordings.
-            place: where simulations run.
-            integrator: ``euler``, ``rk2`` or ``rk4``.
-            differentiate: whether the real controller takes velocities from differences of
-                positions.
-        """
+        """The experiments behind a problem's motions; settings as in `LoopSimulation`."""
         referenced = all(motion.reference is not None for motion in problem.motions)
         controller, notes = _controller(problem, referenced)
         if not referenced:
@@ -207,12 +199,9 @@ class ClosedLoop:
         return float(np.sqrt(np.mean(errors)))
 
     def runs(self, theta: Array, quantity: str, stride: Sequence[int]) -> list[list[Array] | None]:
-        """Simulated positions (``q``) or torques (``tau``) of each leg, for each row of theta.
+        """Simulated positions (``q``) or torques (``tau``) of each leg, for rows of theta (runs, p).
 
-        Args:
-            theta: (runs, p) parameters.
-            quantity: ``q`` or ``tau``.
-            stride: of each motion: every so many samples.
+        With every so many samples of each motion, by its stride.
         """
         made: list[list[Array]] = [[] for _ in theta]
         lost = np.zeros(len(theta), dtype=bool)

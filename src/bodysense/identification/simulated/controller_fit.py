@@ -107,11 +107,8 @@ def fit_controller(
 ) -> ControllerFit:
     """Estimate the gains of a robot's controller from its reference and the motion.
 
-    Args:
-        robot: whose actuators turn joints into motors; its controller is not looked at.
-        motions: with references; at least 200 samples inside the borders of the filter.
-        settings: with its cut-off chosen.
-        rate: control rate [Hz] of the resulting controller; logs do not hold it.
+    The robot's own controller is not looked at. Motions have references, and at least 200 samples
+    inside the borders of the filter. Logs do not hold the control rate [Hz].
 
     Raises:
         MismatchError: no motion, or one without a reference, or too little of it.

@@ -191,11 +191,8 @@ def lost_simulation(plain: Solution, trace: list[Iteration]) -> Solution:
 def remarks(loop: ClosedLoop, plain: Solution, moved: float | None) -> str:
     """Remarks on controller and reference.
 
-    Args:
-        loop: what was simulated.
-        plain: the weighted least squares before.
-        moved: by how many standard deviations of the residual predictions would change with
-            higher gains; `None` if that simulation is lost, or gains are known.
+    `moved` is by how many standard deviations of the residual predictions would change with higher
+    gains; `None` if that simulation is lost, or gains are known.
     """
     made = [*loop.notes, *filter(None, [plain.note])]
     if not loop.gains_known:
