@@ -10,8 +10,9 @@ robust weights, over physically consistent arms and loads; once without, as tota
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +27,7 @@ from bodysense.identification.payload.experiment import LoadExperiment, Logs, pr
 from bodysense.identification.payload.identify_payload import ROBUST, fitted_load
 from bodysense.identification.payload.loaded_regression import GainRegression, LoadedRegression
 from bodysense.identification.payload.parts import PartRows
-from bodysense.identification.preprocessing import FOLDS, Preprocessing
+from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty
@@ -77,12 +78,8 @@ def identify_drive_gains(
     *,
     load: float,
     com: ArrayLike | None = None,
-    link: str | None = None,
     nominal: ArrayLike = 1.0,
-    preprocessing: Preprocessing | None = None,
-    friction: str = "auto",
-    allow_unusable: bool = False,
-    progress: Callable[[str], None] = lambda step: None,
+    **options: Any,
 ) -> DriveGains:
     """Identify drive gains.
 
@@ -92,28 +89,15 @@ def identify_drive_gains(
         unloaded: recordings without it.
         load: mass of the load, as weighed [kg].
         com: (3,) its centre of mass in the frame that holds it, if known [m].
-        link: that holds it, or a frame fixed to it; by default the last link of a chain.
         nominal: one number or one per joint: the gains that the logs' torques were made with.
-        preprocessing: how logs are filtered; by default chosen from the data.
-        friction: ``auto``, ``own`` or the name of a law; see `prepare`.
-        allow_unusable: continue with logs in which the doctor has found errors.
-        progress: called with each step's name.
+        options: link, filters, friction and others; see `prepare`.
 
     Raises:
         MismatchError: a log is missing, the load is not visible, or the arm cannot lift it.
     """
     _require_load(load, com)
     _require_unloaded(unloaded)
-    experiment = prepare(
-        robot,
-        loaded,
-        unloaded,
-        link=link,
-        preprocessing=preprocessing,
-        friction=friction,
-        allow_unusable=allow_unusable,
-        progress=progress,
-    )
+    experiment = prepare(robot, loaded, unloaded, **options)
     return drive_gains_of(experiment, load=load, com=com, nominal=nominal)
 
 
@@ -137,25 +121,24 @@ def drive_gains_of(
             "these recordings, or was held in the one given as unloaded. Swap them, or record "
             "with more motion of the joints that carry its weight."
         )
-    known = (load, centre)
     progress("identifying the gains")
-    fitted = _Gains.start(problem, experiment.x, load).converged(ROBUST, known)
+    fitted = _Gains.start(problem, experiment.x, load, centre).converged(ROBUST)
     # From there it is not far to the others, wherever they end.
-    plain = replace(fitted, problem=problem).converged(_TOTAL_LEAST_SQUARES, known)
+    plain = replace(fitted, problem=problem).converged(_TOTAL_LEAST_SQUARES)
     rigid = fitted
     if problem.n_losses:
         bare = replace(problem, link_theta=None)
         x = np.delete(fitted.x, np.arange(problem.losses.start, problem.losses.stop))
-        rigid = _Gains(bare, fitted.g, x).converged(ROBUST, known)
+        rigid = replace(fitted, problem=bare, x=x).converged(ROBUST)
     progress("checking against the load")
     n = problem.n_joints
-    after = _validated(problem, fitted, known)
+    after = _validated(problem, fitted)
     errors = np.stack([_held_out(problem, None, load), _held_out(problem, fitted.g, load)])
     nominal_mass = _nominal_mass(experiment)
     return DriveGains(
         joints=experiment.robot.joint_names,
         factors=read_only(1.0 / fitted.g),
-        sigma=read_only(fitted.sigma(known) / fitted.g**2),
+        sigma=read_only(fitted.sigma() / fitted.g**2),
         nominal=read_only(given),
         load_mass=load,
         link=experiment.frame,
@@ -196,47 +179,58 @@ def _require_unloaded(unloaded: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Gains:
-    """Where the iteration stands: inverse factors g, and all other unknowns x."""
+    """Where the iteration stands: inverse factors g, and all other unknowns x.
+
+    The mass of the load is known, and maybe its centre of mass (3,).
+    """
 
     problem: LoadedRegression
+    mass: float
+    com: Array | None
     g: Array
     x: Array
     weighing: Solution | None = None
     change: float = np.inf
 
     @classmethod
-    def start(cls, problem: LoadedRegression, x: Array, load: float) -> _Gains:
+    def start(cls, problem: LoadedRegression, x: Array, mass: float, com: Array | None) -> _Gains:
         """One factor for all joints, so that the load has its mass."""
-        scale = x[problem.load][0] / load
+        scale = x[problem.load][0] / mass
         scaled = x / scale
         scaled[problem.losses] = x[problem.losses]  # shares of a torque
-        return cls(problem, np.full(problem.n_joints, scale), scaled)
+        return cls(problem, mass, com, np.full(problem.n_joints, scale), scaled)
 
-    def converged(self, method: LinearMethod, known: tuple[float, Array | None]) -> _Gains:
+    def converged(self, method: LinearMethod) -> _Gains:
         """Linearise and solve until the gains converge."""
         state = self
         for _ in range(_MAX_STEPS):
-            state = state._step(method, known)
+            state = state._step(method)
             if state.change < _STEP_TOLERANCE or (state.weighing and state.weighing.failure):
                 break
         return state
 
-    def _step(self, method: LinearMethod, known: tuple[float, Array | None]) -> _Gains:
+    def _step(self, method: LinearMethod) -> _Gains:
         problem = self.problem.with_losses(self.x) if self.problem.n_losses else self.problem
         rows = problem.recast(GainRegression, gains=self.g, x=self.x)
-        prior = rows.gain_prior(*known)
+        prior = rows.gain_prior(self.mass, self.com)
         weighing = method.estimate(rows, prior)
         z = prior.to_base(weighing.theta)
         step = z[rows.steps]
-        g = self.g + step
-        return _Gains(problem, g, z[: rows.load.stop], weighing, float(np.abs(step / self.g).max()))
+        return replace(
+            self,
+            problem=problem,
+            g=self.g + step,
+            x=z[: rows.load.stop],
+            weighing=weighing,
+            change=float(np.abs(step / self.g).max()),
+        )
 
-    def sigma(self, known: tuple[float, Array | None]) -> Array:
+    def sigma(self) -> Array:
         """(n,) standard deviations of g."""
         if self.weighing is None:
             raise BodysenseError("the gains have not been solved for: call converged first.")
         rows = self.problem.recast(GainRegression, gains=self.g, x=self.x)
-        prior = rows.gain_prior(*known)
+        prior = rows.gain_prior(self.mass, self.com)
         z = np.append(self.x, np.zeros(rows.n_joints))
         term = PriorTerm(1.0, prior.constrained_factor(np.diag(prior.size)))
         result = base_uncertainty(rows, prior, z, self.weighing, term)
@@ -244,9 +238,7 @@ class _Gains:
         return sigma
 
 
-def _validated(
-    problem: LoadedRegression, fitted: _Gains, known: tuple[float, Array | None]
-) -> Array:
+def _validated(problem: LoadedRegression, fitted: _Gains) -> Array:
     """(FOLDS,) the load's mass on the blocks of each fold, with gains of the other ones."""
     masses = np.full(FOLDS, np.nan)
     for fold in range(FOLDS):
@@ -254,7 +246,7 @@ def _validated(
         mine = {key: f for key, f in problem.factors.items() if key[1] == fold}
         if sum(f.rows for f in mine.values()) < 2 * problem.size:
             continue
-        gains = replace(fitted, problem=rest).converged(_TOTAL_LEAST_SQUARES, known)
+        gains = replace(fitted, problem=rest).converged(_TOTAL_LEAST_SQUARES)
         masses[fold] = _solved(problem, _regained(mine, gains.g), None)[problem.load][0]
     return masses
 

@@ -10,7 +10,7 @@ interval, the uncertainty of the drive gains the other: a gain that is 2 % too h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -18,15 +18,9 @@ from bodysense.errors import ShapeError
 from bodysense.identification.consistent.solvers import Conic
 from bodysense.identification.linear.least_squares import PriorTerm, Solution
 from bodysense.identification.linear.method import LinearMethod, RobustWeights
-from bodysense.identification.payload.experiment import (
-    ROBOT_UNCERTAINTY,
-    LoadExperiment,
-    Logs,
-    prepare,
-)
+from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
 from bodysense.identification.payload.parts import PartRows
 from bodysense.identification.payload.payload import Payload
-from bodysense.identification.preprocessing import Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
@@ -57,13 +51,8 @@ def identify_payload(
     loaded: Logs,
     unloaded: Logs = (),
     *,
-    link: str | None = None,
     gain_uncertainty: float = GAIN_UNCERTAINTY,
-    robot_uncertainty: float = ROBOT_UNCERTAINTY,
-    preprocessing: Preprocessing | None = None,
-    friction: str = "auto",
-    allow_unusable: bool = False,
-    progress: Callable[[str], None] = lambda step: None,
+    **options: Any,
 ) -> Payload:
     """Identify the load that a robot holds.
 
@@ -72,35 +61,14 @@ def identify_payload(
         loaded: recordings with the load.
         unloaded: recordings without it. With none, the robot is taken as known: give an
             identified one.
-        link: that holds the load, or a frame fixed to it, in which the load is described; by
-            default the last link of a chain.
         gain_uncertainty: relative standard deviation of each drive gain, half of whose variance
             all joints have in common.
-        robot_uncertainty: standard deviation of the arm's inertial parameters, in units of their
-            plausible sizes, where there is no recording without the load.
-        preprocessing: how logs are filtered; by default chosen from the data.
-        friction: ``auto``, ``own`` or the name of a law; see `prepare`.
-        allow_unusable: continue with logs in which the doctor has found errors.
-        progress: called with each step's name.
-
-    Raises:
-        UnknownNameError: the robot has no such link.
-        MismatchError: no log, or the same one with and without the load.
-        UnusableLogError: a log that the doctor has found errors in.
+        options: link, filters, friction and others; see `prepare`.
     """
     require_uncertainty(gain_uncertainty)
-    experiment = prepare(
-        robot,
-        loaded,
-        unloaded,
-        link=link,
-        preprocessing=preprocessing,
-        friction=friction,
-        robot_uncertainty=robot_uncertainty,
-        allow_unusable=allow_unusable,
-        progress=progress,
+    return payload_of(
+        prepare(robot, loaded, unloaded, **options), gain_uncertainty=gain_uncertainty
     )
-    return payload_of(experiment, gain_uncertainty=gain_uncertainty)
 
 
 def payload_of(

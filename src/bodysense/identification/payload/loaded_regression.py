@@ -136,7 +136,7 @@ class LoadedRegression(Regression):
         return replace(self, link_theta=link_theta)
 
     def prior(self, *, arm: float = 1.0, pi: Array | None = None) -> Prior:
-        """The robot's prior, with losses of about zero and a load of about pi (10,), if it is known.
+        """The robot's prior, with losses of about zero and a load of about pi (10,), if known.
 
         The arm's inertial parameters have the standard deviation `arm`, in units of their sizes.
         """

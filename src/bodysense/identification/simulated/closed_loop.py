@@ -199,7 +199,7 @@ class ClosedLoop:
         return float(np.sqrt(np.mean(errors)))
 
     def runs(self, theta: Array, quantity: str, stride: Sequence[int]) -> list[list[Array] | None]:
-        """Simulated positions (``q``) or torques (``tau``) of each leg, for rows of theta (runs, p).
+        """Simulated positions (``q``) or torques (``tau``) of each leg, for each theta (runs, p).
 
         With every so many samples of each motion, by its stride.
         """
