@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import stdtrit
 
-from bodysense.identification.linear.least_squares import PriorTerm, Solution
+from bodysense.identification.identification import Identification, Iteration, Status
+from bodysense.identification.linear.least_squares import PriorTerm, Solution, noise_levels
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
-from bodysense.spatial.arrays import Array
+from bodysense.spatial.arrays import Array, read_only
 
 _MIN_LAGS = 4  # of the window: even white noise is correlated over the filter's length
 _UNCORRELATED = 0.05  # autocorrelation below which residuals count as uncorrelated
@@ -259,3 +260,30 @@ def full_uncertainty(prior: Prior, base: BaseUncertainty) -> tuple[Array, Array,
     base_rows = (prior.base_factor @ V) ** 2
     base_resolution = base_rows @ (1.0 / (1.0 + c)) / base_rows.sum(axis=1)
     return sigma, resolution, np.clip(base_resolution, 0.0, 1.0)
+
+
+def identification_with(
+    name: str,
+    problem: Regression,
+    prior: Prior,
+    theta: Array,
+    uncertainty: BaseUncertainty,
+    status: Status,
+    trace: tuple[Iteration, ...] = (),
+) -> Identification:
+    """The result of a method, from its estimate theta (p,) and the uncertainty of that."""
+    sigma, resolution, base_resolution = full_uncertainty(prior, uncertainty)
+    return Identification(
+        method=name,
+        prior=problem.robot,
+        base=problem.base,
+        theta=read_only(theta),
+        covariance=read_only(uncertainty.covariance),
+        sigma=read_only(sigma),
+        resolution=read_only(resolution),
+        base_resolution=read_only(base_resolution),
+        noise=read_only(noise_levels(problem, prior.to_base(theta))),
+        correlation_time=read_only(uncertainty.correlation_time),
+        status=status,
+        trace=trace,
+    )

@@ -47,6 +47,7 @@ from bodysense.identification.uncertainty import (
     correlation_lags,
     parzen,
 )
+from bodysense.kalman.run import FilterRun
 from bodysense.robot.dynamics import torque_regressor
 from bodysense.spatial.arrays import Array
 
@@ -100,6 +101,21 @@ class FilterOutcome:
     nis: Array
     status: Status
 
+    @classmethod
+    def from_run(cls, run: FilterRun, b: int) -> FilterOutcome:
+        """Of the first b entries of the state, which are p."""
+        message = run.message[:1].upper() + run.message[1:]
+        if run.message.startswith("stopped"):
+            message = f"The filter {run.message}"
+        return cls(
+            mean=np.array(run.state.mean[:b]),
+            root=np.array(run.state.factor[:b, :b]),
+            path=run.means[:, :b],
+            innovations=run.innovations,
+            nis=run.nis,
+            status=Status(run.ok, message),
+        )
+
     @property
     def mean_nis(self) -> float:
         """Mean square of innovations in variances: one, if noise and model are right."""
@@ -107,44 +123,119 @@ class FilterOutcome:
         finite = self.nis[np.isfinite(self.nis)]
         return float(finite.mean()) / n if finite.size else 0.0
 
+    def judged(self, problem: Regression, prior: Prior, start: Array) -> FilterOutcome:
+        """The self with its status, whether it can be used; the prior's where it cannot.
 
-def judge(outcome: FilterOutcome, problem: Regression, prior: Prior, start: Array) -> FilterOutcome:
-    """The outcome with its status, whether it can be used; the prior's where it cannot.
-
-    It must explain the torques no worse than the prior; `start` (b, b) is the root of the
-    covariance that the filter started from.
-    """
-    before = _torque_error(problem, prior.theta_base)
-    after = np.inf
-    if np.isfinite(outcome.mean).all() and np.isfinite(outcome.root).all():
-        after = _torque_error(problem, prior.theta_base + prior.size_base * outcome.mean)
-    most = _WORSE * before if outcome.status.ok else before
-    if after > most or not np.isfinite(after):
-        reason = outcome.status.message if not outcome.status.ok else "The filter diverged."
-        return replace(
-            outcome,
-            mean=np.zeros_like(outcome.mean),
-            root=start,
-            status=Status(
+        It must explain the torques no worse than the prior; `start` (b, b) is the root of the
+        covariance that the filter started from.
+        """
+        before = _torque_error(problem, prior.theta_base)
+        after = np.inf
+        if np.isfinite(self.mean).all() and np.isfinite(self.root).all():
+            after = _torque_error(problem, prior.theta_base + prior.size_base * self.mean)
+        most = _WORSE * before if self.status.ok else before
+        if after > most or not np.isfinite(after):
+            reason = self.status.message if not self.status.ok else "The filter diverged."
+            status = Status(
                 False,
                 f"{reason} Its result explains the torques worse than the prior, which is kept: "
                 "check signs and units of the torques, start closer to the truth, or use wls.",
-            ),
-        )
-    if not outcome.status.ok:
-        return outcome
-    if outcome.mean_nis > LARGEST_NIS:
-        return replace(
-            outcome,
-            status=Status(
-                True,
-                f"Positions were missed by {np.sqrt(outcome.mean_nis):.0f} times what the noise "
+            )
+            return replace(self, mean=np.zeros_like(self.mean), root=start, status=status)
+        if not self.status.ok:
+            return self
+        said = f"All samples were filtered. {self.status.message}".strip()
+        if self.mean_nis > LARGEST_NIS:
+            said = (
+                f"Positions were missed by {np.sqrt(self.mean_nis):.0f} times what the noise "
                 "explains: the model lacks something, such as friction at standstill. Intervals "
-                "are widened accordingly; a higher rate or more substeps may help.",
-            ),
+                "are widened accordingly; a higher rate or more substeps may help."
+            )
+        return replace(self, status=Status(True, said))
+
+    def innovation_level(self, model: BodyModel) -> float:
+        """c: mean square of innovations in variances, times how far they are from white, or 1.
+
+        How far is the sum of their autocorrelations under the Parzen window, as for residuals of a
+        regression; the largest over the pieces.
+        """
+        sums = [
+            1.0 + 2.0 * float(parzen(lags)[1 : rho.size] @ rho[1 : lags + 1])
+            for rho, lags, _, _ in self._whiteness(model)
+        ]
+        return max(1.0, self.mean_nis * max([1.0, *sums]))
+
+    def correlation_times(self, model: BodyModel, n_logs: int) -> Array:
+        """(n_logs,) how long innovations stay correlated [s]."""
+        times = np.zeros(n_logs)
+        for _, lags, log, period in self._whiteness(model):
+            times[log] = max(times[log], lags * period)
+        return times
+
+    def _whiteness(self, model: BodyModel) -> list[tuple[Array, int, int, float]]:
+        """For each piece: autocorrelation of its innovations, lags of it, log and period."""
+        result, at = [], 0
+        for piece in model.pieces:
+            rows = self.innovations[at + 1 : at + piece.y.shape[0]]
+            at += piece.y.shape[0]
+            rows = rows[np.isfinite(rows).all(axis=1)]
+            if rows.shape[0] >= 8:
+                rho = autocorrelation(rows)
+                result.append((rho, correlation_lags(rho), piece.log, piece.period))
+        return result
+
+    def uncertainty(
+        self,
+        prior: Prior,
+        excited: tuple[Array, Array],
+        *,
+        spread: float,
+        level: float,
+        correlation_time: Array,
+    ) -> BaseUncertainty:
+        """Covariance of the base parameters, of the estimate and from the data alone, at level c.
+
+        Directions that the motion does not excite are as in the prior, whose s is `spread`.
+        """
+        L = scaled_factor(prior)
+        U, s, _ = np.linalg.svd(solve_triangular(L, self.root, lower=True))
+        held = 1.0 / spread**2
+        with np.errstate(divide="ignore"):
+            information = np.maximum(1.0 / s**2 - held, 0.0)
+        information = np.minimum(information, 1e30)
+        variance = (level * information + held) / (information + held) ** 2
+        by_data = np.minimum(
+            level / np.maximum(information, level / _LARGEST_VARIANCE), _LARGEST_VARIANCE
         )
-    said = f"All samples were filtered. {outcome.status.message}".strip()
-    return replace(outcome, status=Status(True, said))
+        kept, unexcited = excited
+        variance = np.maximum(np.minimum(variance, spread**2), _SMALLEST_VARIANCE)
+        root = prior.base_factor @ np.hstack([kept @ (kept.T @ (U * np.sqrt(variance))), unexcited])
+        C = root @ root.T
+        root = np.hstack(
+            [kept @ (kept.T @ (U * np.sqrt(by_data))), np.sqrt(_LARGEST_VARIANCE) * unexcited]
+        )
+        D = root @ root.T
+        return BaseUncertainty(
+            covariance=0.5 * (C + C.T),
+            by_data=0.5 * (D + D.T),
+            widening=np.ones(s.size),
+            correlation_time=correlation_time,
+        )
+
+    def trace(self) -> tuple[Iteration, ...]:
+        """Ten legs: mean NIS, and how far the parameters moved, in plausible sizes."""
+        steps, before = [], np.zeros(self.mean.size)
+        for leg in np.array_split(np.arange(self.nis.size), _TRACE_LEGS):
+            kept = leg[np.isfinite(self.nis[leg])]
+            if kept.size == 0:
+                continue
+            cost = float(self.nis[kept].mean())
+            now = self.path[kept[-1]]
+            if not (np.isfinite(cost) and np.isfinite(now).all()):
+                break
+            steps.append(Iteration(cost, float(np.linalg.norm(now - before) / np.sqrt(now.size))))
+            before = now
+        return tuple(steps)
 
 
 def _torque_error(problem: Regression, theta_base: Array) -> float:
@@ -153,13 +244,6 @@ def _torque_error(problem: Regression, theta_base: Array) -> float:
     size = np.where(problem.torque_size > 0.0, problem.torque_size, 1.0)
     share = squares.sum(axis=0) / np.maximum(rows.sum(axis=0), 1.0) / size**2
     return float(np.sqrt(share.mean()))
-
-
-def sentence(message: str) -> str:
-    """What a filter says of its end, as a sentence."""
-    if message.startswith("stopped"):
-        return f"The filter {message}"
-    return message[:1].upper() + message[1:]
 
 
 def start_mean(problem: Regression, prior: Prior) -> tuple[Array, str]:
@@ -250,40 +334,6 @@ def _mass_rows(problem: Regression, theta_base: Array) -> Array:
     return np.concatenate(rows)
 
 
-def innovation_level(outcome: FilterOutcome, model: BodyModel) -> float:
-    """c: mean square of innovations in variances, times how far they are from white; at least 1.
-
-    How far is the sum of their autocorrelations under the Parzen window, as for residuals of a
-    regression; the largest over the pieces.
-    """
-    sums = [
-        1.0 + 2.0 * float(parzen(lags)[1 : rho.size] @ rho[1 : lags + 1])
-        for rho, lags, _, _ in _whiteness(outcome, model)
-    ]
-    return max(1.0, outcome.mean_nis * max([1.0, *sums]))
-
-
-def correlation_times(outcome: FilterOutcome, model: BodyModel, n_logs: int) -> Array:
-    """(n_logs,) how long innovations stay correlated [s]."""
-    times = np.zeros(n_logs)
-    for _, lags, log, period in _whiteness(outcome, model):
-        times[log] = max(times[log], lags * period)
-    return times
-
-
-def _whiteness(outcome: FilterOutcome, model: BodyModel) -> list[tuple[Array, int, int, float]]:
-    """For each piece: autocorrelation of its innovations, lags of it, log and period."""
-    result, at = [], 0
-    for piece in model.pieces:
-        rows = outcome.innovations[at + 1 : at + piece.y.shape[0]]
-        at += piece.y.shape[0]
-        rows = rows[np.isfinite(rows).all(axis=1)]
-        if rows.shape[0] >= 8:
-            rho = autocorrelation(rows)
-            result.append((rho, correlation_lags(rho), piece.log, piece.period))
-    return result
-
-
 def excited_directions(problem: Regression, prior: Prior) -> tuple[Array, Array]:
     """(b, k), (b, b - k): directions of x, theta_base = L x, that the motion excites, and others.
 
@@ -294,58 +344,3 @@ def excited_directions(problem: Regression, prior: Prior) -> tuple[Array, Array]
     s, Vt = np.linalg.svd(A @ prior.base_factor)[1:]
     kept = s > _SINGULAR * s.max(initial=0.0)
     return Vt[kept].T, Vt[~kept].T
-
-
-def filtered_uncertainty(
-    prior: Prior,
-    outcome: FilterOutcome,
-    excited: tuple[Array, Array],
-    *,
-    spread: float,
-    level: float,
-    correlation_time: Array,
-) -> BaseUncertainty:
-    """Covariance of the base parameters, of the estimate and from the data alone, at the level c.
-
-    Directions that the motion does not excite are as in the prior, whose s is `spread`.
-    """
-    L = scaled_factor(prior)
-    U, s, _ = np.linalg.svd(solve_triangular(L, outcome.root, lower=True))
-    held = 1.0 / spread**2
-    with np.errstate(divide="ignore"):
-        information = np.maximum(1.0 / s**2 - held, 0.0)
-    information = np.minimum(information, 1e30)
-    variance = (level * information + held) / (information + held) ** 2
-    by_data = np.minimum(
-        level / np.maximum(information, level / _LARGEST_VARIANCE), _LARGEST_VARIANCE
-    )
-    kept, unexcited = excited
-    variance = np.maximum(np.minimum(variance, spread**2), _SMALLEST_VARIANCE)
-    root = prior.base_factor @ np.hstack([kept @ (kept.T @ (U * np.sqrt(variance))), unexcited])
-    C = root @ root.T
-    root = np.hstack(
-        [kept @ (kept.T @ (U * np.sqrt(by_data))), np.sqrt(_LARGEST_VARIANCE) * unexcited]
-    )
-    D = root @ root.T
-    return BaseUncertainty(
-        covariance=0.5 * (C + C.T),
-        by_data=0.5 * (D + D.T),
-        widening=np.ones(s.size),
-        correlation_time=correlation_time,
-    )
-
-
-def trace(outcome: FilterOutcome) -> tuple[Iteration, ...]:
-    """Ten legs: mean NIS, and how far the parameters moved, in plausible sizes."""
-    steps, before = [], np.zeros(outcome.mean.size)
-    for leg in np.array_split(np.arange(outcome.nis.size), _TRACE_LEGS):
-        kept = leg[np.isfinite(outcome.nis[leg])]
-        if kept.size == 0:
-            continue
-        cost = float(outcome.nis[kept].mean())
-        now = outcome.path[kept[-1]]
-        if not (np.isfinite(cost) and np.isfinite(now).all()):
-            break
-        steps.append(Iteration(cost, float(np.linalg.norm(now - before) / np.sqrt(now.size))))
-        before = now
-    return tuple(steps)

@@ -27,29 +27,22 @@ from bodysense.identification.filtering.body_model import BodyModel, Torque
 from bodysense.identification.filtering.calibration import (
     LARGEST_NIS,
     FilterOutcome,
-    correlation_times,
     excited_directions,
-    filtered_uncertainty,
-    innovation_level,
-    judge,
     scaled_factor,
-    sentence,
     start_factor,
     start_mean,
-    trace,
 )
 from bodysense.identification.filtering.noise import body_model
 from bodysense.identification.identification import Identification, Status
 from bodysense.identification.identifier import Identifier
-from bodysense.identification.linear.least_squares import noise_levels
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
-from bodysense.identification.uncertainty import full_uncertainty
+from bodysense.identification.uncertainty import identification_with
 from bodysense.kalman.filters import RootFilter, StateFilter
 from bodysense.kalman.particle import ParticleFilter, run_particles
 from bodysense.kalman.run import run_filter, smooth
 from bodysense.simulation.rollout import INTEGRATORS, Integrator
-from bodysense.spatial.arrays import Array, read_only
+from bodysense.spatial.arrays import Array
 
 _LOST = (
     "The cloud of particles lost the motion. Take more particles, a larger blur or a smaller "
@@ -95,23 +88,14 @@ class KalmanEngine(FilterEngine):
             restarts=starts,
         )
         b = model.n_parameters
-        p, root = run.state.mean[:b], run.state.factor[:b, :b]
-        status = Status(run.ok, sentence(run.message))
-        if run.ok and run.history is not None:
-            smoothed = smooth(run.history)
-            if smoothed.ok:
-                p = smoothed.means[:, :b].mean(axis=0)
-                root = _root(smoothed.covariances[:, :b, :b].mean(axis=0), root)
-            else:
-                status = Status(True, f"Not smoothed: {smoothed.message}")
-        return FilterOutcome(
-            mean=np.array(p),
-            root=np.array(root),
-            path=run.means[:, :b],
-            innovations=run.innovations,
-            nis=run.nis,
-            status=status,
-        )
+        outcome = FilterOutcome.from_run(run, b)
+        if not run.ok or run.history is None:
+            return outcome
+        smoothed = smooth(run.history)
+        if not smoothed.ok:
+            return replace(outcome, status=Status(True, f"Not smoothed: {smoothed.message}"))
+        root = _root(smoothed.covariances[:, :b, :b].mean(axis=0), outcome.root)
+        return replace(outcome, mean=smoothed.means[:, :b].mean(axis=0), root=root)
 
 
 @dataclass(frozen=True)
@@ -151,14 +135,7 @@ class ParticleEngine(FilterEngine):
             restarts={k: start for k, start in model.starts.items() if k > 0},
         )
         b = model.n_parameters
-        outcome = FilterOutcome(
-            mean=np.array(run.state.mean[:b]),
-            root=np.array(run.state.factor[:b, :b]),
-            path=run.means[:, :b],
-            innovations=run.innovations,
-            nis=run.nis,
-            status=Status(run.ok, sentence(run.message)),
-        )
+        outcome = FilterOutcome.from_run(run, b)
         if run.ok and outcome.mean_nis <= LARGEST_NIS:
             return outcome
         # A few particles are no estimate of fifty parameters: the start is kept.
@@ -239,7 +216,7 @@ class FilterMethod(Identifier):
         )
         mean, factor = model.start(start)
         mean[: prior.size_base.size] = (first - prior.theta_base) / prior.size_base
-        outcome = judge(self.engine.run(model, mean, factor, rng), problem, prior, start)
+        outcome = self.engine.run(model, mean, factor, rng).judged(problem, prior, start)
         if note:
             status = Status(outcome.status.ok, f"{outcome.status.message} {note}")
             outcome = replace(outcome, status=status)
@@ -255,32 +232,18 @@ class FilterMethod(Identifier):
         outcome, model = self.estimate(problem, prior, rng)
         excited = excited_directions(problem, prior)
         theta = _theta(prior, outcome, excited)
-        times = correlation_times(outcome, model, problem.n_logs)
         calibrated = outcome
         if not outcome.status.ok:  # a filter that failed has no covariance: the prior's
             calibrated = replace(outcome, root=self.spread * scaled_factor(prior))
-        uncertainty = filtered_uncertainty(
+        uncertainty = calibrated.uncertainty(
             prior,
-            calibrated,
             excited,
             spread=self.spread,
-            level=innovation_level(outcome, model),
-            correlation_time=times,
+            level=outcome.innovation_level(model),
+            correlation_time=outcome.correlation_times(model, problem.n_logs),
         )
-        sigma, resolution, base_resolution = full_uncertainty(prior, uncertainty)
-        return Identification(
-            method=self.name,
-            prior=problem.robot,
-            base=problem.base,
-            theta=read_only(theta),
-            covariance=read_only(uncertainty.covariance),
-            sigma=read_only(sigma),
-            resolution=read_only(resolution),
-            base_resolution=read_only(base_resolution),
-            noise=read_only(noise_levels(problem, prior.to_base(theta))),
-            correlation_time=read_only(times),
-            status=outcome.status,
-            trace=trace(outcome),
+        return identification_with(
+            self.name, problem, prior, theta, uncertainty, outcome.status, outcome.trace()
         )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.errors import unknown_name
 from bodysense.identification.factors import Stack
@@ -30,7 +31,7 @@ from bodysense.identification.linear.least_squares import (
 )
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
-from bodysense.identification.uncertainty import base_uncertainty, full_uncertainty
+from bodysense.identification.uncertainty import base_uncertainty, identification_with
 from bodysense.spatial.arrays import Array, read_only
 
 _ROWS_PER_PARAMETER = 5
@@ -297,29 +298,24 @@ def identification_from(
 
     The prior term is the one that the solver used.
     """
-    theta_base = prior.to_base(fit.theta)
     rows = problem if fit.rows is None else fit.rows
-    uncertainty = base_uncertainty(rows, prior, theta_base, fit, term)
-    sigma, resolution, base_resolution = full_uncertainty(prior, uncertainty)
-    if fit.at_bound is not None and fit.at_bound.any():
-        # The data push a parameter to its bound, but it is the prior that holds it there.
-        part = prior.mapping[fit.at_bound].any(axis=0)
-        most = _RESOLUTION_AT_BOUND
-        resolution = np.where(part, np.minimum(resolution, most), resolution)
-        base_resolution = np.where(fit.at_bound, np.minimum(base_resolution, most), base_resolution)
-    return Identification(
-        method=name,
-        prior=problem.robot,
-        base=problem.base,
-        theta=read_only(fit.theta),
-        covariance=read_only(uncertainty.covariance),
-        sigma=read_only(sigma),
-        resolution=read_only(resolution),
-        base_resolution=read_only(base_resolution),
-        noise=read_only(noise_levels(problem, theta_base)),
-        correlation_time=read_only(uncertainty.correlation_time),
-        status=_status(fit),
-        trace=fit.trace,
+    uncertainty = base_uncertainty(rows, prior, prior.to_base(fit.theta), fit, term)
+    result = identification_with(
+        name, problem, prior, fit.theta, uncertainty, _status(fit), fit.trace
+    )
+    if fit.at_bound is None or not fit.at_bound.any():
+        return result
+    # The data push a parameter to its bound, but it is the prior that holds it there.
+    part = np.asarray(prior.mapping[fit.at_bound].any(axis=0))
+
+    def bounded(resolution: Array, where: NDArray[np.bool_]) -> Array:
+        most = np.minimum(resolution, _RESOLUTION_AT_BOUND)
+        return read_only(np.where(where, most, resolution))
+
+    return replace(
+        result,
+        resolution=bounded(result.resolution, part),
+        base_resolution=bounded(result.base_resolution, fit.at_bound),
     )
 
 

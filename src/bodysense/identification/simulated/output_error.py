@@ -41,9 +41,9 @@ from bodysense.identification.simulated.iv import (
     start_of_simulation,
 )
 from bodysense.identification.simulated.linearised import Directions, Quantity, SimulatedRows
-from bodysense.identification.uncertainty import base_uncertainty, full_uncertainty
+from bodysense.identification.uncertainty import base_uncertainty, identification_with
 from bodysense.robot.actuators import Controller
-from bodysense.spatial.arrays import Array, read_only
+from bodysense.spatial.arrays import Array
 
 _DAMPING = (0.0, 1e-6, 1e-4, 1e-2)
 """Of Levenberg and Marquardt, in units of the strongest direction; all are tried together."""
@@ -237,13 +237,8 @@ class OutputError(Identifier):
         counted = replace(
             plain, covariance=plain.covariance + D.T @ D, by_data=plain.by_data + unit @ unit.T
         )
-        spread, resolution, base_resolution = full_uncertainty(prior, counted)
-        return replace(
-            result,
-            covariance=read_only(counted.covariance),
-            sigma=read_only(spread),
-            resolution=read_only(resolution),
-            base_resolution=read_only(base_resolution),
+        return identification_with(
+            self.name, loop.problem, prior, result.theta, counted, result.status, result.trace
         )
 
     def _change(self, rows: SimulatedRows, prior: Prior, result: Solution) -> float | None:
