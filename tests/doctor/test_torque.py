@@ -111,7 +111,7 @@ def ur10e(recordings):
 
 
 def ur10e_log(recordings, name):
-    from bodysense.logs.layout_file import parse_layout
+    from bodysense.logs.layout import parse_layout
 
     joints = [
         *("shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint"),

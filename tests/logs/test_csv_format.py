@@ -26,7 +26,7 @@ def form(tmp_path, content, **options):
 )
 def test_separator_and_decimal_sign_are_found(tmp_path, content, separator, decimal, n):
     found = form(tmp_path, content)
-    assert (found.separator, found.decimal, found.n_columns) == (separator, decimal, n)
+    assert (found.separator, found.decimal, len(found.units)) == (separator, decimal, n)
     assert found.names is None
     assert (found.first_line, found.first_byte) == (1, 0)
 

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.text import Text
 
     from bodysense.doctor import examine
-    from bodysense.logs.layout_file import read_layout
+    from bodysense.logs.layout import read_layout
     from bodysense.logs.read import read_log
 
     robot = load_robot(args)

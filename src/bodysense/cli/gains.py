@@ -104,7 +104,7 @@ def _nominal_gains(
     Torques in the log were made with the gains of its layout file, those from currents with the
     gains of the actuator file.
     """
-    from bodysense.logs.layout_file import read_layout
+    from bodysense.logs.layout import read_layout
 
     names = [f"tau.{joint}" for joint in robot.joint_names]
     if not all(name in log.channels for log in logs for name in names):

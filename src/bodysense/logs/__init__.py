@@ -1,8 +1,8 @@
 """Signals: what was recorded."""
 
-from bodysense.logs.layout import ChannelColumn, LogLayout, MotorSide, RowRange
-from bodysense.logs.layout_file import parse_layout, read_layout
+from bodysense.logs.layout import ChannelColumn, LogLayout, parse_layout, read_layout
 from bodysense.logs.log import UNITS, Log, RowFault
+from bodysense.logs.motors import MotorSide
 from bodysense.logs.read import read_log
 from bodysense.logs.write import write_log
 
@@ -13,7 +13,6 @@ __all__ = [
     "LogLayout",
     "MotorSide",
     "RowFault",
-    "RowRange",
     "parse_layout",
     "read_layout",
     "read_log",

@@ -36,7 +36,6 @@ class CsvFormat:
         line_end: line feed, also where a carriage return comes before it; or that one alone.
         names: of the columns without units; `None` if the file has no header.
         units: of the columns as the header states them, "" where it does not.
-        n_columns: cells that a row must have.
         first_line: line at which the data starts, counted from 1.
         first_byte: where that line starts in the file.
     """
@@ -46,7 +45,6 @@ class CsvFormat:
     line_end: str
     names: tuple[str, ...] | None
     units: tuple[str, ...]
-    n_columns: int
     first_line: int
     first_byte: int
 
@@ -88,7 +86,6 @@ def find_format(
         line_end=start.line_end,
         names=names,
         units=units,
-        n_columns=len(units),
         first_line=first + 1,
         first_byte=start.byte_of(first),
     )

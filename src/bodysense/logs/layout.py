@@ -1,46 +1,48 @@
-"""`LogLayout`: where the channels are in a file that does not name them, and in which units."""
+"""`LogLayout`: where the channels are in a file that does not name them, and in which units.
+
+The layout file is a YAML mapping:
+
+    joints: [shoulder, elbow]           # order of the lists below
+    time: {column: 1, unit: ms}         # or: time: stamp; or: rate: 1000   rows per second
+    channels:                           # columns by name, or by number counted from 1
+      q: {columns: [2, 3], unit: deg}
+      v: {columns: {elbow: omega}}      # not of all joints
+      tau: {columns: [4, 5], gain: [11.9, 10.7], offset: 0.1, file: drives.csv}
+    frames:                             # vectors measured in a frame
+      tool0: {force: [6, 7, 8], moment: {columns: [9, 10, 11], unit: mN·m}}
+      base: {gyro: [12, 13, 14], acc: {columns: [15, 16, 17], unit: g}, quat: [18, 19, 20, 21]}
+    other: {temperature: {column: 22, unit: °C}}
+    rows: {first: 10, last: 900}        # or by file: {"run_1*": [10, 900], "run_2*": [5, 700]}
+    motors: {gear_ratio: [100, 50], coupling: [{motor: elbow, joint: shoulder, ratio: 1}],
+             zero: [0, -pi/2]}          # the log is of motors, see `MotorSide`
+    separator: semicolon                # comma, semicolon, tab, space; found if left out
+    decimal: ","                        # found if left out
+    header: 3                           # true, false, or its line; found if left out
+    topic: /joint_states                # of a recording of ROS
+
+Every key may be left out. A value is gain · cell + offset, in the stated unit; it is then turned
+into SI. Without channels, frames and other the columns of the file name the channels themselves.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from os import PathLike
+from pathlib import PurePath
 
-import numpy as np
-
-from bodysense.spatial.arrays import Array
-
-# From motors to joints, for logs that were recorded before the gears.
-#
-# With the gear ratios N and the coupling C of motors to joints (`bodysense.robot.Actuators`):
-#
-#     R = diag(N) C,   q = q_zero + R⁻¹ q_motor,   v = R⁻¹ v_motor,   tau = Rᵀ tau_motor
-
-_POSITIONS, _MOTIONS, _TORQUES = ("q", "q_des"), ("v", "v_des", "a", "a_des"), ("tau", "tau_des")
-CONVERTED = (*_POSITIONS, *_MOTIONS, *_TORQUES)
-"""Quantities that differ between motors and joints."""
-
-
-@dataclass(frozen=True, eq=False)
-class MotorSide:
-    """What lies between the motors, where the log was recorded, and the joints.
-
-    Attributes:
-        ratio: (n, n) R above, motor turns a joint turn.
-        zero: (n,) positions of the joints where all motors are at zero [rad, or m if they slide].
-    """
-
-    ratio: Array
-    zero: Array
-
-    def to_joints(self, quantity: str, values: Array) -> Array:
-        """(n_t, n) values of joints from (n_t, n) values of motors."""
-        if quantity in _POSITIONS:
-            return np.asarray(np.linalg.solve(self.ratio, values.T).T + self.zero)
-        if quantity in _MOTIONS:
-            return np.asarray(np.linalg.solve(self.ratio, values.T).T)
-        if quantity in _TORQUES:
-            return np.asarray(values @ self.ratio)
-        return values
+from bodysense.errors import FileReadError, unknown_name
+from bodysense.logs.channels import (
+    FRAME_QUANTITIES,
+    JOINT_QUANTITIES,
+    find_unit,
+    parse_unit,
+    units_of,
+)
+from bodysense.logs.csv_format import SEPARATORS
+from bodysense.logs.motors import MotorSide, parse_motors
+from bodysense.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -66,21 +68,6 @@ class ChannelColumn:
     file: str = ""
 
 
-@dataclass(frozen=True)
-class RowRange:
-    """Which rows of a file to take.
-
-    Attributes:
-        pattern: which files it is for, e.g. "run_*.csv".
-        first: first row (line of a text file), counted from 1.
-        last: last row, that too; `None` for all that follow.
-    """
-
-    pattern: str
-    first: int
-    last: int | None
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class LogLayout:
     """How to read logs of one kind. `read_layout` builds one from a file.
@@ -90,7 +77,9 @@ class LogLayout:
         joints: names of the joints, in the order of the lists of the layout.
         time: column of the time, its channel is "t".
         rate: rows per second, if there is no column of time [Hz].
-        rows: which to take; the first pattern that fits counts, and all rows if none does.
+        rows: first and last row to take, counted from 1, by pattern of the files' names, e.g.
+            "run_*.csv"; `None` for the last takes all that follow. The first pattern that fits
+            counts.
         motors: what lies between motors and joints, if the log is of motors.
         separator: of a text table, see `SEPARATORS`; `None` finds it.
         decimal: sign of a text table, "." or ","; `None` finds it.
@@ -103,7 +92,7 @@ class LogLayout:
     joints: tuple[str, ...] = ()
     time: ChannelColumn | None = None
     rate: float | None = None
-    rows: tuple[RowRange, ...] = ()
+    rows: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     motors: MotorSide | None = None
     separator: str | None = None
     decimal: str | None = None
@@ -116,7 +105,258 @@ class LogLayout:
 
     def rows_of(self, file_name: str) -> tuple[int, int | None]:
         """First and last row to take of a file; the last is `None` for all that follow."""
-        for candidate in self.rows:
-            if fnmatchcase(file_name, candidate.pattern):
-                return candidate.first, candidate.last
-        return 1, None
+        fitting = [rows for pattern, rows in self.rows.items() if fnmatchcase(file_name, pattern)]
+        return fitting[0] if fitting else (1, None)
+
+
+# The layout file.
+
+_SCHEMA = Schema(kind="a layout")
+_KEYS = (
+    *("joints", "time", "rate", "channels", "frames", "other", "rows", "motors"),
+    *("separator", "decimal", "header", "topic"),
+)
+_SCALING = ("unit", "gain", "offset", "file")
+
+
+def read_layout(path: str | PathLike[str]) -> LogLayout:
+    """Read a layout file.
+
+    Raises:
+        FileReadError: the file or a value in it cannot be understood.
+        UnknownNameError: an unknown key, unit or joint.
+        MismatchError: not one value per joint.
+    """
+    return parse_layout(_SCHEMA.read(path), str(path))
+
+
+def parse_layout(content: Mapping[str, object], where: str = "layout") -> LogLayout:
+    """Check the content of a layout file; see `read_layout`."""
+    table = _SCHEMA.mapping(content, where, _KEYS)
+    joints = _SCHEMA.names(table["joints"], f"{where}, joints") if "joints" in table else ()
+    columns = [
+        *_joint_channels(table.get("channels", {}), joints, f"{where}, channels"),
+        *_frame_channels(table.get("frames", {}), f"{where}, frames"),
+        *_other_channels(table.get("other", {}), f"{where}, other"),
+    ]
+    time = _time(table["time"], f"{where}, time") if "time" in table else None
+    _refuse_repeats([*columns, *([time] if time else [])], where)
+    if time is not None and "rate" in table:
+        raise FileReadError(f"{where}: time and rate exclude each other; keep time.")
+    motors = None
+    if "motors" in table:
+        motors = parse_motors(table["motors"], joints, f"{where}, motors")
+    topic = table.get("topic")
+    text = {key: table.get(key) for key in ("separator", "decimal", "header")}
+    text = {key: None if value == "auto" else value for key, value in text.items()}
+    return LogLayout(
+        channels=tuple(columns),
+        joints=joints,
+        time=time,
+        rate=_rate(table["rate"], f"{where}, rate") if "rate" in table else None,
+        rows=_rows(table.get("rows", {}), f"{where}, rows"),
+        motors=motors,
+        separator=_separator(text["separator"], f"{where}, separator"),
+        decimal=_decimal(text["decimal"], f"{where}, decimal"),
+        header=_header(text["header"], f"{where}, header"),
+        topic=None if topic is None else _SCHEMA.text(topic, f"{where}, topic"),
+        source=where,
+    )
+
+
+def _joint_channels(given: object, joints: tuple[str, ...], where: str) -> list[ChannelColumn]:
+    result = []
+    for quantity, entry in _SCHEMA.mapping(given, where, tuple(JOINT_QUANTITIES)).items():
+        place = f"{where}, {quantity}"
+        if not joints:
+            raise FileReadError(f"{where}: whose? List the joints: `joints: [name, …]`.")
+        table = _table(entry, ("columns", *_SCALING), place)
+        of, columns = joints, table["columns"]
+        if isinstance(columns, Mapping):  # not of all joints
+            of = tuple(name for name in joints if name in columns)
+        result += _columns(table, [f"{quantity}.{name}" for name in of], of, place)
+    return result
+
+
+def _frame_channels(given: object, where: str) -> list[ChannelColumn]:
+    result = []
+    for frame, vectors in _SCHEMA.mapping(given, where).items():
+        place = f"{where}, {frame}"
+        for key, entry in _SCHEMA.mapping(vectors, place, tuple(FRAME_QUANTITIES)).items():
+            start, components, _ = FRAME_QUANTITIES[key]
+            table = _table(entry, ("columns", *_SCALING), f"{place}, {key}")
+            channels = [f"{start}.{frame}.{component}" for component in components]
+            result += _columns(table, channels, components, f"{place}, {key}")
+    return result
+
+
+def _other_channels(given: object, where: str) -> list[ChannelColumn]:
+    result = []
+    for channel, entry in _SCHEMA.mapping(given, where).items():
+        place = f"{where}, {channel}"
+        if channel in ("t", "time") or units_of(channel):
+            raise FileReadError(
+                f"{place}: a channel that bodysense knows; put it under time, channels or frames."
+            )
+        table = _table(entry, ("column", *_SCALING), place, key="column")
+        result += _columns({**table, "columns": [table["column"]]}, [channel], [channel], place)
+    return result
+
+
+def _time(given: object, where: str) -> ChannelColumn:
+    table = _table(given, ("column", "unit", "gain", "offset"), where, key="column")
+    columns = {**table, "columns": [table["column"]]}
+    return _columns(columns, ["t"], ["time"], where, allowed=("s",))[0]
+
+
+def _table(
+    given: object, keys: Sequence[str], where: str, key: str = "columns"
+) -> dict[str, object]:
+    """An entry with its columns, which may also stand there alone."""
+    if not isinstance(given, Mapping):
+        return {key: given}
+    table = _SCHEMA.mapping(given, where, keys)
+    if key not in table:
+        raise FileReadError(f"{where}: {key} missing; say by name or number where the values are.")
+    return table
+
+
+def _columns(
+    table: Mapping[str, object],
+    channels: Sequence[str],
+    each: Sequence[str],
+    where: str,
+    allowed: tuple[str, ...] | None = None,
+) -> list[ChannelColumn]:
+    columns = table["columns"]
+    if not isinstance(columns, (list, Mapping)):
+        raise FileReadError(
+            f"{where}: expected a list of columns for {', '.join(each)}; got {columns!r:.60}."
+        )
+    places = _SCHEMA.one_each(columns, each, f"{where}, columns")
+    gains = _SCHEMA.one_each(table.get("gain", 1.0), each, f"{where}, gain")
+    offsets = _SCHEMA.one_each(table.get("offset", 0.0), each, f"{where}, offset")
+    units = _SCHEMA.one_each(table.get("unit"), each, f"{where}, unit")
+    file = _file(table["file"], f"{where}, file") if "file" in table else ""
+    result = []
+    for k, channel in enumerate(channels):
+        place = f"{where}, {each[k]}"
+        unit, factor = _unit(units[k], units_of(channel) if allowed is None else allowed, place)
+        gain = _SCHEMA.number(gains[k], f"{place}, gain")
+        if gain == 0.0:
+            raise FileReadError(f"{place}, gain: zero leaves nothing of the values; give another.")
+        result.append(
+            ChannelColumn(
+                channel=channel,
+                column=_column(places[k], f"{place}, column"),
+                unit=unit,
+                factor=factor,
+                gain=gain,
+                offset=_SCHEMA.number(offsets[k], f"{place}, offset"),
+                file=file,
+            )
+        )
+    return result
+
+
+def _unit(given: object, allowed: tuple[str, ...], where: str) -> tuple[str, float]:
+    """SI unit and factor; a channel that bodysense does not know keeps a unit that it does not."""
+    if given is None:
+        return (allowed[0] if allowed else ""), 1.0
+    stated = _SCHEMA.text(given, f"{where}, unit")
+    if allowed == ("",):
+        raise FileReadError(f"{where}, unit: a quaternion has none; leave the unit out.")
+    unit = parse_unit(stated, where) if allowed else find_unit(stated)
+    if unit is None:
+        return stated, 1.0
+    if allowed and unit.si not in allowed:
+        raise FileReadError(
+            f"{where}: {stated!r} is no unit of it; give one that turns into "
+            f"{' or '.join(allowed)}."
+        )
+    return unit.si, unit.factor
+
+
+def _column(value: object, where: str) -> str | int:
+    return _SCHEMA.whole(value, where) if not isinstance(value, str) else _SCHEMA.text(value, where)
+
+
+def _file(value: object, where: str) -> str:
+    name = _SCHEMA.text(value, where)
+    if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+        raise FileReadError(f"{where}: {name!r} is not beside the log; give a name in its folder.")
+    return name
+
+
+def _refuse_repeats(columns: Sequence[ChannelColumn], where: str) -> None:
+    channels = set[str]()
+    for entry in columns:
+        if entry.channel in channels:
+            raise FileReadError(f"{where}: {entry.channel!r} is there twice; keep one.")
+        channels.add(entry.channel)
+    refuse_shared([(entry, (entry.file, entry.column)) for entry in columns], where)
+
+
+def refuse_shared(
+    columns: Sequence[tuple[ChannelColumn, tuple[str, str | int]]], where: str
+) -> None:
+    """Refuse two channels out of one column, but for a current and the torque made of it.
+
+    Args:
+        columns: each with what tells its column from others: file, and name or number.
+        where: the layout, for the message.
+    """
+    users: dict[tuple[str, str | int], ChannelColumn] = {}
+    for entry, key in columns:
+        other = users.setdefault(key, entry)
+        starts = {channel.partition(".")[0] for channel in (entry.channel, other.channel)}
+        if other is not entry and starts not in ({"i", "tau"}, {"i_des", "tau_des"}):
+            raise FileReadError(
+                f"{where}: column {key[1]!r} is {other.channel!r} and {entry.channel!r} at once; "
+                "correct one of them."
+            )
+
+
+def _rate(value: object, where: str) -> float:
+    rate = _SCHEMA.number(value, where)
+    if rate <= 0.0:
+        raise FileReadError(f"{where}: {rate:g} rows per second; give a positive number.")
+    return rate
+
+
+def _rows(given: object, where: str) -> dict[str, tuple[int, int | None]]:
+    table = _SCHEMA.mapping(given, where)
+    if table and set(table) <= {"first", "last"}:
+        return {"*": _range(table, where)}
+    return {pattern: _range(rows, f"{where}, {pattern}") for pattern, rows in table.items()}
+
+
+def _range(given: object, where: str) -> tuple[int, int | None]:
+    if isinstance(given, list):
+        if len(given) != 2:
+            raise FileReadError(f"{where}: expected [first, last], got {given!r:.60}.")
+        given = {"first": given[0], "last": given[1]}
+    table = _SCHEMA.mapping(given, where, ("first", "last"))
+    first = _SCHEMA.whole(table.get("first", 1), f"{where}, first")
+    last = None if table.get("last") is None else _SCHEMA.whole(table["last"], f"{where}, last")
+    if last is not None and last < first:
+        raise FileReadError(f"{where}: the last row, {last}, comes before the first, {first}.")
+    return first, last
+
+
+def _separator(value: object, where: str) -> str | None:
+    if value is None or value in SEPARATORS.values():
+        return None if value is None else str(value)
+    if not isinstance(value, str) or value not in SEPARATORS:
+        raise unknown_name("separator", str(value), ("auto", *SEPARATORS), f"({where})")
+    return SEPARATORS[value]
+
+
+def _decimal(value: object, where: str) -> str | None:
+    if value is not None and value not in (".", ","):
+        raise FileReadError(f'{where}: expected "." or ",", got {value!r:.60}.')
+    return None if value is None else str(value)
+
+
+def _header(value: object, where: str) -> bool | int | None:
+    return value if value is None or isinstance(value, bool) else _SCHEMA.whole(value, where)

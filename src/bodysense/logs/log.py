@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,35 +136,22 @@ class LogTable:
     faults: tuple[RowFault, ...] = ()
 
 
-class LogFile(Protocol):
-    """A file whose columns are known and whose values have not been read yet."""
+@dataclass(frozen=True, eq=False)
+class LogFile:
+    """A file whose columns are known and whose values have not been read yet.
 
-    @property
-    def name(self) -> str:
-        """Name of the file, for messages."""
+    Attributes:
+        name: of the file, for messages.
+        names: of the columns without their units; `None` if the file has none.
+        units: of all columns as the file states them, "" where it does not.
+        read: reads columns, by their numbers from 0. Required ones must hold numbers or nothing; a
+            row with anything else in one of them is broken. In optional ones anything else counts
+            as nothing, and one that never holds a number is left out.
+        notes: what the reader decided on its own.
+    """
 
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the columns without their units; `None` if the file has none."""
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """Units as the file states them, "" where it does not."""
-
-    @property
-    def n_columns(self) -> int:
-        """How many columns there are."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the reader decided on its own."""
-
-    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> LogTable:
-        """Read columns.
-
-        Args:
-            required: columns, from 0, that must hold numbers or nothing; a row with anything
-                else in one of them is broken.
-            optional: columns, from 0, in which anything else than a number counts as nothing; one
-                that never holds a number is left out.
-        """
+    name: str
+    names: tuple[str, ...] | None
+    units: tuple[str, ...]
+    read: Callable[[Sequence[int], Sequence[int]], LogTable]
+    notes: tuple[str, ...] = ()

@@ -1,151 +1,24 @@
-"""Reading logs: one function for all formats."""
+"""Reading logs of all formats: from the columns of files to the channels of a `Log`."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bodysense.errors import FileReadError
-from bodysense.logs.assembly import assemble
-from bodysense.logs.channels import split_unit
-from bodysense.logs.csv_source import CsvSource
-from bodysense.logs.layout import LogLayout
-from bodysense.logs.layout_file import read_layout
-from bodysense.logs.log import Log, LogFile, LogTable
+from bodysense.errors import FileReadError, MismatchError, unknown_name
+from bodysense.logs.channels import find_unit, units_of
+from bodysense.logs.layout import ChannelColumn, LogLayout, read_layout, refuse_shared
+from bodysense.logs.log import Log, LogFile, LogTable, RowFault
+from bodysense.logs.tables import open_csv, open_parquet
 from bodysense.spatial.arrays import Array
 
-# Parquet tables.
-
-_TICKS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-
-
-@dataclass(frozen=True)
-class ParquetSource:
-    """A Parquet table; see `Source`. Units stand in the metadata of its columns, key ``unit``."""
-
-    path: Path
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    types: tuple[Any, ...]  # pyarrow.DataType, whose package ships no types
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def open(cls, path: str | PathLike[str]) -> ParquetSource:
-        """Look at the schema of a file.
-
-        Raises:
-            FileReadError: the file is missing or not Parquet.
-        """
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        try:
-            with Path(path).open("rb") as stream:
-                fields = list(parquet.read_schema(stream))
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise _unreadable(path, error) from error
-        pairs = [_name_and_unit(field) for field in fields]
-        return cls(
-            Path(path),
-            names=tuple(name for name, _ in pairs),
-            units=tuple(unit for _, unit in pairs),
-            types=tuple(field.type for field in fields),
-        )
-
-    @property
-    def name(self) -> str:
-        """Name of the file."""
-        return self.path.name
-
-    @property
-    def n_columns(self) -> int:
-        """How many columns there are."""
-        return len(self.names)
-
-    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> LogTable:
-        """Read columns; see `Source.read`.
-
-        Raises:
-            FileReadError: a required column holds no numbers, or the file is damaged.
-        """
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        for k in required:
-            if not _is_numeric(self.types[k]):
-                raise FileReadError(
-                    f"{self.path}: column {self.names[k]!r} holds {self.types[k]}, not numbers; "
-                    "write one column of numbers per channel."
-                )
-        wanted = [*required, *(k for k in optional if _is_numeric(self.types[k]))]
-        columns = {}
-        try:
-            with parquet.ParquetFile(self.path) as file:
-                n = file.metadata.num_rows
-                for k in wanted:  # one column at a time, so that memory stays small
-                    title = file.schema_arrow.names[k]
-                    twins = file.schema_arrow.names[:k].count(title)
-                    # A selection by name also brings columns whose names start with it and a dot.
-                    table = file.read(columns=[title])
-                    columns[k] = _floats(
-                        table.column(table.schema.get_all_field_indices(title)[twins])
-                    )
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            raise _unreadable(self.path, error) from error
-        if not n:
-            raise FileReadError(f"{self.path} has no rows: is the recording complete?")
-        kept = {k: x for k, x in columns.items() if k in required or not np.isnan(x).all()}
-        return LogTable(kept, np.arange(1, n + 1, dtype=np.int64))
-
-
-def _name_and_unit(field: Any) -> tuple[str, str]:
-    metadata = field.metadata or {}
-    stored = metadata.get(b"unit", metadata.get(b"units"))
-    if stored is not None:
-        return str(field.name), stored.decode("utf-8", "replace")
-    return split_unit(str(field.name))
-
-
-def _is_numeric(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_boolean(kind)
-        or types.is_timestamp(kind)
-        or types.is_duration(kind)
-        or types.is_null(kind)
-    )
-
-
-def _floats(column: Any) -> Array:
-    """Values of a column, NaN where there are none; times in seconds."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    factor = 1.0
-    if types.is_timestamp(column.type) or types.is_duration(column.type):
-        factor = _TICKS[column.type.unit]
-        column = column.cast(pa.int64())
-    if not types.is_float64(column.type):
-        column = column.cast(pa.float64(), safe=False)
-    values = np.array(column, dtype=np.float64)
-    return values if factor == 1.0 else values * factor
-
-
-def _unreadable(path: str | PathLike[str], error: Exception) -> FileReadError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-    return FileReadError(f"cannot read {path} as Parquet: {reason}; check the path and the file.")
-
-
+_TIME_NAMES = ("t", "time")
 _SUFFIXES = {
     ".csv": "text",
     ".tsv": "text",
@@ -181,35 +54,25 @@ def read_log(
         layout = LogLayout(source="no layout")
     elif not isinstance(layout, LogLayout):
         layout = read_layout(layout)
-    kind = _kind(path)
-    source: LogFile
-    files: list[Path]
-    if kind in ("mcap", "bag"):
+    if _kind(path) in ("mcap", "bag"):
         from bodysense.logs.ros_source import open_recording
 
-        source, files = open_recording(path, layout.topic)
+        own, files = open_recording(path, layout.topic)
     else:
-        source, files = _open_table(path, kind, layout), [path]
+        own, files = _open_table(path, layout), [path]
     beside = sorted({entry.file for entry in layout.channels} - {""})
-    files = [*files, *(path.parent / name for name in beside)]
-    return assemble(source, layout, _opener(path.parent, layout), _digest(files))
+    digest = _digest([*files, *(path.parent / name for name in beside)])
+    sources = {"": own, **{name: _open_table(path.parent / name, layout) for name in beside}}
+    return _assemble(sources, layout, digest)
 
 
-def _opener(folder: Path, layout: LogLayout) -> Callable[[str], LogFile]:
-    def open_beside(name: str) -> LogFile:
-        return _open_table(folder / name, _kind(folder / name), layout)
-
-    return open_beside
-
-
-def _open_table(path: Path, kind: str, layout: LogLayout) -> LogFile:
+def _open_table(path: Path, layout: LogLayout) -> LogFile:
+    kind = _kind(path)
     if kind == "parquet":
-        return ParquetSource.open(path)
+        return open_parquet(path)
     if kind != "text":
         raise FileReadError(f"{path} is no table: tables beside a log are text or Parquet.")
-    return CsvSource.open(
-        path, separator=layout.separator, decimal=layout.decimal, header=layout.header
-    )
+    return open_csv(path, separator=layout.separator, decimal=layout.decimal, header=layout.header)
 
 
 def _kind(path: Path) -> str:
@@ -250,3 +113,220 @@ def _digest(files: Sequence[Path]) -> str:
     if len(digests) == 1:
         return digests[0]
     return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()
+
+
+def _assemble(sources: Mapping[str, LogFile], layout: LogLayout, digest: str) -> Log:
+    """Read the channels of a log from its own table, "", and those beside it."""
+    own = sources[""]
+    columns, time, optional = _wanted_columns(own, layout)
+    entries = [*columns, *([time] if time else [])]
+    places = {id(entry): _position(entry.column, sources[entry.file]) for entry in entries}
+    refuse_shared([(e, (e.file, places[id(e)] + 1)) for e in entries], layout.source)
+    tables = _read_tables(entries, optional, sources, places)
+    joined = _Joined(tables, sources, layout)
+    t = joined.order / (layout.rate or 1.0) if time is None else joined.values(time, places)
+    t = joined.drop_without_time(t)
+    channels = {
+        entry.channel: joined.values(entry, places)
+        for entry in columns
+        if places[id(entry)] in tables[entry.file].columns
+    }
+    if layout.motors is not None:
+        layout.motors.replace_channels(channels, layout.joints)
+    for array in (t, joined.rows, *channels.values()):
+        array.flags.writeable = False  # not copied, as they may be large
+    return Log(
+        t=t,
+        channels=MappingProxyType(channels),
+        units=MappingProxyType({e.channel: e.unit for e in columns if e.channel in channels}),
+        rows=joined.rows,
+        faults=tuple(sorted(joined.faults, key=lambda fault: fault.row)),
+        source=own.name,
+        digest=digest,
+        notes=own.notes,
+    )
+
+
+def _wanted_columns(
+    source: LogFile, layout: LogLayout
+) -> tuple[list[ChannelColumn], ChannelColumn | None, set[str]]:
+    """Columns of the layout, or those that the header names; time; which of them may hold text."""
+    time, columns, optional = layout.time, list(layout.channels), set[str]()
+    if not columns:
+        columns, optional = _named_columns(source)
+        time = time or (None if layout.rate else _pick_time(columns))
+        taken = None if time is None else _position(time.column, source) + 1
+        columns = [entry for entry in columns if entry.column != taken]
+    elif time is None and layout.rate is None:
+        time = _pick_time(_named_columns(source)[0] if source.names else [])
+    if time is None and layout.rate is None:
+        raise unknown_name(
+            "column",
+            "t",
+            source.names or (),
+            f"({source.name} has no column of time: name it `t`, or write a layout with "
+            "`time: {column: …}` or `rate: …`.)",
+        )
+    return columns, time, optional
+
+
+def _read_tables(
+    entries: Sequence[ChannelColumn],
+    optional: set[str],
+    sources: Mapping[str, LogFile],
+    places: Mapping[int, int],
+) -> dict[str, LogTable]:
+    """The wanted columns of every file; optional ones may hold text."""
+    tables = {}
+    for file, source in sources.items():
+        here = [entry for entry in entries if entry.file == file]
+        loose = {places[id(entry)] for entry in here if entry.channel in optional}
+        strict = {places[id(entry)] for entry in here if entry.channel not in optional}
+        tables[file] = source.read(sorted(strict), sorted(loose))
+    return tables
+
+
+class _Joined:
+    """Rows that all tables of a recording have."""
+
+    def __init__(
+        self, tables: Mapping[str, LogTable], sources: Mapping[str, LogFile], layout: LogLayout
+    ) -> None:
+        self.tables = tables
+        own = tables[""]
+        self.orders = {file: _order(table) for file, table in tables.items()}
+        everything = _all_rows(own)
+        faults = list(own.faults)
+        usable = np.zeros(everything.size, dtype=bool)
+        usable[self.orders[""]] = True
+        for file, table in tables.items():
+            rows = _all_rows(table)
+            if rows.size != everything.size:
+                raise MismatchError(
+                    f"{sources[''].name} has {everything.size} rows and {sources[file].name} has "
+                    f"{rows.size}: tables of one recording must have the same."
+                )
+            if file:
+                here = np.zeros(rows.size, dtype=bool)
+                here[self.orders[file]] = True
+                places = (
+                    dict(zip(rows.tolist(), range(rows.size), strict=True)) if table.faults else {}
+                )
+                faults += [
+                    RowFault(int(everything[places[f.row]]), f"{file}, row {f.row}: {f.reason}")
+                    for f in table.faults
+                ]
+                usable &= here
+        first, last = layout.rows_of(sources[""].name)
+        final = np.iinfo(np.int64).max if last is None else last
+        usable &= (everything >= first) & (everything <= final)
+        self.order: NDArray[np.int64] = np.flatnonzero(usable)
+        self.rows: NDArray[np.int64] = everything[self.order]
+        self.faults = [fault for fault in faults if first <= fault.row <= final]
+        if not self.order.size:
+            raise FileReadError(
+                f"{sources[''].name} has no usable row from {first} to {last or 'its end'}; it has "
+                f"rows {everything[0]} to {everything[-1]}. Correct `rows` of {layout.source}."
+            )
+
+    def drop_without_time(self, t: Array) -> Array:
+        """Leave out rows whose time (n_t,) is NaN, as faults; the times of the others."""
+        timeless = np.isnan(t)
+        self.faults += [RowFault(int(row), "no time") for row in self.rows[timeless]]
+        self.order, self.rows = self.order[~timeless], self.rows[~timeless]
+        return t[~timeless]
+
+    def values(self, entry: ChannelColumn, places: Mapping[int, int]) -> Array:
+        """(n_t,) values of a channel, in its unit."""
+        column = self.tables[entry.file].columns[places[id(entry)]]
+        order = self.orders[entry.file]
+        if order.size != self.order.size:
+            column = column[np.searchsorted(order, self.order)]
+        if entry.gain != 1.0:
+            column = column * entry.gain
+        if entry.offset != 0.0:
+            column = column + entry.offset
+        return column if entry.factor == 1.0 else column * entry.factor
+
+
+def _all_rows(table: LogTable) -> NDArray[np.int64]:
+    """Rows that hold data, whole or broken."""
+    if not table.faults:
+        return table.rows
+    broken = np.array([fault.row for fault in table.faults], dtype=np.int64)
+    return np.sort(np.concatenate([table.rows, broken]))
+
+
+def _order(table: LogTable) -> NDArray[np.int64]:
+    """(n,) which of all rows, broken ones counted, each row of the table is."""
+    return np.searchsorted(_all_rows(table), table.rows).astype(np.int64)
+
+
+def _named_columns(source: LogFile) -> tuple[list[ChannelColumn], set[str]]:
+    """Channels that the columns name themselves, and those of them that bodysense does not know."""
+    if source.names is None:
+        raise FileReadError(
+            f"{source.name} does not name its columns: give a layout that says which is which, "
+            "or give the file a header: t, q.<joint>, tau.<joint>, …"
+        )
+    result, optional = [], set[str]()
+    time = next((name for name in _TIME_NAMES if name in source.names), None)
+    for k, (name, stated) in enumerate(zip(source.names, source.units, strict=True)):
+        if not name:
+            continue
+        known = ("s",) if name == time else units_of(name)
+        if known and source.names.count(name) > 1:
+            raise FileReadError(f"{source.name}: column {name!r} is there twice; rename one.")
+        if not known and source.names.count(name) == 1:
+            optional.add(name)
+        if known or name in optional:
+            unit, factor = _unit(name, stated, known, source.name)
+            result.append(ChannelColumn(name, k + 1, unit, factor))
+    return result, optional
+
+
+def _unit(name: str, stated: str, known: tuple[str, ...], file: str) -> tuple[str, float]:
+    if not stated and known:
+        return known[0], 1.0
+    if not known or known == ("A",):  # what drives a motor can be in anything
+        unit = find_unit(stated)
+        return (unit.si, unit.factor) if known and unit and unit.si == "A" else (stated, 1.0)
+    unit = find_unit(stated)
+    if unit is None or unit.si not in known:
+        raise FileReadError(
+            f"{file}: column {name!r} is in {stated!r}, which is no unit of it; it must turn into "
+            f"{' or '.join(known)}. A layout can state another unit and a gain."
+        )
+    return unit.si, unit.factor
+
+
+def _pick_time(columns: list[ChannelColumn]) -> ChannelColumn | None:
+    """The column of time: `t`, else `time`."""
+    for name in _TIME_NAMES:
+        for entry in columns:
+            if entry.channel == name:
+                return ChannelColumn("t", entry.column, entry.unit, entry.factor)
+    return None
+
+
+def _position(column: str | int, source: LogFile) -> int:
+    """Number of a column, from 0."""
+    if isinstance(column, int):
+        if column > len(source.units):
+            valid = [str(k + 1) for k in range(len(source.units))]
+            raise unknown_name("column", str(column), valid, f"(of {source.name})")
+        return column - 1
+    if source.names is None:
+        raise FileReadError(
+            f"{source.name} has no header, so it has no column {column!r}: give the numbers of its "
+            "columns, or say in which line its header is: `header: …`."
+        )
+    places = [k for k, name in enumerate(source.names) if name == column]
+    if len(places) > 1:
+        raise FileReadError(
+            f"{source.name}: columns {', '.join(str(k + 1) for k in places)} are all named "
+            f"{column!r}; give the number of the one that is meant."
+        )
+    if not places:
+        raise unknown_name("column", column, source.names, f"(of {source.name})")
+    return places[0]

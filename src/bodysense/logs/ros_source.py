@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.errors import FileReadError, unknown_name
 from bodysense.logs.channels import FRAME_QUANTITIES, units_of
-from bodysense.logs.log import LogTable, RowFault
+from bodysense.logs.log import LogFile, LogTable, RowFault
 from bodysense.logs.ros_storage import (
     JOINT_STATE,
     Bag,
@@ -37,49 +37,18 @@ _COMPONENTS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class RosSource:
-    """A recording of ROS 2; see `Source`."""
-
-    name: str
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    columns: tuple[Array, ...]
-    rows: NDArray[np.int64]
-    faults: tuple[RowFault, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def n_columns(self) -> int:
-        """How many columns there are."""
-        return len(self.names)
-
-    def read(self, required: Sequence[int], optional: Sequence[int] = ()) -> LogTable:
-        """Hand out columns; see `Source.read`."""
-        return LogTable(
-            {k: self.columns[k] for k in (*required, *optional)}, self.rows, self.faults
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Stream:
-    """Messages that have the same columns."""
+class _Stream(NamedTuple):
+    """Messages that have the same columns: their numbers in the topic, times [ns] and values."""
 
     rows: NDArray[np.int64]
-    times: NDArray[np.int64]  # [ns]
+    times: NDArray[np.int64]
     columns: Mapping[str, Array]
 
 
-@dataclass(frozen=True)
-class _Received:
-    """A message, its number in its topic, and when it was recorded [ns]."""
-
-    row: int
-    recorded: int
-    message: Message
+_Received = tuple[int, int, Message]  # number in its topic, when it was recorded [ns], message
 
 
-def open_recording(path: Path, topic: str | None = None) -> tuple[RosSource, list[Path]]:
+def open_recording(path: Path, topic: str | None = None) -> tuple[LogFile, list[Path]]:
     """Read a recording, and say which files it consists of.
 
     Args:
@@ -102,16 +71,16 @@ def open_recording(path: Path, topic: str | None = None) -> tuple[RosSource, lis
         received[name] = []
         for row, (time, data) in enumerate(messages, start=1):
             try:
-                received[name].append(_Received(row, time, decode(kind, data)))
+                received[name].append((row, time, decode(kind, data)))
             except DecodingError as error:
                 if name == chosen:
                     faults.append(RowFault(row, str(error)))
     if not received.get(chosen):
         why = f": message {faults[0].row} has {faults[0].reason}" if faults else ""
         raise FileReadError(f"{path.name}: {chosen} has no message that can be read{why}.")
-    received = {name: result for name, result in received.items() if result}
+    received = {name: messages for name, messages in received.items() if messages}
     notes = list(recording.notes)
-    silent = [name for name, result in received.items() if not all(m.message.stamp for m in result)]
+    silent = [name for name, entries in received.items() if not all(m.stamp for *_, m in entries)]
     if silent:
         notes.append(
             f"time is that of recording, as {', '.join(silent)} has messages without stamp"
@@ -122,16 +91,13 @@ def open_recording(path: Path, topic: str | None = None) -> tuple[RosSource, lis
     for stream in others:
         for name, column in _brought_to(own.times, stream).items():
             columns.setdefault(name, column)
-    names = ("t", *columns)
-    source = RosSource(
-        name=path.name,
-        names=names,
-        units=("s", *(units_of(name)[0] for name in columns)),
-        columns=(_seconds(own.times), *columns.values()),
-        rows=own.rows,
-        faults=tuple(faults),
-        notes=tuple(notes),
-    )
+    units = ("s", *(units_of(name)[0] for name in columns))
+    values = (_seconds(own.times), *columns.values())
+
+    def read(required: Sequence[int], optional: Sequence[int]) -> LogTable:
+        return LogTable({k: values[k] for k in (*required, *optional)}, own.rows, tuple(faults))
+
+    source = LogFile(path.name, ("t", *columns), units, read, tuple(notes))
     return source, recording.files
 
 
@@ -158,8 +124,8 @@ def _joint_streams(received: Sequence[_Received], *, stamped: bool) -> list[_Str
     """One stream a set of joints that come together, the one that gives the rows first."""
     groups: dict[frozenset[str], list[_Received]] = defaultdict(list)
     for entry in received:
-        groups[frozenset(entry.message.joints)].append(entry)
-    usual = [key for key, result in groups.items() if len(result) >= _RARE * len(received)]
+        groups[frozenset(entry[2].joints)].append(entry)
+    usual = [key for key, entries in groups.items() if len(entries) >= _RARE * len(received)]
     main = max(usual, key=lambda key: (len(key), len(groups[key])))
     return [
         _stream(groups[key], stamped=stamped)
@@ -169,26 +135,20 @@ def _joint_streams(received: Sequence[_Received], *, stamped: bool) -> list[_Str
 
 def _frame_streams(received: Mapping[str, list[_Received]], *, stamped: bool) -> list[_Stream]:
     """Streams of vectors, named by their frame, or by their topic where two share a frame."""
-    frames = {name: result[0].message.frame.strip("/") for name, result in received.items()}
-    uses = Counter(
-        (frames[name], start)
-        for name, result in received.items()
-        for start in result[0].message.values
-    )
+    first = {name: entries[0][2] for name, entries in received.items()}
+    uses = Counter((m.frame.strip("/"), start) for m in first.values() for start in m.values)
     streams = []
-    for name, result in received.items():
-        frame = frames[name]
-        if not frame or any(uses[frame, start] > 1 for start in result[0].message.values):
+    for name, entries in received.items():
+        frame = first[name].frame.strip("/")
+        if not frame or any(uses[frame, start] > 1 for start in first[name].values):
             frame = name.strip("/").replace("/", "_")
-        streams.append(_stream(result, frame, stamped=stamped))
+        streams.append(_stream(entries, frame, stamped=stamped))
     return streams
 
 
 def _stream(received: Sequence[_Received], frame: str = "", *, stamped: bool) -> _Stream:
     columns: dict[str, Array] = {}
-    n = len(received)
-    for k, entry in enumerate(received):
-        message = entry.message
+    for k, (_, _, message) in enumerate(received):
         for key, numbers in message.values.items():
             if message.joints:
                 targets = [f"{key}.{joint}" for joint in message.joints]
@@ -196,16 +156,11 @@ def _stream(received: Sequence[_Received], frame: str = "", *, stamped: bool) ->
                 targets = [f"{key}.{frame}.{part}" for part in _COMPONENTS[key]]
             for target, number in zip(targets, numbers, strict=True):
                 if target not in columns:
-                    columns[target] = np.full(n, np.nan)
+                    columns[target] = np.full(len(received), np.nan)
                 columns[target][k] = number
-    return _Stream(
-        rows=np.array([entry.row for entry in received], dtype=np.int64),
-        times=np.array(
-            [entry.message.stamp if stamped else entry.recorded for entry in received],
-            dtype=np.int64,
-        ),
-        columns=columns,
-    )
+    rows = np.array([row for row, _, _ in received], dtype=np.int64)
+    times = [message.stamp if stamped else recorded for _, recorded, message in received]
+    return _Stream(rows, np.array(times, dtype=np.int64), columns)
 
 
 def _seconds(times: NDArray[np.int64]) -> Array:

@@ -7,7 +7,7 @@ from pyarrow import parquet
 
 from bodysense.errors import FileReadError
 from bodysense.logs import read_log
-from bodysense.logs.read import ParquetSource
+from bodysense.logs.tables import open_parquet
 
 
 def write(path, columns, units=None):
@@ -80,7 +80,7 @@ def test_what_is_no_parquet(tmp_path, content):
     path = tmp_path / "log.parquet"
     path.write_bytes(content)
     with pytest.raises(FileReadError, match=r"log\.parquet as Parquet"):
-        ParquetSource.open(path)
+        open_parquet(path)
 
 
 def test_a_damaged_column(tmp_path):

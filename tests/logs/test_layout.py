@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bodysense.errors import BodysenseError, FileReadError, MismatchError, UnknownNameError
-from bodysense.logs import ChannelColumn, LogLayout, MotorSide, RowRange, parse_layout, read_layout
+from bodysense.logs import ChannelColumn, LogLayout, MotorSide, parse_layout, read_layout
 from bodysense.schema import Schema
 
 TEXT = """
@@ -56,7 +56,7 @@ def test_everything_a_layout_can_say(tmp_path):
     )
     assert layout.joints == ("a", "b")
     assert layout.time == ChannelColumn("t", "stamp", "s", 1e-3)
-    assert layout.rows == (RowRange("run_1*", 10, 900), RowRange("run_2*", 5, None))
+    assert layout.rows == {"run_1*": (10, 900), "run_2*": (5, None)}
     assert (layout.separator, layout.decimal, layout.header) == (";", ",", 3)
     assert layout.topic == "/joint_states"
     assert layout.rate is None

@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bodysense.errors import FileReadError
-from bodysense.logs import RowFault, csv_source
-from bodysense.logs.csv_source import CsvSource
+from bodysense.logs import RowFault, tables
+from bodysense.logs.tables import open_csv
 
 
 def read(tmp_path, content, required=None, optional=(), **options):
     path = tmp_path / "log.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    source = CsvSource.open(path, **options)
-    return source.read(range(source.n_columns) if required is None else required, optional)
+    source = open_csv(path, **options)
+    return source.read(range(len(source.units)) if required is None else required, optional)
 
 
 def matrix(table):
@@ -97,8 +97,8 @@ def test_no_usable_row(tmp_path, content, message):
 
 
 def test_a_line_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_source, "_BLOCK", 64)
-    monkeypatch.setattr(csv_source, "_LONGEST_LINE", 256)
+    monkeypatch.setattr(tables, "_BLOCK", 64)
+    monkeypatch.setattr(tables, "_LONGEST_LINE", 256)
     with pytest.raises(FileReadError, match="line 2 is longer than 256 bytes"):
         read(tmp_path, "1,2\n" + "3" * 1000)
 
@@ -109,8 +109,8 @@ def test_blocks_of_any_size_give_the_same(tmp_path, monkeypatch, rng, block):
     lines = [",".join(repr(float(x)) for x in row) for row in values]
     lines[20] += ",1"
     lines.insert(40, "")
-    monkeypatch.setattr(csv_source, "_BLOCK", block)
-    monkeypatch.setattr(csv_source, "_PIECE", 30)
+    monkeypatch.setattr(tables, "_BLOCK", block)
+    monkeypatch.setattr(tables, "_PIECE", 30)
     table = read(tmp_path, "a,b,c\n" + "\n".join(lines))
     np.testing.assert_array_equal(matrix(table), np.delete(values, 20, axis=0))
     expected = [k + 2 + (k >= 40) for k in range(60) if k != 20]
@@ -136,7 +136,7 @@ def test_the_fast_way_agrees_with_row_by_row(tmp_path_factory, rows, optional):
     required = [k for k in range(3) if k not in optional]
     table = read(folder, content, required, optional, header=False, separator=",")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_source, "_read_whole", lambda *_: None)
+        patch.setattr(tables, "_read_whole", lambda *_: None)
         slowly = read(folder, content, required, optional, header=False, separator=",")
     np.testing.assert_array_equal(matrix(table), matrix(slowly))
     np.testing.assert_array_equal(table.rows, slowly.rows)
