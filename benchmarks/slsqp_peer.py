@@ -15,13 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from bodysense import Robot, load_robot
-from bodysense.excitation.criterion import BaseRegressor, condition_number
+from bodysense import load_robot
+from bodysense.excitation.criterion import measure_rows
+from bodysense.excitation.design import repair_motions
+from bodysense.excitation.design_space import DesignSpace
 from bodysense.excitation.fourier import FourierTrajectory
+from bodysense.excitation.information import condition_number
 from bodysense.excitation.limits import CollisionClearance
-from bodysense.excitation.motion_check import Check
+from bodysense.excitation.motion_family import motion_family
 from bodysense.excitation.motion_problem import MotionProblem
-from bodysense.excitation.problem_setup import motion_problem_of
 from bodysense.robot.shapes.collisions import Collisions
 from bodysense.spatial import Array
 
@@ -48,9 +50,15 @@ def search(
 ) -> Found:
     """Share the time between starts and return the best motion that keeps all limits."""
     robot = load_robot(robot_name)
-    problem, collisions, centres = _problem(robot, duration, harmonics)
+    collisions = Collisions.from_robot(robot)
+    # The problem that `design_motion` sets up.
+    problem = MotionProblem.from_space(
+        DesignSpace.from_robot(robot, collisions=collisions),
+        motion_family("fourier", duration, harmonics, None, RATE, anchored=False),
+        criterion="condition",
+        rate=RATE,
+    )
     peer = _Peer(problem, collisions)
-    check = Check(robot, problem.limits, collisions, None, RATE)
     rng = np.random.default_rng(seed)
     peer.warm()
     begun, found = time.perf_counter(), []
@@ -58,7 +66,7 @@ def search(
         left = seconds - (time.perf_counter() - begun)
         if left <= 0.0:
             break
-        x = peer.run(_start(problem, centres, rng), left / (starts - k)).reshape(problem.shape)
+        x = peer.run(_start(problem, rng), left / (starts - k)).reshape(problem.shape)
         found.append((condition_number(problem.information(problem.motions(x), RATE)), x))
     # The check does not count as time of the search. Shrinking hardly ever helps the criterion:
     # the best come first, until one that keeps all limits is better than those that are left.
@@ -66,32 +74,16 @@ def search(
     for before, x in sorted(found, key=lambda one: one[0]):
         if before >= best:
             break
-        motions, checked, _ = check.repaired(problem, x)
+        motions, checked, _ = repair_motions(problem, x, RATE)
         if checked.kept:
             best = min(best, condition_number(problem.information(motions, RATE)))
     return Found(best, len(found))
 
 
-def _problem(
-    robot: Robot, duration: float, harmonics: int
-) -> tuple[MotionProblem, Collisions, Array]:
-    """The problem that `design_motion` sets up, and poses to start around."""
-    collisions = Collisions.from_robot(robot)
-    setup = motion_problem_of(
-        robot,
-        criterion="condition",
-        duration=duration,
-        harmonics=harmonics,
-        collisions=collisions,
-        rate=RATE,
-    )
-    return setup.problem, collisions, setup.centres
-
-
-def _start(problem: MotionProblem, centres: Array, rng: np.random.Generator) -> Array:
+def _start(problem: MotionProblem, rng: np.random.Generator) -> Array:
     """A random motion about a free pose, as `FourierTrajectory.random` draws it, (m, K) flat."""
-    moving, limits, family = problem.moving, problem.limits, problem.family
-    centre = centres[rng.integers(centres.shape[0])][moving]
+    moving, limits, family = problem.moving, problem.space.limits, problem.family
+    centre = problem.centres[rng.integers(problem.centres.shape[0])][moving]
     drawn = FourierTrajectory.random(
         moving.size,
         duration=family.duration,
@@ -115,8 +107,7 @@ class _Peer:
     def __init__(self, problem: MotionProblem, collisions: Collisions) -> None:
         self._problem, self._collisions = problem, collisions
         self._kept = CollisionClearance(collisions).kept  # ours keeps the same in addition
-        self._regressor = BaseRegressor(problem.robot, problem.moving, problem.base)
-        self._theta = problem.base.to_base(problem.robot.theta)
+        self._regressor, self._theta = problem.regressor, problem.theta_base
         self._times = problem.times
         self._basis = problem.family.basis(self._times)
         grid = np.arange(_GRID) * (problem.family.duration / _GRID)
@@ -164,9 +155,7 @@ class _Peer:
         q, v, a = self._states(x, self._basis)
         scale = np.sqrt(p.row_rate * p.family.duration / q.shape[0]) / p.noise[p.moving]
         W = self._regressor.rows(q, v, a, scale)
-        flat = W.reshape(-1, p.base.size)
-        _, smooth, G = p.measure.smooth(flat.T @ flat, _ORDER)
-        Z = (flat @ (2.0 * G)).reshape(W.shape)
+        _, smooth, Z = measure_rows(p.measure, W, _ORDER)
         pulled = self._regressor.pull(q, v, a, scale, Z)
         gradient = sum(g[:, p.moving].T @ phi for g, phi in zip(pulled, self._basis, strict=True))
         return smooth, np.asarray(gradient).ravel()
@@ -176,10 +165,10 @@ class _Peer:
         p = self._problem
         m, K = p.moving.size, p.family.size
         q, v, a = self._states(x, self._grid_basis)
-        effort, one = p.limits.effort[p.moving], np.ones(m)
+        effort, one = p.space.limits.effort[p.moving], np.ones(m)
         tau = self._regressor.rows(q, v, a, one) @ self._theta
         at, joint = np.repeat(np.arange(_GRID), m), np.tile(np.arange(m), _GRID)
-        Z = np.zeros((at.size, m, p.base.size))
+        Z = np.zeros((at.size, m, self._theta.size))
         slope = -2.0 * tau / effort**2
         Z[np.arange(at.size), joint] = slope.reshape(-1, 1) * self._theta
         pulled = self._regressor.pull(q[at], v[at], a[at], one, Z)
@@ -211,7 +200,7 @@ class _Peer:
     def _states(self, x: Array, basis: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         p = self._problem
         flat = x.reshape(p.moving.size, p.family.size)
-        q, v, a = (np.zeros((basis[0].shape[0], p.robot.n_joints)) for _ in range(3))
+        q, v, a = (np.zeros((basis[0].shape[0], p.anchor.size)) for _ in range(3))
         q += p.anchor
         for state, phi in zip((q, v, a), basis, strict=True):
             state[:, p.moving] += phi @ flat.T
@@ -220,7 +209,7 @@ class _Peer:
     def _linear(self) -> tuple[Array, Array]:
         """A, b with A x <= b: position, speed and acceleration at the grid."""
         p = self._problem
-        limits, moving, K = p.limits, p.moving, p.family.size
+        limits, moving, K = p.space.limits, p.moving, p.family.size
         highest = (limits.upper - p.anchor, limits.velocity, limits.acceleration)
         lowest = (limits.lower - p.anchor, -limits.velocity, -limits.acceleration)
         A, b = [], []

@@ -15,7 +15,7 @@ from rich.console import Console
 import bodysense
 from bodysense.excitation import Trajectory, design_motion
 from bodysense.excitation.limits import MotionLimits
-from bodysense.excitation.trajectory_file import write_motion
+from bodysense.excitation.trajectory_file import write_trajectory
 from bodysense.report import write_excitation_page
 
 NOISE_POSITION = np.radians(1e-4)  # rad
@@ -48,7 +48,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     motion = design.trajectories[0]
     for name in ("motion.csv", "motion.yaml"):  # a table, and a message of ROS 2
-        write_motion(args.out / name, motion, robot.joint_names, 100.0)
+        write_trajectory(args.out / name, motion, robot.joint_names, 100.0)
     page = write_excitation_page(args.out / "motion.html", design, robot, limits, seed=0)
 
     by_chance = bodysense.FourierTrajectory.for_robot(

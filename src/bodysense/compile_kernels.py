@@ -48,7 +48,7 @@ def compile_kernels(
 
 
 def _dynamics() -> None:
-    from bodysense.excitation.criterion import BaseRegressor
+    from bodysense.excitation.information import BaseRegressor
     from bodysense.robot import (
         base_parameters,
         forward_dynamics,

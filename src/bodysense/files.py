@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from bodysense.errors import FileReadError, FileWriteError, RobotFileError
+from bodysense.errors import BodysenseError, FileReadError, FileWriteError, RobotFileError
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
@@ -248,8 +248,9 @@ def load_result(
     """Read what `save_result` wrote; arrays are read-only.
 
     `keys` are those in ``name.json`` by field, where they are not the field's name; `arrays` were
-    stored beside the fields; `shapes` are those that arrays must have. Functions `made` make fields
-    that are not stored as they are, from all arrays and ``name.json`` in one mapping.
+    stored beside the fields, or are fields of numbers stored as arrays; `shapes` are those that
+    arrays must have. Functions `made` make fields that are not stored as they are, from all arrays
+    and ``name.json`` in one mapping.
 
     Raises:
         FileReadError: the files are missing, damaged, or do not belong together.
@@ -257,7 +258,8 @@ def load_result(
     own: Any = kind  # a dataclass, as type variables cannot say
     names = {f.name for f in fields(own) if f.init} - set(made)
     hints, kept = get_type_hints(kind), names & set(_array_fields(kind))
-    rest = {field: (keys or {}).get(field, field) for field in sorted(names - kept)}
+    beside = sorted(names & set(arrays))
+    rest = {f: (keys or {}).get(f, f) for f in sorted(names - kept - set(beside))}
     about = read_json(Path(folder) / f"{name}.json", list(rest.values()))
     kept -= {field for field in kept if about.get(field, field) is None}  # optional, not there
     parts = {
@@ -278,9 +280,10 @@ def load_result(
         for field, own_keys in parts.items():
             about[field] = zip(about[field], (numbers[key] for key in own_keys), strict=True)
         values = {field: restored(about[key], hints[field]) for field, key in rest.items()}
+        values |= {field: restored(numbers[field].tolist(), hints[field]) for field in beside}
         values |= {field: make(stored) for field, make in made.items()}
         return kind(**values, **{field: numbers[field] for field in kept})
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (BodysenseError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileReadError(
             f"{name}.json and {name}.npz in {folder} are damaged or do not belong together "
             f"({error!r}): save the result again."
@@ -334,6 +337,8 @@ def restored(value: Any, hint: Any) -> Any:
         return hint(**{key: restored(entry, hints[key]) for key, entry in value.items()})
     if get_origin(hint) is tuple:
         return _restored_tuple(value, get_args(hint))
+    if get_args(hint)[1:] == (NoneType,) and value is not None:
+        return restored(value, get_args(hint)[0])
     if get_origin(hint) in (Mapping, dict):
         return dict(value)
     if hint is float:

@@ -14,7 +14,6 @@ import yaml
 
 from bodysense.cli import excite, excite_tables
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
-from bodysense.excitation.motion_check import Check
 from bodysense.excitation.trajectory_file import read_trajectory
 from bodysense.logs.read import read_log
 from bodysense.robot import Collisions, load_robot
@@ -300,7 +299,7 @@ def test_a_second_ctrl_c_ends_at_once(ctrl_c, monkeypatch, capsys):
     def interrupt(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Check, "repaired", interrupt)
+    monkeypatch.setattr("bodysense.excitation.design.repair_motions", interrupt)
     assert main(["excite", "tx40", "-o", "m.csv", *LONG]) == EXIT_INTERRUPTED
     assert "nothing written" in capsys.readouterr().err
     assert not Path("m.csv").exists()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bodysense.excitation.barrier_search import BarrierSearch
 from bodysense.excitation.motion_problem import Evaluation
+from bodysense.excitation.search import BarrierSearch
 
 
 @dataclass

@@ -21,8 +21,8 @@ from bodysense.excitation import (
     SplineTrajectory,
     design_motion,
 )
+from bodysense.excitation import design as design_module
 from bodysense.excitation.limits import limit_breaches
-from bodysense.excitation.motion_check import Check
 from bodysense.robot import (
     Collisions,
     Robot,
@@ -314,8 +314,8 @@ def test_iterations_that_are_used_up_are_not_rest(robot_of):
 
 
 def test_what_is_violated_is_named(robot_of, monkeypatch):
-    monkeypatch.setattr("bodysense.excitation.motion_check._SPARE", 2.0)
-    monkeypatch.setattr("bodysense.excitation.motion_check._STEPS", 2)
+    monkeypatch.setattr("bodysense.excitation.limits._SPARE", 2.0)
+    monkeypatch.setattr("bodysense.excitation.design._REPAIRS", 2)
     design = designed(robot_of("tx40"), iterations=5)
     assert design.status == "violated"
     assert "position of joint1" in design.advice
@@ -324,13 +324,13 @@ def test_what_is_violated_is_named(robot_of, monkeypatch):
 
 @pytest.mark.usefixtures("listening_to_ctrl_c")
 def test_an_interruption_of_the_final_check_loses_nothing(robot_of, monkeypatch):
-    whole = Check.repaired
+    whole = design_module.repair_motions
 
-    def repaired(self, problem, x):
+    def interrupted(*args):
         signal.raise_signal(signal.SIGINT)
-        return whole(self, problem, x)
+        return whole(*args)
 
-    monkeypatch.setattr(Check, "repaired", repaired)
+    monkeypatch.setattr(design_module, "repair_motions", interrupted)
     design = designed(robot_of("tx40"), iterations=10)
     assert limit_breaches(robot_of("tx40"), design.trajectories[0], 1000.0) == ()
 

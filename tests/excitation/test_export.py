@@ -12,9 +12,8 @@ from bodysense.errors import FileWriteError, MismatchError
 from bodysense.excitation import FourierTrajectory, SampledTrajectory
 from bodysense.excitation.trajectory_file import (
     read_trajectory,
-    write_joint_trajectory,
-    write_motion,
     write_poses,
+    write_trajectory,
 )
 from bodysense.logs.read import read_log
 
@@ -28,7 +27,7 @@ def motion(rng) -> FourierTrajectory:
 
 
 def test_a_message_holds_the_samples_to_the_last_bit(tmp_path, motion):
-    path = write_joint_trajectory(tmp_path / "m.yaml", motion, JOINTS, 30.0)
+    path = write_trajectory(tmp_path / "m.yaml", motion, JOINTS, 30.0)
     message = yaml.safe_load(path.read_text("utf-8"))
     t, q, v, a = motion.sample(30.0)
     assert list(message) == ["joint_names", "points"]
@@ -53,13 +52,13 @@ def test_every_number_is_read_as_a_number(value):
 
 @pytest.mark.parametrize("name", ["on", "1", 'a"b', "x: y", "[", "#", "关节", "\\n", "~"])
 def test_names_stay_names(name, tmp_path, motion):
-    path = write_joint_trajectory(tmp_path / "m.yaml", motion, (name, "knee"), 10.0)
+    path = write_trajectory(tmp_path / "m.yaml", motion, (name, "knee"), 10.0)
     assert yaml.safe_load(path.read_text("utf-8"))["joint_names"] == [name, "knee"]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_tables_can_be_followed(suffix, tmp_path, motion):
-    path = write_motion(tmp_path / f"m{suffix}", motion, JOINTS, 200.0, sliding=("knee",))
+    path = write_trajectory(tmp_path / f"m{suffix}", motion, JOINTS, 200.0, sliding=("knee",))
     again = read_trajectory(path, JOINTS)
     t = np.linspace(0.0, 2.3, 200)
     np.testing.assert_allclose(again(t)[0], motion(t)[0], atol=1e-7)
@@ -69,7 +68,7 @@ def test_tables_can_be_followed(suffix, tmp_path, motion):
 
 @pytest.mark.parametrize("suffix", [".yaml", ".YML"])
 def test_messages_by_suffix(suffix, tmp_path, motion):
-    path = write_motion(tmp_path / f"m{suffix}", motion, JOINTS, 10.0)
+    path = write_trajectory(tmp_path / f"m{suffix}", motion, JOINTS, 10.0)
     assert "points" in yaml.safe_load(path.read_text("utf-8"))
 
 
@@ -84,13 +83,13 @@ def test_poses_come_back(suffix, tmp_path, rng):
 
 def test_unknown_suffix(tmp_path, motion):
     with pytest.raises(FileWriteError, match=r"m\.xlsx: a motion is written as \.csv"):
-        write_motion(tmp_path / "m.xlsx", motion, JOINTS, 10.0)
+        write_trajectory(tmp_path / "m.xlsx", motion, JOINTS, 10.0)
 
 
 @pytest.mark.parametrize("name", ["m.yaml", "m.csv"])
 def test_too_few_names(name, tmp_path, motion):
     with pytest.raises(MismatchError, match="1 joint names"):
-        write_motion(tmp_path / name, motion, JOINTS[:1], 10.0)
+        write_trajectory(tmp_path / name, motion, JOINTS[:1], 10.0)
     assert list(Path(tmp_path).iterdir()) == []
 
 
@@ -101,12 +100,12 @@ def test_too_few_names_for_poses(tmp_path):
 
 def test_a_duration_that_the_rate_does_not_divide(tmp_path):
     motion = SampledTrajectory([0.0, 0.5, 1.05], [[0.0], [1.0], [0.0]])
-    path = write_motion(tmp_path / "m.yaml", motion, ("hip",), 10.0)
+    path = write_trajectory(tmp_path / "m.yaml", motion, ("hip",), 10.0)
     points = yaml.safe_load(path.read_text("utf-8"))["points"]
     assert points[-2]["time_from_start"] == {"sec": 1, "nanosec": 0}
     assert points[-1]["time_from_start"] == {"sec": 1, "nanosec": 50_000_000}
     assert points[-1]["velocities"] == pytest.approx([0.0], abs=1e-9)
-    table = write_motion(tmp_path / "m.csv", motion, ("hip",), 10.0)
+    table = write_trajectory(tmp_path / "m.csv", motion, ("hip",), 10.0)
     again = read_trajectory(table, ("hip",))
     assert again.duration == pytest.approx(1.05)
     assert again([1.05])[0] == pytest.approx(0.0, abs=1e-12)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from bodysense.excitation.search import first_interruption_ignored
+from bodysense.excitation.design import _first_interruption_ignored
 
 pytestmark = pytest.mark.usefixtures("listening_to_ctrl_c")
 
@@ -17,7 +17,7 @@ def press() -> None:
 def test_the_first_interruption_passes():
     before = signal.getsignal(signal.SIGINT)
     done = False
-    with first_interruption_ignored():
+    with _first_interruption_ignored():
         press()
         done = True
     assert done
@@ -25,14 +25,14 @@ def test_the_first_interruption_passes():
 
 
 def test_the_second_one_ends_the_work():
-    with first_interruption_ignored():
+    with _first_interruption_ignored():
         press()
         with pytest.raises(KeyboardInterrupt):
             press()
 
 
 def test_afterwards_the_first_one_counts_again():
-    with first_interruption_ignored():
+    with _first_interruption_ignored():
         pass
     with pytest.raises(KeyboardInterrupt):
         press()
@@ -42,7 +42,7 @@ def test_other_threads_are_left_alone():
     found = []
 
     def work() -> None:
-        with first_interruption_ignored():
+        with _first_interruption_ignored():
             found.append("done")
 
     thread = threading.Thread(target=work)

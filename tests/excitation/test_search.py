@@ -7,37 +7,22 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bodysense.errors import TrajectoryError
-from bodysense.excitation.criterion import Determinant
-from bodysense.excitation.limits import MotionLimits
+from bodysense.excitation.limits import Clearance
 from bodysense.excitation.motion_family import FourierFamily
-from bodysense.excitation.motion_problem import Clearance, MotionProblem
-from bodysense.excitation.motion_setup import moving_base_parameters
 from bodysense.excitation.search import Progress, Search
-from bodysense.robot import Robot
 
 
-def search_of(
-    robot: Robot, *clearances: Clearance, seconds: float = 30.0, iterations: int | None = None
-) -> Search:
-    robot = robot.with_friction("coulomb", width=0.05)
-    limits, moving = MotionLimits.of(robot), np.arange(6)
-    base = moving_base_parameters(robot, moving, limits.middle)
-    problem = MotionProblem(
-        robot,
-        moving,
-        base,
-        FourierFamily(4.0, False, 4),
-        np.array(limits.middle),
-        limits,
-        np.ones(6),
-        Determinant().measure(base, np.ones(base.size)),
-        np.zeros((base.size, base.size)),
-        1,
-        10.0,
-        clearances,
-    )
-    rng = np.random.default_rng(0)
-    return Search(problem, rng, seconds, limits.middle[np.newaxis], iterations)
+@pytest.fixture
+def search_of(robot_of, problem_of):
+    """Makes searches for a motion of a TX40."""
+    robot = robot_of("tx40").with_friction("coulomb", width=0.05)
+
+    def make(*clearances: Clearance, seconds: float = 30.0, iterations: int | None = None):
+        family = FourierFamily(4.0, False, 4)
+        problem = problem_of(robot, family=family, clearances=clearances)
+        return Search(problem, np.random.default_rng(0), seconds, iterations)
+
+    return make
 
 
 @dataclass
@@ -56,8 +41,8 @@ class Broken:
         raise ZeroDivisionError("broken")
 
 
-def test_the_best_keeps_the_limits_and_beats_all_starts(robot_of):
-    search = search_of(robot_of("tx40"), iterations=250)
+def test_the_best_keeps_the_limits_and_beats_all_starts(search_of):
+    search = search_of(iterations=250)
     search.run(1, None)
     assert search.status == "enough"
     assert search.best is not None
@@ -68,8 +53,8 @@ def test_the_best_keeps_the_limits_and_beats_all_starts(robot_of):
     assert search.problem.evaluate(search.best, 1.0).value == pytest.approx(search.best_value)
 
 
-def test_two_threads_share_the_work(robot_of):
-    search = search_of(robot_of("tx40"), iterations=200)
+def test_two_threads_share_the_work(search_of):
+    search = search_of(iterations=200)
     told: list[Progress] = []
     search.run(2, told.append)
     assert search.best is not None
@@ -77,21 +62,21 @@ def test_two_threads_share_the_work(robot_of):
     assert search.problem.feasible(search.best)
 
 
-def test_more_steps_are_never_worse(robot_of):
-    few, many = (search_of(robot_of("tx40"), iterations=n) for n in (20, 200))
+def test_more_steps_are_never_worse(search_of):
+    few, many = (search_of(iterations=n) for n in (20, 200))
     few.run(1, None)
     many.run(1, None)
     assert many.best_value < few.best_value
 
 
-def test_no_motion_at_all_keeps_the_limits(robot_of):
+def test_no_motion_at_all_keeps_the_limits(search_of):
     with pytest.raises(TrajectoryError, match="not even a small one"):
-        search_of(robot_of("tx40"), Wall()).run(1, None)
+        search_of(Wall()).run(1, None)
 
 
-def test_an_error_in_a_thread_is_raised(robot_of):
+def test_an_error_in_a_thread_is_raised(search_of):
     with pytest.raises(ZeroDivisionError, match="broken"):
-        search_of(robot_of("tx40"), Broken()).run(2, None)
+        search_of(Broken()).run(2, None)
 
 
 @dataclass
@@ -106,9 +91,9 @@ class Failing:
         return np.array([0]), np.array([0.99]), np.zeros((1, q.shape[1]))
 
 
-def test_an_error_after_a_first_motion_keeps_it(robot_of):
+def test_an_error_after_a_first_motion_keeps_it(search_of):
     failing = Failing([])
-    search = search_of(robot_of("tx40"), failing)
+    search = search_of(failing)
     failing.search.append(search)
     search.run(2, None)
     assert search.best is not None
@@ -116,36 +101,36 @@ def test_an_error_after_a_first_motion_keeps_it(robot_of):
     assert any("broken" in note for note in search.notes)
 
 
-def test_a_start_that_fails_later_is_no_error(robot_of, rng):
-    search = search_of(robot_of("tx40"), iterations=40)
+def test_a_start_that_fails_later_is_no_error(search_of, rng):
+    search = search_of(iterations=40)
     search.run(1, None)
-    closed = search_of(robot_of("tx40"), Wall())
+    closed = search_of(Wall())
     closed.best, closed._begun = search.best, np.inf
     assert closed._random(rng) is None
     assert "some random starts" in closed.notes[0]
 
 
-def test_the_condition_number_is_told_whatever_the_criterion(robot_of):
-    search = search_of(robot_of("tx40"), iterations=150)
+def test_the_condition_number_is_told_whatever_the_criterion(search_of):
+    search = search_of(iterations=150)
     told: list[Progress] = []
     search.run(1, told.append)
     problem = search.problem
     (motion,) = problem.motions(search.best)
     t = problem.times
-    W = problem.regressor(*motion(t), np.ones(6)).reshape(-1, problem.base.size)
+    W = problem.regressor.rows(*motion(t), np.ones(6)).reshape(-1, problem.theta_base.size)
     assert problem.condition(search.best) == pytest.approx(np.linalg.cond(W), rel=1e-6)
     seen = [now for now in told if np.isfinite(now.value)]
     assert all(1.0 < now.condition < np.inf for now in seen)
     assert seen
 
 
-def test_linear_algebra_has_one_thread_meanwhile(robot_of):
+def test_linear_algebra_has_one_thread_meanwhile(search_of):
     def of_blas() -> set[int]:
         return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
 
     with threadpool_limits(2, user_api="blas"):
         before, during = of_blas(), []
-        search_of(robot_of("tx40"), iterations=5).run(1, lambda now: during.append(of_blas()))
+        search_of(iterations=5).run(1, lambda now: during.append(of_blas()))
         assert of_blas() == before
     assert during
     assert all(now == {1} for now in during)

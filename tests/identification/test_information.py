@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bodysense.excitation import FourierTrajectory
-from bodysense.excitation.motion_setup import moving_base_parameters
+from bodysense.excitation.information import moving_base_parameters
 from bodysense.identification.choices import carried_over, information_of
 from bodysense.logs.read import read_log
 from bodysense.robot import load_robot, torque_regressor

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bodysense.excitation.criterion import Criterion
     from bodysense.excitation.limits import MotionLimits
-    from bodysense.excitation.problem_setup import Telling
+    from bodysense.excitation.motion_problem import Information
     from bodysense.excitation.search import Progress
     from bodysense.robot.robot import Robot
     from bodysense.robot.shapes.collisions import Collisions
@@ -201,7 +201,7 @@ def _design(
     )
 
 
-def _existing_information(args: argparse.Namespace) -> Telling | None:
+def _existing_information(args: argparse.Namespace) -> Information | None:
     """Information of existing recordings on the base parameters of the design."""
     if not args.complement:
         return None
@@ -213,7 +213,7 @@ def _existing_information(args: argparse.Namespace) -> Telling | None:
 
 
 def _write(args: argparse.Namespace, motions: list[Path], robot: Robot, design: Any) -> None:
-    from bodysense.excitation.trajectory_file import write_motion, write_poses
+    from bodysense.excitation.trajectory_file import write_poses, write_trajectory
 
     kinds = zip(robot.joint_names, robot.joint_types, strict=True)
     sliding = [joint for joint, kind in kinds if kind == "prismatic"]
@@ -224,7 +224,7 @@ def _write(args: argparse.Namespace, motions: list[Path], robot: Robot, design: 
     message = motions[0].suffix.lower() in (".yaml", ".yml")
     rate = args.rate or (_MESSAGE_RATE if message else _TABLE_RATE)
     for path, motion in zip(motions, design.trajectories, strict=True):
-        write_motion(path, motion, robot.joint_names, rate, sliding=sliding)
+        write_trajectory(path, motion, robot.joint_names, rate, sliding=sliding)
 
 
 def _outputs(args: argparse.Namespace) -> tuple[list[Path], Path | None]:

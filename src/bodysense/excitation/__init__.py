@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from bodysense.errors import TrajectoryError
-from bodysense.excitation.criterion import (
-    CRITERIA,
-    ConditionNumber,
-    Criterion,
-    Determinant,
-    Precision,
-)
-from bodysense.excitation.design import Design, design_motion
-from bodysense.excitation.fourier import FourierTrajectory, MotionBounds
-from bodysense.excitation.limits import LimitBreach, LimitUse, MotionLimits, limit_breaches
-from bodysense.excitation.poses import PoseDesign, design_poses
-from bodysense.excitation.search import Progress
-from bodysense.excitation.trajectory import (
-    HoldTrajectory,
-    SampledTrajectory,
-    SplineTrajectory,
-    Trajectory,
-)
-from bodysense.excitation.trajectory_file import read_trajectory, write_trajectory
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bodysense.errors import TrajectoryError
+    from bodysense.excitation.criterion import (
+        CRITERIA,
+        ConditionNumber,
+        Criterion,
+        Determinant,
+        Precision,
+    )
+    from bodysense.excitation.design import Design, design_motion
+    from bodysense.excitation.fourier import FourierTrajectory, MotionBounds
+    from bodysense.excitation.limits import LimitUse, MotionLimits, limit_breaches
+    from bodysense.excitation.poses import PoseDesign, design_poses
+    from bodysense.excitation.search import Progress
+    from bodysense.excitation.trajectory import (
+        HoldTrajectory,
+        SampledTrajectory,
+        SplineTrajectory,
+        Trajectory,
+    )
+    from bodysense.excitation.trajectory_file import read_trajectory, write_trajectory
 
 __all__ = [
     "CRITERIA",
@@ -31,7 +35,6 @@ __all__ = [
     "Determinant",
     "FourierTrajectory",
     "HoldTrajectory",
-    "LimitBreach",
     "LimitUse",
     "MotionBounds",
     "MotionLimits",
@@ -48,3 +51,25 @@ __all__ = [
     "read_trajectory",
     "write_trajectory",
 ]
+
+_HOME = {
+    "criterion": ("CRITERIA", "ConditionNumber", "Criterion", "Determinant", "Precision"),
+    "design": ("Design", "design_motion"),
+    "fourier": ("FourierTrajectory", "MotionBounds"),
+    "limits": ("LimitUse", "MotionLimits", "limit_breaches"),
+    "poses": ("PoseDesign", "design_poses"),
+    "search": ("Progress",),
+    "trajectory": (
+        *("HoldTrajectory", "SampledTrajectory", "SplineTrajectory"),
+        *("Trajectory", "TrajectoryError"),
+    ),
+    "trajectory_file": ("read_trajectory", "write_trajectory"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a module when a name of it is first asked for: simulations need no design."""
+    for home, names in _HOME.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,46 +11,43 @@ nonsmooth; they are replaced by norms of order p, which tend to them for large p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bodysense.errors import TrajectoryError, unknown_name
-from bodysense.robot._kernels.adjoint import regressor_rows, regressor_rows_adjoint
+from bodysense.excitation.information import information
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.dynamics import regressor_pattern
-from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_FLOOR = 1e-15
-"""Eigenvalues below this share of the largest are rounding."""
+_FLOOR = 1e-15  # of the largest eigenvalue: smaller ones are rounding
+
+Measure = Callable[[Array, float], tuple[float, float, Array]]
+"""A criterion for one set of base parameters: from M (b, b) and the order p above to its value as
+reported, a smooth monotone relative f of it, and its symmetric derivative G (b, b). Smaller is
+better."""
 
 
-class Measure(ABC):
-    """A criterion for one set of base parameters. Smaller is better."""
-
-    def value(self, M: Array) -> float:
-        """The criterion, as reported."""
-        return self.smooth(M, 1.0)[0]
-
-    @abstractmethod
-    def smooth(self, M: Array, order: float) -> tuple[float, float, Array]:
-        """The criterion, a smooth monotone relative f of it, and its derivative G (b, b).
-
-        G is symmetric; `order` is the p above.
-        """
+def measure_rows(
+    measure: Measure, W: Array, order: float, known: Array | float = 0.0
+) -> tuple[float, float, Array]:
+    """Value and f of rows W (n, m, b) and of information that is known, and df/dW (n, m, b)."""
+    value, smooth, G = measure(known + information(W), order)
+    Z = W.reshape(-1, W.shape[-1]) @ (2.0 * G)
+    return value, smooth, Z.reshape(W.shape)
 
 
 class Criterion(ABC):
-    """What to minimise: `ConditionNumber`, `Determinant` or `Precision`."""
+    """What to minimise: `ConditionNumber`, `Determinant` or `Precision`.
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """As on the command line."""
+    Class attributes:
+        name: as on the command line.
+    """
+
+    name: ClassVar[str]
 
     @abstractmethod
     def measure(self, base: BaseParameters, sizes: Array) -> Measure:
@@ -71,6 +68,7 @@ class ConditionNumber(Criterion):
             condition number free of units, and small parameters count as much as large ones.
     """
 
+    name: ClassVar[str] = "condition"
     k1: float = 1.0
     k2: float = 100.0
     scaled: bool = False
@@ -81,28 +79,20 @@ class ConditionNumber(Criterion):
                 f"k1 is {self.k1} and k2 is {self.k2}: give numbers from zero up, one above it."
             )
 
-    @property
-    def name(self) -> str:
-        """``condition``."""
-        return "condition"
-
     def measure(self, base: BaseParameters, sizes: Array) -> Measure:
-        """Make it for base parameters of plausible sizes (b,)."""
-        return _Condition(self.k1, self.k2, sizes if self.scaled else np.ones_like(sizes))
+        scale = sizes if self.scaled else np.ones_like(sizes)
+        return partial(_condition, self.k1, self.k2, scale)
 
 
 @dataclass(frozen=True)
 class Determinant(Criterion):
     """D-optimality: J = -log det(WᵀW), the logarithm of the volume of uncertainty, squared."""
 
-    @property
-    def name(self) -> str:
-        """``d-optimal``."""
-        return "d-optimal"
+    name: ClassVar[str] = "d-optimal"
 
     def measure(self, base: BaseParameters, sizes: Array) -> Measure:
-        """Make it for base parameters; their sizes would only add a constant."""
-        return _LogDeterminant()
+        # Sizes would only add a constant.
+        return _log_determinant
 
 
 @dataclass(frozen=True)
@@ -115,6 +105,7 @@ class Precision(Criterion):
         share: with targets None, the target as a share of each parameter's plausible size.
     """
 
+    name: ClassVar[str] = "precision"
     targets: Mapping[str, float] | None = None
     share: float = 0.05
 
@@ -127,15 +118,9 @@ class Precision(Criterion):
             if not 0.0 < target < np.inf:
                 raise TrajectoryError(f"the target of {name} is {target}: give one above zero.")
 
-    @property
-    def name(self) -> str:
-        """``precision``."""
-        return "precision"
-
     def measure(self, base: BaseParameters, sizes: Array) -> Measure:
-        """Make it for base parameters of plausible sizes (b,)."""
         if self.targets is None:
-            return _LargestRatio(1.0 / (self.share * sizes))
+            return partial(_largest_ratio, 1.0 / (self.share * sizes))
         kept = [base.layout.names[k] for k in base.independent]
         weights = np.zeros(base.size)
         for name, target in self.targets.items():
@@ -152,7 +137,7 @@ class Precision(Criterion):
                 )
             else:
                 raise unknown_name("base parameter", name, kept)
-        return _LargestRatio(weights)
+        return partial(_largest_ratio, weights)
 
 
 CRITERIA: Mapping[str, Criterion] = {
@@ -170,14 +155,6 @@ def criterion_of(criterion: str | Criterion) -> Criterion:
     return CRITERIA[criterion]
 
 
-def condition_number(M: Array) -> float:
-    """cond(W) = sqrt(cond(M)), infinite for a singular M."""
-    values = np.linalg.eigvalsh(M)
-    if not values[0] > _FLOOR * values[-1]:
-        return float("inf")
-    return float(np.sqrt(values[-1] / values[0]))
-
-
 def _eigen(M: Array) -> tuple[Array, Array]:
     values, vectors = np.linalg.eigh(M)
     return np.maximum(values, max(_FLOOR * values[-1], np.finfo(float).tiny)), vectors
@@ -191,97 +168,41 @@ def _soft_max(logs: Array, order: float) -> tuple[float, Array]:
     return float(top + np.log(total) / order), parts / total
 
 
-@dataclass(frozen=True, eq=False)
-class _Condition(Measure):
-    k1: float
-    k2: float
-    scale: Array
-
-    def smooth(self, M: Array, order: float) -> tuple[float, float, Array]:
-        values, vectors = _eigen(M * np.outer(self.scale, self.scale))
-        logs = np.log(values)
-        top, by_top = _soft_max(logs, order)
-        low, by_low = _soft_max(-logs, order)  # minus the log of the smallest
-        with np.errstate(divide="ignore"):
-            both = np.log(self.k1) + top + low, np.log(self.k2) + 0.5 * low
-        f = np.logaddexp(*both)
-        first, second = np.exp(both[0] - f), np.exp(both[1] - f)
-        slope = (first * by_top - (first + 0.5 * second) * by_low) / values
-        scaled = self.scale[:, np.newaxis] * vectors
-        value = self.k1 * values[-1] / values[0] + self.k2 / np.sqrt(values[0])
-        return float(value), float(f), (scaled * slope) @ scaled.T
+def _condition(
+    k1: float, k2: float, scale: Array, M: Array, order: float
+) -> tuple[float, float, Array]:
+    values, vectors = _eigen(M * np.outer(scale, scale))
+    logs = np.log(values)
+    top, by_top = _soft_max(logs, order)
+    low, by_low = _soft_max(-logs, order)  # minus the log of the smallest
+    with np.errstate(divide="ignore"):
+        both = np.log(k1) + top + low, np.log(k2) + 0.5 * low
+    f = np.logaddexp(*both)
+    first, second = np.exp(both[0] - f), np.exp(both[1] - f)
+    slope = (first * by_top - (first + 0.5 * second) * by_low) / values
+    scaled = scale[:, np.newaxis] * vectors
+    value = k1 * values[-1] / values[0] + k2 / np.sqrt(values[0])
+    return float(value), float(f), (scaled * slope) @ scaled.T
 
 
-@dataclass(frozen=True, eq=False)
-class _LogDeterminant(Measure):
-    def smooth(self, M: Array, order: float) -> tuple[float, float, Array]:
-        scale = np.sqrt(np.maximum(np.diag(M), np.finfo(float).tiny))
-        values, vectors = _eigen(M / np.outer(scale, scale))
-        scaled = vectors / scale[:, np.newaxis]
-        f = float(-np.log(values).sum() - 2.0 * np.log(scale).sum())
-        return f, f, -(scaled / values) @ scaled.T
+def _log_determinant(M: Array, order: float) -> tuple[float, float, Array]:
+    scale = np.sqrt(np.maximum(np.diag(M), np.finfo(float).tiny))
+    values, vectors = _eigen(M / np.outer(scale, scale))
+    scaled = vectors / scale[:, np.newaxis]
+    f = float(-np.log(values).sum() - 2.0 * np.log(scale).sum())
+    return f, f, -(scaled / values) @ scaled.T
 
 
-@dataclass(frozen=True, eq=False)
-class _LargestRatio(Measure):
-    weights: Array  # one over target, zero where none
-
-    def smooth(self, M: Array, order: float) -> tuple[float, float, Array]:
-        scale = np.sqrt(np.maximum(np.diag(M), np.finfo(float).tiny))
-        values, vectors = _eigen(M / np.outer(scale, scale))
-        scaled = vectors / scale[:, np.newaxis]
-        C = (scaled / values) @ scaled.T
-        counted = self.weights > 0.0
-        logs = np.log(np.diag(C)[counted] * self.weights[counted] ** 2)
-        f, by = _soft_max(logs, order)
-        slope = 0.5 * by / np.diag(C)[counted]
-        columns = C[:, counted]
-        value = float(np.exp(0.5 * logs.max()))
-        return value, 0.5 * f, -(columns * slope) @ columns.T
-
-
-# The regressor of base parameters in the rows of moving joints, and how it changes.
-
-
-@dataclass(frozen=True, eq=False)
-class BaseRegressor:
-    """W(q, v, a) of m moving joints and b base parameters, rows times a scale.
-
-    It runs on the thread that calls it, without Python's lock, so that several optimisations can
-    run at once.
-
-    Attributes:
-        robot: with a fixed base.
-        moving: (m,) places of the joints whose rows count.
-        base: its base parameters.
-    """
-
-    robot: Robot
-    moving: NDArray[np.int64]
-    base: BaseParameters
-
-    @cached_property
-    def _entries(self) -> NDArray[np.int64]:
-        """(n_e, 4) entries of Y that are not zero: row, column, row and column in W."""
-        pattern = regressor_pattern(self.robot)[np.ix_(self.moving, self.base.independent)]
-        rows, columns = np.nonzero(pattern)
-        entries = [self.moving[rows], self.base.independent[columns], rows, columns]
-        return np.ascontiguousarray(np.stack(entries, axis=1), dtype=np.int64)
-
-    def rows(self, q: Array, v: Array, a: Array, scale: Array) -> Array:
-        """W (n, m, b) at samples q, v, a (n, n_joints), each row times its scale (m,)."""
-        W = np.zeros((q.shape[0], self.moving.size, self.base.size))
-        q, v, a = (np.require(x, requirements=("C", "W")) for x in (q, v, a))
-        regressor_rows(0, q.shape[0], self.robot.tree, q, v, a, self._entries, scale, W)
-        return W
-
-    def pull(
-        self, q: Array, v: Array, a: Array, scale: Array, Z: Array
-    ) -> tuple[Array, Array, Array]:
-        """Gradients (n, n_joints) by q, v, a of a function of W with df/dW = Z (n, m, b)."""
-        q, v, a, Z = (np.require(x, requirements=("C", "W")) for x in (q, v, a, Z))
-        gq, gv, ga = np.zeros_like(q), np.zeros_like(q), np.zeros_like(q)
-        regressor_rows_adjoint(
-            0, q.shape[0], self.robot.tree, q, v, a, self._entries, scale, Z, gq, gv, ga
-        )
-        return gq, gv, ga
+def _largest_ratio(weights: Array, M: Array, order: float) -> tuple[float, float, Array]:
+    """By weights of one over target, zero where there is none."""
+    scale = np.sqrt(np.maximum(np.diag(M), np.finfo(float).tiny))
+    values, vectors = _eigen(M / np.outer(scale, scale))
+    scaled = vectors / scale[:, np.newaxis]
+    C = (scaled / values) @ scaled.T
+    counted = weights > 0.0
+    logs = np.log(np.diag(C)[counted] * weights[counted] ** 2)
+    f, by = _soft_max(logs, order)
+    slope = 0.5 * by / np.diag(C)[counted]
+    columns = C[:, counted]
+    value = float(np.exp(0.5 * logs.max()))
+    return value, 0.5 * f, -(columns * slope) @ columns.T

@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 import numpy as np
 from numba import get_num_threads
 from numpy.typing import ArrayLike
 
-from bodysense.errors import BodysenseError, TrajectoryError, unknown_name
-from bodysense.excitation.criterion import Criterion, condition_number, criterion_of
-from bodysense.excitation.limits import LimitUse, MotionLimits, boxes_in_the_way
-from bodysense.excitation.motion_check import Check, Checked
-from bodysense.excitation.precision import standard_deviations
-from bodysense.excitation.problem_setup import Telling, motion_problem_of
-from bodysense.excitation.search import Progress, Search, first_interruption_ignored
+from bodysense.errors import TrajectoryError, unknown_name
+from bodysense.excitation.criterion import Criterion, criterion_of
+from bodysense.excitation.design_space import DesignSpace, MotionCheck
+from bodysense.excitation.information import condition_number, standard_deviations
+from bodysense.excitation.limits import LimitUse, MotionLimits, boxes_in_the_way, limit_uses
+from bodysense.excitation.motion_family import motion_family
+from bodysense.excitation.motion_problem import Information, MotionProblem
+from bodysense.excitation.search import Progress, Search
 from bodysense.excitation.trajectory import Trajectory, positive
 from bodysense.excitation.trajectory_file import (
     BASE_ARRAYS,
-    base_arrays,
-    base_of,
-    damaged,
-    layout_words,
-    trajectories_of,
-    trajectory_arrays,
-    trajectory_names,
+    motion_names,
+    save_design,
+    stored_base,
+    stored_motions,
 )
-from bodysense.files import read_arrays, read_json, write_result
+from bodysense.files import load_result
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Closest, Collisions
 from bodysense.robot.shapes.workspace import Workspace, WorkspaceMargins
-from bodysense.spatial.arrays import Array, read_only
+from bodysense.spatial.arrays import Array
 
 _BOX_RATE = 200.0  # [Hz] at which boxes are looked for that hold a motion back
-_ARRAYS = ("theta_base", "sigma", "sizes", "noise", "information")
+_CHECK_RATE = 1000.0  # [Hz] of the final check, at least
+_REPAIRS = 60  # times that a motion is shrunk at most
+_SHRINK = 0.995  # each time, where clearances are not kept
 _FIGURES = ("value", "condition", "start_value", "workspace_margin", "rate", "seconds")
-_WORDS = ("robot_name", "joints", "criterion", "status", "advice", "notes")
+_WORDS = (
+    *("robot_name", "joints", "criterion", "status", "advice", "notes"),
+    *("uses", "closest", "closest_time"),
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,65 +152,22 @@ class Design:
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``design.npz`` and ``design.json`` into a folder; motions by their coefficients."""
-        motions, families = trajectory_arrays(self.trajectories)
-        arrays = {
-            **{name: getattr(self, name) for name in _ARRAYS},
-            **{name: np.array(getattr(self, name)) for name in _FIGURES},
-            **base_arrays(self.base),
-            **motions,
-            "history": np.array(self.history, dtype=np.float64).reshape(-1, 2),
-        }
-        about = {
-            **{name: getattr(self, name) for name in _WORDS},
-            "families": families,
-            "layout": layout_words(self.base.layout),
-            "uses": [asdict(use) for use in self.uses],
-            "closest": None if self.closest is None else asdict(self.closest),
-            "closest_time": list(self.closest_time),
-            "summary": self.summary(),
-        }
-        write_result(folder, "design", arrays, about)
+        history = np.array(self.history, dtype=np.float64).reshape(-1, 2)
+        save_design(self, folder, "design", _FIGURES, _WORDS, self.trajectories, history=history)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Design:
-        """Read what `save` wrote.
-
-        Raises:
-            FileReadError: the files are missing, damaged or do not belong together.
-        """
-        keys = (*_WORDS, "families", "layout", "uses", "closest", "closest_time")
-        about = read_json(Path(folder) / "design.json", keys)
-        try:
-            names = trajectory_names(about["families"])
-        except (KeyError, TypeError) as error:
-            raise damaged(folder, "design", error) from error
-        arrays = read_arrays(
-            Path(folder) / "design.npz", [*_ARRAYS, *_FIGURES, *BASE_ARRAYS, "history", *names]
+        """Read what `save` wrote, or raise `FileReadError`."""
+        motions = motion_names(Path(folder) / "design.json")
+        return load_result(
+            cls,
+            folder,
+            "design",
+            arrays=[*_FIGURES, *BASE_ARRAYS, "history", *motions],
+            shapes=lambda stored: {"information": 2 * stored["independent"].shape},
+            trajectories=stored_motions,
+            base=stored_base,
         )
-        try:
-            closest, when = about["closest"], about["closest_time"]
-            numbers: dict[str, Any] = {name: float(arrays[name]) for name in _FIGURES}
-            numbers |= {name: read_only(arrays[name]) for name in _ARRAYS}
-            base = base_of(about["layout"], arrays)
-            if arrays["information"].shape != (base.size, base.size):
-                raise ValueError(f"information has shape {arrays['information'].shape}")
-            return cls(
-                robot_name=str(about["robot_name"]),
-                joints=tuple(about["joints"]),
-                criterion=str(about["criterion"]),
-                status=str(about["status"]),
-                advice=str(about["advice"]),
-                notes=tuple(about["notes"]),
-                trajectories=trajectories_of(about["families"], arrays),
-                base=base,
-                uses=tuple(LimitUse(**use) for use in about["uses"]),
-                closest=None if closest is None else Closest(**_paired(closest)),
-                closest_time=(float(when[0]), int(when[1])),
-                history=tuple((float(at), float(value)) for at, value in arrays["history"]),
-                **numbers,
-            )
-        except (BodysenseError, KeyError, TypeError, ValueError, IndexError) as error:
-            raise damaged(folder, "design", error) from error
 
 
 def design_motion(
@@ -222,7 +184,7 @@ def design_motion(
     joints: Sequence[str] | None = None,
     start: ArrayLike | None = None,
     trajectories: int = 1,
-    known: ArrayLike | Telling | None = None,
+    known: ArrayLike | Information | None = None,
     noise: ArrayLike | None = None,
     friction: str | None = None,
     rate: float = 1000.0,
@@ -273,72 +235,96 @@ def design_motion(
     """
     begun = time.monotonic()
     seconds = positive(seconds, "seconds", "s")
-    threads = _count(threads, "threads", get_num_threads())
-    iterations = None if iterations is None else _count(iterations, "iterations", 1)
-    setup = motion_problem_of(
-        robot,
-        family=family,
-        criterion=criterion,
-        duration=duration,
-        harmonics=harmonics,
-        knots=knots,
-        limits=limits,
-        collisions=collisions,
-        workspace=workspace,
-        joints=joints,
+    for name, count in (("threads", threads), ("iterations", iterations)):
+        if count is not None and count < 1:
+            raise TrajectoryError(f"{name} is {count}: give 1 at least.")
+    rate = positive(rate, "rate", "Hz")
+    space = DesignSpace.from_robot(
+        robot, joints=joints, limits=limits, collisions=collisions, workspace=workspace
+    )
+    problem = MotionProblem.from_space(
+        space,
+        motion_family(family, duration, harmonics, knots, rate, anchored=start is not None),
         start=start,
+        criterion=criterion,
         trajectories=trajectories,
         known=known,
         noise=noise,
         friction=friction,
         rate=rate,
     )
-    problem = setup.problem
-    rng = np.random.default_rng() if rng is None else rng
-    search = Search(problem, rng, seconds, setup.centres, iterations)
-    search.run(threads, progress)
-    best = search.best
-    if best is None:
+    search = Search(problem, np.random.default_rng() if rng is None else rng, seconds, iterations)
+    search.run(threads or get_num_threads(), progress)
+    if search.best is None:
         raise TrajectoryError(
             f"no motion was found in {seconds:g} s: give more seconds, fewer harmonics or wider "
             + ("limits." if collisions is None else "limits, or a smaller margin of collisions.")
         )
-    check = Check(robot, problem.limits, collisions, setup.margins, max(rate, 1000.0))
-
+    check_rate = max(rate, _CHECK_RATE)
     # One Ctrl-C ends the search; where that was over before, it must not lose the motion.
-    with nullcontext() if search.status == "interrupted" else first_interruption_ignored():
-        motions, checked, shrunk = check.repaired(problem, best)
-        M = problem.information(motions, check.rate)
-    more = tuple(search.notes)
+    with nullcontext() if search.status == "interrupted" else _first_interruption_ignored():
+        motions, checked, shrunk = repair_motions(problem, search.best, check_rate)
+        M = problem.information(motions, check_rate)
+    notes = [*problem.notes, *search.notes]
     if shrunk < 1.0:
-        more = (*more, f"shrunk to {100 * shrunk:.2f} % to keep limits between the samples.")
+        notes.append(f"shrunk to {100 * shrunk:.2f} % to keep limits between the samples.")
     if collisions is not None:
-        more = (*more, *_on_collisions(collisions, motions))
+        notes += _on_collisions(collisions, motions)
     return Design(
         robot_name=robot.name,
-        joints=tuple(robot.joint_names[j] for j in problem.moving),
+        joints=space.joints,
         trajectories=motions,
         criterion=criterion_of(criterion).name,
-        value=problem.measure.value(M),
+        value=problem.measure(M, 1.0)[0],
         condition=condition_number(M),
         start_value=search.start_value,
-        base=problem.base,
-        theta_base=problem.base.to_base(problem.robot.theta),
+        base=problem.regressor.base,
+        theta_base=problem.theta_base,
         sigma=standard_deviations(M),
-        sizes=setup.sizes,
+        sizes=problem.sizes,
         noise=problem.noise,
         information=_factor(M),
         uses=checked.uses,
         closest=checked.closest,
         closest_time=checked.closest_time,
         workspace_margin=checked.workspace_margin,
-        rate=check.rate,
+        rate=check_rate,
         status=search.status if checked.kept else "violated",
         advice=_advice(search, checked, seconds),
         seconds=time.monotonic() - begun,
         history=tuple(search.history),
-        notes=(*setup.notes, *more),
+        notes=tuple(notes),
     )
+
+
+def repair_motions(
+    problem: MotionProblem, x: Array, rate: float
+) -> tuple[tuple[Trajectory, ...], MotionCheck, float]:
+    """The motions of x, shrunk about their centre until they keep all limits at `rate` [Hz].
+
+    Between the samples of the search a motion may leave a limit by a little. Joints that leave
+    limits of their own are shrunk alone, for torques and clearances all are. Returns the motions,
+    their final check, and the smallest scale.
+    """
+    space = problem.space
+    scale = np.ones(space.moving.size)
+    for step in range(1, _REPAIRS + 1):
+        motions = problem.motions(problem.family.scaled(x, scale))
+        uses = limit_uses(space.robot, space.limits, motions, rate)
+        broken = [use for use in uses if not use.excess <= 0.0]
+        if not broken:
+            checked = space.check(motions, rate)
+            if checked.kept:
+                return motions, checked, float(scale.min())
+            scale *= _SHRINK
+        for use in broken:
+            # More each time: about a centre near a limit, a position shrinks by little.
+            by = max(1.0 - step * use.excess - 1e-6, 0.95)
+            if use.quantity == "torque" or use.joint not in space.joints:
+                scale *= min(by, 0.999)
+            else:
+                scale[space.joints.index(use.joint)] *= by
+    return motions, space.check(motions, rate), float(scale.min())
 
 
 def _on_collisions(collisions: Collisions, motions: Sequence[Trajectory]) -> Iterator[str]:
@@ -356,18 +342,6 @@ def _on_collisions(collisions: Collisions, motions: Sequence[Trajectory]) -> Ite
         )
 
 
-def _paired(closest: dict[str, Any]) -> dict[str, Any]:
-    return {**closest, "pair": tuple(closest["pair"])}
-
-
-def _count(number: int | None, name: str, default: int) -> int:
-    if number is None:
-        return default
-    if number < 1:
-        raise TrajectoryError(f"{name} is {number}: give 1 at least.")
-    return number
-
-
 def _factor(M: Array) -> Array:
     """Upper triangular R with RᵀR = M, also for a singular M."""
     values, vectors = np.linalg.eigh(M)
@@ -375,7 +349,7 @@ def _factor(M: Array) -> Array:
     return np.asarray(np.linalg.qr(root, mode="r"))
 
 
-def _advice(search: Search, checked: Checked, seconds: float) -> str:
+def _advice(search: Search, checked: MotionCheck, seconds: float) -> str:
     if not checked.kept:
         return (
             "No scale of the best motion keeps all limits between the samples "
@@ -396,3 +370,24 @@ def _advice(search: Search, checked: Checked, seconds: float) -> str:
     if last > 0.8 * seconds and improving:
         return "Still improving when the time was over: give more seconds."
     return "The search converged: more seconds would change little."
+
+
+@contextmanager
+def _first_interruption_ignored() -> Iterator[None]:
+    """Let the first Ctrl-C pass without effect; the next one raises `KeyboardInterrupt`.
+
+    Outside the main thread there is nothing to do, for no interruption arrives there.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, ignore)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

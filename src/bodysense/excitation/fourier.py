@@ -58,7 +58,6 @@ class FourierTrajectory(Trajectory):
     q0: Array
 
     def __post_init__(self) -> None:
-        """Check what was given, and keep copies that cannot be written to."""
         q0 = as_array(self.q0, (None,), "q0")
         a = as_array(self.a, (q0.size, None), "a")
         b = as_array(self.b, a.shape, "b")
@@ -163,21 +162,17 @@ class FourierTrajectory(Trajectory):
 
     @property
     def n_axes(self) -> int:
-        """Number of axes."""
         return int(self.q0.size)
 
     @property
     def n_harmonics(self) -> int:
-        """Number of harmonics H."""
         return int(self.a.shape[1])
 
     @property
     def duration(self) -> float:
-        """Length of the motion [s]: one period."""
         return self.period
 
     def __call__(self, t: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return q, v, a at the times `t` (n_t,), each of shape (n_t, n_axes)."""
         kw = self._angular_frequencies()
         # e^(i k w t) as powers of the first: a product a harmonic instead of two functions.
         wave = np.empty((as_array(t, (None,), "t").size, self.n_harmonics), dtype=np.complex128)
@@ -233,10 +228,9 @@ class FourierTrajectory(Trajectory):
     def peak_ratio(
         self, *, lower: ArrayLike, upper: ArrayLike, velocity: ArrayLike, acceleration: ArrayLike
     ) -> Array:
-        """Return (n_axes,): how much of its tightest limit each axis uses; above 1 breaks it.
+        """(n_axes,) how much of its tightest limit each axis uses; above 1 breaks it.
 
-        Position counts from the middle between its limits. A limit that is infinite is not
-        used at all.
+        Position counts from the middle between its limits; infinite limits are not used at all.
         """
         limits = _checked_limits(self.n_axes, lower, upper, velocity, acceleration)
         swept = self.bounds()

@@ -1,11 +1,12 @@
-"""Where a motion leaves the limits of a robot."""
+"""Limits of motions: of joints, how much of them a motion uses, and of what is near the robot."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,11 +19,11 @@ from bodysense.robot.shapes.collisions import Collisions
 from bodysense.robot.shapes.workspace import WorkspaceMargins
 from bodysense.spatial.arrays import Array, one_each, read_only
 
-# The limits that a motion is designed within.
-
-_UNLIMITED = 1e6
+_UNLIMITED = 1e6  # from here on, files mean "no limit"
 _NOTHING = 1e-12  # rounding of what is zero
-_VELOCITY, _ACCELERATION = 2.0, 10.0
+_SPARE = 1e-4  # of a limit, stays unused: peaks lie between the samples, other rates meet them
+_ROUNDING = 1e-9  # beyond a limit, that breaks none
+_VELOCITY, _ACCELERATION = 2.0, 10.0  # [rad/s or m/s], squared: where a robot has no limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +123,8 @@ class LimitUse:
     Attributes:
         joint: its name.
         quantity: ``position``, ``speed``, ``acceleration`` or ``torque``.
-        ratio: greatest use, 1 at the limit; a position counts from the middle of its range. Zero
-            where there is no limit.
+        ratio: greatest use, 1 at the limit; a position counts from the middle of its range, in
+            halves of the range. Zero where there is no limit.
         time: of the greatest use [s].
         trajectory: which of several trajectories, from 0.
     """
@@ -134,8 +135,15 @@ class LimitUse:
     time: float
     trajectory: int = 0
 
+    @property
+    def excess(self) -> float:
+        """How far the use is beyond 1, and a little to spare; up to zero the limit is kept."""
+        return self.ratio - 1.0 + _SPARE
+
     def __str__(self) -> str:
-        return f"{self.quantity} of {self.joint} {100.0 * self.ratio:.1f} % at {self.time:.3g} s"
+        return (
+            f"{self.quantity} of {self.joint} ({self.ratio:.3g} times its limit at {self.time:g} s)"
+        )
 
 
 def share_of(value: Array, limit: Array) -> Array:
@@ -148,61 +156,32 @@ def limit_uses(
     robot: Robot, limits: MotionLimits, trajectories: Sequence[Trajectory], rate: float
 ) -> tuple[LimitUse, ...]:
     """The greatest use of every limit over all trajectories, sampled at `rate` [Hz]."""
-    result: list[LimitUse] = []
     half = 0.5 * (limits.upper - limits.lower)
+    best: dict[tuple[str, str], LimitUse] = {}
     for index, trajectory in enumerate(trajectories):
         t, q, v, a = trajectory.sample(rate)
-        tau = inverse_dynamics(robot, q, v, a)
-        uses = {
+        shares = {
             "position": share_of(np.abs(q - limits.middle), half),
             "speed": share_of(np.abs(v), limits.velocity),
             "acceleration": share_of(np.abs(a), limits.acceleration),
-            "torque": share_of(np.abs(tau), limits.effort),
+            "torque": share_of(np.abs(inverse_dynamics(robot, q, v, a)), limits.effort),
         }
-        for quantity, use in uses.items():
-            for j, name in enumerate(robot.joint_names):
-                k = int(use[:, j].argmax())
-                result.append(LimitUse(name, quantity, float(use[k, j]), float(t[k]), index))
-    best: dict[tuple[str, str], LimitUse] = {}
-    for use_of in result:
-        key = (use_of.quantity, use_of.joint)
-        if key not in best or use_of.ratio > best[key].ratio:
-            best[key] = use_of
+        for use in _greatest(robot, t, shares, index):
+            key = (use.quantity, use.joint)
+            if key not in best or use.ratio > best[key].ratio:
+                best[key] = use
     return tuple(best.values())
 
 
-_ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class LimitBreach:
-    """One limit of one joint that a motion breaks.
-
-    Attributes:
-        joint: its name.
-        quantity: ``position``, ``speed`` or ``acceleration``.
-        ratio: greatest use of the limit, above 1. A position counts from the middle of its range,
-            in halves of the range; without a range, in turns of pi beyond the limit, plus 1.
-        time: of the greatest use [s].
-    """
-
-    joint: str
-    quantity: str
-    ratio: float
-    time: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.quantity} of {self.joint} ({self.ratio:.3g} times its limit at {self.time:g} s)"
-        )
-
-
-def limit_breaches(robot: Robot, trajectory: Trajectory, rate: float) -> tuple[LimitBreach, ...]:
+def limit_breaches(robot: Robot, trajectory: Trajectory, rate: float) -> tuple[LimitUse, ...]:
     """The limits that a motion breaks at its samples, quantity by quantity, joint by joint.
+
+    They are the robot's own of position, speed and acceleration; beyond a position that is limited
+    on one side only, the ratio counts turns of pi, plus 1.
 
     Args:
         robot: with limits, infinite where it has none.
-        trajectory: the motion, one axis a joint.
+        trajectory: the motion, one axis per joint.
         rate: of the samples [Hz], e.g. that of the controller.
     """
     if trajectory.n_axes != robot.n_joints:
@@ -211,17 +190,21 @@ def limit_breaches(robot: Robot, trajectory: Trajectory, rate: float) -> tuple[L
             f"joints ({', '.join(robot.joint_names)}): it was made for another robot."
         )
     t, q, v, a = trajectory.sample(rate)
-    uses = {
+    shares = {
         "position": _position_use(q, *robot.position_limits),
         "speed": share_of(np.abs(v), robot.velocity_limit),
         "acceleration": share_of(np.abs(a), robot.acceleration_limit),
     }
-    return tuple(
-        LimitBreach(joint, quantity, float(use[k, j]), float(t[k]))
-        for quantity, use in uses.items()
-        for j, (joint, k) in enumerate(zip(robot.joint_names, use.argmax(axis=0), strict=True))
-        if use[k, j] > 1.0 + _ROUNDING
-    )
+    return tuple(use for use in _greatest(robot, t, shares) if use.ratio > 1.0 + _ROUNDING)
+
+
+def _greatest(
+    robot: Robot, t: Array, shares: Mapping[str, Array], trajectory: int = 0
+) -> Iterator[LimitUse]:
+    """The greatest of the shares (n_t, n_joints) of each quantity and joint."""
+    for quantity, share in shares.items():
+        for j, (joint, k) in enumerate(zip(robot.joint_names, share.argmax(axis=0), strict=True)):
+            yield LimitUse(joint, quantity, float(share[k, j]), float(t[k]), trajectory)
 
 
 def _position_use(q: Array, lower: Array, upper: Array) -> Array:
@@ -240,6 +223,17 @@ _NEAR = 0.005  # [m] beyond the margin, where a pair holds a motion back
 _BETWEEN = 0.003  # [m] kept in addition, for what happens between the samples
 
 
+class Clearance(Protocol):
+    """What keeps a robot clear of itself or its surroundings: slacks by pose."""
+
+    def slacks(self, q: Array) -> tuple[NDArray[np.intp], Array, Array]:
+        """Samples (k,), slacks (k,) below 1 and their gradients (k, n_joints) of what is near.
+
+        Slack 0 is touching (with the margin), 1 and above is far.
+        """
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class CollisionClearance:
     """Slacks of pairs of bodies: (distance - margin - between) / reach.
@@ -247,9 +241,9 @@ class CollisionClearance:
     Attributes:
         collisions: the pairs.
         between: kept in addition to their margins [m], a quarter of a pair's largest distance at
-            most. Close pairs pass each other smoothly, so
-            that between two samples they come closer by half their relative acceleration times
-            the square of half the time between: millimetres.
+            most. Close pairs pass each other smoothly, so that between two samples they come closer
+            by half their relative acceleration times the square of half the time between:
+            millimetres.
     """
 
     collisions: Collisions
@@ -257,7 +251,6 @@ class CollisionClearance:
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     def slacks(self, q: Array) -> tuple[NDArray[np.intp], Array, Array]:
-        """Samples (k,), slacks (k,) below 1 and their gradients (k, n_joints) of near pairs."""
         kept = self.kept
         with self._one_at_a_time:
             near = self.collisions.near(q, kept + _REACH)
@@ -291,7 +284,6 @@ class WorkspaceClearance:
     between: float = _BETWEEN
 
     def slacks(self, q: Array) -> tuple[NDArray[np.intp], Array, Array]:
-        """Samples (k,), slacks (k,) below 1 and their gradients (k, n_joints) of near links."""
         margins, gradients = self.margins.margins_and_gradients(q)
         sample, link = np.nonzero(margins < self.between + _REACH)
         slack = (margins[sample, link] - self.between) / _REACH

@@ -13,21 +13,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import BSpline
 from scipy.linalg import null_space
 
 from bodysense.errors import TrajectoryError, unknown_name
 from bodysense.excitation.fourier import FourierTrajectory
-from bodysense.excitation.trajectory import (
-    DEGREE,
-    SplineTrajectory,
-    Trajectory,
-    clamped_knots,
-    positive,
-)
+from bodysense.excitation.trajectory import SplineTrajectory, Trajectory, clamped_spline, positive
 from bodysense.spatial.arrays import Array
 
-FAMILIES = ("fourier", "spline")
+_FAMILIES = ("fourier", "spline")
 
 
 @dataclass(frozen=True)
@@ -46,7 +39,7 @@ class MotionFamily(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of coefficients an axis."""
+        """Number of coefficients per axis."""
 
     @property
     @abstractmethod
@@ -60,6 +53,13 @@ class MotionFamily(ABC):
     @abstractmethod
     def trajectory(self, x: Array, anchor: Array) -> Trajectory:
         """The motion of coefficients x (n_axes, size) about the anchor (n_axes,)."""
+
+    def scaled(self, x: Array, scale: float | Array) -> Array:
+        """Coefficients x (…, size) of a motion scaled about its centre, which stays."""
+        first = int(not self.anchored)
+        result = x.copy()
+        result[..., first:] *= np.asarray(scale)[..., np.newaxis]
+        return result
 
 
 @dataclass(frozen=True)
@@ -82,18 +82,15 @@ class FourierFamily(MotionFamily):
 
     @property
     def size(self) -> int:
-        """Number of coefficients an axis: 2 (H - 1), and the mean unless anchored."""
+        """Number of coefficients per axis: 2 (H - 1), and the mean unless anchored."""
         return 2 * (self.harmonics - 1) + int(not self.anchored)
 
     @property
     def highest_frequency(self) -> float:
-        """H / duration [Hz]."""
         return self.harmonics / self.duration
 
     def basis(self, t: Array) -> tuple[Array, Array, Array]:
-        """Phi, Phi', Phi'' at times t (n_t,), each (n_t, size)."""
-        kw = 2.0 * np.pi / self.duration * np.arange(1.0, self.harmonics + 1.0)
-        A, B = self._coefficients()
+        kw, A, B = self._coefficients()
         cosine, sine = np.cos(np.outer(t, kw)), np.sin(np.outer(t, kw))
         q = np.hstack([(sine / kw) @ A, -(cosine / kw) @ B])
         v = np.hstack([cosine @ A, sine @ B])
@@ -104,21 +101,20 @@ class FourierFamily(MotionFamily):
         return np.hstack([zero + 1.0, q]), np.hstack([zero, v]), np.hstack([zero, a])
 
     def trajectory(self, x: Array, anchor: Array) -> FourierTrajectory:
-        """The motion of coefficients x (n_axes, size) about the anchor (n_axes,)."""
-        A, B = self._coefficients()
+        kw, A, B = self._coefficients()
         rest = x if self.anchored else x[:, 1:]
         a, b = rest[:, : A.shape[1]] @ A.T, rest[:, A.shape[1] :] @ B.T
-        kw = 2.0 * np.pi / self.duration * np.arange(1.0, self.harmonics + 1.0)
         # q(0) = q0 - sum b / kw
         mean = anchor + (b / kw).sum(axis=1) if self.anchored else anchor + x[:, 0]
         return FourierTrajectory(self.duration, a, b, mean)
 
-    def _coefficients(self) -> tuple[Array, Array]:
-        """(H, H - 1) each: a_k and b_k by the free coefficients."""
+    def _coefficients(self) -> tuple[Array, Array, Array]:
+        """Return k w (H,), and a_k and b_k by the free coefficients, (H, H - 1) each."""
         k = np.arange(1.0, self.harmonics + 1.0)
         at_rest = null_space((1.0 / k)[np.newaxis])
         steady = null_space(np.ones((1, self.harmonics)))
-        return at_rest / k[:, np.newaxis], steady / k[:, np.newaxis]
+        kw = 2.0 * np.pi / self.duration * k
+        return kw, at_rest / k[:, np.newaxis], steady / k[:, np.newaxis]
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ class SplineFamily(MotionFamily):
 
     @property
     def size(self) -> int:
-        """Number of coefficients an axis: control points that move, and the pose unless anchored.
+        """Number of coefficients per axis: control points that move, and the pose unless anchored.
 
         The pose moves all of them.
         """
@@ -147,13 +143,11 @@ class SplineFamily(MotionFamily):
 
     @property
     def highest_frequency(self) -> float:
-        """Half the number of knot intervals a second [Hz]: up and down takes two of them."""
-        return 0.5 * (self.knots + 6 - DEGREE) / self.duration
+        """Half the number of knot intervals per second [Hz]: up and down takes two of them."""
+        return 0.5 * (self.knots + 1) / self.duration
 
     def basis(self, t: Array) -> tuple[Array, Array, Array]:
-        """Phi, Phi', Phi'' at times t (n_t,), each (n_t, size)."""
-        n_points = self.knots + 6
-        spline = BSpline(clamped_knots(self.duration, n_points), np.eye(n_points), DEGREE)
+        spline = clamped_spline(self.duration, np.eye(self.knots + 6))
         inside = np.clip(t, 0.0, self.duration)
         parts = []
         for order in range(3):
@@ -163,7 +157,6 @@ class SplineFamily(MotionFamily):
         return parts[0], parts[1], parts[2]
 
     def trajectory(self, x: Array, anchor: Array) -> SplineTrajectory:
-        """The motion of coefficients x (n_axes, size) about the anchor (n_axes,)."""
         pose = anchor if self.anchored else anchor + x[:, 0]
         free = x if self.anchored else x[:, 1:]
         points = np.tile(pose, (self.knots + 6, 1))
@@ -180,19 +173,13 @@ def motion_family(
     *,
     anchored: bool,
 ) -> MotionFamily:
-    """Make a family by name, with what was not given by default.
+    """Make a family by name, with defaults as `design_motion` describes them.
 
-    Args:
-        name: ``fourier`` or ``spline``.
-        duration: of the motions [s].
-        harmonics: of a series; by default two a second, 5 to 20.
-        knots: control points of a spline that move; by default four a second, 10 to 40.
-        rate: of the recording [Hz], ten times the highest frequency at least.
-        anchored: whether motions start at the anchor.
+    The rate of the recording [Hz] must be ten times the highest frequency at least.
     """
     duration = positive(duration, "duration", "s")
-    if name not in FAMILIES:
-        raise unknown_name("family", name, FAMILIES)
+    if name not in _FAMILIES:
+        raise unknown_name("family", name, _FAMILIES)
     family: MotionFamily
     if name == "fourier":
         count = int(np.clip(round(2.0 * duration), 5, 20)) if harmonics is None else harmonics

@@ -14,56 +14,51 @@ Z = df/dW = 2 W G, and torques being products of W as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from bodysense.excitation.criterion import BaseRegressor, Measure, condition_number
-from bodysense.excitation.limits import MotionLimits
+from bodysense.errors import TrajectoryError
+from bodysense.excitation.criterion import Criterion, Measure, criterion_of, measure_rows
+from bodysense.excitation.design_space import DesignSpace
+from bodysense.excitation.information import (
+    BaseRegressor,
+    base_sizes,
+    condition_number,
+    information,
+    moving_base_parameters,
+    plausible_sizes,
+    torque_noise,
+    with_smooth_friction,
+)
 from bodysense.excitation.motion_family import MotionFamily
 from bodysense.excitation.trajectory import Trajectory
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
-from bodysense.spatial.arrays import Array
+from bodysense.spatial.arrays import Array, as_array
 
 _TORQUE_FROM = 0.4  # slack of the squared torque from which on its barrier counts
 _TORQUE_CURVED = 0.15  # slack from which on its curvature is worth its rows
 
 
-class Clearance(Protocol):
-    """What keeps a robot clear of itself or its surroundings: slacks by pose."""
-
-    def slacks(self, q: Array) -> tuple[NDArray[np.intp], Array, Array]:
-        """Samples (k,), slacks (k,) below 1 and their gradients (k, n_joints) of what is near.
-
-        Slack 0 is touching (with the margin), 1 and above is far.
-        """
-        ...
+Information = Callable[[Robot, BaseParameters, Array], Array]
+"""What is recorded already: from the robot, the base parameters of the design and the noise
+(n_joints,) to R (b, b) with RᵀR its information."""
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Criterion and barrier at one x, with derivatives.
+class Evaluation(NamedTuple):
+    """Criterion and barrier at one x, with derivatives."""
 
-    Attributes:
-        value: the criterion as reported.
-        smooth: f.
-        barrier: b, infinite outside the limits.
-        gradient: (size,) of f.
-        barrier_gradient: (size,) of b.
-        barrier_curvature: (size, size) of b: exact for linear limits, Gauss-Newton for others.
-    """
-
-    value: float
-    smooth: float
-    barrier: float
-    gradient: Array
-    barrier_gradient: Array
-    barrier_curvature: Array
+    value: float  # of the criterion, as reported
+    smooth: float  # f
+    barrier: float  # b, infinite outside the limits
+    gradient: Array  # (size,) of f
+    barrier_gradient: Array  # (size,) of b
+    barrier_curvature: Array  # (size, size) of b: exact for linear limits, else Gauss-Newton
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,32 +66,83 @@ class MotionProblem:
     """One problem; x has the shape (trajectories, moving joints, coefficients).
 
     Attributes:
-        robot: with friction that is smooth in v.
-        moving: (m,) places of the joints that move.
-        base: base parameters of the rows of moving joints.
+        space: limits and clearances, joints that move.
+        regressor: of a robot with friction that is smooth in v, and the base parameters of the rows
+            of its moving joints.
         family: of the motions.
-        anchor: (n_joints,) pose that coefficients of zero hold.
-        limits: of all joints.
+        centres: (n, n_joints) poses to start around, free of collisions and holdable; the first is
+            the anchor, which coefficients of zero hold.
         noise: (n_joints,) standard deviations of torques.
+        sizes: (b,) plausible sizes of the base parameters.
         measure: the criterion.
         known: (b, b) information that is there already.
         trajectories: number of motions.
         row_rate: rows per second that count [Hz]: the rate of the recording.
-        clearances: collisions, workspace.
+        notes: what was decided, in words.
     """
 
-    robot: Robot
-    moving: NDArray[np.int64]
-    base: BaseParameters
+    space: DesignSpace
+    regressor: BaseRegressor
     family: MotionFamily
-    anchor: Array
-    limits: MotionLimits
+    centres: Array
     noise: Array
+    sizes: Array
     measure: Measure
     known: Array
     trajectories: int
     row_rate: float
-    clearances: tuple[Clearance, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_space(
+        cls,
+        space: DesignSpace,
+        family: MotionFamily,
+        *,
+        start: ArrayLike | None = None,
+        criterion: str | Criterion = "d-optimal",
+        trajectories: int = 1,
+        known: ArrayLike | Information | None = None,
+        noise: ArrayLike | None = None,
+        friction: str | None = None,
+        rate: float = 1000.0,
+    ) -> MotionProblem:
+        """Set up the problem of `design_motion`, whose arguments these are.
+
+        The family is anchored just where there is a start.
+        """
+        if trajectories < 1:
+            raise TrajectoryError(f"trajectories is {trajectories}: ask for one at least.")
+        robot, notes = with_smooth_friction(space.robot, friction)
+        centres = space.central_poses() if start is None else space.require_start(start)[None]
+        base = moving_base_parameters(robot, space.moving, centres[0])
+        sizes = base_sizes(base, plausible_sizes(robot, space.limits))
+        sigma = torque_noise(space.robot, space.limits.effort, noise)
+        R = known(robot, base, sigma) if callable(known) else known
+        R = np.zeros((base.size, base.size)) if R is None else R
+        return cls(
+            space,
+            BaseRegressor(robot, space.moving, base),
+            family,
+            centres,
+            sigma,
+            sizes,
+            criterion_of(criterion).measure(base, sizes),
+            information(as_array(R, (base.size, base.size), "known")),
+            trajectories,
+            rate,
+            (*space.notes, *notes),
+        )
+
+    @property
+    def anchor(self) -> Array:
+        """(n_joints,) pose that coefficients of zero hold."""
+        return np.asarray(self.centres[0])
+
+    @property
+    def moving(self) -> NDArray[np.int64]:
+        """(m,) places of the joints that move."""
+        return self.space.moving
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -127,18 +173,21 @@ class MotionProblem:
         return self.family.basis(np.asarray(times, dtype=np.float64))
 
     @cached_property
-    def _regressor(self) -> BaseRegressor:
-        return BaseRegressor(self.robot, self.moving, self.base)
+    def theta_base(self) -> Array:
+        """(b,) base parameters by the robot's description."""
+        return self.regressor.base.to_base(self.regressor.robot.theta)
 
     @cached_property
-    def _theta_base(self) -> Array:
-        return self.base.to_base(self.robot.theta)
+    def _row_scale(self) -> Array:
+        """(m,) of rows at `times`, such that they count as those of the recording."""
+        rows = np.sqrt(self.row_rate * self.family.duration / self.times.size)
+        return np.asarray(rows / self.noise[self.moving])
 
     # -- motions and information -----------------------------------------------------------
 
     def motions(self, x: Array) -> tuple[Trajectory, ...]:
         """The trajectories of x, of all joints."""
-        full = np.zeros((self.robot.n_joints, self.family.size))
+        full = np.zeros((self.anchor.size, self.family.size))
         result = []
         for coefficients in x:
             full[self.moving] = coefficients
@@ -147,7 +196,7 @@ class MotionProblem:
 
     def states(self, x: Array) -> tuple[Array, Array, Array]:
         """Q, v, a (trajectories * n_t, n_joints) at `times`, one trajectory after another."""
-        n_t, n = self.times.size, self.robot.n_joints
+        n_t, n = self.times.size, self.anchor.size
         parts = []
         for order, phi in enumerate(self._basis):
             part = np.zeros((self.trajectories, n_t, n))
@@ -157,26 +206,19 @@ class MotionProblem:
             parts.append(part.reshape(-1, n))
         return parts[0], parts[1], parts[2]
 
-    def regressor(self, q: Array, v: Array, a: Array, scale: Array) -> Array:
-        """W (n, m, b) of the moving joints' rows, each times its scale (m,)."""
-        return self._regressor.rows(q, v, a, scale)
-
     def information(self, trajectories: Sequence[Trajectory], rate: float) -> Array:
         """M = WᵀW (b, b) of motions at `rate`, counted at `row_rate`, and of what is known."""
         M = np.array(self.known)
         scale = np.sqrt(self.row_rate / rate) / self.noise[self.moving]
         for trajectory in trajectories:
             _, q, v, a = trajectory.sample(rate)
-            rows = self.regressor(q, v, a, scale).reshape(-1, self.base.size)
-            M += rows.T @ rows
+            M += information(self.regressor.rows(q, v, a, scale))
         return M
 
     def condition(self, x: Array) -> float:
         """cond(W) of the motions of x at `times`, with what is known."""
-        rows = np.sqrt(self.row_rate * self.family.duration / self.times.size)
-        W = self.regressor(*self.states(x), rows / self.noise[self.moving])
-        flat = W.reshape(-1, self.base.size)
-        return condition_number(self.known + flat.T @ flat)
+        W = self.regressor.rows(*self.states(x), self._row_scale)
+        return condition_number(self.known + information(W))
 
     # -- the linear limits -----------------------------------------------------------------
 
@@ -186,7 +228,7 @@ class MotionProblem:
         P counts joints of all trajectories; with `steps`, y are changes along a direction x.
         """
         flat = x.reshape(-1, self.family.size)
-        limits, moving = self.limits, self.moving
+        limits, moving = self.space.limits, self.moving
         half = 0.5 * (limits.upper - limits.lower)[moving]
         middle = limits.middle[moving] - self.anchor[moving]
         halves = (half, limits.velocity[moving], limits.acceleration[moving])
@@ -249,24 +291,19 @@ class MotionProblem:
         for p, block in enumerate(blocks):
             curvature[p * K : (p + 1) * K, p * K : (p + 1) * K] = block
         q, v, a = self.states(x)
-        n_t, b, m = self.times.size, self.base.size, self.moving.size
-        noise = self.noise[self.moving]
-        rows = np.sqrt(self.row_rate * self.family.duration / n_t)
-        W = self.regressor(q, v, a, rows / noise)
+        n_t = self.times.size
+        W = self.regressor.rows(q, v, a, self._row_scale)
         # torques, and their barrier
-        effort = self.limits.effort[self.moving]
-        tau = (W @ self._theta_base) * (noise / rows)
+        effort = self.space.limits.effort[self.moving]
+        tau = (W @ self.theta_base) / self._row_scale
         slack = 1.0 - (tau / effort) ** 2
         if not (slack > 0.0).all():
             return outside
-        gates = [clearance.slacks(q) for clearance in self.clearances]
+        gates = [clearance.slacks(q) for clearance in self.space.clearances]
         if any((s <= 0.0).any() for _, s, _ in gates):
             return outside
-        flat = W.reshape(-1, b)
-        M = self.known + flat.T @ flat
-        value, smooth, G = self.measure.smooth(M, order)
-        Z = (flat @ (2.0 * G)).reshape(W.shape)
-        gradient = self._by_x(*self._regressor.pull(q, v, a, rows / noise, Z)).ravel()
+        value, smooth, Z = measure_rows(self.measure, W, order, self.known)
+        gradient = self._by_x(*self.regressor.pull(q, v, a, self._row_scale, Z)).ravel()
         near = slack < _TORQUE_FROM
         if near.any():
             s = slack[near]
@@ -274,8 +311,8 @@ class MotionProblem:
             by_tau = np.zeros_like(tau)
             by_tau[near] = (1.0 / _TORQUE_FROM - 1.0 / s) / n_t
             by_tau *= -2.0 * tau / effort**2
-            Z = by_tau[:, :, np.newaxis] * self._theta_base
-            pulled = self._regressor.pull(q, v, a, np.ones(m), Z)
+            Z = by_tau[:, :, np.newaxis] * self.theta_base
+            pulled = self.regressor.pull(q, v, a, np.ones(self.moving.size), Z)
             barrier_gradient = barrier_gradient + self._by_x(*pulled).ravel()
             self._add_torque_curvature(curvature, q, v, a, tau, slack)
         for sample, s, by_q in gates:
@@ -292,10 +329,10 @@ class MotionProblem:
         if not (self.linear_use(x) < 1.0).all():
             return False
         q, v, a = self.states(x)
-        W = self.regressor(q, v, a, np.ones(self.moving.size))
-        if not (np.abs(W @ self._theta_base) < self.limits.effort[self.moving]).all():
+        W = self.regressor.rows(q, v, a, np.ones(self.moving.size))
+        if not (np.abs(W @ self.theta_base) < self.space.limits.effort[self.moving]).all():
             return False
-        return all((clearance.slacks(q)[1] > 0.0).all() for clearance in self.clearances)
+        return all((clearance.slacks(q)[1] > 0.0).all() for clearance in self.space.clearances)
 
     def _by_x(self, gq: Array, gv: Array, ga: Array) -> Array:
         """A gradient by x, of its shape, from those by q, v, a (trajectories * n_t, n_joints)."""
@@ -312,11 +349,11 @@ class MotionProblem:
         sample, joint = np.nonzero(slack < _TORQUE_CURVED)
         if not sample.size:
             return
-        Z = np.zeros((sample.size, self.moving.size, self.base.size))
-        Z[np.arange(sample.size), joint] = self._theta_base
+        Z = np.zeros((sample.size, self.moving.size, self.theta_base.size))
+        Z[np.arange(sample.size), joint] = self.theta_base
         ones = np.ones(self.moving.size)
-        gq, gv, ga = self._regressor.pull(q[sample], v[sample], a[sample], ones, Z)
-        effort = self.limits.effort[self.moving][joint]
+        gq, gv, ga = self.regressor.pull(q[sample], v[sample], a[sample], ones, Z)
+        effort = self.space.limits.effort[self.moving][joint]
         near, load = slack[sample, joint], tau[sample, joint]
         weight = (2.0 * load / effort**2 / near) ** 2 / self.times.size
         self._add_rows(curvature, sample, gq, gv, ga, weight)

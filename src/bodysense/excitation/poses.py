@@ -15,51 +15,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from bodysense.errors import BodysenseError, TrajectoryError
-from bodysense.excitation.criterion import (
+from bodysense.errors import TrajectoryError
+from bodysense.excitation.criterion import Criterion, Measure, criterion_of, measure_rows
+from bodysense.excitation.design_space import DesignSpace
+from bodysense.excitation.information import (
     BaseRegressor,
-    Criterion,
-    Measure,
-    condition_number,
-    criterion_of,
-)
-from bodysense.excitation.limits import MotionLimits
-from bodysense.excitation.motion_setup import (
-    free_mask,
-    holdable_poses,
-    moving_base_parameters,
-    moving_joints,
-)
-from bodysense.excitation.precision import (
     base_sizes,
+    condition_number,
+    information,
+    moving_base_parameters,
     plausible_sizes,
     standard_deviations,
     torque_noise,
 )
-from bodysense.excitation.problem_setup import margins_of
-from bodysense.excitation.trajectory_file import (
-    BASE_ARRAYS,
-    base_arrays,
-    base_of,
-    damaged,
-    layout_words,
-)
-from bodysense.files import read_result, write_result
+from bodysense.excitation.limits import MotionLimits
+from bodysense.excitation.trajectory_file import BASE_ARRAYS, save_design, stored_base
+from bodysense.files import load_result
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Collisions
 from bodysense.robot.shapes.workspace import Workspace, WorkspaceMargins
-from bodysense.spatial.arrays import Array, read_only
+from bodysense.spatial.arrays import Array
 
-_CANDIDATES = 2000
-_ORDER = 20.0
-_ARRAYS = ("poses", "sigma", "sizes", "noise")
+_CANDIDATES = 2000  # random poses to choose from
+_ORDER = 20.0  # of the smooth criterion
 _FIGURES = ("value", "condition", "start_value", "travel")
 _WORDS = ("robot_name", "joints", "criterion", "notes")
 
@@ -112,40 +96,19 @@ class PoseDesign:
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``poses.npz`` and ``poses.json`` into a folder."""
-        arrays = {name: np.asarray(getattr(self, name)) for name in (*_ARRAYS, *_FIGURES)}
-        about = {
-            **{name: getattr(self, name) for name in _WORDS},
-            "layout": layout_words(self.base.layout),
-            "summary": self.summary(),
-        }
-        write_result(folder, "poses", {**arrays, **base_arrays(self.base)}, about)
+        save_design(self, folder, "poses", _FIGURES, _WORDS)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> PoseDesign:
-        """Read what `save` wrote.
-
-        Raises:
-            FileReadError: the files are missing, damaged or do not belong together.
-        """
-        arrays, about = read_result(
-            folder, "poses", (*_ARRAYS, *_FIGURES, *BASE_ARRAYS), (*_WORDS, "layout")
+        """Read what `save` wrote, or raise `FileReadError`."""
+        return load_result(
+            cls,
+            folder,
+            "poses",
+            arrays=[*_FIGURES, *BASE_ARRAYS],
+            shapes=lambda stored: {"sigma": stored["independent"].shape},
+            base=stored_base,
         )
-        try:
-            base = base_of(about["layout"], arrays)
-            numbers: dict[str, Any] = {name: float(arrays[name]) for name in _FIGURES}
-            numbers |= {name: read_only(arrays[name]) for name in _ARRAYS}
-            if arrays["sigma"].shape != (base.size,):
-                raise ValueError(f"sigma has shape {arrays['sigma'].shape}")
-            return cls(
-                robot_name=str(about["robot_name"]),
-                joints=tuple(about["joints"]),
-                criterion=str(about["criterion"]),
-                notes=tuple(about["notes"]),
-                base=base,
-                **numbers,
-            )
-        except (BodysenseError, KeyError, TypeError, ValueError) as error:
-            raise damaged(folder, "poses", error) from error
 
 
 def design_poses(
@@ -177,10 +140,10 @@ def design_poses(
             by default 1 % of the effort limit.
         rng: source of the random poses.
     """
-    moving, notes = moving_joints(robot, joints)
-    limits = MotionLimits.of(robot) if limits is None else limits
-    limits.require_room(robot.joint_names, moving.tolist())
-    rng = np.random.default_rng() if rng is None else rng
+    space = DesignSpace.from_robot(
+        robot, joints=joints, limits=limits, collisions=collisions, workspace=workspace
+    )
+    limits, moving = space.limits, space.moving
     base = moving_base_parameters(robot, moving, limits.middle, still=True)
     least = -(-base.size // moving.size)
     if n_poses < least:
@@ -188,66 +151,65 @@ def design_poses(
             f"{n_poses} poses of {moving.size} joints cannot show {base.size} parameters: ask for "
             f"at least {least}."
         )
-    sizes = base_sizes(
-        base, plausible_sizes(robot, limits.effort, limits.velocity, limits.acceleration)
-    )
-    margins = margins_of(robot, workspace)
-    candidates = holdable_poses(
-        robot, limits, moving, limits.middle, collisions, margins, _CANDIDATES, rng
-    )
+    rng = np.random.default_rng() if rng is None else rng
+    candidates = space.holdable_poses(_CANDIDATES, rng)
     if candidates.shape[0] < n_poses:
         raise TrajectoryError(
             f"only {candidates.shape[0]} of {_CANDIDATES} random poses are free, fewer than the "
             f"{n_poses} asked for: ask for fewer, or widen limits and workspace."
         )
+    sizes = base_sizes(base, plausible_sizes(robot, limits))
+    aim = criterion_of(criterion)
     deviations = torque_noise(robot, limits.effort, noise)
-    rows = _Rows(BaseRegressor(robot, moving, base), 1.0 / deviations[moving])
-    measure = criterion_of(criterion).measure(base, sizes)
-    chosen = _exchanged(rows.of(candidates), n_poses, measure)
-    poses = candidates[chosen]
-    start = _value(rows.of(candidates[:n_poses]), measure)
-    poses = _polished(rows, poses, limits, measure, collisions, margins)
+    problem = _PoseProblem(
+        space,
+        BaseRegressor(robot, moving, base),
+        1.0 / deviations[moving],
+        aim.measure(base, sizes),
+    )
+    chosen = _exchanged(problem.rows(candidates), n_poses, problem.measure)
+    poses = _polished(problem, candidates[chosen])
     poses = poses[_short_way(poses[:, moving])]
-    W = rows.of(poses).reshape(-1, base.size)
-    M = W.T @ W
+    M = information(problem.rows(poses))
     return PoseDesign(
         robot_name=robot.name,
-        joints=tuple(robot.joint_names[j] for j in moving),
+        joints=space.joints,
         poses=poses,
-        criterion=criterion_of(criterion).name,
-        value=measure.value(M),
+        criterion=aim.name,
+        value=problem.value(poses),
         condition=condition_number(M),
-        start_value=start,
+        start_value=problem.value(candidates[:n_poses]),
         base=base,
         sigma=standard_deviations(M),
         sizes=sizes,
         noise=deviations,
         travel=float(np.abs(np.diff(poses, axis=0)).max(axis=1).sum()),
-        notes=(*notes, *(margins.notes if margins is not None else ())),
+        notes=space.notes,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows of the base regressor at standstill, and gradients of functions of them."""
+class _PoseProblem:
+    """The criterion of a set of poses q (n, n_joints), and its gradient."""
 
+    space: DesignSpace
     regressor: BaseRegressor
-    weight: Array
+    scale: Array  # (m,) of the rows: one over their noise
+    measure: Measure
 
-    def of(self, q: Array) -> Array:
-        """(n, m, b) at poses q (n, n_joints)."""
+    def rows(self, q: Array) -> Array:
+        """(n, m, b) of the base regressor at standstill."""
         still = np.zeros_like(q)
-        return self.regressor.rows(q, still, still, self.weight)
+        return self.regressor.rows(q, still, still, self.scale)
 
-    def pull(self, q: Array, Z: Array) -> Array:
-        """(n, n_joints) gradient by q of f with df/dW = Z (n, m, b)."""
+    def value(self, q: Array) -> float:
+        return self.measure(information(self.rows(q)), 1.0)[0]
+
+    def smooth(self, q: Array) -> tuple[float, Array]:
+        """The smooth criterion, and its gradient (n, n_joints)."""
         still = np.zeros_like(q)
-        return self.regressor.pull(q, still, still, self.weight, Z)[0]
-
-
-def _value(W: Array, measure: Measure) -> float:
-    flat = W.reshape(-1, W.shape[-1])
-    return measure.value(flat.T @ flat)
+        _, smooth, Z = measure_rows(self.measure, self.rows(q), _ORDER)
+        return smooth, self.regressor.pull(q, still, still, self.scale, Z)[0]
 
 
 def _exchanged(W: Array, n_poses: int, measure: Measure) -> NDArray[np.intp]:
@@ -257,15 +219,15 @@ def _exchanged(W: Array, n_poses: int, measure: Measure) -> NDArray[np.intp]:
     M = products[chosen].sum(axis=0)
     # A little of all candidates keeps a start of too few poses from being singular.
     spread = 1e-6 * products.mean(axis=0)
-    value = measure.smooth(M + spread, _ORDER)[1]
+    value = measure(M + spread, _ORDER)[1]
     for _ in range(20 * n_poses):
-        G = measure.smooth(M + spread, _ORDER)[2]
+        G = measure(M + spread, _ORDER)[2]
         gains = np.einsum("nij,ij->n", products, G)  # change of f when a pose is put in
         best = None
         for new in np.argsort(gains)[:5]:
             for k in np.argsort([-gains[old] for old in chosen])[:5]:
                 trial = M + products[new] - products[chosen[k]]
-                changed = measure.smooth(trial + spread, _ORDER)[1]
+                changed = measure(trial + spread, _ORDER)[1]
                 if changed < value - 1e-9 * abs(value) and (best is None or changed < best[0]):
                     best = (changed, int(k), int(new), trial)
         if best is None:
@@ -275,45 +237,27 @@ def _exchanged(W: Array, n_poses: int, measure: Measure) -> NDArray[np.intp]:
     return np.array(chosen, dtype=np.intp)
 
 
-def _polished(
-    rows: _Rows,
-    poses: Array,
-    limits: MotionLimits,
-    measure: Measure,
-    collisions: Collisions | None,
-    margins: WorkspaceMargins | None,
-) -> Array:
+def _polished(problem: _PoseProblem, poses: Array) -> Array:
     """Move the poses to the nearest minimum; those that are not free there stay as they were."""
-    robot, moving = rows.regressor.robot, rows.regressor.moving
-    b = rows.regressor.base.size
-    shape = (poses.shape[0], moving.size)
+    limits, moving = problem.space.limits, problem.space.moving
+    lower, upper = (np.tile(x[moving], len(poses)) for x in (limits.lower, limits.upper))
 
     def at(x: Array) -> Array:
         q = poses.copy()
-        q[:, moving] = x.reshape(shape)
+        q[:, moving] = x.reshape(len(poses), -1)
         return q
 
     def f(x: Array) -> tuple[float, Array]:
-        q = at(x)
-        W = rows.of(q)
-        flat = W.reshape(-1, b)
-        _, smooth, G = measure.smooth(flat.T @ flat, _ORDER)
-        return smooth, rows.pull(q, (flat @ (2.0 * G)).reshape(W.shape))[:, moving].ravel()
+        value, gradient = problem.smooth(at(x))
+        return value, gradient[:, moving].ravel()
 
-    bounds = list(
-        zip(
-            np.tile(limits.lower[moving], shape[0]),
-            np.tile(limits.upper[moving], shape[0]),
-            strict=True,
-        )
-    )
-    result = minimize(f, poses[:, moving].ravel(), jac=True, method="L-BFGS-B", bounds=bounds)
-    moved = at(np.clip(result.x, [low for low, _ in bounds], [high for _, high in bounds]))
-    free = free_mask(robot, limits, moved, collisions, margins)
-    mixed = np.where(free[:, np.newaxis], moved, poses)
+    start = poses[:, moving].ravel()
+    bounds = list(zip(lower, upper, strict=True))
+    result = minimize(f, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    moved = at(np.clip(result.x, lower, upper))
+    mixed = np.where(problem.space.free(moved)[:, np.newaxis], moved, poses)
     # Where some had to stay, the mixture need not be better than what it came from.
-    better = _value(rows.of(mixed), measure) <= _value(rows.of(poses), measure)
-    return np.asarray(mixed if better else poses)
+    return np.asarray(mixed if problem.value(mixed) <= problem.value(poses) else poses)
 
 
 def _short_way(q: Array) -> NDArray[np.intp]:

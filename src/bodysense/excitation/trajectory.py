@@ -1,4 +1,4 @@
-"""What a trajectory is, and the two plain ones: standing still, and passing through points."""
+"""What a trajectory is, and the plain ones: standing still, and splines by points."""
 
 from __future__ import annotations
 
@@ -58,13 +58,10 @@ class Trajectory(ABC):
         return samples
 
     def sample_to_end(self, rate: float) -> tuple[Array, Array, Array, Array]:
-        """The samples at `rate`, and the end where it is none of them: t (n_t,), q, v, a.
+        """The samples at `rate` [Hz], and the end where it is none of them: t (n_t,), q, v, a.
 
         A robot that is sent these points arrives. Where `duration * rate` is not a whole number,
         the last step is shorter than others, or up to a tenth longer.
-
-        Args:
-            rate: points per second [Hz].
         """
         samples = self.sample(rate)
         left = self.duration - float(samples[0][-1])
@@ -81,32 +78,53 @@ class HoldTrajectory(Trajectory):
     """Stand still at `q` (n_axes,) for `duration` seconds, and before and after as well."""
 
     def __init__(self, q: ArrayLike, duration: float) -> None:
-        """Check and keep the pose and the duration."""
         self._q = read_only(as_array(q, (None,), "q"))
         self._duration = positive(duration, "duration", "s")
 
     @property
     def n_axes(self) -> int:
-        """Number of axes."""
         return int(self._q.size)
 
     @property
     def duration(self) -> float:
-        """Length of the standstill [s]."""
         return self._duration
 
     def __call__(self, t: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return q and zeros, each of shape (n_t, n_axes)."""
         shape = (as_array(t, (None,), "t").size, self.n_axes)
         return np.broadcast_to(self._q, shape).copy(), np.zeros(shape), np.zeros(shape)
 
 
-class SampledTrajectory(Trajectory):
-    """Pass through given points on a quintic spline: jerk and snap are continuous too.
+class _Quintic(Trajectory):
+    """A quintic spline: jerk and snap are continuous too.
 
-    Time counts from the first point. Before the first and after the last one the axes stand
-    still at it, for a spline continued beyond its points runs away.
+    Before the start and after the end the axes stand still, for a spline continued beyond its
+    points runs away.
     """
+
+    def __init__(self, q: BSpline, duration: float) -> None:
+        self._q = q
+        self._v: BSpline = q.derivative(1)
+        self._a: BSpline = q.derivative(2)
+        self._duration = duration
+
+    @property
+    def n_axes(self) -> int:
+        return int(self._q.c.shape[1])
+
+    @property
+    def duration(self) -> float:
+        return self._duration
+
+    def __call__(self, t: ArrayLike) -> tuple[Array, Array, Array]:
+        times = as_array(t, (None,), "t")
+        inside = np.clip(times, 0.0, self._duration)
+        moving = (inside == times)[:, np.newaxis]
+        q = np.asarray(self._q(inside), dtype=np.float64)
+        return q, np.where(moving, self._v(inside), 0.0), np.where(moving, self._a(inside), 0.0)
+
+
+class SampledTrajectory(_Quintic):
+    """Pass through given points on a quintic spline; time counts from the first point."""
 
     def __init__(self, t: ArrayLike, q: ArrayLike, *, at_rest: bool = True) -> None:
         """Fit the spline.
@@ -135,70 +153,36 @@ class SampledTrajectory(Trajectory):
                 f"t[{k + 1}] = {times[k + 1]}: sort the points and drop repeated ones."
             )
         still = [(1, np.zeros(points.shape[1])), (2, np.zeros(points.shape[1]))]
-        self._q: BSpline = make_interp_spline(
+        spline: BSpline = make_interp_spline(
             times - times[0],
             points,
             k=5,
             # scipy documents lists of (order, value) here; its stubs do not know them.
             bc_type=(still, still) if at_rest else None,  # type: ignore[arg-type]
         )
-        self._v: BSpline = self._q.derivative(1)
-        self._a: BSpline = self._q.derivative(2)
-        self._n_axes = int(points.shape[1])
-        self._duration = float(times[-1] - times[0])
-
-    @property
-    def n_axes(self) -> int:
-        """Number of axes."""
-        return self._n_axes
-
-    @property
-    def duration(self) -> float:
-        """Time from the first point to the last [s]."""
-        return self._duration
-
-    def __call__(self, t: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return q, v, a at the times `t` (n_t,), each of shape (n_t, n_axes)."""
-        times = as_array(t, (None,), "t")
-        inside = np.clip(times, 0.0, self._duration)
-        moving = (inside == times)[:, np.newaxis]
-        q = np.asarray(self._q(inside), dtype=np.float64)
-        return q, np.where(moving, self._v(inside), 0.0), np.where(moving, self._a(inside), 0.0)
+        super().__init__(spline, float(times[-1] - times[0]))
 
 
-def positive(value: float, name: str, unit: str) -> float:
-    """Return `value` as a float that is finite and above zero, or raise."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"{name} must be one number in {unit}, not {value!r}.") from error
-    if not (math.isfinite(number) and number > 0.0):
-        raise TrajectoryError(f"{name} is {number} {unit}: give a finite number above zero.")
-    return number
-
-
-# Motions on a quintic B-spline that start and end at rest, the second classical family.
-#
-# Where a Fourier series spreads over its whole period, a control point of a spline moves a short
-# stretch of the motion alone.
-
-DEGREE = 5
 _LEAST = 7
-"""Three equal control points at either end, and one that moves."""
+"""Control points: three equal ones at either end, and one that moves."""
 
 
-class SplineTrajectory(Trajectory):
+class SplineTrajectory(_Quintic):
     """A clamped quintic B-spline with equally spaced knots, by its control points.
 
         q(t) = sum_k B_k(t) points_k,        0 <= t <= duration
 
     Velocity and acceleration vanish at both ends because the first three and the last three
-    control points are equal. Before the start and after the end the axes stand still.
+    control points are equal. Where a Fourier series spreads over its whole period, a control point
+    moves a short stretch of the motion alone.
+
+    Attributes:
+        points: (n_points, n_axes) control points [rad or m], read-only.
     """
 
     def __init__(self, duration: float, points: ArrayLike) -> None:
         """Check and keep duration [s] and control points (n_points, n_axes) [rad or m]."""
-        self._duration = positive(duration, "duration", "s")
+        duration = positive(duration, "duration", "s")
         table = as_array(points, (None, None), "points")
         if table.shape[0] < _LEAST or table.shape[1] == 0:
             raise TrajectoryError(
@@ -211,43 +195,29 @@ class SplineTrajectory(Trajectory):
                     f"the {end} three control points differ: make them equal, or the motion is "
                     "not at rest there."
                 )
-        self._points = read_only(table)
-        self._q = BSpline(clamped_knots(self._duration, table.shape[0]), self._points, DEGREE)
-        self._v: BSpline = self._q.derivative(1)
-        self._a: BSpline = self._q.derivative(2)
+        self.points = read_only(table)
+        super().__init__(clamped_spline(duration, self.points), duration)
 
     def __repr__(self) -> str:
         return (
-            f"<SplineTrajectory: {self.n_axes} axes, {self._points.shape[0]} control points, "
-            f"{self._duration:g} s>"
+            f"<SplineTrajectory: {self.n_axes} axes, {self.points.shape[0]} control points, "
+            f"{self.duration:g} s>"
         )
 
-    @property
-    def points(self) -> Array:
-        """(n_points, n_axes) control points, read-only."""
-        return self._points
 
-    @property
-    def n_axes(self) -> int:
-        """Number of axes."""
-        return int(self._points.shape[1])
-
-    @property
-    def duration(self) -> float:
-        """Length of the motion [s]."""
-        return self._duration
-
-    def __call__(self, t: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return q, v, a at the times `t` (n_t,), each of shape (n_t, n_axes)."""
-        times = as_array(t, (None,), "t")
-        inside = np.clip(times, 0.0, self._duration)
-        moving = (inside == times)[:, np.newaxis]
-        q = np.asarray(self._q(inside), dtype=np.float64)
-        return q, np.where(moving, self._v(inside), 0.0), np.where(moving, self._a(inside), 0.0)
+def clamped_spline(duration: float, points: Array) -> BSpline:
+    """The quintic B-spline of control points (n_points, n): knots equally spaced, ends repeated."""
+    inner = np.linspace(0.0, duration, points.shape[0] - 4)
+    knots = np.concatenate([np.zeros(5), inner, np.full(5, duration)])
+    return BSpline(knots, points, 5)
 
 
-def clamped_knots(duration: float, n_points: int) -> Array:
-    """(n_points + 6,) knots: the ends six times, equally spaced between them."""
-    inner = np.linspace(0.0, duration, n_points - DEGREE + 1)
-    ends = np.ones(DEGREE)
-    return np.concatenate([0.0 * ends, inner, duration * ends])
+def positive(value: float, name: str, unit: str) -> float:
+    """Return `value` as a float that is finite and above zero, or raise."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{name} must be one number in {unit}, not {value!r}.") from error
+    if not (math.isfinite(number) and number > 0.0):
+        raise TrajectoryError(f"{name} is {number} {unit}: give a finite number above zero.")
+    return number

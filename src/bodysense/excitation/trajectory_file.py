@@ -1,4 +1,4 @@
-"""Trajectories in files: a table of times and joint positions, as a log has them."""
+"""Motions in files: tables as a log has them, messages of ROS 2, and designs that are kept."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from numpy.typing import ArrayLike
 from bodysense.errors import FileReadError, FileWriteError, MismatchError, TrajectoryError
 from bodysense.excitation.fourier import FourierTrajectory
 from bodysense.excitation.trajectory import SampledTrajectory, SplineTrajectory, Trajectory
-from bodysense.files import write_atomically
+from bodysense.files import plain, read_json, save_result, write_atomically
 from bodysense.logs.layout import LogLayout
 from bodysense.logs.log import Log
+from bodysense.logs.read import read_log
 from bodysense.logs.write import write_log
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.layout import ParameterLayout
-from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.arrays import Array, as_array
 
+_TABLES, _MESSAGES = (".csv", ".parquet"), (".yaml", ".yml")
 _LINEAR = {"q": "m", "v": "m/s", "a": "m/s²"}
 
 
@@ -50,8 +52,6 @@ def read_trajectory(
         TrajectoryError: values that are no numbers, times that do not ascend, rows that cannot
             be read.
     """
-    from bodysense.logs.read import read_log
-
     where = fspath(path)
     raw = read_log(path, layout)
     names = [f"q.{name}" for name in joint_names]
@@ -83,25 +83,36 @@ def write_trajectory(
     *,
     sliding: Collection[str] = (),
 ) -> Path:
-    """Write samples of a motion: columns ``t``, ``q.<joint>``, ``v.<joint>`` and ``a.<joint>``.
+    """Write samples of a motion by the suffix: a table, or a ROS 2 message.
 
-    Velocities and accelerations are for robots that take them; `read_trajectory` needs q alone.
+    A table has columns ``t``, ``q.<joint>``, ``v.<joint>`` and ``a.<joint>``. Velocities and
+    accelerations are for robots that take them; `read_trajectory` needs q alone.
+
+    A message is a ``trajectory_msgs/msg/JointTrajectory`` of ROS 2 in YAML: ``joint_names``, and
+    ``points`` with positions, velocities, accelerations and ``time_from_start`` in seconds and
+    nanoseconds, as ``ros2 topic pub`` and controllers take it, which draw quintic splines between
+    such points. ROS itself is not needed.
 
     Args:
-        path: the file, ``.csv`` or ``.parquet``.
-        trajectory: the motion.
-        joint_names: one an axis.
+        path: the file: ``.csv`` or ``.parquet`` for a table, ``.yaml`` for a message.
+        trajectory: the motion, of joints that turn [rad] or slide [m].
+        joint_names: one per axis.
         rate: of the samples [Hz]; the end is written too, see `Trajectory.sample_to_end`.
-        sliding: those of the joints that slide, whose units are m, m/s and m/s².
-    """
-    from bodysense.logs.write import write_log
+        sliding: those of the joints that slide, whose units are m, m/s and m/s²; a message has no
+            units.
 
-    if len(joint_names) != trajectory.n_axes:
-        raise MismatchError(
-            f"{len(joint_names)} joint names ({', '.join(joint_names)}) for a trajectory of "
-            f"{trajectory.n_axes} axes: give one an axis."
-        )
+    Raises:
+        FileWriteError: another suffix, or the system refuses.
+        MismatchError: not as many names as axes.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in (*_TABLES, *_MESSAGES):
+        known = ", ".join((*_TABLES, *_MESSAGES))
+        raise FileWriteError(f"cannot write {path}: a motion is written as {known}; name it so.")
+    _require_one_per_axis(joint_names, trajectory.n_axes)
     t, *motion = trajectory.sample_to_end(rate)
+    if suffix in _MESSAGES:
+        return write_atomically(path, _message(t, motion, joint_names))
     channels = {
         f"{quantity}.{name}": values[:, k]
         for quantity, values in zip("qva", motion, strict=True)
@@ -109,6 +120,60 @@ def write_trajectory(
     }
     units = {f"{quantity}.{name}": unit for name in sliding for quantity, unit in _LINEAR.items()}
     return write_log(path, Log.of(t, channels, units))
+
+
+def write_poses(
+    path: str | PathLike[str],
+    q: ArrayLike,
+    joint_names: Sequence[str],
+    *,
+    sliding: Collection[str] = (),
+) -> Path:
+    """Write poses as a table: columns ``t`` and ``q.<joint>``, a pose a row.
+
+    The times are the numbers of the poses, from 0: poses have an order, but no times.
+
+    Args:
+        path: the file, ``.csv`` or ``.parquet``.
+        q: (n, n_joints) poses [rad or m].
+        joint_names: one per column.
+        sliding: those of the joints that slide.
+    """
+    poses = as_array(q, (None, None), "q")
+    _require_one_per_axis(joint_names, poses.shape[1])
+    channels = {f"q.{name}": poses[:, k] for k, name in enumerate(joint_names)}
+    units = {f"q.{name}": "m" for name in sliding}
+    return write_log(path, Log.of(np.arange(poses.shape[0], dtype=np.float64), channels, units))
+
+
+def _require_one_per_axis(joint_names: Sequence[str], n_axes: int) -> None:
+    if len(joint_names) != n_axes:
+        raise MismatchError(
+            f"{len(joint_names)} joint names ({', '.join(joint_names)}) for {n_axes} axes: give "
+            "one per axis."
+        )
+
+
+def _message(t: Array, motion: Sequence[Array], joint_names: Sequence[str]) -> str:
+    # Quoted, so that YAML takes a name for nothing else.
+    names = ", ".join(json.dumps(name, ensure_ascii=False) for name in joint_names)
+    lines = [f"joint_names: [{names}]", "points:"]
+    for k, ns in enumerate(np.rint(1e9 * t).astype(np.int64).tolist()):
+        q, v, a = (", ".join(map(_number, values[k].tolist())) for values in motion)
+        lines += [
+            f"- positions: [{q}]",
+            f"  velocities: [{v}]",
+            f"  accelerations: [{a}]",
+            f"  time_from_start: {{sec: {ns // 10**9}, nanosec: {ns % 10**9}}}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    """A number that YAML reads as such, to the last bit: it wants a point in 1.0e-05."""
+    text = repr(value)
+    mantissa, mark, exponent = text.partition("e")
+    return f"{mantissa}.0e{exponent}" if mark and "." not in mantissa else text
 
 
 def _require_whole(raw: Log, names: Sequence[str], where: str) -> None:
@@ -135,30 +200,88 @@ def _require_whole(raw: Log, names: Sequence[str], where: str) -> None:
         )
 
 
-# Base parameters and trajectories as arrays and plain values, for the files of results.
+# Designs in files: figures, base parameters, and motions by their coefficients.
 
 BASE_ARRAYS = ("independent", "dependent", "K", "gap", "new")
-"""Names of what `base_arrays` gives."""
+_MOTIONS = {"fourier": ("a", "b", "q0", "duration"), "spline": ("points", "duration")}
 
 
-def base_arrays(base: BaseParameters) -> dict[str, Array]:
-    """Base parameters but their names."""
-    return {name: np.asarray(getattr(base, name)) for name in BASE_ARRAYS}
+def save_design(
+    design: Any,
+    folder: str | PathLike[str],
+    name: str,
+    figures: Sequence[str],
+    words: Sequence[str],
+    motions: Sequence[Trajectory] = (),
+    **arrays: Array,
+) -> None:
+    """Write a dataclass with base parameters as ``name.npz`` and ``name.json``.
 
+    Args:
+        design: with `base` and `summary()`.
+        folder: made if it is missing.
+        name: of the two files.
+        figures: fields that are numbers, stored as arrays: JSON knows no infinity.
+        words: fields that go to JSON.
+        motions: stored by their coefficients.
+        arrays: to be stored beside the fields.
 
-def layout_words(layout: ParameterLayout) -> dict[str, Any]:
-    """The names of all parameters, ready for JSON."""
-    return {
-        "links": list(layout.link_names),
-        "joints": list(layout.joint_names),
-        "friction": list(layout.friction_terms),
-        "coupled": [list(pair) for pair in layout.coupled],
+    Raises:
+        FileWriteError: a trajectory that has no coefficients.
+    """
+    families = [_family(motion) for motion in motions]
+    for k, (motion, family) in enumerate(zip(motions, families, strict=True)):
+        arrays |= {f"motion{k}_{x}": np.asarray(getattr(motion, x)) for x in _MOTIONS[family]}
+    arrays |= {x: np.asarray(getattr(design.base, x)) for x in BASE_ARRAYS}
+    arrays |= {x: np.asarray(getattr(design, x)) for x in figures}
+    about = {x: plain(getattr(design, x)) for x in words}
+    layout = design.base.layout
+    about["families"] = families
+    about["layout"] = {
+        "links": layout.link_names,
+        "joints": layout.joint_names,
+        "friction": layout.friction_terms,
+        "coupled": layout.coupled,
         "floating_base": layout.floating_base,
     }
+    save_result(design, folder, name, about, arrays)
 
 
-def base_of(words: Mapping[str, Any], arrays: Mapping[str, Array]) -> BaseParameters:
-    """Base parameters from what `layout_words` and `base_arrays` made."""
+def motion_names(path: Path) -> list[str]:
+    """Names of the arrays in which the motions of a design are stored, by its JSON file."""
+    families = read_json(path, ("families",))["families"]
+    if not isinstance(families, list) or any(family not in [*_MOTIONS] for family in families):
+        raise FileReadError(f"{path} has motions of families {families}: save the result again.")
+    return [f"motion{k}_{x}" for k, family in enumerate(families) for x in _MOTIONS[family]]
+
+
+def stored_motions(stored: Mapping[str, Any]) -> tuple[Trajectory, ...]:
+    """The motions among what `save_design` wrote."""
+    result: list[Trajectory] = []
+    for k, family in enumerate(stored["families"]):
+        parts = {x: stored[f"motion{k}_{x}"] for x in _MOTIONS[family]}
+        duration = float(parts.pop("duration"))
+        if family == "fourier":
+            result.append(FourierTrajectory(duration, **parts))
+        else:
+            result.append(SplineTrajectory(duration, **parts))
+    return tuple(result)
+
+
+def _family(motion: Trajectory) -> str:
+    if isinstance(motion, FourierTrajectory):
+        return "fourier"
+    if isinstance(motion, SplineTrajectory):
+        return "spline"
+    raise FileWriteError(
+        f"cannot save a {type(motion).__name__}: Fourier series and splines have coefficients; "
+        "write others with write_trajectory."
+    )
+
+
+def stored_base(stored: Mapping[str, Any]) -> BaseParameters:
+    """The base parameters among what `save_design` wrote."""
+    words = stored["layout"]
     layout = ParameterLayout(
         tuple(words["links"]),
         tuple(words["joints"]),
@@ -166,182 +289,7 @@ def base_of(words: Mapping[str, Any], arrays: Mapping[str, Array]) -> BaseParame
         tuple((str(term), int(motor)) for term, motor in words["coupled"]),
         bool(words["floating_base"]),
     )
+    independent, dependent = (stored[x].astype(np.int64) for x in ("independent", "dependent"))
     return BaseParameters(
-        layout,
-        arrays["independent"].astype(np.int64),
-        arrays["dependent"].astype(np.int64),
-        read_only(arrays["K"]),
-        float(arrays["gap"]),
-        read_only(arrays["new"]),
+        layout, independent, dependent, stored["K"], float(stored["gap"]), stored["new"]
     )
-
-
-def trajectory_arrays(trajectories: Sequence[Trajectory]) -> tuple[dict[str, Array], list[str]]:
-    """The coefficients of trajectories by name, and their families.
-
-    Raises:
-        FileWriteError: a trajectory that has no coefficients.
-    """
-    arrays: dict[str, Array] = {}
-    families = []
-    for k, motion in enumerate(trajectories):
-        if isinstance(motion, FourierTrajectory):
-            families.append("fourier")
-            parts = {"a": motion.a, "b": motion.b, "q0": motion.q0}
-        elif isinstance(motion, SplineTrajectory):
-            families.append("spline")
-            parts = {"points": motion.points}
-        else:
-            raise FileWriteError(
-                f"cannot save a {type(motion).__name__}: Fourier series and splines have "
-                "coefficients; write others with write_trajectory."
-            )
-        parts["duration"] = np.array(motion.duration)
-        arrays |= {f"motion{k}_{name}": values for name, values in parts.items()}
-    return arrays, families
-
-
-def trajectory_names(families: Sequence[str]) -> list[str]:
-    """Names of the arrays that `trajectory_arrays` makes for such families."""
-    parts = {"fourier": ("a", "b", "q0", "duration"), "spline": ("points", "duration")}
-    return [f"motion{k}_{name}" for k, family in enumerate(families) for name in parts[family]]
-
-
-def trajectories_of(families: Sequence[str], arrays: Mapping[str, Array]) -> tuple[Trajectory, ...]:
-    """Trajectories from their families and what `trajectory_arrays` made."""
-    result: list[Trajectory] = []
-    for k, family in enumerate(families):
-        duration = float(arrays[f"motion{k}_duration"])
-        if family == "fourier":
-            a, b, q0 = (arrays[f"motion{k}_{name}"] for name in ("a", "b", "q0"))
-            result.append(FourierTrajectory(duration, a, b, q0))
-        else:
-            result.append(SplineTrajectory(duration, arrays[f"motion{k}_points"]))
-    return tuple(result)
-
-
-def damaged(folder: str | PathLike[str], name: str, error: Exception) -> FileReadError:
-    """The error for files that can be read and do not make sense."""
-    return FileReadError(
-        f"{name}.json and {name}.npz in {fspath(folder)} are damaged or do not belong together "
-        f"({error!r}): save the result again."
-    )
-
-
-# Designed motions and poses in files: tables, and trajectories as ROS 2 takes them.
-
-TABLES = (".csv", ".parquet")
-MESSAGES = (".yaml", ".yml")
-MOTION_SUFFIXES = (*TABLES, *MESSAGES)
-"""How names of files end that `write_motion` knows."""
-
-
-def write_motion(
-    path: str | PathLike[str],
-    trajectory: Trajectory,
-    joint_names: Sequence[str],
-    rate: float,
-    *,
-    sliding: Collection[str] = (),
-) -> Path:
-    """Write samples of a motion by the suffix: a table, or a ROS 2 message.
-
-    Args:
-        path: the file: ``.csv`` or ``.parquet`` (see `write_trajectory`), ``.yaml`` (see
-            `write_joint_trajectory`).
-        trajectory: the motion.
-        joint_names: one an axis.
-        rate: of the samples [Hz].
-        sliding: those of the joints that slide; a message has no units to tell them by.
-
-    Raises:
-        FileWriteError: another suffix, or the system refuses.
-        MismatchError: not as many names as axes.
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix in TABLES:
-        return write_trajectory(path, trajectory, joint_names, rate, sliding=sliding)
-    if suffix in MESSAGES:
-        return write_joint_trajectory(path, trajectory, joint_names, rate)
-    raise FileWriteError(
-        f"cannot write {path}: a motion is written as {', '.join(MOTION_SUFFIXES)}; name it so."
-    )
-
-
-def write_joint_trajectory(
-    path: str | PathLike[str], trajectory: Trajectory, joint_names: Sequence[str], rate: float
-) -> Path:
-    """Write a motion as ``trajectory_msgs/msg/JointTrajectory`` of ROS 2, in YAML.
-
-    It has ``joint_names``, and ``points`` with positions, velocities, accelerations and
-    ``time_from_start`` in seconds and nanoseconds, as ``ros2 topic pub`` and controllers take it.
-    ROS itself is not needed.
-
-    Args:
-        path: the file.
-        trajectory: the motion, of joints that turn [rad] or slide [m].
-        joint_names: one an axis.
-        rate: points per second [Hz]; the end is one too. Controllers draw quintic splines between
-            such points.
-    """
-    _require_one_an_axis(joint_names, trajectory.n_axes)
-    t, q, v, a = trajectory.sample_to_end(rate)
-    nanoseconds = np.rint(1e9 * t).astype(np.int64)
-    names = ", ".join(_quoted(name) for name in joint_names)
-    lines = [f"joint_names: [{names}]", "points:"]
-    for k, ns in enumerate(nanoseconds.tolist()):
-        lines += [
-            f"- positions: {_row(q[k])}",
-            f"  velocities: {_row(v[k])}",
-            f"  accelerations: {_row(a[k])}",
-            f"  time_from_start: {{sec: {ns // 10**9}, nanosec: {ns % 10**9}}}",
-        ]
-    return write_atomically(path, "\n".join(lines) + "\n")
-
-
-def write_poses(
-    path: str | PathLike[str],
-    q: ArrayLike,
-    joint_names: Sequence[str],
-    *,
-    sliding: Collection[str] = (),
-) -> Path:
-    """Write poses as a table: columns ``t`` and ``q.<joint>``, a pose a row.
-
-    The times are the numbers of the poses, from 0: poses have an order, but no times.
-
-    Args:
-        path: the file, ``.csv`` or ``.parquet``.
-        q: (n, n_joints) poses [rad or m].
-        joint_names: one per column.
-        sliding: those of the joints that slide.
-    """
-    poses = as_array(q, (None, None), "q")
-    _require_one_an_axis(joint_names, poses.shape[1])
-    channels = {f"q.{name}": poses[:, k] for k, name in enumerate(joint_names)}
-    units = {f"q.{name}": "m" for name in sliding}
-    return write_log(path, Log.of(np.arange(poses.shape[0], dtype=np.float64), channels, units))
-
-
-def _require_one_an_axis(joint_names: Sequence[str], n_axes: int) -> None:
-    if len(joint_names) != n_axes:
-        raise MismatchError(
-            f"{len(joint_names)} joint names ({', '.join(joint_names)}) for {n_axes} axes: give "
-            "one an axis."
-        )
-
-
-def _row(values: Array) -> str:
-    """Numbers that YAML reads as such, to the last bit: it wants a point in 1.0e-05."""
-    return "[" + ", ".join(_number(value) for value in values.tolist()) + "]"
-
-
-def _number(value: float) -> str:
-    text = repr(value)
-    mantissa, mark, exponent = text.partition("e")
-    return f"{mantissa}.0e{exponent}" if mark and "." not in mantissa else text
-
-
-def _quoted(name: str) -> str:
-    """A name as a string that YAML takes for nothing else."""
-    return json.dumps(name, ensure_ascii=False)

@@ -4,17 +4,20 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError, TrajectoryError
-from bodysense.excitation import design_motion
-from bodysense.excitation.precision import (
+from bodysense.excitation import MotionLimits, design_motion
+from bodysense.excitation.information import (
+    BaseRegressor,
+    _torque_scale,
     base_sizes,
+    moving_base_parameters,
     plausible_sizes,
     standard_deviations,
     torque_noise,
-    torque_scale,
+    with_smooth_friction,
 )
 from bodysense.identification import identify
 from bodysense.logs import Log
-from bodysense.robot import base_parameters, load_robot
+from bodysense.robot import base_parameters, load_robot, torque_regressor
 from bodysense.robot.dynamics import inverse_dynamics
 
 
@@ -48,7 +51,7 @@ def test_noise_by_default():
 def test_gravity_sets_the_scale_where_there_is_no_limit(robot_of):
     robot = robot_of("example:ur5")
     free = np.full(6, np.inf)
-    scale = torque_scale(robot, free)
+    scale = _torque_scale(robot, free)
     # The shoulder lifts all links behind it, at most at their full reach of 0.95 m.
     moved = sum(robot.pi(k)[0] for k in range(1, 6))
     assert 0.3 * moved * 9.81 * 0.95 < scale[1] < moved * 9.81 * 0.95
@@ -57,7 +60,7 @@ def test_gravity_sets_the_scale_where_there_is_no_limit(robot_of):
 
 def test_plausible_sizes_are_above_what_the_robot_has(robot_of):
     robot = robot_of("example:ur5")
-    sizes = plausible_sizes(robot, robot.effort_limit, robot.velocity_limit, np.full(6, 8.0))
+    sizes = plausible_sizes(robot, MotionLimits.of(robot, acceleration=8.0))
     assert (sizes > 0.0).all()
     inertial = robot.layout.inertial
     assert (np.abs(robot.theta[inertial]) <= 2.0 * sizes[inertial] * (1 + 1e-9)).all()
@@ -76,7 +79,9 @@ def test_sizes_of_combinations_add_in_squares(robot_of):
 
 def test_coupled_motors_have_sizes(robot_of):
     robot = robot_of("tx40-three")
-    sizes = plausible_sizes(robot, np.full(6, 10.0), np.full(6, 2.0), np.full(6, 5.0))
+    sizes = plausible_sizes(
+        robot, MotionLimits.of(robot, effort=10.0, velocity=2.0, acceleration=5.0)
+    )
     assert (sizes[robot.layout.coupling] > 0.0).all()
 
 
@@ -118,3 +123,87 @@ def test_predictions_are_the_errors_of_identifications(rate):
     ratio = np.sqrt(np.square(errors).mean(axis=0)) / design.sigma
     assert 0.7 < np.median(ratio) < 1.4
     assert ratio.max() < 4.0
+
+
+@pytest.mark.parametrize("name", ["tx40", "tx40-three", "example:ur5"])
+def test_with_all_joints_moving_they_are_the_robots(name, robot_of):
+    robot = robot_of(name)
+    found = moving_base_parameters(robot, np.arange(6), np.zeros(6))
+    expected = base_parameters(robot)
+    np.testing.assert_array_equal(found.independent, expected.independent)
+    np.testing.assert_allclose(found.K, expected.K, atol=1e-7)
+
+
+def test_base_parameters_of_a_wrist_explain_its_torques(robot_of, rng):
+    robot = robot_of("tx40")
+    pose = np.array([0.3, -0.4, 1.0, 0.0, 0.0, 0.0])
+    wrist = np.array([3, 4, 5])
+    base = moving_base_parameters(robot, wrist, pose)
+    q = np.tile(pose, (30, 1))
+    v, a = np.zeros_like(q), np.zeros_like(q)
+    for x in (q, v, a):
+        x[:, wrist] = rng.normal(size=(30, 3))
+    Y = torque_regressor(robot, q, v, a)[:, wrist].reshape(-1, robot.layout.size)
+    W = Y[:, base.independent]
+    assert np.linalg.matrix_rank(W) == base.size == np.linalg.matrix_rank(Y)
+    tau = inverse_dynamics(robot, q, v, a)[:, wrist].ravel()
+    np.testing.assert_allclose(W @ base.to_base(robot.theta), tau, atol=1e-6 * np.abs(tau).max())
+    assert base.size < base_parameters(robot).size
+
+
+def test_standing_still_shows_gravity_alone(robot_of):
+    base = moving_base_parameters(robot_of("tx40"), np.arange(6), np.zeros(6), still=True)
+    assert base.size > 0
+    assert all(base.layout.names[k][:2] in ("MX", "MY", "MZ") for k in base.independent)
+
+
+def test_a_sharp_sign_is_smoothed(robot_of):
+    robot = robot_of("example:panda")
+    smooth, notes = with_smooth_friction(robot, None)
+    assert (smooth.friction.shape[:, 0] == 0.02).all()
+    assert "smoothed" in notes[0]
+    again, notes = with_smooth_friction(smooth, None)
+    assert again is smooth
+    assert notes == ()
+
+
+def test_a_wide_sign_keeps_its_width(robot_of):
+    robot = robot_of("example:panda").with_friction("coulomb", width=np.linspace(0.0, 0.1, 9))
+    smooth, _ = with_smooth_friction(robot, None)
+    np.testing.assert_allclose(smooth.friction.shape[:, 0], np.linspace(0.0, 0.1, 9).clip(0.02))
+
+
+def test_another_law(robot_of):
+    smooth, _ = with_smooth_friction(robot_of("tx40"), "viscous")
+    assert smooth.friction.model.name == "viscous"
+
+
+def test_rows_of_some_joints(robot_of, states_of, rng):
+    robot = robot_of("tx40")
+    base = base_parameters(robot)
+    q, v, a = states_of(robot, rng, 5)
+    for array in (q, v, a):
+        array.flags.writeable = False  # as the samples of a trajectory are
+    moving, scale = np.array([0, 3, 5]), np.array([1.0, 2.0, 0.5])
+    W = BaseRegressor(robot, moving, base).rows(q, v, a, scale)
+    Y = torque_regressor(robot, q, v, a, columns=base.independent)[:, moving]
+    np.testing.assert_array_equal(W, Y * scale[:, np.newaxis])
+
+
+def test_the_pull_of_a_function_by_finite_differences(robot_of, states_of, rng):
+    robot = robot_of("tx40").with_friction("coulomb", width=0.5)
+    regressor = BaseRegressor(robot, np.array([1, 2, 4]), base_parameters(robot))
+    q, v, a = states_of(robot, rng, 3)
+    scale = np.array([1.0, 2.0, 0.5])
+
+    def f(q, v, a):
+        return np.sum(regressor.rows(q, v, a, scale) ** 3)
+
+    W = regressor.rows(q, v, a, scale)
+    found = regressor.pull(q, v, a, scale, 3.0 * W**2)
+    for k in range(3):
+        d = [np.zeros_like(q) for _ in range(3)]
+        d[k] = 1e-6 * rng.normal(size=q.shape)
+        above = f(*(x + e for x, e in zip((q, v, a), d, strict=True)))
+        below = f(*(x - e for x, e in zip((q, v, a), d, strict=True)))
+        np.testing.assert_allclose(np.sum(found[k] * d[k]), 0.5 * (above - below), rtol=1e-5)
