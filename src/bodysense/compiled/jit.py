@@ -14,8 +14,9 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,20 @@ def in_threads(
         kernel(0, runs, *arguments)
         return
     ends = [runs * k // shares for k in range(shares + 1)]
-    with ThreadPoolExecutor(shares) as pool:
-        jobs = [pool.submit(kernel, a, b, *arguments) for a, b in pairwise(ends)]
-        for job in jobs:
-            job.result()
+    jobs = [_threads().submit(kernel, a, b, *arguments) for a, b in pairwise(ends[1:])]
+    try:
+        kernel(0, ends[1], *arguments)
+    finally:
+        wait(jobs)  # they write into arrays of the caller
+    for job in jobs:
+        job.result()
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """The threads beside the caller's: kept, as starting them takes as long as a small batch."""
+    return ThreadPoolExecutor(max(1, _settings.NUMBA_NUM_THREADS - 1), "bodysense")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of them
+    os.register_at_fork(after_in_child=_threads.cache_clear)

@@ -12,21 +12,27 @@ entry, links it all and optimises it, once.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import llvmlite.binding as llvm
 from numba import _dynfunc, types  # type: ignore[attr-defined]
-from numba.core import typed_passes, untyped_passes
+from numba.core import errors, typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 
-_SMALL = 50
+_SMALL = 15
 """Instructions up to which a part that is not said to be inlined is so nevertheless.
 
 LLVM's own 250 take half as long again to compile, and are no faster."""
+
+_SPEED_LEVEL = 2
+"""Of LLVM's optimisation: 3 unrolls more loops, which takes a tenth longer and is no faster."""
 
 
 class _PartLibrary(JITCodeLibrary):  # numba is untyped
@@ -34,6 +40,9 @@ class _PartLibrary(JITCodeLibrary):  # numba is untyped
 
     def _ensure_finalized(self) -> None:
         pass
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
 
     def _get_module_for_linking(self) -> Any:
         """The part with all parts that it calls, once each however often they are linked."""
@@ -53,7 +62,7 @@ class _EntryLibrary(JITCodeLibrary):
     """Code that is optimised with all its parts, once: numba would do so twice, for references."""
 
     def _optimize_final_module(self) -> None:
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
         options.inlining_threshold = _SMALL
         options.loop_vectorization = options.slp_vectorization = True
         builder = llvm.create_pass_builder(self._codegen._tm, options)
@@ -130,6 +139,34 @@ class EntryCompiler(_Compiler):
     """The pipeline of what Python calls."""
 
     lowering = _EntryLowering
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile, without what takes time and is of no use here."""
+        with _without_garbage_collection(), _without_colours():
+            return super().compile_extra(func)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Numba makes a million small objects: looking through them is an eighth of its time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@contextmanager
+def _without_colours() -> Iterator[None]:
+    """Numba tries types by raising and catching errors, and sets the text of each in bold."""
+    scheme: Any = errors.termcolor()
+    scheme._markup = lambda message, *style: message
+    try:
+        yield
+    finally:
+        vars(scheme).pop("_markup", None)
 
 
 class Part(CPUDispatcher):

@@ -111,31 +111,32 @@ class _SetItem(AbstractTemplate):
         return None
 
 
-def _shape(kind: View, view: Any) -> list[Any]:
-    return [getattr(view, f"n{axis}") for axis in range(kind.ndim)]
+def _unpacked(builder: Any, kind: View, view: Any) -> tuple[Any, list[Any]]:
+    """Where the numbers of a view begin, and its shape."""
+    data, *shape = [builder.extract_value(view, k) for k in range(1 + kind.ndim)]
+    return data, shape
 
 
 def _pointer(context: Any, builder: Any, sig: Any, values: Any) -> tuple[Any, list[Any]]:
     """Where an index leads, and the shape of what is there."""
     kind, index = sig.args[0], values[1]
-    view = cgutils.create_struct_proxy(kind)(context, builder, value=values[0])
+    data, shape = _unpacked(builder, kind, values[0])
     single = isinstance(sig.args[1], types.Integer)
     indices = [index] if single else cgutils.unpack_tuple(builder, index)
-    shape, flags = _shape(kind, view), ("nsw",)
+    flags = ("nsw",)
     offset = indices[0]
     for axis in range(1, kind.ndim):
         offset = builder.mul(offset, shape[axis], flags=flags)
         if axis < len(indices):
             offset = builder.add(offset, indices[axis], flags=flags)
-    return builder.gep(view.data, [offset], inbounds=True), shape[len(indices) :]
+    return builder.gep(data, [offset], inbounds=True), shape[len(indices) :]
 
 
 def _made(context: Any, builder: Any, kind: View, data: Any, shape: Sequence[Any]) -> Any:
-    view = cgutils.create_struct_proxy(kind)(context, builder)
-    view.data = data
-    for axis, count in enumerate(shape):
-        setattr(view, f"n{axis}", count)
-    return view._getvalue()
+    view = ir.Constant(context.get_value_type(kind), ir.Undefined)
+    for k, member in enumerate((data, *shape)):
+        view = builder.insert_value(view, member, k)
+    return view
 
 
 @_lower_builtin(operator.getitem, View, types.Integer)
@@ -158,15 +159,14 @@ def _set(context: Any, builder: Any, sig: Any, values: Any) -> Any:
 @_lower_builtin(operator.getitem, View, types.SliceType)
 def _cut(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     kind = sig.args[0]
-    view = cgutils.create_struct_proxy(kind)(context, builder, value=values[0])
+    data, shape = _unpacked(builder, kind, values[0])
     part = context.make_helper(builder, sig.args[1], values[1])
-    shape = _shape(kind, view)
     beyond = builder.icmp_signed(">", part.stop, shape[0])
     stop = builder.select(beyond, shape[0], part.stop)
     offset = part.start
     for count in shape[1:]:
         offset = builder.mul(offset, count, flags=("nsw",))
-    data = builder.gep(view.data, [offset], inbounds=True)
+    data = builder.gep(data, [offset], inbounds=True)
     return _made(context, builder, kind, data, [builder.sub(stop, part.start), *shape[1:]])
 
 
@@ -183,14 +183,13 @@ class _ViewAttributes(AttributeTemplate):
 
 @_lower_getattr(View, "shape")
 def _shape_of(context: Any, builder: Any, kind: View, value: Any) -> Any:
-    view = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-    return cgutils.pack_array(builder, _shape(kind, view), ty=_WORD)
+    _, shape = _unpacked(builder, kind, value)
+    return cgutils.pack_array(builder, shape, ty=_WORD)
 
 
 @_lower_getattr(View, "size")
 def _size_of(context: Any, builder: Any, kind: View, value: Any) -> Any:
-    view = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-    size, *others = _shape(kind, view)
+    _, (size, *others) = _unpacked(builder, kind, value)
     for count in others:
         size = builder.mul(size, count, flags=("nsw",))
     return size
@@ -202,7 +201,7 @@ def flat(context, view):
 
     def lower(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         kind = sig.args[0]
-        data = cgutils.create_struct_proxy(kind)(context, builder, value=values[0]).data
+        data, _ = _unpacked(builder, kind, values[0])
         size = _size_of(context, builder, kind, values[0])
         return _made(context, builder, sig.return_type, data, [size])
 
@@ -215,11 +214,10 @@ def rows_of(context, view):
 
     def lower(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         kind = sig.args[0]
-        seen = cgutils.create_struct_proxy(kind)(context, builder, value=values[0])
-        rows, columns, *others = _shape(kind, seen)
+        data, (rows, columns, *others) = _unpacked(builder, kind, values[0])
         for count in others:
             columns = builder.mul(columns, count, flags=("nsw",))
-        return _made(context, builder, sig.return_type, seen.data, [rows, columns])
+        return _made(context, builder, sig.return_type, data, [rows, columns])
 
     return View(view.number, 2)(view), lower
 

@@ -18,7 +18,7 @@ from typing import Annotated, NamedTuple
 from numba import prange
 
 from bodysense.compiled.jit import entry, inlined, threaded
-from bodysense.compiled.views import Integers, reader
+from bodysense.compiled.views import Integers, flat, reader
 from bodysense.robot._kernels.friction import friction_basis, smooth_sign
 from bodysense.robot._kernels.tree import (
     ACC,
@@ -189,9 +189,9 @@ def regressor_batch(first, last, tree, w, batch, full):
         place(tree, x.q[t], w)
         move(tree, v, a, True, x.g[t], w.body)
         if x.clear == 1:  # here, where it stays in the cache for what is written next
-            for i in range(out.shape[0]):
-                for j in range(out.shape[1]):
-                    out[i, j] = 0.0
+            entries = flat(out)
+            for e in range(entries.size):
+                entries[e] = 0.0
         if columns.size == 0:
             regressor(tree, v, a, w, out)
         else:
