@@ -106,7 +106,11 @@ def filled_together(
         draft.mkdir(parents=True)
         yield draft
         files = sorted(draft.iterdir())
-        _require_no_folders(files, target)
+        for place in (target / file.name for file in files):
+            if place.is_dir():
+                raise FileWriteError(
+                    f"cannot write {place}: it is a folder; move it away, or write elsewhere."
+                )
         target.mkdir(exist_ok=True)
         made = []
         for file in files:
@@ -123,15 +127,6 @@ def filled_together(
         for place in made:
             with contextlib.suppress(OSError):
                 place.rmdir()
-
-
-def _require_no_folders(files: Sequence[Path], target: Path) -> None:
-    for file in files:
-        if (target / file.name).is_dir():
-            raise FileWriteError(
-                f"cannot write {target / file.name}: it is a folder; move it away, or write "
-                "elsewhere."
-            )
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> Path:
@@ -378,28 +373,26 @@ def versions() -> dict[str, str]:
     return result
 
 
-# Reading the bytes of a robot's file, with an answer for everything that can go wrong.
+# Reading the bytes of a file, with an answer for everything that can go wrong.
 
-_LARGEST_FILE = 2**25  # bytes; the largest humanoids take less than one million
+
+def read_bytes(
+    path: str | os.PathLike[str], largest: int, error: type[BodysenseError], kind: str
+) -> bytes:
+    """Content of a file of some kind, which holds at most so many bytes."""
+    try:
+        if Path(path).is_dir():
+            raise error(f"{path} is a folder: give the path of a file in it.")
+        with Path(path).open("rb") as stream:
+            data = stream.read(largest + 1)
+    except (OSError, ValueError) as problem:  # ValueError: a null character in the path
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise error(f"cannot read {path}: {reason}; check the path.") from problem
+    if len(data) > largest:
+        raise error(f"{path} is too large for {kind} (over {largest} bytes): is it another file?")
+    return data
 
 
 def read_robot_file(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file.
-
-    Raises:
-        RobotFileError: there is no such file, it is a folder, may not be read, or is too large.
-    """
-    try:
-        if Path(path).is_dir():
-            raise RobotFileError(f"{path} is a folder: give the path of a file in it.")
-        with Path(path).open("rb") as stream:
-            data = stream.read(_LARGEST_FILE + 1)
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise RobotFileError(f"cannot read {path}: {reason}; check the path.") from error
-    if len(data) > _LARGEST_FILE:
-        raise RobotFileError(
-            f"{path} is larger than {_LARGEST_FILE} bytes, which no robot description is: check "
-            "the path."
-        )
-    return data
+    """Content of a robot's file; the largest humanoids take less than one million bytes."""
+    return read_bytes(path, 2**25, RobotFileError, "a robot description")

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -25,7 +25,32 @@ from bodysense.errors import (
     RobotFileError,
     unknown_name,
 )
-from bodysense.files import read_robot_file
+from bodysense.files import read_bytes, read_robot_file
+
+
+class _PlainYamlError(Exception):
+    """What YAML allows and bodysense does not: the line, counted from 0, and the problem."""
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Refuses aliases and keys that occur twice."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.current_event
+            text = f"the alias *{event.anchor} is not supported: write the value out."
+            raise _PlainYamlError(event.start_mark.line, text)
+        return super().compose_node(parent, index)
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        keys = set[str]()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in keys:
+                text = f"the key {key.value!r} occurs twice in one mapping; remove one of them."
+                raise _PlainYamlError(key.start_mark.line, text)
+            keys.add(key.value)
+        return node
 
 
 def parse_yaml(data: bytes, where: str, error: type[BodysenseError]) -> dict[str, object]:
@@ -39,11 +64,10 @@ def parse_yaml(data: bytes, where: str, error: type[BodysenseError]) -> dict[str
     if not data.strip():
         raise error(f"{where} is empty: it must hold a YAML mapping, `key: value`.")
     try:
-        _refuse_aliases(data, where, error)
-        node = yaml.compose(data, Loader=yaml.SafeLoader)
-        if node is not None:
-            _refuse_repeated_keys(node, where, error)
-        content = yaml.safe_load(data)
+        content = _PlainLoader(data).get_single_data()
+    except _PlainYamlError as problem:
+        line, text = problem.args
+        raise error(f"{where}, line {line + 1}: {text}") from problem
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
@@ -56,39 +80,6 @@ def parse_yaml(data: bytes, where: str, error: type[BodysenseError]) -> dict[str
             "with names as keys."
         )
     return content
-
-
-def _refuse_aliases(data: bytes, where: str, error: type[BodysenseError]) -> None:
-    for event in yaml.parse(data, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            mark = event.start_mark
-            line = 0 if mark is None else mark.line + 1
-            raise error(
-                f"{where}, line {line}: the alias *{event.anchor} is not supported: write the "
-                "value out."
-            )
-
-
-def _refuse_repeated_keys(root: yaml.Node, where: str, error: type[BodysenseError]) -> None:
-    nodes, seen = [root], set[int]()
-    while nodes:
-        node = nodes.pop()
-        if id(node) in seen:  # aliases share nodes, and may form a loop
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            nodes.extend(node.value)
-        elif isinstance(node, yaml.MappingNode):
-            keys = set[str]()
-            for key, value in node.value:
-                nodes += [key, value]
-                if isinstance(key, yaml.ScalarNode):
-                    if key.value in keys:
-                        raise error(
-                            f"{where}, line {key.start_mark.line + 1}: the key {key.value!r} "
-                            "occurs twice in one mapping; remove one of them."
-                        )
-                    keys.add(key.value)
 
 
 # Values of YAML files, checked: mappings with known keys, texts, names and numbers.
@@ -112,14 +103,7 @@ class Schema:
 
     def read(self, path: str | PathLike[str]) -> dict[str, object]:
         """Read a file whose top level is a mapping."""
-        try:
-            with Path(path).open("rb") as stream:
-                data = stream.read(self.largest + 1)
-        except (OSError, ValueError) as error:  # ValueError: a null character in the path
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise self.error(f"cannot read {path}: {reason}; check the path.") from error
-        if len(data) > self.largest:
-            raise self.error(f"{path} is too large for {self.kind}: is it another file?")
+        data = read_bytes(path, self.largest, self.error, self.kind)
         return parse_yaml(data, str(path), self.error)
 
     def mapping(
