@@ -325,7 +325,7 @@ def test_missing_file_and_folder(tmp_path):
 def test_oversized_file(tmp_path):
     path = tmp_path / "large.yaml"
     path.write_bytes(b"#" * (2**20 + 1))
-    with pytest.raises(RobotFileError, match="too large for a robot description"):
+    with pytest.raises(RobotFileError, match="too large for a DH table"):
         load_dh(path)
 
 

@@ -43,7 +43,7 @@ import numpy as np
 import pinocchio as pin
 
 from bodysense.errors import RobotFileError, unknown_name
-from bodysense.files import read_robot_file
+from bodysense.files import read_bytes
 from bodysense.robot.friction import FrictionModel
 from bodysense.robot.io.actuator_file import parse_actuation
 from bodysense.robot.model import require_distinct, require_feasible_links
@@ -187,12 +187,7 @@ def _unknown_friction(actuators: object, law: FrictionModel) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> bytes:
-    data = read_robot_file(path)
-    if len(data) > _LARGEST_FILE:
-        raise RobotFileError(
-            f"{path} is larger than {_LARGEST_FILE} bytes, which no DH table is: check the path."
-        )
-    return data
+    return read_bytes(path, _LARGEST_FILE, RobotFileError, "a DH table")
 
 
 def _extended(table: dict[str, object], path: Path, depth: int) -> dict[str, object]:
