@@ -16,8 +16,7 @@ from bodysense.doctor.samples import (
     channel_list,
 )
 from bodysense.robot.robot import Robot
-from bodysense.sensors.inertial_sensors import Accelerometer
-from bodysense.sensors.joint_sensors import JointTorque
+from bodysense.sensors.motion_sensors import Accelerometer, JointTorque
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 

@@ -1,14 +1,16 @@
 """Sensors mounted on a robot: where they sit, what they read, how well."""
 
-from bodysense.sensors.inertial_sensors import (
+from bodysense.sensors.motion_sensors import (
     Accelerometer,
     AngularAccelerometer,
+    Encoder,
     Gyroscope,
+    JointAcceleration,
+    JointTorque,
+    JointVelocity,
     Orientation,
 )
-from bodysense.sensors.joint_sensors import Encoder, JointAcceleration, JointTorque, JointVelocity
-from bodysense.sensors.measurement import Measurement
-from bodysense.sensors.sensor import Mount, Sensor, variances
+from bodysense.sensors.sensor import Measurement, Mount, Sensor, variances
 from bodysense.sensors.sensor_file import SENSORS, load_sensors, parse_sensors
 from bodysense.sensors.urdf_sensors import TYPICAL_STD, UrdfSensors, urdf_sensors
 from bodysense.sensors.wrench_sensors import DirectedContact, ExternalWrench, ForceTorque, SkinPatch

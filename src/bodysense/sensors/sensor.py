@@ -3,8 +3,17 @@
     reading = prediction + bias + noise,   noise ~ N(0, covariance),  bias ~ N(0, bias_sigma²)
 
 The prediction is a `Measurement`: constants that multiply the motion and the wrenches of one link
-and one joint. Readings come from channels of a log; what is known without measuring it, such as
-the absence of contact, is a constant reading with a variance.
+and one joint,
+
+    y = A a + W w + X fx + t tau + d a_joint + vᵀ Q v + L v + p q + r q̇ + friction(q̇) + noise
+
+a, v: proper spatial acceleration and twist of the link, in its frame, linear first; w: wrench on
+the link through the joint, in the link's frame about its origin; fx: external wrench on the link,
+likewise; tau, a_joint, q, q̇: torque, acceleration, position and velocity of the joint. All the
+coefficients are constant: what a reading owes to the motion is a polynomial of the link's own
+twist, which estimators differentiate without knowing any sensor. Readings come from channels of a
+log; what is known without measuring it, such as the absence of contact, is a constant reading with
+a variance.
 
 A `Mount` transforms motions and forces of the link to the sensor's frame, linear first:
 
@@ -25,7 +34,6 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
-from bodysense.sensors.measurement import Measurement
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.se3 import require_rotation, skew
 
@@ -33,6 +41,68 @@ if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
 
 _ROUNDING = 1e-10  # of a covariance: asymmetry, negative eigenvalue over its largest entry
+_WIDTHS: dict[str, tuple[int, ...]] = {
+    "acceleration": (6,),
+    "transmitted": (6,),
+    "external": (6,),
+    "torque": (),
+    "joint_acceleration": (),
+    "quadratic": (6, 6),
+    "linear": (6,),
+    "position": (),
+    "velocity": (),
+}
+_EMPTY = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Coefficients of the m readings of a sensor; those that are not given are zero.
+
+    Attributes:
+        size: m.
+        link: the link whose motion or external wrench is read, or `None`.
+        joint: the joint whose torque, motion or transmitted wrench is read, or `None`; with a
+            transmitted wrench, `link` is one of the two that it connects.
+        acceleration: (m, 6) A.
+        transmitted: (m, 6) W.
+        external: (m, 6) X.
+        torque: (m,) t.
+        joint_acceleration: (m,) d.
+        quadratic: (m, 6, 6) Q, symmetric.
+        linear: (m, 6) L.
+        position: (m,) p.
+        velocity: (m,) r.
+        friction: whether the friction of the joint's drive is in the reading.
+        rotation: (3, 3) R_link_sensor if the reading is the sensor's orientation in the world, of
+            which the residual is the rotation vector from the predicted to the read one, in the
+            sensor's frame; else `None`.
+    """
+
+    size: int
+    link: str | None = None
+    joint: str | None = None
+    acceleration: Array = field(default_factory=lambda: _EMPTY)
+    transmitted: Array = field(default_factory=lambda: _EMPTY)
+    external: Array = field(default_factory=lambda: _EMPTY)
+    torque: Array = field(default_factory=lambda: _EMPTY)
+    joint_acceleration: Array = field(default_factory=lambda: _EMPTY)
+    quadratic: Array = field(default_factory=lambda: _EMPTY)
+    linear: Array = field(default_factory=lambda: _EMPTY)
+    position: Array = field(default_factory=lambda: _EMPTY)
+    velocity: Array = field(default_factory=lambda: _EMPTY)
+    friction: bool = False
+    rotation: Array | None = None
+
+    def __post_init__(self) -> None:
+        for name, width in _WIDTHS.items():
+            value = np.asarray(getattr(self, name), dtype=np.float64)
+            shape = (self.size, *width)
+            if value.size == 0:
+                value = np.zeros(shape)
+            if value.shape != shape:
+                raise ShapeError(f"{name} has shape {value.shape}, expected {shape}.")
+            object.__setattr__(self, name, value)
 
 
 class LinkPlacement(NamedTuple):

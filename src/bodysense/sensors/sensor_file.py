@@ -36,19 +36,17 @@ from bodysense.schema import (
     required_name,
     section,
 )
-from bodysense.sensors.inertial_sensors import (
+from bodysense.sensors.motion_sensors import (
     Accelerometer,
     AngularAccelerometer,
-    Gyroscope,
-    LinkSensor,
-    Orientation,
-)
-from bodysense.sensors.joint_sensors import (
     Encoder,
+    Gyroscope,
     JointAcceleration,
     JointSensor,
     JointTorque,
     JointVelocity,
+    LinkSensor,
+    Orientation,
 )
 from bodysense.sensors.sensor import Mount, Sensor, variances
 from bodysense.sensors.wrench_sensors import DirectedContact, ExternalWrench, ForceTorque, SkinPatch

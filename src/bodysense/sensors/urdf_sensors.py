@@ -36,7 +36,7 @@ from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint, parse_u
 from bodysense.robot.io.urdf_xml import Document, Element
 from bodysense.robot.model import check_sensors
 from bodysense.robot.robot import Robot
-from bodysense.sensors.inertial_sensors import Accelerometer, Gyroscope
+from bodysense.sensors.motion_sensors import Accelerometer, Gyroscope
 from bodysense.sensors.sensor import Mount, Sensor, variances
 from bodysense.sensors.wrench_sensors import ForceTorque
 from bodysense.spatial.arrays import Array

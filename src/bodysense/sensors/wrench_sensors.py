@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.sensors.inertial_sensors import LinkSensor
-from bodysense.sensors.joint_sensors import joint_index
-from bodysense.sensors.measurement import Measurement, gyroscopic
-from bodysense.sensors.sensor import LinkPlacement, Mount, Sensor
+from bodysense.sensors.motion_sensors import LinkSensor, joint_index
+from bodysense.sensors.sensor import LinkPlacement, Measurement, Mount, Sensor
 from bodysense.spatial.arrays import Array, as_array, read_only
 from bodysense.spatial.pseudo_inertia import spatial_inertia
+from bodysense.spatial.se3 import skew
 
 if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
@@ -250,3 +249,14 @@ def _tangents(n: Array) -> tuple[Array, Array]:
     t1 = np.cross(np.eye(3)[int(np.argmin(np.abs(n)))], n)
     t1 /= np.linalg.norm(t1)
     return t1, np.cross(n, t1)
+
+
+def gyroscopic(I: Array) -> Array:
+    """(6, 6, 6) Q with vᵀ Q v = v ×* (I v), symmetric, of a spatial inertia I (6, 6)."""
+    product = np.zeros((6, 6, 6))
+    crosses = skew(np.eye(3))
+    for i in range(3):
+        product[3:, i, :] = crosses[i] @ I[:3]
+        product[:3, 3 + i, :] = crosses[i] @ I[:3]
+        product[3:, 3 + i, :] = crosses[i] @ I[3:]
+    return np.asarray(0.5 * (product + product.swapaxes(1, 2)))

@@ -25,8 +25,7 @@ from bodysense.errors import MismatchError, unknown_name
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.robot import Robot
-from bodysense.sensors.measurement import Measurement
-from bodysense.sensors.sensor import Sensor
+from bodysense.sensors.sensor import Measurement, Sensor
 from bodysense.spatial.arrays import Array, as_array, read_only
 from bodysense.spatial.se3 import skew
 

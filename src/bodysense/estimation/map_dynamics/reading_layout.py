@@ -25,8 +25,7 @@ from bodysense.estimation._kernels.problem import (
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.priors import Assumptions, reading_triangle, whitener
 from bodysense.estimation.posterior import NamedSlices
-from bodysense.sensors.measurement import Measurement
-from bodysense.sensors.sensor import Sensor
+from bodysense.sensors.sensor import Measurement, Sensor
 from bodysense.spatial.arrays import Array
 
 

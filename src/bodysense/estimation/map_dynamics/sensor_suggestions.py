@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from bodysense.errors import BodysenseError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.sensors.inertial_sensors import Accelerometer
-from bodysense.sensors.joint_sensors import JointAcceleration, JointTorque
+from bodysense.sensors.motion_sensors import Accelerometer, JointAcceleration, JointTorque
 from bodysense.sensors.sensor import Mount, Sensor, variances
 from bodysense.sensors.urdf_sensors import TYPICAL_STD
 from bodysense.sensors.wrench_sensors import ExternalWrench, ForceTorque

@@ -20,7 +20,7 @@ from bodysense.errors import ShapeError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 from bodysense.robot.robot import Robot
-from bodysense.sensors.inertial_sensors import Orientation
+from bodysense.sensors.motion_sensors import Orientation
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 

@@ -41,7 +41,7 @@ from bodysense.estimation.map_dynamics.em.variances import (
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.noise import thinned
 from bodysense.estimation.map_dynamics.solution import Samples
-from bodysense.sensors.inertial_sensors import Orientation
+from bodysense.sensors.motion_sensors import Orientation
 from bodysense.sensors.wrench_sensors import ExternalWrench
 from bodysense.spatial.arrays import Array
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from bodysense.estimation.map_dynamics.priors import GaussianPrior
-from bodysense.sensors.joint_sensors import JointTorque
+from bodysense.sensors.motion_sensors import JointTorque
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:

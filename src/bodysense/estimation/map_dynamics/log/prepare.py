@@ -26,7 +26,7 @@ from bodysense.estimation.map_dynamics.state.estimator import StateAndDynamics
 from bodysense.estimation.map_dynamics.state.prior import StatePrior
 from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
-from bodysense.sensors.joint_sensors import Encoder, JointAcceleration
+from bodysense.sensors.motion_sensors import Encoder, JointAcceleration
 from bodysense.sensors.sensor import Sensor, variances
 from bodysense.spatial.arrays import Array, as_array
 

@@ -30,8 +30,13 @@ from bodysense.logs.channels import units_of
 from bodysense.logs.filtering import SmoothMotion, is_even, smooth_motion, usable_cutoff
 from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
-from bodysense.sensors.inertial_sensors import Gyroscope, Orientation
-from bodysense.sensors.joint_sensors import Encoder, JointAcceleration, JointVelocity
+from bodysense.sensors.motion_sensors import (
+    Encoder,
+    Gyroscope,
+    JointAcceleration,
+    JointVelocity,
+    Orientation,
+)
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 

@@ -28,7 +28,7 @@ from bodysense.estimation.map_dynamics.setup import EstimationSetup, StateSetup
 from bodysense.files import write_atomically
 from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
-from bodysense.sensors.joint_sensors import JointAcceleration
+from bodysense.sensors.motion_sensors import JointAcceleration
 from bodysense.sensors.sensor import variances
 from bodysense.spatial.arrays import Array
 

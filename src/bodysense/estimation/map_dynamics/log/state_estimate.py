@@ -24,7 +24,7 @@ from bodysense.estimation.map_dynamics.state.layout import OrientationRows, Stat
 from bodysense.estimation.map_dynamics.state.prior import Nuisances, StatePrior
 from bodysense.estimation.map_dynamics.state.tracking import JERK, StateSmoother, StateTracker
 from bodysense.estimation.posterior import NamedSlices, Posterior
-from bodysense.sensors.joint_sensors import Encoder
+from bodysense.sensors.motion_sensors import Encoder
 from bodysense.spatial.arrays import Array
 
 _CHUNK = 200

@@ -21,7 +21,7 @@ from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.priors import reading_triangle, sources, whitener
 from bodysense.estimation.posterior import NamedSlices
-from bodysense.sensors.inertial_sensors import Orientation
+from bodysense.sensors.motion_sensors import Orientation
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.se3 import exp_so3, left_jacobian_inverse, log_so3, right_jacobian

@@ -39,7 +39,7 @@ from bodysense.estimation.map_dynamics.state.layout import (
     with_covariances,
 )
 from bodysense.estimation.map_dynamics.state.prior import Nuisances
-from bodysense.sensors.measurement import gyroscopic
+from bodysense.sensors.wrench_sensors import gyroscopic
 from bodysense.spatial.arrays import Array
 
 # What a linearisation leaves out, as slack: the second order of equations and readings in x.

@@ -20,7 +20,7 @@ from bodysense.estimation._kernels.problem import Bodies, Readings
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.priors import GaussianPrior
 from bodysense.robot import BaseParameters
-from bodysense.sensors.joint_sensors import JointTorque
+from bodysense.sensors.motion_sensors import JointTorque
 from bodysense.sensors.sensor import Sensor, check_covariance
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import spatial_inertia
