@@ -39,13 +39,13 @@ def estimate_of(pushed: Pushed, text: str = SENSORS, **changes) -> LogEstimate:
     return prepare_log(setup, pushed.robot, log)
 
 
-def page_of(estimate: LogEstimate, path: Path, chunk: int = 100, **words) -> str:
+def page_of(
+    estimate: LogEstimate, path: Path, chunk: int = 100, source: str = "log", **words
+) -> str:
     chunks = type(estimate).chunks
     with patch.object(type(estimate), "chunks", lambda self, **how: chunks(self, chunk, **how)):
-        run = solve_log(estimate)
-    write_estimation_page(
-        path, estimate, run.totals, run.curves, run.observability, state=run.state, **words
-    )
+        run = solve_log(estimate, source=source)
+    write_estimation_page(path, run, **words)
     return path.read_text(encoding="utf-8")
 
 

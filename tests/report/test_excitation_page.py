@@ -15,15 +15,9 @@ import pytest
 from bodysense.errors import FileWriteError
 from bodysense.excitation import Design, design_motion
 from bodysense.excitation.limits import MotionLimits
-from bodysense.report.excitation_page import (
-    clearance_section,
-    limit_rows,
-    motion_section,
-    summary_section,
-    write_excitation_page,
-)
+from bodysense.report.excitation_page import write_excitation_page
 from bodysense.report.figures import WIDTH
-from bodysense.report.predicted_precision import bar_place, precision_labels, precision_section
+from bodysense.report.parameters import precision_labels, precision_section
 from bodysense.robot import Robot, load_robot
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.shapes.collisions import Collisions
@@ -65,6 +59,18 @@ def design(robot, limits, collisions) -> Design:
     )
 
 
+@pytest.fixture
+def content(robot, limits, monkeypatch):
+    """What the page of a design shows, before it is rendered."""
+
+    def of(design: Design, collisions: Collisions | None = None, within: MotionLimits = limits):
+        with monkeypatch.context() as patch:
+            patch.setattr("bodysense.report.excitation_page.write_page", lambda *_, **shown: shown)
+            return write_excitation_page("m.html", design, robot, within, collisions=collisions)
+
+    return of
+
+
 def decoded(data: dict, trace: int) -> np.ndarray:
     middle, step, text = data["traces"][trace]
     return middle + step * np.frombuffer(base64.b64decode(text), "<i2").astype(float)
@@ -94,8 +100,8 @@ class Text(HTMLParser):
         self.text += data
 
 
-def test_curves_are_those_of_the_motion(design, robot, limits):
-    section = motion_section(design, robot, limits)
+def test_curves_are_those_of_the_motion(content, design, robot):
+    section = content(design)["motion"]
     assert section["trajectories"] == ["Trajectory 1", "Trajectory 2"]
     assert section["joints"] == ("lift", "elbow")
     assert section["held"][0].startswith("pan at ")
@@ -112,16 +118,16 @@ def test_curves_are_those_of_the_motion(design, robot, limits):
                 np.testing.assert_allclose(curve, values[:, place], atol=1e-4 * span)
 
 
-def test_limits_are_drawn_where_they_are(design, robot, limits):
-    drawn = motion_section(design, robot, limits)["data"]["limits"]
+def test_limits_are_drawn_where_they_are(content, design, robot, limits):
+    drawn = content(design)["motion"]["data"]["limits"]
     j = robot.joint_names.index("elbow")
     assert drawn[1][0] == [limits.lower[j], limits.upper[j]]
     assert drawn[1][1] == [-limits.velocity[j], limits.velocity[j]]
     assert drawn[1][3] == [-limits.effort[j], limits.effort[j]]
 
 
-def test_uses_are_those_of_the_design(design, robot, limits):
-    rows = limit_rows(design, robot, limits)
+def test_uses_are_those_of_the_design(content, design):
+    rows = content(design)["limits"]
     assert [row["joint"] for row in rows] == ["lift", "elbow"]
     for row in rows:
         for what, cell in zip(
@@ -132,14 +138,14 @@ def test_uses_are_those_of_the_design(design, robot, limits):
             assert cell["full"] == (use.ratio >= 0.995)
 
 
-def test_no_limit_is_no_use(design, robot, limits):
+def test_no_limit_is_no_use(content, design, limits):
     free = replace(limits, effort=np.full(3, np.inf))
-    cell = limit_rows(design, robot, free)[0]["cells"][3]
+    cell = content(design, within=free)["limits"][0]["cells"][3]
     assert (cell["use"], cell["limit"], cell["full"]) == ("–", "no limit", False)
 
 
-def test_the_noise_and_the_shapes_are_told(design, robot, collisions):
-    summary = summary_section(design, robot, collisions)
+def test_the_noise_and_the_shapes_are_told(content, design, robot, collisions):
+    summary = content(design, collisions)["verdict"]
     lift, elbow = (0.01 * robot.effort_limit[j] for j in (1, 2))
     assert dict(summary["facts"])["Torque noise assumed"] == [
         f"{lift:.3f} N·m, {elbow:.3f} N·m, white"
@@ -149,8 +155,8 @@ def test_the_noise_and_the_shapes_are_told(design, robot, collisions):
         assert note[0].upper() + note[1:] in summary["notes"]
 
 
-def test_clearance_is_that_of_the_closest_pair(design, collisions):
-    section = clearance_section(design, collisions)
+def test_clearance_is_that_of_the_closest_pair(content, design, collisions):
+    section = content(design, collisions)["clearance"]
     least = min(
         np.frombuffer(base64.b64decode(part["distance"]), "<f4").min()
         for part in section["data"]["trajectories"]
@@ -162,15 +168,15 @@ def test_clearance_is_that_of_the_closest_pair(design, collisions):
     assert section["data"]["margin"] == 10.0
 
 
-def test_pairs_with_a_margin_of_their_own_are_shifted_onto_the_line(design, collisions):
+def test_pairs_with_a_margin_of_their_own_are_shifted_onto_the_line(content, design, collisions):
     tight = replace(collisions, farthest=np.full(len(collisions.pairs), 0.006))
-    section = clearance_section(design, tight)
+    section, usual = (content(design, pairs)["clearance"] for pairs in (tight, collisions))
     assert section["shifted"]
-    assert not clearance_section(design, collisions)["shifted"]
+    assert not usual["shifted"]
     assert section["rows"][0][0].endswith("(margin 3.0 mm)")
     curves, plain = (
         np.frombuffer(base64.b64decode(one["data"]["trajectories"][0]["distance"]), "<f4")
-        for one in (section, clearance_section(design, collisions))
+        for one in (section, usual)
     )
     np.testing.assert_allclose(curves, plain + 7.0, rtol=1e-5)
 
@@ -181,11 +187,14 @@ def test_labels_follow_sigma_over_size(design):
     assert precision_labels(four) == ["well", "poorly", "not identifiable", "not identifiable"]
 
 
-def test_bars_are_logarithmic():
-    assert bar_place(1e-9) == bar_place(1e-3) == 0.0
-    assert bar_place(10.0) == bar_place(np.inf) == WIDTH
-    steps = np.diff([bar_place(r) for r in (1e-3, 1e-2, 1e-1, 1.0, 10.0)])
-    np.testing.assert_allclose(steps, WIDTH / 4, atol=0.2)
+def test_bars_are_logarithmic(design, robot):
+    b = design.base.size
+    ratios = np.resize([1e-9, 1e-3, 1e-2, 1e-1, 1.0, 10.0, np.inf], b)
+    made = replace(design, sigma=ratios, sizes=np.ones(b))
+    bars = [row["bar"] for row in precision_section(made, robot)["rows"]]
+    assert bars[0] == bars[1] == 0.0
+    assert bars[5] == bars[6] == WIDTH
+    np.testing.assert_allclose(np.diff(bars[1:6]), WIDTH / 4, atol=0.2)
 
 
 def test_rows_hold_every_base_parameter(design, robot):
@@ -233,11 +242,11 @@ def test_weak_and_confounded_parameters_are_told_apart(design, robot):
     ("lost", "status", "grade"),
     [(0, "time", "good"), (1, "time", "fair"), (8, "time", "poor"), (0, "violated", "failed")],
 )
-def test_grades(design, robot, lost, status, grade):
+def test_grades(content, design, lost, status, grade):
     b = design.base.size
     sigma = np.where(np.arange(b) < lost, 2.0, 0.1)
     made = replace(design, sigma=sigma, sizes=np.ones(b), status=status)
-    summary = summary_section(made, robot)
+    summary = content(made)["verdict"]
     assert summary["grade"] == grade
     assert f"{b - lost} of {b} base parameters" in summary["sentence"]
 

@@ -19,7 +19,7 @@ from bodysense.errors import FileWriteError
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import score
 from bodysense.report import write_identification_page
-from bodysense.report.identification_page import group_recordings
+from bodysense.report.identification_page import _group_recordings
 
 VOID = {"meta", "link", "input", "br"}
 SECTIONS = [
@@ -305,7 +305,7 @@ def test_pieces_of_a_recording_belong_together(run: IdentificationRun) -> None:
     first = run.predictions[0]
     second = replace(first, t=first.t + 100.0)
     validation = run.predictions[2]
-    groups = group_recordings([first, second, validation])
+    groups = _group_recordings([first, second, validation])
     assert [(label, len(pieces)) for label, pieces in groups] == [
         ("Validation: other run.csv", 1),
         ("Training fit: run.csv", 2),
@@ -314,7 +314,7 @@ def test_pieces_of_a_recording_belong_together(run: IdentificationRun) -> None:
 
 def test_group_recordings_the_same_name_are_told_apart(run: IdentificationRun) -> None:
     first = run.predictions[0]
-    groups = group_recordings([first, first, first])
+    groups = _group_recordings([first, first, first])
     assert [label for label, _ in groups] == [
         "Training fit: run.csv",
         "Training fit: run.csv (2)",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jinja2 import UndefinedError
 
-from bodysense.report.page import environment, ready_for_json, source_digest
+from bodysense.report.page import _environment, _ready_for_json, _source_digest
 
 
 def test_values_become_plain() -> None:
@@ -20,7 +20,7 @@ def test_values_become_plain() -> None:
         "flag": np.bool_(True),
         "none": None,
     }
-    assert ready_for_json(value) == {
+    assert _ready_for_json(value) == {
         "1": [1.0, None],
         "path": "a",
         "set": [2],
@@ -29,11 +29,11 @@ def test_values_become_plain() -> None:
         "flag": True,
         "none": None,
     }
-    json.dumps(ready_for_json(value), allow_nan=False)
+    json.dumps(_ready_for_json(value), allow_nan=False)
 
 
 def test_templates_escape_and_refuse() -> None:
-    made = environment()
+    made = _environment()
     assert made.from_string("{{ x }}").render(x="<b>'") == "&lt;b&gt;&#39;"
     with pytest.raises(UndefinedError):
         made.from_string("{{ x }}").render()
@@ -44,4 +44,4 @@ def test_templates_escape_and_refuse() -> None:
 def test_digest_of_a_known_text() -> None:
     # Example of the Content Security Policy recommendation: alert('Hello, world.');
     digest = "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='"
-    assert source_digest("alert('Hello, world.');") == digest
+    assert _source_digest("alert('Hello, world.');") == digest

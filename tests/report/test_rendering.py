@@ -2,15 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from bodysense.report.page import (
-    bar_width,
-    count,
-    effort_unit,
-    number,
-    parameter_units,
-    percent,
-    sort_key,
-)
+from bodysense.report.page import _bar_width, _sort_key, count, effort_unit, number, percent
+from bodysense.report.parameters import parameter_units
 from bodysense.robot.layout import ParameterLayout
 
 
@@ -54,13 +47,13 @@ def test_counts() -> None:
 
 
 def test_what_tables_sort_by() -> None:
-    assert sort_key(1 / 3) == 0.333333
-    assert sort_key(float("nan")) == ""
+    assert _sort_key(1 / 3) == 0.333333
+    assert _sort_key(float("nan")) == ""
 
 
 def test_bars() -> None:
-    assert [bar_width(x, 0.5) for x in (-1.0, 0.1, 9.0)] == [0.0, 20.0, 100.0]
-    assert bar_width(float("nan"), 1.0) == 0.0
+    assert [_bar_width(x, 0.5) for x in (-1.0, 0.1, 9.0)] == [0.0, 20.0, 100.0]
+    assert _bar_width(float("nan"), 1.0) == 0.0
 
 
 def test_units_of_effort() -> None:

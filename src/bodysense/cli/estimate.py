@@ -225,13 +225,7 @@ def _write_page(
     digests = options.file_digests()
     write_estimation_page(
         draft / "report.html",
-        result.estimate,
-        result.totals,
-        result.curves,
-        result.observability,
-        state=result.state,
-        notes=result.notes,
-        source=log.source,
+        result,
         command=reproduction(options.command, output),
         provenance={
             "logs": [{"source": log.source, "sha256": log.digest}],

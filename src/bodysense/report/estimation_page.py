@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bodysense.estimation import (
-    EstimatedCurves,
+    EstimationRun,
     LogEstimate,
     LogTotals,
     Observability,
@@ -45,14 +45,8 @@ _P_VALUE = 0.05  # readings that are more probable than this are not worth a loo
 
 def write_estimation_page(
     path: str | os.PathLike[str],
-    estimate: LogEstimate,
-    totals: LogTotals,
-    curves: EstimatedCurves,
-    seen: Observability,
+    run: EstimationRun,
     *,
-    state: StateTotals | None = None,
-    notes: Sequence[str] | None = None,
-    source: str = "log",
     title: str | None = None,
     command: str | None = None,
     provenance: Mapping[str, Any] | None = None,
@@ -61,53 +55,33 @@ def write_estimation_page(
 
     Args:
         path: the HTML file to write; its folder must exist.
-        estimate: what `estimate_log` returned.
-        totals: of all its chunks.
-        curves: of all its chunks.
-        seen: what the sensors can observe at its positions.
-        state: of all its chunks, where positions are estimated.
-        notes: what the user should know; by default those of the estimate.
-        source: name of the recording.
+        run: what `estimate_log` or `solve_log` returned.
         title: heading of the page; by default the robot's name.
         command: by which it can be repeated, to be shown and copied.
         provenance: digests and settings, beside versions and the robot.
-
-    Raises:
-        FileWriteError: the file cannot be written.
     """
-    robot = estimate.problem.robot
+    robot, totals = run.estimate.problem.robot, run.totals
     origin = {"versions": versions(), "robot": robot.origin, **(provenance or {})}
     return write_page(
         path,
         "estimation",
-        title=title,
-        default_title=f"Estimates of {robot.name}",
+        title=title or f"Estimates of {robot.name}",
         kicker="Estimation report",
-        sections={k: v for k, v in _SECTIONS.items() if state or k != "positions"},
-        verdict=_summary(
-            estimate, totals, seen, source, estimate.notes if notes is None else notes
-        ),
+        sections={k: v for k, v in _SECTIONS.items() if run.state or k != "positions"},
+        verdict=_summary(run),
         band=BAND,
-        state=None if state is None else _state(state),
-        positions=curves.positions,
-        links=curves.links,
-        joints=curves.joints,
-        contacts=totals.contacts()[:_TABLE_ROWS],
-        sensors=[(score, score.disagrees) for score in totals.scores()],
+        state=None if run.state is None else _state(run.state),
+        positions=run.curves.positions,
+        links=run.curves.links,
+        joints=run.curves.joints,
+        contacts=run.contacts[:_TABLE_ROWS],
+        sensors=[(score, score.disagrees) for score in run.sensors],
         worst=[reading for reading in totals.worst_residuals if reading.p_value < _P_VALUE],
         contradiction=_capitalised(totals.inconsistent_exact_readings()),
-        observability=_observability(seen),
+        observability=_observability(run.observability),
         provenance=provenance_section(origin, command, {"log": "logs", "sensors": "sensors"}),
-        data={"estimates": _curve_data(curves, _stretches(totals))},
+        data={"estimates": _curve_data(run)},
     )
-
-
-def _stretches(totals: LogTotals) -> dict[str, list[list[float]]]:
-    """Start and end of the contacts of each link."""
-    stretches: dict[str, list[list[float]]] = {}
-    for contact in totals.contacts():
-        stretches.setdefault(contact.link, []).append([contact.start, contact.end])
-    return stretches
 
 
 def _state(totals: StateTotals) -> Section:
@@ -123,42 +97,28 @@ def _state(totals: StateTotals) -> Section:
 # Grade, sentence, advice and key numbers.
 
 
-def _summary(
-    estimate: LogEstimate,
-    totals: LogTotals,
-    seen: Observability,
-    source: str,
-    notes: Sequence[str],
-) -> Section:
-    scores = totals.scores()
-    contradicting = [score for score in scores if score.disagrees]
-    judged = [s for s in scores if math.isfinite(s.ratio) or s.contradicted]
+def _summary(run: EstimationRun) -> Section:
+    contradicting = [score for score in run.sensors if score.disagrees]
+    judged = [s for s in run.sensors if math.isfinite(s.ratio) or s.contradicted]
     return {
-        "grade": _grade(totals, contradicting, judged),
-        "sentence": _sentence(totals, contradicting, judged),
-        "advice": _advice(estimate, totals, contradicting, seen),
-        "notes": notes,
-        "tiles": _tiles(estimate, totals, seen, len(contradicting), len(judged)),
-        "facts": _facts(estimate, totals, source),
+        "grade": _grade(run.totals, contradicting, judged),
+        "sentence": _sentence(run.totals, contradicting, judged),
+        "advice": _advice(run, contradicting),
+        "notes": run.notes,
+        "tiles": _tiles(run, len(contradicting), len(judged)),
+        "facts": _facts(run),
     }
 
 
-def _tiles(
-    estimate: LogEstimate,
-    totals: LogTotals,
-    seen: Observability,
-    contradicting: int,
-    judged: int,
-) -> tuple[Section, ...]:
-    scores = totals.scores()
-    absent = sum(score.absent for score in scores)
-    labels = [label for label in seen.labels if label != "assumed"]
+def _tiles(run: EstimationRun, contradicting: int, judged: int) -> tuple[Section, ...]:
+    absent = sum(score.absent for score in run.sensors)
+    labels = [label for label in run.observability.labels if label != "assumed"]
     return (
-        tile("contacts", str(len(totals.contacts())), _strongest(totals)),
+        tile("contacts", str(len(run.contacts)), _strongest(run)),
         tile(
             "sensors that disagree",
             f"{contradicting} of {judged}",
-            f"{count(len(scores) - judged, 'sensor')} that nothing can contradict",
+            f"{count(len(run.sensors) - judged, 'sensor')} that nothing can contradict",
         ),
         tile(
             "observable",
@@ -168,20 +128,21 @@ def _tiles(
         tile(
             "absent readings",
             f"{absent:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
-            estimate.recording.left_out or "no row of the recording left out",
+            run.estimate.recording.left_out or "no row of the recording left out",
         ),
     )
 
 
-def _facts(estimate: LogEstimate, totals: LogTotals, source: str) -> list[tuple[str, list[str]]]:
-    t = estimate.recording.t[: totals.samples]
+def _facts(run: EstimationRun) -> list[tuple[str, list[str]]]:
+    estimate = run.estimate
+    t = estimate.recording.t[: run.totals.samples]
     span = float(t[-1] - t[0]) if t.size else 0.0
     readings = count(estimate.problem.layout.size, "reading")
     parameters = "with the covariance of their identification"
     return [
         ("robot", [estimate.problem.robot.summary()]),
-        ("recording", [f"{source}: {count(t.size, 'sample')} over {number(span, 4)} s"]),
-        ("sensors", [f"{len(totals.scores())} with {readings}"]),
+        ("recording", [f"{run.source}: {count(t.size, 'sample')} over {number(span, 4)} s"]),
+        ("sensors", [f"{len(run.sensors)} with {readings}"]),
         (
             "robot's parameters",
             [parameters if estimate.considers_parameters else "taken as exact"],
@@ -239,9 +200,8 @@ def _contacts(totals: LogTotals) -> str:
     return "; ".join(parts)
 
 
-def _advice(
-    estimate: LogEstimate, totals: LogTotals, contradicting: list[SensorScore], seen: Observability
-) -> tuple[str, ...]:
+def _advice(run: EstimationRun, contradicting: list[SensorScore]) -> list[str]:
+    estimate, totals, observable = run.estimate, run.totals, run.observability
     advice = []
     kinds = {sensor.kind for sensor in estimate.problem.sensors}
     moves = "joint_acceleration" in kinds or isinstance(estimate, StateLogEstimate)
@@ -260,16 +220,15 @@ def _advice(
     contradiction = totals.inconsistent_exact_readings()
     if contradiction:
         advice.append(f"{_capitalised(contradiction)}.")
-    if not seen.complete and seen.help:
-        advice.append(f"To observe more: {seen.help[0]}.")
-    return tuple(advice)
+    if not observable.complete and observable.help:
+        advice.append(f"To observe more: {observable.help[0]}.")
+    return advice
 
 
-def _strongest(totals: LogTotals) -> str:
-    contacts = totals.contacts()
-    if not contacts:
+def _strongest(run: EstimationRun) -> str:
+    if not run.contacts:
         return "no external wrench differs from zero"
-    most = max(contacts, key=lambda contact: contact.force - 2.0 * contact.sigma)
+    most = max(run.contacts, key=lambda contact: contact.force - 2.0 * contact.sigma)
     return (
         f"the strongest {number(most.force, 3)} ± {number(BAND * most.sigma, 2)} N on {most.link}, "
         f"at {most.at:.2f} s"
@@ -286,35 +245,36 @@ def _capitalised(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _observability(seen: Observability) -> Section:
+def _observability(observable: Observability) -> Section:
     """Quantities that readings alone do not determine, and sensors that would."""
-    named = {"unobservable": seen.named("unobservable"), "partly observable": seen.named("partly")}
+    named = {
+        "unobservable": observable.named("unobservable"),
+        "partly observable": observable.named("partly"),
+    }
     rows = [
         {
             "name": name,
             "components": ", ".join(part for part in parts if part),
             "label": label,
-            "before": float(seen.before[seen.variables[name]].max()),
-            "after": float(seen.after[seen.variables[name]].max()),
+            "before": float(observable.before[observable.variables[name]].max()),
+            "after": float(observable.after[observable.variables[name]].max()),
         }
         for label, quantities in named.items()
         for name, parts in quantities.items()
     ]
-    return {"rows": rows[:_TABLE_ROWS], "summary": seen.summary(), "help": seen.help}
+    return {"rows": rows[:_TABLE_ROWS], "summary": observable.summary(), "help": observable.help}
 
 
 # Curves, for the page's script.
 
 
-def _curve_data(
-    curves: EstimatedCurves, contacts: dict[str, list[list[float]]]
-) -> dict[str, object]:
-    """For the page's script; `contacts` are stretches of time by link.
+def _curve_data(run: EstimationRun) -> Section:
+    """For the page's script.
 
     Times are those of the log; of the curves after `start`, so that few digits do.
     """
+    curves, pool = run.curves, TracePool()
     points = curves.points
-    pool = TracePool()
     traces = [[pool.add(points[:, k, j]) for j in range(3)] for k in range(points.shape[1])]
     n = 6 * len(curves.links)
     m = n + len(curves.joints)
@@ -324,7 +284,10 @@ def _curve_data(
         "pieces": curves.pieces,
         "links": list(curves.links),
         "wrenches": [traces[6 * k : 6 * k + 6] for k in range(len(curves.links))],
-        "contacts": [contacts.get(link, []) for link in curves.links],
+        "contacts": [
+            [[contact.start, contact.end] for contact in run.contacts if contact.link == link]
+            for link in curves.links
+        ],
         "joints": list(curves.joints),
         "units": list(curves.effort_units),
         "torques": traces[n:m],

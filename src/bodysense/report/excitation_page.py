@@ -21,10 +21,11 @@ from bodysense.report.page import (
     number,
     percent,
     provenance_section,
+    setup_facts,
     tile,
     write_page,
 )
-from bodysense.report.predicted_precision import LABELS, precision_labels, precision_section
+from bodysense.report.parameters import PRECISION_LABELS, precision_labels, precision_section
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Collisions
@@ -75,11 +76,8 @@ def write_excitation_page(
         title: heading of the page; by default the robot's name.
         command: by which the design can be repeated, to be shown and copied.
         seed: of the random starts.
-
-    Raises:
-        FileWriteError: the file cannot be written.
     """
-    motion, clearance = motion_section(design, robot, limits), clearance_section(design, collisions)
+    motion, clearance = _motion(design, robot, limits), _clearance(design, collisions)
     origin = {
         "versions": versions(),
         "robot": robot.origin,
@@ -95,14 +93,13 @@ def write_excitation_page(
     return write_page(
         path,
         "excitation",
-        title=title,
-        default_title=f"Exciting motion for {robot.name}",
+        title=title or f"Exciting motion for {robot.name}",
         kicker="Designed motion",
         sections=_SECTIONS,
-        verdict=summary_section(design, robot, collisions),
+        verdict=_summary(design, robot, collisions),
         motion=motion,
         quantities=_QUANTITIES,
-        limits=limit_rows(design, robot, limits),
+        limits=_limits(design, robot, limits),
         rate=f"{design.rate:g}",
         clearance=clearance,
         precision=precision_section(design, robot),
@@ -122,11 +119,11 @@ def write_excitation_page(
     )
 
 
-def summary_section(design: Design, robot: Robot, collisions: Collisions | None = None) -> Section:
+def _summary(design: Design, robot: Robot, collisions: Collisions | None = None) -> Section:
     """Grade, sentence, advice, key numbers, and what went in."""
     notes = (*(collisions.notes if collisions is not None else ()), *design.notes)
     labels = precision_labels(design)
-    well, poorly, unidentifiable = (labels.count(label) for label in LABELS)
+    well, poorly, unidentifiable = (labels.count(label) for label in PRECISION_LABELS)
     return {
         "grade": _grade(design, unidentifiable, len(labels)),
         "sentence": f"{well + poorly} of {len(labels)} base parameters are predicted to be known "
@@ -171,16 +168,14 @@ def _tiles(design: Design, well: int, unidentifiable: int) -> tuple[Section, ...
     )
 
 
-def _facts(design: Design, robot: Robot) -> list[tuple[str, list[str]]]:
+def _facts(design: Design, robot: Robot) -> list[tuple[str, Sequence[str]]]:
     held = [name for name in robot.joint_names if name not in design.joints]
-    friction = robot.friction.model
     motions = count(len(design.trajectories), "motion")
     return [
-        ("Robot", [robot.summary()]),
+        *setup_facts(robot),
         ("Moves", [", ".join(design.joints)]),
         ("Holds", [", ".join(held) or NOTHING]),
         ("Motion", [f"{motions} of {number(design.trajectories[0].duration, 3)} s"]),
-        ("Friction law", [f"{friction.name} ({', '.join(friction.terms) or 'none'})"]),
         ("Torque noise assumed", [_noise(design, robot)]),
         ("Search", [f"{number(design.seconds, 3)} s, {_ENDS.get(design.status, design.status)}"]),
         ("Checked at", [f"{number(design.rate, 4)} Hz"]),
@@ -200,7 +195,7 @@ def _noise(design: Design, robot: Robot) -> str:
 # Curves within their limits.
 
 
-def motion_section(design: Design, robot: Robot, limits: MotionLimits) -> Section:
+def _motion(design: Design, robot: Robot, limits: MotionLimits) -> Section:
     """What can be chosen, and the curves for the page's script."""
     places = [robot.joint_names.index(name) for name in design.joints]
     n_motions, pool = len(design.trajectories), TracePool()
@@ -216,15 +211,7 @@ def motion_section(design: Design, robot: Robot, limits: MotionLimits) -> Sectio
         "data": {
             "joints": design.joints,
             "units": [_units(robot, j) for j in places],
-            "limits": [
-                [
-                    [limits.lower[j], limits.upper[j]],
-                    [-limits.velocity[j], limits.velocity[j]],
-                    [-limits.acceleration[j], limits.acceleration[j]],
-                    [-limits.effort[j], limits.effort[j]],
-                ]
-                for j in places
-            ],
+            "limits": [[[low[j], high[j]] for low, high in _limit_pairs(limits)] for j in places],
             "uses": [percent(_largest_use(design, name)) for name in design.joints],
             "trajectories": [
                 _curves(robot, motion, places, n_motions, pool) for motion in design.trajectories
@@ -232,6 +219,12 @@ def motion_section(design: Design, robot: Robot, limits: MotionLimits) -> Sectio
             "traces": pool.traces,
         },
     }
+
+
+def _limit_pairs(limits: MotionLimits) -> list[tuple[Array, Array]]:
+    """Lowest and highest values (n_joints,) of `_QUANTITIES`."""
+    most = (limits.velocity, limits.acceleration, limits.effort)
+    return [(limits.lower, limits.upper), *((-limit, limit) for limit in most)]
 
 
 def _largest_use(design: Design, joint: str) -> float:
@@ -266,37 +259,33 @@ def _curves(
     }
 
 
-def limit_rows(design: Design, robot: Robot, limits: MotionLimits) -> list[Section]:
+def _limits(design: Design, robot: Robot, limits: MotionLimits) -> list[Section]:
     """How much of its limits each joint that moves uses; a cell for each of `_QUANTITIES`."""
     uses = {(use.joint, use.quantity): use for use in design.uses}
     rows = []
     for name in design.joints:
         j = robot.joint_names.index(name)
-        units = _units(robot, j)
-        words = (
-            f"{number(float(limits.lower[j]), 3)} … {number(float(limits.upper[j]), 3)} {units[0]}",
-            _limit(float(limits.velocity[j]), units[1]),
-            _limit(float(limits.acceleration[j]), units[2]),
-            _limit(float(limits.effort[j]), units[3]),
-        )
-        cells = [_cell(uses[name, q], limit) for q, limit in zip(_QUANTITIES, words, strict=True)]
+        pairs = zip(_QUANTITIES, _limit_pairs(limits), _units(robot, j), strict=True)
+        cells = [
+            _cell(uses[name, what], float(low[j]), float(high[j]), unit)
+            for what, (low, high), unit in pairs
+        ]
         rows.append({"joint": name, "cells": cells})
     return rows
 
 
-def _limit(value: float, unit: str) -> str:
-    return f"{number(value, 3)} {unit}" if np.isfinite(value) else ""
-
-
-def _cell(use: LimitUse, limit: str) -> Section:
+def _cell(use: LimitUse, low: float, high: float, unit: str) -> Section:
     """The use of one limit: in words, as a ratio, when, and the limit itself."""
-    if not limit:
+    if not np.isfinite(high):
         return {"use": NOTHING, "ratio": 0.0, "time": "", "limit": "no limit", "full": False}
+    span = number(high, 3)
+    if use.quantity == "position":
+        span = f"{number(low, 3)} … {span}"
     return {
         "use": percent(use.ratio),
         "ratio": use.ratio,
         "time": f"{use.time:.2f} s",
-        "limit": limit,
+        "limit": f"{span} {unit}",
         "full": use.ratio >= _LIMIT_REACHED,
     }
 
@@ -304,7 +293,7 @@ def _cell(use: LimitUse, limit: str) -> Section:
 # How far bodies stay apart.
 
 
-def clearance_section(design: Design, collisions: Collisions | None) -> Section:
+def _clearance(design: Design, collisions: Collisions | None) -> Section:
     """The nearest pairs, and curves for the page's script; `data` is None if nothing was checked.
 
     Where pairs have smaller margins of their own, curves are shifted by the difference, so that

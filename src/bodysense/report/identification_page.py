@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pinocchio as pin
 
+from bodysense.identification.identification import Identification
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import DataScores, Prediction, score
-from bodysense.report.figures import WIDTH, Stretches, TracePool, float_bytes, runs
-from bodysense.report.identified_parameters import link_section, link_states, parameter_section
+from bodysense.report.figures import (
+    WIDTH,
+    Stretches,
+    TracePool,
+    ellipsoid,
+    float_bytes,
+    runs,
+    stick_figure,
+)
 from bodysense.report.page import (
     NOTHING,
     Section,
@@ -21,9 +30,11 @@ from bodysense.report.page import (
     number,
     percent,
     provenance_section,
+    setup_facts,
     tile,
     write_page,
 )
+from bodysense.report.parameters import parameter_section
 from bodysense.report.preprocessing import preprocessing_section
 from bodysense.spatial.arrays import Array
 
@@ -48,6 +59,9 @@ _POINTS_PER_TRACE = 2000
 _POINTS_IN_ALL = 1_200_000  # 2.7 bytes each in the page
 _FEWEST_POINTS = 100
 
+_BOUNDARY = 1e-3  # margin below which a link lies at the boundary, as for the verdict
+_SCENE_REACH = 2.0  # times the radius of the joints: larger bodies are cut off
+
 
 def write_identification_page(
     path: str | os.PathLike[str],
@@ -63,16 +77,12 @@ def write_identification_page(
         run: what `identify` returned.
         title: heading of the page; by default the robot's name.
         command: by which the run can be repeated, to be shown and copied.
-
-    Raises:
-        FileWriteError: the file cannot be written.
     """
-    torques, links, preprocessing = _torques(run), link_section(run), preprocessing_section(run)
+    torques, links, preprocessing = _torques(run), _links(run), preprocessing_section(run)
     return write_page(
         path,
         "identification",
-        title=title,
-        default_title=f"Identification of {run.identification.prior.name}",
+        title=title or f"Identification of {run.identification.prior.name}",
         kicker="Identification report",
         sections=_SECTIONS,
         verdict=_verdict(run),
@@ -149,7 +159,7 @@ def _reach(run: IdentificationRun) -> Section:
 
 
 def _physics(run: IdentificationRun) -> Section:
-    states = link_states(run.identification)
+    states = _link_states(run.identification)
     inconsistent, boundary = states.count("inconsistent"), states.count("boundary")
     drives = len(run.identification.negative_drives)
     if not run.identification.consistent:
@@ -163,25 +173,15 @@ def _physics(run: IdentificationRun) -> Section:
 
 
 def _facts(run: IdentificationRun) -> list[tuple[str, Sequence[str]]]:
-    result, cutoff, knowledge = run.identification, run.settings.cutoff, run.problem.knowledge
-    friction = result.prior.friction.model
+    result, knowledge = run.identification, run.problem.knowledge
     reasons = () if run.method_choice is None else run.method_choice.reasons
     known = [("Known exactly", (knowledge.summary(), *knowledge.notes))]
-    seconds = sum(d.duration for d in run.diagnoses)
     return [
-        ("Robot", (result.prior.summary(),)),
+        *setup_facts(result.prior, run.diagnoses, run.settings.cutoff),
         ("Method", (f"{result.method}. {result.status.message}", *reasons)),
-        ("Friction law", (f"{friction.name} ({', '.join(friction.terms) or 'none'})",)),
         *(known if knowledge.any else []),
         ("Identified from", tuple(d.source for d in run.diagnoses) or (NOTHING,)),
         ("Validated on", tuple(d.source for d in run.validation) or (NOTHING,)),
-        (
-            "Data",
-            (
-                f"{number(seconds, 3)} s used, low-pass "
-                f"{number(cutoff if cutoff is not None else float('nan'), 3)} Hz",
-            ),
-        ),
     ]
 
 
@@ -191,7 +191,7 @@ def _facts(run: IdentificationRun) -> list[tuple[str, Sequence[str]]]:
 def _torques(run: IdentificationRun) -> Section:
     """Curves for the page's script, and what can be chosen."""
     robot = run.identification.prior
-    groups = group_recordings(run.predictions)
+    groups = _group_recordings(run.predictions)
     n_traces = max(1, len(groups) * robot.n_joints * len(_TRACES))
     most = max(_FEWEST_POINTS, min(_POINTS_PER_TRACE, _POINTS_IN_ALL // n_traces))
     pool = TracePool()
@@ -203,7 +203,7 @@ def _torques(run: IdentificationRun) -> Section:
     }
 
 
-def group_recordings(predictions: Sequence[Prediction]) -> list[tuple[str, list[Prediction]]]:
+def _group_recordings(predictions: Sequence[Prediction]) -> list[tuple[str, list[Prediction]]]:
     """Pieces of the same recording together with a label, validation first.
 
     Two recordings of the same name are distinguished by their times, which must ascend.
@@ -261,4 +261,109 @@ def _curves(p: Prediction) -> dict[str, Array]:
         "identified": p.identified_filtered,
         "prior": p.prior_filtered,
         "residual": p.filtered - p.identified_filtered,
+    }
+
+
+# Links as bodies of uniform density in the robot's first posture, before and after.
+
+
+def _links(run: IdentificationRun) -> Section:
+    """Rows of the table: kg, mm, consistency margin; and the scene for the page's script."""
+    result = run.identification
+    inertial = result.prior.layout.inertial
+    pi_prior, pi = (x[inertial].reshape(-1, 10) for x in (result.prior.theta, result.theta))
+    return {
+        "rows": [_link(result, k, pi_prior[k], pi[k]) for k in range(len(pi))],
+        "total": (number(float(pi_prior[:, 0].sum())), number(float(pi[:, 0].sum()))),
+        "scene": _scene(run, pi_prior, pi),
+    }
+
+
+def _link_states(result: Identification) -> list[str]:
+    """Whether each link is physically consistent, at the boundary of that, or inconsistent."""
+    return [
+        "inconsistent" if not c.consistent else "boundary" if c.margin < _BOUNDARY else "consistent"
+        for c in result.consistency
+    ]
+
+
+def _link(result: Identification, k: int, before: Array, after: Array) -> Section:
+    check, state = result.consistency[k], _link_states(result)[k]
+    centres = [pi[1:4] / pi[0] if pi[0] != 0.0 else np.full(3, np.nan) for pi in (before, after)]
+    shift = float(np.linalg.norm(centres[1] - centres[0]))
+    start = result.prior.layout.link(k).start
+    return {
+        "name": result.prior.link_names[k],
+        "mass_prior": number(before[0], 3),
+        "mass": number(after[0], 3),
+        "mass_sigma": number(result.sigma[start], 2),
+        "mass_label": result.labels[start],
+        "com_prior": _millimetres(centres[0]),
+        "com": _millimetres(centres[1]),
+        "shift": f"{1e3 * shift:.0f}" if np.isfinite(shift) else NOTHING,
+        "margin": number(check.margin, 2),
+        "state": state,
+        "reason": check.reason,
+    }
+
+
+def _millimetres(point: Array) -> str:
+    if not np.isfinite(point).all():
+        return NOTHING
+    return ", ".join(f"{round(1e3 * x)}".replace("-", "\N{MINUS SIGN}") for x in point.tolist())
+
+
+def _scene(run: IdentificationRun, pi_prior: Array, pi: Array) -> Section:
+    result = run.identification
+    robot = result.prior
+    q = run.problem.motions[0].q[:1]
+    points, parents = stick_figure(robot, q)
+    data = robot.model.createData()
+    pin.forwardKinematics(robot.model, data, q[0])
+    links: list[Section] = [
+        {
+            "name": robot.link_names[k],
+            "state": state,
+            "prior": _placed(pi_prior[k], data.oMi[k + 1]),
+            "identified": _placed(pi[k], data.oMi[k + 1]),
+        }
+        for k, state in enumerate(_link_states(result))
+    ]
+    centre, radius = _surroundings(points[0], links)
+    return {
+        "links": links,
+        "points": points[0].round(5).tolist(),
+        "parents": parents,
+        "centre": centre.round(5).tolist(),
+        "radius": round(radius, 5),
+    }
+
+
+def _surroundings(joints: Array, links: list[Section]) -> tuple[Array, float]:
+    """Centre (3,) and radius [m] of a ball around joints (n, 3) and bodies.
+
+    A body that is absurdly large must not hide all others: beyond twice the reach of the joints,
+    bodies are cut off.
+    """
+    middle = 0.5 * (joints.min(axis=0) + joints.max(axis=0))
+    far = _SCENE_REACH * (float(np.linalg.norm(joints - middle, axis=1).max()) or 1.0)
+    corners = [joints]
+    for body in (link[key] for link in links for key in ("prior", "identified")):
+        if body is not None:
+            half = np.linalg.norm(body["axes"], axis=0)  # of the box around an ellipsoid
+            corners.append(np.array([body["centre"] - half, body["centre"] + half]))
+    points = np.clip(np.concatenate(corners), middle - far, middle + far)
+    centre = 0.5 * (points.min(axis=0) + points.max(axis=0))
+    return centre, float(np.linalg.norm(points - centre, axis=1).max()) or 1.0
+
+
+def _placed(pi: Array, pose: pin.SE3) -> Section | None:
+    """Centre and semi-axes in the world."""
+    body = ellipsoid(pi)
+    if body is None:
+        return None
+    centre, axes = body
+    return {
+        "centre": pose.act(centre).round(5).tolist(),
+        "axes": (pose.rotation @ axes).T.round(5).tolist(),
     }

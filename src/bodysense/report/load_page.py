@@ -17,64 +17,38 @@ from bodysense.report.page import (
     NOTHING,
     Section,
     findings_section,
-    number,
     percent,
     provenance_section,
+    setup_facts,
     tile,
     write_page,
 )
 from bodysense.spatial.arrays import Array
 from bodysense.status import Status
 
+LOAD_SECTIONS = {"losses": "Losses", "findings": "Recordings", "provenance": "Provenance"}
+"""Titles of the sections that both reports have, by name."""
 
-def write_load_page(
-    path: str | os.PathLike[str],
-    experiment: LoadExperiment,
-    *,
-    title: str | None,
-    default_title: str,
-    kicker: str,
-    sections: Mapping[str, str],
-    provenance: Mapping[str, Any],
-    command: str | None,
-    losses: Array,
-    **content: Any,
-) -> Path:
-    """Write a page; see `write_page`.
 
-    Args:
-        path: the HTML file to write.
-        experiment: what the recordings are from.
-        title: heading of the page.
-        default_title: heading if `title` is None.
-        kicker: kind of the report, above the heading.
-        sections: titles of the page's own sections, by name.
-        provenance: of the result.
-        command: by which the run can be repeated.
-        losses: (n,) share of each joint's torque that is lost.
-        content: what the sections show, by name.
-    """
-    return write_page(
-        path,
-        "load",
-        title=title,
-        default_title=default_title,
-        kicker=kicker,
-        sections={
-            **sections,
-            "losses": "Losses",
-            "findings": "Recordings",
-            "provenance": "Provenance",
+def load_content(
+    experiment: LoadExperiment, losses: Array, provenance: Mapping[str, Any], command: str | None
+) -> dict[str, Any]:
+    """What the sections `LOAD_SECTIONS` show; `losses` (n,) are shares of the joints' torques."""
+    roles = {"with the load": "loaded", "without it": "unloaded"}
+    return {
+        "losses": {
+            "kept": experiment.problem.n_losses > 0,
+            "joints": experiment.robot.joint_names,
+            "shares": losses,
+            "most": float(losses.max(initial=0.0)) or 1.0,
+            "joint_errors": experiment.joint_errors,
+            "errors": experiment.errors,
         },
-        losses=_losses(experiment, losses),
-        findings=findings_section(
-            {"with the load": experiment.loaded, "without it": experiment.unloaded}
+        "findings": findings_section(
+            {role: getattr(experiment, name) for role, name in roles.items()}
         ),
-        provenance=provenance_section(
-            provenance, command, {"with the load": "loaded", "without it": "unloaded"}
-        ),
-        **content,
-    )
+        "provenance": provenance_section(provenance, command, roles),
+    }
 
 
 def load_verdict(
@@ -85,9 +59,10 @@ def load_verdict(
     tiles: tuple[Section, ...],
 ) -> Section:
     """What to think of a result; `sentence` and further `advice` are for one that is of use."""
+    recordings = (*experiment.loaded, *experiment.unloaded)
     noted = [*status.notes] + [
         f"{diagnosis.source}, {finding.where}: {finding.message}; {finding.action}."
-        for diagnosis in (*experiment.loaded, *experiment.unloaded)
+        for diagnosis in recordings
         for severity in ("error", "warning")
         for finding in diagnosis.of(severity)
     ]
@@ -96,48 +71,14 @@ def load_verdict(
         "sentence": sentence if status.ok else status.failure,
         "advice": noted + advice if status.ok else noted,
         "tiles": tiles,
-        "facts": _facts(experiment),
-    }
-
-
-def _facts(experiment: LoadExperiment) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    friction, cutoff = experiment.robot.friction.model, experiment.problem.settings.cutoff
-    seconds = sum(d.duration for d in (*experiment.loaded, *experiment.unloaded))
-    return (
-        ("Robot", (experiment.robot.summary(),)),
-        ("Friction law", (f"{friction.name} ({', '.join(friction.terms) or 'none'})",)),
-        ("With the load", tuple(d.source for d in experiment.loaded)),
-        (
-            "Without it",
-            tuple(d.source for d in experiment.unloaded) or ("none: the arm was taken as known",),
-        ),
-        (
-            "Data",
+        "facts": [
+            *setup_facts(experiment.robot, recordings, experiment.problem.settings.cutoff),
+            ("With the load", [d.source for d in experiment.loaded]),
             (
-                f"{number(seconds, 3)} s used, low-pass "
-                f"{number(cutoff if cutoff is not None else float('nan'), 3)} Hz",
+                "Without it",
+                [d.source for d in experiment.unloaded] or ["none: the arm was taken as known"],
             ),
-        ),
-    )
-
-
-def _losses(experiment: LoadExperiment, losses: Array) -> Section:
-    """Friction that grows with the load, joint by joint, and how much it explains."""
-    kept = experiment.problem.n_losses > 0
-    return {
-        "kept": kept,
-        "most": float(losses.max(initial=0.0)) or 1.0,
-        "rows": [
-            {
-                "joint": joint,
-                "share": percent(losses[j]) if kept else NOTHING,
-                "loss": float(losses[j]),
-                "without": number(experiment.joint_errors[0, j], 3),
-                "with": number(experiment.joint_errors[1, j], 3),
-            }
-            for j, joint in enumerate(experiment.robot.joint_names)
         ],
-        "all": [number(error, 3) for error in experiment.errors],
     }
 
 
@@ -163,25 +104,19 @@ def write_gains_page(
             file.
         title: heading of the page; by default names the robot.
         command: by which the run can be repeated, to be shown and copied.
-
-    Raises:
-        FileWriteError: the file cannot be written.
     """
     if not gains.status.ok:
         line = ""  # the gains are of no use
-    return write_load_page(
+    return write_page(
         path,
-        experiment,
-        title=title,
-        default_title=f"Drive gains of {experiment.robot.name}",
+        "load",
+        title=title or f"Drive gains of {experiment.robot.name}",
         kicker="Drive gain report",
-        sections={"verdict": "Verdict", "gains": "Gains", "load": "Load"},
-        provenance=gains.provenance,
-        command=command,
+        sections={"verdict": "Verdict", "gains": "Gains", "load": "Load", **LOAD_SECTIONS},
         verdict=_verdict(gains, experiment),
         gains=_gains(gains, gains.layout_line() if line is None else line),
         gain_width=WIDTH,
-        losses=gains.losses,
+        **load_content(experiment, gains.losses, gains.provenance, command),
     )
 
 
@@ -236,49 +171,20 @@ def _signed(fraction: float) -> str:
 
 
 def _gains(gains: DriveGains, line: str) -> Section:
-    """Gains beside the nominal ones, the load as they measure it, and what they depend on."""
+    """Gains beside the nominal ones, the load [kg] as they measure it, and what they depend on."""
     reach = BAND * gains.sigma
-    ends = [1.0, *(gains.factors - reach), *(gains.factors + reach)]
-    axis = Axis.around(ends, 4.0, WIDTH - 4)
+    factors = [1.0, *(gains.factors - reach), *(gains.factors + reach)]
+    after = [float(mass) for mass in gains.load_after if np.isfinite(mass)]
+    masses = [gains.load_mass, gains.load_before, *after]
     return {
         "line": line,
-        "rows": [_row(gains, axis, j) for j in range(len(gains.joints))],
-        "one": axis.place(1.0),
-        "ticks": axis.ticks(4),
-        "load": _load(gains),
+        "of": gains,
+        "reach": reach,
+        "reach_gain": BAND * gains.sigma_gains,
+        "axis": Axis.around(factors, 4.0, WIDTH - 4),
+        "load_axis": Axis.around(masses, 12.0, 408.0),
+        "after": after,
         "words": _words(gains),
-        "means": [percent(float(e.mean())) for e in (gains.errors_before, gains.errors_after)],
-    }
-
-
-def _row(gains: DriveGains, axis: Axis, j: int) -> Section:
-    reach, reach_gain = BAND * gains.sigma[j], BAND * gains.sigma_gains[j]
-    return {
-        "joint": gains.joints[j],
-        "nominal": number(gains.nominal[j]),
-        "gain": number(gains.gains[j]),
-        "interval": f"{number(gains.gains[j] - reach_gain)} to "
-        f"{number(gains.gains[j] + reach_gain)}",
-        "factor": number(gains.factors[j]),
-        "other": (number(gains.total_least_squares[j]), number(gains.without_losses[j])),
-        "at": axis.place(gains.factors[j]),
-        "low": axis.place(gains.factors[j] - reach),
-        "high": axis.place(gains.factors[j] + reach),
-        "before": percent(gains.errors_before[j]),
-        "after": percent(gains.errors_after[j]),
-        "better": bool(gains.errors_after[j] < gains.errors_before[j]),
-    }
-
-
-def _load(gains: DriveGains) -> Section:
-    """The load [kg] on an axis: as weighed, with nominal gains, and on held-out blocks."""
-    after = [float(m) for m in gains.load_after if np.isfinite(m)]
-    axis = Axis.around([gains.load_mass, gains.load_before, *after], 12.0, 408.0)
-    return {
-        "given": axis.place(gains.load_mass),
-        "nominal": axis.place(gains.load_before),
-        "after": [(axis.place(m), number(m)) for m in after],
-        "ticks": axis.ticks(),
     }
 
 

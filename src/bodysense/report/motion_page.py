@@ -117,7 +117,6 @@ def write_motion_page(
         path,
         "motion",
         title=title,
-        default_title="Motion",
         kicker="Motion",
         sections={"motion": "Motion", "curves": "Curves"},
         style=_colour_rules(len(colours)),

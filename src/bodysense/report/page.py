@@ -23,9 +23,9 @@ from markupsafe import Markup
 
 from bodysense.doctor import SEVERITIES, Diagnosis
 from bodysense.files import write_atomically
-from bodysense.robot.layout import ParameterLayout
+from bodysense.robot.robot import Robot
 
-# Numbers, units and parameters as a reader wants to see them.
+# Numbers and units as a reader wants to see them.
 
 BAND = 1.96
 """Standard deviations to either side of the mean in a 95 % interval."""
@@ -65,12 +65,12 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def sort_key(value: float) -> float | str:
+def _sort_key(value: float) -> float | str:
     """The number by which a table sorts; empty for what goes to the end."""
     return float(f"{value:.6g}") if math.isfinite(value) else ""
 
 
-def bar_width(value: float, full: float) -> float:
+def _bar_width(value: float, full: float) -> float:
     """How much of a bar is filled, in per cent, where `full` fills it."""
     return round(100.0 * min(1.0, max(value, 0.0) / full), 1) if math.isfinite(value) else 0.0
 
@@ -78,67 +78,6 @@ def bar_width(value: float, full: float) -> float:
 def effort_unit(joint_type: str) -> str:
     """Unit of a joint's torque, or force where it slides."""
     return "N" if joint_type == "prismatic" else "N·m"
-
-
-_TERMS = {
-    "M": ("mass", "kg", "kg"),
-    "MX": ("first moment along x", "kg·m", "kg·m"),
-    "MY": ("first moment along y", "kg·m", "kg·m"),
-    "MZ": ("first moment along z", "kg·m", "kg·m"),
-    "XX": ("moment of inertia about x", "kg·m²", "kg·m²"),
-    "XY": ("product of inertia xy", "kg·m²", "kg·m²"),
-    "YY": ("moment of inertia about y", "kg·m²", "kg·m²"),
-    "XZ": ("product of inertia xz", "kg·m²", "kg·m²"),
-    "YZ": ("product of inertia yz", "kg·m²", "kg·m²"),
-    "ZZ": ("moment of inertia about z", "kg·m²", "kg·m²"),
-    "Ia": ("rotor inertia", "kg·m²", "kg"),
-    "Fv": ("viscous friction", "N·m·s/rad", "N·s/m"),
-    "Fc": ("Coulomb friction", "N·m", "N"),
-    "Fs": ("static friction", "N·m", "N"),
-    "Fo": ("torque offset", "N·m", "N"),
-    "Iam": ("inertia of a coupled motor", "kg·m²", "kg"),
-    "Fvm": ("viscous friction of a coupled motor", "N·m·s/rad", "N·s/m"),
-    "Fcm": ("Coulomb friction of a coupled motor", "N·m", "N"),
-}
-"""Meaning of the parameters' prefixes, and units for a turning and for a sliding joint."""
-
-
-def parameter_units(layout: ParameterLayout, joint_types: Sequence[str]) -> tuple[str, ...]:
-    """Unit of every parameter of theta; empty for terms of a user-defined friction law."""
-    units = []
-    for k, name in enumerate(layout.names):
-        _, turning, sliding = _TERMS.get(_prefix(name), ("", "", ""))
-        drive = k >= layout.n_inertial
-        slides = drive and joint_types[_joint(layout, k)] == "prismatic"
-        units.append(sliding if slides else turning)
-    return tuple(units)
-
-
-def _joint(layout: ParameterLayout, k: int) -> int:
-    coupled = k - layout.coupling.start
-    return layout.coupled[coupled][1] if coupled >= 0 else (k - layout.n_inertial) % layout.n_joints
-
-
-def _prefix(name: str) -> str:
-    return name.rstrip("0123456789")
-
-
-def parameter_terms(names: Sequence[str]) -> list[tuple[str, str]]:
-    """What parameters' names begin with, and what it means."""
-    used = dict.fromkeys(_prefix(name) for name in names)
-    return [(term, _TERMS[term][0]) for term in used if term in _TERMS]
-
-
-def parameter_row(name: str, combination: str, words: str, unit: str, order: int) -> dict[str, Any]:
-    """What names a parameter, or a combination that it leads, in a table."""
-    return {
-        "name": name,
-        "combination": combination if combination != name else "",
-        "terms": combination.count(" + ") + combination.count(" - "),
-        "words": words,
-        "unit": unit,
-        "order": order,
-    }
 
 
 Section = dict[str, Any]
@@ -152,8 +91,7 @@ def write_page(
     path: str | os.PathLike[str],
     report: str,
     *,
-    title: str | None,
-    default_title: str,
+    title: str,
     kicker: str,
     sections: Mapping[str, str],
     data: Mapping[str, object] | None = None,
@@ -166,7 +104,6 @@ def write_page(
         path: the HTML file to write; its folder must exist.
         report: name of its template, script and style sheet, e.g. ``identification``.
         title: heading of the page.
-        default_title: heading if `title` is None.
         kicker: kind of the report, above the heading.
         sections: title of each section by its name, in the order of the page; each is a block of
             the report's template or of `page.html.j2`.
@@ -180,23 +117,23 @@ def write_page(
     styles = _asset("page.css") + _asset(f"{report}.css") + style
     scripts = _asset("figures.js") + _asset(f"{report}.js") + _asset("page.js")
     script = f'"use strict";\n(() => {{\n{scripts}}})();\n'
-    template = environment().get_template(f"{report}.html.j2")
+    template = _environment().get_template(f"{report}.html.j2")
     page = template.render(
-        title=default_title if title is None else title,
+        title=title,
         kicker=kicker,
         style=Markup(styles),
         script=Markup(script),
-        style_digest=source_digest(styles),
-        script_digest=source_digest(script),
+        style_digest=_source_digest(styles),
+        script_digest=_source_digest(script),
         sections=sections,
-        data=ready_for_json(data or {}),
+        data=_ready_for_json(data or {}),
         **content,
     )
     # Lone surrogates, which no UTF-8 file can hold, become question marks.
     return write_atomically(path, page.encode("utf-8", "replace"))
 
 
-def environment() -> Environment:
+def _environment() -> Environment:
     """Templates of this package: all values escaped, unknown names and NaN in JSON are errors."""
     made = Environment(
         loader=PackageLoader("bodysense.report"),
@@ -205,25 +142,25 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {f.__name__: f for f in (number, percent, sort_key, bar_width)}
+    made.filters |= {f.__name__.lstrip("_"): f for f in (number, percent, _sort_key, _bar_width)}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
 
 
-def source_digest(text: str) -> str:
+def _source_digest(text: str) -> str:
     """What a content security policy calls an inline script or style, e.g. ``'sha256-…'``."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-def ready_for_json(value: object) -> object:
+def _ready_for_json(value: object) -> object:
     """The same of plain types: what is not a number becomes null, what is unknown its text."""
     if isinstance(value, Mapping):
-        return {str(key): ready_for_json(item) for key, item in value.items()}
+        return {str(key): _ready_for_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        return ready_for_json(value.tolist())
+        return _ready_for_json(value.tolist())
     if isinstance(value, list | tuple | set | frozenset):
-        return [ready_for_json(item) for item in value]
+        return [_ready_for_json(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
@@ -241,6 +178,22 @@ def _asset(name: str) -> str:
 def tile(title: str, value: str, remark: str, tone: str = "") -> Section:
     """One key number: what it is, its value, and what it refers to; tone ``bad`` or ``fine``."""
     return {"title": title, "value": value, "remark": remark, "tone": tone}
+
+
+def setup_facts(
+    robot: Robot, diagnoses: Sequence[Diagnosis] = (), cutoff: float | None = None
+) -> list[tuple[str, Sequence[str]]]:
+    """Robot and friction law; of recordings how much is used, and the cut-off of their filter."""
+    friction = robot.friction.model
+    facts: list[tuple[str, Sequence[str]]] = [
+        ("Robot", (robot.summary(),)),
+        ("Friction law", (f"{friction.name} ({', '.join(friction.terms) or 'none'})",)),
+    ]
+    if diagnoses:
+        seconds = number(sum(diagnosis.duration for diagnosis in diagnoses), 3)
+        low_pass = number(math.nan if cutoff is None else cutoff, 3)
+        facts.append(("Data", (f"{seconds} s used, low-pass {low_pass} Hz",)))
+    return facts
 
 
 def findings_section(diagnoses: Mapping[str, Sequence[Diagnosis]]) -> list[Section]:
@@ -283,7 +236,7 @@ def provenance_section(
         "versions": list(versions.items()) if isinstance(versions, Mapping) else [],
         "seed": "" if seed is None else str(seed),
         "configuration": json.dumps(
-            ready_for_json(provenance), indent=2, ensure_ascii=False, allow_nan=False
+            _ready_for_json(provenance), indent=2, ensure_ascii=False, allow_nan=False
         ),
     }
 

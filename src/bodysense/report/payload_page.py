@@ -12,8 +12,8 @@ from scipy.stats import chi2
 from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.payload import Payload
 from bodysense.report.figures import Axis, ellipsoid, round_step
-from bodysense.report.load_page import load_verdict, write_load_page
-from bodysense.report.page import BAND, NOTHING, Section, number, percent, tile
+from bodysense.report.load_page import LOAD_SECTIONS, load_content, load_verdict
+from bodysense.report.page import BAND, NOTHING, Section, number, percent, tile, write_page
 from bodysense.spatial.arrays import Array
 
 _AXES = "xyz"
@@ -43,27 +43,21 @@ def write_payload_page(
         experiment: it is from.
         title: heading of the page; by default names the robot that holds it.
         command: by which the run can be repeated, to be shown and copied.
-
-    Raises:
-        FileWriteError: the file cannot be written.
     """
-    sections = {"verdict": "Verdict", "mass": "Mass", "body": "Body"}
+    sections = {"verdict": "Verdict", "mass": "Mass", "body": "Body", **LOAD_SECTIONS}
     if not payload.status.ok:  # there is nothing to show
         del sections["body"]
-    return write_load_page(
+    return write_page(
         path,
-        experiment,
-        title=title,
-        default_title=f"Payload of {experiment.robot.name}",
+        "load",
+        title=title or f"Payload of {experiment.robot.name}",
         kicker="Payload report",
         sections=sections,
-        provenance=payload.provenance,
-        command=command,
         verdict=_verdict(payload, experiment),
         body=_body(payload),
         view_size=_SIZE,
         view_margin=_MARGIN,
-        losses=payload.losses,
+        **load_content(experiment, payload.losses, payload.provenance, command),
     )
 
 
