@@ -342,6 +342,8 @@ def restored(value: Any, hint: Any) -> Any:
 
 
 def _restored_tuple(value: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
     kinds = parts[:1] * len(value) if parts[-1] is ... else parts
     return tuple(restored(entry, kind) for entry, kind in zip(value, kinds, strict=True))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,8 @@ from bodysense.errors import MismatchError, UnknownNameError
 from bodysense.excitation import HoldTrajectory
 from bodysense.robot import base_parameters, inverse_dynamics
 from bodysense.simulation import rollout, sensitivities
-from bodysense.simulation.sensitivities import BACKENDS, Backend, Experiment, Threads, backend
+from bodysense.simulation.rollout import Experiment
+from bodysense.simulation.sensitivities import BACKENDS, Backend, backend
 
 every_backend = pytest.mark.parametrize("name", sorted(BACKENDS))
 
@@ -37,6 +40,12 @@ def experiment(request, tx40, wave_of) -> Experiment:
     )
 
 
+def settings_of(experiment: Experiment) -> dict[str, object]:
+    """As `rollout` and `sensitivities` take them."""
+    names = {f.name for f in fields(experiment)} - {"robot", "trajectory"}
+    return {name: getattr(experiment, name) for name in names}
+
+
 def rows_of(robot, runs: int):
     return robot.theta * np.random.default_rng(0).uniform(0.98, 1.02, (runs, robot.layout.size))
 
@@ -48,7 +57,7 @@ def test_rollouts_to_the_last_bit(name, runs, experiment):
     run = backend(name).rollouts(experiment, theta)
     assert run.n_runs == runs
     expected = rollout(
-        experiment.robot, experiment.trajectory, theta=theta, **experiment.settings()
+        experiment.robot, experiment.trajectory, theta=theta, **settings_of(experiment)
     )
     for key in ("t", "q", "v", "a", "tau", "lost_at", "reference"):
         np.testing.assert_array_equal(getattr(run, key), getattr(expected, key))
@@ -59,7 +68,7 @@ def test_rollouts_to_the_last_bit(name, runs, experiment):
 def test_sensitivities_to_the_last_bit(name, runs, experiment):
     theta, base = rows_of(experiment.robot, runs), base_parameters(experiment.robot)
     run = backend(name).sensitivities(experiment, theta, base)
-    settings = experiment.settings()
+    settings = settings_of(experiment)
     expected = sensitivities(
         experiment.robot, experiment.trajectory, theta=theta, base=base, **settings
     )
@@ -102,11 +111,9 @@ def test_bad_experiments_are_refused_in_the_same_words(name, tx40, wave_of):
 
 def test_backends_are_found_by_name():
     assert BACKENDS["threads"] is backend("threads")
-    assert isinstance(backend("threads"), Threads)
-    for name, place in BACKENDS.items():
+    for place in BACKENDS.values():
         assert isinstance(place, Backend)
-        assert place.name == name
     with pytest.raises(UnknownNameError, match=r"unknown backend 'thread'.*threads"):
         backend("thread")
     with pytest.raises(TypeError):
-        BACKENDS["mine"] = Threads()
+        BACKENDS["mine"] = Backend()

@@ -10,8 +10,19 @@ from bodysense.errors import MismatchError, ShapeError, UnknownNameError
 from bodysense.excitation import FourierTrajectory
 from bodysense.robot import Controller, Friction, Robot, base_parameters
 from bodysense.simulation import rollout
-from bodysense.simulation.propagation import Propagation
+from bodysense.simulation.propagation import Drive, Propagation
 from bodysense.spatial import Array
+
+
+def held(tau) -> Drive:
+    """The drive of an interval under a torque tau (n,)."""
+    none = np.zeros((0, tau.size))
+    return Drive(tau, none, none)
+
+
+def tracking(q_d, v_d) -> Drive:
+    """The drive of an interval under the controller, which has references (n_periods, n)."""
+    return Drive(np.zeros(q_d.shape[1]), q_d, v_d)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +59,7 @@ def test_points_under_a_torque_follow_pinocchio(name, robot_of, rng):
         bias = inverse_dynamics(robot, q[None], v[None], np.zeros((1, n)))[0]
         return np.linalg.solve(mass_matrix(robot, q[None])[0], tau - bias)
 
-    found = propagation.advance(X, propagation.held(tau))
+    found = propagation.advance(X, held(tau))
     for x, out in zip(X[::8], found[::8], strict=True):
         q, v = x[-2 * n : -n], x[-n:]
         for _ in range(2):
@@ -67,7 +78,7 @@ def test_without_friction_it_is_aba(random_model, rng):
     propagation = Propagation.of(robot, base, period=1e-3, integrator="euler")
     q, v, tau = rng.normal(size=(3, 4))
     x = np.concatenate([base.to_base(robot.theta), q, v])
-    out = propagation.advance(x[None], propagation.held(tau))[0]
+    out = propagation.advance(x[None], held(tau))[0]
     data = model.createData()
     friction = np.zeros(4)
     if "Fv" in robot.layout.friction_terms:
@@ -88,7 +99,7 @@ def test_under_its_controller_it_is_a_rollout(arm):
     propagation = Propagation.of(arm, base, period=1.0 / 2000.0, integrator="rk4")
     for k in (0, 100, 700):
         x = np.concatenate([base.to_base(arm.theta), run.q[0, k], run.v[0, k]])
-        drive = propagation.driven(q_d[k : k + 20], v_d[k : k + 20])
+        drive = tracking(q_d[k : k + 20], v_d[k : k + 20])
         out = propagation.advance(x[None], drive)[0]
         np.testing.assert_allclose(out[:3], run.q[0, k + 20], rtol=0, atol=1e-12)
         np.testing.assert_allclose(out[3:], run.v[0, k + 20], rtol=0, atol=1e-11)
@@ -105,9 +116,9 @@ def test_tangent_is_that_of_finite_differences(arm, integrator, driven, rng):
     )
     x = points(arm, 1, b, rng)[0]
     tau = rng.normal(size=n)
-    drive = propagation.held(tau)
+    drive = held(tau)
     if driven:
-        drive = propagation.driven(*(x[b : b + n] + 0.1 * rng.normal(size=(2, 4, n))))
+        drive = tracking(*(x[b : b + n] + 0.1 * rng.normal(size=(2, 4, n))))
     out, F, G = propagation.tangent(x, drive)
     np.testing.assert_allclose(out, propagation.advance(x[None], drive)[0], rtol=0, atol=1e-13)
     step = 1e-5
@@ -119,10 +130,7 @@ def test_tangent_is_that_of_finite_differences(arm, integrator, driven, rng):
     if not driven:
         ahead, behind = (
             np.array(
-                [
-                    propagation.advance(x[None], propagation.held(tau + sign * e))[0]
-                    for e in step * np.eye(n)
-                ]
+                [propagation.advance(x[None], held(tau + sign * e))[0] for e in step * np.eye(n)]
             )
             for sign in (1.0, -1.0)
         )
@@ -143,7 +151,7 @@ def test_a_width_takes_the_jump_out_of_friction(random_model, rng):
     x = np.concatenate([base.to_base(sharp.theta), rng.normal(size=2), [0.02, -0.03]])[None]
     widened = Propagation.of(sharp, base, period=1e-3, smallest_width=0.1)
     plain, wide = (Propagation.of(r, base_parameters(r), period=1e-3) for r in (sharp, smooth))
-    drive = plain.held(np.zeros(2))
+    drive = held(np.zeros(2))
     np.testing.assert_array_equal(widened.advance(x, drive), wide.advance(x, drive))
     assert np.abs(widened.advance(x, drive) - plain.advance(x, drive)).max() > 1e-5
     assert not (sharp.tree.shape[:, 0] > 0.0).any()
@@ -152,7 +160,7 @@ def test_a_width_takes_the_jump_out_of_friction(random_model, rng):
 def test_the_number_of_threads_changes_nothing(arm, rng):
     base = base_parameters(arm)
     propagation = Propagation.of(arm, base, period=1e-3, centre=base.to_base(arm.theta))
-    X, drive = points(arm, 100, base.size, rng), propagation.held(np.ones(3))
+    X, drive = points(arm, 100, base.size, rng), held(np.ones(3))
     one_by_one = np.array([propagation.advance(x[None], drive)[0] for x in X])
     np.testing.assert_array_equal(propagation.advance(X, drive), one_by_one)
 
@@ -161,7 +169,7 @@ def test_a_singular_mass_matrix_is_no_crash(arm, rng):
     base = base_parameters(arm)
     propagation = Propagation.of(arm, base, period=1e-3)
     X = np.zeros((1, base.size + 6))
-    assert not np.isfinite(propagation.advance(X, propagation.held(np.ones(3)))).all()
+    assert not np.isfinite(propagation.advance(X, held(np.ones(3)))).all()
 
 
 def test_bad_settings_are_refused(arm, robot_of):

@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bodysense.compiled.jit import in_threads
-from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.errors import ShapeError
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
 from bodysense.simulation._kernels.propagation import advance_points, advance_with_tangent
-from bodysense.simulation._kernels.rollout import Loop
-from bodysense.simulation.rollout import INTEGRATORS, Integrator
+from bodysense.simulation.rollout import Integrator, make_loop
 from bodysense.spatial.arrays import Array, as_array, one_each
 
 _POINTS_FOR_THREADS = 500  # times control periods: fewer are not worth waking threads for
@@ -56,13 +55,8 @@ class Propagation:
     n_parameters: int
     n_joints: int
     period: float
-    _size: int
-    _tree: Any
-    _columns: NDArray[np.int64]
-    _centre: Array
-    _scale: Array
-    _loop: Loop
-    _no_reference: Array
+    _model: tuple[Any, ...]  # tree, columns, centre, scale and loop of the kernels
+    _end: tuple[Array, int]  # no feed-forward torque, and the number of all parameters
 
     @classmethod
     def of(
@@ -94,17 +88,9 @@ class Propagation:
         """
         base.require_fits(robot)
         n = robot.n_joints
-        if robot.floating_base or n == 0:
-            raise MismatchError(
-                f"{robot.name!r} {'floats' if robot.floating_base else 'has no joints'}: only "
-                "fixed-base robots with joints are propagated. Load it with floating_base=False."
-            )
         if not 0.0 < period < np.inf:
             raise ShapeError(f"the period is {period:g} s: give a positive one.")
-        if integrator not in INTEGRATORS:
-            raise unknown_name("integrator", integrator, INTEGRATORS)
-        if substeps < 1:
-            raise ShapeError(f"substeps is {substeps}: give a whole number, at least one.")
+        loop = make_loop(robot, robot.controller, period, integrator, substeps)
         b, size = base.size, robot.layout.size
         tree = robot.tree
         smallest = one_each(smallest_width, n, "smallest_width")
@@ -113,57 +99,11 @@ class Propagation:
             shape[:, 0] = np.maximum(shape[:, 0], smallest)
             width = np.maximum(tree.coupled_width, smallest.max())
             tree = tree._replace(shape=shape, coupled_width=width)
-        gains, gain = robot.controller, robot.actuators.drive_gain
-        zero = np.zeros(n)
-        coupling = np.array(robot.actuators.coupling)
-        loop = Loop(
-            kp=zero if gains is None else np.array(gain * gains.kp),
-            kd=zero if gains is None else np.array(gain * gains.kd),
-            ki=zero,
-            limit=np.full(n, np.inf),
-            coupling=coupling,
-            coupled=int(not np.array_equal(coupling, np.eye(n))),
-            period=float(period),
-            substeps=int(substeps),
-            integrator=INTEGRATORS[integrator],
-            differentiate=0,
-            sample=np.zeros(0, dtype=np.int64),
-        )
-        return cls(
-            n_parameters=b,
-            n_joints=n,
-            period=float(period),
-            _size=size,
-            _tree=tree,
-            _columns=np.concatenate([base.independent, np.full(3 * n, size)]).astype(np.int64),
-            _centre=np.zeros(b) if centre is None else as_array(centre, (b,), "centre").copy(),
-            _scale=np.ones(b) if scale is None else as_array(scale, (b,), "scale").copy(),
-            _loop=loop,
-            _no_reference=np.zeros((0, n)),
-        )
-
-    def held(self, tau: Array) -> Drive:
-        """The drive of an interval under a torque tau (n,)."""
-        return Drive(tau, self._no_reference, self._no_reference)
-
-    def driven(self, q_d: Array, v_d: Array) -> Drive:
-        """The drive of an interval under the controller, which has references (n_periods, n)."""
-        return Drive(np.zeros(self.n_joints), q_d, v_d)
-
-    def _given(self, drive: Drive) -> tuple[Any, ...]:
-        """What both kernels are told beside the points."""
-        return (
-            self._tree,
-            self._columns,
-            self._centre,
-            self._scale,
-            self._loop,
-            drive.tau,
-            drive.q_d,
-            drive.v_d,
-            self._no_reference,
-            self._size,
-        )
+        columns = np.concatenate([base.independent, np.full(3 * n, size)]).astype(np.int64)
+        centre = np.zeros(b) if centre is None else as_array(centre, (b,), "centre").copy()
+        scale = np.ones(b) if scale is None else as_array(scale, (b,), "scale").copy()
+        model = (tree, columns, centre, scale, loop._replace(ki=np.zeros(n)))
+        return cls(b, n, float(period), model, (np.zeros((0, n)), size))
 
     def advance(self, points: Array, drive: Drive) -> Array:
         """(m, 2 n) positions and velocities of points (m, b + 2 n) one interval on.
@@ -172,7 +112,7 @@ class Propagation:
         """
         m = points.shape[0]
         out = np.empty((m, 2 * self.n_joints))
-        arguments = (*self._given(drive), points, out)
+        arguments = (*self._model, *drive, *self._end, points, out)
         # Threads that wait for each other cost more than a hundred points, on busy machines much.
         if m * max(drive.q_d.shape[0], 1) < _POINTS_FOR_THREADS:
             advance_points(0, m, *arguments)
@@ -187,5 +127,5 @@ class Propagation:
         """
         n, b = self.n_joints, self.n_parameters
         out, F = np.empty(2 * n), np.empty((2 * n, b + 3 * n))
-        advance_with_tangent(*self._given(drive), point, out, F)
+        advance_with_tangent(*self._model, *drive, *self._end, point, out, F)
         return out, F[:, : b + 2 * n], F[:, b + 2 * n :]

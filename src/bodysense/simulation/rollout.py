@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.errors import FileReadError, MismatchError, ShapeError, unknown_name
+from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
-from bodysense.files import read_result, write_result
+from bodysense.files import load_result, save_result
 from bodysense.logs.log import UNITS, Log
 from bodysense.robot.actuators import Controller
 from bodysense.robot.dynamics import count_rows, theta_rows
@@ -120,46 +120,177 @@ class Rollout:
 
     def save(self, folder: str | Path) -> None:
         """Write ``rollout.npz`` and ``rollout.json`` into a folder."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        about = {"joint_names": list(self.joint_names), "summary": self.summary()}
-        write_result(folder, "rollout", arrays, about)
+        save_result(self, folder, "rollout")
 
     @classmethod
     def load(cls, folder: str | Path) -> Rollout:
-        """Read what `save` wrote."""
-        arrays, about = read_result(folder, "rollout", _ARRAYS, ("joint_names",))
-        names, shape = about["joint_names"], arrays["q"].shape
-        sizes = {
-            "t": shape[1:2],
-            "lost_at": shape[:1],
-            "effort_limit": shape[2:],
-            "reference": shape[1:],
-        }
-        if (
-            len(shape) != 3
-            or not isinstance(names, list)
-            or len(names) != shape[2]
-            or any(arrays[name].shape != sizes.get(name, shape) for name in _ARRAYS)
-        ):
-            raise FileReadError(
-                f"rollout.npz and rollout.json in {folder} do not belong together: save the "
-                "result again."
+        """Read what `save` wrote, or raise `FileReadError`."""
+        return load_result(cls, folder, "rollout", shapes=_shapes)
+
+
+def _shapes(stored: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    runs, n_s, n = stored["q"].shape[0], stored["t"].size, len(stored["joint_names"])
+    motions = ("q", "v", "a", "tau", "q_measured", "tau_measured")
+    sizes = {"lost_at": (runs,), "effort_limit": (n,), "reference": (n_s, n)}
+    return {**dict.fromkeys(motions, (runs, n_s, n)), **sizes}
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """Everything about a closed-loop run but parameters and noise: the settings of `rollout`."""
+
+    robot: Robot
+    trajectory: Trajectory
+    controller: Controller
+    sampling_rate: float
+    integrator: Integrator = "rk2"
+    start: tuple[ArrayLike, ArrayLike] | None = None
+    feed_forward: ArrayLike | None = None
+    differentiate: bool = False
+    substeps: int = 1
+    saturate: bool = False
+
+    def simulate(
+        self,
+        theta: ArrayLike | None,
+        runs: int | None = None,
+        position_noise: ArrayLike = 0.0,
+        torque_noise: ArrayLike = 0.0,
+        rng: np.random.Generator | None = None,
+    ) -> Rollout:
+        """Run an experiment with parameters and noise, see `rollout`."""
+        robot, n = self.robot, self.robot.n_joints
+        loop, q_d, v_d, ff, first = self.prepare()
+        sigma_q = _sigma(position_noise, n, "position_noise")
+        sigma_tau = _sigma(torque_noise, n, "torque_noise")
+        noisy = bool(sigma_q.any() or sigma_tau.any())
+        if noisy and rng is None:
+            raise ShapeError("noise needs a generator: pass rng=numpy.random.default_rng(seed).")
+        n_runs = _count(count_rows(theta) if runs is None else runs, "the number of runs")
+        rows = theta_rows(robot, theta, n_runs)
+        key = np.zeros(n_runs, dtype=np.uint64)
+        if rng is not None and noisy:
+            key = rng.integers(0, 2**64, n_runs, dtype=np.uint64)
+        shape = (n_runs, loop.sample.size, n)
+        q, v, a, tau, q_seen = (np.empty(shape) for _ in range(5))
+        lost = np.empty(n_runs, dtype=np.int64)
+        batch = Runs(rows, q_d, v_d, ff, sigma_q, key, first, q, v, a, tau, q_seen, lost)
+        simulate_runs(robot.tree, loop, batch)
+        for r in np.flatnonzero(lost >= 0):  # what follows a loss was never written
+            for array in (q, v, a, tau, q_seen):
+                array[r, loop.sample >= lost[r]] = np.nan
+        tau_measured = tau.copy()
+        if rng is not None and sigma_tau.any():
+            tau_measured += sigma_tau * rng.standard_normal(shape)
+        return Rollout(
+            t=np.asarray(loop.sample * loop.period, dtype=np.float64),
+            q=q,
+            v=v,
+            a=a,
+            tau=tau,
+            q_measured=q_seen,
+            tau_measured=tau_measured,
+            lost_at=np.where(lost < 0, np.nan, lost * loop.period),
+            effort_limit=robot.effort_limit,
+            reference=q_d[loop.sample],
+            joint_names=robot.joint_names,
+        )
+
+    def prepare(self) -> tuple[Loop, Array, Array, Array, Array]:
+        """Check the settings and lay them out for the kernels.
+
+        The loop, reference positions and velocities (n_control_steps, n), feed-forward torques (0
+        rows for none) and first position and velocity (2, n).
+        """
+        robot, n, rate = self.robot, self.robot.n_joints, self.controller.rate
+        if self.trajectory.n_axes != n:
+            raise MismatchError(
+                f"the trajectory moves {self.trajectory.n_axes} axes, {robot.name!r} has {n} "
+                f"joints ({', '.join(robot.joint_names)}): it was made for another robot."
             )
-        return cls(**arrays, joint_names=tuple(names))
+        if self.controller.kp.size != n:
+            raise MismatchError(
+                f"the controller is for {self.controller.kp.size} joints, {robot.name!r} has {n}: "
+                f"build it with Controller.from_gains({n}, kp=…, kd=…, rate=…)."
+            )
+        if not 0.0 < self.sampling_rate <= rate * (1.0 + 1e-9):
+            raise ShapeError(
+                f"the sampling rate is {self.sampling_rate:g} Hz: give a number above zero and at "
+                f"most the control rate, {rate:g} Hz."
+            )
+        if self.saturate and not np.isfinite(robot.effort_limit).any():
+            raise MismatchError(
+                f"{robot.name!r} has no effort limits to saturate at: leave saturate out, or give "
+                "its file limits."
+            )
+        _, q_d, v_d, _ = self.trajectory.sample(rate)
+        steps = q_d.shape[0] - 1
+        n_samples = int(np.floor(steps / rate * self.sampling_rate * (1.0 + 1e-12) + 1e-9)) + 1
+        sample = np.rint(np.arange(n_samples) * (rate / self.sampling_rate)).astype(np.int64)
+        loop = make_loop(
+            robot, self.controller, 1.0 / rate, self.integrator, self.substeps
+        )._replace(differentiate=int(self.differentiate), sample=np.minimum(sample, steps))
+        if self.saturate:
+            loop = loop._replace(limit=robot.effort_limit)
+        ff = np.zeros((0, n))
+        if self.feed_forward is not None:
+            ff = as_array(self.feed_forward, (steps + 1, n), "feed_forward")
+            # The kernel adds it motor by motor: tau = Cᵀ tau_reduced.
+            ff = np.ascontiguousarray(np.linalg.solve(loop.coupling.T, ff.T).T)
+        q0, v0 = (q_d[0], v_d[0]) if self.start is None else self.start
+        first = [as_array(q0, (n,), "start position"), as_array(v0, (n,), "start velocity")]
+        # Copies in C order: for read-only or transposed arrays, numba would compile anew.
+        return loop, np.array(q_d, order="C"), np.array(v_d, order="C"), ff, np.stack(first)
 
 
-_ARRAYS = (
-    "t",
-    "q",
-    "v",
-    "a",
-    "tau",
-    "q_measured",
-    "tau_measured",
-    "lost_at",
-    "effort_limit",
-    "reference",
-)
+def require_controller(robot: Robot, controller: Controller | None) -> Controller:
+    """The controller, or the robot's own; refuses robots without."""
+    _require_fixed_base(robot)
+    controller = controller if controller is not None else robot.controller
+    if controller is None:
+        raise MismatchError(
+            f"{robot.name!r} comes without a controller: pass one that you know, "
+            f"controller=Controller.from_gains({robot.n_joints}, kp=…, kd=…, rate=…), or "
+            "controller=suggested_controller(robot)."
+        )
+    return controller
+
+
+def _require_fixed_base(robot: Robot) -> None:
+    """Refuse robots that float or have no joints."""
+    if robot.floating_base or robot.n_joints == 0:
+        raise MismatchError(
+            f"{robot.name!r} {'floats' if robot.floating_base else 'has no joints'}: simulations "
+            "are of fixed-base robots with joints. Load it with floating_base=False, or use "
+            "forward_dynamics."
+        )
+
+
+def make_loop(
+    robot: Robot, controller: Controller | None, period: float, integrator: str, substeps: int
+) -> Loop:
+    """A controller, or none, at a period [s], without limits and samples, for the kernels."""
+    _require_fixed_base(robot)
+    if integrator not in INTEGRATORS:
+        raise unknown_name("integrator", integrator, INTEGRATORS)
+    n, gain = robot.n_joints, robot.actuators.drive_gain
+    coupling = np.array(robot.actuators.coupling)
+    kp, kd, ki = (
+        np.zeros((3, n)) if controller is None else (controller.kp, controller.kd, controller.ki)
+    )
+    return Loop(
+        kp=gain * kp,
+        kd=gain * kd,
+        ki=gain * ki,
+        limit=np.full(n, np.inf),
+        coupling=coupling,
+        coupled=int(not np.array_equal(coupling, np.eye(n))),
+        period=float(period),
+        substeps=_count(substeps, "substeps"),
+        integrator=INTEGRATORS[integrator],
+        differentiate=0,
+        sample=np.zeros(0, dtype=np.int64),
+    )
 
 
 def rollout(
@@ -209,143 +340,20 @@ def rollout(
         torque_noise: standard deviation of the logged torques [N·m], one number or one per joint.
         rng: source of all noise; needed when there is any.
     """
-    loop, q_d, v_d, ff = prepare(
+    controller = require_controller(robot, controller)
+    experiment = Experiment(
         robot,
         trajectory,
-        controller=controller,
-        sampling_rate=sampling_rate,
-        integrator=integrator,
-        substeps=substeps,
-        feed_forward=feed_forward,
-        saturate=saturate,
+        controller,
+        controller.rate if sampling_rate is None else float(sampling_rate),
+        integrator,
+        start,
+        feed_forward,
+        bool(np.any(position_noise)) if differentiate is None else differentiate,
+        substeps,
+        saturate,
     )
-    n = robot.n_joints
-    sigma_q = _sigma(position_noise, n, "position_noise")
-    sigma_tau = _sigma(torque_noise, n, "torque_noise")
-    noisy = bool(sigma_q.any() or sigma_tau.any())
-    if noisy and rng is None:
-        raise ShapeError("noise needs a generator: pass rng=numpy.random.default_rng(seed).")
-    differentiates = bool(sigma_q.any()) if differentiate is None else differentiate
-    loop = loop._replace(differentiate=int(differentiates))
-    n_runs = _count(count_rows(theta) if runs is None else runs, "the number of runs")
-    rows = theta_rows(robot, theta, n_runs)
-    key = np.zeros(n_runs, dtype=np.uint64)
-    if rng is not None and noisy:
-        key = rng.integers(0, 2**64, n_runs, dtype=np.uint64)
-    shape = (n_runs, loop.sample.size, n)
-    q, v, a, tau, q_seen = (np.empty(shape) for _ in range(5))
-    lost = np.empty(n_runs, dtype=np.int64)
-    first = first_state(robot, start, q_d, v_d)
-    batch = Runs(rows, q_d, v_d, ff, sigma_q, key, first, q, v, a, tau, q_seen, lost)
-    simulate_runs(robot.tree, loop, batch)
-    for r in np.flatnonzero(lost >= 0):  # what follows a loss was never written
-        for array in (q, v, a, tau, q_seen):
-            array[r, loop.sample >= lost[r]] = np.nan
-    tau_measured = tau.copy()
-    if rng is not None and sigma_tau.any():
-        tau_measured += sigma_tau * rng.standard_normal(shape)
-    return Rollout(
-        t=np.asarray(loop.sample * loop.period, dtype=np.float64),
-        q=q,
-        v=v,
-        a=a,
-        tau=tau,
-        q_measured=q_seen,
-        tau_measured=tau_measured,
-        lost_at=np.where(lost < 0, np.nan, lost * loop.period),
-        effort_limit=robot.effort_limit,
-        reference=q_d[loop.sample],
-        joint_names=robot.joint_names,
-    )
-
-
-def prepare(
-    robot: Robot,
-    trajectory: Trajectory,
-    *,
-    controller: Controller | None,
-    sampling_rate: float | None,
-    integrator: str,
-    substeps: int,
-    feed_forward: ArrayLike | None,
-    saturate: bool,
-) -> tuple[Loop, Array, Array, Array]:
-    """Check the settings of a rollout and lay them out for the kernels."""
-    n = robot.n_joints
-    if robot.floating_base or n == 0:
-        raise MismatchError(
-            f"{robot.name!r} {'floats' if robot.floating_base else 'has no joints'}: closed-loop "
-            "rollouts are for fixed-base robots with joints. Load it with floating_base=False, or "
-            "use forward_dynamics."
-        )
-    if trajectory.n_axes != n:
-        raise MismatchError(
-            f"the trajectory moves {trajectory.n_axes} axes, {robot.name!r} has {n} joints "
-            f"({', '.join(robot.joint_names)}): it was made for another robot."
-        )
-    controller = controller if controller is not None else robot.controller
-    if controller is None:
-        raise MismatchError(
-            f"{robot.name!r} comes without a controller: pass one that you know, "
-            f"controller=Controller.from_gains({n}, kp=…, kd=…, rate=…), or "
-            "controller=suggested_controller(robot)."
-        )
-    if controller.kp.size != n:
-        raise MismatchError(
-            f"the controller is for {controller.kp.size} joints, {robot.name!r} has {n}: build it "
-            f"with Controller.from_gains({n}, kp=…, kd=…, rate=…)."
-        )
-    if integrator not in INTEGRATORS:
-        raise unknown_name("integrator", integrator, INTEGRATORS)
-    substeps = _count(substeps, "substeps")
-    rate = controller.rate if sampling_rate is None else float(sampling_rate)
-    if not 0.0 < rate <= controller.rate * (1.0 + 1e-9):
-        raise ShapeError(
-            f"the sampling rate is {rate:g} Hz: give a number above zero and at most the control "
-            f"rate, {controller.rate:g} Hz."
-        )
-    _, q_d, v_d, _ = trajectory.sample(controller.rate)
-    steps = q_d.shape[0] - 1
-    n_samples = int(np.floor(steps / controller.rate * rate * (1.0 + 1e-12) + 1e-9)) + 1
-    sample = np.rint(np.arange(n_samples) * (controller.rate / rate)).astype(np.int64)
-    if saturate and not np.isfinite(robot.effort_limit).any():
-        raise MismatchError(
-            f"{robot.name!r} has no effort limits to saturate at: leave saturate out, or give its "
-            "file limits."
-        )
-    gain = robot.actuators.drive_gain
-    coupling = np.array(robot.actuators.coupling)
-    ff = np.zeros((0, n))
-    if feed_forward is not None:
-        ff = as_array(feed_forward, (steps + 1, n), "feed_forward")
-        # The kernel adds it motor by motor: tau = Cᵀ tau_reduced.
-        ff = np.ascontiguousarray(np.linalg.solve(coupling.T, ff.T).T)
-    loop = Loop(
-        kp=gain * controller.kp,
-        kd=gain * controller.kd,
-        ki=gain * controller.ki,
-        limit=robot.effort_limit if saturate else np.full(n, np.inf),
-        coupling=coupling,
-        coupled=int(not np.array_equal(coupling, np.eye(n))),
-        period=1.0 / controller.rate,
-        substeps=substeps,
-        integrator=INTEGRATORS[integrator],
-        differentiate=0,
-        sample=np.minimum(sample, steps),
-    )
-    # Copies in C order: for read-only or transposed arrays, numba would compile everything anew.
-    return loop, np.array(q_d, order="C"), np.array(v_d, order="C"), ff
-
-
-def first_state(
-    robot: Robot, start: tuple[ArrayLike, ArrayLike] | None, q_d: Array, v_d: Array
-) -> Array:
-    """(2, n) position and velocity at the start: the given ones, or those of the reference."""
-    if start is None:
-        return np.stack([q_d[0], v_d[0]])
-    q0 = as_array(start[0], (robot.n_joints,), "start position")
-    v0 = as_array(start[1], (robot.n_joints,), "start velocity")
-    return np.stack([q0, v0])
+    return experiment.simulate(theta, runs, position_noise, torque_noise, rng)
 
 
 def _count(value: object, name: str) -> int:

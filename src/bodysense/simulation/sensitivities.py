@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.compiled.jit import in_threads
-from bodysense.errors import FileReadError, MismatchError, unknown_name
+from bodysense.errors import MismatchError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
-from bodysense.files import read_result, write_result
+from bodysense.files import load_result, save_result
 from bodysense.robot.actuators import Controller
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.dynamics import count_rows, theta_rows
 from bodysense.robot.robot import Robot
 from bodysense.simulation._kernels.sensitivity import run_with_tangent_batch
-from bodysense.simulation.rollout import Integrator, Rollout, first_state, prepare, rollout
+from bodysense.simulation.rollout import Experiment, Integrator, Rollout, require_controller
 from bodysense.spatial.arrays import Array
 
 
@@ -64,21 +63,17 @@ class Sensitivities:
 
     def save(self, folder: str | Path) -> None:
         """Write ``sensitivities.npz`` and ``sensitivities.json`` into a folder."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        about = {"parameters": list(self.parameters), "summary": self.summary()}
-        write_result(folder, "sensitivities", arrays, about)
+        save_result(self, folder, "sensitivities")
 
     @classmethod
     def load(cls, folder: str | Path) -> Sensitivities:
-        """Read what `save` wrote."""
-        arrays, about = read_result(folder, "sensitivities", _ARRAYS, ("parameters",))
-        names, shape = about["parameters"], arrays["dq"].shape
-        if len(shape) != 4 or not isinstance(names, list) or len(names) != shape[3]:
-            raise FileReadError(f"the files in {folder} do not belong together: save them again.")
-        return cls(**arrays, parameters=tuple(names))
+        """Read what `save` wrote, or raise `FileReadError`."""
+        return load_result(cls, folder, "sensitivities", shapes=_shapes)
 
 
-_ARRAYS = ("t", "q", "tau", "dq", "dtau", "lost_at")
+def _shapes(stored: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    shape = (*stored["q"].shape, len(stored["parameters"]))
+    return {"dq": shape, "dtau": shape}
 
 
 def sensitivities(
@@ -113,52 +108,51 @@ def sensitivities(
         controller: as in `rollout`, like all that follow.
         sampling_rate: of the recorded samples [Hz].
         integrator: ``euler``, ``rk2`` or ``rk4``.
-        substeps: integration steps a control period.
+        substeps: integration steps per control period.
         start: first position and velocity.
         feed_forward: torques added to the controller's.
         saturate: limit the torques; a saturated motor does not answer to parameters.
         differentiate: give the controller backward differences of positions.
     """
+    controller = require_controller(robot, controller)
+    experiment = Experiment(
+        robot,
+        trajectory,
+        controller,
+        controller.rate if sampling_rate is None else float(sampling_rate),
+        integrator,
+        start,
+        feed_forward,
+        differentiate,
+        substeps,
+        saturate,
+    )
+    return _simulate_with_tangent(experiment, theta, base, parameters)
+
+
+def _simulate_with_tangent(
+    experiment: Experiment,
+    theta: ArrayLike | None,
+    base: BaseParameters | None = None,
+    parameters: list[str] | None = None,
+) -> Sensitivities:
+    """Run an experiment with derivatives by parameters, see `sensitivities`."""
+    robot, n = experiment.robot, experiment.robot.n_joints
     if robot.friction.model.has_state:
         raise MismatchError(
             f"friction {robot.friction.model.name!r} has a state: sensitivities need a law that is "
             'a function of velocity. Use robot.with_friction("stribeck", …), its steady state.'
         )
     columns, names = _columns(robot, base, parameters)
-    loop, q_d, v_d, ff = prepare(
-        robot,
-        trajectory,
-        controller=controller,
-        sampling_rate=sampling_rate,
-        integrator=integrator,
-        substeps=substeps,
-        feed_forward=feed_forward,
-        saturate=saturate,
-    )
-    loop = loop._replace(differentiate=int(differentiate))
+    loop, q_d, v_d, ff, first = experiment.prepare()
     rows = theta_rows(robot, theta, count_rows(theta))
-    n, n_s = robot.n_joints, loop.sample.size
-    q, tau = (np.full((rows.shape[0], n_s, n), np.nan) for _ in range(2))
-    dq, dtau = (np.full((rows.shape[0], n_s, n, columns.size), np.nan) for _ in range(2))
-    lost = np.empty(rows.shape[0], dtype=np.int64)
-    in_threads(
-        run_with_tangent_batch,
-        rows.shape[0],
-        robot.tree,
-        rows,
-        columns,
-        loop,
-        q_d,
-        v_d,
-        ff,
-        np.zeros(n),
-        first_state(robot, start, q_d, v_d),
-        q,
-        tau,
-        dq,
-        dtau,
-        lost,
-    )
+    shape = (rows.shape[0], loop.sample.size, n)
+    q, tau = np.full(shape, np.nan), np.full(shape, np.nan)
+    dq, dtau = (np.full((*shape, columns.size), np.nan) for _ in range(2))
+    lost = np.empty(shape[0], dtype=np.int64)
+    reference = (q_d, v_d, ff, np.zeros(n), first)
+    out = (q, tau, dq, dtau, lost)
+    in_threads(run_with_tangent_batch, shape[0], robot.tree, rows, columns, loop, *reference, *out)
     return Sensitivities(
         t=np.asarray(loop.sample * loop.period, dtype=np.float64),
         q=q,
@@ -184,96 +178,25 @@ def _columns(
     return np.array([robot.layout.index(name) for name in names], dtype=np.int64), names
 
 
-# An experiment that can be simulated again and again with other parameters.
+class Backend:
+    """Runs experiments on the threads of this process; another place overrides both methods.
 
-
-@dataclass(frozen=True, eq=False)
-class Experiment:
-    """Everything about a closed-loop run but the parameters, without noise.
-
-    Attributes:
-        robot: a fixed-base robot.
-        trajectory: the reference.
-        controller: of the joints.
-        sampling_rate: of the recorded samples [Hz].
-        integrator: ``euler``, ``rk2`` or ``rk4``, one step a control period.
-        start: first position and velocity, (n,) each; those of the trajectory if `None`.
-        feed_forward: (n_control_steps, n) joint torques added to the controller's.
-        differentiate: whether the controller sees differences of positions, as drives do, instead
-            of velocities.
+    Methods ask a backend for batches of runs and do not know the place. It is chosen by name, so
+    that the settings of a method stay plain words in its files.
     """
 
-    robot: Robot
-    trajectory: Trajectory
-    controller: Controller
-    sampling_rate: float
-    integrator: Integrator = "rk2"
-    start: tuple[Array, Array] | None = None
-    feed_forward: Array | None = None
-    differentiate: bool = False
-
-    def settings(self) -> dict[str, Any]:
-        """As `rollout` and `sensitivities` take them."""
-        return {
-            "controller": self.controller,
-            "sampling_rate": self.sampling_rate,
-            "integrator": self.integrator,
-            "start": self.start,
-            "feed_forward": self.feed_forward,
-            "differentiate": self.differentiate,
-        }
-
-
-# Where simulations run: methods ask a backend for batches of runs and do not know the place.
-#
-# A backend is found by name, so that the settings of a method stay plain words in its files.
-
-
-class Backend(ABC):
-    """Runs experiments.
-
-    Class attributes:
-        name: by which it is asked for.
-    """
-
-    name: ClassVar[str]
-
-    @abstractmethod
     def rollouts(self, experiment: Experiment, theta: Array) -> Rollout:
         """One run for each row of theta (runs, p)."""
+        return experiment.simulate(theta)
 
-    @abstractmethod
     def sensitivities(
         self, experiment: Experiment, theta: Array, base: BaseParameters
     ) -> Sensitivities:
         """One run for each row of theta (runs, p), with derivatives by the base parameters."""
+        return _simulate_with_tangent(experiment, theta, base)
 
 
-class Threads(Backend):
-    """On the threads of this process."""
-
-    name: ClassVar[str] = "threads"
-
-    def rollouts(self, experiment: Experiment, theta: Array) -> Rollout:
-        """One run a thread at a time."""
-        return rollout(
-            experiment.robot, experiment.trajectory, theta=theta, **experiment.settings()
-        )
-
-    def sensitivities(
-        self, experiment: Experiment, theta: Array, base: BaseParameters
-    ) -> Sensitivities:
-        """One run a thread at a time."""
-        return sensitivities(
-            experiment.robot,
-            experiment.trajectory,
-            theta=theta,
-            base=base,
-            **experiment.settings(),
-        )
-
-
-BACKENDS: Mapping[str, Backend] = MappingProxyType({Threads.name: Threads()})
+BACKENDS: Mapping[str, Backend] = MappingProxyType({"threads": Backend()})
 """Every backend by its name."""
 
 

@@ -10,7 +10,7 @@ from bodysense.identification import Preprocessing, identifier
 from bodysense.identification.prior import Prior
 from bodysense.identification.simulated import closed_loop
 from bodysense.identification.simulated.linearised import SimulatedRows
-from bodysense.simulation.sensitivities import Threads
+from bodysense.simulation.sensitivities import Backend
 
 BOTH = ("cloe", "clie")
 QUANTITY = {"cloe": "q", "clie": "tau"}
@@ -115,7 +115,7 @@ def test_two_joints_with_friction_that_jumps(name, record, arm):
         assert np.median(recorded.errors(found)) < 0.02
 
 
-class Counting(Threads):
+class Counting(Backend):
     """Counts the runs that were asked for."""
 
     def __init__(self) -> None:

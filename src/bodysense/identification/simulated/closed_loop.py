@@ -31,8 +31,8 @@ from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.controller_fit import fit_controller
 from bodysense.robot.actuators import Controller, suggested_controller
 from bodysense.robot.robot import Robot
-from bodysense.simulation.rollout import INTEGRATORS, Integrator
-from bodysense.simulation.sensitivities import BACKENDS, Backend, Experiment, backend
+from bodysense.simulation.rollout import INTEGRATORS, Experiment, Integrator
+from bodysense.simulation.sensitivities import BACKENDS, Backend, backend
 from bodysense.spatial.arrays import Array
 
 _LEG_DURATION = 20.0
