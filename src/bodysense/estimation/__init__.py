@@ -1,37 +1,28 @@
 """What the robot feels: accelerations, torques and wrenches from whatever sensors it has."""
 
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
-from bodysense.estimation.map_dynamics.em import (
-    CovarianceFit,
-    InverseWishart,
-    estimate_covariances,
-)
+from bodysense.estimation.map_dynamics.em.em import estimate_covariances
+from bodysense.estimation.map_dynamics.em.result import CovarianceFit
+from bodysense.estimation.map_dynamics.em.variances import InverseWishart
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.log import (
-    EstimatedCurves,
-    EstimationRun,
-    LogChunk,
-    LogEstimate,
-    LogFiles,
-    LogTotals,
-    StateLogEstimate,
-    StateTotals,
-    estimate_log,
-    prepare_log,
-    solve_log,
-)
+from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
+from bodysense.estimation.map_dynamics.log.files import EstimatedCurves, LogFiles
+from bodysense.estimation.map_dynamics.log.prepare import prepare_log
+from bodysense.estimation.map_dynamics.log.run import EstimationRun, estimate_log, solve_log
+from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
+from bodysense.estimation.map_dynamics.log.totals import LogTotals, StateTotals
 from bodysense.estimation.map_dynamics.observability import Observability, observability
 from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
-from bodysense.estimation.map_dynamics.setup import EstimationSetup, StateSetup
-from bodysense.estimation.map_dynamics.setup_file import load_estimation, parse_estimation
-from bodysense.estimation.map_dynamics.state import (
-    StateAndDynamics,
-    StatePosterior,
-    StatePrior,
-    StateSmoother,
-    StateTracker,
-    theta_covariance,
+from bodysense.estimation.map_dynamics.setup import (
+    EstimationSetup,
+    StateSetup,
+    load_estimation,
+    parse_estimation,
 )
+from bodysense.estimation.map_dynamics.state.estimator import StateAndDynamics
+from bodysense.estimation.map_dynamics.state.posterior import StatePosterior
+from bodysense.estimation.map_dynamics.state.prior import StatePrior, theta_covariance
+from bodysense.estimation.map_dynamics.state.tracking import StateSmoother, StateTracker
 from bodysense.estimation.map_dynamics.stream import EstimatorStream, Sample
 from bodysense.estimation.posterior import Posterior
 

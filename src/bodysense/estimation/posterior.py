@@ -83,17 +83,13 @@ class NamedSlices:
         return cls.from_sizes(values["kind"], values["sizes"].items())
 
 
-@dataclass(frozen=True, eq=False)
 class NamedRows(Mapping[str, Array]):
-    """Parts of an array (…, size) by name, cut out when they are asked for.
+    """Parts of an array (…, size) by name, cut out when they are asked for."""
 
-    Attributes:
-        slices: by name.
-        rows: (…, size).
-    """
+    __slots__ = ("rows", "slices")
 
-    slices: Mapping[str, slice]
-    rows: Array
+    def __init__(self, slices: Mapping[str, slice], rows: Array) -> None:
+        self.slices, self.rows = slices, rows
 
     def __getitem__(self, name: str) -> Array:
         return self.rows[..., self.slices[name]]

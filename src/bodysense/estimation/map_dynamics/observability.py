@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Literal
@@ -10,20 +10,55 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import ShapeError, unknown_name
+from bodysense.errors import BodysenseError, ShapeError, unknown_name
 from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
-from bodysense.estimation.map_dynamics.sensor_suggestions import Help, helpful
 from bodysense.estimation.map_dynamics.solution import flat
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.files import load_result, save_result
+from bodysense.sensors.motion_sensors import Accelerometer
+from bodysense.sensors.motion_sensors import JointAcceleration, JointTorque
+from bodysense.sensors.sensor import Mount, Sensor, variances
+from bodysense.sensors.urdf_sensors import TYPICAL_STD
+from bodysense.sensors.wrench_sensors import ExternalWrench, ForceTorque
 from bodysense.spatial.arrays import Array
 
 Label = Literal["observable", "partly", "unobservable", "assumed"]
 _LABELS: tuple[Label, ...] = ("observable", "partly", "unobservable", "assumed")
 
 _COMPONENTS = {6: ("x", "y", "z", "rx", "ry", "rz"), 1: ("",)}
+
+
+@dataclass(frozen=True)
+class Help:
+    """Something that would help.
+
+    Attributes:
+        kind: of the sensor.
+        place: joint or link.
+        gain: mean of log(standard deviation without it / with it) of what is unobservable; for an
+            assumption of the external wrenches on other links alone.
+    """
+
+    kind: str
+    place: str
+    gain: float
+
+    @property
+    def assumes(self) -> bool:
+        """Whether it is no sensor, but an assumption, which must be true."""
+        return self.kind == ExternalWrench.kind
+
+    def __str__(self) -> str:
+        words = {
+            "joint_torque": "a joint torque sensor at {}",
+            "force_torque": "a force/torque sensor at {}",
+            "accelerometer": "an accelerometer with a gyroscope on {}",
+            "joint_acceleration": "the acceleration of {}, from its encoder",
+            "external_wrench": "the assumption that nothing touches {}",
+        }[self.kind]
+        return f"{words.format(self.place)} ({np.exp(self.gain):.3g} times narrower on average)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,7 +224,7 @@ def observability(
     before, after, narrow = spread(problem.blind), spread(problem), spread(narrower)
     labels = tuple(_LABELS[k] for k in _judged(before, after, narrow))
     missing = np.array([label in ("partly", "unobservable") for label in labels], dtype=bool)
-    help_ = helpful(problem, spread, after, missing, suggest) if missing.any() else ()
+    help_ = _helpful(problem, spread, after, missing, suggest) if missing.any() else ()
     return Observability(
         variables=problem.variables,
         before=before.mean(axis=0),
@@ -256,3 +291,94 @@ def _unknowns(problem: MapDynamics) -> int:
         count += int(np.linalg.matrix_rank(priors.base_acceleration.covariance, hermitian=True))
         count -= 6
     return max(count, 0)
+
+
+# Which sensor, or which assumption, would make most of the rest observable: all are tried.
+#
+# Tried are the torque of each joint, a force/torque sensor at each joint, an accelerometer on each
+# link and the knowledge that nothing touches a link. The gain of one is the mean logarithm of how
+# many times narrower it makes the standard deviations of what is unobservable. An assumption about
+# a link is no answer to the question what touches that link: its gain is that of the wrenches on
+# other links.
+
+_TORQUE_STD = 0.1  # N·m
+_ACCELERATION_STD = 0.1  # rad/s²
+_NO_CONTACT_STD = 1e-3  # N, N·m
+_LEAST_GAIN = 1e-3  # that is worth a suggestion
+
+
+def _helpful(
+    problem: MapDynamics,
+    spread: Callable[[MapDynamics], Array],
+    after: Array,
+    missing: NDArray[np.bool_],
+    count: int,
+) -> tuple[Help, ...]:
+    """The best sensors to add, the best first, and behind them the best assumption.
+
+    Args:
+        problem: the estimator.
+        spread: (T, size) standard deviations of a problem.
+        after: (T, size) those of this one.
+        missing: (size,) what should be observable.
+        count: how many sensors to name.
+    """
+    if count < 1:
+        return ()
+    result = []
+    for place, sensor in _candidates(problem):
+        asked = missing
+        if sensor.kind == ExternalWrench.kind:
+            asked = missing & _wrenches_on_others(problem, place)
+        if not asked.any():
+            continue
+        try:
+            other = problem.with_sensors((*problem.sensors, sensor))
+        except BodysenseError:
+            continue  # it cannot sit there
+        gain = np.log(np.maximum(after, 1e-12) / np.maximum(spread(other), 1e-12))
+        result.append(Help(sensor.kind, place, float(gain[:, asked].mean())))
+    result = sorted(
+        (item for item in result if item.gain > _LEAST_GAIN), key=lambda item: -item.gain
+    )
+    sensors = [item for item in result if not item.assumes]
+    assumptions = [item for item in result if item.assumes]
+    return (*sensors[:count], *assumptions[:1])
+
+
+def _wrenches_on_others(problem: MapDynamics, link: str) -> NDArray[np.bool_]:
+    """(size,) which numbers are external wrenches, but not on this link."""
+    mask = np.zeros(problem.variables.size, dtype=bool)
+    for name, where in problem.variables.slices.items():
+        mask[where] = name.startswith("fx.") and name != f"fx.{link}"
+    return mask
+
+
+def _candidates(problem: MapDynamics) -> Iterator[tuple[str, Sensor]]:
+    """Places and sensors to try."""
+    tree, priors = problem.tree, problem.assumptions
+    name = _free_name(problem)
+    for i in tree.with_unknowns:
+        link = tree.names[i]
+        mount = Mount(link)
+        std = variances(TYPICAL_STD["accelerometer"], 3)
+        yield link, Accelerometer(name=name, mount=mount, covariance=std)
+        if priors.wrenches.get(link, priors.wrench).covariance.any():
+            std = variances(_NO_CONTACT_STD, 6)
+            yield link, ExternalWrench(name=name, mount=mount, covariance=std)
+        if i == 0:
+            continue
+        joint = tree.joint_name(i)
+        yield joint, JointTorque(name=name, joint=joint, covariance=variances(_TORQUE_STD, 1))
+        std = variances(_ACCELERATION_STD, 1)
+        yield joint, JointAcceleration(name=name, joint=joint, covariance=std)
+        std = variances(TYPICAL_STD["force_torque"], 6)
+        yield joint, ForceTorque(name=name, joint=joint, covariance=std)
+
+
+def _free_name(problem: MapDynamics) -> str:
+    taken = {sensor.name for sensor in problem.sensors}
+    name = "tried"
+    while name in taken:
+        name += "'"
+    return name

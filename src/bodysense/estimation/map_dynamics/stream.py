@@ -8,7 +8,7 @@ and all of it is counted. What comes out is finite, always.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.solution import flat
-from bodysense.estimation.posterior import Posterior
+from bodysense.estimation.posterior import NamedRows, Posterior
 from bodysense.spatial.arrays import Array
 
-ABSURD = 1e9
+_ABSURD = 1e9
 """Readings beyond this in SI units are no measurement; they are taken for absent."""
 
-Late = Literal["ignore", "use"]
-Mask = NDArray[np.bool_]
+_Late = Literal["ignore", "use"]
+_Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -63,7 +63,7 @@ class EstimatorStream:
         problem: MapDynamics,
         *,
         gravity: ArrayLike | None = None,
-        late: Late = "ignore",
+        late: _Late = "ignore",
         detail: Detail = "variances",
     ) -> None:
         """Lay out what every step needs, and compile.
@@ -150,13 +150,13 @@ class EstimatorStream:
             twist = np.asarray(sample.base_twist, dtype=np.float64)
             if twist.shape != (6,):
                 raise ShapeError(f"base_twist has shape {twist.shape}, expected (6,).")
-            known = np.abs(twist) < ABSURD
+            known = np.abs(twist) < _ABSURD
             self._samples.twist[0, known] = twist[known]
             if not known.all():
                 self.counts["base twists held"] += 1
                 notes += ("missing components of the base twist are kept as they were",)
-        lost = ~(np.abs(q) < ABSURD)  # NaN and infinity too
-        slow = ~(np.abs(dq) < ABSURD)
+        lost = ~(np.abs(q) < _ABSURD)  # NaN and infinity too
+        slow = ~(np.abs(dq) < _ABSURD)
         self._samples.dq[0] = dq
         self._samples.dq[0, slow] = 0.0
         if not lost.any():
@@ -175,7 +175,7 @@ class EstimatorStream:
         self._samples.dq[0, lost] = 0.0
         return (*notes, f"positions of {', '.join(names)} are missing and kept as they were")
 
-    def _take_readings(self, readings: Mapping[str, ArrayLike] | Array) -> Mask | None:
+    def _take_readings(self, readings: Mapping[str, ArrayLike] | Array) -> _Mask | None:
         """Put readings into the rows of the kernels; returns which sensors have none, if any."""
         layout, y = self.problem.layout, self._y
         if isinstance(readings, Mapping):
@@ -197,8 +197,8 @@ class EstimatorStream:
                     f"{', '.join(list(layout.slices)[:8])} …, NaN where there is none."
                 )
             y[:] = given
-        bad = ~(np.abs(y) < ABSURD)  # NaN and infinity too
-        missing: Mask | None = None
+        bad = ~(np.abs(y) < _ABSURD)  # NaN and infinity too
+        missing: _Mask | None = None
         if bad.any():
             absurd = int(np.count_nonzero(bad & ~np.isnan(y)))
             self.counts["absurd"] += absurd
@@ -210,12 +210,12 @@ class EstimatorStream:
         np.take(self._rows, layout.order, out=self._samples.y[0])
         return missing
 
-    def _named(self, missing: Mask | None) -> dict[str, int]:
+    def _named(self, missing: _Mask | None) -> dict[str, int]:
         if missing is None:
             return {}
         return {name: 1 for name, gone in zip(self._sensors, missing, strict=True) if gone}
 
-    def _solved(self, missing: Mask | None, notes: tuple[str, ...]) -> Posterior:
+    def _solved(self, missing: _Mask | None, notes: tuple[str, ...]) -> Posterior:
         problem, result = self.problem, self._found
         problem.solve_into(self._samples, result)
         mean = _copied(problem, result.d)
@@ -238,7 +238,7 @@ class EstimatorStream:
             problem.variables,
             mean,
             variance,
-            residual=Residuals(problem.layout.slices, rows),
+            residual=NamedRows(problem.layout.slices, rows),
             absent=self._named(missing),
             notes=notes,
         )
@@ -252,22 +252,3 @@ def _copied(problem: MapDynamics, d: Array) -> Array:
 def _finite(values: Array) -> bool:
     """Whether all are numbers: squares of estimates are far from overflowing."""
     return math.isfinite(float(values @ values))
-
-
-class Residuals(Mapping[str, Array]):
-    """Residuals by sensor, cut out of all rows when they are asked for."""
-
-    __slots__ = ("_rows", "_slices")
-
-    def __init__(self, slices: Mapping[str, slice], rows: Array) -> None:
-        """Keep rows (m,) and where each sensor's are."""
-        self._slices, self._rows = slices, rows
-
-    def __getitem__(self, name: str) -> Array:
-        return self._rows[self._slices[name]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._slices)
-
-    def __len__(self) -> int:
-        return len(self._slices)

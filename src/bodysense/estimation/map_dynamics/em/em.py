@@ -10,7 +10,6 @@ and takes that of EM where the density does not grow by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,13 +18,12 @@ from bodysense.estimation.map_dynamics.em.information import (
     SLACKS,
     Expectation,
     ScoringStep,
-    covariance,
     describe_unidentified,
     expected,
     information,
+    inverse_information,
     learned,
     scored,
-    unidentified_sources,
     with_covariances,
 )
 from bodysense.estimation.map_dynamics.em.result import CovarianceFit
@@ -49,9 +47,10 @@ from bodysense.spatial.arrays import Array
 
 _WRENCH_UNITS = ExternalWrench.units
 _MOTION_UNITS = ("m/s²",) * 3 + ("rad/s²",) * 3
+_Source = tuple[str, str, Array, Sequence[str]]  # name, kind, covariance at the start, units
 
 
-def chosen_sources(
+def _chosen_sources(
     problem: MapDynamics,
     structure: Structure | Mapping[str, Structure],
     prior: InverseWishart | Mapping[str, InverseWishart] | None,
@@ -68,31 +67,17 @@ def chosen_sources(
         *(_wrench_source(problem, link) for link in wrenches),
         *(_slack_source(problem, slack) for slack in slacks),
     ]
-    names = [source.name for source in wanted]
+    names = [name for name, *_ in wanted]
     for name in names:
         if names.count(name) > 1:
             raise MismatchError(f"{name!r} is asked for twice, or a sensor has that name: rename.")
     return tuple(
         NoiseSource.of(
-            name,
-            kind,
-            Sigma,
-            units,
-            _structure(structure, name, kind),
-            _prior(prior, name, kind),
+            name, kind, Sigma, units, _structure(structure, name, kind), _prior(prior, name, kind)
         )
         for name, kind, Sigma, units in wanted
         if Sigma.any()
     )
-
-
-class _Source(NamedTuple):
-    """What a covariance belongs to, and where it starts."""
-
-    name: str
-    kind: str
-    covariance: Array
-    units: Sequence[str]
 
 
 def _sensor_sources(problem: MapDynamics, names: Sequence[str] | None) -> Iterator[_Source]:
@@ -103,7 +88,7 @@ def _sensor_sources(problem: MapDynamics, names: Sequence[str] | None) -> Iterat
         sensor = by_name[name]
         if sensor.kind != Orientation.kind:
             units = tuple(sensor.units[k % len(sensor.units)] for k in range(sensor.size))
-            yield _Source(name, sensor.kind, sensor.covariance, units)
+            yield name, sensor.kind, sensor.covariance, units
 
 
 def _wrench_source(problem: MapDynamics, link: str) -> _Source:
@@ -111,7 +96,7 @@ def _wrench_source(problem: MapDynamics, link: str) -> _Source:
     if link not in [tree.names[i] for i in tree.with_unknowns]:
         raise unknown_name("link with an external wrench", link, tree.names)
     wrench = priors.wrenches.get(link, priors.wrench)
-    return _Source(f"prior.fx.{link}", "fx", wrench.covariance, _WRENCH_UNITS)
+    return f"prior.fx.{link}", "fx", wrench.covariance, _WRENCH_UNITS
 
 
 def _slack_source(problem: MapDynamics, slack: str) -> _Source:
@@ -120,7 +105,7 @@ def _slack_source(problem: MapDynamics, slack: str) -> _Source:
     name = f"slack.{slack}"
     Sigma = getattr(problem.assumptions, f"{slack}_slack").covariance
     units = {"wrench": _WRENCH_UNITS, "torque": ("N·m",)}.get(slack, _MOTION_UNITS)
-    return _Source(name, name, Sigma, units)
+    return name, name, Sigma, units
 
 
 def _structure(structure: Structure | Mapping[str, Structure], name: str, kind: str) -> Structure:
@@ -204,7 +189,7 @@ def estimate_covariances(
     if samples.size == 0:
         raise ShapeError("there are no samples to estimate covariances from: give some.")
     samples = thinned(problem, samples, most_samples)
-    chosen = chosen_sources(problem, structure, prior, sensors, wrenches, slacks)
+    chosen = _chosen_sources(problem, structure, prior, sensors, wrenches, slacks)
     search = _Search(problem, samples, chosen, tolerance)
     ending = _NOT_YET.format(iterations) if chosen else _NOTHING
     F = np.zeros((search.coordinates.size,) * 2)
@@ -215,10 +200,10 @@ def estimate_covariances(
         F = information(result, samples, search.coordinates, search.best)
     except KeyboardInterrupt:
         ending, result = _INTERRUPTED, with_covariances(problem, search.best)
-    C = covariance(F, search.coordinates.prior_information(search.best))
+    C = inverse_information(F, search.coordinates.prior_information(search.best))
     message = ending
     if ending != _INTERRUPTED:
-        vague = describe_unidentified(unidentified_sources(F, C, search.coordinates))
+        vague = describe_unidentified(F, C, search.coordinates)
         message += _unidentifiable(chosen, search.best, vague)
     message += f" {search.note}" if search.note else ""
     return CovarianceFit(

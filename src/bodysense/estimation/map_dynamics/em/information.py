@@ -163,7 +163,7 @@ def learned(
     return (*taken, (step.u, y))[-10:] if step.u @ y > 0.0 else tuple(taken)
 
 
-def covariance(F: Array, prior: Array) -> Array:
+def inverse_information(F: Array, prior: Array) -> Array:
     """(k, k) of the coordinates at the maximum, from the information of readings and prior."""
     return np.asarray(np.linalg.inv(F + np.diag(prior + _LEAST_INFORMATION)), dtype=np.float64)
 
@@ -173,63 +173,37 @@ def covariance(F: Array, prior: Array) -> Array:
 _UNKNOWN = 0.7
 """Standard deviation of the logarithm of a variance from which it is not known: a factor of two."""
 
-
-class _UnidentifiedSource(NamedTuple):
-    """A covariance that is not identified.
-
-    Attributes:
-        name: of the source, or of the kind of all that share a factor.
-        components: those of it that are not known; of a full covariance its principal axes, of
-            one that is scaled its units.
-        sigma: standard deviation of the logarithm of a variance, from readings and prior; the
-            largest of these components.
-        with_other: the source it cannot be separated from; `None`: it leaves no trace of its own.
-    """
-
-    name: str
-    components: tuple[int, ...]
-    sigma: float
-    with_other: str | None
+_NAMED = 6  # sources in a sentence
 
 
-def unidentified_sources(
-    F: Array, C: Array, coordinates: Coordinates
-) -> tuple[_UnidentifiedSource, ...]:
-    """Sources of which a variance is known to less than a factor of two or so.
+def describe_unidentified(F: Array, C: Array, coordinates: Coordinates) -> str:
+    """Sources of which a variance is known to less than a factor of two or so, and the remedy.
+
+    Of a full covariance principal axes are listed, of one that is scaled units.
 
     Args:
         F: (k, k) information of the readings.
-        C: (k, k) covariance of the coordinates.
+        C: (k, k) covariance of the coordinates, from readings and prior.
         coordinates: what was estimated.
     """
-    alone, sigma = np.diag(F), np.sqrt(np.diag(C))
+    sigma = np.sqrt(np.diag(C))
     correlation = np.abs(C / np.outer(sigma, sigma))
-    names = np.array(coordinates.titles)
+    titles = np.array(coordinates.titles)
     variance = np.array([i == j for i, j in coordinates.axes])
-    result = []
-    for name in dict.fromkeys(coordinates.titles):
-        vague = np.flatnonzero((names == name) & variance & (sigma > _UNKNOWN))
+    pairs: list[set[str]] = []
+    single = []
+    for title in dict.fromkeys(coordinates.titles):
+        vague = np.flatnonzero((titles == title) & variance & (sigma > _UNKNOWN))
         if not vague.size:
             continue
         worst = vague[sigma[vague].argmax()]
-        strength = np.where(names == name, 0.0, correlation[worst])
+        strength = np.where(titles == title, 0.0, correlation[worst])
         partner = int(strength.argmax())
-        seen = alone[worst] > 1.0 / _UNKNOWN**2 and strength[partner] > 0.5
-        components = tuple(coordinates.axes[k][0] for k in vague)
-        other = str(names[partner]) if seen else None
-        result.append(_UnidentifiedSource(str(name), components, float(sigma[worst]), other))
-    return tuple(result)
-
-
-def describe_unidentified(vague: Sequence[_UnidentifiedSource]) -> str:
-    """Which they are, and what to do about it."""
-    pairs: list[set[str]] = []
-    single = []
-    for item in vague:
-        if item.with_other is None:
-            single.append(f"{item.name}[{', '.join(map(str, item.components))}]")
-        elif {item.name, item.with_other} not in pairs:
-            pairs.append({item.name, item.with_other})
+        if F[worst, worst] > 1.0 / _UNKNOWN**2 and strength[partner] > 0.5:
+            pair = {title, coordinates.titles[partner]}
+            pairs += [pair] if pair not in pairs else []
+        else:  # it leaves no trace of its own
+            single.append(f"{title}[{', '.join(str(coordinates.axes[k][0]) for k in vague)}]")
     text = [
         f"The covariances of {' and '.join(sorted(pair))} cannot be separated by these readings, "
         "only a combination is identifiable: keep one of them fixed (sensors=, wrenches=, "
@@ -237,17 +211,13 @@ def describe_unidentified(vague: Sequence[_UnidentifiedSource]) -> str:
         for pair in pairs[:3]
     ]
     if single:
+        more = f" and {len(single) - _NAMED} more" if len(single) > _NAMED else ""
         text.append(
-            f"The log hardly identifies the covariance of {_some(single)}: add a sensor that "
-            "measures the same, give more samples, let all of a kind share one factor "
-            '(structure="type"), or leave it out of the estimation.'
+            f"The log hardly identifies the covariance of {', '.join(single[:_NAMED])}{more}: add "
+            "a sensor that measures the same, give more samples, let all of a kind share one "
+            'factor (structure="type"), or leave it out of the estimation.'
         )
     return " ".join(text)
-
-
-def _some(names: Sequence[str], most: int = 6) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 # The step of EM that expects: second moments of all noises, given the readings.

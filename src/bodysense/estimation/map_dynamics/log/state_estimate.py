@@ -22,7 +22,7 @@ from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.setup import QUANTITIES, StateSetup
 from bodysense.estimation.map_dynamics.state.layout import OrientationRows, StateLayout
 from bodysense.estimation.map_dynamics.state.prior import Nuisances, StatePrior
-from bodysense.estimation.map_dynamics.state.tracking import JERK, StateSmoother, StateTracker
+from bodysense.estimation.map_dynamics.state.tracking import StateSmoother, StateTracker
 from bodysense.estimation.posterior import NamedSlices, Posterior
 from bodysense.sensors.motion_sensors import Encoder
 from bodysense.spatial.arrays import Array
@@ -118,16 +118,12 @@ class StateLogEstimate(LogEstimate):
         joints = tuple(joint for joint in self.unmeasured if f"q.{joint}" not in given)
         with threadpool_limits(1, "blas"):
             return _best_start(
-                self.problem, prior, joints, t, y, jerk=self._jerk, gravity=self.setup.gravity
+                self.problem, prior, joints, t, y, jerk=self.state.jerk, gravity=self.setup.gravity
             )
-
-    @property
-    def _jerk(self) -> Array | float:
-        return JERK if self.state.jerk is None else self.state.jerk
 
     def _solver(self, prior: StatePrior) -> StateTracker | StateSmoother:
         kind = StateSmoother if self.state.method == "smooth" else StateTracker
-        return kind(self.problem, prior, jerk=self._jerk, parameter_covariance=self.covariance)
+        return kind(self.problem, prior, jerk=self.state.jerk, parameter_covariance=self.covariance)
 
     def _tracked(self, tracker: StateTracker, piece: slice, samples: int) -> Iterator[_Part]:
         t, y = self.t, self.recording.readings
