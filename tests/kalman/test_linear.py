@@ -40,14 +40,15 @@ def test_the_history_holds_what_the_textbook_says(method, linear, kalman, rng):
     _, y = model.simulate(rng, mean, S, 20)
     history = run_filter(method, model, mean, S, y, keep_history=True).history
     means, covariances, *_ = kalman(model, mean, S @ S.T, y)
-    np.testing.assert_allclose(history.means, means, atol=1e-9)
-    np.testing.assert_allclose(history.covariances, covariances, atol=1e-9)
+    corrected = zip(*history.corrected, strict=True)
+    for result, expected in zip(corrected, (means, covariances), strict=True):
+        np.testing.assert_allclose(np.array(result), expected, atol=1e-9)
     for k in range(19):
         A, Q, u = model.whole(k)
-        np.testing.assert_allclose(history.predicted_means[k + 1], A @ means[k] + u, atol=1e-9)
+        np.testing.assert_allclose(history.predicted[k + 1][0], A @ means[k] + u, atol=1e-9)
         P = A @ covariances[k] @ A.T + Q
-        np.testing.assert_allclose(history.predicted_covariances[k + 1], P, atol=1e-9)
-        np.testing.assert_allclose(history.crosses[k], (covariances[k] @ A.T)[:, 2:], atol=1e-9)
+        np.testing.assert_allclose(history.predicted[k + 1][1], P, atol=1e-9)
+        np.testing.assert_allclose(history.crosses[k + 1], (covariances[k] @ A.T)[:, 2:], atol=1e-9)
 
 
 def test_predict_and_update_are_what_a_run_does(method, linear, rng):

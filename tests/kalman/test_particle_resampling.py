@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bodysense.kalman.particle import _effective_size, _systematic, moments, shrunk
+from bodysense.kalman.particle import _effective_size, _moments, _shrunk, _systematic
 
 
 def test_copies_are_right_on_average(rng):
@@ -40,7 +40,7 @@ def test_one_particle_that_carries_all_is_copied():
 
 def test_moments_are_those_of_numpy(rng):
     X, weights = rng.normal(size=(50, 3)), rng.dirichlet(np.ones(50))
-    mean, covariance = moments(X, weights)
+    mean, covariance = _moments(X, weights)
     np.testing.assert_allclose(mean, np.average(X, axis=0, weights=weights))
     np.testing.assert_allclose(covariance, np.cov(X.T, aweights=weights, ddof=0))
 
@@ -49,9 +49,9 @@ def test_moments_are_those_of_numpy(rng):
 def test_shrinking_and_jitter_keep_mean_and_covariance(shrinkage, rng):
     n = 200_000
     X = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3)) + [1.0, -5.0, 20.0]
-    mean, covariance = moments(X, np.full(n, 1.0 / n))
-    new_mean, new_covariance = moments(
-        shrunk(X, mean, covariance, shrinkage, rng), np.full(n, 1.0 / n)
+    mean, covariance = _moments(X, np.full(n, 1.0 / n))
+    new_mean, new_covariance = _moments(
+        _shrunk(X, mean, covariance, shrinkage, rng), np.full(n, 1.0 / n)
     )
     sigma = np.sqrt(np.diag(covariance))
     np.testing.assert_allclose((new_mean - mean) / sigma, 0.0, atol=5.0 / np.sqrt(n))
@@ -62,6 +62,6 @@ def test_shrinking_and_jitter_keep_mean_and_covariance(shrinkage, rng):
 
 def test_a_singular_cloud_stays_in_its_plane(rng):
     X = np.outer(rng.normal(size=20), [1.0, 2.0, -1.0])
-    mean, covariance = moments(X, np.full(20, 0.05))
-    moved = shrunk(X, mean, covariance, 0.9, rng)
+    mean, covariance = _moments(X, np.full(20, 0.05))
+    moved = _shrunk(X, mean, covariance, 0.9, rng)
     np.testing.assert_allclose(moved[:, 1], 2.0 * moved[:, 0], atol=1e-6)

@@ -11,6 +11,7 @@ from bodysense.kalman.filters import (
 )
 from bodysense.kalman.kinds import CentralDifferences, Extended, FilterKind, Unscented
 from bodysense.kalman.model import CovarianceState, GaussianState, RootState, StateModel
+from bodysense.kalman.motion import IntegratorChain
 from bodysense.kalman.particle import ParticleFilter, run_particles
 from bodysense.kalman.run import FilterRun, History, Restarts, Smoothed, run_filter, smooth
 
@@ -25,6 +26,7 @@ __all__ = [
     "FilterRun",
     "GaussianState",
     "History",
+    "IntegratorChain",
     "ParticleFilter",
     "Restarts",
     "RootFilter",

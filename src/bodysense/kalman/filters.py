@@ -48,6 +48,7 @@ from bodysense.kalman.model import (
     noise_columns,
     parameter_variances,
     plain,
+    propagated,
     tangent,
     upper_root,
 )
@@ -99,7 +100,7 @@ class StateFilter(ABC, Generic[AnyState]):
     """A Kalman filter. Implementations are frozen dataclasses of settings.
 
     Nothing that goes in is changed. A state that cannot be propagated comes back with its
-    `failure` set.
+    `failure` set. How the moving part responds is the filter's kind.
     """
 
     kind: FilterKind
@@ -140,21 +141,12 @@ class StateFilter(ABC, Generic[AnyState]):
     def update(
         self, model: StateModel, k: int, state: AnyState, y: Array
     ) -> tuple[AnyState, Array, Array]:
-        """The state with the measurement y (n_y,) of sample k; NaN marks absent ones.
-
-        Returns:
-            The state, (n_y,) the innovation y - H mean and (n_y,) its variances.
-        """
-        correction = self.correct(model, k, state, y)
-        return correction.state, correction.innovation, correction.variance
+        """The state with the measurement, the innovation and its variances, see `correct`."""
+        return self.correct(model, k, state, y)[:3]
 
 
 def _measurement(model: StateModel, x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """H, sigma and y that fit each other and the state.
-
-    Raises:
-        ShapeError: they do not.
-    """
+    """H, sigma and y that fit each other and the state."""
     H, sigma, values = plain(model.H), plain(model.sigma), plain(np.asarray(y))
     n_y = H.shape[0]
     if H.shape != (n_y, x.size) or sigma.shape != (n_y,) or values.shape != (n_y,):
@@ -167,11 +159,7 @@ def _measurement(model: StateModel, x: Array, y: Array) -> tuple[Array, Array, A
 
 @dataclass(frozen=True)
 class CovarianceFilter(StateFilter[CovarianceState]):
-    """A filter that carries the covariance.
-
-    Attributes:
-        kind: how the moving part responds.
-    """
+    """A filter that carries the covariance."""
 
     kind: FilterKind = field(default_factory=Extended)
 
@@ -208,9 +196,7 @@ class CovarianceFilter(StateFilter[CovarianceState]):
         if not (np.isfinite(moved).all() and np.isfinite(F).all()):
             return self._not_finite(model, state)
         E = noise_columns(model, k, state.mean)
-        FP = F @ state.matrix
-        own = FP @ F.T + E @ E.T
-        own = 0.5 * (own + own.T)
+        FP, own = propagated(state.matrix, F, E @ E.T)
         new = self._joined(model, k, state, moved, FP[:, : model.n_parameters], own)
         return StatePrediction(new, state.matrix, F.T)
 
@@ -266,10 +252,7 @@ class CovarianceFilter(StateFilter[CovarianceState]):
         cross: Array,
         own: Array,
     ) -> CovarianceState:
-        """The state at k + 1 from the moving part's mean, cross and own covariance.
-
-        cross (n_moving, n_parameters) is with the parameters.
-        """
+        """The state at k + 1; cross (n_moving, n_parameters) is with the parameters."""
         p = model.n_parameters
         P = state.matrix.copy()
         P[p:, :p] = cross
@@ -295,11 +278,7 @@ class CovarianceFilter(StateFilter[CovarianceState]):
 
 @dataclass(frozen=True)
 class RootFilter(StateFilter[RootState]):
-    """A filter that carries the covariance's lower-triangular root.
-
-    Attributes:
-        kind: how the moving part responds.
-    """
+    """A filter that carries the covariance's lower-triangular root."""
 
     kind: FilterKind = field(default_factory=Extended)
 
@@ -381,11 +360,7 @@ FILTERS: Mapping[str, StateFilter[Any]] = MappingProxyType(
 
 
 def state_filter(name: str) -> StateFilter[Any]:
-    """A filter with its default settings.
-
-    Raises:
-        UnknownNameError: there is no filter of this name.
-    """
+    """A filter of this name with its default settings."""
     if name not in FILTERS:
         raise unknown_name("filter", name, FILTERS)
     return FILTERS[name]

@@ -58,11 +58,7 @@ class StateModel(Protocol):
 
 
 def check_model(model: StateModel) -> tuple[int, int]:
-    """Number of measurements n_y and of states n_x of a model that fits together.
-
-    Raises:
-        ShapeError: no state, H or sigma of another shape, a sigma that is not positive.
-    """
+    """Number of measurements n_y and of states n_x of a model that fits together."""
     p, m = model.n_parameters, model.n_moving
     if p < 0 or m < 1:
         raise ShapeError(
@@ -170,11 +166,7 @@ class GaussianState(ABC):
 
 @dataclass(frozen=True, eq=False)
 class RootState(GaussianState):
-    """Held by its factor, which is lower triangular and, as columns are used, column by column.
-
-    Attributes:
-        root: (n_x, n_x) the factor S.
-    """
+    """Held by its factor `root`, lower triangular and, as columns are used, column by column."""
 
     root: Array
 
@@ -184,7 +176,6 @@ class RootState(GaussianState):
 
     @property
     def rows(self) -> Array:
-        """(n_x, n_x) Sᵀ: a view, if the factor lies column by column."""
         return plain(self.root.T)
 
     @cached_property
@@ -195,11 +186,7 @@ class RootState(GaussianState):
 
 @dataclass(frozen=True, eq=False)
 class CovarianceState(GaussianState):
-    """Held by its covariance.
-
-    Attributes:
-        matrix: (n_x, n_x) the covariance, symmetric.
-    """
+    """Held by its covariance `matrix`, symmetric."""
 
     matrix: Array
 
@@ -220,10 +207,7 @@ class CovarianceState(GaussianState):
 
     @cached_property
     def factor(self) -> Array:
-        """(n_x, n_x) lower triangular S with S Sᵀ the covariance.
-
-        Where rounding has left negative eigenvalues, that of the matrix without them.
-        """
+        # Where rounding has left negative eigenvalues, that of the matrix without them.
         upper = upper_root(self.matrix)
         if upper is None:
             values, vectors = np.linalg.eigh(self.matrix)
@@ -231,6 +215,13 @@ class CovarianceState(GaussianState):
             upper = np.linalg.qr(rows).R
         lower: Array = upper.T
         return lower
+
+
+def propagated(P: Array, F: Array, Q: Array) -> tuple[Array, Array]:
+    """F P and F P Fᵀ + Q: covariances of x⁺ = F x + w, w ~ N(0, Q), with x and of its own."""
+    FP = F @ P
+    own = FP @ F.T + Q
+    return FP, 0.5 * (own + own.T)
 
 
 def failed(state: AnyState, failure: str) -> AnyState:
@@ -249,11 +240,7 @@ def upper_root(P: Array) -> Array | None:
 
 
 def checked_start(mean: ArrayLike, factor: ArrayLike) -> tuple[Array, Array]:
-    """Mean and lower-triangular factor that a filter can start from.
-
-    Raises:
-        ShapeError: other shapes, not finite, or a factor that is not lower triangular.
-    """
+    """Mean and lower-triangular factor that a filter can start from."""
     x = as_array(mean, (None,), "mean").copy()
     S = as_array(factor, (x.size, x.size), "factor")
     if np.triu(S, 1).any():

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,7 +48,7 @@ def _systematic(weights: Array, rng: np.random.Generator) -> NDArray[np.intp]:
     return np.minimum(np.searchsorted(ends, teeth, side="right"), n - 1)
 
 
-def moments(X: Array, weights: Array) -> tuple[Array, Array]:
+def _moments(X: Array, weights: Array) -> tuple[Array, Array]:
     """Mean (n_x,) and covariance (n_x, n_x) of weighted particles X (n, n_x)."""
     mean = weights @ X
     centred = (X - mean) * np.sqrt(weights)[:, None]
@@ -57,7 +56,7 @@ def moments(X: Array, weights: Array) -> tuple[Array, Array]:
     return mean, covariance
 
 
-def shrunk(
+def _shrunk(
     X: Array, mean: Array, covariance: Array, shrinkage: float, rng: np.random.Generator
 ) -> Array:
     """Particles drawn towards their mean and jittered, as Liu and West do.
@@ -116,18 +115,11 @@ class ParticleFilter:
 
     def redrawn(self, X: Array, weights: Array, p: int, rng: np.random.Generator) -> Array:
         """Particles of equal weight that stand for these, parameters spread again."""
-        mean, covariance = moments(X[:, :p], weights)
+        mean, covariance = _moments(X[:, :p], weights)
         new = X[_systematic(weights, rng)]
         if p and self.shrinkage < 1.0:
-            new[:, :p] = shrunk(new[:, :p], mean, covariance, self.shrinkage, rng)
+            new[:, :p] = _shrunk(new[:, :p], mean, covariance, self.shrinkage, rng)
         return new
-
-
-class _ParticleWeights(NamedTuple):
-    weights: Array
-    innovation: Array
-    squared: float
-    log_likelihood: float
 
 
 def run_particles(
@@ -165,11 +157,10 @@ def run_particles(
         if update is None:
             message, steps = _collapsed(k), k
             break
-        weights = update.weights
-        innovations[k], nis[k] = update.innovation, update.squared
-        log_likelihood += update.log_likelihood
+        weights, innovations[k], nis[k], log_density = update
+        log_likelihood += log_density
         sizes[k] = _effective_size(weights)
-        last_mean, last_covariance = moments(X, weights)
+        last_mean, last_covariance = _moments(X, weights)
         means[k] = last_mean
         if sizes[k] < filter.resample_below * n:
             X, weights = filter.redrawn(X, weights, p, rng), np.full(n, 1.0 / n)
@@ -183,9 +174,12 @@ def run_particles(
     return FilterRun(state, means, innovations, nis, log_likelihood, not message, message, steps)
 
 
-def _weigh(model: StateModel, X: Array, weights: Array, y: Array) -> _ParticleWeights | None:
+def _weigh(
+    model: StateModel, X: Array, weights: Array, y: Array
+) -> tuple[Array, Array, float, float] | None:
     """Weights with the measurement y (n_y,), NaN where absent; none if no particle is left.
 
+    Beside them innovation, its normalised square and the log-likelihood, as of a `Correction`.
     Particles that ran away are replaced, in place, by the mean of the others without weight.
     """
     p = model.n_parameters
@@ -202,10 +196,10 @@ def _weigh(model: StateModel, X: Array, weights: Array, y: Array) -> _ParticleWe
     present = ~np.isnan(y)
     H, sigma = model.H, model.sigma
     Y = X @ H.T
-    mean, covariance = moments(Y, weights)
+    mean, covariance = _moments(Y, weights)
     innovation = y - mean
     if not present.any():
-        return _ParticleWeights(weights, innovation, math.nan, 0.0)
+        return weights, innovation, math.nan, 0.0
     level = sigma[present]
     with np.errstate(divide="ignore", over="ignore"):
         log_w = np.log(weights) - 0.5 * (((y - Y)[:, present] / level) ** 2).sum(axis=1)
@@ -218,7 +212,7 @@ def _weigh(model: StateModel, X: Array, weights: Array, y: Array) -> _ParticleWe
     spread = covariance[np.ix_(present, present)] + np.diag(level**2)
     rest = innovation[present]
     squared = float(rest @ np.linalg.solve(spread, rest))
-    return _ParticleWeights(share / total, innovation, squared, top + math.log(total) + constant)
+    return share / total, innovation, squared, top + math.log(total) + constant
 
 
 def _collapsed(k: int) -> str:

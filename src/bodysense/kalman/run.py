@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,9 @@ from scipy.linalg import lapack, pinvh
 
 from bodysense.errors import ShapeError
 from bodysense.kalman._kernels.points import moving_size
-from bodysense.kalman.filters import StateFilter, StatePrediction
+from bodysense.kalman.filters import StateFilter
 from bodysense.kalman.model import GaussianState, StateModel, check_model
 from bodysense.spatial.arrays import Array, as_array
-
-# All states of a run, for a smoother.
 
 _MOST_BYTES = 2 * 1024**3
 """Memory of a history."""
@@ -25,67 +23,28 @@ _MOST_BYTES = 2 * 1024**3
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """GaussianStates of n_t samples; what is said of sample 0 being predicted is the start.
+    """All states of a run, for a smoother.
 
     Attributes:
-        means: (n_t, n_x) with the measurement of the sample.
-        covariances: (n_t, n_x, n_x) with the measurement of the sample.
-        predicted_means: (n_t, n_x) before it.
-        predicted_covariances: (n_t, n_x, n_x) before it.
-        crosses: (n_t, n_x, n_moving) covariance of the state at k with the moving part at k + 1;
-            that with the parameters at k + 1 is a part of the covariance at k. The last is zero.
+        predicted: mean (n_x,) and covariance (n_x, n_x) of each sample before its measurement; of
+            sample 0 the start.
+        corrected: the same with the measurement.
+        crosses: (n_x, n_moving) covariance of the moving part with the state of the sample before,
+            zero where it starts anew; that of the parameters is a part of the covariance before.
     """
 
-    means: Array
-    covariances: Array
-    predicted_means: Array
-    predicted_covariances: Array
-    crosses: Array
+    predicted: list[tuple[Array, Array]] = field(default_factory=list)
+    corrected: list[tuple[Array, Array]] = field(default_factory=list)
+    crosses: list[Array] = field(default_factory=list)
 
-    @classmethod
-    def empty(cls, n_t: int, n_x: int, n_moving: int) -> History:
-        """Room for n_t samples.
 
-        Raises:
-            ShapeError: that takes more than 2 GiB.
-        """
-        size = 8 * n_t * (2 * n_x * n_x + n_x * n_moving + 2 * n_x)
-        if size > _MOST_BYTES:
-            raise ShapeError(
-                f"the history of {n_t} samples with {n_x} states would take {size / 2**20:.0f} MB: "
-                "smooth a shorter stretch, at a lower rate, or run without a history."
-            )
-        return cls(
-            np.zeros((n_t, n_x)),
-            np.zeros((n_t, n_x, n_x)),
-            np.zeros((n_t, n_x)),
-            np.zeros((n_t, n_x, n_x)),
-            np.zeros((n_t, n_x, n_moving)),
+def _require_memory(n_t: int, n_x: int, n_moving: int) -> None:
+    size = 8 * n_t * (2 * n_x * n_x + n_x * n_moving + 2 * n_x)
+    if size > _MOST_BYTES:
+        raise ShapeError(
+            f"the history of {n_t} samples with {n_x} states would take {size / 2**20:.0f} MB: "
+            "smooth a shorter stretch, at a lower rate, or run without a history."
         )
-
-    def first(self, steps: int) -> History:
-        """The first samples of it."""
-        return History(
-            self.means[:steps],
-            self.covariances[:steps],
-            self.predicted_means[:steps],
-            self.predicted_covariances[:steps],
-            self.crosses[:steps],
-        )
-
-    def keep_prediction(self, k: int, state: GaussianState) -> None:
-        """Write the state of sample k before its measurement."""
-        self.predicted_means[k] = state.mean
-        self.predicted_covariances[k] = state.covariance
-
-    def keep_correction(self, k: int, state: GaussianState) -> None:
-        """Write the state of sample k with its measurement."""
-        self.means[k] = state.mean
-        self.covariances[k] = state.covariance
-
-    def keep_step(self, k: int, prediction: StatePrediction[GaussianState]) -> None:
-        """Write the covariance of sample k with the next."""
-        self.crosses[k] = prediction.left @ prediction.right
 
 
 # The result of a filter over a recording.
@@ -137,11 +96,7 @@ class FilterRun:
 def checked_measurements(
     model: StateModel, mean: ArrayLike, y: ArrayLike, restarts: Restarts | None
 ) -> tuple[Array, dict[int, tuple[Array, Array]]]:
-    """Measurements (n_t, n_y) and restarts that fit a model and each other.
-
-    Raises:
-        ShapeError: they do not, or a measurement is infinite.
-    """
+    """Measurements (n_t, n_y) and restarts that fit a model and each other."""
     n_y, n_x = check_model(model)
     as_array(mean, (n_x,), "mean")
     try:
@@ -194,12 +149,7 @@ def run_filter(
         restarts: samples at which the moving part is not predicted but starts anew, with mean
             (n_moving,) and lower-triangular factor: where a recording has gaps.
 
-    Returns:
-        The last state and how the measurements fitted. A run that cannot go on ends early with
-        `ok` false and advice in `message`.
-
-    Raises:
-        ShapeError: things that do not fit each other.
+    A run that cannot go on ends early with `ok` false and advice in `message`.
     """
     values, fresh = checked_measurements(model, mean, y, restarts)
     n_t, p = values.shape[0], model.n_parameters
@@ -207,20 +157,21 @@ def run_filter(
     good = state
     means = np.full((n_t, state.mean.size), np.nan)
     innovations, nis = np.full(values.shape, np.nan), np.full(n_t, np.nan)
-    history = History.empty(n_t, state.mean.size, model.n_moving) if keep_history else None
+    history = History()
+    if keep_history:
+        _require_memory(n_t, state.mean.size, model.n_moving)
     log_likelihood, failure, steps = 0.0, "", n_t
     for k in range(n_t):
+        cross = np.zeros((state.mean.size, model.n_moving)) if keep_history else None
         if k in fresh:
             state = filter.restart(state, *fresh[k])
         elif k > 0:
             step = filter.step(model, k - 1, state)
             state = step.state
-            if history is not None:
-                history.keep_step(k - 1, step)
+            cross = step.left @ step.right if keep_history else None
         failure = _failure(state, p)
         if not failure:
-            if history is not None:
-                history.keep_prediction(k, state)
+            predicted = state
             correction = filter.correct(model, k, state, values[k])
             state = correction.state
             failure = _failure(state, p)
@@ -231,13 +182,14 @@ def run_filter(
         log_likelihood += correction.log_likelihood
         means[k] = state.mean
         good = state
-        if history is not None:
-            history.keep_correction(k, state)
+        if cross is not None:
+            history.predicted.append((predicted.mean, predicted.covariance))
+            history.corrected.append((state.mean, state.covariance))
+            history.crosses.append(cross)
     message = f"stopped at sample {steps}: {failure}" if failure else filter.failure(good)
-    if history is not None:
-        history = history.first(steps)
+    kept = history if keep_history else None
     return FilterRun(
-        good, means, innovations, nis, log_likelihood, not message, message, steps, history
+        good, means, innovations, nis, log_likelihood, not message, message, steps, kept
     )
 
 
@@ -291,14 +243,16 @@ def smooth(history: History) -> Smoothed:
 
     Samples before a gap are smoothed by what lies behind it through the parameters alone.
     """
-    n_t, n_x = history.means.shape
-    p = n_x - history.crosses.shape[2]
-    means, covariances = history.means.copy(), history.covariances.copy()
+    means = np.array([mean for mean, _ in history.corrected])
+    covariances = np.array([covariance for _, covariance in history.corrected])
+    n_t = len(means)
     for k in range(n_t - 2, -1, -1):
-        C = np.concatenate((history.covariances[k][:, :p], history.crosses[k]), axis=1)
-        G = _gain(C, history.predicted_covariances[k + 1])
-        means[k] += G @ (means[k + 1] - history.predicted_means[k + 1])
-        change = G @ (covariances[k + 1] - history.predicted_covariances[k + 1]) @ G.T
+        cross, (mean, covariance) = history.crosses[k + 1], history.predicted[k + 1]
+        p = mean.size - cross.shape[1]
+        C = np.concatenate((history.corrected[k][1][:, :p], cross), axis=1)
+        G = _gain(C, covariance)
+        means[k] += G @ (means[k + 1] - mean)
+        change = G @ (covariances[k + 1] - covariance) @ G.T
         covariances[k] += 0.5 * (change + change.T)
     message = ""
     smallest = np.diagonal(covariances, axis1=1, axis2=2).min(axis=1) if n_t else np.ones(0)

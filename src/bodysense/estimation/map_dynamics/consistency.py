@@ -13,7 +13,7 @@ are exact, or an assumption that is. Biases of sensors are taken out as far as t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import NamedTuple
@@ -36,6 +36,7 @@ from bodysense.estimation.map_dynamics.noise import (
 )
 from bodysense.estimation.map_dynamics.solution import Samples
 from bodysense.files import load_result, save_result
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
 _CONTRADICTED = 1e-3
@@ -207,25 +208,6 @@ def inconsistent_exact_words(off: Mapping[str, str]) -> str:
     )
 
 
-def exact_error(Sigma: Array, residual: Array) -> Array | None:
-    """(T,) largest residual along directions without noise; None if all of them have some.
-
-    Args:
-        Sigma: (m, m) covariance of the sensor.
-        residual: (T, m), NaN where there is no reading.
-    """
-    values, vectors = np.linalg.eigh(Sigma)
-    exact = ~noisy(values)
-    if not exact.any():
-        return None
-    return np.asarray(np.abs(residual @ vectors[:, exact]).max(axis=1))
-
-
-def noisy(values: Array) -> NDArray[np.bool_]:
-    """Which eigenvalues of a covariance are no zeros."""
-    return np.asarray(values > 1e-14 * values.max(initial=0.0))
-
-
 def consistency(
     problem: MapDynamics, samples: Samples, *, biases: Biases | None = None
 ) -> SensorConsistency:
@@ -246,8 +228,7 @@ def consistency(
         added = list(biases.spreads(problem, samples))
         far = _far(problem, samples, np.array([look.t for look, _ in added]))
         samples = biases.taken_out(samples)
-    result: dict[str, list[tuple[Array, Array, Array]]] = {s.name: [] for s in problem.sensors}
-    errors: dict[str, list[Array]] = {}
+    parts: dict[str, list[_Judged]] = {s.name: [] for s in problem.sensors}
     for which in chunks(problem, samples.size):
         part = samples.part(which)
         noise_of = noises(problem, part, problem.solve(part, "blocks"))
@@ -256,16 +237,33 @@ def consistency(
             if added:
                 more = _near(far[which], added, f"sensor.{sensor.name}", root_of(Sigma))
                 noise = Noise(noise.mean, noise.covariance + more)
-            result[sensor.name].append(_judged(Sigma, noise))
-            error = exact_error(Sigma, noise.mean)
-            if error is not None:
-                errors.setdefault(sensor.name, []).append(error)
-    normalised, square, freedom = (
-        {name: np.concatenate([part[k] for part in parts]) for name, parts in result.items()}
-        for k in range(3)
+            parts[sensor.name].append(_judged(Sigma, noise))
+    return _collected(parts, bias_note(problem, biases))
+
+
+def stated_consistency(
+    sensors: Sequence[Sensor], residual: Mapping[str, Array]
+) -> SensorConsistency:
+    """Hold residuals (T, m) by sensor against the noise that sensors are said to have.
+
+    For estimates of which the state follows the readings too: residuals of sensors that are as
+    good as they are said to be are no larger than that, and mostly smaller.
+    """
+    parts = {}
+    for sensor in sensors:
+        r = residual[sensor.name]
+        parts[sensor.name] = [_judged(sensor.covariance, Noise(r, np.zeros((1, *r.shape[1:] * 2))))]
+    return _collected(parts, "")
+
+
+def _collected(parts: Mapping[str, Sequence[_Judged]], note: str) -> SensorConsistency:
+    """Of all sensors, from what was judged one chunk after the other."""
+    normalised, square, freedom, off = (
+        {name: np.concatenate([part[k] for part in judged]) for name, judged in parts.items()}
+        for k in range(4)
     )
-    off = {name: np.concatenate(parts) for name, parts in errors.items()}
-    return SensorConsistency(normalised, square, freedom, bias_note(problem, biases), off)
+    exact = {name: values for name, values in off.items() if values.size}
+    return SensorConsistency(normalised, square, freedom, note, exact)
 
 
 def _far(problem: MapDynamics, samples: Samples, at: NDArray[np.int64]) -> Array:
@@ -286,19 +284,26 @@ def _near(far: Array, added: list[tuple[Look, dict[str, Array]]], name: str, roo
     return near
 
 
-def _judged(Sigma: Array, noise: Noise) -> tuple[Array, Array, Array]:
-    """Normalised residuals, chi² and degrees of freedom."""
+def _judged(Sigma: Array, noise: Noise) -> _Judged:
+    """Normalised residuals, chi², degrees of freedom, and errors where there should be none.
+
+    The last are (T,) the largest along directions without noise; empty if all of them have some.
+    """
     left: Array = np.diag(Sigma) - np.einsum("tii->ti", noise.covariance)
     judged = left > _CONTRADICTED * np.diag(Sigma)
     normalised = np.where(judged, noise.mean / np.sqrt(np.where(judged, left, 1.0)), np.nan)
     values, vectors = np.linalg.eigh(Sigma)
-    some = noisy(values)
+    some = values > 1e-14 * values.max(initial=0.0)
     W = (vectors[:, some] / np.sqrt(values[some])).T
     present = np.isfinite(noise.mean.sum(axis=1))
     r = np.where(present[:, None], noise.mean, 0.0) @ W.T
     shares, axes = np.linalg.eigh(np.eye(W.shape[0]) - W @ noise.covariance @ W.T)
     seen = shares > _CONTRADICTED
     squares = np.einsum("tij,ti->tj", axes, r) ** 2 / np.where(seen, shares, 1.0)
-    square = (squares * seen).sum(axis=1)
-    freedom = seen.sum(axis=1) * present
-    return normalised, np.where(present, square, np.nan), freedom.astype(np.float64)
+    square = np.where(present, (squares * seen).sum(axis=1), np.nan)
+    freedom = (seen.sum(axis=1) * present).astype(np.float64)
+    off = np.abs(noise.mean @ vectors[:, ~some]).max(axis=1) if not some.all() else np.zeros(0)
+    return normalised, square, freedom, off
+
+
+_Judged = tuple[Array, Array, Array, Array]

@@ -4,26 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.linalg import expm
 
 from bodysense.errors import ShapeError
 from bodysense.estimation import GaussianPrior, StatePrior
-from bodysense.estimation.map_dynamics.state.prior import noise, steps, transition, whitener
-
-
-@pytest.mark.parametrize("order", [2, 3])
-@pytest.mark.parametrize("h", [1e-4, 0.01, 0.7])
-def test_motion_equals_the_exponential_of_the_chain(order, h):
-    # Van Loan: exp([[-A, B Bᵀ], [0, Aᵀ]] h) holds both F and Q
-    A, B = np.diag(np.ones(order - 1), 1), np.zeros((order, 1))
-    B[-1] = 1.0
-    whole = expm(np.block([[-A, B @ B.T], [np.zeros((order, order)), A.T]]) * h)
-    F = whole[order:, order:].T
-    Q = F @ whole[:order, order:]
-    np.testing.assert_allclose(transition(order, h), F, atol=1e-14)
-    np.testing.assert_allclose(noise(order, h), Q, rtol=1e-6, atol=1e-20)
-    W = whitener(order, h)
-    np.testing.assert_allclose(W @ noise(order, h) @ W.T, np.eye(order), atol=1e-10)
+from bodysense.estimation.map_dynamics.state.tracking import _steps
 
 
 @pytest.mark.parametrize("order", [2, 3])
@@ -61,6 +45,6 @@ def test_bad_priors_are_named(arguments, message):
 
 
 def test_times_must_grow():
-    np.testing.assert_allclose(steps(np.array([0.0, 0.1, 0.3])), [0.1, 0.2])
+    np.testing.assert_allclose(_steps(np.array([0.0, 0.1, 0.3])), [0.1, 0.2])
     with pytest.raises(ShapeError, match="sample 2"):
-        steps(np.array([0.0, 0.2, 0.1]))
+        _steps(np.array([0.0, 0.2, 0.1]))

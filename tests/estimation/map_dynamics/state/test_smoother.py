@@ -19,8 +19,8 @@ from bodysense.estimation import (
     StateSmoother,
 )
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
-from bodysense.estimation.map_dynamics.state.prior import noise, transition
 from bodysense.estimation.map_dynamics.state.window import Link, WindowLinear
+from bodysense.kalman import IntegratorChain
 from bodysense.robot import Robot
 from bodysense.sensors import Accelerometer, Gyroscope, Orientation, variances
 from bodysense.spatial import exp_so3, log_so3
@@ -98,10 +98,10 @@ def wandering(robot, times, rng, prior):
     """A motion drawn from what is believed about motions."""
     n = robot.n_joints
     x = prior.mean + (np.sqrt(np.diag(prior.covariance)) * rng.normal(size=3 * n)).reshape(3, n)
-    path = [x]
+    path, chain = [x], IntegratorChain(3, np.array([JERK]))
     for h in np.diff(times):
-        w = np.linalg.cholesky(JERK * noise(3, h)) @ rng.normal(size=(3, n))
-        path.append(transition(3, h) @ path[-1] + w)
+        w = np.linalg.cholesky(chain.noise(h)) @ rng.normal(size=(3, n))
+        path.append(chain.transition(h) @ path[-1] + w)
     return np.array(path)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from bodysense.estimation.map_dynamics.consistency import SensorConsistency, exact_error, noisy
+from bodysense.estimation.map_dynamics.consistency import stated_consistency
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.setup import QUANTITIES, StateSetup
@@ -161,30 +161,8 @@ class StateLogEstimate(LogEstimate):
         if tree.floating:
             twist = np.zeros((t.size, 6))
             twist[:, 3:] = found[f"omega.{tree.names[0]}"]
-        judged = self._judged(found) if judge else None
+        judged = stated_consistency(self.problem.sensors, found.residual) if judge else None
         return LogChunk(first, t, q, dq, twist, found, judged, troubles)
-
-    def _judged(self, found: Posterior) -> SensorConsistency:
-        """Residuals over the noise that sensors are said to have.
-
-        The estimate follows readings, the state as well, so that residuals of sensors that are as
-        good as they are said to be are no larger than that, and mostly smaller.
-        """
-        normalised, square, freedom, off = {}, {}, {}, {}
-        for sensor in self.problem.sensors:
-            r, Sigma = found.residual[sensor.name], sensor.covariance
-            sigma = np.sqrt(np.diag(Sigma))
-            normalised[sensor.name] = r / np.where(sigma > 0.0, sigma, np.nan)
-            values, vectors = np.linalg.eigh(Sigma)
-            some = noisy(values)
-            white = (r @ vectors[:, some]) / np.sqrt(values[some])
-            present = np.isfinite(r).all(axis=1)
-            square[sensor.name] = np.where(present, (white**2).sum(axis=1), np.nan)
-            freedom[sensor.name] = np.where(present, float(some.sum()), 0.0)
-            error = exact_error(Sigma, r)
-            if error is not None:
-                off[sensor.name] = error
-        return SensorConsistency(normalised, square, freedom, off=off)
 
 
 # The initial state of a stretch.

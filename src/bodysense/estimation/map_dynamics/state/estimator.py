@@ -19,15 +19,16 @@ from bodysense.errors import MismatchError, ShapeError
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.state.gauss_newton import (
     Ending,
-    Gaussian,
     TimeStepLinear,
     TimeStepProblem,
     descend,
     is_implausible,
+    whole_prior,
 )
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
 from bodysense.estimation.map_dynamics.state.posterior import StatePosterior, assembled, widened
 from bodysense.estimation.map_dynamics.state.prior import Nuisances, StatePrior
+from bodysense.kalman.model import CovarianceState
 from bodysense.spatial.arrays import Array, as_array
 
 # From a rough prior about the state to where the exact equations can be iterated.
@@ -96,7 +97,7 @@ def _other_ways(problem: TimeStepProblem) -> Iterator[Array]:
         yield _approach(problem, _STEPS, reach=reach)
 
 
-def single(problem: TimeStepProblem, d: Array | None) -> tuple[Array, TimeStepLinear, Ending]:
+def _single(problem: TimeStepProblem, d: Array | None) -> tuple[Array, TimeStepLinear, Ending]:
     """One linearisation, and the problem where it leads, which knows what it left out."""
     e = _approach(problem, 1, d)
     linear = problem.linear(e)
@@ -205,7 +206,7 @@ class StateAndDynamics:
         if iterations < 1:
             raise ShapeError(f"iterations is {iterations}: give 1 for one linearisation, or more.")
         sample = sample_of(self._linearisation, about.mean[0], readings, gravity)
-        prior = Gaussian.prior(self._linearisation, about)
+        prior = whole_prior(self._linearisation, about)
         problem = TimeStepProblem(self._linearisation, prior, sample)
         d = None if at is None else _by_body(self.problem, at)
         return most_probable(problem, iterations, d)[0]
@@ -216,7 +217,7 @@ def solved(
 ) -> tuple[Array, TimeStepLinear, Ending]:
     """The most probable point of one sample."""
     if iterations == 1:
-        return single(problem, d)
+        return _single(problem, d)
     start = _approach(problem, min(_STEPS, iterations), d)
     best = descend(start, problem.linear, iterations)
     m = problem.linearisation.count(problem.sample)
@@ -231,11 +232,11 @@ def solved(
 
 def most_probable(
     problem: TimeStepProblem, iterations: int, d: Array | None = None
-) -> tuple[StatePosterior, Gaussian]:
+) -> tuple[StatePosterior, CovarianceState]:
     """The posterior of one sample, by names and of all of x."""
     e, linear, ending = solved(problem, iterations, d)
     x, S = problem.x(e), problem.factor(linear)
-    state = Gaussian(x, S @ S.T)
+    state = CovarianceState(x, S @ S.T)
     if iterations == 1:  # the equations at a state that is still off are not to be trusted
         result = problem.linearisation.solved(x, problem.sample, spread=True, factor=S)
     else:

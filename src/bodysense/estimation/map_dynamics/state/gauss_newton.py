@@ -22,6 +22,7 @@ from bodysense.estimation.map_dynamics.state.linearisation import (
     SampleInputs,
 )
 from bodysense.estimation.map_dynamics.state.prior import StatePrior
+from bodysense.kalman.model import CovarianceState
 from bodysense.spatial.arrays import Array
 
 _CONVERGED = 1e-4
@@ -45,7 +46,7 @@ class GaussNewtonStep(NamedTuple):
     decrease: float
 
 
-class Linear(Protocol):
+class _Linear(Protocol):
     """A problem, linearised at some point."""
 
     @property
@@ -56,7 +57,7 @@ class Linear(Protocol):
         """The minimum of the linear problem; damping zero for the undamped one."""
 
 
-L = TypeVar("L", bound=Linear)
+_L = TypeVar("_L", bound=_Linear)
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,15 @@ class Ending:
 
 
 @dataclass(frozen=True, eq=False)
-class _Descent(Generic[L]):
+class _Descent(Generic[_L]):
     """The best point, the problem linearised there, and how it was found."""
 
     point: Array
-    linear: L
+    linear: _L
     ending: Ending
 
 
-def descend(start: Array, linearise: Callable[[Array], L], iterations: int) -> _Descent[L]:
+def descend(start: Array, linearise: Callable[[Array], _L], iterations: int) -> _Descent[_L]:
     """Lower the cost from a start.
 
     Args:
@@ -113,8 +114,8 @@ def descend(start: Array, linearise: Callable[[Array], L], iterations: int) -> _
 
 
 def _lower(
-    point: Array, linear: L, linearise: Callable[[Array], L], damping: float
-) -> tuple[tuple[Array, L] | None, float]:
+    point: Array, linear: _L, linearise: Callable[[Array], _L], damping: float
+) -> tuple[tuple[Array, _L] | None, float]:
     """A point with a lower cost, and the damping to go on with."""
     for _ in range(_TRIES):
         step = linear.step(damping)
@@ -152,40 +153,32 @@ def _stuck(k: int, decrease: float, cost: float) -> Ending:
 _TURN = 10.0  # rad, standard deviation of an orientation that nothing is known of
 
 
-@dataclass(frozen=True, eq=False)
-class Gaussian:
-    """Mean (p,) and covariance (p, p) of all of x."""
+def whole_prior(linearisation: Linearisation, prior: StatePrior) -> CovarianceState:
+    """The prior of all of x, from that of the joints and the root."""
+    layout, sigma = linearisation.layout, linearisation.nuisances.sigma
+    root = prior.angular_velocity
+    parts, blocks = [prior.mean.ravel()], [prior.covariance]
+    if layout.floating:
+        parts.append(root.mean)
+        blocks.append(root.covariance)
+    if layout.turned:
+        parts.append(np.zeros(3))
+        blocks.append(_TURN**2 * np.eye(3))
+    parts.append(np.zeros(sigma.size))
+    blocks.append(np.diag(sigma**2))
+    return CovarianceState(np.concatenate(parts), block_diag(*blocks))
 
-    mean: Array
-    covariance: Array
 
-    @classmethod
-    def prior(cls, linearisation: Linearisation, prior: StatePrior) -> Gaussian:
-        """The prior of the state."""
-        layout, sigma = linearisation.layout, linearisation.nuisances.sigma
-        root = prior.angular_velocity
-        parts, blocks = [prior.mean.ravel()], [prior.covariance]
-        if layout.floating:
-            parts.append(root.mean)
-            blocks.append(root.covariance)
-        if layout.turned:
-            parts.append(np.zeros(3))
-            blocks.append(_TURN**2 * np.eye(3))
-        parts.append(np.zeros(sigma.size))
-        blocks.append(np.diag(sigma**2))
-        return cls(np.concatenate(parts), block_diag(*blocks))
+def scaled_factor(covariance: Array) -> Array:
+    """(p, p) L of L Lᵀ = covariance; directions of no variance are zero columns.
 
-    @property
-    def factor(self) -> Array:
-        """(p, p) L; directions of no variance are zero columns.
-
-        Of the correlations, so that small variances keep their digits beside large ones.
-        """
-        sigma = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
-        scale = np.where(sigma > 0.0, sigma, 1.0)
-        values, vectors = np.linalg.eigh(self.covariance / np.outer(scale, scale))
-        L: Array = sigma[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
-        return L
+    Of the correlations, so that small variances keep their digits beside large ones.
+    """
+    sigma = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    scale = np.where(sigma > 0.0, sigma, 1.0)
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    L: Array = sigma[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+    return L
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +201,7 @@ class TimeStepLinear:
         """Minimum of the linear problem, with Marquardt's damping."""
         R, z = self.R, self.z
         if damping > 0.0:
-            R, z = triangle(
+            R, z = _triangle(
                 np.vstack([R, np.sqrt(damping) * np.diag(np.linalg.norm(R, axis=0))]),
                 np.concatenate([z, np.zeros(z.size)]),
             )
@@ -228,13 +221,13 @@ class TimeStepProblem:
     """
 
     linearisation: Linearisation
-    prior: Gaussian
+    prior: CovarianceState
     sample: SampleInputs
 
     @cached_property
     def L(self) -> Array:
         """(p, p) factor of the prior."""
-        return self.prior.factor
+        return scaled_factor(self.prior.covariance)
 
     def x(self, e: Array) -> Array:
         """From coordinates of the prior."""
@@ -264,7 +257,7 @@ class TimeStepProblem:
         if not (np.isfinite(cost) and np.isfinite(local.jacobian).all()):
             return TimeStepLinear(np.eye(e.size), np.zeros(e.size), np.inf, local)
         rows = np.vstack([local.jacobian @ self.L, np.eye(e.size)])
-        R, z = triangle(rows, -np.concatenate([local.residual, e]))
+        R, z = _triangle(rows, -np.concatenate([local.residual, e]))
         return TimeStepLinear(R, z, cost, local)
 
     def factor(self, linear: TimeStepLinear) -> Array:
@@ -273,7 +266,7 @@ class TimeStepProblem:
         return S
 
 
-def triangle(rows: Array, right: Array) -> tuple[Array, Array]:
+def _triangle(rows: Array, right: Array) -> tuple[Array, Array]:
     """R (p, p) and z (p,) of rows (k, p) with k ≥ p and a right-hand side, by reflections."""
     p = rows.shape[1]
     R = qr_r(np.column_stack([rows, right]))

@@ -236,14 +236,22 @@ class OrientationRows:
                     return R
         return np.eye(3)
 
-    def at(self, q: Array, R_reference: Array, phi: Array, y: Array, bias: Array) -> _ResidualRows:
-        """Residuals of readings y (m,), given biases alike in the user's order."""
-        n, m = q.size, self.problem.layout.size
+    def at(
+        self, layout: StateLayout, x: Array, R_reference: Array, y: Array, bias: Array
+    ) -> tuple[Array, Array, Array, Array]:
+        """Residuals of readings y (m,) at x, given biases alike in the user's order.
+
+        Returns:
+            (k,) whitened residuals of the orientations that were read; (k, size) their derivatives
+            by x, without biases; (k, m) by the user's biases; (m,) residuals as they are [rad],
+            NaN elsewhere.
+        """
+        q, phi, m = layout.q(x), layout.phi(x), self.problem.layout.size
         turn = phi if phi.size else np.zeros(3)
         R_root, J_root = rotations(self.problem.tree, q)
         R_world_root = R_reference @ exp_so3(turn)
         raw = np.full(m, np.nan)
-        parts: list[tuple[Array, Array, Array, Array]] = []
+        parts = [(np.zeros(0), np.zeros((0, layout.size)), np.zeros((0, m)))]
         for sensor, R_link_sensor, body in self._places:
             where = self.problem.layout.slices[sensor.name]
             if not np.isfinite(y[where]).all():
@@ -251,16 +259,15 @@ class OrientationRows:
             R_root_sensor = R_root[body] @ R_link_sensor
             r = log_so3((R_world_root @ R_root_sensor).T @ exp_so3(y[where]))
             W = _whitener(sensor.covariance)
-            back = -W @ left_jacobian_inverse(r)
-            by_phi = back @ R_root_sensor.T @ right_jacobian(turn)
-            by_bias = np.zeros((3, m))
+            back = -W @ left_jacobian_inverse(r) @ R_root_sensor.T
+            by_x, by_bias = np.zeros((3, layout.size)), np.zeros((3, m))
+            by_x[:, : layout.n] = back @ J_root[body]
+            by_x[:, layout.columns : layout.local] = (back @ right_jacobian(turn))[:, : phi.size]
             by_bias[:, where] = -W
-            by_q = back @ R_root_sensor.T @ J_root[body]
             raw[where] = r - bias[where]
-            parts.append((W @ raw[where], by_q, by_phi[:, : phi.size], by_bias))
-        empty = (np.zeros(0), np.zeros((0, n)), np.zeros((0, phi.size)), np.zeros((0, m)))
-        r, by_q, by_phi, by_bias = (np.concatenate(b) for b in zip(empty, *parts, strict=True))
-        return _ResidualRows(r, by_q, by_phi, by_bias, raw)
+            parts.append((W @ raw[where], by_x, by_bias))
+        residual, by_x, by_bias = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return residual, by_x, by_bias, raw
 
     @cached_property
     def _places(self) -> list[tuple[Orientation, Array, int]]:
@@ -270,25 +277,6 @@ class OrientationRows:
             if e.link is not None and e.rotation is not None:
                 places.append((sensor, e.rotation, self.problem.tree.body(e.link)))
         return places
-
-
-@dataclass(frozen=True, eq=False)
-class _ResidualRows:
-    """Rows of all orientations that were read.
-
-    Attributes:
-        residual: (k,) whitened.
-        by_q: (k, n) derivatives by positions.
-        by_phi: (k, 0 or 3) by the turn of the root.
-        by_bias: (k, m) by the user's biases.
-        raw: (m,) residuals as they are [rad], in the user's order, NaN elsewhere.
-    """
-
-    residual: Array
-    by_q: Array
-    by_phi: Array
-    by_bias: Array
-    raw: Array
 
 
 def rotations(tree: BodyTree, q: Array) -> tuple[Array, Array]:

@@ -131,13 +131,11 @@ class Linearised:
     Attributes:
         residual: (k,) r.
         jacobian: (k, size) J.
-        d: (n, 20) best d.
         slope: (n, 20, size) C.
     """
 
     residual: Array
     jacobian: Array
-    d: Array
     slope: Array
 
 
@@ -189,7 +187,7 @@ class Linearisation:
         With a factor (size, k) of Cov(x), equations and readings are trusted only as far as x
         is; x must have been linearised just before.
         """
-        bodies, readings, drive = self.nuisances.moved(self._constant(x))
+        bodies, readings, drive = self.nuisances.moved(self.layout.constant(x))
         result = room(self.problem.tree, self.problem.layout, 1, 2 if spread else 0)
         priors = self._priors_at(x)
         if factor is not None:
@@ -220,7 +218,7 @@ class Linearisation:
         best = self.solved(x, sample).d[0]
         if d is None:
             d = best
-        bodies, readings, drive = nuisances.moved(self._constant(x))
+        bodies, readings, drive = nuisances.moved(self.layout.constant(x))
         priors = self._priors_at(x)
         if factor is not None:
             part = factor[: layout.columns]
@@ -245,10 +243,11 @@ class Linearisation:
         left = w.left[: w.kept[0]]
         residual, jacobian = left[:, 0].copy(), self._spaced(left[:, 1:])
         if self.orientations.sensors:
-            residual, jacobian = self._with_orientations(x, sample, residual, jacobian)
+            r, J, _ = self.orientation_rows(x, sample)
+            residual, jacobian = np.concatenate([residual, r]), np.concatenate([jacobian, J])
         n = self.problem.tree.n
         slope = self._spaced(self._out[:, :, 1:].reshape(20 * n, -1)).reshape(n, 20, -1)
-        return Linearised(residual, jacobian, self._out[:, :, 0].copy(), slope)
+        return Linearised(residual, jacobian, slope)
 
     @property
     def sliding(self) -> NDArray[np.bool_]:
@@ -282,9 +281,6 @@ class Linearisation:
         rows = layout.q(x), layout.dq(x), self._twist(x), sample.a0, self._unbiased(x, sample)
         return SampleArrays(*(np.ascontiguousarray(row)[None] for row in rows))
 
-    def _constant(self, x: Array) -> Array:
-        return self.layout.constant(x)
-
     def _spaced(self, columns: Array) -> Array:
         """Columns of the kernel among those of x, of which it does not know the root's turn."""
         layout = self.layout
@@ -293,20 +289,16 @@ class Linearisation:
         wide[:, layout.local :] = columns[:, layout.columns :]
         return wide
 
-    def _with_orientations(
-        self, x: Array, sample: SampleInputs, residual: Array, jacobian: Array
-    ) -> tuple[Array, Array]:
-        layout = self.layout
+    def orientation_rows(self, x: Array, sample: SampleInputs) -> tuple[Array, Array, Array]:
+        """Whitened residuals (k,) of orientations, (k, size) derivatives, and raw (m,) [rad]."""
+        layout, rows = self.layout, self.nuisances.rows
         bias = np.zeros(self.problem.layout.size)
-        bias[self.nuisances.rows] = self.nuisances.bias(self._constant(x))
-        phi = layout.phi(x)
-        rows = self.orientations.at(layout.q(x), sample.R_reference, phi, sample.y, bias)
-        more = np.zeros((rows.residual.size, layout.size))
-        more[:, : layout.n] = rows.by_q
-        more[:, layout.columns : layout.local] = rows.by_phi
-        b = self.nuisances.rows.size
-        more[:, layout.local : layout.local + b] = rows.by_bias[:, self.nuisances.rows]
-        return np.concatenate([residual, rows.residual]), np.concatenate([jacobian, more])
+        bias[rows] = self.nuisances.bias(layout.constant(x))
+        residual, jacobian, by_bias, raw = self.orientations.at(
+            layout, x, sample.R_reference, sample.y, bias
+        )
+        jacobian[:, layout.local : layout.local + rows.size] = by_bias[:, rows]
+        return residual, jacobian, raw
 
     def _twist(self, x: Array) -> Array:
         """Of the root: what its linear part is, nothing feels."""
@@ -317,7 +309,7 @@ class Linearisation:
 
     def _unbiased(self, x: Array, sample: SampleInputs) -> Array:
         rows = sample.rows.copy()
-        rows[self.nuisances.kernel_rows] -= self.nuisances.bias(self._constant(x))
+        rows[self.nuisances.kernel_rows] -= self.nuisances.bias(self.layout.constant(x))
         return rows
 
     def _priors_at(self, x: Array) -> Priors:

@@ -14,10 +14,12 @@ import numpy as np
 
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.solution import joined, posterior_of
-from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, Gaussian, is_implausible
+from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, is_implausible
+from bodysense.estimation.map_dynamics.state.layout import StateLayout
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
 from bodysense.estimation.map_dynamics.state.prior import StatePrior
-from bodysense.estimation.posterior import NamedSlices, Posterior
+from bodysense.estimation.posterior import NamedSlices, Posterior, count_absent
+from bodysense.kalman.model import CovarianceState
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.se3 import exp_so3, log_so3, right_jacobian
 
@@ -81,7 +83,7 @@ def widened(found: Found, slope: Array, factor: Array) -> Found:
 def assembled(
     linearisation: Linearisation,
     samples: Sequence[SampleInputs],
-    states: Sequence[Gaussian],
+    states: Sequence[CovarianceState],
     founds: Sequence[Found],
     *,
     cost: float,
@@ -99,15 +101,13 @@ def assembled(
     blocks = {name: covariance[:, where, where] for name, where in extra.slices.items()}
     residual = dict(plain.residual)
     absent = dict(plain.absent)
-    for sensor in linearisation.orientations.sensors:
-        rows = np.stack(
-            [
-                _orientation(linearisation, m, s, sensor.name)
-                for m, s in zip(samples, states, strict=True)
-            ]
-        )
-        absent[sensor.name] = int(np.isnan(rows).any(axis=1).sum())
-        residual[sensor.name] = rows[0] if single else rows
+    if linearisation.orientations.sensors:
+        pairs = zip(states, samples, strict=True)
+        raw = np.stack([linearisation.orientation_rows(s.mean, m)[2] for s, m in pairs])
+        for sensor in linearisation.orientations.sensors:
+            rows = raw[:, problem.layout.slices[sensor.name]]
+            absent[sensor.name] = count_absent(rows)
+            residual[sensor.name] = rows[0] if single else rows
     variance = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0)
     if single:
         mean, variance = mean[0], variance[0]
@@ -123,7 +123,7 @@ def assembled(
         "log_likelihood": None,  # that of d alone would not count the state
         "notes": (*plain.notes, *_notes(linearisation, whole, residual, cost, ending)),
     }
-    return StatePosterior(**kept, cost=cost, ending=ending, state=_prior(linearisation, states[-1]))
+    return StatePosterior(**kept, cost=cost, ending=ending, state=joint_prior(layout, states[-1]))
 
 
 def _notes(
@@ -148,7 +148,9 @@ def _notes(
     )
 
 
-def _turned(linearisation: Linearisation, sample: SampleInputs, state: Gaussian) -> Gaussian:
+def _turned(
+    linearisation: Linearisation, sample: SampleInputs, state: CovarianceState
+) -> CovarianceState:
     """The root's turn as its orientation, with the covariance of a small turn in its frame."""
     layout = linearisation.layout
     if not layout.turned:
@@ -158,23 +160,11 @@ def _turned(linearisation: Linearisation, sample: SampleInputs, state: Gaussian)
     mean, small = state.mean.copy(), np.eye(state.mean.size)
     mean[here] = log_so3(sample.R_reference @ exp_so3(phi))
     small[here, here] = right_jacobian(phi)
-    return Gaussian(mean, small @ state.covariance @ small.T)
+    return CovarianceState(mean, small @ state.covariance @ small.T)
 
 
-def _orientation(
-    linearisation: Linearisation, sample: SampleInputs, state: Gaussian, name: str
-) -> Array:
-    problem, layout = linearisation.problem, linearisation.layout
-    bias = np.zeros(problem.layout.size)
-    bias[linearisation.nuisances.rows] = linearisation.nuisances.bias(layout.constant(state.mean))
-    rows = linearisation.orientations.at(
-        layout.q(state.mean), sample.R_reference, layout.phi(state.mean), sample.y, bias
-    )
-    return rows.raw[problem.layout.slices[name]]
-
-
-def _prior(linearisation: Linearisation, state: Gaussian) -> StatePrior:
-    layout = linearisation.layout
+def joint_prior(layout: StateLayout, state: CovarianceState) -> StatePrior:
+    """The distribution of the joints, as a prior for what follows."""
     k = layout.joints
     spread = state.covariance[:k, :k]
     return StatePrior(state.mean[:k].reshape(layout.order, -1), 0.5 * (spread + spread.T))

@@ -20,13 +20,14 @@ from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.state.gauss_newton import (
     Ending,
-    Gaussian,
     GaussNewtonStep,
     qr_r,
+    scaled_factor,
 )
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
 from bodysense.estimation.map_dynamics.state.posterior import StatePosterior, assembled, widened
-from bodysense.estimation.map_dynamics.state.prior import transition, whitener
+from bodysense.kalman.model import CovarianceState
+from bodysense.kalman.motion import IntegratorChain
 from bodysense.spatial.arrays import Array
 
 # Least squares over a window of samples: a chain of blocks with common columns, by QR.
@@ -173,8 +174,8 @@ class WindowProblem:
     def __init__(
         self,
         linearisation: Linearisation,
-        prior: Gaussian,
-        jerk: Array,
+        prior: CovarianceState,
+        chain: IntegratorChain,
         samples: Sequence[SampleInputs],
         h: Array,
     ) -> None:
@@ -183,7 +184,7 @@ class WindowProblem:
         Args:
             linearisation: of the robot with its sensors, order 3.
             prior: of all of x at the first sample, biases and parameters included.
-            jerk: (n,) spectral densities.
+            chain: how joints move from sample to sample.
             samples: T of them.
             h: (T - 1,) time from each to the next.
         """
@@ -195,7 +196,8 @@ class WindowProblem:
         self.first = _information(prior.covariance / np.outer(unit, unit))
         self.others = np.zeros_like(self.first)  # of what has no past: root's turn and velocity
         self.others[k:local, k:local] = _information(prior.covariance[k:local, k:local])
-        self.blocks = [_between(self.layout.order, step, jerk, local) for step in h]
+        wide = ((0, 0), (0, local - k))
+        self.blocks = [[np.pad(rows, wide) for rows in chain.white_rows(step)] for step in h]
         shares = min(len(samples), numba.get_num_threads())
         self.workers = [linearisation, *(linearisation.another() for _ in range(shares - 1))]
 
@@ -237,13 +239,14 @@ class WindowProblem:
         scale = np.concatenate([np.ones(local), self.sigma])
         spreads = [scale[:, None] * P * scale for P in linear.covariances()]
         states = [
-            Gaussian(np.concatenate([x[t], self.sigma * c]), P) for t, P in enumerate(spreads)
+            CovarianceState(np.concatenate([x[t], self.sigma * c]), P)
+            for t, P in enumerate(spreads)
         ]
 
         def dynamics(worker: Linearisation, t: int) -> Found:
             slope = worker.at(states[t].mean, self.samples[t]).slope
             given = worker.solved(states[t].mean, self.samples[t], spread=True)
-            return widened(given, slope, states[t].factor)
+            return widened(given, slope, scaled_factor(states[t].covariance))
 
         return assembled(
             self.linearisation,
@@ -270,17 +273,6 @@ class WindowProblem:
 
         with ThreadPoolExecutor(shares) as pool:
             return [result for part in pool.map(share, range(shares)) for result in part]
-
-
-def _between(order: int, h: float, jerk: Array, local: int) -> tuple[Array, Array]:
-    """Whitened rows of x_t+1 - F x_t, of x_t and of x_t+1."""
-    scale = np.diag(1.0 / np.sqrt(jerk))
-    W = whitener(order, h)
-    after, before = np.kron(W, scale), -np.kron(W @ transition(order, h), scale)
-    k = after.shape[0]
-    wide = np.zeros((2, k, local))
-    wide[0, :, :k], wide[1, :, :k] = before, after
-    return wide[0], wide[1]
 
 
 def _information(covariance: Array) -> Array:
