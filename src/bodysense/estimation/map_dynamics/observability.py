@@ -17,8 +17,7 @@ from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 from bodysense.estimation.map_dynamics.solution import flat
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.files import load_result, save_result
-from bodysense.sensors.motion_sensors import Accelerometer
-from bodysense.sensors.motion_sensors import JointAcceleration, JointTorque
+from bodysense.sensors.motion_sensors import Accelerometer, JointAcceleration, JointTorque
 from bodysense.sensors.sensor import Mount, Sensor, variances
 from bodysense.sensors.urdf_sensors import TYPICAL_STD
 from bodysense.sensors.wrench_sensors import ExternalWrench, ForceTorque
