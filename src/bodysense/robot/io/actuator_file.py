@@ -48,8 +48,7 @@ class Actuation:
 
     Attributes:
         friction: the law with its shape per joint.
-        coefficients: read-only arrays by prefix: "Ia", the terms of the law, and the coupling
-            terms where the file gives values for them.
+        coefficients: read-only arrays by prefix: "Ia", the terms of the law and of couplings.
         actuators: gears, gains, couplings.
         controller: the joint controller, if the file has one.
         acceleration_limit: (n_joints,) infinite where unknown.
@@ -134,7 +133,8 @@ def parse_actuation(
         if where in str(error):
             raise
         raise type(error)(f"{where}: {error}") from error  # from a constructor that has no file
-    coefficients = {"Ia": rotor, **values, **coupled}
+    zeros = dict.fromkeys(actuators.coupled_terms, np.zeros(len(actuators.coupled_motors)))
+    coefficients = {"Ia": rotor, **values, **zeros, **coupled}
     return Actuation(
         friction=law,
         coefficients={prefix: read_only(value) for prefix, value in coefficients.items()},
