@@ -159,10 +159,10 @@ def test_the_text_of_a_coupled_robot(robot_of):
     text = actuator_text(robot_of("tx40-coupled"))
     for line in (
         "# Drives, friction and control of 'TX40 with coupled wrist', written by bodysense.",
-        "gear_ratio:  # motor turns per joint turn",
-        "  - {motor: joint6, joint: joint5, ratio: 1.0}",
+        "# motor turns per joint turn",
+        "- {motor: joint6, joint: joint5, ratio: 1.0}",
         "  Fvm: 0.8  # viscous, N·m·s/rad",
-        "    Fc:  # Coulomb, N·m",
+        "    # Coulomb, N·m",
         "acceleration_limit: 50.0  # rad/s²",
     ):
         assert f"{line}\n" in text

@@ -9,7 +9,6 @@ come back to the last bit; values per joint go by its name, so that their order 
 from __future__ import annotations
 
 import os
-import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
 _WIDTH = 96  # characters of a line
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[-./][A-Za-z0-9_]+)*")
+_ITEM = 24  # of them for the last item, which PyYAML does not count
 _UNITS = {  # of what a key holds: its meaning, its unit for a turning joint and for a sliding one
     "drive_gain": ("at the joint per unit of drive signal", "N·m", "N"),
     "rotor_inertia": ("reflected to the joint", "kg·m²", "kg"),
@@ -62,33 +61,21 @@ def actuator_text(robot: Robot) -> str:
         ShapeError: an acceleration limit is not positive.
     """
     _require_readable(robot)
-    names = robot.joint_names
-    drives, controller, limit = robot.actuators, robot.controller, robot.acceleration_limit
-    lines = [
-        f"# Drives, friction and control of {robot.name!r}, written by bodysense.",
-        *_negative_coefficients(robot),
-    ]
+    drives, names, limit = robot.actuators, robot.joint_names, robot.acceleration_limit
+    text = f"# Drives, friction and control of {robot.name!r}, written by bodysense.\n"
+    text += _negative_coefficients(robot)
     if (drives.gear_ratio != 1.0).any():
-        lines += _entry("gear_ratio", _each(drives.gear_ratio, names), "motor turns per joint turn")
+        text += _entry("gear_ratio", _each(drives.gear_ratio, names), "motor turns per joint turn")
     if (drives.drive_gain != 1.0).any():
-        gain = _each(drives.drive_gain, names)
-        lines += _entry("drive_gain", gain, _unit(robot, "drive_gain"))
+        text += _entry("drive_gain", _each(drives.drive_gain, names), _meaning(robot, "drive_gain"))
     if names:
         rotor = _each(robot.theta[robot.layout.rotor], names)
-        lines += _entry("rotor_inertia", rotor, _unit(robot, "rotor_inertia"))
-    lines += _coupling(robot)
-    lines += _friction(robot)
-    if controller is not None:
-        lines.append("controller:  # drive signal per rad, rad/s and rad·s; rate in Hz")
-        lines += _entry("kp", _each(controller.kp, names), depth=1)
-        lines += _entry("kd", _each(controller.kd, names), depth=1)
-        if controller.ki.any():
-            lines += _entry("ki", _each(controller.ki, names), depth=1)
-        lines += _entry("rate", _number(controller.rate), depth=1)
+        text += _entry("rotor_inertia", rotor, _meaning(robot, "rotor_inertia"))
+    text += _coupling(robot) + _friction(robot) + _controller(robot)
     if np.isfinite(limit).any():
-        unit = _unit(robot, "acceleration_limit")
-        lines += _entry("acceleration_limit", _each(limit, names), unit)
-    return "\n".join(lines) + "\n"
+        unit = _meaning(robot, "acceleration_limit")
+        text += _entry("acceleration_limit", _each(limit, names), unit)
+    return text
 
 
 def _require_readable(robot: Robot) -> None:
@@ -102,16 +89,15 @@ def _require_readable(robot: Robot) -> None:
             )
 
 
-def _negative_coefficients(robot: Robot) -> list[str]:
-    """Comments on coefficients that no physical drive has; those of own laws may be negative."""
+def _negative_coefficients(robot: Robot) -> str:
+    """A comment on coefficients that no physical drive has; those of own laws may be negative."""
     layout = robot.layout
-    suspects = [(term, j) for term in ("Fv", "Fc", "Fs") for j in range(robot.n_joints)]
+    terms = () if robot.friction.model.custom is not None else ("Fv", "Fc", "Fs")
     bad = [
         f"{term} of {robot.joint_names[j]!r}"
-        for term, j in suspects
-        if robot.friction.model.custom is None
-        and term in layout.friction_terms
-        and robot.theta[layout.friction(term)][j] < 0.0
+        for term in terms
+        if term in layout.friction_terms
+        for j in np.flatnonzero(robot.theta[layout.friction(term)] < 0.0)
     ]
     bad += [
         f"{prefix} of {robot.joint_names[motor]!r}"
@@ -119,52 +105,61 @@ def _negative_coefficients(robot: Robot) -> list[str]:
         if value < 0.0
     ]
     if not bad:
-        return []
+        return ""
     text = f"Negative, which is not physical: {', '.join(bad)}. A consistent method (pc-wls) helps."
-    return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+    return textwrap.fill(text, _WIDTH, initial_indent="# ", subsequent_indent="# ") + "\n"
 
 
-def _coupling(robot: Robot) -> list[str]:
+def _coupling(robot: Robot) -> str:
     drives, names = robot.actuators, robot.joint_names
-    if np.array_equal(drives.coupling, np.eye(drives.n_joints)):
-        return []
-    lines = ["coupling:  # motors that move more than one joint, in reduced coordinates"]
-    for motor, joint in np.argwhere(drives.coupling):
-        if motor != joint:
-            ratio = _number(drives.coupling[motor, joint])
-            entry = f"motor: {_text(names[motor])}, joint: {_text(names[joint])}, ratio: {ratio}"
-            lines.append(f"  - {{{entry}}}")
+    if not drives.coupled_motors:
+        return ""
+    entries = [
+        {"motor": names[motor], "joint": names[joint], "ratio": float(ratio)}
+        for (motor, joint), ratio in np.ndenumerate(drives.coupling)
+        if motor != joint and ratio != 0.0
+    ]
+    comment = "motors that move more than one joint, in reduced coordinates"
+    text = _entry("coupling", entries, comment)
     if not drives.coupled_terms:
-        return [*lines, "coupled_terms: []"]
-    lines.append("coupled_terms:")
+        return text + _entry("coupled_terms", [])
     motors = [names[k] for k in drives.coupled_motors]
+    text += "coupled_terms:\n"
     for term in drives.coupled_terms:
         values = _each(robot.theta[robot.layout.places(term)], motors)
-        lines += _entry(term, values, _unit(robot, term), depth=1)
-    return lines
+        text += _entry(term, values, _meaning(robot, term), depth=1)
+    return text
 
 
-def _friction(robot: Robot) -> list[str]:
+def _friction(robot: Robot) -> str:
     model, names = robot.friction.model, robot.joint_names
-    own = model.custom is not None
-    lines = ["friction:"]
-    if own:
-        lines.append("  # a law of your own: register_friction_model before this file is read")
-    lines.append(f"  model: {_text(model.name)}")
-    if model.terms and names:
-        lines.append("  coefficients:")
-        for term in model.terms:
-            values = _each(robot.theta[robot.layout.friction(term)], names)
-            lines += _entry(term, values, "" if own else _unit(robot, term), depth=2)
-    if model.shape and names:
-        lines.append("  shape:")
-        for k, key in enumerate(model.shape):
-            values = _each(robot.friction.shape[:, k], names)
-            lines += _entry(key, values, "" if own else _unit(robot, key), depth=2)
-    return lines
+    text = "friction:\n"
+    if model.custom is not None:
+        text += "  # a law of your own: register_friction_model before this file is read\n"
+    text += _entry("model", model.name, depth=1)
+    coefficients = {term: robot.theta[robot.layout.friction(term)] for term in model.terms}
+    shape = dict(zip(model.shape, robot.friction.shape.T, strict=True))
+    for title, columns in (("coefficients", coefficients), ("shape", shape)):
+        if columns and names:
+            text += f"  {title}:\n"
+        for key, values in columns.items():
+            meaning = "" if model.custom is not None else _meaning(robot, key)
+            text += _entry(key, _each(values, names), meaning, depth=2) if names else ""
+    return text
 
 
-def _unit(robot: Robot, key: str) -> str:
+def _controller(robot: Robot) -> str:
+    if robot.controller is None:
+        return ""
+    text = "controller:  # drive signal per rad, rad/s and rad·s; rate in Hz\n"
+    for key in ("kp", "kd", "ki"):
+        gains = getattr(robot.controller, key)
+        if key != "ki" or gains.any():
+            text += _entry(key, _each(gains, robot.joint_names), depth=1)
+    return text + _entry("rate", robot.controller.rate, depth=1)
+
+
+def _meaning(robot: Robot, key: str) -> str:
     """What a key holds, with the unit that the robot's kinds of joints give it."""
     if key not in _UNITS:
         return ""
@@ -175,46 +170,38 @@ def _unit(robot: Robot, key: str) -> str:
     return f"{meaning}, {unit}" if meaning else unit
 
 
-def _each(values: Array, names: Sequence[str]) -> list[str] | str:
-    """One number where all are the same, otherwise items of a mapping without infinite ones."""
-    if np.isfinite(values[0]) and len({_number(value) for value in values}) == 1:
-        return _number(values[0])
-    return [
-        f"{_text(name)}: {_number(value)}"
-        for name, value in zip(names, values, strict=True)
-        if np.isfinite(value)
-    ]
+def _each(values: Array, names: Sequence[str]) -> float | dict[str, float]:
+    """One number where all are the same, otherwise by name without infinite ones."""
+    numbers = values.tolist()
+    if np.isfinite(values[0]) and len(set(map(repr, numbers))) == 1:
+        return float(values[0])
+    return {name: value for name, value in zip(names, numbers, strict=True) if np.isfinite(value)}
 
 
-def _entry(key: str, value: list[str] | str, unit: str = "", depth: int = 0) -> list[str]:
-    """A key with a number, or with a mapping that is broken into lines of `_WIDTH`."""
-    indent, comment = "  " * depth, f"  # {unit}" if unit else ""
-    start = f"{indent}{_text(key)}:"
-    if isinstance(value, str):
-        return [f"{start} {value}{comment}"]
-    whole = f"{start} {{{', '.join(value)}}}"
-    if len(whole) + len(comment) <= _WIDTH:
-        return [whole + comment]
-    lines = [f"{start}{comment}"]
-    row = f"{indent}  {{"
-    for k, item in enumerate(value):
-        piece = item + ("}" if k + 1 == len(value) else ",")
-        if len(row) + len(piece) + 1 > _WIDTH and row.strip(" {"):
-            lines.append(row)
-            row = f"{indent}   "
-        row += piece if row.endswith(("{", "   ")) else f" {piece}"
-    return [*lines, row]
+def _entry(key: str, value: object, comment: str = "", depth: int = 0) -> str:
+    """Lines of a key and its value, the comment behind them or, if they are long, before."""
+    dumped = yaml.dump(
+        {key: value},
+        Dumper=_Dumper,
+        default_flow_style=None if isinstance(value, dict | list) else False,
+        sort_keys=False,
+        allow_unicode=True,
+        width=_WIDTH - _ITEM - 2 * depth,
+    )
+    text = textwrap.indent(dumped, "  " * depth)
+    if not comment:
+        return text
+    if text.count("\n") == 1 and len(text) + len(comment) + 3 <= _WIDTH:
+        return f"{text[:-1]}  # {comment}\n"
+    return f"{'  ' * depth}# {comment}\n{text}"
 
 
-def _text(name: str) -> str:
-    """A name as YAML reads it back: in quotes where it would mean something else."""
-    if _PLAIN_NAME.fullmatch(name) and yaml.safe_load(name) == name:
-        return name
-    quoted: str = yaml.safe_dump(name, default_style='"', allow_unicode=True, width=2**30)
-    return quoted.rstrip("\n")
+class _Dumper(yaml.SafeDumper):
+    """Plain data; PyYAML itself does not read back what it writes of some line ends in names."""
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        style = None if text.isprintable() else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 
-def _number(value: float) -> str:
-    """A number in full; with a point, without which YAML takes 1e-05 for a word."""
-    text = repr(float(value))
-    return text.replace("e", ".0e") if "e" in text and "." not in text else text
+_Dumper.add_representer(str, _Dumper.represent_text)
