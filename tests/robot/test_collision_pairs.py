@@ -6,10 +6,12 @@ import pytest
 
 from bodysense.errors import ShapeError, UnknownNameError
 from bodysense.robot import Collisions, Robot, link_hulls
+from bodysense.robot.io.urdf_elements import parse_urdf
 from bodysense.robot.shapes.collision_pairs import (
     ConvexPieces,
+    _lower_bound,
+    _mimic_groups,
     candidate_pairs,
-    lower_bound,
     pair_distances,
 )
 from bodysense.robot.shapes.hull import Hull, principal_box
@@ -38,9 +40,9 @@ def test_links_that_a_joint_connects_are_no_pair(robot_of):
 def test_the_fingers_of_a_gripper_may_touch(robot_of):
     bodies = link_hulls(robot_of("example:panda")).bodies
     _, ignored = candidate_pairs(robot_of("example:panda"), bodies, ())
-    (fingers,) = ignored
-    assert fingers.pair == ("panda_leftfinger", "panda_rightfinger")
-    assert "'panda_finger_joint1' and what mimics it" in fingers.reason
+    ((pair, reason),) = ignored.items()
+    assert pair == ("panda_leftfinger", "panda_rightfinger")
+    assert "'panda_finger_joint1' and what mimics it" in reason
 
 
 def test_links_on_branches_of_a_floating_robot_are_pairs(robot_of):
@@ -63,7 +65,7 @@ def test_the_caller_may_ignore_pairs(robot_of, pair, gone):
     robot = robot_of("example:panda")
     assert len(names(robot)) - len(names(robot, (pair,))) == gone
     collisions = Collisions.from_robot(robot, ignore=[pair])
-    assert sum(found.reason == "as asked for" for found in collisions.ignored) == gone
+    assert list(collisions.ignored.values()).count("as asked for") == gone
 
 
 def test_a_name_that_is_no_body_is_refused(robot_of):
@@ -87,7 +89,7 @@ def test_boxes_round_links_without_mass_are_no_bodies(robot_of):
 
 def test_bodies_that_are_never_apart_are_told(robot_of):
     collisions = Collisions.from_robot(robot_of("tx40"))
-    never = {found.pair: found.reason for found in collisions.ignored}
+    never = collisions.ignored
     assert "all of 400 random poses" in never["link4", "link6"]  # their boxes overlap at the wrist
     assert not set(never) & set(collisions.pairs)
     q = np.random.default_rng(1).uniform(-2.0, 2.0, (300, 6))
@@ -95,7 +97,7 @@ def test_bodies_that_are_never_apart_are_told(robot_of):
 
 
 def test_boxes_that_hardly_ever_part_are_told(robot_of):
-    never = {found.pair: found.reason for found in Collisions.from_robot(robot_of("rv2sq")).ignored}
+    never = Collisions.from_robot(robot_of("rv2sq")).ignored
     assert never["link1", "link3"] == "boxes, in contact in 98 % of 400 random poses"
 
 
@@ -157,12 +159,12 @@ def test_bounds_are_below_distances_and_tight_for_boxes_side_by_side(rng):
         Hull.from_points(rng.normal(size=(12, 3)) * [0.3, 0.1, 0.05]) for _ in range(2)
     )
     R, p = random_poses(rng, 400, 0.6)
-    bound = lower_bound(principal_box(first.vertices), principal_box(second.vertices), R, p)
+    bound = _lower_bound(principal_box(first.vertices), principal_box(second.vertices), R, p)
     found, _ = pair_distances(whole(first), whole(second), R, p, np.inf)
     assert (bound <= found.distance + 1e-9).all()
     assert (bound[found.distance > 0.3] > 0.0).mean() > 0.9
     box = principal_box(Hull.from_box((-1, -2, -3), (1, 2, 3)).vertices)
-    aside = lower_bound(box, box, np.eye(3)[None], np.array([[2.5, 0.3, 0.4]]))
+    aside = _lower_bound(box, box, np.eye(3)[None], np.array([[2.5, 0.3, 0.4]]))
     np.testing.assert_allclose(aside, 0.5)
 
 
@@ -205,3 +207,23 @@ def test_bodies_are_as_close_as_their_closest_pieces(rng, reach):
     np.testing.assert_allclose(found.distance, every[near], atol=1e-9)
     assert (bound <= every + 1e-9).all()
     assert (bound >= np.minimum(every, reach) - 1e-9).all()
+
+
+def test_joints_that_mimic_each_other_follow_one():
+    joints = "".join(
+        f'<link name="l{k}"/><joint name="j{k}" type="continuous"><parent link="base"/>'
+        f'<child link="l{k}"/>{mimic}</joint>'
+        for k, mimic in enumerate(["", '<mimic joint="j0"/>', '<mimic joint="j1"/>', ""])
+    )
+    description = parse_urdf(f'<robot name="r"><link name="base"/>{joints}</robot>'.encode(), "r")
+    assert _mimic_groups(description.joints) == {"j0": "j0", "j1": "j0", "j2": "j0"}
+
+
+def test_joints_that_mimic_in_a_circle_do_not_hang():
+    joints = "".join(
+        f'<link name="l{k}"/><joint name="j{k}" type="continuous"><parent link="base"/>'
+        f'<child link="l{k}"/><mimic joint="j{1 - k}"/></joint>'
+        for k in range(2)
+    )
+    description = parse_urdf(f'<robot name="r"><link name="base"/>{joints}</robot>'.encode(), "r")
+    assert set(_mimic_groups(description.joints)) == {"j0", "j1"}

@@ -10,7 +10,7 @@ from bodysense.errors import RobotFileError, UnknownNameError
 from bodysense.robot import Collisions, Robot, link_hulls, load_robot
 from bodysense.robot.frames import link_poses
 from bodysense.robot.shapes.hull import box_corners
-from bodysense.robot.shapes.link_shapes import link_box
+from bodysense.robot.shapes.link_shapes import _link_box
 from bodysense.spatial import Array, exp_so3
 
 
@@ -211,7 +211,7 @@ def test_a_uniform_box_is_found_back(robot_of, rng):
     sides, com, R = np.array([0.2, 0.1, 0.3]), [0.02, -0.01, 0.1], exp_so3(rng.normal(size=3))
     mass = 2000.0 * float(np.prod(sides))
     inertia = mass / 12.0 * R @ np.diag((sides**2).sum() - sides**2) @ R.T
-    hull = link_box(one_joint(robot_of, mass, com, inertia), 5)
+    hull = _link_box(one_joint(robot_of, mass, com, inertia), 5)
     corners = box_corners(np.array(com), 0.5 * sides, R)
     assert hull.contains(corners, margin=-1e-9).all()
     # All other corners belong to the bar at the joint, no wider than the box's middle side.
@@ -223,7 +223,7 @@ def test_a_uniform_box_is_found_back(robot_of, rng):
 
 
 def test_an_inertia_too_large_for_the_mass_gives_no_huge_box(robot_of):
-    hull = link_box(one_joint(robot_of, 1.0, [0.0, 0.0, 0.05], np.eye(3)), 5)
+    hull = _link_box(one_joint(robot_of, 1.0, [0.0, 0.0, 0.05], np.eye(3)), 5)
     assert hull.volume < 1.0 / 300.0 * 1.2
 
 
@@ -232,7 +232,7 @@ def test_boxes_hold_centre_of_mass_and_joints(robot_of, name):
     robot = robot_of(name)
     base = int(robot.floating_base)
     for k in range(robot.layout.n_links):
-        hull = link_box(robot, k - base)
+        hull = _link_box(robot, k - base)
         pi = robot.pi(k)
         ends = [np.zeros(3)]
         for i in range(1, robot.model.njoints):
@@ -247,7 +247,7 @@ def test_a_link_without_mass_has_a_bar_to_the_next_joint():
     robot = load_robot("example:panda")
     theta = robot.theta.copy()
     theta[robot.layout.link(2)] = 0.0
-    hull = link_box(robot.with_parameters(theta), 2)
+    hull = _link_box(robot.with_parameters(theta), 2)
     end = robot.model.jointPlacements[4].translation
     assert hull.contains([np.zeros(3), end], margin=0.009).all()
     assert np.ptp(hull.vertices @ np.array([0.0, 0.0, 1.0])) == pytest.approx(0.02 + abs(end[2]))

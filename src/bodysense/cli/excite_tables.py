@@ -249,8 +249,8 @@ def _shape_notes(collisions: Collisions | None) -> list[str]:
     if len(missing) > 1:
         rest.insert(1, f"{len(missing) - 1} more of its meshes are not found either")
     by_reason: dict[str, list[str]] = {}
-    for ignored in collisions.ignored:
-        by_reason.setdefault(ignored.reason, []).append("/".join(ignored.pair))
+    for pair, reason in collisions.ignored.items():
+        by_reason.setdefault(reason, []).append("/".join(pair))
     for reason, pairs in by_reason.items():
         more = f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else ""
         rest.append(f"collisions not checked: {', '.join(pairs[:_PAIRS])}{more} ({reason})")

@@ -314,7 +314,7 @@ def _clearance(design: Design, collisions: Collisions | None) -> Section:
         "checked": collisions.summary(),
         "shifted": bool(shift.any()),
         "rows": _nearest(collisions, times, distances),
-        "ignored": [(" and ".join(i.pair), i.reason) for i in collisions.ignored],
+        "ignored": [(" and ".join(pair), why) for pair, why in collisions.ignored.items()],
         "wall": wall,
         "data": {
             "margin": 1e3 * collisions.margin,

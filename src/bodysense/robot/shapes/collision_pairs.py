@@ -6,7 +6,7 @@ GJK and EPA measure what may be within reach.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -16,26 +16,17 @@ from numpy.typing import NDArray
 
 from bodysense.errors import ShapeError, unknown_name
 from bodysense.robot.frames import supporting_joints
-from bodysense.robot.io.urdf_elements import parse_urdf
+from bodysense.robot.io.urdf_elements import UrdfJoint, parse_urdf
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull, principal_box
 from bodysense.robot.shapes.link_shapes import Body
-from bodysense.robot.shapes.urdf_shapes import mimic_groups
 from bodysense.spatial.arrays import Array
-
-
-@dataclass(frozen=True)
-class IgnoredPair:
-    """Two bodies that are not checked, and why."""
-
-    pair: tuple[str, str]
-    reason: str
 
 
 def candidate_pairs(
     robot: Robot, bodies: tuple[Body, ...], ignore: Iterable[tuple[str, str]]
-) -> tuple[NDArray[np.intp], tuple[IgnoredPair, ...]]:
-    """Pairs of bodies (n, 2) whose links no joint connects, and those of them that are ignored.
+) -> tuple[NDArray[np.intp], dict[tuple[str, str], str]]:
+    """Pairs of bodies (n, 2) whose links no joint connects; and why others are ignored.
 
     Raises:
         UnknownNameError: a name in `ignore` that is no body or link.
@@ -43,7 +34,7 @@ def candidate_pairs(
     """
     unwanted = [_groups(robot, bodies, pair) for pair in ignore]
     mimics, moves = _mimics(robot), supporting_joints(robot)
-    ignored: list[IgnoredPair] = []
+    ignored: dict[tuple[str, str], str] = {}
     places: list[tuple[int, int]] = []
     for a, b in combinations(range(len(bodies)), 2):
         first, second = bodies[a], bodies[b]
@@ -57,21 +48,15 @@ def candidate_pairs(
         elif len(leaders) == 1 and leaders != {""}:
             reason = f"moved only by joint {leaders.pop()!r} and what mimics it, as a gripper is"
         if reason:
-            ignored.append(IgnoredPair((first.name, second.name), reason))
+            ignored[first.name, second.name] = reason
         else:
             places.append((a, b))
-    return np.array(places, dtype=np.intp).reshape(-1, 2), tuple(ignored)
+    return np.array(places, dtype=np.intp).reshape(-1, 2), ignored
 
 
 def _matches(a: int, b: int, groups: tuple[frozenset[int], frozenset[int]]) -> bool:
     one, two = groups
     return (a in one and b in two) or (b in one and a in two)
-
-
-def is_placeholder(robot: Robot, body: Body) -> bool:
-    """Whether a body is only a box round a link without mass: there may be no body at all."""
-    link = body.joint + int(robot.floating_base)
-    return body.shape == "boxes" and link >= 0 and bool(robot.pi(link)[0] <= 0.0)
 
 
 def _adjacent(robot: Robot, a: int, b: int) -> bool:
@@ -103,11 +88,27 @@ def _bodies_named(robot: Robot, bodies: tuple[Body, ...], name: str) -> frozense
 
 
 def _mimics(robot: Robot) -> dict[int, str]:
-    """For every joint that mimics another or is mimicked, the name of the one they follow."""
+    """For every joint that mimics another or is mimicked, the name of the one they all follow."""
     if robot.source is None or robot.source.format != "urdf":
         return {}
-    groups = mimic_groups(parse_urdf(robot.source.data, robot.source.path))
+    groups = _mimic_groups(parse_urdf(robot.source.data, robot.source.path).joints)
     return {j: groups[name] for j, name in enumerate(robot.joint_names) if name in groups}
+
+
+def _mimic_groups(joints: Mapping[str, UrdfJoint]) -> dict[str, str]:
+    leader = {
+        joint.name: mimic.attributes["joint"]
+        for joint in joints.values()
+        for mimic in joint.element.all("mimic")
+        if mimic.attributes.get("joint") in joints
+    }
+    groups: dict[str, str] = {}
+    for name in leader:
+        chain = [name]
+        while chain[-1] in leader and leader[chain[-1]] not in chain:
+            chain.append(leader[chain[-1]])
+        groups.update(dict.fromkeys(chain, chain[-1]))
+    return groups
 
 
 _Box = tuple[Array, Array, Array]
@@ -175,14 +176,14 @@ def pair_distances(
         What is within reach, and a lower bound of the distance (n_t,) [m]: the distance itself
         within reach, and no less than the reach beyond.
     """
-    bound = lower_bound(a.box, b.box, R_a_b, p_a_b)
+    bound = _lower_bound(a.box, b.box, R_a_b, p_a_b)
     t = np.flatnonzero(bound < reach)
     R, p = R_a_b[t], p_a_b[t]
     couples = [(i, k) for i in range(len(a.pieces)) for k in range(len(b.pieces))]
     if len(couples) == 1:
         bounds = bound[None, t]
     else:
-        bounds = np.array([lower_bound(a.boxes[i], b.boxes[k], R, p) for i, k in couples])
+        bounds = np.array([_lower_bound(a.boxes[i], b.boxes[k], R, p) for i, k in couples])
     best = PairDistances(t, np.full(t.size, np.inf), *np.zeros((3, t.size, 3)))
     likely = np.argmin(bounds, axis=0)
     for first in (True, False):
@@ -195,7 +196,7 @@ def pair_distances(
     return best.select(best.distance < reach), bound
 
 
-def lower_bound(a: _Box, b: _Box, R_a_b: Array, p_a_b: Array) -> Array:
+def _lower_bound(a: _Box, b: _Box, R_a_b: Array, p_a_b: Array) -> Array:
     """(n_t,) a lower bound of the distance of what is in two boxes [m], negative where they meet.
 
     The widest gap between the boxes along the line of their middles and their own axes.

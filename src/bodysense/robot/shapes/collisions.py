@@ -11,7 +11,7 @@ with the points held fixed on their bodies. A joint that moves both, or none, ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -30,10 +30,8 @@ from bodysense.robot.frames import (
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collision_pairs import (
     ConvexPieces,
-    IgnoredPair,
     PairDistances,
     candidate_pairs,
-    is_placeholder,
     pair_distances,
 )
 from bodysense.robot.shapes.link_shapes import Body, link_hulls
@@ -103,8 +101,8 @@ class Collisions:
         margin: closer than this counts as a collision [m], as asked for.
         farthest: (n_pairs,) largest distance of a pair over many random poses [m]; a lower bound
             of it where that is far beyond the margin.
-        ignored: pairs that are not checked, with reasons; bodies of one link and of links joined
-            by a joint are not listed.
+        ignored: why pairs are not checked; bodies of one link and of links joined by a joint are
+            not listed.
         notes: what had to be decided about shapes, in words.
     """
 
@@ -113,7 +111,7 @@ class Collisions:
     places: NDArray[np.intp]
     margin: float
     farthest: Array
-    ignored: tuple[IgnoredPair, ...]
+    ignored: Mapping[tuple[str, str], str]
     notes: tuple[str, ...]
 
     @classmethod
@@ -150,7 +148,7 @@ class Collisions:
         if not np.isfinite(margin):
             raise ShapeError(f"margin is {margin}: give a finite distance in metres.")
         hulls = link_hulls(robot, shapes, package_dirs=package_dirs)
-        bodies = tuple(body for body in hulls.bodies if not is_placeholder(robot, body))
+        bodies = tuple(body for body in hulls.bodies if not _is_placeholder(robot, body))
         places, ignored = candidate_pairs(robot, bodies, ignore)
         unknown = np.full(places.shape[0], np.inf)
         every = cls(robot, bodies, places, float(margin), unknown, ignored, hulls.notes)
@@ -159,11 +157,9 @@ class Collisions:
         farthest, touching = sampled.max(axis=0), (sampled <= _CONTACT_DISTANCE).mean(axis=0)
         boxed = np.array([body.shape == "boxes" for body in bodies], dtype=np.bool_)[places]
         apart = touching < np.where(boxed.any(axis=1), _BOX_CONTACTS, 1.0)
-        never = tuple(
-            IgnoredPair(every.pairs[k], _reason(touching[k])) for k in np.flatnonzero(~apart)
-        )
+        never = {every.pairs[k]: _reason(touching[k]) for k in np.flatnonzero(~apart)}
         kept = replace(
-            every, places=places[apart], farthest=farthest[apart], ignored=(*ignored, *never)
+            every, places=places[apart], farthest=farthest[apart], ignored={**ignored, **never}
         )
         return replace(kept, notes=(*kept.notes, *kept._narrow()))
 
@@ -311,6 +307,12 @@ class Collisions:
     def __getstate__(self) -> dict[str, object]:
         # What coal made belongs to this process.
         return {name: value for name, value in self.__dict__.items() if name != "_convex"}
+
+
+def _is_placeholder(robot: Robot, body: Body) -> bool:
+    """Whether a body is only a box round a link without mass: there may be no body at all."""
+    link = body.joint + int(robot.floating_base)
+    return body.shape == "boxes" and link >= 0 and bool(robot.pi(link)[0] <= 0.0)
 
 
 def _reason(touching: float) -> str:

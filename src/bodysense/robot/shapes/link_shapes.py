@@ -10,8 +10,7 @@ and principal moments I_1, I_2, I_3 has the sides
     a_1² = 6 (I_2 + I_3 - I_1) / m     and so on in turn.
 
 The hull of a link is that of this box, put at the centre of mass, and of bars from the link's joint
-to the joints that it carries. Of an MJCF file, geoms that touch others (contype or conaffinity) are
-"collision" shapes, the rest "visual" ones; planes and height fields have no hull and are left out.
+to the joints that it carries.
 """
 
 from __future__ import annotations
@@ -19,29 +18,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pinocchio as pin
 
 from bodysense.errors import RobotFileError, unknown_name
-from bodysense.robot.io.mjcf import body_name, compile_mjcf
-from bodysense.robot.robot import Robot, Source
+from bodysense.robot.robot import Robot
+from bodysense.robot.shapes.file_shapes import file_shapes
 from bodysense.robot.shapes.hull import Hull, box_corners
-from bodysense.robot.shapes.urdf_shapes import (
-    FileShapes,
-    cylinder_points,
-    slice_mesh,
-    sphere_points,
-    urdf_shapes,
-)
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com
-
-if TYPE_CHECKING:
-    import mujoco
-
-_T = TypeVar("_T")
 
 # Tuning of boxes and pieces.
 _THIN, _THICK = 0.01, 0.06  # m, half widths of bars
@@ -51,7 +37,7 @@ _SMALL_BODY = 0.1  # m; smaller bodies are one piece
 _PIECES_VOLUME = 0.9  # part of the hull's volume; pieces count where they fill less
 
 
-def link_box(robot: Robot, joint: int) -> Hull:
+def _link_box(robot: Robot, joint: int) -> Hull:
     """The hull round the link that a joint moves, in the link's frame; -1 for the base."""
     joints = _carried_joints(robot, joint)
     pi = None
@@ -76,44 +62,6 @@ def _carried_joints(robot: Robot, joint: int) -> Array:
     """(n, 3) where the joints sit that a link carries, in its frame [m]; -1 for the base."""
     positions: Array = robot.tree.position[robot.tree.parent == joint]
     return positions
-
-
-_SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX, _MESH = range(2, 8)  # mjtGeom
-
-
-def _mjcf_shapes(source: Source, kind: str) -> FileShapes:
-    """Points of every body that has geoms of a kind, "collision" or "visual"."""
-    compiled, _ = compile_mjcf(source.path)
-    clouds: dict[str, list[Array]] = {}
-    for g in range(compiled.ngeom):
-        collides = bool(compiled.geom_contype[g] or compiled.geom_conaffinity[g])
-        pieces = _geom_points(compiled, g) if collides == (kind == "collision") else []
-        if pieces:
-            R = pin.Quaternion(*compiled.geom_quat[g]).matrix()
-            name = body_name(compiled, int(compiled.geom_bodyid[g]))
-            placed = [piece @ R.T + compiled.geom_pos[g] for piece in pieces]
-            clouds.setdefault(name, []).extend(placed)
-    return FileShapes(clouds, {})
-
-
-def _geom_points(compiled: mujoco.MjModel, g: int) -> list[Array]:
-    """Points of the pieces of a geom in its own frame; none of what has no hull."""
-    shape, size = int(compiled.geom_type[g]), np.array(compiled.geom_size[g])
-    if shape == _SPHERE:
-        return [sphere_points(size[0])]
-    if shape in (_CAPSULE, _CYLINDER):
-        return [cylinder_points(size[0], 2.0 * size[1], rounded=shape == _CAPSULE)]
-    if shape == _ELLIPSOID:
-        return [sphere_points(1.0) * size]
-    if shape == _BOX:
-        return [box_corners(np.zeros(3), size)]
-    if shape != _MESH:
-        return []
-    mesh = int(compiled.geom_dataid[g])
-    first, face = int(compiled.mesh_vertadr[mesh]), int(compiled.mesh_faceadr[mesh])
-    points = compiled.mesh_vert[first : first + int(compiled.mesh_vertnum[mesh])]
-    sides = compiled.mesh_face[face : face + int(compiled.mesh_facenum[mesh])]
-    return slice_mesh(np.array(points, dtype=np.float64), np.array(sides, dtype=np.intp))
 
 
 SHAPES = ("auto", "collision", "visual", "boxes")
@@ -253,19 +201,15 @@ def _bodies_of_file(
     bodies: dict[str, Body] = {}
     problems: dict[str, str] = {}
     for kind in ("collision", "visual") if shapes == "auto" else (shapes,):
-        content = _file_shapes(robot.source, kind, folders, bodies)
-        for name, clouds in _of_places(content.points, places).items():
-            if name not in bodies:
+        points, unread = file_shapes(robot.source, kind, folders, bodies)
+        for name, clouds in points.items():
+            if name in places and name not in bodies:
                 bodies[name] = _body(name, *places[name], clouds, kind)
-        problems = {**_of_places(content.problems, places), **problems}
+        problems = {**{name: unread[name] for name in unread if name in places}, **problems}
     if problems and shapes != "auto":
         raise RobotFileError(next(iter(problems.values())))
     notes = [(None if name in bodies else places[name][0], text) for name, text in problems.items()]
     return list(bodies.values()), notes
-
-
-def _of_places(content: Mapping[str, _T], places: Collection[str]) -> dict[str, _T]:
-    return {name: value for name, value in content.items() if name in places}
 
 
 def _body(name: str, joint: int, T_link_body: pin.SE3, clouds: list[Array], kind: str) -> Body:
@@ -280,16 +224,8 @@ def _body(name: str, joint: int, T_link_body: pin.SE3, clouds: list[Array], kind
 
 
 def _box(robot: Robot, name: str, joint: int) -> Body:
-    hull = link_box(robot, joint)
+    hull = _link_box(robot, joint)
     return Body(name, joint, hull, (hull,), "boxes")
-
-
-def _file_shapes(
-    source: Source, kind: str, folders: Sequence[str], skip: Collection[str]
-) -> FileShapes:
-    if source.format == "mjcf":
-        return _mjcf_shapes(source, kind)
-    return urdf_shapes(source, kind, folders, skip)
 
 
 def _places(robot: Robot) -> dict[str, tuple[int, pin.SE3]]:

@@ -1,12 +1,12 @@
-"""The shapes of a URDF file: <collision> and <visual> elements as points whose hull they fill."""
+"""The shapes of robot files, <collision>, <visual> and geoms, as points whose hulls they fill."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import coal
 import numpy as np
@@ -15,11 +15,15 @@ from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from bodysense.errors import RobotFileError, listing
-from bodysense.robot.io.urdf_elements import UrdfDescription, parse_urdf
+from bodysense.robot.io.mjcf import body_name, compile_mjcf
+from bodysense.robot.io.urdf_elements import parse_urdf
 from bodysense.robot.io.urdf_xml import Element
 from bodysense.robot.robot import Source
 from bodysense.robot.shapes.hull import box_corners, principal_box
 from bodysense.spatial.arrays import Array, read_only
+
+if TYPE_CHECKING:
+    import mujoco
 
 # Tuning: numbers that trade the tightness of hulls for time.
 _SLICES = 4  # of a mesh: a bent link fills less in slices than its one convex hull
@@ -27,8 +31,10 @@ _SLICED_VOLUME = 0.9  # part of the hull's volume; a mesh is sliced where its sl
 _PRISM_CORNERS = 16  # round a cylinder
 _SPHERE_CORNERS = 64  # of the polyhedron round a sphere
 
+_SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX, _MESH = range(2, 8)  # mjtGeom
 
-def slice_mesh(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
+
+def _slice_mesh(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
     """Points of a mesh, as a whole or slice by slice, whichever hulls describe it well.
 
     The mesh is cut at equal distances across its longest axis. The hull of a slice is that of the
@@ -82,67 +88,38 @@ def _crossings(points: Array, heights: Array, edges: NDArray[np.intp], cut: floa
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class FileShapes:
-    """What the file says of the shape of its bodies.
-
-    Attributes:
-        points: of every body that has a shape, (n, 3) points of each of its pieces, in the frame of
-            the body [m]; their hulls hold the piece.
-        problems: of every body whose shape cannot be read, why, with the remedy.
-    """
-
-    points: dict[str, list[Array]]
-    problems: dict[str, str]
-
-
-def urdf_shapes(
-    source: Source, kind: str, package_dirs: Sequence[str], skip: Collection[str] = ()
-) -> FileShapes:
-    """Points of every link of the file that has elements of a kind, "collision" or "visual".
+def file_shapes(
+    source: Source, kind: str, package_dirs: Sequence[str] = (), skip: Collection[str] = ()
+) -> tuple[dict[str, list[Array]], dict[str, str]]:
+    """Shapes of the bodies of a URDF or MJCF file.
 
     Args:
         source: the file.
-        kind: the tag of the elements.
+        kind: "collision" or "visual". In MJCF, geoms that touch others (contype or conaffinity) are
+            the former, the rest the latter; planes and height fields have no hull.
         package_dirs: folders in which packages of meshes lie.
-        skip: links that need not be read.
+        skip: bodies that need not be read.
+
+    Returns:
+        Of every body that has a shape, (n, 3) points of each of its pieces, in the frame of the
+        body [m], whose hulls hold the piece; and of every body whose shape cannot be read, why.
     """
-    description = parse_urdf(source.data, source.path)
+    if source.format == "mjcf":
+        return _mjcf_shapes(source, kind), {}
     points: dict[str, list[Array]] = {}
     problems: dict[str, str] = {}
-    for link in description.links.values():
-        if link.name in skip:
+    for name, link in parse_urdf(source.data, source.path).links.items():
+        if name in skip:
             continue
         try:
-            clouds = [
-                cloud
-                for element in link.element.all(kind)
-                for cloud in _pieces(element, package_dirs)
-            ]
+            elements = link.element.all(kind)
+            clouds = [cloud for e in elements for cloud in _pieces(e, package_dirs) if cloud.size]
         except RobotFileError as error:
-            problems[link.name] = str(error)
+            problems[name] = str(error)
             continue
-        clouds = [cloud for cloud in clouds if cloud.shape[0]]
         if clouds:
-            points[link.name] = clouds
-    return FileShapes(points, problems)
-
-
-def mimic_groups(description: UrdfDescription) -> dict[str, str]:
-    """For every joint that mimics another, and that other, the name of the one they all follow."""
-    leader = {
-        joint.name: mimic.attributes["joint"]
-        for joint in description.joints.values()
-        for mimic in joint.element.all("mimic")
-        if mimic.attributes.get("joint") in description.joints
-    }
-    groups: dict[str, str] = {}
-    for name in leader:
-        chain = [name]
-        while chain[-1] in leader and leader[chain[-1]] not in chain:
-            chain.append(leader[chain[-1]])
-        groups.update(dict.fromkeys(chain, chain[-1]))
-    return groups
+            points[name] = clouds
+    return points, problems
 
 
 def _pieces(element: Element, package_dirs: Sequence[str]) -> list[Array]:
@@ -155,10 +132,10 @@ def _pieces(element: Element, package_dirs: Sequence[str]) -> list[Array]:
     if shape.tag == "box":
         clouds = [box_corners(np.zeros(3), 0.5 * np.abs(shape.vector("size")))]
     elif shape.tag == "sphere":
-        clouds = [sphere_points(shape.number("radius"))]
+        clouds = [_sphere_points(shape.number("radius"))]
     elif shape.tag in ("cylinder", "capsule"):
         radius, length = (shape.number(key) for key in ("radius", "length"))
-        clouds = [cylinder_points(radius, length, rounded=shape.tag == "capsule")]
+        clouds = [_cylinder_points(radius, length, rounded=shape.tag == "capsule")]
     elif shape.tag == "mesh":
         clouds = _mesh_pieces(shape, package_dirs)
     else:
@@ -170,10 +147,10 @@ def _pieces(element: Element, package_dirs: Sequence[str]) -> list[Array]:
     return [cloud @ R.T + xyz for cloud in clouds]
 
 
-def cylinder_points(radius: float, length: float, *, rounded: bool = False) -> Array:
+def _cylinder_points(radius: float, length: float, *, rounded: bool = False) -> Array:
     """Corners of a prism round a cylinder along z, or of what holds a capsule [m]."""
     if rounded:
-        ball, up = sphere_points(radius), np.array([0.0, 0.0, 0.5 * length])
+        ball, up = _sphere_points(radius), np.array([0.0, 0.0, 0.5 * length])
         return np.vstack([ball - up, ball + up])
     angle = np.arange(_PRISM_CORNERS) * (2.0 * np.pi / _PRISM_CORNERS)
     outer = abs(radius) / np.cos(np.pi / _PRISM_CORNERS)
@@ -193,7 +170,7 @@ def _ball() -> Array:
     return read_only(points / inside)
 
 
-def sphere_points(radius: float) -> Array:
+def _sphere_points(radius: float) -> Array:
     """Corners of a polyhedron round a sphere [m], a tenth of its radius outside at most."""
     return abs(radius) * _ball()
 
@@ -218,7 +195,7 @@ def _mesh_pieces(mesh: Element, package_dirs: Sequence[str]) -> list[Array]:
     if not np.isfinite(points).all():
         mesh.fail(f"the mesh {path} holds numbers that are not finite: repair it.")
     triangles = np.array([(side[0], side[1], side[2]) for side in sides], dtype=np.intp)
-    return slice_mesh(points, triangles.reshape(-1, 3))
+    return _slice_mesh(points, triangles.reshape(-1, 3))
 
 
 def _places(name: str, urdf: Path, package_dirs: Sequence[str]) -> Iterator[Path]:
@@ -245,3 +222,37 @@ def _places(name: str, urdf: Path, package_dirs: Sequence[str]) -> Iterator[Path
 
 def _listed(variable: str) -> list[str]:
     return [place for place in os.environ.get(variable, "").split(os.pathsep) if place]
+
+
+def _mjcf_shapes(source: Source, kind: str) -> dict[str, list[Array]]:
+    compiled, _ = compile_mjcf(source.path)
+    clouds: dict[str, list[Array]] = {}
+    for g in range(compiled.ngeom):
+        collides = bool(compiled.geom_contype[g] or compiled.geom_conaffinity[g])
+        pieces = _geom_points(compiled, g) if collides == (kind == "collision") else []
+        if pieces:
+            R = pin.Quaternion(*compiled.geom_quat[g]).matrix()
+            name = body_name(compiled, int(compiled.geom_bodyid[g]))
+            placed = [piece @ R.T + compiled.geom_pos[g] for piece in pieces]
+            clouds.setdefault(name, []).extend(placed)
+    return clouds
+
+
+def _geom_points(compiled: mujoco.MjModel, g: int) -> list[Array]:
+    """Points of the pieces of a geom in its own frame; none of what has no hull."""
+    shape, size = int(compiled.geom_type[g]), np.array(compiled.geom_size[g])
+    if shape == _SPHERE:
+        return [_sphere_points(size[0])]
+    if shape in (_CAPSULE, _CYLINDER):
+        return [_cylinder_points(size[0], 2.0 * size[1], rounded=shape == _CAPSULE)]
+    if shape == _ELLIPSOID:
+        return [_sphere_points(1.0) * size]
+    if shape == _BOX:
+        return [box_corners(np.zeros(3), size)]
+    if shape != _MESH:
+        return []
+    mesh = int(compiled.geom_dataid[g])
+    first, face = int(compiled.mesh_vertadr[mesh]), int(compiled.mesh_faceadr[mesh])
+    points = compiled.mesh_vert[first : first + int(compiled.mesh_vertnum[mesh])]
+    sides = compiled.mesh_face[face : face + int(compiled.mesh_facenum[mesh])]
+    return _slice_mesh(np.array(points, dtype=np.float64), np.array(sides, dtype=np.intp))

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from bodysense.robot.io.urdf_elements import parse_urdf
 from bodysense.robot.robot import Source
-from bodysense.robot.shapes.hull import Hull, box_corners
-from bodysense.robot.shapes.urdf_shapes import (
-    cylinder_points,
-    mimic_groups,
-    slice_mesh,
-    sphere_points,
-    urdf_shapes,
+from bodysense.robot.shapes.file_shapes import (
+    _cylinder_points,
+    _slice_mesh,
+    _sphere_points,
+    file_shapes,
 )
+from bodysense.robot.shapes.hull import Hull, box_corners
 from bodysense.spatial import Array
 
 TETRAHEDRON = """solid t
@@ -60,15 +58,15 @@ def source(folder: Path, geometry: str, origin: str = "") -> Source:
 
 
 def hull_of(where: Source, package_dirs: tuple[str, ...] = ()) -> Hull:
-    found = urdf_shapes(where, "collision", package_dirs)
-    assert found.problems == {}
-    return Hull.from_points(np.vstack(found.points["a"]))
+    points, problems = file_shapes(where, "collision", package_dirs)
+    assert problems == {}
+    return Hull.from_points(np.vstack(points["a"]))
 
 
 def problem_of(where: Source) -> str:
-    found = urdf_shapes(where, "collision", ())
-    assert found.points == {}
-    return found.problems["a"]
+    points, problems = file_shapes(where, "collision")
+    assert points == {}
+    return problems["a"]
 
 
 def test_a_box_is_placed_by_its_origin(tmp_path):
@@ -79,13 +77,13 @@ def test_a_box_is_placed_by_its_origin(tmp_path):
 
 
 def test_the_points_of_a_sphere_hold_it_closely(rng):
-    hull = Hull.from_points(sphere_points(0.2), most_faces=200)
+    hull = Hull.from_points(_sphere_points(0.2), most_faces=200)
     assert hull.offsets.min() == pytest.approx(0.2)
     assert np.linalg.norm(hull.vertices, axis=1).max() < 1.12 * 0.2
 
 
 def test_the_points_of_a_cylinder_hold_it_closely():
-    hull = Hull.from_points(cylinder_points(0.1, 0.5))
+    hull = Hull.from_points(_cylinder_points(0.1, 0.5))
     angle = np.linspace(0, 2 * np.pi, 100)
     for height in (-0.25, 0.25):
         rim = np.column_stack([0.1 * np.cos(angle), 0.1 * np.sin(angle), np.full(100, height)])
@@ -95,7 +93,7 @@ def test_the_points_of_a_cylinder_hold_it_closely():
 
 
 def test_the_points_of_a_capsule_reach_beyond_its_ends():
-    hull = Hull.from_points(cylinder_points(0.1, 0.5, rounded=True))
+    hull = Hull.from_points(_cylinder_points(0.1, 0.5, rounded=True))
     assert hull.contains([[0, 0, 0.35], [0, 0, -0.35], [0.1, 0, 0.25]]).all()
     assert np.abs(hull.vertices[:, 2]).max() < 0.25 + 1.13 * 0.1
 
@@ -169,28 +167,7 @@ def test_two_shapes_in_one_geometry_are_told(tmp_path):
 
 def test_links_that_are_known_are_not_read(tmp_path):
     where = source(tmp_path, '<mesh filename="missing.stl"/>')
-    found = urdf_shapes(where, "collision", (), skip=["a"])
-    assert (found.points, found.problems) == ({}, {})
-
-
-def test_joints_that_mimic_each_other_follow_one():
-    joints = "".join(
-        f'<link name="l{k}"/><joint name="j{k}" type="continuous"><parent link="base"/>'
-        f'<child link="l{k}"/>{mimic}</joint>'
-        for k, mimic in enumerate(["", '<mimic joint="j0"/>', '<mimic joint="j1"/>', ""])
-    )
-    description = parse_urdf(f'<robot name="r"><link name="base"/>{joints}</robot>'.encode(), "r")
-    assert mimic_groups(description) == {"j0": "j0", "j1": "j0", "j2": "j0"}
-
-
-def test_joints_that_mimic_in_a_circle_do_not_hang():
-    joints = "".join(
-        f'<link name="l{k}"/><joint name="j{k}" type="continuous"><parent link="base"/>'
-        f'<child link="l{k}"/><mimic joint="j{1 - k}"/></joint>'
-        for k in range(2)
-    )
-    description = parse_urdf(f'<robot name="r"><link name="base"/>{joints}</robot>'.encode(), "r")
-    assert set(mimic_groups(description)) == {"j0", "j1"}
+    assert file_shapes(where, "collision", skip=["a"]) == ({}, {})
 
 
 def test_numbers_that_are_none_are_told(tmp_path):
@@ -219,7 +196,7 @@ def surface(points: Array, triangles: np.ndarray, rng: np.random.Generator) -> A
 
 def test_a_bent_mesh_is_sliced_and_its_slices_hold_its_surface(rng):
     points, triangles = L_SHAPE
-    slices = slice_mesh(points, triangles)
+    slices = _slice_mesh(points, triangles)
     assert len(slices) == 4
     hulls = [Hull.from_points(cloud) for cloud in slices]
     assert sum(hull.volume for hull in hulls) < 0.6 * ConvexHull(points).volume
@@ -233,13 +210,13 @@ def test_what_is_free_beside_a_bent_mesh_stays_free():
     points, triangles = L_SHAPE
     assert Hull.from_points(points).contains(free).all()
     assert not np.any(
-        [Hull.from_points(cloud).contains(free) for cloud in slice_mesh(points, triangles)]
+        [Hull.from_points(cloud).contains(free) for cloud in _slice_mesh(points, triangles)]
     )
 
 
 def test_a_convex_mesh_stays_whole():
     points, triangles = triangulated(([0.0, 0.0, 0.0], [0.1, 0.2, 0.3]))
-    (only,) = slice_mesh(points, triangles)
+    (only,) = _slice_mesh(points, triangles)
     np.testing.assert_array_equal(only, points)
 
 
@@ -247,11 +224,11 @@ def test_a_convex_mesh_stays_whole():
 def test_a_flat_mesh_stays_whole(rng, flat):
     points = rng.normal(size=(10, 3))
     points[:, flat:] = 0.0
-    (only,) = slice_mesh(points, np.arange(9, dtype=np.intp).reshape(3, 3))
+    (only,) = _slice_mesh(points, np.arange(9, dtype=np.intp).reshape(3, 3))
     np.testing.assert_array_equal(only, points)
 
 
 def test_points_without_triangles_stay_whole(rng):
     points = rng.normal(size=(10, 3))
-    (only,) = slice_mesh(points, np.empty((0, 3), dtype=np.intp))
+    (only,) = _slice_mesh(points, np.empty((0, 3), dtype=np.intp))
     np.testing.assert_array_equal(only, points)
