@@ -30,7 +30,7 @@ from bodysense.identification.preprocessing import (
     require_fixed,
 )
 from bodysense.identification.regression import Regression
-from bodysense.identification.scores import DataScores, Prediction, predict, score
+from bodysense.identification.scores import DataScores, Kind, Prediction, predict, score
 from bodysense.identification.verdict import Verdict, judge
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import base_parameters
@@ -154,13 +154,16 @@ def identify(
         provenance=_provenance(chosen, problem, diagnoses, validation, seed, files),
     )
     progress("scoring on held-out blocks")
+    others = _held_out_theta(chosen, problem, seed)
     # One score each, by kind: recordings may have the same name.
     predictions = [
-        _fitted(identification, problem, diagnoses),
-        _held_out(chosen, problem, diagnoses, seed),
-        *(_validated(identification, diagnosis, settings) for diagnosis in validation),
+        _predict([identification.theta], problem, diagnoses, "training"),
+        *([_predict(others, problem, diagnoses, "held-out")] if others else []),
     ]
-    scores = tuple(score(pieces) for pieces in predictions if pieces)
+    for diagnosis in validation:
+        moved = replace(problem, motions=motions(robot, [diagnosis.segments], settings))
+        predictions.append(_predict([identification.theta], moved, [diagnosis], "validation"))
+    scores = tuple(map(score, predictions))
     return IdentificationRun(
         identification=identification,
         diagnoses=diagnoses,
@@ -283,57 +286,30 @@ def _origin(diagnosis: Diagnosis) -> dict[str, Any]:
     return {"source": diagnosis.source, "sha256": diagnosis.digest}
 
 
-def _fitted(
-    identification: Identification, problem: Regression, diagnoses: Sequence[Diagnosis]
+def _predict(
+    theta: Sequence[Array], problem: Regression, diagnoses: Sequence[Diagnosis], kind: Kind
 ) -> list[Prediction]:
-    return [
-        predict(
-            problem.robot,
-            motion,
-            problem.settings,
-            [identification.theta],
-            source=diagnoses[motion.log].source,
-            kind="training",
-        )
-        for motion in problem.motions
-    ]
-
-
-def _held_out(
-    method: Identifier, problem: Regression, diagnoses: Sequence[Diagnosis], seed: int
-) -> list[Prediction]:
-    theta: list[Array] = []
-    for fold in range(FOLDS):
-        rest = problem.without(fold)
-        if not rest.factors or sum(f.rows for f in rest.factors.values()) < problem.size:
-            return []  # too short to leave anything out
-        theta.append(method.theta(rest, rng=np.random.default_rng(seed)))
+    """Predictions of all motions of a problem; with several theta, each of its held-out fold."""
     return [
         predict(
             problem.robot,
             motion,
             problem.settings,
             theta,
-            fold=problem.folds(motion),
+            fold=problem.folds(motion) if kind == "held-out" else None,
             source=diagnoses[motion.log].source,
-            kind="held-out",
+            kind=kind,
         )
         for motion in problem.motions
     ]
 
 
-def _validated(
-    identification: Identification, diagnosis: Diagnosis, settings: Preprocessing
-) -> list[Prediction]:
-    robot = identification.prior
-    return [
-        predict(
-            robot,
-            motion,
-            settings,
-            [identification.theta],
-            source=diagnosis.source,
-            kind="validation",
-        )
-        for motion in motions(robot, [diagnosis.segments], settings)
-    ]
+def _held_out_theta(method: Identifier, problem: Regression, seed: int) -> list[Array]:
+    """(p,) of each fold, fitted without it; empty where too little would be left."""
+    theta: list[Array] = []
+    for fold in range(FOLDS):
+        rest = problem.without(fold)
+        if not rest.factors or sum(f.rows for f in rest.factors.values()) < problem.size:
+            return []
+        theta.append(method.theta(rest, rng=np.random.default_rng(seed)))
+    return theta

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,20 +179,38 @@ def predict(
 
 def score(predictions: Sequence[Prediction]) -> DataScores:
     """Scores over the pieces of one recording, or of several."""
-    first = predictions[0]
-    sources = list(dict.fromkeys(p.source for p in predictions))
-    floors = [_Sums.of(p.raw, p.filtered, None) for p in predictions]
-    floor = sum(floors[1:], floors[0])
+
+    def whole(name: str) -> Array:
+        return np.concatenate([getattr(p, name) for p in predictions])
+
+    raw, filtered, moving = whole("raw"), whole("filtered"), whole("moving").astype(np.bool_)
+    floor, all_rows = _Errors.from_torques(raw, filtered), np.ones_like(moving)
+
+    def model_scores(model: str) -> ModelScores:
+        made = []
+        for rows in (all_rows, moving, ~moving):
+            smooth = _Errors.from_torques(filtered, whole(f"{model}_filtered"), rows)
+            rough = _Errors.from_torques(raw, whole(model), rows)
+            made.append(
+                Score(
+                    samples=tuple(int(n) for n in rows.sum(axis=0)),
+                    relative_error=smooth.relative,
+                    relative_error_raw=rough.relative,
+                    rms_error=smooth.rms,
+                    d_tau=smooth.d_tau,
+                    d_tau_raw=rough.d_tau,
+                )
+            )
+        return ModelScores(*made)
+
     return DataScores(
-        source=", ".join(sources),
-        kind=first.kind,
+        source=", ".join(dict.fromkeys(p.source for p in predictions)),
+        kind=predictions[0].kind,
         noise_floor=floor.relative,
-        noise_floor_d_tau=floor.d,
+        noise_floor_d_tau=floor.d_tau,
         filtered_noise=_filtered_noise(predictions),
-        identified=_model_scores(
-            predictions, [(p.identified, p.identified_filtered) for p in predictions]
-        ),
-        prior=_model_scores(predictions, [(p.prior, p.prior_filtered) for p in predictions]),
+        identified=model_scores("identified"),
+        prior=model_scores("prior"),
     )
 
 
@@ -203,81 +221,37 @@ def _filtered_noise(predictions: Sequence[Prediction]) -> tuple[float, ...]:
             removed = np.square(p.raw - p.filtered).sum(axis=0)
             noise += removed * (p.passed / (1.0 - p.passed))
         signal += np.square(p.filtered).sum(axis=0)
-    return tuple(
-        float(min(1.0, np.sqrt(n / s))) if s > 0.0 else float("nan")
-        for n, s in zip(noise, signal, strict=True)
-    )
+    return tuple(min(1.0, x) if np.isfinite(x) else x for x in _roots(noise, signal))
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """Sums over samples, from which all scores follow."""
+class _Errors(NamedTuple):
+    """Errors of predicted torques; NaN where a joint has no samples, or no torque."""
 
-    count: Array
-    error: Array
-    signal: Array
-    ratios: float
-    instants: float
+    relative: tuple[float, ...]
+    rms: tuple[float, ...]
+    d_tau: float
 
     @classmethod
-    def of(cls, tau: Array, prediction: Array, rows: NDArray[np.bool_] | None) -> _Sums:
-        error, signal = np.square(tau - prediction), np.square(tau)
-        count = np.full(tau.shape[1], float(tau.shape[0]))
-        if rows is not None:
-            error, signal = np.where(rows, error, 0.0), np.where(rows, signal, 0.0)
-            count = rows.sum(axis=0).astype(np.float64)
+    def from_torques(
+        cls, tau: Array, prediction: Array, rows: NDArray[np.bool_] | None = None
+    ) -> _Errors:
+        used = np.ones(tau.shape, dtype=np.bool_) if rows is None else rows
+        error = np.where(used, np.square(tau - prediction), 0.0)
+        signal = np.where(used, np.square(tau), 0.0)
         size = np.sqrt(signal.sum(axis=1))
         present = size > 0.0
         ratios = np.sqrt(error.sum(axis=1))[present] / size[present]
+        total = error.sum(axis=0)
         return cls(
-            count, error.sum(axis=0), signal.sum(axis=0), float(ratios.sum()), float(present.sum())
+            _roots(total, signal.sum(axis=0)),
+            _roots(total, used.sum(axis=0)),
+            float(ratios.mean()) if ratios.size else float("nan"),
         )
 
-    def __add__(self, other: _Sums) -> _Sums:
-        return _Sums(
-            self.count + other.count,
-            self.error + other.error,
-            self.signal + other.signal,
-            self.ratios + other.ratios,
-            self.instants + other.instants,
-        )
 
-    @property
-    def relative(self) -> tuple[float, ...]:
-        return tuple(
-            float(np.sqrt(e / s)) if s > 0.0 else float("nan")
-            for e, s in zip(self.error, self.signal, strict=True)
-        )
-
-    @property
-    def rms(self) -> tuple[float, ...]:
-        return tuple(
-            float(np.sqrt(e / n)) if n > 0.0 else float("nan")
-            for e, n in zip(self.error, self.count, strict=True)
-        )
-
-    @property
-    def d(self) -> float:
-        return self.ratios / self.instants if self.instants else float("nan")
-
-
-def _model_scores(
-    predictions: Sequence[Prediction], models: Sequence[tuple[Array, Array]]
-) -> ModelScores:
-    scores = {}
-    for subset in ("all", "moving", "still"):
-        filtered, raw = [], []
-        for p, (unfiltered, smooth) in zip(predictions, models, strict=True):
-            rows = None if subset == "all" else p.moving if subset == "moving" else ~p.moving
-            filtered.append(_Sums.of(p.filtered, smooth, rows))
-            raw.append(_Sums.of(p.raw, unfiltered, rows))
-        against_filtered, against_raw = (sum(s[1:], s[0]) for s in (filtered, raw))
-        scores[subset] = Score(
-            samples=tuple(int(n) for n in against_filtered.count),
-            relative_error=against_filtered.relative,
-            relative_error_raw=against_raw.relative,
-            rms_error=against_filtered.rms,
-            d_tau=against_filtered.d,
-            d_tau_raw=against_raw.d,
-        )
-    return ModelScores(**scores)
+def _roots(squares: Array, units: Array) -> tuple[float, ...]:
+    """Roots of squares in units, NaN where a unit is zero."""
+    return tuple(
+        float(np.sqrt(square / unit)) if unit > 0.0 else float("nan")
+        for square, unit in zip(squares, units, strict=True)
+    )
