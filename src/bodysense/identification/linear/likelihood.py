@@ -64,36 +64,23 @@ _PERIODS = 12.0  # of the cut-off, after which the filter has forgotten an impul
 _EXACT = 1e-12  # share of a joint's range below which what the filter removed is rounding
 
 
-@dataclass(frozen=True)
-class _FilterGains:
+def _filter_gains(rate: float, settings: Preprocessing, plan: Plan) -> tuple[float, Array]:
     """Standard deviations that white noise of standard deviation one has after the filters.
 
-    Attributes:
-        removed: of what the low-pass takes out.
-        q: of positions, as the rows see them.
-        v: of velocities [1/s].
-        a: of accelerations [1/s²].
+    Of what the low-pass takes out; and (3,) of positions, velocities [1/s] and accelerations
+    [1/s²] as the rows see them. By the response to an impulse.
     """
-
-    removed: float
-    q: float
-    v: float
-    a: float
-
-    @classmethod
-    def of(cls, rate: float, settings: Preprocessing, plan: Plan) -> _FilterGains:
-        """Of the filters that a motion has passed, by an impulse."""
-        cutoff = usable_cutoff(settings.cutoff or rate, rate)
-        reach = int(np.ceil(_PERIODS * rate / cutoff)) + 8
-        impulse = np.zeros((2 * reach + 1, 1))
-        impulse[reach] = 1.0
-        q = lowpass(impulse, rate, cutoff, order=settings.order)
-        v = differentiate(q, rate, accuracy=settings.accuracy)
-        a = differentiate(v, rate, accuracy=settings.accuracy)
-        taps = np.zeros((plan.taps.size - 1) * plan.stride + 1)
-        taps[:: plan.stride] = plan.taps
-        left = (float(np.linalg.norm(np.convolve(x[:, 0], taps))) for x in (q, v, a))
-        return cls(float(np.linalg.norm(impulse - q)), *left)
+    cutoff = usable_cutoff(settings.cutoff or rate, rate)
+    reach = int(np.ceil(_PERIODS * rate / cutoff)) + 8
+    impulse = np.zeros((2 * reach + 1, 1))
+    impulse[reach] = 1.0
+    q = lowpass(impulse, rate, cutoff, order=settings.order)
+    v = differentiate(q, rate, accuracy=settings.accuracy)
+    a = differentiate(v, rate, accuracy=settings.accuracy)
+    taps = np.zeros((plan.taps.size - 1) * plan.stride + 1)
+    taps[:: plan.stride] = plan.taps
+    left = np.array([np.linalg.norm(np.convolve(x[:, 0], taps)) for x in (q, v, a)])
+    return float(np.linalg.norm(impulse - q)), left
 
 
 def _motion_variances(problem: Regression) -> Array | None:
@@ -104,24 +91,24 @@ def _motion_variances(problem: Regression) -> Array | None:
     """
     n, count = problem.n_joints, len(problem.motions)
     gains = [
-        _FilterGains.of(motion.rate, problem.settings, Plan.of(motion, problem.settings))
+        _filter_gains(motion.rate, problem.settings, Plan.of(motion, problem.settings))
         for motion in problem.motions
     ]
     removed, weight = np.zeros((problem.n_logs, n)), np.zeros(problem.n_logs)
-    for motion, gain in zip(problem.motions, gains, strict=True):
+    for motion, (gone, _) in zip(problem.motions, gains, strict=True):
         if motion.q_raw is not None:
             rest = motion.q_raw - motion.q
             exact = np.abs(rest).max(axis=0) <= _EXACT * (1.0 + np.ptp(motion.q, axis=0))
             removed[motion.log] += np.where(exact, 0.0, np.square(rest).sum(axis=0))
-            weight[motion.log] += rest.shape[0] * gain.removed**2
+            weight[motion.log] += rest.shape[0] * gone**2
     raw = removed / np.maximum(weight, 1e-300)[:, None]
     out = np.zeros((count, 3, n))
-    for k, (motion, gain) in enumerate(zip(problem.motions, gains, strict=True)):
+    for k, (motion, (_, left)) in enumerate(zip(problem.motions, gains, strict=True)):
         if motion.q_raw is None:
             continue
         # A joint that stands throughout has its velocity set to zero, which has no noise.
         moves = motion.v.any(axis=0) | motion.a.any(axis=0)
-        levels = np.array([np.full(n, gain.q), gain.v * moves, gain.a * moves])
+        levels = left[:, None] * np.array([np.ones(n), moves, moves])
         out[k] = raw[motion.log] * levels**2
     return out if out.any() else None
 
@@ -224,21 +211,18 @@ class LikelihoodWeights(Weights):
             return replace(
                 solve(start.stack), sigma=start.sigma, stack=start.stack, note=start.note
             )
-        parts = [
-            _Part(block, _row_states(problem, block), variances[block.piece])
-            for block in problem.blocks()
-        ]
+        blocks = list(problem.blocks())
         theta_base, levels = prior.to_base(start.theta), start.sigma**2
         rows: Regression = problem
         stack, change = start.stack, np.inf
         trace: list[Iteration] = []
         for _ in range(self.iterations):
             theta = prior.complete(theta_base)
-            slopes = [_row_slopes(problem, theta, part.block) for part in parts]
-            levels = _torque_variances(problem, theta_base, parts, slopes, levels)
+            slopes = [_row_slopes(problem, theta, block) for block in blocks]
+            noise = [(b, G, variances[b.piece]) for b, G in zip(blocks, slopes, strict=True)]
+            levels = _torque_variances(problem, theta_base, noise, levels)
             whitened = (
-                self._whitened(problem, theta_base, part, G, levels[part.block.log])
-                for part, G in zip(parts, slopes, strict=True)
+                self._whitened(problem, theta_base, *rows, levels[rows[0].log]) for rows in noise
             )
             rows = problem.recast(GivenRows, given=tuple(whitened))
             stack = rows.stack(np.ones_like(levels))
@@ -261,23 +245,29 @@ class LikelihoodWeights(Weights):
         )
 
     def _whitened(
-        self, problem: Regression, theta_base: Array, part: _Part, G: Array, level: Array
+        self,
+        problem: Regression,
+        theta_base: Array,
+        block: Block,
+        G: Array,
+        variance: Array,
+        level: Array,
     ) -> Block:
         """The rows of one block, of the corrected motion, divided by the root of their noise.
 
         Their right-hand side is such that residuals at theta_base are those of the data.
         """
-        block, n = part.block, level.size
+        n = level.size
         epsilon = (block.y - block.Y @ theta_base) * block.use
-        S = propagated(G, part.variance)
+        S = propagated(G, variance)
         # A standing joint says nothing, nor do others by being correlated with it.
         S *= block.use[:, :, None] * block.use[:, None, :]
         S[:, range(n), range(n)] += np.where(block.use > 0.0, level, 1.0)
         Y = block.Y
         if self.corrected:
             pull = np.linalg.solve(S, epsilon[:, :, None])[:, :, 0]
-            step = part.variance.ravel() * np.einsum("tij,ti->tj", G, pull)
-            Y = Y + _correction(problem, part, step)
+            step = variance.ravel() * np.einsum("tij,ti->tj", G, pull)
+            Y = Y + _correction(problem, block, step)
         both = np.concatenate([Y, (Y @ theta_base + epsilon)[:, :, None]], axis=2)
         in_threads(whiten_batch, len(both), S, both)
         return replace(
@@ -287,18 +277,9 @@ class LikelihoodWeights(Weights):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """A block of rows with the motion at their times, and the variances (3, n) of its noise."""
-
-    block: Block
-    state: tuple[Array, Array, Array]
-    variance: Array
-
-
-def _correction(problem: Regression, part: _Part, step: Array) -> Array:
+def _correction(problem: Regression, block: Block, step: Array) -> Array:
     """(m, n, b) by how much regressors change when the motion does by steps (m, 3 n) of q, v, a."""
-    q, v, a = part.state
+    q, v, a = _row_states(problem, block)
     n = problem.n_joints
     ahead = v + step[:, n : 2 * n]
     ahead = np.where(ahead * v > 0.0, ahead, v)  # no jump of friction: the noise is small
@@ -306,7 +287,7 @@ def _correction(problem: Regression, part: _Part, step: Array) -> Array:
         problem.widened(
             torque_regressor(problem.robot, *state, columns=problem.base.independent),
             state[1],
-            part.block.log,
+            block.log,
         )
         for state in ((q, v, a), (q + step[:, :n], ahead, a + step[:, 2 * n :]))
     )
@@ -316,21 +297,21 @@ def _correction(problem: Regression, part: _Part, step: Array) -> Array:
 def _torque_variances(
     problem: Regression,
     theta_base: Array,
-    parts: Sequence[_Part],
-    slopes: Sequence[Array],
+    noise: Sequence[tuple[Block, Array, Array]],
     before: Array,
 ) -> Array:
     """(n_logs, n) variance of residuals beyond what the noise of the motion makes of them.
 
         sigma² = Σ_k w_k (f epsilon_k² - P_k) / Σ_k w_k,      w_k = (P_k + sigma²)⁻²
 
-    with the propagated variance P and a factor f for what the fit has used up: a step towards the
-    largest likelihood of each joint's residuals, in which rows of much noise count little.
+    with the variance P that G propagates from variances (3, n) of each block, and a factor f for
+    what the fit has used up: a step towards the largest likelihood of each joint's residuals, in
+    which rows of much noise count little.
     """
     squares, made, weights, rows, mean = np.zeros((5, *before.shape))
-    for part, G in zip(parts, slopes, strict=True):
-        block, log = part.block, part.block.log
-        P = np.einsum("tij,j->ti", G**2, part.variance.ravel())
+    for block, G, variance in noise:
+        log = block.log
+        P = np.einsum("tij,j->ti", G**2, variance.ravel())
         w = block.use / (P + before[log]) ** 2
         squares[log] += (w * np.square(block.y - block.Y @ theta_base)).sum(axis=0)
         made[log] += (w * P).sum(axis=0)

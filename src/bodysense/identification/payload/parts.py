@@ -7,8 +7,9 @@ not held in a recording, the masses differ by more than their noise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -278,32 +279,34 @@ def _noisier(
 
 def _furthest(parts: Sequence[LoadPart], mass: float) -> str | None:
     """The two masses that differ most significantly, if any do."""
-    known = [part for part in parts if part.known]
-    most, words = _SIGNIFICANT, None
-    for k, one in enumerate(known):
-        for other in known[k + 1 :]:
-            gap = abs(one.mass - other.mass)
-            apart = gap / max(np.hypot(one.sigma, other.sigma), np.finfo(float).tiny)
-            if apart > most and gap > _MASS_CHANGE * abs(mass):
-                most, words = apart, f"{one}, {other}"
-    return words
+
+    def apart(one: LoadPart, other: LoadPart) -> float:
+        gap = abs(one.mass - other.mass)
+        sigma = max(np.hypot(one.sigma, other.sigma), np.finfo(float).tiny)
+        return gap / sigma if gap > _MASS_CHANGE * abs(mass) else 0.0
+
+    pair = _most_apart([part for part in parts if part.known], apart)
+    return pair and f"{pair[0]}, {pair[1]}"
 
 
 def _centres_apart(parts: Sequence[LoadPart]) -> str | None:
     """The two centres of mass that differ most significantly, if any do."""
-    most, words = _SIGNIFICANT, None
-    placed = [part for part in parts if part.centre]
-    for k, one in enumerate(placed):
-        for other in placed[k + 1 :]:
-            gap = np.abs(np.subtract(one.com, other.com))
-            sigma = np.hypot(one.sigma_com, other.sigma_com)
-            apart = float(
-                np.max(gap / np.maximum(sigma, np.finfo(float).tiny) * (gap > _COM_CHANGE))
-            )
-            if apart > most:
-                most = apart
-                words = f"{one.name}: {one.centre}, {other.name}: {other.centre}"
-    return words
+
+    def apart(one: LoadPart, other: LoadPart) -> float:
+        gap = np.abs(np.subtract(one.com, other.com))
+        sigma = np.maximum(np.hypot(one.sigma_com, other.sigma_com), np.finfo(float).tiny)
+        return float(np.max(gap / sigma * (gap > _COM_CHANGE)))
+
+    pair = _most_apart([part for part in parts if part.centre], apart)
+    return pair and ", ".join(f"{part.name}: {part.centre}" for part in pair)
+
+
+def _most_apart(
+    parts: Sequence[LoadPart], apart: Callable[[LoadPart, LoadPart], float]
+) -> tuple[LoadPart, LoadPart] | None:
+    """The pair that differs by the most standard deviations, if significantly."""
+    pair = max(combinations(parts, 2), key=lambda pair: apart(*pair), default=None)
+    return pair if pair is not None and apart(*pair) > _SIGNIFICANT else None
 
 
 def _starts(problem: LoadedRegression) -> tuple[dict[int, float], float]:

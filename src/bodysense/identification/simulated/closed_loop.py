@@ -146,23 +146,16 @@ class ClosedLoop:
 
     def with_gains(self, factor: float) -> ClosedLoop:
         """The same with all gains multiplied by a factor."""
-        other = replace(
-            self.controller,
-            kp=factor * self.controller.kp,
-            kd=factor * self.controller.kd,
-            ki=factor * self.controller.ki,
-        )
-        legs = tuple(
-            replace(
-                leg,
-                experiment=replace(
-                    leg.experiment,
-                    controller=replace(other, rate=leg.experiment.controller.rate),
-                ),
-            )
-            for leg in self.legs
-        )
-        return replace(self, controller=other, legs=legs)
+        own = self.controller
+        return self.under(replace(own, kp=factor * own.kp, kd=factor * own.kd, ki=factor * own.ki))
+
+    def under(self, controller: Controller) -> ClosedLoop:
+        """The same under another controller, at the rates that the legs have."""
+        legs = []
+        for leg in self.legs:
+            same_rate = replace(controller, rate=leg.experiment.controller.rate)
+            legs.append(replace(leg, experiment=replace(leg.experiment, controller=same_rate)))
+        return replace(self, controller=controller, legs=tuple(legs))
 
     def simulated(self, theta: Array) -> list[Regression | None]:
         """The problem with simulated motions, for each row of theta (runs, p).

@@ -42,7 +42,6 @@ from bodysense.identification.simulated.iv import (
 )
 from bodysense.identification.simulated.linearised import Directions, Quantity, SimulatedRows
 from bodysense.identification.uncertainty import base_uncertainty, identification_with
-from bodysense.robot.actuators import Controller
 from bodysense.spatial.arrays import Array
 
 _DAMPING = (0.0, 1e-6, 1e-4, 1e-2)
@@ -302,16 +301,7 @@ def _other_gains(
             moved = values.copy()
             moved[j] += step
             other = replace(loop.controller, **{name: moved})
-            yield _under(loop, other), step, float(sigma[j])
-
-
-def _under(loop: ClosedLoop, controller: Controller) -> ClosedLoop:
-    """The experiment under another controller, at the rates that its legs have."""
-    legs = []
-    for leg in loop.legs:
-        same_rate = replace(controller, rate=leg.experiment.controller.rate)
-        legs.append(replace(leg, experiment=replace(leg.experiment, controller=same_rate)))
-    return replace(loop, controller=controller, legs=tuple(legs))
+            yield loop.under(other), step, float(sigma[j])
 
 
 # Searches without derivatives, over coordinates of which about one is a plausible step.
