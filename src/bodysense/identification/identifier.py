@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
-from bodysense.errors import unknown_name
+from bodysense.errors import ShapeError, unknown_name
 from bodysense.identification.identification import Identification
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
@@ -73,6 +73,32 @@ def with_settings(part: Part, given: Mapping[str, Any]) -> Part:
         elif name in given:
             changes[name] = given[name]
     return replace(part, **changes)  # type: ignore[type-var]
+
+
+def require_settings(
+    part: object,
+    *,
+    positive: Sequence[str] = (),
+    not_negative: Sequence[str] = (),
+    counts: Sequence[str] = (),
+    **choices: Collection[str],
+) -> None:
+    """Raise on invalid settings of a part: numbers by their range, words by the valid ones.
+
+    Raises:
+        ShapeError: a number that is not positive, is negative, or is below 1.
+        UnknownNameError: a word that is not valid.
+    """
+    for name in (*positive, *not_negative):
+        value, least = getattr(part, name), "zero or " if name in not_negative else ""
+        if not (np.isfinite(value) and (value > 0.0 or (value == 0.0 and least))):
+            raise ShapeError(f"{name} is {value:g}: give {least}a positive number.")
+    for name in counts:
+        if getattr(part, name) < 1:
+            raise ShapeError(f"{name} is {getattr(part, name)}: give a whole number from 1.")
+    for name, valid in choices.items():
+        if getattr(part, name) not in valid:
+            raise unknown_name(name, getattr(part, name), valid)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from typing import Literal
 
 import numpy as np
 
-from bodysense.errors import ShapeError, unknown_name
+from bodysense.errors import ShapeError
 from bodysense.identification._kernels.adaline import descend, learn_instants
 from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Iteration
+from bodysense.identification.identifier import require_settings
 from bodysense.identification.linear.least_squares import (
     Solution,
     Solver,
@@ -25,8 +26,6 @@ from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
 
 # Adaline
-
-_LEARNING = ("stochastic", "batch")
 
 _BATCH_EPOCHS = 20_000  # default epochs of batch learning
 
@@ -86,12 +85,9 @@ class Adaline(Solver):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.learning not in _LEARNING:
-            raise unknown_name("learning", self.learning, _LEARNING)
+        require_settings(self, not_negative=("tolerance",), learning=("stochastic", "batch"))
         if self.epochs is not None and self.epochs < 1:
             raise ShapeError(f"epochs is {self.epochs}: give a whole number from 1, or none.")
-        if not (np.isfinite(self.tolerance) and self.tolerance >= 0.0):
-            raise ShapeError(f"tolerance is {self.tolerance:g}: give zero or a positive number.")
         if self.seed < 0:
             raise ShapeError(f"seed is {self.seed}: give a whole number from 0.")
 
@@ -268,12 +264,7 @@ class Hopfield(Solver):
     steps: int = 200
 
     def __post_init__(self) -> None:
-        for name in ("bound", "tolerance"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0.0):
-                raise ShapeError(f"{name} is {value:g}: give a positive number.")
-        if self.steps < 1:
-            raise ShapeError(f"steps is {self.steps}: give a whole number from 1.")
+        require_settings(self, positive=("bound", "tolerance"), counts=("steps",))
 
     def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
         return least_squares(prior, stack)

@@ -34,6 +34,7 @@ from scipy.linalg import solve_triangular
 from bodysense.compiled.triangles import fold_in
 from bodysense.errors import ShapeError
 from bodysense.identification.factors import Stack
+from bodysense.identification.identifier import require_settings
 from bodysense.identification.linear.least_squares import (
     PriorTerm,
     Solution,
@@ -169,8 +170,7 @@ class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
                 f"forgetting is {self.forgetting:g}: give a number above 0 and up to 1, e.g. 0.999 "
                 "to remember some 1000 samples."
             )
-        if not (np.isfinite(self.spread) and self.spread > 0.0):
-            raise ShapeError(f"spread is {self.spread:g}: give a positive number, e.g. 1.")
+        require_settings(self, positive=("spread",))
 
     def init(self, prior: Prior) -> RecursiveState:
         """The prior alone."""

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from bodysense.errors import ShapeError, unknown_name
+from bodysense.errors import ShapeError
 from bodysense.identification.filtering.body_model import BodyModel, Torque
 from bodysense.identification.filtering.calibration import (
     LARGEST_NIS,
@@ -34,7 +34,7 @@ from bodysense.identification.filtering.calibration import (
 )
 from bodysense.identification.filtering.noise import body_model
 from bodysense.identification.identification import Identification, Status
-from bodysense.identification.identifier import Identifier
+from bodysense.identification.identifier import Identifier, require_settings
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import identification_with
@@ -178,18 +178,14 @@ class FilterMethod(Identifier):
     engine: FilterEngine = field(default_factory=KalmanEngine)
 
     def __post_init__(self) -> None:
-        for name in ("rate", "spread", "mass_spread", "annealing"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0.0):
-                raise ShapeError(f"{name} is {value:g}: give a positive number.")
-        if not (np.isfinite(self.drift) and self.drift >= 0.0):
-            raise ShapeError(f"drift is {self.drift:g}: give zero or a positive number.")
-        if self.torque not in ("measured", "simulated"):
-            raise unknown_name("torque", self.torque, ("measured", "simulated"))
-        if self.integrator not in INTEGRATORS:
-            raise unknown_name("integrator", self.integrator, INTEGRATORS)
-        if self.substeps < 1:
-            raise ShapeError(f"substeps is {self.substeps}: give a whole number, at least one.")
+        require_settings(
+            self,
+            positive=("rate", "spread", "mass_spread", "annealing"),
+            not_negative=("drift",),
+            counts=("substeps",),
+            torque=("measured", "simulated"),
+            integrator=INTEGRATORS,
+        )
 
     def estimate(
         self, problem: Regression, prior: Prior, rng: np.random.Generator | None

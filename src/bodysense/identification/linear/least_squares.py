@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.errors import ShapeError
 from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Iteration
+from bodysense.identification.identifier import require_settings
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
@@ -186,8 +186,7 @@ class Ridge(Solver):
     spread: float = 0.3
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.spread) and self.spread > 0.0):
-            raise ShapeError(f"spread is {self.spread:g}: give a positive number, e.g. 0.3.")
+        require_settings(self, positive=("spread",))
 
     def prior_term(self, prior: Prior) -> PriorTerm:
         return PriorTerm(self.spread)

@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bodysense.compiled.jit import in_threads
-from bodysense.errors import ShapeError
 from bodysense.identification._kernels.noise_propagation import torque_slopes_batch, whiten_batch
 from bodysense.identification.identification import Iteration
+from bodysense.identification.identifier import require_settings
 from bodysense.identification.linear.least_squares import (
     Solution,
     Solve,
@@ -195,10 +195,7 @@ class LikelihoodWeights(Weights):
     iterations: int = 50
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.tolerance) and self.tolerance > 0.0):
-            raise ShapeError(f"tolerance is {self.tolerance:g}: give a positive number, e.g. 1e-3.")
-        if self.iterations < 1:
-            raise ShapeError(f"iterations is {self.iterations}: give a whole number from 1.")
+        require_settings(self, positive=("tolerance",), counts=("iterations",))
 
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
         """Whiten rows by the covariance that the noise of their motion leads to, and solve."""

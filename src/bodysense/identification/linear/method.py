@@ -14,10 +14,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.errors import unknown_name
 from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Identification, Iteration, Status
-from bodysense.identification.identifier import Identifier
+from bodysense.identification.identifier import Identifier, require_settings
 from bodysense.identification.linear.least_squares import (
     LeastSquares,
     PriorTerm,
@@ -141,8 +140,7 @@ class RobustWeights(Weights):
     iterations: int = 20
 
     def __post_init__(self) -> None:
-        if self.weighting not in ("huber", "window"):
-            raise unknown_name("weighting", self.weighting, ("huber", "window"))
+        require_settings(self, weighting=("huber", "window"))
 
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
         """Weigh, solve, and weigh again until predictions no longer change."""

@@ -22,9 +22,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from bodysense.errors import MismatchError, unknown_name
+from bodysense.errors import MismatchError
 from bodysense.excitation.trajectory import SampledTrajectory
 from bodysense.identification.consistent.solvers import Conic
+from bodysense.identification.identifier import require_settings
 from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import Motion, standing
 from bodysense.identification.regression import Regression
@@ -68,10 +69,7 @@ class LoopSimulation:
     backend: str = "threads"
 
     def __post_init__(self) -> None:
-        if self.integrator not in INTEGRATORS:
-            raise unknown_name("integrator", self.integrator, INTEGRATORS)
-        if self.backend not in BACKENDS:
-            raise unknown_name("backend", self.backend, BACKENDS)
+        require_settings(self, integrator=INTEGRATORS, backend=BACKENDS)
 
     def loop(self, problem: Regression) -> ClosedLoop:
         """The recorded experiment, ready to be simulated."""

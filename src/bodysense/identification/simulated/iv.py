@@ -32,10 +32,10 @@ from typing import Literal
 
 import numpy as np
 
-from bodysense.errors import ShapeError
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.factors import Stack, triangle
 from bodysense.identification.identification import Iteration
+from bodysense.identification.identifier import require_settings
 from bodysense.identification.linear.least_squares import (
     Solution,
     Solve,
@@ -93,7 +93,7 @@ class SimulatedWeights(Weights):
     fixed: tuple[str, ...] = ("rows",)
 
     def __post_init__(self) -> None:
-        require_iterations(self.iterations, self.tolerance)
+        require_settings(self, positive=("tolerance",), counts=("iterations",))
 
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
         """Simulate and solve until predictions no longer change."""
@@ -151,14 +151,6 @@ class SimulatedWeights(Weights):
             return None
         again = self.refit(loop.problem, prior, other, theta, solve)
         return _change(fit, prior, again.theta - fit.theta)
-
-
-def require_iterations(iterations: int, tolerance: float) -> None:
-    """Raise unless an iteration can begin and end with these settings."""
-    if iterations < 1:
-        raise ShapeError(f"iterations is {iterations}: give a whole number from 1.")
-    if not 0.0 < tolerance < np.inf:
-        raise ShapeError(f"tolerance is {tolerance:g}: give a positive number.")
 
 
 def start_of_simulation(

@@ -19,10 +19,10 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import Bounds, minimize
 from scipy.optimize import differential_evolution as evolve
 
-from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.errors import MismatchError
 from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Identification, Iteration, Status
-from bodysense.identification.identifier import Identifier
+from bodysense.identification.identifier import Identifier, require_settings
 from bodysense.identification.linear.least_squares import (
     PriorTerm,
     Solution,
@@ -37,7 +37,6 @@ from bodysense.identification.simulated.iv import (
     GAIN_FACTOR,
     lost_simulation,
     remarks,
-    require_iterations,
     start_of_simulation,
 )
 from bodysense.identification.simulated.linearised import Directions, Quantity, SimulatedRows
@@ -46,8 +45,6 @@ from bodysense.spatial.arrays import Array
 
 _DAMPING = (0.0, 1e-6, 1e-4, 1e-2)
 """Of Levenberg and Marquardt, in units of the strongest direction; all are tried together."""
-
-_SEARCHES = ("lm", "nelder-mead", "differential-evolution")
 
 _LEAST_DECREASE = 1e-4  # relative decrease of the cost at which the iteration has converged
 _GAIN_STEP = 0.1  # largest step of a finite difference by a gain, relative to the gain
@@ -95,13 +92,12 @@ class OutputError(Identifier):
     fixed: tuple[str, ...] = ("quantity",)
 
     def __post_init__(self) -> None:
-        require_iterations(self.iterations, self.tolerance)
-        if self.search not in _SEARCHES:
-            raise unknown_name("search", self.search, _SEARCHES)
-        if self.evaluations < 1:
-            raise ShapeError(f"evaluations is {self.evaluations}: give a whole number from 1.")
-        if not 0.0 < self.spread < np.inf:
-            raise ShapeError(f"spread is {self.spread:g}: give a positive number.")
+        require_settings(
+            self,
+            positive=("tolerance", "spread"),
+            counts=("iterations", "evaluations"),
+            search=("lm", "nelder-mead", "differential-evolution"),
+        )
 
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
         return self.estimate(problem, Prior.of(problem), rng).theta
