@@ -231,7 +231,7 @@ def test_what_is_not_physical_is_noted(here, logs, capsys):
 
 
 def test_a_failure_of_the_numerics_is_exit_status_1(here, capsys, monkeypatch):
-    monkeypatch.setattr(projection, "solve_conic", lambda *problem: (None, "on purpose"))
+    monkeypatch.setattr(projection, "_solve_conic", lambda *problem: (None, "on purpose"))
     monkeypatch.setattr(projection, "MARGIN", 0.5)  # so that the solver is needed
     assert identified("rv2sq", "one.csv", *QUICK) == 1
     out = " ".join(capsys.readouterr().out.split())

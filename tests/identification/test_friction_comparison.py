@@ -11,12 +11,12 @@ from bodysense.errors import MismatchError, UnknownNameError
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import Regression, identifier, identify
 from bodysense.identification.friction_comparison import (
-    LAWS,
-    RICHEST,
-    STRIBECK_SPEED,
+    _LAWS,
+    _RICHEST,
+    _STRIBECK_SPEED,
     WIDTH,
     FrictionChoice,
-    LoadRows,
+    _LoadRows,
     at_the_links,
     choose_friction,
     fit_shape,
@@ -32,7 +32,7 @@ def true_robot(tx40, law: str):
     values = {"Fs": 1.5 * Fc, "Fo": 0.1 * Fc}
     shape = {} if law == "viscous" else {"width": WIDTH}
     if law.startswith("stribeck"):
-        shape["vs"] = STRIBECK_SPEED
+        shape["vs"] = _STRIBECK_SPEED
     chosen = tx40.with_friction(law, **shape)
     given = {term: x for term, x in values.items() if term in chosen.layout.friction_terms}
     return tx40.with_friction(law, coefficients=given, **shape)
@@ -42,7 +42,7 @@ def errors_of(choice: FrictionChoice) -> list[float]:
     return [trial.error for trial in choice.trials]
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", _LAWS)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_friction_law_that_was_simulated_is_found(law, seed, tx40, base_of, sines):
     truth = true_robot(tx40, law)
@@ -51,15 +51,15 @@ def test_the_friction_law_that_was_simulated_is_found(law, seed, tx40, base_of, 
     tau += 0.3 * np.random.default_rng(seed).normal(size=tau.shape)
     # Of its own friction the prior knows nothing.
     prior = tx40.with_friction(
-        RICHEST,
+        _RICHEST,
         coefficients=dict.fromkeys(("Fv", "Fc", "Fs", "Fo"), 0.0),
         width=WIDTH,
-        vs=STRIBECK_SPEED,
+        vs=_STRIBECK_SPEED,
     )
     problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
     choice = choose_friction(problem)
     assert choice.law == law
-    assert choice.tried[:5] == ("viscous", "coulomb", "offset", "stribeck", RICHEST)
+    assert choice.tried[:5] == ("viscous", "coulomb", "offset", "stribeck", _RICHEST)
     assert [trial.coefficients for trial in choice.trials[:5]] == [6, 12, 18, 18, 24]
     # In units of the noise's variance: what is left of the right law is noise alone.
     errors = dict(zip(choice.tried, errors_of(choice), strict=True))
@@ -98,7 +98,7 @@ def steep(tx40, base_of, sines) -> Regression:
     _, q, v, a = sines(6, 0, 4000, 200.0, slowest=0.1)
     tau = inverse_dynamics(truth, q, v, a)
     tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
-    prior = truth.with_friction(RICHEST, coefficients={"Fo": 0.0}, vs=STRIBECK_SPEED)
+    prior = truth.with_friction(_RICHEST, coefficients={"Fo": 0.0}, vs=_STRIBECK_SPEED)
     return Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
 
 
@@ -119,7 +119,7 @@ def test_a_shape_that_is_right_already_is_kept(tx40, base_of, sines):
     _, q, v, a = sines(6, 0, 3000, 200.0, slowest=0.1)
     tau = inverse_dynamics(truth, q, v, a)
     tau += 0.3 * np.random.default_rng(0).normal(size=tau.shape)
-    prior = truth.with_friction(RICHEST)
+    prior = truth.with_friction(_RICHEST)
     problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
     choice = choose_friction(problem)
     assert choice.law == choice.name == "stribeck"
@@ -145,7 +145,7 @@ def test_a_fold_is_judged_by_a_shape_that_has_not_seen_it(steep):
 
 
 def test_friction_that_grows_with_the_load_is_told_and_not_chosen(tx40, base_of, sines):
-    prior = true_robot(tx40, "coulomb").with_friction(RICHEST, vs=STRIBECK_SPEED)
+    prior = true_robot(tx40, "coulomb").with_friction(_RICHEST, vs=_STRIBECK_SPEED)
     Fl = np.array([0.1, 0.05, 0.08, 0.1, 0.05, 0.1])
     frictionless = tx40.theta.copy()
     frictionless[tx40.layout.rotor.stop :] = 0.0
@@ -155,7 +155,7 @@ def test_friction_that_grows_with_the_load_is_told_and_not_chosen(tx40, base_of,
     tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
     problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
     choice = choose_friction(problem)
-    assert choice.law in LAWS
+    assert choice.law in _LAWS
     assert choice.load is not None
     # The wrist carries next to nothing: what its friction does under load cannot be seen.
     np.testing.assert_allclose(choice.load.coefficients[:3], Fl[:3], rtol=0.02)
@@ -169,7 +169,7 @@ def test_friction_without_load_gains_nothing_by_it(tx40, base_of, sines):
     _, q, v, a = sines(6, 1, 3000, 200.0, slowest=0.1)
     tau = inverse_dynamics(truth, q, v, a)
     tau += 0.3 * np.random.default_rng(0).normal(size=tau.shape)
-    prior = truth.with_friction(RICHEST, vs=STRIBECK_SPEED)
+    prior = truth.with_friction(_RICHEST, vs=_STRIBECK_SPEED)
     problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
     load = choose_friction(problem).load
     assert abs(load.gain) < 0.01
@@ -180,7 +180,7 @@ def test_columns_of_the_load_are_those_of_the_formula(simulate):
     simulated = simulate(0.1)
     problem = simulated.problem
     link_theta = at_the_links(problem.base, simulated.truth)
-    rows = problem.recast(LoadRows, link_theta=link_theta)
+    rows = problem.recast(_LoadRows, link_theta=link_theta)
     motion = problem.motions[0]
     theta = problem.base.join(simulated.truth)
     theta[problem.robot.layout.rotor.start :] = 0.0

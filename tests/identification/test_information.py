@@ -5,7 +5,7 @@ import pytest
 
 from bodysense.excitation import FourierTrajectory
 from bodysense.excitation.information import moving_base_parameters
-from bodysense.identification.choices import carried_over, information_of
+from bodysense.identification.choices import _carried_over, information_of
 from bodysense.logs.read import read_log
 from bodysense.robot import load_robot, torque_regressor
 from bodysense.robot.base_parameters import base_parameters
@@ -49,7 +49,7 @@ def test_information_on_fewer_parameters_is_the_marginal_one(rng):
     theta = rng.normal(size=(3 * robot.layout.size, robot.layout.size))
     T = np.linalg.lstsq(full.to_base(theta), some.to_base(theta))[0].T
     C = T @ np.linalg.inv(R_full.T @ R_full) @ T.T
-    R = carried_over(R_full, full, some)
+    R = _carried_over(R_full, full, some)
     np.testing.assert_allclose(np.linalg.inv(R.T @ R), C, rtol=1e-6, atol=1e-9 * np.abs(C).max())
 
 
@@ -57,8 +57,8 @@ def test_information_that_is_not_there_is_not_made_up(rng):
     robot = load_robot("tx40")
     full = base_parameters(robot)
     some = moving_base_parameters(robot, np.array([0, 1, 2]), np.zeros(6))
-    silent = carried_over(np.zeros((full.size, full.size)), full, some)
+    silent = _carried_over(np.zeros((full.size, full.size)), full, some)
     np.testing.assert_array_equal(silent, np.zeros_like(silent))
     rows = rng.normal(size=(4, full.size))  # four rows: information of rank four at most
-    R = carried_over(rows, full, some)
+    R = _carried_over(rows, full, some)
     assert np.linalg.matrix_rank(R, tol=1e-9) <= 4

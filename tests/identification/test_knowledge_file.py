@@ -18,7 +18,7 @@ from bodysense.identification.knowledge import (
     EqualLinks,
     Knowledge,
     Mirror,
-    parse_knowledge,
+    _parse_knowledge,
     read_knowledge,
     with_shortcuts,
 )
@@ -143,4 +143,4 @@ def test_links_that_are_heavier_than_all_together(told, tx40):
 
 def test_a_robot_without_shapes(tx40):
     with pytest.raises(BodysenseError, match="boxes"):
-        parse_knowledge({"com_inside": "collision"}, tx40)
+        _parse_knowledge({"com_inside": "collision"}, tx40)

@@ -25,7 +25,7 @@ from bodysense.identification import (
     output,
     write_run,
 )
-from bodysense.identification.output import PARAMETER_COLUMNS, parameter_table
+from bodysense.identification.output import _PARAMETER_COLUMNS, _parameter_table
 from bodysense.identification.output import scores as scores_of
 from bodysense.logs.log import Log
 from bodysense.robot import Robot, inverse_dynamics, load_robot
@@ -126,9 +126,9 @@ def test_the_mjcf_has_the_identified_torques(folder):
 def test_the_table_of_parameters(folder):
     found = run_of("pc-wls").identification
     text = (folder / "parameters.csv").read_text(encoding="utf-8")
-    assert text == parameter_table(found)
+    assert text == _parameter_table(found)
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert tuple(rows[0]) == PARAMETER_COLUMNS
+    assert tuple(rows[0]) == _PARAMETER_COLUMNS
     base = [row for row in rows if row["kind"] == "base"]
     standard = [row for row in rows if row["kind"] == "standard"]
     assert len(base) + len(standard) == len(rows)

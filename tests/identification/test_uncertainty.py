@@ -14,11 +14,11 @@ from bodysense.identification.methods import IDENTIFIERS
 from bodysense.identification.prior import Prior
 from bodysense.identification.uncertainty import (
     BaseUncertainty,
+    _full_uncertainty,
+    _long_run,
     autocorrelation,
     base_uncertainty,
     correlation_lags,
-    full_uncertainty,
-    long_run,
     parzen,
 )
 from bodysense.robot import inverse_dynamics
@@ -243,7 +243,7 @@ def test_shares_of_the_data_are_those_of_bayes(strength, simulate, rng):
     half = solve_triangular(prior.base_factor, covariance, lower=True)
     by_data = solve_triangular(prior.base_factor, half.T, lower=True)
     plain = BaseUncertainty(covariance, by_data, np.ones(b), np.zeros(1))
-    sigma, resolution, base_resolution = full_uncertainty(prior, plain)
+    sigma, resolution, base_resolution = _full_uncertainty(prior, plain)
     D = np.diag(prior.size**2)
     # Posterior of theta given a measurement of B theta, in units of the sizes.
     B = prior.mapping * prior.size
@@ -296,7 +296,7 @@ def test_the_long_run_covariance_is_a_double_sum(lags, rng):
         for j in range(20):
             if abs(i - j) < window.size:
                 wanted += window[abs(i - j)] * np.outer(scores[i], scores[j])
-    found = long_run(scores, lags)
+    found = _long_run(scores, lags)
     np.testing.assert_allclose(found, wanted, atol=1e-12)
     assert np.linalg.eigvalsh(found).min() > -1e-10  # the window's spectrum is positive
 

@@ -238,10 +238,10 @@ def information_of(robot: Robot, logs: Sequence[Log], base: BaseParameters, nois
         plan = Plan.of(motion, settings)
         samples[motion.log] = plan.stride * plan.step
     R_full = problem.stack(noise / np.sqrt(samples)[:, np.newaxis]).A
-    return carried_over(R_full, full, base)
+    return _carried_over(R_full, full, base)
 
 
-def carried_over(R_full: Array, full: BaseParameters, base: BaseParameters) -> Array:
+def _carried_over(R_full: Array, full: BaseParameters, base: BaseParameters) -> Array:
     """Information on some base parameters from that on all, R_fᵀR_f; both as factors R.
 
     `base` are combinations of the robot's, `full`, e.g. those that show while some joints hold.

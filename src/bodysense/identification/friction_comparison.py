@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import unknown_name
-from bodysense.identification.factors import Stack
 from bodysense.identification.friction_fit import fit_stribeck, require_stribeck
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.friction import friction_models
@@ -29,13 +29,13 @@ WIDTH = 0.02
 """rad/s: over which friction reverses, by default. Measured on a UR10e and a TX40: sharper and the
 noise of the velocity decides its sign, wider and reversals are no longer fitted."""
 
-STRIBECK_SPEED = 0.1
+_STRIBECK_SPEED = 0.1
 """rad/s: where the Stribeck curve has come down, by default."""
 
-RICHEST = "stribeck-offset"
+_RICHEST = "stribeck-offset"
 """The law that contains all that are compared; its regressor is all they need."""
 
-LAWS = ("viscous", "coulomb", "offset", "stribeck", RICHEST)
+_LAWS = ("viscous", "coulomb", "offset", "stribeck", _RICHEST)
 """The laws that are compared, simple ones first."""
 
 FRICTION_CHOICES = ("auto", "own", "choose")
@@ -46,7 +46,7 @@ _DROPPED = {
     "coulomb": ("Fs", "Fo"),
     "offset": ("Fs",),
     "stribeck": ("Fo",),
-    RICHEST: (),
+    _RICHEST: (),
 }
 _MIN_IMPROVEMENT = 0.01  # relative reduction of the held-out error that a richer law must bring
 _LOSS_SIZE = 0.1  # plausible coefficient of load-dependent friction
@@ -71,7 +71,7 @@ class FrictionTrial:
 class LoadDependence:
     """What load-dependent Coulomb friction would add to the chosen law.
 
-    No law of a robot has it (see `LoadRows`), so that it is reported and never chosen.
+    No law of a robot has it (see `_LoadRows`), so that it is reported and never chosen.
 
     Attributes:
         error: held-out mean squared error of the chosen law with this term.
@@ -124,7 +124,7 @@ def friction_unknown(robot: Robot) -> bool:
 
 def with_richest(robot: Robot) -> Robot:
     """The robot with the law that contains all that are compared, of the usual shape."""
-    return robot.with_friction(RICHEST, width=WIDTH, vs=STRIBECK_SPEED)
+    return robot.with_friction(_RICHEST, width=WIDTH, vs=_STRIBECK_SPEED)
 
 
 def with_law(robot: Robot, law: str) -> Robot:
@@ -141,7 +141,7 @@ def with_law(robot: Robot, law: str) -> Robot:
     if "width" in laws[law].shape and not np.any(own.get("width", 0.0)):
         shape["width"] = WIDTH
     if "vs" in laws[law].shape and "vs" not in own:
-        shape["vs"] = STRIBECK_SPEED
+        shape["vs"] = _STRIBECK_SPEED
     return robot.with_friction(law, coefficients=None, **shape)
 
 
@@ -196,13 +196,13 @@ def choose_friction(problem: Regression) -> FrictionChoice:
     """
     sigma = fit_noise_weights(problem, Prior.of(problem)).sigma
     n = problem.n_joints
-    bases = {law: _constraint(problem, law) for law in LAWS}
+    bases = {law: _constraint(problem, law) for law in _LAWS}
     terms = len(problem.robot.friction.model.terms)
     trials = [
         FrictionTrial(
             law, _held_out_error(problem, sigma, bases[law]), n * (terms - len(_DROPPED[law]))
         )
-        for law in LAWS
+        for law in _LAWS
     ]
     best = trials[0]
     for trial in trials[1:]:
@@ -213,7 +213,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
     if not best.name.startswith("stribeck"):
         return choice
     own = problem
-    if best.name != RICHEST:
+    if best.name != _RICHEST:
         own = _with_robot(problem, problem.robot.with_friction(best.name))
     fitted = fit_shape(own, sigma)
     trial = fitted.trials[-1]
@@ -304,7 +304,7 @@ def _load_dependence(problem: Regression, sigma: Array, Z: Array, error: float) 
     faint = np.hstack([np.zeros((n, Z.shape[1])), np.eye(n) / _LOSS_SIZE])
     # The load hardly depends on which fold is left out: that of the whole fit does for all.
     link_theta = at_the_links(problem.base, _fit(problem.stack(sigma), Z))
-    rows = problem.recast(LoadRows, link_theta=link_theta)
+    rows = problem.recast(_LoadRows, link_theta=link_theta)
     wide = np.zeros((rows.size, Z.shape[1] + n))
     wide[: problem.size, : Z.shape[1]] = Z
     wide[problem.size :, Z.shape[1] :] = np.eye(n)
@@ -332,7 +332,7 @@ def _fitted_name(law: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class LoadRows(Regression):
+class _LoadRows(Regression):
     """A regression whose unknowns are theta_base and Fl of each joint, in this order.
 
     Attributes:

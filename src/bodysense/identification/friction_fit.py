@@ -28,11 +28,11 @@ from scipy.linalg import qr, solve_triangular
 from scipy.optimize import least_squares
 
 from bodysense.errors import MismatchError, unknown_name
-from bodysense.identification.factors import triangle
 from bodysense.identification.linear.least_squares import rounding_levels
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import Plan
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import triangle
 from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
@@ -59,7 +59,7 @@ _MOST_ROWS = 20_000  # of a joint; more are subsampled
 
 
 @dataclass(frozen=True, eq=False)
-class StribeckFit:
+class _StribeckFit:
     """Fitted shapes.
 
     Attributes:
@@ -99,7 +99,7 @@ def require_stribeck(robot: Robot) -> None:
         )
 
 
-def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> StribeckFit:
+def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> _StribeckFit:
     """Fit the shapes of the Stribeck curves of all joints, those of `SHAPES` that are named.
 
     The search is a local one, which starts from the robot's own shapes. Joints that do not move
@@ -141,7 +141,7 @@ def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> Stribe
         sigma = new
         if converged:
             break
-    return StribeckFit(
+    return _StribeckFit(
         robot,
         fitted,
         read_only(shape),

@@ -44,7 +44,7 @@ class Identifier(ABC):
         return self.fit(problem, rng=rng).theta
 
 
-Part = TypeVar("Part")
+_Part = TypeVar("_Part")
 
 
 def _offered(part: object) -> Iterator[tuple[str, Any]]:
@@ -63,13 +63,13 @@ def settings_of(part: object) -> dict[str, Any]:
     return made
 
 
-def with_settings(part: Part, given: Mapping[str, Any]) -> Part:
+def _with_settings(part: _Part, given: Mapping[str, Any]) -> _Part:
     """The same identifier with other settings, each put into the part that has it."""
     changes = {}
     for name, value in _offered(part):
         if is_dataclass(value):
             own = settings_of(value)
-            changes[name] = with_settings(value, {k: v for k, v in given.items() if k in own})
+            changes[name] = _with_settings(value, {k: v for k, v in given.items() if k in own})
         elif name in given:
             changes[name] = given[name]
     return replace(part, **changes)  # type: ignore[type-var]
@@ -102,7 +102,7 @@ def require_settings(
 
 
 @dataclass(frozen=True)
-class Setting:
+class _Setting:
     """A setting of a method: its name, its default and what it means."""
 
     name: str
@@ -144,7 +144,7 @@ class Method:
         return self.default.consistent
 
     @cached_property
-    def settings(self) -> Mapping[str, Setting]:
+    def settings(self) -> Mapping[str, _Setting]:
         """Settings by name, documented where the part that has them declares them."""
         return {setting.name: setting for setting in _documented_settings(self.default)}
 
@@ -162,10 +162,10 @@ class Method:
                     sorted(self.settings),
                     f"See `bodysense methods {self.name}`.",
                 )
-        return with_settings(self.default, settings)
+        return _with_settings(self.default, settings)
 
 
-def _documented_settings(part: object) -> Iterator[Setting]:
+def _documented_settings(part: object) -> Iterator[_Setting]:
     meaning: dict[str, str] = {}
     for parent in reversed(type(part).__mro__):
         meaning |= _documented_attributes(parent)
@@ -173,7 +173,7 @@ def _documented_settings(part: object) -> Iterator[Setting]:
         if is_dataclass(value):
             yield from _documented_settings(value)
         else:
-            yield Setting(name, value, meaning.get(name, ""))
+            yield _Setting(name, value, meaning.get(name, ""))
 
 
 def _documented_attributes(cls: type) -> dict[str, str]:

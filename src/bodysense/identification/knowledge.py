@@ -20,7 +20,7 @@ from os import PathLike
 import numpy as np
 
 from bodysense.errors import FileReadError, MismatchError, ShapeError, unknown_name
-from bodysense.identification.constraints import Constraints
+from bodysense.identification.reduced import Constraints
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull
 from bodysense.robot.shapes.link_shapes import SHAPES, link_hulls
@@ -28,7 +28,7 @@ from bodysense.schema import Schema
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_pseudo_inertia, pseudo_inertia_from_pi
 
-AXES = ("x", "y", "z")
+_AXES = ("x", "y", "z")
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Mirror:
     offset: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.axis not in AXES:
-            raise unknown_name("axis", self.axis, AXES)
+        if self.axis not in _AXES:
+            raise unknown_name("axis", self.axis, _AXES)
         if not np.isfinite(self.offset):
             raise ShapeError(f"the offset of a mirror plane is {self.offset}: give metres.")
 
@@ -53,7 +53,7 @@ class Mirror:
     def map(self) -> Array:
         """(10, 10): pi of the mirror image of a body with pi."""
         S = np.eye(4)
-        k = AXES.index(self.axis)
+        k = _AXES.index(self.axis)
         S[k, k], S[k, 3] = -1.0, 2.0 * self.offset
         return _congruence(S)
 
@@ -203,10 +203,10 @@ def read_knowledge(path: str | PathLike[str], robot: Robot) -> Knowledge:
         UnknownNameError: an unknown key, link, axis or kind of shape.
         RobotFileError: the robot's file has no such shapes.
     """
-    return parse_knowledge(_VALUES.read(path), robot, str(path))
+    return _parse_knowledge(_VALUES.read(path), robot, str(path))
 
 
-def parse_knowledge(
+def _parse_knowledge(
     content: Mapping[str, object], robot: Robot, where: str = "knowledge"
 ) -> Knowledge:
     """Check the content of a knowledge file; see `read_knowledge`."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from bodysense.errors import ShapeError
 from bodysense.identification._kernels.adaline import descend, learn_instants
-from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Iteration
 from bodysense.identification.identifier import require_settings
 from bodysense.identification.linear.least_squares import (
@@ -22,6 +21,7 @@ from bodysense.identification.linear.least_squares import (
     least_squares,
 )
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
 

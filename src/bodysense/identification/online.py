@@ -33,7 +33,6 @@ from scipy.linalg import solve_triangular
 
 from bodysense.compiled.triangles import fold_in
 from bodysense.errors import ShapeError
-from bodysense.identification.factors import Stack
 from bodysense.identification.identifier import require_settings
 from bodysense.identification.linear.least_squares import (
     PriorTerm,
@@ -42,6 +41,7 @@ from bodysense.identification.linear.least_squares import (
     least_squares,
 )
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.dynamics import torque_regressor
@@ -50,7 +50,7 @@ from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
 # What an online identifier is: a state, and a pure function from state and sample to a state.
 
-State = TypeVar("State")
+_State = TypeVar("_State")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class RegressionSample:
         return cls(Y[0], as_array(tau, (n,), "tau"), level)
 
 
-class OnlineIdentifier(ABC, Generic[State]):
+class OnlineIdentifier(ABC, Generic[_State]):
     """A method that learns while the robot moves. Implementations are frozen dataclasses.
 
     `step` changes nothing that goes in: a state can be kept, a recording replayed, and a step
@@ -109,11 +109,11 @@ class OnlineIdentifier(ABC, Generic[State]):
     """
 
     @abstractmethod
-    def init(self, prior: Prior) -> State:
+    def init(self, prior: Prior) -> _State:
         """The state before the first sample."""
 
     @abstractmethod
-    def step(self, state: State, sample: RegressionSample) -> State:
+    def step(self, state: _State, sample: RegressionSample) -> _State:
         """The state after one more sample."""
 
 

@@ -19,7 +19,7 @@ from bodysense.robot.io.actuator_writer import write_actuators
 from bodysense.robot.io.mjcf_writer import write_mjcf
 from bodysense.robot.io.urdf import write_urdf
 
-PARAMETER_COLUMNS = (
+_PARAMETER_COLUMNS = (
     "kind",
     "name",
     "description",
@@ -73,7 +73,7 @@ def write_run(
             write(robot, target / name)
         except BodysenseError as error:
             notes.append(f"{name} is not written: {_with_remedy(error, run.identification)}")
-    write_atomically(target / "parameters.csv", parameter_table(run.identification))
+    write_atomically(target / "parameters.csv", _parameter_table(run.identification))
     write_atomically(target / "scores.json", json.dumps(scores(run), indent=2, allow_nan=False))
     write_configuration(target, "identify", configuration)
     run.identification.save(target)
@@ -112,11 +112,11 @@ def scores(run: IdentificationRun) -> dict[str, Any]:
     }
 
 
-def parameter_table(identification: Identification) -> str:
+def _parameter_table(identification: Identification) -> str:
     """All parameters as CSV: base parameters first, then the standard ones they stand for."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(PARAMETER_COLUMNS)
+    writer.writerow(_PARAMETER_COLUMNS)
     writer.writerows(_base_rows(identification))
     writer.writerows(_standard_rows(identification))
     return text.getvalue()

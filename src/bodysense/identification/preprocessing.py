@@ -28,7 +28,7 @@ from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-BAND_RATIO = 1.25
+_BAND_RATIO = 1.25
 """Cut-off of the positions over that of the parallel filter, which removes the transition band of
 the first filter."""
 
@@ -84,7 +84,7 @@ class Preprocessing:
         return replace(
             self,
             cutoff=cutoff,
-            band=self.band if self.band is not None else cutoff / BAND_RATIO,
+            band=self.band if self.band is not None else cutoff / _BAND_RATIO,
             border=self.border if self.border is not None else 1.0 / cutoff,
             still_speed=still,
         )

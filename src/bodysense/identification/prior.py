@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from bodysense.identification.constraints import Constraints
 from bodysense.identification.identification import positive_parameters
 from bodysense.identification.preprocessing import Motion
+from bodysense.identification.reduced import Constraints
 from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array

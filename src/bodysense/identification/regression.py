@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.identification.factors import Factor, Stack, tall_matrix, triangle
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.preprocessing import (
     Motion,
@@ -32,6 +31,7 @@ from bodysense.identification.preprocessing import (
     require_fixed,
     standing,
 )
+from bodysense.identification.reduced import Factor, Stack, tall_matrix, triangle
 from bodysense.logs.filtering import decimate
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.dynamics import regressor_pattern, torque_regressor
@@ -222,7 +222,7 @@ class Regression:
         """The same problem with other knowledge of the links; what was computed is shared."""
         return self._sharing(replace(self, knowledge=knowledge))
 
-    def recast(self, kind: type[Rows], **more: Any) -> Rows:
+    def recast(self, kind: type[_Rows], **more: Any) -> _Rows:
         """The same problem with rows of another kind, which may have fields of its own."""
         shared = {f.name for f in fields(self)} & {f.name for f in fields(kind) if f.init}
         return kind(**{name: getattr(self, name) for name in shared} | more)
@@ -358,7 +358,7 @@ class Regression:
         return squares / sigma**2, rows
 
 
-Rows = TypeVar("Rows", bound=Regression)
+_Rows = TypeVar("_Rows", bound=Regression)
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,7 +108,7 @@ def _uncertainty(
             together = -(-window // _MAX_LAGS)
             scores = np.add.reduceat(scores, np.arange(0, len(scores), together), axis=0)
             window = -(-window // together)
-        S += loss * long_run(scores, window)
+        S += loss * _long_run(scores, window)
         pulls = np.square(scores @ (turned / root).T)  # on each base parameter
         squares += pulls.sum(axis=0)
         fourths += np.square(pulls).sum(axis=0) * (1.0 + _PARZEN_POWER * window)
@@ -208,7 +208,7 @@ def parzen(lags: int) -> Array:
     return np.where(x <= 0.5, 1.0 - 6.0 * x**2 + 6.0 * x**3, 2.0 * (1.0 - x) ** 3)
 
 
-def long_run(scores: Array, lags: int) -> Array:
+def _long_run(scores: Array, lags: int) -> Array:
     """Σ_k κ(k) Σ_t g_t g_{t+k}ᵀ with the Parzen window κ, for scores (m, b)."""
     S: Array = scores.T @ scores
     for k, weight in enumerate(parzen(min(lags, scores.shape[0] - 1))):
@@ -225,7 +225,7 @@ def _window_loss(rho: Array, lags: int, window: int) -> float:
     return float(np.clip((1.0 + 2.0 * near.sum()) / (1.0 + 2.0 * taken.sum()), 1.0, 1.5))
 
 
-def full_uncertainty(prior: Prior, base: BaseUncertainty) -> tuple[Array, Array, Array]:
+def _full_uncertainty(prior: Prior, base: BaseUncertainty) -> tuple[Array, Array, Array]:
     """Standard deviations (p,) and resolutions (p,), and the base parameters' resolutions (b,).
 
     Beside the data stands the prior theta = theta_0 + F x with x ~ N(0, 1): F = diag(size), without
@@ -272,7 +272,7 @@ def identification_with(
     trace: tuple[Iteration, ...] = (),
 ) -> Identification:
     """The result of a method, from its estimate theta (p,) and the uncertainty of that."""
-    sigma, resolution, base_resolution = full_uncertainty(prior, uncertainty)
+    sigma, resolution, base_resolution = _full_uncertainty(prior, uncertainty)
     return Identification(
         method=name,
         prior=problem.robot,

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from bodysense.identification.consistent.projection import ConicRows, matrix_rows, solve_conic
+from bodysense.identification.consistent.projection import _ConicRows, _matrix_rows, _solve_conic
 
 
 def symmetric(rng, *shape) -> np.ndarray:
@@ -26,8 +26,8 @@ def test_all_kinds_of_rows_against_cvxpy(diagonal, rng):
         slope, offset = symmetric(rng, n), symmetric(rng)
         offset += (0.3 - np.linalg.eigvalsh(offset + slope @ inside)[0]) * np.eye(4)
         e, g = E @ inside, G @ inside + rng.uniform(0.0, 0.3, 5)
-        rows = [ConicRows("equal", E, e), ConicRows("at most", G, g), matrix_rows(slope, offset)]
-        found, word = solve_conic(Q, q, rows)
+        rows = [_ConicRows("equal", E, e), _ConicRows("at most", G, g), _matrix_rows(slope, offset)]
+        found, word = _solve_conic(Q, q, rows)
         assert word in ("Solved", "AlmostSolved")
         x = cp.Variable(n)
         P = sum(slope[:, :, k] * x[k] for k in range(n)) + offset
@@ -41,14 +41,14 @@ def test_all_kinds_of_rows_against_cvxpy(diagonal, rng):
 
 def test_what_cannot_be_is_said():
     rows = [
-        ConicRows("at most", np.eye(2), np.full(2, -1.0)),
-        ConicRows("at most", -np.eye(2), np.zeros(2)),
+        _ConicRows("at most", np.eye(2), np.full(2, -1.0)),
+        _ConicRows("at most", -np.eye(2), np.zeros(2)),
     ]
-    found, word = solve_conic(np.ones(2), np.zeros(2), rows)
+    found, word = _solve_conic(np.ones(2), np.zeros(2), rows)
     assert found is None
     assert "Infeasible" in word
 
 
 def test_without_rows_it_is_a_linear_system():
-    found, _ = solve_conic(np.array([2.0, 4.0]), np.array([-2.0, 4.0]), [])
+    found, _ = _solve_conic(np.array([2.0, 4.0]), np.array([-2.0, 4.0]), [])
     np.testing.assert_allclose(found, [1.0, -1.0], atol=1e-9)

@@ -21,7 +21,7 @@ def unused(monkeypatch) -> None:
     def solve(*args, **kwargs):
         pytest.fail("the solver was called")
 
-    monkeypatch.setattr(projection, "solve_conic", solve)
+    monkeypatch.setattr(projection, "_solve_conic", solve)
 
 
 def test_another_solver_finds_the_same_minimum(case, pseudo_inertia):
@@ -114,7 +114,7 @@ def test_the_noise_of_the_constrained_fit_is_that_of_the_free_one(case):
 )
 def test_a_solver_that_fails_is_a_status_with_advice(method, simulate, monkeypatch):
     simulated = simulate([[4.0, 2.0, 1.0]], n_t=80, off=0.3)
-    monkeypatch.setattr(projection, "solve_conic", lambda *args: (None, "out of luck"))
+    monkeypatch.setattr(projection, "_solve_conic", lambda *args: (None, "out of luck"))
     found = method.fit(simulated.problem)
     assert not found.status.ok
     assert "There is no consistent solution (out of luck)" in found.status.message
@@ -125,7 +125,7 @@ def test_a_solver_that_fails_is_a_status_with_advice(method, simulate, monkeypat
 
 
 def test_a_solver_that_stops_too_early_is_noticed(case, monkeypatch):
-    monkeypatch.setattr(projection, "solve_conic", lambda Q, q, rows: (np.zeros(q.size), "Solved"))
+    monkeypatch.setattr(projection, "_solve_conic", lambda Q, q, rows: (np.zeros(q.size), "Solved"))
     solution = consistent_least_squares(case.prior, case.stack)
     assert "stopped before the links were consistent" in solution.failure
     assert np.isfinite(solution.theta).all()

@@ -10,7 +10,7 @@ import pytest
 from bodysense.errors import InconsistentInertiaError, ShapeError, UnknownNameError
 from bodysense.identification import identifier
 from bodysense.identification.consistent.relaxation import EntropicExcess, LinkMatrices, Relaxation
-from bodysense.identification.identifier import settings_of, with_settings
+from bodysense.identification.identifier import _with_settings, settings_of
 from bodysense.spatial import exp_so3, random_pi, transform_pi
 
 
@@ -101,10 +101,10 @@ def test_weights_are_positive_numbers(weight):
 )
 def test_methods_are_their_settings(method, names):
     assert set(settings_of(method)) == {"relaxation", "relaxation_weight", "trusted", *names}
-    other = with_settings(method, {"relaxation": "entropic", "relaxation_weight": None})
+    other = _with_settings(method, {"relaxation": "entropic", "relaxation_weight": None})
     assert other != method
     assert "relaxation='entropic'" in repr(other)
-    assert with_settings(other, {"relaxation": "euclidean", "relaxation_weight": 1.0}) == method
+    assert _with_settings(other, {"relaxation": "euclidean", "relaxation_weight": 1.0}) == method
 
 
 def test_settings_of_the_weights_are_checked_too():

@@ -13,8 +13,8 @@ from bodysense.identification import Motion, Preprocessing, Regression, identifi
 from bodysense.identification.linear import likelihood
 from bodysense.identification.linear.likelihood import (
     _motion_variances,
+    _propagated,
     _row_slopes,
-    propagated,
 )
 from bodysense.identification.prior import Prior
 from bodysense.logs.log import Log
@@ -114,7 +114,7 @@ def cost(problem: Regression, theta_base: np.ndarray, levels: np.ndarray) -> flo
     theta, total = prior.complete(theta_base), 0.0
     for block in problem.blocks():
         G = _row_slopes(problem, theta, block)
-        S = propagated(G, variances[block.piece]) + np.diag(levels[block.log])
+        S = _propagated(G, variances[block.piece]) + np.diag(levels[block.log])
         for k, epsilon in enumerate(block.y - block.Y @ theta_base):
             rows = np.flatnonzero(block.use[k])
             inner = np.linalg.inv(S[k][np.ix_(rows, rows)])

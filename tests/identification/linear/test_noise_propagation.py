@@ -14,9 +14,9 @@ from bodysense.identification._kernels.noise_propagation import whiten_batch
 from bodysense.identification.linear.likelihood import (
     _filter_gains,
     _motion_variances,
+    _propagated,
     _row_states,
-    propagated,
-    torque_slopes,
+    _torque_slopes,
 )
 from bodysense.identification.preprocessing import Plan
 from bodysense.logs.filtering import differentiate, lowpass
@@ -32,7 +32,7 @@ def test_slopes_are_pinocchios(branched, seed, random_model, states_of):
     rng = np.random.default_rng(seed)
     robot = Robot.from_pinocchio(random_model(rng, 3 + 2 * seed, branched=branched))
     q, v, a = states_of(robot, rng, 5)
-    G = torque_slopes(robot, robot.theta, q, v, a)
+    G = _torque_slopes(robot, robot.theta, q, v, a)
     data = robot.model.createData()
     for k in range(5):
         by_q, by_v, M = pin.computeRNEADerivatives(robot.model, data, q[k], v[k], a[k])
@@ -49,7 +49,7 @@ def test_slopes_are_those_of_the_torques_with_friction_and_coupling(name, robot_
     q, v, a = states_of(robot, rng, 1)
     v = np.where(np.abs(v) < 0.2, 0.5, v)  # away from the jumps, which are left out
     theta = robot.theta + 0.3 * rng.normal(size=robot.layout.size)
-    G = torque_slopes(robot, theta, q, v, a)[0]
+    G = _torque_slopes(robot, theta, q, v, a)[0]
     h, still = 1e-5, np.zeros((n, n))
     step = h * np.eye(n)
     for k, block in enumerate(np.split(G, 3, axis=1)):
@@ -68,7 +68,7 @@ def test_the_jump_of_friction_is_left_out(robot_of):
     robot = robot_of("tx40")
     n = robot.n_joints
     still = np.zeros((1, n))
-    G = torque_slopes(robot, robot.theta, still, still, still)
+    G = _torque_slopes(robot, robot.theta, still, still, still)
     viscous = robot.theta[robot.layout.places("Fv")]
     np.testing.assert_allclose(np.diag(G[0, :, n : 2 * n]), viscous, rtol=1e-12)
 
@@ -76,14 +76,14 @@ def test_the_jump_of_friction_is_left_out(robot_of):
 def test_no_samples_and_wrong_ones(robot_of):
     robot = robot_of("tx40")
     none = np.zeros((0, 6))
-    assert torque_slopes(robot, robot.theta, none, none, none).shape == (0, 6, 18)
+    assert _torque_slopes(robot, robot.theta, none, none, none).shape == (0, 6, 18)
     with pytest.raises(ShapeError, match="v"):
-        torque_slopes(robot, robot.theta, np.zeros((2, 6)), np.zeros((2, 5)), np.zeros((2, 6)))
+        _torque_slopes(robot, robot.theta, np.zeros((2, 6)), np.zeros((2, 5)), np.zeros((2, 6)))
 
 
 def test_covariances_are_propagated(rng):
     G, variance = rng.normal(size=(4, 3, 9)), rng.uniform(0.1, 2.0, (3, 3))
-    for k, S in enumerate(propagated(G, variance)):
+    for k, S in enumerate(_propagated(G, variance)):
         np.testing.assert_allclose(S, G[k] @ np.diag(variance.ravel()) @ G[k].T, atol=1e-12)
 
 

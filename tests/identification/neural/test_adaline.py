@@ -11,7 +11,7 @@ import pytest
 from bodysense.errors import ShapeError, UnknownNameError
 from bodysense.identification import Regression, identifier, neural
 from bodysense.identification._kernels.adaline import descend, learn_instants
-from bodysense.identification.identifier import with_settings
+from bodysense.identification.identifier import _with_settings
 from bodysense.identification.neural import Adaline
 from bodysense.identification.prior import Prior
 from bodysense.robot import inverse_dynamics
@@ -101,7 +101,7 @@ def test_it_comes_near_weighted_least_squares(method, n_t, noise, tx40, base_of,
 @both
 def test_learning_that_ends_early_says_how_far_it_is(method, simulate):
     problem = simulate(0.05).problem
-    found = with_settings(method, {"epochs": 2}).fit(problem)
+    found = _with_settings(method, {"epochs": 2}).fit(problem)
     assert found.status.ok
     assert "standard errors (r.m.s.) from the least-squares estimate" in found.status.message
     assert "raise epochs" in found.status.message
@@ -140,7 +140,7 @@ def test_the_same_seed_gives_the_same_bits(method, simulate):
     theta = method.theta(problem, rng=np.random.default_rng(5))
     np.testing.assert_array_equal(theta, first.theta)
     np.testing.assert_array_equal(method.fit(problem).theta, method.theta(problem))
-    shifted = with_settings(method, {"seed": 7}).theta(problem)
+    shifted = _with_settings(method, {"seed": 7}).theta(problem)
     assert np.array_equal(shifted, method.theta(problem)) == (method.solver.learning == "batch")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.identification.payload.identify_payload import payload_of
-from bodysense.identification.payload.parts import THIRDS
+from bodysense.identification.payload.parts import _THIRDS
 from bodysense.robot import with_payload
 
 LOSSES = np.array([0.05, 0.08, 0.06, 0.04])
@@ -32,7 +32,7 @@ def test_without_noise_the_body_is_found(make_case, body, frame):
 
 def test_thirds_of_quiet_recordings_agree(make_case, body):
     found = payload_of(make_case(noise=1e-6).experiment)
-    assert [part.name for part in found.parts] == list(THIRDS)
+    assert [part.name for part in found.parts] == list(_THIRDS)
     np.testing.assert_allclose([part.mass for part in found.parts], body.mass, rtol=1e-4)
 
 
@@ -241,7 +241,7 @@ def test_a_load_that_falls_off_late_is_told(make_case, share):
 def test_a_recording_without_the_load_among_those_with_it(make_case, body):
     found = payload_of(make_case(noise=0.05, n_t=300, held=(1.0, 1.0, 0.0)).experiment)
     names = [part.name for part in found.parts]
-    assert names == [*THIRDS, "loaded.csv", "loaded1.csv", "loaded2.csv"]
+    assert names == [*_THIRDS, "loaded.csv", "loaded1.csv", "loaded2.csv"]
     disagreeing, loud = found.status.notes
     assert disagreeing.startswith("Recordings with the load disagree")
     assert "loaded2.csv: " in disagreeing

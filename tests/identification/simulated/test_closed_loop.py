@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bodysense.identification import Motion, Preprocessing, Regression
 from bodysense.identification.preprocessing import standing
-from bodysense.identification.simulated.closed_loop import FOLLOWS_MEASURED, ClosedLoop
+from bodysense.identification.simulated.closed_loop import _FOLLOWS_MEASURED, ClosedLoop
 from bodysense.robot import Controller, Robot
 from bodysense.simulation.sensitivities import backend
 
@@ -77,7 +77,7 @@ def test_so_does_a_controller_that_sees_velocities(record):
 def test_without_a_reference_the_truth_follows_the_measured_motion(rate, record):
     recorded = record(rate=rate, told=False)
     loop = recorded.loop()
-    assert FOLLOWS_MEASURED in loop.notes
+    assert _FOLLOWS_MEASURED in loop.notes
     truth = distance(recorded, loop, recorded.robot.theta)
     wrong = distance(recorded, loop, recorded.problem.robot.theta)
     assert truth < 2e-3 * (250.0 / rate) ** 2
@@ -106,7 +106,7 @@ def test_sharp_friction(arm, record):
 
 def test_one_motion_without_reference_and_all_follow_the_measured_one(arm):
     loop = loop_of(arm(), slow_motion(40, 20.0), slow_motion(40, 20.0, told=False))
-    assert FOLLOWS_MEASURED in loop.notes
+    assert _FOLLOWS_MEASURED in loop.notes
     assert all(leg.experiment.feed_forward is not None for leg in loop.legs)
 
 

@@ -37,9 +37,9 @@ from bodysense.identification.consistent.relaxation import (
     Relaxation,
     minimise_entropic,
 )
-from bodysense.identification.factors import Stack
 from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Stack
 from bodysense.spatial.arrays import Array
 
 _CONSTRAINT_TOLERANCE = 1e-6
@@ -134,18 +134,18 @@ def unconstrained(
     return theta_0 + D @ x, L
 
 
-def inequalities(prior: Prior, theta_free: Array, L: Array) -> ConicRows:
+def inequalities(prior: Prior, theta_free: Array, L: Array) -> _ConicRows:
     """Drives ≥ 0 and what else is known, in units of sizes, as rows over y."""
     positive, known = prior.positive, prior.constraints
     unit = prior.size[positive]
     of_known = np.linalg.norm(known.G * prior.size, axis=1)
     A = np.vstack([-L[positive] / unit[:, None], known.G @ L / of_known[:, None]])
     room = (known.g - known.G @ theta_free) / of_known
-    return ConicRows("at most", A, np.append(theta_free[positive] / unit, room))
+    return _ConicRows("at most", A, np.append(theta_free[positive] / unit, room))
 
 
 def _nearest(
-    lmi: LinkMatrices, theta_free: Array, L: Array, rows: ConicRows
+    lmi: LinkMatrices, theta_free: Array, L: Array, rows: _ConicRows
 ) -> tuple[Array | None, str]:
     """The y (k,) nearest to zero under all constraints, and the solver's word."""
     # In units of how far it is at least: a solver's tolerances are about one.
@@ -157,18 +157,20 @@ def _nearest(
     unit = float(max(far))
     n = L.shape[1]
     parts = [
-        ConicRows(part.kind, unit * part.A, part.b)
+        _ConicRows(part.kind, unit * part.A, part.b)
         for part in _matrices(lmi, theta_free, L, MARGIN)
     ]
-    parts.append(ConicRows(rows.kind, unit * rows.A, rows.b))
-    y, word = solve_conic(np.full(n, 2.0), np.zeros(n), parts)
+    parts.append(_ConicRows(rows.kind, unit * rows.A, rows.b))
+    y, word = _solve_conic(np.full(n, 2.0), np.zeros(n), parts)
     return (None if y is None else unit * y), word
 
 
-def _matrices(lmi: LinkMatrices, theta_free: Array, L: Array, margin: float) -> list[ConicRows]:
+def _matrices(lmi: LinkMatrices, theta_free: Array, L: Array, margin: float) -> list[_ConicRows]:
     """Pseudo-inertia of every link ⪰ margin, as rows over y."""
     return [
-        matrix_rows(np.einsum("abk,ky->aby", P, L[link]), P @ theta_free[link] - margin * np.eye(4))
+        _matrix_rows(
+            np.einsum("abk,ky->aby", P, L[link]), P @ theta_free[link] - margin * np.eye(4)
+        )
         for P, link in zip(lmi.maps, lmi.links, strict=True)
     ]
 
@@ -183,7 +185,7 @@ def inside(prior: Prior, relaxation: Relaxation, stack: Stack) -> Array | None:
 
 
 def _entropic(
-    prior: Prior, theta_free: Array, L: Array, lmi: LinkMatrices, rows: ConicRows, weight: float
+    prior: Prior, theta_free: Array, L: Array, lmi: LinkMatrices, rows: _ConicRows, weight: float
 ) -> tuple[Array | None, str]:
     if prior.constraints.any:
         y = _inside(theta_free, L, lmi, rows)
@@ -198,20 +200,20 @@ def _entropic(
     return minimise_entropic(theta_free, L, excess, rows.A, rows.b, y), "too many steps"
 
 
-def _inside(theta_free: Array, L: Array, lmi: LinkMatrices, rows: ConicRows) -> Array | None:
+def _inside(theta_free: Array, L: Array, lmi: LinkMatrices, rows: _ConicRows) -> Array | None:
     """Some y (k,) with room on all sides: maximise the least room s, up to `_START_MARGIN`."""
 
-    def wider(part: ConicRows, by: Array) -> ConicRows:
-        return ConicRows(part.kind, np.column_stack([part.A, by]), part.b)
+    def wider(part: _ConicRows, by: Array) -> _ConicRows:
+        return _ConicRows(part.kind, np.column_stack([part.A, by]), part.b)
 
-    eye = matrix_rows(np.eye(4)[:, :, None], np.zeros((4, 4))).A[:, 0]
+    eye = _matrix_rows(np.eye(4)[:, :, None], np.zeros((4, 4))).A[:, 0]
     parts = [wider(part, -eye) for part in _matrices(lmi, theta_free, L, 0.0)]
     parts.append(wider(rows, np.ones(rows.b.size)))
     n = L.shape[1]
     # In the nearest such place to the data, as far as that does not cost any room.
     Q, q = np.append(np.full(n, 1e-8), 0.0), np.append(np.zeros(n), -1.0)
-    most = ConicRows("at most", np.append(np.zeros(n), 1.0)[None], np.array([_START_MARGIN]))
-    x, _ = solve_conic(Q, q, [*parts, most])
+    most = _ConicRows("at most", np.append(np.zeros(n), 1.0)[None], np.array([_START_MARGIN]))
+    x, _ = _solve_conic(Q, q, [*parts, most])
     return x[:n] if x is not None and x[n] > 0.0 else None
 
 
@@ -229,11 +231,11 @@ _UNIT = np.where(_ROWS == _COLUMNS, 1.0, np.sqrt(2.0))
 
 
 @dataclass(frozen=True, eq=False)
-class ConicRows:
+class _ConicRows:
     """Rows of a program.
 
     Attributes:
-        kind: ``equal``, ``at most``, or ``matrix`` for ten rows made by `matrix_rows`.
+        kind: ``equal``, ``at most``, or ``matrix`` for ten rows made by `_matrix_rows`.
         A: (m, n).
         b: (m,).
     """
@@ -243,13 +245,13 @@ class ConicRows:
     b: Array
 
 
-def matrix_rows(slope: Array, offset: Array) -> ConicRows:
+def _matrix_rows(slope: Array, offset: Array) -> _ConicRows:
     """The matrix offset (4, 4) + slope (4, 4, n) x is ⪰ 0; both are symmetric."""
     A = -slope[_ROWS, _COLUMNS] * _UNIT[:, None]
-    return ConicRows("matrix", A, offset[_ROWS, _COLUMNS] * _UNIT)
+    return _ConicRows("matrix", A, offset[_ROWS, _COLUMNS] * _UNIT)
 
 
-def solve_conic(Q: Array, q: Array, rows: Sequence[ConicRows]) -> tuple[Array | None, str]:
+def _solve_conic(Q: Array, q: Array, rows: Sequence[_ConicRows]) -> tuple[Array | None, str]:
     """The minimum (n,), or `None`, and the solver's word for how it ended.
 
     Q is (n, n) positive semidefinite, or (n,) the diagonal of a diagonal one.
@@ -274,7 +276,7 @@ def solve_conic(Q: Array, q: Array, rows: Sequence[ConicRows]) -> tuple[Array | 
     return None, word
 
 
-def _cone(part: ConicRows) -> Any:
+def _cone(part: _ConicRows) -> Any:
     if part.kind == "equal":
         return clarabel.ZeroConeT(part.b.size)
     if part.kind == "at most":
@@ -325,11 +327,11 @@ def _by_conic(H: Array, g: Array, lower: Array, upper: Array) -> Array:
     # In coordinates in which H is one: Clarabel's tolerance is then that of the cost.
     back = np.linalg.inv(np.linalg.cholesky(H)).T
     below, above = np.isfinite(lower), np.isfinite(upper)
-    rows = ConicRows(
+    rows = _ConicRows(
         "at most",
         np.vstack([-back[below], back[above]]),
         np.append(-lower[below], upper[above]),
     )
-    x, _ = solve_conic(np.ones(g.size), back.T @ g, [rows])
+    x, _ = _solve_conic(np.ones(g.size), back.T @ g, [rows])
     # Any point between the bounds will do for a caller that looks at the cost.
     return np.clip(back @ x, lower, upper) if x is not None else np.clip(0.0, lower, upper)

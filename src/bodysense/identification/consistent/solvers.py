@@ -16,7 +16,6 @@ from bodysense.identification.consistent.projection import (
 )
 from bodysense.identification.consistent.relaxation import Relaxation
 from bodysense.identification.consistent.sqp import Centred, square_root_least_squares
-from bodysense.identification.factors import Stack
 from bodysense.identification.linear.least_squares import (
     PriorTerm,
     Solution,
@@ -27,6 +26,7 @@ from bodysense.identification.linear.least_squares import (
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array, as_array
 

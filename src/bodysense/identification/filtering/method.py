@@ -50,7 +50,7 @@ _LOST = (
 )
 
 
-class FilterEngine(ABC):
+class _FilterEngine(ABC):
     """What filters all samples. Implementations are frozen dataclasses."""
 
     @abstractmethod
@@ -61,7 +61,7 @@ class FilterEngine(ABC):
 
 
 @dataclass(frozen=True)
-class KalmanEngine(FilterEngine):
+class KalmanEngine(_FilterEngine):
     """A Kalman filter, optionally smoothed; nothing here is random.
 
     Attributes:
@@ -99,7 +99,7 @@ class KalmanEngine(FilterEngine):
 
 
 @dataclass(frozen=True)
-class ParticleEngine(FilterEngine):
+class ParticleEngine(_FilterEngine):
     """Bootstrap particle filter, thesis section 2.2.8.
 
     Some fifty parameters are far too many for any number of particles that a computer can hold, as
@@ -175,7 +175,7 @@ class FilterMethod(Identifier):
     torque: Torque = "measured"
     integrator: Integrator = "rk2"
     substeps: int = 1
-    engine: FilterEngine = field(default_factory=KalmanEngine)
+    engine: _FilterEngine = field(default_factory=KalmanEngine)
 
     def __post_init__(self) -> None:
         require_settings(

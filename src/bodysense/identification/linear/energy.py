@@ -49,7 +49,7 @@ _REACH = 5
 _BLOCK_BYTES = 32e6
 
 
-class EnergyRows(Regression):
+class _EnergyRows(Regression):
     """The energy model of a regression's motions: one row per window, for the whole robot."""
 
     @property
@@ -103,7 +103,7 @@ class EnergyRows(Regression):
             inner = slice(_REACH + first * step, _REACH + (first + m - 1) * step + taps.size)
             around = slice(inner.start - _REACH, inner.stop + _REACH)
             E = energy_regressor(self.robot, q[around], v[around])[:, kept]
-            Y = slope(E, rate) + power_regressor(self.robot, q[inner], v[inner])[:, kept]
+            Y = _slope(E, rate) + power_regressor(self.robot, q[inner], v[inner])[:, kept]
             y = np.ascontiguousarray(power[inner])
             at = inner.start + middle + step * np.arange(m)
             yield Block(
@@ -117,7 +117,7 @@ class EnergyRows(Regression):
             )
 
 
-def slope(x: Array, rate: float) -> Array:
+def _slope(x: Array, rate: float) -> Array:
     """(n_t - 10, …) derivative of an even signal (n_t, …) by central differences of order ten.
 
         x'(t) ≈ rate Σ_k d_k (x_k - x_-k),      d_k = (-1)^(k+1) p!² / (k (p - k)! (p + k)!),  p = 5
@@ -171,8 +171,8 @@ class EnergyWeights(Weights):
     iterations: int = 50
 
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
-        if not isinstance(problem, EnergyRows):
-            problem = problem.recast(EnergyRows)
+        if not isinstance(problem, _EnergyRows):
+            problem = problem.recast(_EnergyRows)
         solution = EqualWeights().fit(problem, prior, solve)
         if few_rows(problem):
             return replace(solution, note=_FEW_ROWS, rows=problem)
@@ -201,7 +201,7 @@ class EnergyWeights(Weights):
         )
 
 
-def _weights(problem: EnergyRows, theta_base: Array, before: Sequence[Array]) -> tuple[Array, ...]:
+def _weights(problem: _EnergyRows, theta_base: Array, before: Sequence[Array]) -> tuple[Array, ...]:
     """(m, 1) for each block: one over the standard deviation that its speeds lead to."""
     at: dict[int, int] = {}
     speeds, squares, logs, used = [], [], [], []

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Iteration
 from bodysense.identification.identifier import require_settings
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
 

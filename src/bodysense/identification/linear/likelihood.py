@@ -121,7 +121,7 @@ def _row_states(problem: Regression, block: Block) -> tuple[Array, Array, Array]
     return q, v, a
 
 
-def torque_slopes(robot: Robot, theta: Array, q: Array, v: Array, a: Array) -> Array:
+def _torque_slopes(robot: Robot, theta: Array, q: Array, v: Array, a: Array) -> Array:
     """G (m, n, 3 n): derivatives of the torques by q, v and a (m, n), of a robot with a fixed base.
 
     The friction's slope is in it, its jump at standstill is not. Parameters (p,) may be unphysical.
@@ -146,10 +146,10 @@ def _row_slopes(problem: Regression, theta: Array, block: Block) -> Array:
     first, last = np.searchsorted(motion.t, block.t[[0, -1]])
     window = slice(first - reach, last + reach + 1, plan.stride)
     q, v, a = (x[window] for x in (motion.q, motion.v, motion.a))
-    return plan.filtered(torque_slopes(problem.robot, theta, q, v, a))
+    return plan.filtered(_torque_slopes(problem.robot, theta, q, v, a))
 
 
-def propagated(G: Array, variance: Array) -> Array:
+def _propagated(G: Array, variance: Array) -> Array:
     """(m, n, n) covariance G Sigma_s Gᵀ of the torques, for variances (3, n) of q, v and a."""
     scaled = G * np.sqrt(variance.ravel())
     covariance: Array = scaled @ scaled.transpose(0, 2, 1)
@@ -256,7 +256,7 @@ class LikelihoodWeights(Weights):
         """
         n = level.size
         epsilon = (block.y - block.Y @ theta_base) * block.use
-        S = propagated(G, variance)
+        S = _propagated(G, variance)
         # A standing joint says nothing, nor do others by being correlated with it.
         S *= block.use[:, :, None] * block.use[:, None, :]
         S[:, range(n), range(n)] += np.where(block.use > 0.0, level, 1.0)

@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier, require_settings
 from bodysense.identification.linear.least_squares import (
@@ -29,6 +28,7 @@ from bodysense.identification.linear.least_squares import (
     rounding_levels,
 )
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty, identification_with
 from bodysense.spatial.arrays import Array, read_only

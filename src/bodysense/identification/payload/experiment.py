@@ -12,7 +12,6 @@ from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import settle_filters
-from bodysense.identification.factors import Stack
 from bodysense.identification.friction_comparison import friction_unknown, with_law, with_richest
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.payload.loaded_regression import LoadedRegression
@@ -24,6 +23,7 @@ from bodysense.identification.preprocessing import (
     motions,
     require_fixed,
 )
+from bodysense.identification.reduced import Stack
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.frames import find_payload_frame

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, MismatchError, ShapeError
 from bodysense.identification.consistent.projection import unconstrained
-from bodysense.identification.factors import Factor, Stack
 from bodysense.identification.linear.least_squares import PriorTerm, Solution, Solver
 from bodysense.identification.linear.method import LinearMethod, RobustWeights
 from bodysense.identification.payload.drive_gains import DriveGains, require_liftable
@@ -29,6 +28,7 @@ from bodysense.identification.payload.loaded_regression import GainRegression, L
 from bodysense.identification.payload.parts import PartRows
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Factor, Stack
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot

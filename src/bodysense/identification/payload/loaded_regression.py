@@ -19,10 +19,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.constraints import Constraints
 from bodysense.identification.friction_comparison import at_the_links, loss_columns
 from bodysense.identification.preprocessing import Motion, Preprocessing
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Constraints
 from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.dynamics import regressor_pattern

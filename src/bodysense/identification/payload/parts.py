@@ -14,15 +14,15 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.factors import Factor
 from bodysense.identification.linear.least_squares import PriorTerm, Solution
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Factor
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.spatial.arrays import Array
 
-THIRDS = ("first third", "second third", "last third")
+_THIRDS = ("first third", "second third", "last third")
 """Of the time of all recordings with the load, one after the other."""
 
 _SIGNIFICANT = 4.0
@@ -113,12 +113,12 @@ class PartRows:
         for block in problem.blocks():
             if block.log in problem.loaded:
                 elapsed = start[block.piece] + block.t - problem.motions[block.piece].t[0]
-                share = len(THIRDS) * elapsed / max(total, np.finfo(float).tiny)
-                third.append(np.minimum(share.astype(np.int64), len(THIRDS) - 1))
+                share = len(_THIRDS) * elapsed / max(total, np.finfo(float).tiny)
+                third.append(np.minimum(share.astype(np.int64), len(_THIRDS) - 1))
             else:
                 third.append(np.full(block.t.size, _UNLOADED))
         rows = cls(problem, weighing, tuple(third), {})
-        for k in (_UNLOADED, *range(len(THIRDS))):
+        for k in (_UNLOADED, *range(len(_THIRDS))):
             chosen = problem.weighted_factors(rows.weights([at == k for at in third]))
             for (log, fold, joint), factor in chosen.items():
                 rows.factors[log, _place(k, fold), joint] = factor
@@ -170,11 +170,11 @@ class PartRows:
 
     def parts(self, prior: Prior, recordings: Sequence[str]) -> tuple[LoadPart, ...]:
         """Each third, and each recording with the load where there are several, by their names."""
-        thirds = [self.part(name, prior, third=k) for k, name in enumerate(THIRDS)]
+        thirds = [self.part(name, prior, third=k) for k, name in enumerate(_THIRDS)]
         logs = sorted(self.problem.loaded)
         if len(logs) < 2:
             return tuple(thirds)
-        names = numbered(recordings)
+        names = _numbered(recordings)
         return (
             *thirds,
             *(self.part(name, prior, log=log) for name, log in zip(names, logs, strict=True)),
@@ -182,10 +182,10 @@ class PartRows:
 
     def noise(self, x: Array) -> Array:
         """(3, n) r.m.s. residual of each third and joint, outliers included; NaN without rows."""
-        squares, rows = np.zeros((2, len(THIRDS), self.problem.n_joints))
+        squares, rows = np.zeros((2, len(_THIRDS), self.problem.n_joints))
         for block, third in zip(self.problem.blocks(), self.third, strict=True):
             residual = block.use * (block.y - block.Y @ x)
-            for k in range(len(THIRDS)):
+            for k in range(len(_THIRDS)):
                 squares[k] += np.square(residual[third == k]).sum(axis=0)
                 rows[k] += block.use[third == k].sum(axis=0)
         loaded = sorted(self.problem.loaded)
@@ -202,7 +202,7 @@ class PartRows:
         note = _disagreement(parts, float(x[self.problem.load][0]))
         if note or len(self.problem.loaded) > 1:  # recordings are compared by their noise anyway
             return note
-        for third, joint, ratio in _noisier(self.noise(x), THIRDS, self.problem.robot.joint_names):
+        for third, joint, ratio in _noisier(self.noise(x), _THIRDS, self.problem.robot.joint_names):
             return (
                 f"In the {third} of the time with the load, the torque of {joint} fits "
                 f"{ratio:.0f} times worse than in the others. {_LOST}"
@@ -210,7 +210,7 @@ class PartRows:
         return ""
 
 
-def numbered(names: Sequence[str]) -> list[str]:
+def _numbered(names: Sequence[str]) -> list[str]:
     """The names, numbered where several are the same."""
     return [name if names.count(name) == 1 else f"{name} ({k + 1})" for k, name in enumerate(names)]
 
@@ -220,7 +220,7 @@ def _disagreement(parts: Sequence[LoadPart], mass: float) -> str:
 
     Recordings are compared first: where they differ, so do the thirds.
     """
-    recordings = [part for part in parts if part.name not in THIRDS]
+    recordings = [part for part in parts if part.name not in _THIRDS]
     apart = _furthest(recordings, mass)
     if apart is not None:
         return (
@@ -234,7 +234,7 @@ def _disagreement(parts: Sequence[LoadPart], mass: float) -> str:
             f"Recordings with the load disagree about its centre of mass, {apart}. Was it mounted "
             "in the same way in all of them? Identify each mounting on its own."
         )
-    apart = _furthest([part for part in parts if part.name in THIRDS], mass)
+    apart = _furthest([part for part in parts if part.name in _THIRDS], mass)
     if apart is not None:
         return (
             "The mass changes in the course of the recordings with the load by more than noise "
@@ -255,7 +255,7 @@ def noisy_recordings(
         f"In {name} the torque of {joint} fits {ratio:.0f} times worse than in the other "
         "recordings, so that it hardly counts. Was the load the same, held in the same way, and "
         "only where you say? Was there any contact with the arm?"
-        for name, joint, ratio in _noisier(level, numbered(recordings), joints)
+        for name, joint, ratio in _noisier(level, _numbered(recordings), joints)
     )
 
 

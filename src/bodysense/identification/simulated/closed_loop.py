@@ -45,7 +45,7 @@ _CONTROL_RATE = 5000.0  # control rate where none is known [Hz]
 _LARGEST_ERROR = 1.0
 """Position error, in units of a joint's own motion, beyond which a simulation is lost."""
 
-FOLLOWS_MEASURED = (
+_FOLLOWS_MEASURED = (
     "The log does not hold the controller's reference (q_des), or not of all joints, or not "
     "usably (see `bodysense doctor`): the simulation followed the filtered measured motion, driven "
     "by the measured torques."
@@ -130,7 +130,7 @@ class ClosedLoop:
         referenced = all(motion.reference is not None for motion in problem.motions)
         controller, notes = _controller(problem, referenced)
         if not referenced:
-            notes = (FOLLOWS_MEASURED, *notes)
+            notes = (_FOLLOWS_MEASURED, *notes)
         legs = tuple(
             _Leg(k, span, _experiment(problem, motion, span, controller, referenced, integrator))
             for k, motion in enumerate(problem.motions)

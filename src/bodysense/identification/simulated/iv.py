@@ -33,7 +33,6 @@ from typing import Literal
 import numpy as np
 
 from bodysense.identification.consistent.projection import consistent_least_squares
-from bodysense.identification.factors import Stack, triangle
 from bodysense.identification.identification import Iteration
 from bodysense.identification.identifier import require_settings
 from bodysense.identification.linear.least_squares import (
@@ -44,6 +43,7 @@ from bodysense.identification.linear.least_squares import (
 )
 from bodysense.identification.linear.method import NoiseWeights
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Stack, triangle
 from bodysense.identification.regression import GivenRows, Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop, LoopSimulation
 from bodysense.spatial.arrays import Array

@@ -16,10 +16,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.factors import Stack
 from bodysense.identification.linear.least_squares import unexcited_names
 from bodysense.identification.preprocessing import Motion, Plan, standing
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Block, GivenRows, Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop
 from bodysense.logs.filtering import decimate

@@ -20,7 +20,6 @@ from scipy.optimize import Bounds, minimize
 from scipy.optimize import differential_evolution as evolve
 
 from bodysense.errors import MismatchError
-from bodysense.identification.factors import Stack
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier, require_settings
 from bodysense.identification.linear.least_squares import (
@@ -30,6 +29,7 @@ from bodysense.identification.linear.least_squares import (
 )
 from bodysense.identification.linear.method import identification_from
 from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop, LoopSimulation
 from bodysense.identification.simulated.controller_fit import ControllerFit, fit_controller

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError
-from bodysense.identification.constraints import Constraints
+from bodysense.identification.reduced import Constraints
 
 
 def test_free_directions_keep_the_equalities_and_the_distance(rng):
