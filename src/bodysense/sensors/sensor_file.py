@@ -154,11 +154,10 @@ def _sensor(cls: type[Sensor], name: str, table: _Table, where: str) -> Sensor:
         "covariance": _covariance(table, m, where),
         **_place(cls, table, where),
     }
-    if "bias_std" in table:
-        settings["bias_sigma"] = number_list(table["bias_std"], m, f"{where}, bias_std", one=True)
-    if "constant" in table:
-        n = len(cls.components)
-        settings["constant"] = number_list(table["constant"], n, f"{where}, constant", one=True)
+    numbers = {"bias_std": (m, "bias_sigma"), "constant": (len(cls.components), "constant")}
+    for key, (n, field) in numbers.items():
+        if key in table:
+            settings[field] = number_list(table[key], n, f"{where}, {key}", one=True)
     if "side" in table:
         settings["side"] = required_name(table, "side", where)
     if "sign" in table:

@@ -21,8 +21,8 @@ to simulate): standard deviations are given here by kind, or typical ones are ta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from types import MappingProxyType
 from typing import NamedTuple
@@ -47,29 +47,17 @@ _DIRECTIONS = ("child_to_parent", "parent_to_child")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-@dataclass(frozen=True, eq=False)
-class _SensorTag:
-    """One <sensor>.
+class _SensorTag(NamedTuple):
+    """One <sensor>; its parent is a joint if it reads wrenches, else a link, and "" if it has none.
 
-    Attributes:
-        name: of the sensor.
-        type: as the file has it, "" where it has none.
-        element: for messages.
-        gazebo: whether it stands in a <gazebo>.
-        joint: that it is at, "" if it is on a link.
-        link: that it is on, "" if it is at a joint; for Gazebo both are the reference.
-        xyz: (3,) origin [m].
-        rpy: (3,) roll, pitch, yaw of the origin [rad].
-        frame: in which a wrench is given, one of `_FRAMES`.
-        direction: of the wrench, one of `_DIRECTIONS`.
+    `frame` and `direction` are those of a wrench, `gazebo` says whether it stands in a <gazebo>.
     """
 
     name: str
     type: str
     element: Element
     gazebo: bool
-    joint: str
-    link: str
+    parent: str
     xyz: Array
     rpy: Array
     frame: str
@@ -87,35 +75,24 @@ def _sensor_tags(document: Document) -> list[_SensorTag]:
 
 
 def _tag(sensor: Element, reference: str, document: Document) -> _SensorTag:
-    joint = link = reference
-    parent = sensor.only_child("parent")
-    if parent is not None and not reference:
-        joint, link = (parent.attributes.get(key, "").strip() for key in ("joint", "link"))
-    xyz, rpy = sensor.origin()
-    pose = sensor.only_child("pose")
-    if pose is not None:
-        xyz, rpy = _pose(pose, document)
+    kind = sensor.attributes.get("type", "").strip()
+    parent, pose = sensor.only_child("parent"), sensor.only_child("pose")
+    xyz, rpy = sensor.origin() if pose is None else _pose(pose, document)
     wrench = sensor.only_child("force_torque")
-    choices = {"frame": _FRAMES, "measure_direction": _DIRECTIONS}
-    chosen = {key: options[0] for key, options in choices.items()}
-    for key, options in choices.items():
+    chosen = []
+    for key, options in (("frame", _FRAMES), ("measure_direction", _DIRECTIONS)):
         element = None if wrench is None else wrench.only_child(key)
-        if element is not None:
-            chosen[key] = _text(element, document)
-            if chosen[key] not in options:
-                element.fail(f"{chosen[key]!r} is none of {', '.join(options)}; choose one.")
-    return _SensorTag(
-        name=sensor.text("name"),
-        type=sensor.attributes.get("type", "").strip(),
-        element=sensor,
-        gazebo=bool(reference),
-        joint=joint,
-        link=link,
-        xyz=xyz,
-        rpy=rpy,
-        frame=chosen["frame"],
-        direction=chosen["measure_direction"],
-    )
+        chosen.append(options[0] if element is None else _text(element, document))
+        if element is not None and chosen[-1] not in options:
+            element.fail(f"{chosen[-1]!r} is none of {', '.join(options)}; choose one.")
+    place = reference
+    if parent is not None and not reference:
+        place = parent.attributes.get(_parent_kind(kind), "").strip()
+    return _SensorTag(sensor.text("name"), kind, sensor, bool(reference), place, xyz, rpy, *chosen)
+
+
+def _parent_kind(kind: str) -> str:
+    return "joint" if kind == "force_torque" else "link"
 
 
 def _pose(pose: Element, document: Document) -> tuple[Array, Array]:
@@ -146,26 +123,20 @@ def _force_torque(
     Raises:
         MismatchError: the sensor reads something that no single joint transmits.
     """
-    joint = description.joints[tag.joint]
+    joint = description.joints[tag.parent]
     mount = Mount(joint.parent) if tag.frame == "parent" else Mount(joint.child)
     if tag.frame == "sensor":
         mount = Mount.from_xyz_rpy(joint.child, tag.xyz, tag.rpy)
+    moving = joint.name in robot.joint_names
     on_child = tag.direction == "parent_to_child"
-    if joint.name in robot.joint_names:
-        on_mount = on_child == (tag.frame != "parent")
-        return ForceTorque(
-            name=tag.name,
-            covariance=covariance,
-            joint=joint.name,
-            mount=mount,
-            sign=1 if on_mount else -1,
-        )
+    on_mount = on_child == (tag.frame != "parent") if moving else on_child
     return ForceTorque(
         name=tag.name,
         covariance=covariance,
+        joint=joint.name if moving else None,
         mount=mount,
-        sign=1 if on_child else -1,
-        sub_link=_sub_link(joint, robot, description),
+        sign=1 if on_mount else -1,
+        sub_link=None if moving else _sub_link(joint, robot, description),
     )
 
 
@@ -182,18 +153,12 @@ def _sub_link(joint: UrdfJoint, robot: Robot, description: UrdfDescription) -> A
             f"joint {joint.name!r} shares its link with {', '.join(others)}, which hang before it, "
             "so that no single joint transmits what the sensor reads"
         )
-    pi = _merged_pi(bodies, description)
-    return pi if pi.any() else None
-
-
-def _merged_pi(bodies: Mapping[str, Array], description: UrdfDescription) -> Array:
-    """(10,) parameters of bodies at T_link_body together."""
     pi = np.zeros(10)
     for name, T_link_body in bodies.items():
         inertial = description.links[name].inertial
         if inertial is not None:
             pi += transform_pi(inertial.pi, T_link_body)
-    return pi
+    return pi if pi.any() else None
 
 
 def _first_body(joint: UrdfJoint, robot: Robot, description: UrdfDescription) -> str:
@@ -237,10 +202,7 @@ class UrdfSensors(NamedTuple):
 
 
 def urdf_sensors(
-    source: str | PathLike[str] | bytes,
-    robot: Robot,
-    *,
-    std: Mapping[str, ArrayLike] | None = None,
+    source: str | PathLike[str] | bytes, robot: Robot, *, std: Mapping[str, ArrayLike] | None = None
 ) -> UrdfSensors:
     """Read the sensors of a URDF file for the robot that it describes.
 
@@ -272,32 +234,24 @@ def urdf_sensors(
             continue
         try:
             _require_place(tag, description)
-            if tag.type == "force_torque" and tag.joint in at_joint:
-                raise MismatchError(f"joint {tag.joint!r} has {at_joint[tag.joint]!r} already")
+            if tag.type == "force_torque" and tag.parent in at_joint:
+                raise MismatchError(f"joint {tag.parent!r} has {at_joint[tag.parent]!r} already")
             tagged = check_sensors(robot, _sensors(tag, robot, description, covariances))
         except (MismatchError, UnknownNameError) as error:
             notes.append(f"sensor {tag.name!r} of line {tag.element.line} is left out: {error}")
             continue
         if tag.type == "force_torque":
-            at_joint[tag.joint] = tag.name
-        notes += _add(sensors, tagged, tag)
-    return UrdfSensors(tuple(sensors.values()), (*notes, *_notes_on_foreign(foreign)))
-
-
-def _add(sensors: dict[str, Sensor], tagged: Iterable[Sensor], tag: _SensorTag) -> Iterator[str]:
-    """Add the sensors of a tag under names of their own; say which were renamed."""
-    for sensor in tagged:
-        name = sensor.name
-        if name in sensors:  # files may call an accelerometer and a gyroscope the same
-            name = f"{name}.{sensor.kind}.{tag.element.line}"
-            yield f"a second sensor {sensor.name!r} is called {name!r}"
-        sensors[name] = replace(sensor, name=name, channels=())
-
-
-def _notes_on_foreign(foreign: Mapping[str, list[str]]) -> Iterator[str]:
+            at_joint[tag.parent] = tag.name
+        for sensor in tagged:
+            name = sensor.name
+            if name in sensors:  # files may call an accelerometer and a gyroscope the same
+                name = f"{name}.{sensor.kind}.{tag.element.line}"
+                notes.append(f"a second sensor {sensor.name!r} is called {name!r}")
+            sensors[name] = replace(sensor, name=name, channels=())
     for kind, names in foreign.items():
         what = f"of type {kind!r}" if kind else "without a type"
-        yield f"sensors {what} are left out: {listing(map(repr, names))}"
+        notes.append(f"sensors {what} are left out: {listing(map(repr, names))}")
+    return UrdfSensors(tuple(sensors.values()), tuple(notes))
 
 
 def _covariances(std: Mapping[str, ArrayLike]) -> dict[str, Array]:
@@ -313,12 +267,11 @@ def _covariances(std: Mapping[str, ArrayLike]) -> dict[str, Array]:
 
 def _require_place(tag: _SensorTag, description: UrdfDescription) -> None:
     """Raise `MismatchError` if the file has no such place; beside the links it is an error."""
-    what = "joint" if tag.type == "force_torque" else "link"
-    name = tag.joint if what == "joint" else tag.link
+    what = _parent_kind(tag.type)
     valid = list(description.joints if what == "joint" else description.links)
-    if name in valid:
+    if tag.parent in valid:
         return
-    problem = f"{what} {name!r} does not exist" if name else f"it has no parent {what}"
+    problem = f"{what} {tag.parent!r} does not exist" if tag.parent else f"it has no parent {what}"
     if not tag.gazebo:
         tag.element.fail(f"{problem}; {what}s are {listing(map(repr, valid))}.")
     raise MismatchError(problem)
@@ -329,7 +282,7 @@ def _sensors(
 ) -> list[Sensor]:
     if tag.type == "force_torque":
         return [_force_torque(tag, robot, description, covariances["force_torque"])]
-    mount = Mount.from_xyz_rpy(tag.link, tag.xyz, tag.rpy)
+    mount = Mount.from_xyz_rpy(tag.parent, tag.xyz, tag.rpy)
     sensors: list[Sensor] = []
     for kind in _TYPES[tag.type]:
         name = f"{_IMU_NAMES[kind]}.{tag.name}" if tag.type == "imu" else tag.name
