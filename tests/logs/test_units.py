@@ -31,8 +31,8 @@ from bodysense.logs.channels import find_unit, parse_unit, units_of
 )
 def test_units_turn_into_si(value, unit, si, expected):
     found = parse_unit(unit, "here")
-    assert found.si == si
-    assert value * found.factor == pytest.approx(expected, rel=1e-15)
+    assert found[0] == si
+    assert value * found[1] == pytest.approx(expected, rel=1e-15)
 
 
 def test_an_unknown_unit_is_refused_with_what_is_close():

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from bodysense.errors import unknown_name
@@ -104,31 +103,16 @@ _FACTORS = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
-class Unit:
-    """What a unit measures.
+def find_unit(text: str) -> tuple[str, float] | None:
+    """SI unit of the same dimension and the factor that turns a value into it, if there is one.
 
-    Attributes:
-        si: the unit of the same dimension that bodysense uses, e.g. "rad".
-        factor: what a value is multiplied with to be in it.
+    ``Nm``, ``N m``, ``N*m``, ``rad/s^2`` are understood.
     """
-
-    si: str
-    factor: float
+    return _FACTORS.get(_normalised(text))
 
 
-def find_unit(text: str) -> Unit | None:
-    """The unit of this name, or `None`; ``Nm``, ``N m``, ``N*m``, ``rad/s^2`` are understood."""
-    result = _FACTORS.get(_normalised(text))
-    return None if result is None else Unit(*result)
-
-
-def parse_unit(text: str, where: str) -> Unit:
-    """The unit of this name.
-
-    Raises:
-        UnknownNameError: there is no such unit.
-    """
+def parse_unit(text: str, where: str) -> tuple[str, float]:
+    """SI unit and factor, as `find_unit`; an error if there is no such unit."""
     unit = find_unit(text)
     if unit is None:
         raise unknown_name("unit", text, _FACTORS, f"({where})")

@@ -267,14 +267,12 @@ def _unit(given: object, allowed: tuple[str, ...], where: str) -> tuple[str, flo
     if allowed == ("",):
         raise FileReadError(f"{where}, unit: a quaternion has none; leave the unit out.")
     unit = parse_unit(stated, where) if allowed else find_unit(stated)
-    if unit is None:
-        return stated, 1.0
-    if allowed and unit.si not in allowed:
+    if unit is not None and allowed and unit[0] not in allowed:
         raise FileReadError(
             f"{where}: {stated!r} is no unit of it; give one that turns into "
             f"{' or '.join(allowed)}."
         )
-    return unit.si, unit.factor
+    return unit or (stated, 1.0)
 
 
 def _column(value: object, where: str) -> str | int:
@@ -294,26 +292,19 @@ def _refuse_repeats(columns: Sequence[ChannelColumn], where: str) -> None:
         if entry.channel in channels:
             raise FileReadError(f"{where}: {entry.channel!r} is there twice; keep one.")
         channels.add(entry.channel)
-    refuse_shared([(entry, (entry.file, entry.column)) for entry in columns], where)
+    refuse_shared(columns, where)
 
 
-def refuse_shared(
-    columns: Sequence[tuple[ChannelColumn, tuple[str, str | int]]], where: str
-) -> None:
-    """Refuse two channels out of one column, but for a current and the torque made of it.
-
-    Args:
-        columns: each with what tells its column from others: file, and name or number.
-        where: the layout, for the message.
-    """
+def refuse_shared(columns: Sequence[ChannelColumn], where: str) -> None:
+    """Refuse two channels out of one column, but for a current and the torque made of it."""
     users: dict[tuple[str, str | int], ChannelColumn] = {}
-    for entry, key in columns:
-        other = users.setdefault(key, entry)
+    for entry in columns:
+        other = users.setdefault((entry.file, entry.column), entry)
         starts = {channel.partition(".")[0] for channel in (entry.channel, other.channel)}
         if other is not entry and starts not in ({"i", "tau"}, {"i_des", "tau_des"}):
             raise FileReadError(
-                f"{where}: column {key[1]!r} is {other.channel!r} and {entry.channel!r} at once; "
-                "correct one of them."
+                f"{where}: column {entry.column!r} is {other.channel!r} and {entry.channel!r} at "
+                "once; correct one of them."
             )
 
 

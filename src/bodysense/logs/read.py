@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -119,17 +120,17 @@ def _assemble(sources: Mapping[str, LogFile], layout: LogLayout, digest: str) ->
     """Read the channels of a log from its own table, "", and those beside it."""
     own = sources[""]
     columns, time, optional = _wanted_columns(own, layout)
+    columns = [_numbered(entry, sources) for entry in columns]
     entries = [*columns, *([time] if time else [])]
-    places = {id(entry): _position(entry.column, sources[entry.file]) for entry in entries}
-    refuse_shared([(e, (e.file, places[id(e)] + 1)) for e in entries], layout.source)
-    tables = _read_tables(entries, optional, sources, places)
+    refuse_shared(entries, layout.source)
+    tables = _read_tables(entries, optional, sources)
     joined = _Joined(tables, sources, layout)
-    t = joined.order / (layout.rate or 1.0) if time is None else joined.values(time, places)
+    t = joined.order / (layout.rate or 1.0) if time is None else joined.values(time)
     t = joined.drop_without_time(t)
     channels = {
-        entry.channel: joined.values(entry, places)
+        entry.channel: joined.values(entry)
         for entry in columns
-        if places[id(entry)] in tables[entry.file].columns
+        if int(entry.column) - 1 in tables[entry.file].columns
     }
     if layout.motors is not None:
         layout.motors.replace_channels(channels, layout.joints)
@@ -152,36 +153,36 @@ def _wanted_columns(
 ) -> tuple[list[ChannelColumn], ChannelColumn | None, set[str]]:
     """Columns of the layout, or those that the header names; time; which of them may hold text."""
     time, columns, optional = layout.time, list(layout.channels), set[str]()
-    if not columns:
-        columns, optional = _named_columns(source)
-        time = time or (None if layout.rate else _pick_time(columns))
-        taken = None if time is None else _position(time.column, source) + 1
-        columns = [entry for entry in columns if entry.column != taken]
-    elif time is None and layout.rate is None:
-        time = _pick_time(_named_columns(source)[0] if source.names else [])
-    if time is None and layout.rate is None:
-        raise unknown_name(
-            "column",
-            "t",
-            source.names or (),
-            f"({source.name} has no column of time: name it `t`, or write a layout with "
-            "`time: {column: …}` or `rate: …`.)",
-        )
+    named: list[ChannelColumn] = []
+    needs_time = time is None and layout.rate is None
+    if not columns or (needs_time and source.names):
+        named, unknown = _named_columns(source)
+        columns, optional = (columns, optional) if columns else (named, unknown)
+    if needs_time:
+        time = _pick_time(named)
+        if time is None:
+            raise unknown_name(
+                "column",
+                "t",
+                source.names or (),
+                f"({source.name} has no column of time: name it `t`, or write a layout with "
+                "`time: {column: …}` or `rate: …`.)",
+            )
+    time = None if time is None else _numbered(time, {"": source})
+    if time is not None and not layout.channels:
+        columns = [entry for entry in columns if entry.column != time.column]
     return columns, time, optional
 
 
 def _read_tables(
-    entries: Sequence[ChannelColumn],
-    optional: set[str],
-    sources: Mapping[str, LogFile],
-    places: Mapping[int, int],
+    entries: Sequence[ChannelColumn], optional: set[str], sources: Mapping[str, LogFile]
 ) -> dict[str, LogTable]:
     """The wanted columns of every file; optional ones may hold text."""
     tables = {}
     for file, source in sources.items():
         here = [entry for entry in entries if entry.file == file]
-        loose = {places[id(entry)] for entry in here if entry.channel in optional}
-        strict = {places[id(entry)] for entry in here if entry.channel not in optional}
+        loose = {int(entry.column) - 1 for entry in here if entry.channel in optional}
+        strict = {int(entry.column) - 1 for entry in here if entry.channel not in optional}
         tables[file] = source.read(sorted(strict), sorted(loose))
     return tables
 
@@ -193,31 +194,24 @@ class _Joined:
         self, tables: Mapping[str, LogTable], sources: Mapping[str, LogFile], layout: LogLayout
     ) -> None:
         self.tables = tables
-        own = tables[""]
-        self.orders = {file: _order(table) for file, table in tables.items()}
-        everything = _all_rows(own)
-        faults = list(own.faults)
-        usable = np.zeros(everything.size, dtype=bool)
-        usable[self.orders[""]] = True
+        self.orders: dict[str, NDArray[np.int64]] = {}
+        own, everything = sources[""].name, _all_rows(tables[""])
+        usable, faults = np.ones(everything.size, dtype=bool), list[RowFault]()
         for file, table in tables.items():
             rows = _all_rows(table)
             if rows.size != everything.size:
                 raise MismatchError(
-                    f"{sources[''].name} has {everything.size} rows and {sources[file].name} has "
-                    f"{rows.size}: tables of one recording must have the same."
+                    f"{own} has {everything.size} rows and {sources[file].name} has {rows.size}: "
+                    "tables of one recording must have the same."
                 )
-            if file:
-                here = np.zeros(rows.size, dtype=bool)
-                here[self.orders[file]] = True
-                places = (
-                    dict(zip(rows.tolist(), range(rows.size), strict=True)) if table.faults else {}
-                )
-                faults += [
-                    RowFault(int(everything[places[f.row]]), f"{file}, row {f.row}: {f.reason}")
-                    for f in table.faults
-                ]
-                usable &= here
-        first, last = layout.rows_of(sources[""].name)
+            broken = np.searchsorted(rows, [fault.row for fault in table.faults])
+            self.orders[file] = np.delete(np.arange(rows.size), broken)
+            usable[broken] = False
+            faults += [
+                RowFault(int(row), f"{file}, row {f.row}: {f.reason}" if file else f.reason)
+                for row, f in zip(everything[broken], table.faults, strict=True)
+            ]
+        first, last = layout.rows_of(own)
         final = np.iinfo(np.int64).max if last is None else last
         usable &= (everything >= first) & (everything <= final)
         self.order: NDArray[np.int64] = np.flatnonzero(usable)
@@ -225,8 +219,8 @@ class _Joined:
         self.faults = [fault for fault in faults if first <= fault.row <= final]
         if not self.order.size:
             raise FileReadError(
-                f"{sources[''].name} has no usable row from {first} to {last or 'its end'}; it has "
-                f"rows {everything[0]} to {everything[-1]}. Correct `rows` of {layout.source}."
+                f"{own} has no usable row from {first} to {last or 'its end'}; it has rows "
+                f"{everything[0]} to {everything[-1]}. Correct `rows` of {layout.source}."
             )
 
     def drop_without_time(self, t: Array) -> Array:
@@ -236,9 +230,9 @@ class _Joined:
         self.order, self.rows = self.order[~timeless], self.rows[~timeless]
         return t[~timeless]
 
-    def values(self, entry: ChannelColumn, places: Mapping[int, int]) -> Array:
+    def values(self, entry: ChannelColumn) -> Array:
         """(n_t,) values of a channel, in its unit."""
-        column = self.tables[entry.file].columns[places[id(entry)]]
+        column = self.tables[entry.file].columns[int(entry.column) - 1]
         order = self.orders[entry.file]
         if order.size != self.order.size:
             column = column[np.searchsorted(order, self.order)]
@@ -255,11 +249,6 @@ def _all_rows(table: LogTable) -> NDArray[np.int64]:
         return table.rows
     broken = np.array([fault.row for fault in table.faults], dtype=np.int64)
     return np.sort(np.concatenate([table.rows, broken]))
-
-
-def _order(table: LogTable) -> NDArray[np.int64]:
-    """(n,) which of all rows, broken ones counted, each row of the table is."""
-    return np.searchsorted(_all_rows(table), table.rows).astype(np.int64)
 
 
 def _named_columns(source: LogFile) -> tuple[list[ChannelColumn], set[str]]:
@@ -288,16 +277,15 @@ def _named_columns(source: LogFile) -> tuple[list[ChannelColumn], set[str]]:
 def _unit(name: str, stated: str, known: tuple[str, ...], file: str) -> tuple[str, float]:
     if not stated and known:
         return known[0], 1.0
-    if not known or known == ("A",):  # what drives a motor can be in anything
-        unit = find_unit(stated)
-        return (unit.si, unit.factor) if known and unit and unit.si == "A" else (stated, 1.0)
     unit = find_unit(stated)
-    if unit is None or unit.si not in known:
-        raise FileReadError(
-            f"{file}: column {name!r} is in {stated!r}, which is no unit of it; it must turn into "
-            f"{' or '.join(known)}. A layout can state another unit and a gain."
-        )
-    return unit.si, unit.factor
+    if unit is not None and unit[0] in known:
+        return unit
+    if not known or known == ("A",):  # what drives a motor can be in anything
+        return stated, 1.0
+    raise FileReadError(
+        f"{file}: column {name!r} is in {stated!r}, which is no unit of it; it must turn into "
+        f"{' or '.join(known)}. A layout can state another unit and a gain."
+    )
 
 
 def _pick_time(columns: list[ChannelColumn]) -> ChannelColumn | None:
@@ -309,24 +297,25 @@ def _pick_time(columns: list[ChannelColumn]) -> ChannelColumn | None:
     return None
 
 
-def _position(column: str | int, source: LogFile) -> int:
-    """Number of a column, from 0."""
+def _numbered(entry: ChannelColumn, sources: Mapping[str, LogFile]) -> ChannelColumn:
+    """The entry with the number of its column, counted from 1."""
+    column, source = entry.column, sources[entry.file]
     if isinstance(column, int):
         if column > len(source.units):
             valid = [str(k + 1) for k in range(len(source.units))]
             raise unknown_name("column", str(column), valid, f"(of {source.name})")
-        return column - 1
+        return entry
     if source.names is None:
         raise FileReadError(
             f"{source.name} has no header, so it has no column {column!r}: give the numbers of its "
             "columns, or say in which line its header is: `header: …`."
         )
-    places = [k for k, name in enumerate(source.names) if name == column]
-    if len(places) > 1:
+    numbers = [k for k, name in enumerate(source.names, start=1) if name == column]
+    if len(numbers) > 1:
         raise FileReadError(
-            f"{source.name}: columns {', '.join(str(k + 1) for k in places)} are all named "
-            f"{column!r}; give the number of the one that is meant."
+            f"{source.name}: columns {', '.join(map(str, numbers))} are all named {column!r}; give "
+            "the number of the one that is meant."
         )
-    if not places:
+    if not numbers:
         raise unknown_name("column", column, source.names, f"(of {source.name})")
-    return places[0]
+    return replace(entry, column=numbers[0])
