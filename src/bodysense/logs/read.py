@@ -56,7 +56,7 @@ def read_log(
     elif not isinstance(layout, LogLayout):
         layout = read_layout(layout)
     if _kind(path) in ("mcap", "bag"):
-        from bodysense.logs.ros_source import open_recording
+        from bodysense.logs.ros import open_recording
 
         own, files = open_recording(path, layout.topic)
     else:

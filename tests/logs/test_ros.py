@@ -12,7 +12,7 @@ import pytest
 
 from bodysense.errors import FileReadError, MissingDependencyError, UnknownNameError
 from bodysense.logs import RowFault, parse_layout, read_log
-from bodysense.logs.ros_storage import DecodingError, decode
+from bodysense.logs.ros import DecodingError, decode
 
 rosbag2 = pytest.importorskip("rosbags.rosbag2")
 typesys = pytest.importorskip("rosbags.typesys")
