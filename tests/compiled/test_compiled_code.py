@@ -20,6 +20,7 @@ from bodysense.estimation._kernels.solve import (
     SampleSlot,
 )
 from bodysense.estimation._kernels.substitution import Spread
+from bodysense.robot import dynamics
 from bodysense.robot._kernels.dynamics import (
     forward_dynamics_batch,
     inverse_dynamics_batch,
@@ -27,7 +28,6 @@ from bodysense.robot._kernels.dynamics import (
 )
 from bodysense.robot._kernels.regressor import energy_batch, regressor_batch
 from bodysense.robot._kernels.tree import Scratch, Tree
-from bodysense.robot.dynamics import dynamics, regressors
 from bodysense.simulation._kernels.rollout import Loop, State
 from bodysense.simulation._kernels.sensitivity import Tangent
 
@@ -72,8 +72,8 @@ def test_read_only_and_strided_input_compiles_nothing_anew():
         dynamics.inverse_dynamics(robot, q, v, a)
         dynamics.forward_dynamics(robot, q, v, a)
         dynamics.mass_matrix(robot, q)
-        regressors.torque_regressor(robot, q, v, a)
-        regressors.energy_regressor(robot, q, v)
+        dynamics.torque_regressor(robot, q, v, a)
+        dynamics.energy_regressor(robot, q, v)
     for kernel in (
         inverse_dynamics_batch,
         forward_dynamics_batch,

@@ -23,9 +23,9 @@ from typing import Any
 
 from numba import config as numba_config
 from numba import get_num_threads, njit
-from numba.core.caching import FunctionCache
 
 from bodysense.compiled.linking import EntryCompiler, part
+from bodysense.compiled.numba_internals import FunctionCache
 
 # A kernel is typed by numba when it is called, so it is any callable to Python's type checker;
 # the functions that call it from Python are typed.

@@ -18,13 +18,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba import _dynfunc, types  # type: ignore[attr-defined]
-from numba.core import errors, typed_passes, untyped_passes
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import register_pass
-from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NativeLowering
+from numba import types
+
+from bodysense.compiled.numba_internals import (
+    CompilerBase,
+    CPUDispatcher,
+    DefaultPassBuilder,
+    JITCodeLibrary,
+    _dynfunc,
+    errors,
+    register_pass,
+    typed_passes,
+    untyped_passes,
+)
 
 _SMALL = 15
 """Instructions up to which a part that is not said to be inlined is so nevertheless.
@@ -70,7 +76,7 @@ class _EntryLibrary(JITCodeLibrary):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _EntryLowering(NativeLowering):
+class _EntryLowering(typed_passes.NativeLowering):
     _name = "entry_lowering"
 
     def run_pass(self, state: Any) -> bool:
@@ -80,7 +86,7 @@ class _EntryLowering(NativeLowering):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _PartLowering(NativeLowering):
+class _PartLowering(typed_passes.NativeLowering):
     """Write a part down in a library of its own kind, and make nothing to be called of it."""
 
     _name = "part_lowering"
@@ -122,7 +128,7 @@ class _Compiler(CompilerBase):
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
         lowering = self.lowering
         pipeline.passes = [
-            (lowering if step is NativeLowering else step, about)
+            (lowering if step is typed_passes.NativeLowering else step, about)
             for step, about in pipeline.passes
             if step not in _NEEDLESS
         ]

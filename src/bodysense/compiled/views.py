@@ -18,40 +18,33 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast, get_type_hints
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.typing.templates import (
+from numpy.typing import NDArray
+
+from bodysense.compiled.numba_internals import (
     AbstractTemplate,
     AttributeTemplate,
+    cgutils,
     infer_getattr,
     infer_global,
-    signature,
-)
-from numba.extending import (
     intrinsic,
     lower_builtin,
     lower_getattr,
     lower_getattr_generic,
     models,
     register_model,
+    signature,
 )
-from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
 _WORD = ir.IntType(64)
-
-# numba has no types for mypy
-_intrinsic: Callable[..., Any] = intrinsic
-_lower_builtin: Callable[..., Callable[[Any], Any]] = lower_builtin
-_lower_getattr: Callable[..., Callable[[Any], Any]] = lower_getattr
-_lower_getattr_generic: Callable[..., Callable[[Any], Any]] = lower_getattr_generic
 
 
 class View(types.Type):
@@ -139,8 +132,8 @@ def _made(context: Any, builder: Any, kind: View, data: Any, shape: Sequence[Any
     return view
 
 
-@_lower_builtin(operator.getitem, View, types.Integer)
-@_lower_builtin(operator.getitem, View, types.BaseTuple)
+@lower_builtin(operator.getitem, View, types.Integer)
+@lower_builtin(operator.getitem, View, types.BaseTuple)
 def _get(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     data, shape = _pointer(context, builder, sig, values)
     if isinstance(sig.return_type, View):
@@ -148,15 +141,15 @@ def _get(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return builder.load(data, align=8)
 
 
-@_lower_builtin(operator.setitem, View, types.Integer, types.Any)
-@_lower_builtin(operator.setitem, View, types.BaseTuple, types.Any)
+@lower_builtin(operator.setitem, View, types.Integer, types.Any)
+@lower_builtin(operator.setitem, View, types.BaseTuple, types.Any)
 def _set(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     data, _ = _pointer(context, builder, sig, values)
     builder.store(values[2], data, align=8)
     return context.get_dummy_value()
 
 
-@_lower_builtin(operator.getitem, View, types.SliceType)
+@lower_builtin(operator.getitem, View, types.SliceType)
 def _cut(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     kind = sig.args[0]
     data, shape = _unpacked(builder, kind, values[0])
@@ -181,13 +174,13 @@ class _ViewAttributes(AttributeTemplate):
         return types.intp
 
 
-@_lower_getattr(View, "shape")
+@lower_getattr(View, "shape")
 def _shape_of(context: Any, builder: Any, kind: View, value: Any) -> Any:
     _, shape = _unpacked(builder, kind, value)
     return cgutils.pack_array(builder, shape, ty=_WORD)
 
 
-@_lower_getattr(View, "size")
+@lower_getattr(View, "size")
 def _size_of(context: Any, builder: Any, kind: View, value: Any) -> Any:
     _, (size, *others) = _unpacked(builder, kind, value)
     for count in others:
@@ -195,7 +188,7 @@ def _size_of(context: Any, builder: Any, kind: View, value: Any) -> Any:
     return size
 
 
-@_intrinsic
+@intrinsic
 def flat(context, view):
     """All numbers of a view, along one axis."""
 
@@ -208,7 +201,7 @@ def flat(context, view):
     return View(view.number, 1)(view), lower
 
 
-@_intrinsic
+@intrinsic
 def rows_of(context, view):
     """The same numbers along two axes, of which the first is that of the view."""
 
@@ -291,7 +284,7 @@ class _BundleAttributes(AttributeTemplate):
         return kind.type_of(name)
 
 
-@_lower_getattr_generic(_Bundle)
+@lower_getattr_generic(_Bundle)
 def _named(context: Any, builder: Any, kind: _Bundle, table: Any, name: str) -> Any:
     field, result = kind.fields[name], cast(Any, kind.type_of(name))
 
@@ -312,7 +305,7 @@ def _named(context: Any, builder: Any, kind: _Bundle, table: Any, name: str) -> 
 def reader(bundle: type, number: types.Type = types.float64) -> Any:
     """A function of kernels: the bundle whose table is at an address, floats seen as `number`."""
 
-    @_intrinsic
+    @intrinsic
     def bundle_at(context, address):
         def lower(context: Any, builder: Any, sig: Any, values: Any) -> Any:
             return builder.inttoptr(values[0], _WORD.as_pointer())
