@@ -15,10 +15,11 @@ from bodysense.files import (
     read_arrays,
     read_json,
     require_free,
+    save_result,
     write_arrays,
     write_atomically,
-    write_result,
 )
+from bodysense.status import Status
 
 
 @pytest.mark.parametrize("data", [b"\x00\xff\r\n", "Größe\r\n", "", b""])
@@ -242,7 +243,7 @@ def test_special_files_are_not_replaced(tmp_path):
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(FileWriteError, match="cannot make the folder"):
-        write_result(tmp_path / "taken", "x", {}, {})
+        save_result(Status(), tmp_path / "taken", "x")
 
 
 # -- folders that are filled in one go -----------------------------------------------------

@@ -170,33 +170,6 @@ def read_json(path: str | os.PathLike[str], keys: Sequence[str]) -> dict[str, An
     return dict(content)
 
 
-def write_result(
-    folder: str | os.PathLike[str],
-    name: str,
-    arrays: Mapping[str, NDArray[Any]],
-    about: Mapping[str, Any],
-) -> None:
-    """Write ``name.npz`` and ``name.json`` into a folder, which is made if it is missing."""
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot make the folder {folder}: {error.strerror or error}; write elsewhere."
-        ) from error
-    write_arrays(Path(folder) / f"{name}.npz", arrays)
-    write_atomically(Path(folder) / f"{name}.json", json.dumps(about, indent=2))
-
-
-def read_result(
-    folder: str | os.PathLike[str], name: str, arrays: Sequence[str], keys: Sequence[str]
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, Any]]:
-    """Read the named arrays and the keys of what `write_result` wrote."""
-    return (
-        read_arrays(Path(folder) / f"{name}.npz", arrays),
-        read_json(Path(folder) / f"{name}.json", keys),
-    )
-
-
 # Results: dataclasses whose arrays go to ``name.npz`` and whose other fields go to ``name.json``.
 
 
@@ -227,7 +200,15 @@ def save_result(
             stored |= {f"{field}.{k}": value for k, value in enumerate(values[field].values())}
             values[field] = list(values[field])
         about = {field: plain(value) for field, value in values.items() if field not in kinds}
-    write_result(folder, name, {**stored, **(arrays or {})}, {**about, "summary": result.summary()})
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot make the folder {folder}: {error.strerror or error}; write elsewhere."
+        ) from error
+    write_arrays(Path(folder) / f"{name}.npz", {**stored, **(arrays or {})})
+    content = json.dumps({**about, "summary": result.summary()}, indent=2)
+    write_atomically(Path(folder) / f"{name}.json", content)
 
 
 def load_result(

@@ -166,13 +166,10 @@ def _pushed(robot: Robot, samples: LogSamples) -> LogSamples:
     pushed = np.flatnonzero(change > _PUSH * robot.effort_limit)
     if not pushed.size:
         return samples
-    return samples.report(
-        "external-force",
-        "warning",
-        ", ".join(f"{samples.joint_names[j]} ({change[j]:.3g} N·m)" for j in pushed),
-        "torque changes that much while the robot stands still: somebody pushes it",
-        "do not use the recording to find masses",
-    )
+    where = ", ".join(f"{samples.joint_names[j]} ({change[j]:.3g} N·m)" for j in pushed)
+    text = "torque changes that much while the robot stands still: somebody pushes it"
+    action = "do not use the recording to find masses"
+    return samples.report("external-force", "warning", where, text, action)
 
 
 def _samples_in(time: float, period: float) -> int:

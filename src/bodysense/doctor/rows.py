@@ -141,13 +141,9 @@ def missing_values(robot: Robot, samples: LogSamples) -> LogSamples:
     tau = blocks.get("i" if samples.current else "tau", samples.tau)
     cleaned = replace(samples, q=blocks.get("q", samples.q), tau=tau, v=blocks.get("v"))
     for channel in empty:
-        cleaned = cleaned.report(
-            "dead-channel",
-            "error",
-            channel,
-            "it holds no finite value at all",
-            "record the channel, or name the right column in the layout file",
-        )
+        text = "it holds no finite value at all"
+        action = "record the channel, or name the right column in the layout file"
+        cleaned = cleaned.report("dead-channel", "error", channel, text, action)
     if channels and not empty:
         n_dropped = int(np.count_nonzero(drop))
         cleaned = cleaned.report(
@@ -178,13 +174,10 @@ def _without_empty_velocity(samples: LogSamples) -> LogSamples:
     worst = int(np.argmax(missing))
     if missing[worst] <= _FEW:
         return samples
-    return replace(samples, v=None).report(
-        "nan",
-        "warning",
-        f"v.{samples.joint_names[worst]}",
-        f"{100.0 * missing[worst]:.3g} % of its values are missing or not finite",
-        VELOCITIES_ARE_A_CHECK,
-    )
+    where = f"v.{samples.joint_names[worst]}"
+    text = f"{100.0 * missing[worst]:.3g} % of its values are missing or not finite"
+    samples = replace(samples, v=None)
+    return samples.report("nan", "warning", where, text, VELOCITIES_ARE_A_CHECK)
 
 
 def _severity(share: float) -> Severity:

@@ -100,13 +100,9 @@ def evenness(robot: Robot, samples: LogSamples) -> LogSamples:
             f"{unit}",
         )
     elif rate < _LOW_RATE:
-        samples = samples.report(
-            "low-rate",
-            "warning",
-            "t",
-            f"there are {rate:.3g} samples per second, which hardly shows accelerations",
-            f"record at 100 Hz or more, or check the unit of time ({unit})",
-        )
+        text = f"there are {rate:.3g} samples per second, which hardly shows accelerations"
+        action = f"record at 100 Hz or more, or check the unit of time ({unit})"
+        samples = samples.report("low-rate", "warning", "t", text, action)
     steps = samples.steps
     width = spread(steps) / period
     if width <= _UNEVEN:
@@ -133,13 +129,9 @@ def length(robot: Robot, samples: LogSamples) -> LogSamples:
         severity = "warning"
     else:
         return samples
-    return samples.report(
-        "too-short",
-        severity,
-        "t",
-        f"{samples.n} good samples over {_seconds(total)} are left",
-        "record a longer motion: ten seconds of moving all joints is usual",
-    )
+    text = f"{samples.n} good samples over {_seconds(total)} are left"
+    action = "record a longer motion: ten seconds of moving all joints is usual"
+    return samples.report("too-short", severity, "t", text, action)
 
 
 def _ascending(samples: LogSamples) -> LogSamples:

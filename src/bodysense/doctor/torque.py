@@ -173,13 +173,9 @@ def _position_swap(
     parts = " and ".join(
         f"{_percent(after[j])} of tau.{names[j]} instead of {_percent(before[j])}" for j in pair
     )
-    return Finding(
-        "swapped-joints",
-        "error",
-        f"{one}, {other}",
-        f"with their positions exchanged, the model explains {parts}",
-        f"exchange the columns of q.{one}, q.{other} (and of v alike) in the layout file",
-    )
+    text = f"with their positions exchanged, the model explains {parts}"
+    action = f"exchange the columns of q.{one}, q.{other} (and of v alike) in the layout file"
+    return Finding("swapped-joints", "error", f"{one}, {other}", text, action)
 
 
 def _own(robot: Robot, motion: CondensedMotion) -> Array:

@@ -131,13 +131,10 @@ def _huge(samples: LogSamples) -> LogSamples:
     """Positions too large to differentiate."""
     largest = np.abs(samples.q).max(axis=0, initial=0.0)
     for j in np.flatnonzero(largest > 1e9):
-        samples = samples.report(
-            "wrong-scale",
-            "error",
-            f"q.{samples.joint_names[j]}",
-            f"positions of up to {largest[j]:.3g} are no angles",
-            "name the right column in the layout file",
-        )
+        where = f"q.{samples.joint_names[j]}"
+        text = f"positions of up to {largest[j]:.3g} are no angles"
+        action = "name the right column in the layout file"
+        samples = samples.report("wrong-scale", "error", where, text, action)
     return samples
 
 
