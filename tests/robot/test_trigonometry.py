@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bodysense.compiled.jit import threaded
-from bodysense.robot._kernels.trigonometry import cosines_and_sines
+from bodysense.robot._kernels.tree import cosines_and_sines
 
 # The library's own are off by half a unit in the last place; numpy's, by processor, by more.
 COS, SIN = np.vectorize(math.cos), np.vectorize(math.sin)

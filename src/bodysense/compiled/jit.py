@@ -138,15 +138,10 @@ def uncached(function: Kernel, *, boundscheck: bool = False) -> Kernel:
     return _jit(boundscheck=boundscheck)(function)
 
 
-def entry(function: Kernel) -> Kernel:
-    """Compile what Python calls, parallel over samples: it makes the memory of each thread."""
-    return _compile(function, parallel=True, **_FAST)
-
-
 def threaded(function: Kernel) -> Kernel:
     """Compile what Python calls for a range of runs, without its lock: see `in_threads`.
 
-    A parallel loop would compile the whole simulation once more, for which users would wait.
+    numba's parallel loop would compile all of it once more, for which users would wait.
     """
     return _compile(
         function, nogil=True, no_cfunc_wrapper=True, pipeline_class=EntryCompiler, **_FAST

@@ -22,12 +22,19 @@ from bodysense.compiled.views import Table
 from bodysense.errors import ShapeError, unknown_name
 from bodysense.robot._kernels.dynamics import (
     Batch,
+    MassMatrices,
     forward_dynamics_batch,
-    in_shares,
     inverse_dynamics_batch,
     mass_matrix_batch,
 )
-from bodysense.robot._kernels.regressor import Full, Regressors, energy_batch, regressor_batch
+from bodysense.robot._kernels.regressor import (
+    Energies,
+    Full,
+    Regressors,
+    energy_batch,
+    regressor_batch,
+)
+from bodysense.robot._kernels.tree import in_shares
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
 
@@ -117,9 +124,8 @@ def forward_dynamics(
     q, v, tau = _check_motion(robot, q, v, tau, "q v tau")
     a = np.empty_like(v)
     rows = theta_rows(robot, theta, q.shape[0])
-    forward_dynamics_batch(
-        robot.tree, rows, _joint_coordinates(robot, q), v, tau, _gravity_in_base(robot, q), a
-    )
+    batch = Batch(rows, _joint_coordinates(robot, q), v, a, _gravity_in_base(robot, q), tau)
+    in_shares(forward_dynamics_batch, len(q), robot.tree, batch)
     return a
 
 
@@ -127,9 +133,9 @@ def mass_matrix(robot: Robot, q: ArrayLike, *, theta: ArrayLike | None = None) -
     """M (n_t, nv, nv) with rotor inertias; theta (p,) or (n_t, p), the robot's own if not given."""
     q = as_array(q, (None, robot.nq), f"q of {robot.name}")
     M = np.zeros((q.shape[0], robot.nv, robot.nv))
-    mass_matrix_batch(
-        robot.tree, theta_rows(robot, theta, q.shape[0]), _joint_coordinates(robot, q), M
-    )
+    rows = theta_rows(robot, theta, q.shape[0])
+    batch = MassMatrices(rows, _joint_coordinates(robot, q), M)
+    in_shares(mass_matrix_batch, len(q), robot.tree, batch)
     return M
 
 
@@ -299,8 +305,8 @@ def energy_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
         p_world_root = robot.model.jointPlacements[1].translation
         height -= q[:, :3] @ robot.tree.gravity + p_world_root @ robot.model.gravity.linear
     rows = np.zeros((q.shape[0], robot.layout.size))
-    g = _gravity_in_base(robot, q)
-    energy_batch(robot.tree, _joint_coordinates(robot, q), v, g, height, rows)
+    batch = Energies(_joint_coordinates(robot, q), v, _gravity_in_base(robot, q), height, rows)
+    in_shares(energy_batch, len(q), robot.tree, batch)
     return rows
 
 

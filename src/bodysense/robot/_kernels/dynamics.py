@@ -10,29 +10,96 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-import numpy as np
-from numba import prange
-
-from bodysense.compiled.jit import Kernel, entry, in_threads, inlined, threaded
-from bodysense.compiled.views import Table, reader
+from bodysense.compiled.jit import inlined, threaded
+from bodysense.compiled.views import reader
 from bodysense.robot._kernels.friction import friction_basis, smooth_sign
 from bodysense.robot._kernels.tree import (
-    DYNAMICS_WIDTH,
+    ACC,
+    AXIS,
     FORCE,
     INERTIA,
-    Tree,
-    lift,
-    make_scratch,
+    TWIST,
     move,
     place,
-    project,
-    push,
     scratch_at,
-    scratch_of,
     tree_at,
     weigh,
 )
 from bodysense.spatial.arrays import Array
+
+
+@inlined
+def _push(b, j):
+    """F_j = I A + V ×* I V of body j alone."""
+    m, h0, h1, h2 = b[j, INERTIA], b[j, INERTIA + 1], b[j, INERTIA + 2], b[j, INERTIA + 3]
+    xx, xy, yy = b[j, INERTIA + 4], b[j, INERTIA + 5], b[j, INERTIA + 6]
+    xz, yz, zz = b[j, INERTIA + 7], b[j, INERTIA + 8], b[j, INERTIA + 9]
+    v0, v1, v2, v3, v4, v5 = (
+        b[j, TWIST],
+        b[j, TWIST + 1],
+        b[j, TWIST + 2],
+        b[j, TWIST + 3],
+        b[j, TWIST + 4],
+        b[j, TWIST + 5],
+    )
+    a0, a1, a2, a3, a4, a5 = (
+        b[j, ACC],
+        b[j, ACC + 1],
+        b[j, ACC + 2],
+        b[j, ACC + 3],
+        b[j, ACC + 4],
+        b[j, ACC + 5],
+    )
+    # momentum, linear and angular
+    p0 = m * v0 + v4 * h2 - v5 * h1
+    p1 = m * v1 + v5 * h0 - v3 * h2
+    p2 = m * v2 + v3 * h1 - v4 * h0
+    l0 = xx * v3 + xy * v4 + xz * v5 + h1 * v2 - h2 * v1
+    l1 = xy * v3 + yy * v4 + yz * v5 + h2 * v0 - h0 * v2
+    l2 = xz * v3 + yz * v4 + zz * v5 + h0 * v1 - h1 * v0
+    b[j, FORCE] = m * a0 + a4 * h2 - a5 * h1 + v4 * p2 - v5 * p1
+    b[j, FORCE + 1] = m * a1 + a5 * h0 - a3 * h2 + v5 * p0 - v3 * p2
+    b[j, FORCE + 2] = m * a2 + a3 * h1 - a4 * h0 + v3 * p1 - v4 * p0
+    inner0 = xx * a3 + xy * a4 + xz * a5 + h1 * a2 - h2 * a1
+    inner1 = xy * a3 + yy * a4 + yz * a5 + h2 * a0 - h0 * a2
+    inner2 = xz * a3 + yz * a4 + zz * a5 + h0 * a1 - h1 * a0
+    b[j, FORCE + 3] = inner0 + v4 * l2 - v5 * l1 + v1 * p2 - v2 * p1
+    b[j, FORCE + 4] = inner1 + v5 * l0 - v3 * l2 + v2 * p0 - v0 * p2
+    b[j, FORCE + 5] = inner2 + v3 * l1 - v4 * l0 + v0 * p1 - v1 * p0
+
+
+@inlined
+def _lift(b, j, k):
+    """F_j = I_j S_k: the force that a unit acceleration along axis k asks of body j's inertia."""
+    m, h0, h1, h2 = b[j, INERTIA], b[j, INERTIA + 1], b[j, INERTIA + 2], b[j, INERTIA + 3]
+    s0, s1, s2, s3, s4, s5 = (
+        b[k, AXIS],
+        b[k, AXIS + 1],
+        b[k, AXIS + 2],
+        b[k, AXIS + 3],
+        b[k, AXIS + 4],
+        b[k, AXIS + 5],
+    )
+    xy, xz, yz = b[j, INERTIA + 5], b[j, INERTIA + 7], b[j, INERTIA + 8]
+    b[j, FORCE] = m * s0 + s4 * h2 - s5 * h1
+    b[j, FORCE + 1] = m * s1 + s5 * h0 - s3 * h2
+    b[j, FORCE + 2] = m * s2 + s3 * h1 - s4 * h0
+    b[j, FORCE + 3] = b[j, INERTIA + 4] * s3 + xy * s4 + xz * s5 + h1 * s2 - h2 * s1
+    b[j, FORCE + 4] = xy * s3 + b[j, INERTIA + 6] * s4 + yz * s5 + h2 * s0 - h0 * s2
+    b[j, FORCE + 5] = xz * s3 + yz * s4 + b[j, INERTIA + 9] * s5 + h0 * s1 - h1 * s0
+
+
+@inlined
+def _project(b, i, j):
+    """S_iᵀ F_j."""
+    return (
+        b[i, AXIS] * b[j, FORCE]
+        + b[i, AXIS + 1] * b[j, FORCE + 1]
+        + b[i, AXIS + 2] * b[j, FORCE + 2]
+        + b[i, AXIS + 3] * b[j, FORCE + 3]
+        + b[i, AXIS + 4] * b[j, FORCE + 4]
+        + b[i, AXIS + 5] * b[j, FORCE + 5]
+    )
 
 
 @inlined
@@ -44,9 +111,9 @@ def gather(tree, b, out):
     n = tree.parent.size
     base = 6 * tree.floating
     for j in range(n + tree.floating):
-        push(b, j)
+        _push(b, j)
     for j in range(n - 1, -1, -1):
-        out[base + j] = project(b, j, j)
+        out[base + j] = _project(b, j, j)
         p = tree.parent[j]
         if p >= 0:
             for e in range(6):
@@ -112,7 +179,7 @@ def _add_rotors(tree, theta, a, out):
 
 
 @inlined
-def inverse_dynamics(tree, theta, q, v, a, g, w, tau):
+def _inverse_dynamics(tree, theta, q, v, a, g, w, tau):
     """Tau (nv,) of one sample; q are the joint coordinates (n,), g gravity in base coordinates."""
     place(tree, q, w)
     move(tree, v, a, True, g, w.body)
@@ -139,15 +206,15 @@ def mass_matrix(tree, theta, b, M):
         elif base > 0:
             for e in range(10):
                 b[n, INERTIA + e] += b[j, INERTIA + e]
-        lift(b, j, j)
-        M[base + j, base + j] = project(b, j, j)
+        _lift(b, j, j)
+        M[base + j, base + j] = _project(b, j, j)
         while p >= 0:
-            M[base + j, base + p] = project(b, p, j)
+            M[base + j, base + p] = _project(b, p, j)
             p = tree.parent[p]
         for e in range(base):
             M[base + j, e] = b[j, FORCE + e]
     for e in range(base):
-        lift(b, n, n + e)
+        _lift(b, n, n + e)
         for k in range(6):
             M[k, e] = b[n, FORCE + k]
     start = 10 * (n + tree.floating)
@@ -163,7 +230,7 @@ def mass_matrix(tree, theta, b, M):
 
 
 @inlined
-def factorise(dof_parent, M):
+def _factorise(dof_parent, M):
     """Replace the lower triangle of M by the factors of M = Lᵀ D L."""
     for k in range(dof_parent.size - 1, -1, -1):
         inverse = 1.0 / M[k, k]
@@ -179,7 +246,7 @@ def factorise(dof_parent, M):
 
 
 @inlined
-def solve(dof_parent, M, x):
+def _solve(dof_parent, M, x):
     """Solve M x = b in place with the factors of `factorise`."""
     nv = dof_parent.size
     for i in range(nv - 1, -1, -1):
@@ -207,10 +274,10 @@ def forward_dynamics(tree, theta, q, v, net, g, w, a):
     weigh(tree, theta, w.body)
     gather(tree, w.body, w.bias)
     mass_matrix(tree, theta, w.body, w.M)
-    factorise(tree.dof_parent, w.M)
+    _factorise(tree.dof_parent, w.M)
     for i in range(a.size):
         a[i] = net[i] - w.bias[i]
-    solve(tree.dof_parent, w.M, a)
+    _solve(tree.dof_parent, w.M, a)
 
 
 class Batch(NamedTuple):
@@ -224,82 +291,58 @@ class Batch(NamedTuple):
     tau: Annotated[Array, "T", "nv"]
 
 
-batch_at = reader(Batch)
+class MassMatrices(NamedTuple):
+    """Mass matrices of samples, parameters as in `Batch`."""
+
+    theta: Annotated[Array, "rows", "p"]
+    q: Annotated[Array, "T", "n"]
+    M: Annotated[Array, "T", "nv", "nv"]
+
+
+_batch_at, _mass_matrices_at = reader(Batch), reader(MassMatrices)
+
+
+@inlined
+def _row_of(theta, t):
+    return theta[t if theta.shape[0] > 1 else 0]
+
+
+# Kernels of samples first … last; tree, scratch and batch are addresses of tables.
 
 
 @threaded
 def inverse_dynamics_batch(first, last, tree, w, batch):
-    """Tau of the samples first … last; tree, scratch and `Batch` are addresses of tables."""
-    tree, w, x = tree_at(tree), scratch_at(w), batch_at(batch)
+    """Tau of a `Batch`."""
+    tree, w, x = tree_at(tree), scratch_at(w), _batch_at(batch)
     for t in range(first, last):
-        row = x.theta[t if x.theta.shape[0] > 1 else 0]
-        inverse_dynamics(tree, row, x.q[t], x.v[t], x.a[t], x.g[t], w, x.tau[t])
+        theta = _row_of(x.theta, t)
+        _inverse_dynamics(tree, theta, x.q[t], x.v[t], x.a[t], x.g[t], w, x.tau[t])
 
 
-def in_shares(
-    kernel: Kernel,
-    samples: int,
-    tree: Tree,
-    batch: tuple[object, ...],
-    *,
-    compiled: Kernel | None = None,
-) -> None:
-    """Call a kernel for samples of a batch, on several threads if there are many.
-
-    Args:
-        kernel: takes the first and the one behind the last, and addresses of tables.
-        samples: how many.
-        tree: the robot.
-        batch: a bundle.
-        compiled: the kernel that a function of Python calls.
-    """
-    robot, table = Table(tree), Table(batch)
-
-    def share(first: int, last: int) -> None:
-        w = Table(scratch_of(tree, DYNAMICS_WIDTH))
-        kernel(first, last, robot.address, w.address, table.address)
-
-    if samples < FEW:
-        share(0, samples)
-    else:
-        in_threads(share, samples, compiled=compiled or kernel)
+@threaded
+def forward_dynamics_batch(first, last, tree, w, batch):
+    """A of a `Batch`."""
+    tree, w, x = tree_at(tree), scratch_at(w), _batch_at(batch)
+    for t in range(first, last):
+        theta, v, a = _row_of(x.theta, t), x.v[t], x.a[t]
+        for i in range(a.size):
+            a[i] = 0.0
+        add_friction(tree, theta, v, w, a)
+        for i in range(a.size):
+            a[i] = x.tau[t, i] - a[i]
+        forward_dynamics(tree, theta, x.q[t], v, a, x.g[t], w, a)
 
 
-FEW = 256
-"""Samples that take less time than starting threads does."""
-
-
-@entry
-def forward_dynamics_batch(tree, theta, q, v, tau, g, a):
-    """A (n_t, nv) of n_t pairs of state and parameters (or one row of parameters for all)."""
-    n_t, n = q.shape
-    chunks = min(n_t, 64)
-    for chunk in prange(chunks):
-        w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
-        net = np.empty(v.shape[1])
-        for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
-            row = theta[t if theta.shape[0] > 1 else 0]
-            net[:] = 0.0
-            add_friction(tree, row, v[t], w, net)
-            for i in range(net.size):
-                net[i] = tau[t, i] - net[i]
-            forward_dynamics(tree, row, q[t], v[t], net, g[t], w, a[t])
-
-
-@entry
-def mass_matrix_batch(tree, theta, q, M):
-    """Full symmetric mass matrices M (n_t, nv, nv)."""
-    n_t, n = q.shape
-    nv = M.shape[1]
-    chunks = min(n_t, 64)
-    for chunk in prange(chunks):
-        w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
-        for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
-            row = theta[t if theta.shape[0] > 1 else 0]
-            place(tree, q[t], w)
-            weigh(tree, row, w.body)
-            mass_matrix(tree, row, w.body, w.M)
-            for i in range(nv):
-                for j in range(i + 1):
-                    M[t, i, j] = w.M[i, j]
-                    M[t, j, i] = w.M[i, j]
+@threaded
+def mass_matrix_batch(first, last, tree, w, batch):
+    """M of `MassMatrices`, full and symmetric."""
+    tree, w, x = tree_at(tree), scratch_at(w), _mass_matrices_at(batch)
+    for t in range(first, last):
+        theta = _row_of(x.theta, t)
+        place(tree, x.q[t], w)
+        weigh(tree, theta, w.body)
+        mass_matrix(tree, theta, w.body, w.M)
+        for i in range(x.M.shape[1]):
+            for j in range(i + 1):
+                x.M[t, i, j] = w.M[i, j]
+                x.M[t, j, i] = w.M[i, j]

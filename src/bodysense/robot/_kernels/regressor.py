@@ -15,19 +15,15 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from numba import prange
-
-from bodysense.compiled.jit import entry, inlined, threaded
+from bodysense.compiled.jit import inlined, threaded
 from bodysense.compiled.views import Integers, flat, reader
 from bodysense.robot._kernels.friction import friction_basis, smooth_sign
 from bodysense.robot._kernels.tree import (
     ACC,
     AXIS,
-    DYNAMICS_WIDTH,
     POS,
     ROT,
     TWIST,
-    make_scratch,
     move,
     place,
     scratch_at,
@@ -176,13 +172,13 @@ class Full(NamedTuple):
     Y: Annotated[Array, "nv", "p"]
 
 
-regressors_at, full_at = reader(Regressors), reader(Full)
+_regressors_at, _full_at = reader(Regressors), reader(Full)
 
 
 @threaded
 def regressor_batch(first, last, tree, w, batch, full):
     """Y of the samples first … last; all others are addresses of tables."""
-    tree, w, x, Y = tree_at(tree), scratch_at(w), regressors_at(batch), full_at(full).Y
+    tree, w, x, Y = tree_at(tree), scratch_at(w), _regressors_at(batch), _full_at(full).Y
     rows, columns, places = x.rows, x.columns, x.places
     for t in range(first, last):
         v, a, out = x.v[t], x.a[t], x.out[t]
@@ -233,32 +229,46 @@ def _energy_row(tree, g, b, i, height, row, c):
     row[c + 9] = 0.5 * w2 * w2
 
 
-@entry
-def energy_batch(tree, q, v, g, height, out):
-    """Rows (n_t, layout.size) of the total energy; `out` must come zeroed.
+class Energies(NamedTuple):
+    """Samples, and the rows of their total energy, which come zeroed."""
 
-    height (n_t,) is -g · (position of the base), in m²/s².
-    """
-    n_t, n = q.shape
+    q: Annotated[Array, "T", "n"]
+    v: Annotated[Array, "T", "nv"]
+    g: Annotated[Array, "T", 3]
+    height: Annotated[Array, "T"]  # -g · (position of the base), in m²/s²
+    out: Annotated[Array, "T", "p"]
+
+
+_energies_at = reader(Energies)
+
+
+@threaded
+def energy_batch(first, last, tree, w, batch):
+    """Rows of the samples first … last; all others are addresses of tables."""
+    tree, w, x = tree_at(tree), scratch_at(w), _energies_at(batch)
+    for t in range(first, last):
+        v, g, row = x.v[t], x.g[t], x.out[t]
+        place(tree, x.q[t], w)
+        move(tree, v, v, False, g, w.body)
+        _energy_rows(tree, v, g, x.height[t], w.body, row)
+
+
+@inlined
+def _energy_rows(tree, v, g, height, b, row):
+    """Write the entries of links, rotors and coupled motors; friction keeps no energy."""
+    n = tree.parent.size
     base = 6 * tree.floating
     start = 10 * (n + tree.floating)
-    chunks = min(n_t, 64)
-    for chunk in prange(chunks):
-        w = make_scratch(n, tree.floating, tree.term.size, DYNAMICS_WIDTH)
-        for t in range(chunk * n_t // chunks, (chunk + 1) * n_t // chunks):
-            place(tree, q[t], w)
-            move(tree, v[t], v[t], False, g[t], w.body)
-            for i in range(n + tree.floating):
-                c = 0 if i == n else 10 * (i + tree.floating)
-                _energy_row(tree, g[t], w.body, i, height[t], out[t], c)
+    for i in range(n + tree.floating):
+        c = 0 if i == n else 10 * (i + tree.floating)
+        _energy_row(tree, g, b, i, height, row, c)
+    for j in range(n):
+        row[start + j] = 0.5 * v[base + j] ** 2
+    for k in range(tree.coupled_term.size):
+        if tree.coupled_term[k] == 0:
+            total, own = 0.0, 0.0
             for j in range(n):
-                out[t, start + j] = 0.5 * v[t, base + j] ** 2
-            for k in range(tree.coupled_term.size):
-                if tree.coupled_term[k] == 0:
-                    total, own = 0.0, 0.0
-                    for j in range(n):
-                        speed = tree.coupling[k, j] * v[t, base + j]
-                        total += speed
-                        own += speed * speed
-                    place_k = start + n * (1 + tree.term.size) + k
-                    out[t, place_k] = 0.5 * (total * total - own)
+                speed = tree.coupling[k, j] * v[base + j]
+                total += speed
+                own += speed * speed
+            row[start + n * (1 + tree.term.size) + k] = 0.5 * (total * total - own)

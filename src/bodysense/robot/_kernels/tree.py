@@ -11,13 +11,14 @@ The inertia of body j in base coordinates is ten numbers: m, h (3), I (xx, xy, y
 
 from __future__ import annotations
 
+import math
+import threading
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from bodysense.compiled.jit import allocating, inlined
-from bodysense.compiled.views import Integers, reader, zeros_of
-from bodysense.robot._kernels.trigonometry import cosines_and_sines
+from bodysense.compiled.jit import Kernel, allocating, in_threads, inlined
+from bodysense.compiled.views import Integers, Table, reader, zeros_of
 from bodysense.spatial.arrays import Array
 
 # Columns of a row of `Scratch.body`. One array for all of it, so that the compiler can tell apart
@@ -129,6 +130,96 @@ def make_scratch(n, floating, n_terms, width):
         np.zeros(n_terms),
         np.zeros(9),
     )
+
+
+_FEW = 256
+"""Samples that take less time than handing work to a thread does."""
+
+
+class _Latest(threading.local):
+    """The robot of this thread's latest batch, as kernels take it: often that of the next, too."""
+
+    tree: Tree | None = None
+    tables: tuple[Table, ...] = ()
+
+    def addresses(self, tree: Tree) -> list[int]:
+        """Of the tree and of the thread's scratch."""
+        if self.tree is not tree:
+            self.tables = Table(tree), Table(scratch_of(tree, DYNAMICS_WIDTH))
+            self.tree = tree
+        return [table.address for table in self.tables]
+
+
+_latest = _Latest()
+
+
+def in_shares(
+    kernel: Kernel,
+    samples: int,
+    tree: Tree,
+    batch: tuple[object, ...],
+    *,
+    compiled: Kernel | None = None,
+) -> None:
+    """Call a kernel for samples of a batch, on several threads if there are many.
+
+    Args:
+        kernel: takes the first and the one behind the last, and addresses of tables.
+        samples: how many.
+        tree: the robot.
+        batch: a bundle.
+        compiled: the kernel that a function of Python calls.
+    """
+    table = Table(batch)
+
+    def share(first: int, last: int) -> None:
+        kernel(first, last, *_latest.addresses(tree), table.address)
+
+    if samples < _FEW:
+        share(0, samples)
+    else:
+        in_threads(share, samples, compiled=compiled or kernel)
+
+
+_PER_TURN = 2.0 / math.pi
+# π/2 in parts of 33, 33 and 53 bits.
+_PART_1 = 1.5707963267341256
+_PART_2 = 6.077100506303966e-11
+_PART_3 = 2.0222662487959506e-21
+_FARTHEST = 1e6
+"""Up to here the multiple has so few bits that its products with the parts are exact."""
+
+
+@inlined
+def cosines_and_sines(q, cosine, sine):
+    """Write cos q_j and sin q_j of every joint.
+
+    The compiler turns this loop into vector instructions, which a library function a joint would
+    prevent: a tenth of a simulation step is spent here. The angle is reduced to within a quarter
+    turn of a multiple of a right angle, in three parts so that products with the multiple are
+    exact, and Taylor's series do the rest: on ±π/4 their next terms are below 1e-17.
+    """
+    for j in range(q.size):
+        multiple = math.floor(q[j] * _PER_TURN + 0.5)
+        x = ((q[j] - multiple * _PART_1) - multiple * _PART_2) - multiple * _PART_3
+        y = x * x
+        s = 1.0 / 6227020800.0 + y * (-1.0 / 1307674368000.0 + y / 355687428096000.0)
+        s = 1.0 / 362880.0 + y * (-1.0 / 39916800.0 + y * s)
+        s = x + x * y * (-1.0 / 6.0 + y * (1.0 / 120.0 + y * (-1.0 / 5040.0 + y * s)))
+        c = 1.0 / 479001600.0 + y * (-1.0 / 87178291200.0 + y / 20922789888000.0)
+        c = -1.0 / 720.0 + y * (1.0 / 40320.0 + y * (-1.0 / 3628800.0 + y * c))
+        c = 1.0 - 0.5 * y + y * y * (1.0 / 24.0 + y * c)
+        # Quadrants 0 … 3: (c, s), (-s, c), (-c, -s), (s, -c).
+        quadrant = multiple - 4.0 * math.floor(0.25 * multiple)
+        swapped = quadrant == 1.0 or quadrant == 3.0
+        a = s if swapped else c
+        b = c if swapped else s
+        cosine[j] = -a if quadrant == 1.0 or quadrant == 2.0 else a
+        sine[j] = -b if quadrant >= 2.0 else b
+    for j in range(q.size):
+        if not abs(q[j]) < _FARTHEST:
+            cosine[j] = math.cos(q[j])
+            sine[j] = math.sin(q[j])
 
 
 @inlined
@@ -302,77 +393,3 @@ def weigh(tree, theta, b):
         b[j, INERTIA + 7] = i00 * r6 + i01 * r7 + i02 * r8 - x * h2 - u0 * z
         b[j, INERTIA + 8] = i10 * r6 + i11 * r7 + i12 * r8 - y * h2 - u1 * z
         b[j, INERTIA + 9] = i20 * r6 + i21 * r7 + i22 * r8 + dot - z * h2 - u2 * z
-
-
-@inlined
-def push(b, j):
-    """F_j = I A + V ×* I V of body j alone."""
-    m, h0, h1, h2 = b[j, INERTIA], b[j, INERTIA + 1], b[j, INERTIA + 2], b[j, INERTIA + 3]
-    xx, xy, yy = b[j, INERTIA + 4], b[j, INERTIA + 5], b[j, INERTIA + 6]
-    xz, yz, zz = b[j, INERTIA + 7], b[j, INERTIA + 8], b[j, INERTIA + 9]
-    v0, v1, v2, v3, v4, v5 = (
-        b[j, TWIST],
-        b[j, TWIST + 1],
-        b[j, TWIST + 2],
-        b[j, TWIST + 3],
-        b[j, TWIST + 4],
-        b[j, TWIST + 5],
-    )
-    a0, a1, a2, a3, a4, a5 = (
-        b[j, ACC],
-        b[j, ACC + 1],
-        b[j, ACC + 2],
-        b[j, ACC + 3],
-        b[j, ACC + 4],
-        b[j, ACC + 5],
-    )
-    # momentum, linear and angular
-    p0 = m * v0 + v4 * h2 - v5 * h1
-    p1 = m * v1 + v5 * h0 - v3 * h2
-    p2 = m * v2 + v3 * h1 - v4 * h0
-    l0 = xx * v3 + xy * v4 + xz * v5 + h1 * v2 - h2 * v1
-    l1 = xy * v3 + yy * v4 + yz * v5 + h2 * v0 - h0 * v2
-    l2 = xz * v3 + yz * v4 + zz * v5 + h0 * v1 - h1 * v0
-    b[j, FORCE] = m * a0 + a4 * h2 - a5 * h1 + v4 * p2 - v5 * p1
-    b[j, FORCE + 1] = m * a1 + a5 * h0 - a3 * h2 + v5 * p0 - v3 * p2
-    b[j, FORCE + 2] = m * a2 + a3 * h1 - a4 * h0 + v3 * p1 - v4 * p0
-    inner0 = xx * a3 + xy * a4 + xz * a5 + h1 * a2 - h2 * a1
-    inner1 = xy * a3 + yy * a4 + yz * a5 + h2 * a0 - h0 * a2
-    inner2 = xz * a3 + yz * a4 + zz * a5 + h0 * a1 - h1 * a0
-    b[j, FORCE + 3] = inner0 + v4 * l2 - v5 * l1 + v1 * p2 - v2 * p1
-    b[j, FORCE + 4] = inner1 + v5 * l0 - v3 * l2 + v2 * p0 - v0 * p2
-    b[j, FORCE + 5] = inner2 + v3 * l1 - v4 * l0 + v0 * p1 - v1 * p0
-
-
-@inlined
-def lift(b, j, k):
-    """F_j = I_j S_k: the force that a unit acceleration along axis k asks of body j's inertia."""
-    m, h0, h1, h2 = b[j, INERTIA], b[j, INERTIA + 1], b[j, INERTIA + 2], b[j, INERTIA + 3]
-    s0, s1, s2, s3, s4, s5 = (
-        b[k, AXIS],
-        b[k, AXIS + 1],
-        b[k, AXIS + 2],
-        b[k, AXIS + 3],
-        b[k, AXIS + 4],
-        b[k, AXIS + 5],
-    )
-    xy, xz, yz = b[j, INERTIA + 5], b[j, INERTIA + 7], b[j, INERTIA + 8]
-    b[j, FORCE] = m * s0 + s4 * h2 - s5 * h1
-    b[j, FORCE + 1] = m * s1 + s5 * h0 - s3 * h2
-    b[j, FORCE + 2] = m * s2 + s3 * h1 - s4 * h0
-    b[j, FORCE + 3] = b[j, INERTIA + 4] * s3 + xy * s4 + xz * s5 + h1 * s2 - h2 * s1
-    b[j, FORCE + 4] = xy * s3 + b[j, INERTIA + 6] * s4 + yz * s5 + h2 * s0 - h0 * s2
-    b[j, FORCE + 5] = xz * s3 + yz * s4 + b[j, INERTIA + 9] * s5 + h0 * s1 - h1 * s0
-
-
-@inlined
-def project(b, i, j):
-    """S_iᵀ F_j."""
-    return (
-        b[i, AXIS] * b[j, FORCE]
-        + b[i, AXIS + 1] * b[j, FORCE + 1]
-        + b[i, AXIS + 2] * b[j, FORCE + 2]
-        + b[i, AXIS + 3] * b[j, FORCE + 3]
-        + b[i, AXIS + 4] * b[j, FORCE + 4]
-        + b[i, AXIS + 5] * b[j, FORCE + 5]
-    )
