@@ -26,8 +26,7 @@ from bodysense.excitation.motion_problem import Information, MotionProblem
 from bodysense.excitation.search import Progress, Search
 from bodysense.excitation.trajectory import Trajectory, positive
 from bodysense.excitation.trajectory_file import (
-    BASE_ARRAYS,
-    motion_names,
+    design_arrays,
     save_design,
     stored_base,
     stored_motions,
@@ -158,12 +157,11 @@ class Design:
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Design:
         """Read what `save` wrote, or raise `FileReadError`."""
-        motions = motion_names(Path(folder) / "design.json")
         return load_result(
             cls,
             folder,
             "design",
-            arrays=[*_FIGURES, *BASE_ARRAYS, "history", *motions],
+            arrays=[*_FIGURES, "history", *design_arrays(Path(folder) / "design.json")],
             shapes=lambda stored: {"information": 2 * stored["independent"].shape},
             trajectories=stored_motions,
             base=stored_base,

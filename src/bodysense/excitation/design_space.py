@@ -34,15 +34,7 @@ _INSIDE = 1e-3  # of a joint's range, between a start pose and its end
 
 @dataclass(frozen=True)
 class MotionCheck:
-    """What the final check of motions showed.
-
-    Attributes:
-        kept: whether all limits are kept.
-        uses: greatest use of every limit of every joint.
-        closest: where bodies come closest, None if they were not looked at.
-        closest_time: when [s], and in which trajectory.
-        workspace_margin: least distance to a wall [m], infinite without any.
-    """
+    """Whether motions keep all limits, and how closely: the rest as in `Design`."""
 
     kept: bool
     uses: tuple[LimitUse, ...]

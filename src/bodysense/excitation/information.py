@@ -46,11 +46,6 @@ class BaseRegressor:
 
     It runs on the thread that calls it, without Python's lock, so that several optimisations can
     run at once.
-
-    Attributes:
-        robot: with a fixed base.
-        moving: (m,) places of the joints whose rows count.
-        base: its base parameters.
     """
 
     robot: Robot
@@ -87,17 +82,11 @@ class BaseRegressor:
 def moving_base_parameters(
     robot: Robot, moving: NDArray[np.int64], pose: Array, *, still: bool = False
 ) -> BaseParameters:
-    """Base parameters that the torques of moving joints show while the others hold.
+    """Base parameters that the torques of moving joints (m,) show while the others hold a pose.
 
     Found as by `base_parameters`, numerically from random motions, but of these joints alone.
-    What the torques of held joints would show does not count: brakes or a grip may hold them.
-
-    Args:
-        robot: the robot.
-        moving: (m,) places of the joints that move.
-        pose: (n_joints,) where the others hold.
-        still: whether all joints stand still in each of many poses, so that gravity and offsets
-            alone show.
+    What the torques of held joints would show does not count: brakes or a grip may hold them. With
+    `still`, joints stand in each of many poses, so that gravity and offsets alone show.
     """
     rng = np.random.default_rng(0)
     n_t = 40 + 4 * robot.layout.size // moving.size
@@ -112,12 +101,7 @@ def moving_base_parameters(
 
 
 def with_smooth_friction(robot: Robot, friction: str | None) -> tuple[Robot, tuple[str, ...]]:
-    """The robot with a friction law whose sign is smooth, so that it has gradients.
-
-    Args:
-        robot: the robot; its own law if `friction` is None.
-        friction: name of another law.
-    """
+    """The robot with a friction law, its own if None, that is smooth in v; and notes."""
     law = robot.friction.model if friction is None else friction
     changed = robot if friction is None else robot.with_friction(friction)
     names = changed.friction.model.shape
@@ -170,7 +154,12 @@ def torque_noise(robot: Robot, effort: Array, noise: ArrayLike | None) -> Array:
     return sigma
 
 
-def plausible_sizes(robot: Robot, limits: MotionLimits) -> Array:
+def plausible_sizes(robot: Robot, limits: MotionLimits, base: BaseParameters) -> Array:
+    """(b,) how large base parameters could be: all that is grouped into them, as if random."""
+    return np.asarray(np.sqrt(base.mapping**2 @ _parameter_sizes(robot, limits) ** 2))
+
+
+def _parameter_sizes(robot: Robot, limits: MotionLimits) -> Array:
     """(layout.size,) how large each parameter could plausibly be.
 
     For a link of mass m with radius r (the greater of the distance of its centre of mass and its
@@ -185,8 +174,7 @@ def plausible_sizes(robot: Robot, limits: MotionLimits) -> Array:
     acceleration = np.where(fastest > 0.0, _MOTION_SHARE * fastest, 1.0)
     layout = robot.layout
     size = np.empty(layout.size)
-    masses = np.array([robot.pi(k)[0] for k in range(layout.n_links)])
-    least = max(1e-3 * masses.sum(), 1e-3)
+    least = max(1e-3 * sum(robot.pi(k)[0] for k in range(layout.n_links)), 1e-3)
     for k in range(layout.n_links):
         pi = robot.pi(k)
         m = max(pi[0], least)
@@ -204,11 +192,6 @@ def plausible_sizes(robot: Robot, limits: MotionLimits) -> Array:
         by = {"Iam": torque[motor] / acceleration[motor], "Fvm": torque[motor] / velocity[motor]}
         size[place] = by.get(term, torque[motor])
     return size
-
-
-def base_sizes(base: BaseParameters, sizes: Array) -> Array:
-    """(b,) plausible sizes of base parameters: those of what is grouped into them, as if random."""
-    return np.asarray(np.sqrt(base.mapping**2 @ sizes**2))
 
 
 def standard_deviations(M: Array) -> Array:

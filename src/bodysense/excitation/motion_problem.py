@@ -27,7 +27,6 @@ from bodysense.excitation.criterion import Criterion, Measure, criterion_of, mea
 from bodysense.excitation.design_space import DesignSpace
 from bodysense.excitation.information import (
     BaseRegressor,
-    base_sizes,
     condition_number,
     information,
     moving_base_parameters,
@@ -116,7 +115,7 @@ class MotionProblem:
         robot, notes = with_smooth_friction(space.robot, friction)
         centres = space.central_poses() if start is None else space.require_start(start)[None]
         base = moving_base_parameters(robot, space.moving, centres[0])
-        sizes = base_sizes(base, plausible_sizes(robot, space.limits))
+        sizes = plausible_sizes(robot, space.limits, base)
         sigma = torque_noise(space.robot, space.limits.effort, noise)
         R = known(robot, base, sigma) if callable(known) else known
         R = np.zeros((base.size, base.size)) if R is None else R
@@ -222,37 +221,35 @@ class MotionProblem:
 
     # -- the linear limits -----------------------------------------------------------------
 
-    def _linear(self, x: Array, *, steps: bool = False) -> list[tuple[Array, Array, Array]]:
-        """For position, velocity, acceleration: y (P, n_t) from the middle, room to it, and Phi.
+    @cached_property
+    def _linear(self) -> list[tuple[Array, Array, Array]]:
+        """For position, velocity, acceleration: Phi, and middle and room to either side, (P, 1).
 
-        P counts joints of all trajectories; with `steps`, y are changes along a direction x.
+        P counts joints of all trajectories.
         """
-        flat = x.reshape(-1, self.family.size)
         limits, moving = self.space.limits, self.moving
+        middle = (limits.middle - self.anchor)[moving]
         half = 0.5 * (limits.upper - limits.lower)[moving]
-        middle = limits.middle[moving] - self.anchor[moving]
-        halves = (half, limits.velocity[moving], limits.acceleration[moving])
-        middles = (0.0 * middle if steps else middle, 0.0 * middle, 0.0 * middle)
+        rooms = (half, limits.velocity[moving], limits.acceleration[moving])
+        middles = (middle, 0.0 * middle, 0.0 * middle)
+        rows = (self.trajectories, 1)
         return [
-            (
-                flat @ phi.T - np.tile(centre, self.trajectories)[:, np.newaxis],
-                np.tile(room, self.trajectories)[:, np.newaxis],
-                phi,
-            )
-            for phi, room, centre in zip(self._limit_basis, halves, middles, strict=True)
+            (phi, np.tile(centre, rows).reshape(-1, 1), np.tile(room, rows).reshape(-1, 1))
+            for phi, centre, room in zip(self._limit_basis, middles, rooms, strict=True)
         ]
 
     def linear_use(self, x: Array) -> Array:
         """(trajectories * m,) use of the tightest linear limit, 1 at the limit."""
-        uses = [np.abs(y / room).max(axis=1) for y, room, _ in self._linear(x)]
+        flat = x.reshape(-1, self.family.size)
+        uses = [np.abs((flat @ phi.T - c) / room).max(axis=1) for phi, c, room in self._linear]
         return np.asarray(np.max(uses, axis=0))
 
     def longest_step(self, x: Array, d: Array) -> float:
         """The largest step along d that keeps the linear limits."""
+        flat, step = x.reshape(-1, self.family.size), d.reshape(-1, self.family.size)
         longest = np.inf
-        for (y, room, _), (dy, _, _) in zip(
-            self._linear(x), self._linear(d, steps=True), strict=True
-        ):
+        for phi, centre, room in self._linear:
+            y, dy = flat @ phi.T - centre, step @ phi.T
             ahead = np.where(dy > 0.0, room - y, room + y)
             with np.errstate(divide="ignore"):
                 longest = min(longest, float((ahead / np.abs(dy)).min()))
@@ -260,10 +257,11 @@ class MotionProblem:
 
     def _linear_barrier(self, x: Array) -> tuple[float, Array, Array]:
         """Value, gradient (size,) and blocks (P, K, K) of the curvature."""
-        value = 0.0
-        gradient = np.zeros((self.trajectories * self.moving.size, self.family.size))
+        value, flat = 0.0, x.reshape(-1, self.family.size)
+        gradient = np.zeros_like(flat)
         blocks = np.zeros((*gradient.shape, self.family.size))
-        for y, room, phi in self._linear(x):
+        for phi, centre, room in self._linear:
+            y = flat @ phi.T - centre
             up, down = room - y, room + y
             if not (up.min() > 0.0 and down.min() > 0.0):
                 return np.inf, gradient.ravel(), blocks
@@ -319,9 +317,8 @@ class MotionProblem:
             barrier += float((-np.log(s) + s - 1.0).sum()) / n_t
             slope = np.zeros_like(q)
             np.add.at(slope, sample, ((1.0 - 1.0 / s) / n_t)[:, np.newaxis] * by_q)
-            still = np.zeros_like(q)
-            barrier_gradient = barrier_gradient + self._by_x(slope, still, still).ravel()
-            self._add_rows(curvature, sample, by_q, None, None, 1.0 / (n_t * s**2))
+            barrier_gradient = barrier_gradient + self._by_x(slope).ravel()
+            self._add_rows(curvature, sample, (by_q,), 1.0 / (n_t * s**2))
         return Evaluation(value, smooth, barrier, gradient, barrier_gradient, curvature)
 
     def feasible(self, x: Array) -> bool:
@@ -334,10 +331,10 @@ class MotionProblem:
             return False
         return all((clearance.slacks(q)[1] > 0.0).all() for clearance in self.space.clearances)
 
-    def _by_x(self, gq: Array, gv: Array, ga: Array) -> Array:
+    def _by_x(self, *gradients: Array) -> Array:
         """A gradient by x, of its shape, from those by q, v, a (trajectories * n_t, n_joints)."""
         total = np.zeros(self.shape)
-        for g, phi in zip((gq, gv, ga), self._basis, strict=True):
+        for g, phi in zip(gradients, self._basis, strict=False):
             part = g[:, self.moving].reshape(self.trajectories, -1, self.moving.size)
             total += part.transpose(0, 2, 1) @ phi
         return total
@@ -352,22 +349,20 @@ class MotionProblem:
         Z = np.zeros((sample.size, self.moving.size, self.theta_base.size))
         Z[np.arange(sample.size), joint] = self.theta_base
         ones = np.ones(self.moving.size)
-        gq, gv, ga = self.regressor.pull(q[sample], v[sample], a[sample], ones, Z)
+        pulled = self.regressor.pull(q[sample], v[sample], a[sample], ones, Z)
         effort = self.space.limits.effort[self.moving][joint]
         near, load = slack[sample, joint], tau[sample, joint]
         weight = (2.0 * load / effort**2 / near) ** 2 / self.times.size
-        self._add_rows(curvature, sample, gq, gv, ga, weight)
+        self._add_rows(curvature, sample, pulled, weight)
 
     def _add_rows(
         self,
         curvature: Array,
         sample: NDArray[np.intp],
-        gq: Array,
-        gv: Array | None,
-        ga: Array | None,
+        gradients: Sequence[Array],
         weight: Array,
     ) -> None:
-        """Add sum_k weight_k r_k r_kᵀ of rows r_k = gradient by x, trajectory by trajectory."""
+        """Add sum_k weight_k r_k r_kᵀ of rows r_k, gradients by x from those by q, v, a."""
         n_t = self.times.size
         block = self.moving.size * self.family.size
         for k in range(self.trajectories):
@@ -376,9 +371,8 @@ class MotionProblem:
                 continue
             at = sample[own] % n_t
             rows = np.zeros((own.size, self.moving.size, self.family.size))
-            for g, phi in zip((gq, gv, ga), self._basis, strict=True):
-                if g is not None:
-                    rows += g[own][:, self.moving, np.newaxis] * phi[at][:, np.newaxis, :]
+            for g, phi in zip(gradients, self._basis, strict=False):
+                rows += g[own][:, self.moving, np.newaxis] * phi[at][:, np.newaxis, :]
             flat = rows.reshape(own.size, block) * np.sqrt(weight[own])[:, np.newaxis]
             place = slice(k * block, (k + 1) * block)
             curvature[place, place] += flat.T @ flat

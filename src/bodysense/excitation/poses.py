@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +26,6 @@ from bodysense.excitation.criterion import Criterion, Measure, criterion_of, mea
 from bodysense.excitation.design_space import DesignSpace
 from bodysense.excitation.information import (
     BaseRegressor,
-    base_sizes,
     condition_number,
     information,
     moving_base_parameters,
@@ -34,7 +34,7 @@ from bodysense.excitation.information import (
     torque_noise,
 )
 from bodysense.excitation.limits import MotionLimits
-from bodysense.excitation.trajectory_file import BASE_ARRAYS, save_design, stored_base
+from bodysense.excitation.trajectory_file import design_arrays, save_design, stored_base
 from bodysense.files import load_result
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.robot import Robot
@@ -105,7 +105,7 @@ class PoseDesign:
             cls,
             folder,
             "poses",
-            arrays=[*_FIGURES, *BASE_ARRAYS],
+            arrays=[*_FIGURES, *design_arrays(Path(folder) / "poses.json")],
             shapes=lambda stored: {"sigma": stored["independent"].shape},
             base=stored_base,
         )
@@ -158,7 +158,7 @@ def design_poses(
             f"only {candidates.shape[0]} of {_CANDIDATES} random poses are free, fewer than the "
             f"{n_poses} asked for: ask for fewer, or widen limits and workspace."
         )
-    sizes = base_sizes(base, plausible_sizes(robot, limits))
+    sizes = plausible_sizes(robot, limits, base)
     aim = criterion_of(criterion)
     deviations = torque_noise(robot, limits.effort, noise)
     problem = _PoseProblem(

@@ -202,7 +202,7 @@ def _require_whole(raw: Log, names: Sequence[str], where: str) -> None:
 
 # Designs in files: figures, base parameters, and motions by their coefficients.
 
-BASE_ARRAYS = ("independent", "dependent", "K", "gap", "new")
+_BASE = ("independent", "dependent", "K", "gap", "new")
 _MOTIONS = {"fourier": ("a", "b", "q0", "duration"), "spline": ("points", "duration")}
 
 
@@ -217,22 +217,14 @@ def save_design(
 ) -> None:
     """Write a dataclass with base parameters as ``name.npz`` and ``name.json``.
 
-    Args:
-        design: with `base` and `summary()`.
-        folder: made if it is missing.
-        name: of the two files.
-        figures: fields that are numbers, stored as arrays: JSON knows no infinity.
-        words: fields that go to JSON.
-        motions: stored by their coefficients.
-        arrays: to be stored beside the fields.
-
-    Raises:
-        FileWriteError: a trajectory that has no coefficients.
+    The `figures` are fields of numbers, stored as arrays because JSON knows no infinity, the
+    `words` fields that go to JSON; motions are stored by their coefficients, and `FileWriteError`
+    is raised for one that has none.
     """
     families = [_family(motion) for motion in motions]
     for k, (motion, family) in enumerate(zip(motions, families, strict=True)):
         arrays |= {f"motion{k}_{x}": np.asarray(getattr(motion, x)) for x in _MOTIONS[family]}
-    arrays |= {x: np.asarray(getattr(design.base, x)) for x in BASE_ARRAYS}
+    arrays |= {x: np.asarray(getattr(design.base, x)) for x in _BASE}
     arrays |= {x: np.asarray(getattr(design, x)) for x in figures}
     about = {x: plain(getattr(design, x)) for x in words}
     layout = design.base.layout
@@ -247,12 +239,13 @@ def save_design(
     save_result(design, folder, name, about, arrays)
 
 
-def motion_names(path: Path) -> list[str]:
-    """Names of the arrays in which the motions of a design are stored, by its JSON file."""
-    families = read_json(path, ("families",))["families"]
+def design_arrays(path: Path) -> list[str]:
+    """Names of the arrays of base parameters and motions that belong to a JSON file."""
+    families = read_json(path, ()).get("families", [])
     if not isinstance(families, list) or any(family not in [*_MOTIONS] for family in families):
         raise FileReadError(f"{path} has motions of families {families}: save the result again.")
-    return [f"motion{k}_{x}" for k, family in enumerate(families) for x in _MOTIONS[family]]
+    motions = [f"motion{k}_{x}" for k, family in enumerate(families) for x in _MOTIONS[family]]
+    return [*_BASE, *motions]
 
 
 def stored_motions(stored: Mapping[str, Any]) -> tuple[Trajectory, ...]:
