@@ -6,28 +6,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bodysense.errors import MismatchError
-from bodysense.excitation import FourierTrajectory, HoldTrajectory, SampledTrajectory
-from bodysense.excitation.limits import limit_breaches
-from bodysense.robot import Robot, load_robot
+from bodysense.errors import MismatchError, ShapeError, TrajectoryError
+from bodysense.excitation import FourierTrajectory, HoldTrajectory, MotionLimits, SampledTrajectory
+from bodysense.excitation.limits import (
+    CollisionClearance,
+    WorkspaceClearance,
+    boxes_in_the_way,
+    limit_breaches,
+    limit_uses,
+)
+from bodysense.robot import Collisions, Robot, Workspace, link_hulls, load_robot
+
+
+def arm(*, effort=50.0, speed=np.inf, ranges=((-1.0, 2.0), (-np.inf, np.inf))) -> Robot:
+    """A planar arm in a vertical plane, with two links of 1 kg at 1 m from their joints."""
+    model = pin.Model()
+    for k, (lower, upper) in enumerate(ranges):
+        placement = pin.SE3(np.eye(3), np.array([1.0 if k else 0.0, 0.0, 0.0]))
+        limits = (np.array([x]) for x in (effort, speed, lower, upper))
+        joint = model.addJoint(k, pin.JointModelRY(), placement, f"hinge{k + 1}", *limits)
+        body = pin.Inertia(1.0, np.array([1.0, 0.0, 0.0]), 0.01 * np.eye(3))
+        model.appendBodyToJoint(joint, body, pin.SE3.Identity())
+    return Robot.from_pinocchio(model)
 
 
 def hinges(*ranges: tuple[float, float], speed: float = np.inf) -> Robot:
-    """A chain of hinges with the given ranges."""
-    model = pin.Model()
-    for k, (lower, upper) in enumerate(ranges):
-        joint = model.addJoint(
-            k,
-            pin.JointModelRZ(),
-            pin.SE3.Identity(),
-            f"hinge{k + 1}",
-            np.array([np.inf]),
-            np.array([speed]),
-            np.array([lower]),
-            np.array([upper]),
-        )
-        model.appendBodyToJoint(joint, pin.Inertia.FromSphere(1.0, 0.1), pin.SE3.Identity())
-    return Robot.from_pinocchio(model)
+    return arm(effort=np.inf, speed=speed, ranges=ranges)
 
 
 @given(
@@ -84,3 +88,157 @@ def test_accelerations(rng):
 def test_a_motion_of_another_robot():
     with pytest.raises(MismatchError, match="moves 2 axes, 'TX40' has 6 joints"):
         limit_breaches(load_robot("tx40"), HoldTrajectory([0.0, 0.0], 1.0), 10.0)
+
+
+def test_what_a_robot_does_not_limit():
+    limits = MotionLimits.of(arm(effort=np.inf))
+    np.testing.assert_allclose(limits.lower, [-1.0, -np.pi])
+    np.testing.assert_allclose(limits.upper, [2.0, np.pi])
+    np.testing.assert_allclose(limits.velocity, 2.0)
+    np.testing.assert_allclose(limits.acceleration, 10.0)
+    assert np.isinf(limits.effort).all()
+
+
+def test_a_range_that_is_open_on_one_side_is_one_turn():
+    limits = MotionLimits.of(arm(ranges=((-np.inf, 1.0), (0.5, np.inf))))
+    np.testing.assert_allclose(limits.upper - limits.lower, 2.0 * np.pi)
+    assert (limits.upper[0], limits.lower[1]) == (1.0, 0.5)
+
+
+def test_a_share_of_all_limits():
+    limits = MotionLimits.of(arm(speed=3.0), share=0.5, acceleration=[4.0, 6.0])
+    np.testing.assert_allclose(limits.lower, [-0.25, -np.pi / 2])
+    np.testing.assert_allclose(limits.velocity, 1.5)
+    np.testing.assert_allclose(limits.acceleration, [2.0, 3.0])
+    np.testing.assert_allclose(limits.effort, 25.0)
+
+
+def test_uses_of_a_pose_in_closed_form():
+    robot = arm()
+    # Level, both centres of mass at 1 m and 2 m, and the second one at 1 m of its joint.
+    uses = limit_uses(robot, MotionLimits.of(robot), [HoldTrajectory([0.0, 0.0], 0.1)], 100.0)
+    found = {(use.quantity, use.joint): use.ratio for use in uses}
+    assert found["torque", "hinge1"] == pytest.approx(3.0 * 9.81 / 50.0)
+    assert found["torque", "hinge2"] == pytest.approx(9.81 / 50.0)
+    assert found["position", "hinge1"] == pytest.approx(0.5 / 1.5)
+    assert found["speed", "hinge1"] == 0.0
+
+
+def test_uses_agree_with_breaches(rng):
+    robot = arm(speed=1.0)
+    motion = FourierTrajectory.random(
+        2,
+        duration=3.0,
+        harmonics=4,
+        lower=-2.5,
+        upper=2.5,
+        velocity=2.0,
+        acceleration=20.0,
+        rng=rng,
+    )
+    uses = limit_uses(robot, MotionLimits.of(robot), [motion], 200.0)
+    found = {(use.quantity, use.joint): use for use in uses}
+    breaches = limit_breaches(robot, motion, 200.0)
+    assert breaches
+    for breach in breaches:
+        use = found[breach.quantity, breach.joint]
+        assert (use.ratio, use.time) == pytest.approx((breach.ratio, breach.time))
+
+
+def test_the_greatest_use_of_several_motions():
+    robot = arm()
+    motions = [HoldTrajectory([0.5, q], 0.1) for q in (0.1, 2.0, 1.0)]
+    uses = limit_uses(robot, MotionLimits.of(robot), motions, 100.0)
+    use = next(u for u in uses if (u.quantity, u.joint) == ("position", "hinge2"))
+    assert (use.trajectory, use.ratio) == (1, pytest.approx(2.0 / np.pi))
+    assert "position of hinge2" in str(use)
+
+
+def test_no_room_to_move():
+    limits = MotionLimits.of(arm(ranges=((1.0, 1.0), (0.0, 1.0))))
+    limits.require_room(("one", "two"), [1])
+    with pytest.raises(TrajectoryError, match="joint one has the range 1 to 1"):
+        limits.require_room(("one", "two"), [0, 1])
+
+
+@pytest.mark.parametrize("quantity", ["velocity", "acceleration", "effort"])
+def test_a_limit_of_zero(quantity):
+    limits = MotionLimits.of(arm(), **{quantity: 0.0})
+    with pytest.raises(TrajectoryError, match=f"limit 0 of {quantity}"):
+        limits.require_room(("one", "two"), [0])
+
+
+@pytest.mark.parametrize("share", [0.0, 1.1, np.nan])
+def test_a_share_that_is_none(share):
+    with pytest.raises(TrajectoryError, match="share"):
+        MotionLimits.of(arm(), share=share)
+
+
+def test_limits_that_are_no_numbers():
+    with pytest.raises(ShapeError, match="velocity"):
+        MotionLimits.of(arm(), velocity=np.nan)
+
+
+@pytest.mark.parametrize("kind", ["collisions", "workspace"])
+def test_slacks_and_their_gradients(kind, robot_of, rng):
+    robot = robot_of("example:ur5")
+    q = rng.uniform(-1.5, 1.5, (40, 6))
+    clearance: CollisionClearance | WorkspaceClearance
+    if kind == "collisions":
+        clearance = CollisionClearance(Collisions.from_robot(robot, margin=0.02))
+    else:
+        room = Workspace(lower=(-np.inf, -np.inf, -0.4)).around(robot, link_hulls(robot))
+        clearance = WorkspaceClearance(room)
+    sample, slack, gradient = clearance.slacks(q)
+    assert slack.size > 5
+    assert (slack < 1.0).all()
+    # The nearest of each sample is a smooth function of the pose almost everywhere.
+    step, agreed = 1e-6, 0
+    for t in np.unique(sample)[:8]:
+        nearest = int(np.flatnonzero(sample == t)[np.argmin(slack[sample == t])])
+        if slack[nearest] < 0.0:
+            continue
+        for j in range(6):
+            ends = []
+            for sign in (1.0, -1.0):
+                moved = q[[t]]
+                moved[0, j] += sign * step
+                ends.append(clearance.slacks(moved)[1].min())
+            slope = (ends[0] - ends[1]) / (2.0 * step)
+            assert gradient[nearest, j] == pytest.approx(slope, abs=2e-3)
+            agreed += 1
+    assert agreed > 0
+
+
+def test_slack_zero_is_the_margin_and_a_little_more(robot_of, rng):
+    robot = robot_of("example:ur5")
+    q = rng.uniform(-2.0, 2.0, (200, 6))
+    collisions = Collisions.from_robot(robot, margin=0.03)
+    sample, slack, _ = CollisionClearance(collisions, between=0.0).slacks(q)
+    hit = np.zeros(200, dtype=bool)
+    hit[sample[slack < 0.0]] = True
+    np.testing.assert_array_equal(hit, collisions.in_collision(q))
+    assert hit.any()
+
+
+def test_pairs_that_are_built_close_leave_room_to_move(robot_of, rng):
+    collisions = Collisions.from_robot(robot_of("example:ur5"), margin=0.03)
+    clearance = CollisionClearance(collisions)
+    assert (clearance.kept < collisions.farthest).all()
+    assert (clearance.kept > collisions.margins).all()
+    sample, slack, _ = clearance.slacks(rng.uniform(-2.0, 2.0, (300, 6)))
+    assert np.unique(sample[slack <= 0.0]).size < 300
+
+
+def test_boxes_that_stand_for_shapes_are_in_the_way_where_they_are_near(robot_of, rng):
+    collisions = Collisions.from_robot(robot_of("tx40"), margin=0.01)  # of which no shape is known
+    q = rng.uniform(-2.0, 2.0, (300, 6))
+    room = (collisions.distances(q) - CollisionClearance(collisions).kept).min(axis=1)
+    free = q[room > 0.01]
+    assert len(free) > 20
+    assert boxes_in_the_way(collisions, free) == ()
+    tight = q[np.argmin(room)][None]
+    pair = collisions.pairs[int(np.argmin(collisions.distances(tight)[0]))]
+    assert set(boxes_in_the_way(collisions, tight)) >= set(pair) - {"base"}
+    real = Collisions.from_robot(robot_of("example:ur5"), margin=0.03)
+    assert boxes_in_the_way(real, q) == ()  # its shapes are its own

@@ -45,7 +45,7 @@ _STEP_FRACTION = 0.97  # of the way to a linear limit
 _MIN_GAIN = 3e-5  # expected gain of a step below which the weight is lowered
 
 
-class BarrierSearch:
+class _BarrierSearch:
     """The state of one search. `step` until `done`; `best` and `best_value` are always usable."""
 
     def __init__(self, problem: MotionProblem, x: Array) -> None:
@@ -192,7 +192,7 @@ class Search:
     _begun: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
-    _paused: list[BarrierSearch] = field(default_factory=list)
+    _paused: list[_BarrierSearch] = field(default_factory=list)
     _rungs: dict[int, list[float]] = field(default_factory=dict)
     _begun_starts: int = 0
     _steps: int = 0
@@ -297,7 +297,7 @@ class Search:
         x = self._perturbed(rng) if perturbed else self._random(rng)
         if x is None:
             return
-        descent = BarrierSearch(self.problem, x)
+        descent = _BarrierSearch(self.problem, x)
         if not perturbed:
             with self._lock:
                 self.starts.append(descent.best_value)
@@ -307,7 +307,7 @@ class Search:
             with self._lock:
                 self._paused.append(descent)
 
-    def _improve(self, descent: BarrierSearch, steps: int | None, *, to_the_end: bool) -> None:
+    def _improve(self, descent: _BarrierSearch, steps: int | None, *, to_the_end: bool) -> None:
         while not descent.done and self._is_running():
             descent.step()
             with self._lock:
@@ -319,7 +319,7 @@ class Search:
             if descent.iterations == steps or (dominated and not to_the_end):
                 return
 
-    def _is_dominated(self, descent: BarrierSearch) -> bool:
+    def _is_dominated(self, descent: _BarrierSearch) -> bool:
         """Whether a search is not among the best third of those after as many steps."""
         if descent.iterations not in _RUNGS:
             return False
