@@ -34,7 +34,7 @@ def run(
         robot = load_robot(ROBOT)
     except MissingDependencyError as error:
         raise NotMeasuredError(str(error)) from error
-    limits, collisions = MotionLimits.of(robot), Collisions.from_robot(robot)
+    limits, collisions = MotionLimits.from_robot(robot), Collisions.from_robot(robot)
     threads = min(2, all_threads())
     begun = time.perf_counter()
     ours = design_motion(

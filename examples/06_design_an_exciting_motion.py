@@ -31,7 +31,7 @@ def main() -> None:
     robot = bodysense.load_robot("tx40")
 
     # A DH table has no shapes. For a URDF add collisions=Collisions.from_robot(robot), twice.
-    limits = MotionLimits.of(robot)
+    limits = MotionLimits.from_robot(robot)
     design = design_motion(
         robot,
         criterion="precision",

@@ -28,7 +28,7 @@ def _problem(
     rate: float = 10.0,
     clearances=(),
 ) -> MotionProblem:
-    limits, places = MotionLimits.of(robot, effort=effort), np.array(moving)
+    limits, places = MotionLimits.from_robot(robot, effort=effort), np.array(moving)
     base = moving_base_parameters(robot, places, limits.middle)
     sizes = np.ones(base.size)
     return MotionProblem(

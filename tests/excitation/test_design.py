@@ -198,7 +198,7 @@ def test_weak_motors_keep_their_torque_limits(robot_of):
     robot = robot_of("tx40")
     strong = designed(robot)
     _, q, v, a = strong.trajectories[0].sample(1000.0)
-    limits = MotionLimits.of(
+    limits = MotionLimits.from_robot(
         robot, effort=0.8 * np.abs(inverse_dynamics(robot, q, v, a)).max(axis=0)
     )
     weak = designed(robot, limits=limits)
@@ -277,7 +277,7 @@ def test_an_interruption_before_there_is_anything(robot_of):
         raise KeyboardInterrupt
 
     robot = robot_of("example:panda")
-    limits = MotionLimits.of(robot)
+    limits = MotionLimits.from_robot(robot)
     with pytest.raises(KeyboardInterrupt):
         # Collisions and many harmonics: the first motion takes longer than the first call.
         design_motion(
@@ -301,7 +301,7 @@ def test_the_time_is_kept(robot_of):
 def test_held_joints_without_speed_use_no_limit(robot_of):
     robot = robot_of("tx40")
     velocity = np.array([0.0, 0.0, 0.0, 2.0, 2.0, 2.0])
-    limits = MotionLimits.of(robot, velocity=velocity, acceleration=10.0 * (velocity > 0.0))
+    limits = MotionLimits.from_robot(robot, velocity=velocity, acceleration=10.0 * (velocity > 0.0))
     design = designed(robot, joints=robot.joint_names[3:], limits=limits)
     assert design.status == "enough"
     assert all(np.isfinite(use.ratio) for use in design.uses)
@@ -449,7 +449,7 @@ def test_a_start_that_is_no_number(panda):
 
 def test_a_start_that_cannot_be_held(panda):
     with pytest.raises(TrajectoryError, match="hold the start pose"):
-        bad(panda, start=PANDA_START, limits=MotionLimits.of(panda, effort=1.0))
+        bad(panda, start=PANDA_START, limits=MotionLimits.from_robot(panda, effort=1.0))
 
 
 def test_a_workspace_without_room(panda):
@@ -459,12 +459,12 @@ def test_a_workspace_without_room(panda):
 
 def test_limits_that_allow_no_motion(panda):
     with pytest.raises(TrajectoryError, match="cannot move"):
-        bad(panda, limits=MotionLimits.of(panda, velocity=0.0))
+        bad(panda, limits=MotionLimits.from_robot(panda, velocity=0.0))
 
 
 def test_motors_that_cannot_carry_the_robot(panda):
     with pytest.raises(TrajectoryError, match="gravity alone"):
-        bad(panda, limits=MotionLimits.of(panda, effort=1e-3))
+        bad(panda, limits=MotionLimits.from_robot(panda, effort=1e-3))
 
 
 def test_a_duration_too_short(panda):

@@ -7,7 +7,8 @@ import pytest
 
 from bodysense.errors import TrajectoryError
 from bodysense.excitation import MotionLimits
-from bodysense.excitation.design_space import DesignSpace
+from bodysense.excitation.design_space import DesignSpace, _boxes_in_the_way
+from bodysense.excitation.limits import CollisionClearance
 from bodysense.robot import Collisions, Workspace
 
 
@@ -43,7 +44,7 @@ def test_free_poses_are_free(robot_of):
 
 def test_no_pose_can_be_held(robot_of):
     robot = robot_of("tx40")
-    limits = MotionLimits.of(robot, effort=1e-3)
+    limits = MotionLimits.from_robot(robot, effort=1e-3)
     with pytest.raises(TrajectoryError, match="times its limit"):
         DesignSpace.from_robot(robot, limits=limits).central_poses()
 
@@ -63,3 +64,17 @@ def test_a_margin_that_leaves_no_pose_free(robot_of):
     assert poses(1e-3 * largest).shape[0] > 0
     with pytest.raises(TrajectoryError, match="Take a margin of"):
         poses(1e-3 * largest + 2e-4)
+
+
+def test_boxes_that_stand_for_shapes_are_in_the_way_where_they_are_near(robot_of, rng):
+    collisions = Collisions.from_robot(robot_of("tx40"), margin=0.01)  # of which no shape is known
+    q = rng.uniform(-2.0, 2.0, (300, 6))
+    room = (collisions.distances(q) - CollisionClearance(collisions).kept).min(axis=1)
+    free = q[room > 0.01]
+    assert len(free) > 20
+    assert _boxes_in_the_way(collisions, free) == ()
+    tight = q[np.argmin(room)][None]
+    pair = collisions.pairs[int(np.argmin(collisions.distances(tight)[0]))]
+    assert set(_boxes_in_the_way(collisions, tight)) >= set(pair) - {"base"}
+    real = Collisions.from_robot(robot_of("example:ur5"), margin=0.03)
+    assert _boxes_in_the_way(real, q) == ()  # its shapes are its own

@@ -60,7 +60,7 @@ def test_gravity_sets_the_scale_where_there_is_no_limit(robot_of):
 
 def test_plausible_sizes_are_above_what_the_robot_has(robot_of):
     robot = robot_of("example:ur5")
-    sizes = _parameter_sizes(robot, MotionLimits.of(robot, acceleration=8.0))
+    sizes = _parameter_sizes(robot, MotionLimits.from_robot(robot, acceleration=8.0))
     assert (sizes > 0.0).all()
     inertial = robot.layout.inertial
     assert (np.abs(robot.theta[inertial]) <= 2.0 * sizes[inertial] * (1 + 1e-9)).all()
@@ -72,7 +72,7 @@ def test_plausible_sizes_are_above_what_the_robot_has(robot_of):
 
 def test_sizes_of_combinations_add_in_squares(robot_of):
     robot = robot_of("tx40")
-    base, limits = base_parameters(robot), MotionLimits.of(robot)
+    base, limits = base_parameters(robot), MotionLimits.from_robot(robot)
     own = _parameter_sizes(robot, limits)
     expected = own[base.independent] ** 2 + base.K**2 @ own[base.dependent] ** 2
     np.testing.assert_allclose(plausible_sizes(robot, limits, base), np.sqrt(expected))
@@ -81,7 +81,7 @@ def test_sizes_of_combinations_add_in_squares(robot_of):
 def test_coupled_motors_have_sizes(robot_of):
     robot = robot_of("tx40-three")
     sizes = _parameter_sizes(
-        robot, MotionLimits.of(robot, effort=10.0, velocity=2.0, acceleration=5.0)
+        robot, MotionLimits.from_robot(robot, effort=10.0, velocity=2.0, acceleration=5.0)
     )
     assert (sizes[robot.layout.coupling] > 0.0).all()
 

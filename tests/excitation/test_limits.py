@@ -11,7 +11,6 @@ from bodysense.excitation import FourierTrajectory, HoldTrajectory, MotionLimits
 from bodysense.excitation.limits import (
     CollisionClearance,
     WorkspaceClearance,
-    boxes_in_the_way,
     limit_breaches,
     limit_uses,
 )
@@ -91,7 +90,7 @@ def test_a_motion_of_another_robot():
 
 
 def test_what_a_robot_does_not_limit():
-    limits = MotionLimits.of(arm(effort=np.inf))
+    limits = MotionLimits.from_robot(arm(effort=np.inf))
     np.testing.assert_allclose(limits.lower, [-1.0, -np.pi])
     np.testing.assert_allclose(limits.upper, [2.0, np.pi])
     np.testing.assert_allclose(limits.velocity, 2.0)
@@ -100,13 +99,13 @@ def test_what_a_robot_does_not_limit():
 
 
 def test_a_range_that_is_open_on_one_side_is_one_turn():
-    limits = MotionLimits.of(arm(ranges=((-np.inf, 1.0), (0.5, np.inf))))
+    limits = MotionLimits.from_robot(arm(ranges=((-np.inf, 1.0), (0.5, np.inf))))
     np.testing.assert_allclose(limits.upper - limits.lower, 2.0 * np.pi)
     assert (limits.upper[0], limits.lower[1]) == (1.0, 0.5)
 
 
 def test_a_share_of_all_limits():
-    limits = MotionLimits.of(arm(speed=3.0), share=0.5, acceleration=[4.0, 6.0])
+    limits = MotionLimits.from_robot(arm(speed=3.0), share=0.5, acceleration=[4.0, 6.0])
     np.testing.assert_allclose(limits.lower, [-0.25, -np.pi / 2])
     np.testing.assert_allclose(limits.velocity, 1.5)
     np.testing.assert_allclose(limits.acceleration, [2.0, 3.0])
@@ -116,7 +115,9 @@ def test_a_share_of_all_limits():
 def test_uses_of_a_pose_in_closed_form():
     robot = arm()
     # Level, both centres of mass at 1 m and 2 m, and the second one at 1 m of its joint.
-    uses = limit_uses(robot, MotionLimits.of(robot), [HoldTrajectory([0.0, 0.0], 0.1)], 100.0)
+    uses = limit_uses(
+        robot, MotionLimits.from_robot(robot), [HoldTrajectory([0.0, 0.0], 0.1)], 100.0
+    )
     found = {(use.quantity, use.joint): use.ratio for use in uses}
     assert found["torque", "hinge1"] == pytest.approx(3.0 * 9.81 / 50.0)
     assert found["torque", "hinge2"] == pytest.approx(9.81 / 50.0)
@@ -136,7 +137,7 @@ def test_uses_agree_with_breaches(rng):
         acceleration=20.0,
         rng=rng,
     )
-    uses = limit_uses(robot, MotionLimits.of(robot), [motion], 200.0)
+    uses = limit_uses(robot, MotionLimits.from_robot(robot), [motion], 200.0)
     found = {(use.quantity, use.joint): use for use in uses}
     breaches = limit_breaches(robot, motion, 200.0)
     assert breaches
@@ -148,14 +149,14 @@ def test_uses_agree_with_breaches(rng):
 def test_the_greatest_use_of_several_motions():
     robot = arm()
     motions = [HoldTrajectory([0.5, q], 0.1) for q in (0.1, 2.0, 1.0)]
-    uses = limit_uses(robot, MotionLimits.of(robot), motions, 100.0)
+    uses = limit_uses(robot, MotionLimits.from_robot(robot), motions, 100.0)
     use = next(u for u in uses if (u.quantity, u.joint) == ("position", "hinge2"))
     assert (use.trajectory, use.ratio) == (1, pytest.approx(2.0 / np.pi))
     assert "position of hinge2" in str(use)
 
 
 def test_no_room_to_move():
-    limits = MotionLimits.of(arm(ranges=((1.0, 1.0), (0.0, 1.0))))
+    limits = MotionLimits.from_robot(arm(ranges=((1.0, 1.0), (0.0, 1.0))))
     limits.require_room(("one", "two"), [1])
     with pytest.raises(TrajectoryError, match="joint one has the range 1 to 1"):
         limits.require_room(("one", "two"), [0, 1])
@@ -163,7 +164,7 @@ def test_no_room_to_move():
 
 @pytest.mark.parametrize("quantity", ["velocity", "acceleration", "effort"])
 def test_a_limit_of_zero(quantity):
-    limits = MotionLimits.of(arm(), **{quantity: 0.0})
+    limits = MotionLimits.from_robot(arm(), **{quantity: 0.0})
     with pytest.raises(TrajectoryError, match=f"limit 0 of {quantity}"):
         limits.require_room(("one", "two"), [0])
 
@@ -171,12 +172,12 @@ def test_a_limit_of_zero(quantity):
 @pytest.mark.parametrize("share", [0.0, 1.1, np.nan])
 def test_a_share_that_is_none(share):
     with pytest.raises(TrajectoryError, match="share"):
-        MotionLimits.of(arm(), share=share)
+        MotionLimits.from_robot(arm(), share=share)
 
 
 def test_limits_that_are_no_numbers():
     with pytest.raises(ShapeError, match="velocity"):
-        MotionLimits.of(arm(), velocity=np.nan)
+        MotionLimits.from_robot(arm(), velocity=np.nan)
 
 
 @pytest.mark.parametrize("kind", ["collisions", "workspace"])
@@ -228,17 +229,3 @@ def test_pairs_that_are_built_close_leave_room_to_move(robot_of, rng):
     assert (clearance.kept > collisions.margins).all()
     sample, slack, _ = clearance.slacks(rng.uniform(-2.0, 2.0, (300, 6)))
     assert np.unique(sample[slack <= 0.0]).size < 300
-
-
-def test_boxes_that_stand_for_shapes_are_in_the_way_where_they_are_near(robot_of, rng):
-    collisions = Collisions.from_robot(robot_of("tx40"), margin=0.01)  # of which no shape is known
-    q = rng.uniform(-2.0, 2.0, (300, 6))
-    room = (collisions.distances(q) - CollisionClearance(collisions).kept).min(axis=1)
-    free = q[room > 0.01]
-    assert len(free) > 20
-    assert boxes_in_the_way(collisions, free) == ()
-    tight = q[np.argmin(room)][None]
-    pair = collisions.pairs[int(np.argmin(collisions.distances(tight)[0]))]
-    assert set(boxes_in_the_way(collisions, tight)) >= set(pair) - {"base"}
-    real = Collisions.from_robot(robot_of("example:ur5"), margin=0.03)
-    assert boxes_in_the_way(real, q) == ()  # its shapes are its own

@@ -68,7 +68,7 @@ def test_what_cannot_be_kept_is_told(problem, motion_of, rng):
 def test_the_closest_pair_and_its_time(robot_of, rng):
     robot = robot_of("example:ur5")
     collisions = Collisions.from_robot(robot, margin=-1.0)  # nothing counts as a collision
-    limits = MotionLimits.of(robot)
+    limits = MotionLimits.from_robot(robot)
     motions = [
         FourierTrajectory.for_robot(robot, rng=rng, duration=2.0, harmonics=4, fraction=f)
         for f in (0.2, 0.8)

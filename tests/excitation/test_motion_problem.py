@@ -201,7 +201,7 @@ def test_a_function_that_gives_another_size(robot_of):
 
 def test_a_held_joint_outside_its_range(robot_of):
     robot = robot_of("tx40")
-    start = np.array(MotionLimits.of(robot).middle)
+    start = np.array(MotionLimits.from_robot(robot).middle)
     start[1] = robot.position_limits[1][1] + 0.5
     names = robot.joint_names
     with pytest.raises(TrajectoryError, match=f"{names[1]}, which holds, at .* hold it inside"):
@@ -212,7 +212,7 @@ def test_a_held_joint_that_cannot_carry_its_load(robot_of):
     robot = robot_of("tx40")
     effort = np.full(6, np.inf)
     effort[1] = 1e-6
-    limits = MotionLimits.of(robot, effort=effort)
+    limits = MotionLimits.from_robot(robot, effort=effort)
     name = robot.joint_names[1]
     start = np.array(limits.middle) + 0.3
     with pytest.raises(TrajectoryError, match=f"{name} needs .* hold the start pose"):

@@ -93,7 +93,7 @@ def test_too_few_poses(robot_of):
 def test_too_weak_to_stand_anywhere(robot_of: object):
     robot: Robot = robot_of("tx40")
     with pytest.raises(TrajectoryError, match="gravity alone"):
-        design_poses(robot, 20, limits=MotionLimits.of(robot, effort=1e-3))
+        design_poses(robot, 20, limits=MotionLimits.from_robot(robot, effort=1e-3))
 
 
 def test_an_unknown_joint(robot_of):

@@ -33,7 +33,7 @@ def robot() -> Robot:
 
 @pytest.fixture(scope="module")
 def limits(robot) -> MotionLimits:
-    return MotionLimits.of(robot)
+    return MotionLimits.from_robot(robot)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ ARM = Path(__file__).parents[2] / "examples" / "robots" / "arm.urdf"
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     robot = load_robot(ARM)
-    limits, collisions = MotionLimits.of(robot), Collisions.from_robot(robot)
+    limits, collisions = MotionLimits.from_robot(robot), Collisions.from_robot(robot)
     design = design_motion(
         robot,
         duration=2.0,

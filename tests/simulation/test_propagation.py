@@ -47,7 +47,7 @@ def test_points_under_a_torque_follow_pinocchio(name, robot_of, rng):
     """Explicit midpoint steps around aba, with friction and couplings by their own formulas."""
     robot = robot_of(name)
     base, n = base_parameters(robot), robot.n_joints
-    propagation = Propagation.of(robot, base, period=1e-3, substeps=2)
+    propagation = Propagation.from_robot(robot, base, period=1e-3, substeps=2)
     X = np.concatenate(
         [np.tile(base.to_base(robot.theta), (40, 1)), rng.normal(size=(40, 2 * n))], axis=1
     )
@@ -75,7 +75,7 @@ def test_without_friction_it_is_aba(random_model, rng):
     model = random_model(rng, 4)
     robot = Robot.from_pinocchio(model)
     base = base_parameters(robot)
-    propagation = Propagation.of(robot, base, period=1e-3, integrator="euler")
+    propagation = Propagation.from_robot(robot, base, period=1e-3, integrator="euler")
     q, v, tau = rng.normal(size=(3, 4))
     x = np.concatenate([base.to_base(robot.theta), q, v])
     out = propagation.advance(x[None], held(tau))[0]
@@ -96,7 +96,7 @@ def test_under_its_controller_it_is_a_rollout(arm):
     motion = FourierTrajectory.for_robot(arm, duration=0.5, rng=np.random.default_rng(0))
     run = rollout(arm, motion, integrator="rk4")
     _, q_d, v_d, _ = motion.sample(2000.0)
-    propagation = Propagation.of(arm, base, period=1.0 / 2000.0, integrator="rk4")
+    propagation = Propagation.from_robot(arm, base, period=1.0 / 2000.0, integrator="rk4")
     for k in (0, 100, 700):
         x = np.concatenate([base.to_base(arm.theta), run.q[0, k], run.v[0, k]])
         drive = tracking(q_d[k : k + 20], v_d[k : k + 20])
@@ -111,7 +111,7 @@ def test_tangent_is_that_of_finite_differences(arm, integrator, driven, rng):
     base, n = base_parameters(arm), 3
     b = base.size
     centre, scale = base.to_base(arm.theta), rng.uniform(0.5, 2.0, b)
-    propagation = Propagation.of(
+    propagation = Propagation.from_robot(
         arm, base, period=1e-3, centre=centre, scale=scale, integrator=integrator, substeps=2
     )
     x = points(arm, 1, b, rng)[0]
@@ -149,8 +149,10 @@ def test_a_width_takes_the_jump_out_of_friction(random_model, rng):
     smooth = sharp.with_friction("coulomb", width=0.1)
     base = base_parameters(sharp)
     x = np.concatenate([base.to_base(sharp.theta), rng.normal(size=2), [0.02, -0.03]])[None]
-    widened = Propagation.of(sharp, base, period=1e-3, smallest_width=0.1)
-    plain, wide = (Propagation.of(r, base_parameters(r), period=1e-3) for r in (sharp, smooth))
+    widened = Propagation.from_robot(sharp, base, period=1e-3, smallest_width=0.1)
+    plain, wide = (
+        Propagation.from_robot(r, base_parameters(r), period=1e-3) for r in (sharp, smooth)
+    )
     drive = held(np.zeros(2))
     np.testing.assert_array_equal(widened.advance(x, drive), wide.advance(x, drive))
     assert np.abs(widened.advance(x, drive) - plain.advance(x, drive)).max() > 1e-5
@@ -159,7 +161,7 @@ def test_a_width_takes_the_jump_out_of_friction(random_model, rng):
 
 def test_the_number_of_threads_changes_nothing(arm, rng):
     base = base_parameters(arm)
-    propagation = Propagation.of(arm, base, period=1e-3, centre=base.to_base(arm.theta))
+    propagation = Propagation.from_robot(arm, base, period=1e-3, centre=base.to_base(arm.theta))
     X, drive = points(arm, 100, base.size, rng), held(np.ones(3))
     one_by_one = np.array([propagation.advance(x[None], drive)[0] for x in X])
     np.testing.assert_array_equal(propagation.advance(X, drive), one_by_one)
@@ -167,7 +169,7 @@ def test_the_number_of_threads_changes_nothing(arm, rng):
 
 def test_a_singular_mass_matrix_is_no_crash(arm, rng):
     base = base_parameters(arm)
-    propagation = Propagation.of(arm, base, period=1e-3)
+    propagation = Propagation.from_robot(arm, base, period=1e-3)
     X = np.zeros((1, base.size + 6))
     assert not np.isfinite(propagation.advance(X, held(np.ones(3)))).all()
 
@@ -175,15 +177,15 @@ def test_a_singular_mass_matrix_is_no_crash(arm, rng):
 def test_bad_settings_are_refused(arm, robot_of):
     base = base_parameters(arm)
     with pytest.raises(ShapeError, match="period"):
-        Propagation.of(arm, base, period=0.0)
+        Propagation.from_robot(arm, base, period=0.0)
     with pytest.raises(ShapeError, match="substeps"):
-        Propagation.of(arm, base, period=1e-3, substeps=0)
+        Propagation.from_robot(arm, base, period=1e-3, substeps=0)
     with pytest.raises(UnknownNameError, match="rk2"):
-        Propagation.of(arm, base, period=1e-3, integrator="rk3")
+        Propagation.from_robot(arm, base, period=1e-3, integrator="rk3")
     with pytest.raises(ShapeError, match="scale"):
-        Propagation.of(arm, base, period=1e-3, scale=np.ones(2))
+        Propagation.from_robot(arm, base, period=1e-3, scale=np.ones(2))
     with pytest.raises(MismatchError):
-        Propagation.of(robot_of("tx40"), base, period=1e-3)
+        Propagation.from_robot(robot_of("tx40"), base, period=1e-3)
     floating = robot_of("floating")
     with pytest.raises(MismatchError, match="floats"):
-        Propagation.of(floating, base_parameters(floating), period=1e-3)
+        Propagation.from_robot(floating, base_parameters(floating), period=1e-3)

@@ -323,13 +323,13 @@ def _limits(args: argparse.Namespace, robot: Robot) -> MotionLimits:
     """The robot's limits, as far as they may be used."""
     from bodysense.excitation.limits import MotionLimits
 
-    own = MotionLimits.of(robot)
+    own = MotionLimits.from_robot(robot)
     if args.effort_scale < 1.0 and not any(math.isfinite(limit) for limit in own.effort):
         raise MismatchError(
             f"{robot.name!r} has no effort limits that --effort-scale could scale: add them to its "
             "file, or leave the option out."
         )
-    return MotionLimits.of(
+    return MotionLimits.from_robot(
         robot,
         velocity=args.velocity_scale * own.velocity,
         acceleration=_one_per_joint(args.acceleration_limit, "--acceleration-limit", robot),

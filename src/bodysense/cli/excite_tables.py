@@ -140,7 +140,7 @@ def _motion(page: Page, robot: Robot, design: Design, notes: Sequence[str]) -> N
 
 def _limits(page: Page, robot: Robot, design: Design) -> None:
     uses = {(use.joint, use.quantity): use.ratio for use in design.uses}
-    for joint, effort in zip(robot.joint_names, MotionLimits.of(robot).effort, strict=True):
+    for joint, effort in zip(robot.joint_names, MotionLimits.from_robot(robot).effort, strict=True):
         if math.isinf(effort):
             uses[joint, "torque"] = math.nan  # there is no limit to use
     count = len(design.trajectories)

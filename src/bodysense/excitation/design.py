@@ -20,7 +20,7 @@ from bodysense.errors import TrajectoryError, unknown_name
 from bodysense.excitation.criterion import Criterion, criterion_of
 from bodysense.excitation.design_space import DesignSpace, MotionCheck
 from bodysense.excitation.information import condition_number, standard_deviations
-from bodysense.excitation.limits import LimitUse, MotionLimits, boxes_in_the_way, limit_uses
+from bodysense.excitation.limits import LimitUse, MotionLimits, limit_uses
 from bodysense.excitation.motion_family import motion_family
 from bodysense.excitation.motion_problem import Information, MotionProblem
 from bodysense.excitation.search import Progress, Search
@@ -38,7 +38,6 @@ from bodysense.robot.shapes.collisions import Closest, Collisions
 from bodysense.robot.shapes.workspace import Workspace, WorkspaceMargins
 from bodysense.spatial.arrays import Array
 
-_BOX_RATE = 200.0  # [Hz] at which boxes are looked for that hold a motion back
 _CHECK_RATE = 1000.0  # [Hz] of the final check, at least
 _REPAIRS = 60  # times that a motion is shrunk at most
 _SHRINK = 0.995  # each time, where clearances are not kept
@@ -205,7 +204,7 @@ def design_motion(
         duration: of each motion [s].
         harmonics: of a Fourier series; by default two a second, 5 to 20.
         knots: control points of a spline that move; by default four a second, 10 to 40.
-        limits: the robot's own if None, see `MotionLimits.of`.
+        limits: the robot's own if None, see `MotionLimits.from_robot`.
         collisions: pairs of bodies to keep apart; not checked if None.
         workspace: room to stay inside; not checked if None.
         joints: names of those that move. If None all but the lightest, see `Design.notes`.
@@ -266,8 +265,7 @@ def design_motion(
     notes = [*problem.notes, *search.notes]
     if shrunk < 1.0:
         notes.append(f"shrunk to {100 * shrunk:.2f} % to keep limits between the samples.")
-    if collisions is not None:
-        notes += _on_collisions(collisions, motions)
+    notes += space.collision_notes(motions)
     return Design(
         robot_name=robot.name,
         joints=space.joints,
@@ -323,21 +321,6 @@ def repair_motions(
             else:
                 scale[space.joints.index(use.joint)] *= by
     return motions, space.check(motions, rate), float(scale.min())
-
-
-def _on_collisions(collisions: Collisions, motions: Sequence[Trajectory]) -> Iterator[str]:
-    """Notes on collisions that were not looked at, and on boxes that cost motion."""
-    if not collisions.pairs:
-        yield "no pair of bodies is left that could collide: collisions were not looked at."
-        return
-    q = np.concatenate([motion.sample(_BOX_RATE)[1] for motion in motions])
-    boxes = boxes_in_the_way(collisions, q)
-    if boxes:
-        yield (
-            f"boxes from inertia stand for the shapes of {', '.join(boxes)} and hold the motion "
-            "back: give meshes (--package-dirs, package_dirs), or design without collisions "
-            "(--collisions off) if you know that the motion is free."
-        )
 
 
 def _factor(M: Array) -> Array:

@@ -29,6 +29,8 @@ from bodysense.spatial.arrays import Array, as_array
 
 _LIGHT = 0.005  # of the robot's mass: joints that carry less hold
 _POSES = 500  # random ones, to find some that are free
+_BOX_RATE = 200.0  # [Hz] at which boxes are looked for that hold a motion back
+_NEAR = 0.005  # [m] beyond the margin, where a pair holds a motion back
 _INSIDE = 1e-3  # of a joint's range, between a start pose and its end
 
 
@@ -91,7 +93,7 @@ class DesignSpace:
             UnknownNameError: a joint that does not exist.
         """
         moving, notes = _moving_joints(robot, joints)
-        limits = MotionLimits.of(robot) if limits is None else limits
+        limits = MotionLimits.from_robot(robot) if limits is None else limits
         limits.require_room(robot.joint_names, moving.tolist())
         if isinstance(workspace, Workspace):
             workspace = workspace.around(robot, link_hulls(robot))
@@ -133,6 +135,22 @@ class DesignSpace:
         kept = all(use.excess <= 0.0 for use in uses)
         clear = (closest is None or closest.room >= 0.0) and margin >= 0.0
         return MotionCheck(kept and clear, uses, closest, when, margin)
+
+    def collision_notes(self, motions: Sequence[Trajectory]) -> tuple[str, ...]:
+        """Notes on collisions that were not looked at, and on boxes that cost motion."""
+        if self.collisions is None:
+            return ()
+        if not self.collisions.pairs:
+            return ("no pair of bodies is left that could collide: collisions were not looked at.",)
+        q = np.concatenate([motion.sample(_BOX_RATE)[1] for motion in motions])
+        boxes = _boxes_in_the_way(self.collisions, q)
+        if not boxes:
+            return ()
+        return (
+            f"boxes from inertia stand for the shapes of {', '.join(boxes)} and hold the motion "
+            "back: give meshes (--package-dirs, package_dirs), or design without collisions "
+            "(--collisions off) if you know that the motion is free.",
+        )
 
     def require_start(self, start: ArrayLike) -> Array:
         """The pose at start and end (n_joints,), inside all limits, or `TrajectoryError`."""
@@ -295,3 +313,16 @@ def _moving_joints(
             "name all that are to move if these are among them.",
         )
     return np.flatnonzero(~light).astype(np.int64), notes
+
+
+def _boxes_in_the_way(collisions: Collisions, q: Array) -> tuple[str, ...]:
+    """Names of the bodies with made-up boxes that come close to their margins in q (n_t, nq).
+
+    Such a box may be far larger than the body it stands for, and hold a motion back for nothing.
+    """
+    boxes = [body.shape == "boxes" for body in collisions.bodies]
+    if not any(boxes):
+        return ()
+    near = collisions.near(q, CollisionClearance(collisions).kept + _NEAR)
+    places = np.unique(collisions.places[near.pair])
+    return tuple(collisions.bodies[k].name for k in places if boxes[k])

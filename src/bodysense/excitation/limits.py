@@ -45,7 +45,7 @@ class MotionLimits:
     effort: Array
 
     @classmethod
-    def of(
+    def from_robot(
         cls,
         robot: Robot,
         *,
@@ -219,7 +219,6 @@ def _position_use(q: Array, lower: Array, upper: Array) -> Array:
 
 _REACH = 0.08  # [m] from the margin, where a pair begins to count
 _SHARE = 0.25  # of the largest distance of a pair that may be kept in addition
-_NEAR = 0.005  # [m] beyond the margin, where a pair holds a motion back
 _BETWEEN = 0.003  # [m] kept in addition, for what happens between the samples
 
 
@@ -261,19 +260,6 @@ class CollisionClearance:
         """(n_pairs,) distances at which slacks are zero [m]."""
         between = np.minimum(self.between, _SHARE * self.collisions.farthest)
         return np.asarray(self.collisions.margins + between)
-
-
-def boxes_in_the_way(collisions: Collisions, q: Array) -> tuple[str, ...]:
-    """Names of the bodies with made-up boxes that come close to their margins in q (n_t, nq).
-
-    Such a box may be far larger than the body it stands for, and hold a motion back for nothing.
-    """
-    boxes = [body.shape == "boxes" for body in collisions.bodies]
-    if not any(boxes) or not collisions.pairs:
-        return ()
-    near = collisions.near(q, CollisionClearance(collisions).kept + _NEAR)
-    places = np.unique(collisions.places[near.pair])
-    return tuple(collisions.bodies[k].name for k in places if boxes[k])
 
 
 @dataclass(frozen=True, eq=False)

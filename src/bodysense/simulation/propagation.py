@@ -44,7 +44,7 @@ class Drive(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Propagation:
-    """Advances points [p, q, v] of a robot by one interval. Build one with `Propagation.of`.
+    """Advances points [p, q, v] of a robot by one interval. Build one with `Propagation.from_robot`.
 
     Attributes:
         n_parameters: b, how many parameters a point has.
@@ -59,7 +59,7 @@ class Propagation:
     _end: tuple[Array, int]  # no feed-forward torque, and the number of all parameters
 
     @classmethod
-    def of(
+    def from_robot(
         cls,
         robot: Robot,
         base: BaseParameters,

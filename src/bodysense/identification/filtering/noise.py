@@ -169,7 +169,7 @@ def body_model(
             continue
 
         def made(smallest: Array, period: float = period) -> Propagation:
-            return Propagation.of(
+            return Propagation.from_robot(
                 problem.robot,
                 problem.base,
                 period=period,
