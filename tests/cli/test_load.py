@@ -13,7 +13,7 @@ import yaml
 
 import bodysense.identification.payload.experiment
 import bodysense.identification.payload.payload
-import bodysense.report.payload_page
+import bodysense.report.load_page
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
 from bodysense.errors import InconsistentInertiaError
 from bodysense.excitation import FourierTrajectory
@@ -214,7 +214,7 @@ def test_a_robot_that_cannot_be_written_is_noted(here, capsys, monkeypatch):
     ("module", "name"),
     [
         (bodysense.identification.payload.experiment, "prepare"),
-        (bodysense.report.payload_page, "write_payload_page"),
+        (bodysense.report.load_page, "write_payload_page"),
     ],
 )
 def test_an_interruption_leaves_everything_as_it_was(here, monkeypatch, module, name):

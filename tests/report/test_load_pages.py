@@ -22,8 +22,7 @@ from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import LoadPart
 from bodysense.identification.payload.payload import Payload
 from bodysense.identification.preprocessing import Motion, Preprocessing
-from bodysense.report.load_page import write_gains_page
-from bodysense.report.payload_page import write_payload_page
+from bodysense.report.load_page import write_gains_page, write_payload_page
 from bodysense.robot import Friction, Robot, inverse_dynamics, with_payload
 from bodysense.spatial import random_pi
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia

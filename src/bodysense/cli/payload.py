@@ -101,7 +101,7 @@ def _write(
     options: _PayloadOptions,
 ) -> tuple[str, ...]:
     from bodysense.identification.payload.payload import write_payload
-    from bodysense.report.payload_page import write_payload_page
+    from bodysense.report.load_page import write_payload_page
 
     notes = write_payload(draft, payload, robot, options.experiment_configuration(experiment))
     command = reproduction(options.command, folder)

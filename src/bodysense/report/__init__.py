@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     from bodysense.report.estimation_page import write_estimation_page
     from bodysense.report.excitation_page import write_excitation_page
     from bodysense.report.identification_page import write_identification_page
-    from bodysense.report.load_page import write_gains_page
+    from bodysense.report.load_page import write_gains_page, write_payload_page
     from bodysense.report.motion_page import write_motion_page, write_rollout_page
-    from bodysense.report.payload_page import write_payload_page
 
 __all__ = [
     "write_estimation_page",
@@ -24,7 +23,11 @@ __all__ = [
 ]
 
 
-_SHARED = {"write_gains_page": "load_page", "write_rollout_page": "motion_page"}
+_SHARED = {
+    "write_gains_page": "load_page",
+    "write_payload_page": "load_page",
+    "write_rollout_page": "motion_page",
+}
 
 
 def __getattr__(name: str) -> Any:
