@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import sys
 import time
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from numba.core import event
 
 from bodysense.cli import main as compiling
-from bodysense.cli.main import WORDS, Command, announce_compilation, main
+from bodysense.cli.main import _WORDS, announce_compilation, main
 
 MODULE = """
 from numba import njit
@@ -53,7 +55,7 @@ def test_it_is_said_once_and_only_where_something_is_compiled(terminal, fresh, c
     with announce_compilation():
         kernels.kernel(1.0)
         kernels.other(1.0)
-    assert capsys.readouterr().err == f"{WORDS}\n"
+    assert capsys.readouterr().err == f"{_WORDS}\n"
     again = fresh()
     with announce_compilation():
         again.kernel(1.0)  # from the disk
@@ -75,19 +77,13 @@ def test_a_pipe_gets_none(fresh, capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
-def test_every_command_says_it(terminal, tmp_path, monkeypatch, capsys):
-    Path(tmp_path, "compiling_command.py").write_text(
-        "def add_arguments(parser): pass\ndef run(args): return wait()\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    import compiling_command
-
-    def wait() -> int:
+def test_every_command_says_it(terminal, monkeypatch, capsys):
+    def wait(args: argparse.Namespace) -> int:
         with event.trigger_event("numba:compile"):
             time.sleep(0.2)
         return 3
 
-    compiling_command.wait = wait
-    table = {"wait": Command("compiling_command", "waits")}
-    assert main(["wait"], commands=table) == 3
-    assert capsys.readouterr().err == f"{WORDS}\n"
+    command = SimpleNamespace(add_arguments=lambda parser: None, run=wait)
+    monkeypatch.setitem(sys.modules, "bodysense.cli.wait", command)
+    assert main(["wait"], commands={"wait": "waits"}) == 3
+    assert capsys.readouterr().err == f"{_WORDS}\n"

@@ -1,6 +1,6 @@
 """The command `bodysense`: finds the command that was asked for, runs it and reports errors.
 
-A command is a module with two functions:
+A command is a module of its name with two functions:
 
     add_arguments(parser: argparse.ArgumentParser) -> None
     run(args: argparse.Namespace) -> int      # the exit status
@@ -19,7 +19,6 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from bodysense.errors import BodysenseError, unknown_name
@@ -29,7 +28,7 @@ from bodysense.errors import BodysenseError, unknown_name
 # numba reports when it compiles, and not when compiled code comes from its cache, so that the
 # message appears when it is true, whatever the command and the robot.
 
-WORDS = "compiling for this machine, once: it may take a minute or two …"
+_WORDS = "compiling for this machine, once: it may take a minute or two …"
 _AFTER = 3.0
 """Seconds of compilation before the message."""
 
@@ -87,7 +86,7 @@ def _clock() -> Iterator[None]:
 
         def announce(self) -> None:
             self.announced = True
-            print(WORDS, file=sys.stderr, flush=True)  # above a bar, where one is shown
+            print(_WORDS, file=sys.stderr, flush=True)  # above a bar, where one is shown
 
         def stop(self) -> None:
             if self.clock is not None:
@@ -113,39 +112,30 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+_EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
-@dataclass(frozen=True)
-class Command:
-    """Where a command lives, and its line in `bodysense --help`."""
-
-    module: str
-    help: str
-
-
-COMMANDS: Mapping[str, Command] = {
-    "inspect": Command("bodysense.cli.inspect", "show links, joints and parameters of a robot"),
-    "excite": Command("bodysense.cli.excite", "design an excitation motion for identification"),
-    "simulate": Command("bodysense.cli.simulate", "record a simulated experiment"),
-    "doctor": Command("bodysense.cli.doctor", "check a recording before it is used"),
-    "identify": Command("bodysense.cli.identify", "identify a robot's parameters from recordings"),
-    "payload": Command("bodysense.cli.payload", "identify the load that a robot holds"),
-    "gains": Command("bodysense.cli.gains", "identify drive gains from a weighed load"),
-    "estimate": Command(
-        "bodysense.cli.estimate", "estimate torques, accelerations and contact forces"
-    ),
-    "methods": Command("bodysense.cli.methods", "list the methods of identify and what they need"),
-    "compile": Command("bodysense.cli.compile", "compile all kernels ahead of their first use"),
+COMMANDS: Mapping[str, str] = {
+    "inspect": "show links, joints and parameters of a robot",
+    "excite": "design an excitation motion for identification",
+    "simulate": "record a simulated experiment",
+    "doctor": "check a recording before it is used",
+    "identify": "identify a robot's parameters from recordings",
+    "payload": "identify the load that a robot holds",
+    "gains": "identify drive gains from a weighed load",
+    "estimate": "estimate torques, accelerations and contact forces",
+    "methods": "list the methods of identify and what they need",
+    "compile": "compile all kernels ahead of their first use",
 }
+"""Lines of `bodysense --help`; each command lives in the module of its name."""
 
 
-def main(argv: Sequence[str] | None = None, *, commands: Mapping[str, Command] = COMMANDS) -> int:
+def main(argv: Sequence[str] | None = None, *, commands: Mapping[str, str] = COMMANDS) -> int:
     """Run the command line and return the exit status.
 
     Args:
         argv: the words after `bodysense`; those of the process if `None`.
-        commands: the table of commands by name.
+        commands: what each command does, by name.
 
     Returns:
         What the command returned; 2 after an error that bodysense understands, 130 after an
@@ -164,11 +154,11 @@ def main(argv: Sequence[str] | None = None, *, commands: Mapping[str, Command] =
     except BrokenPipeError:
         # The interpreter flushes stdout once more at exit: let it write to nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
+        return _EXIT_BROKEN_PIPE
     return status
 
 
-def _dispatch(words: Sequence[str], commands: Mapping[str, Command]) -> int:
+def _dispatch(words: Sequence[str], commands: Mapping[str, str]) -> int:
     # The options before the command take no value, so the first plain word is the command.
     chosen = next((word for word in words if not word.startswith("-")), None)
     if chosen is not None and chosen not in commands:
@@ -180,10 +170,10 @@ def _dispatch(words: Sequence[str], commands: Mapping[str, Command]) -> int:
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, command in commands.items():
-        subparser = subparsers.add_parser(name, help=command.help, description=command.help)
+    for name, purpose in commands.items():
+        subparser = subparsers.add_parser(name, help=purpose, description=purpose)
         if name == chosen:
-            module = importlib.import_module(command.module)
+            module = importlib.import_module(f"bodysense.cli.{name}")
             module.add_arguments(subparser)
             subparser.set_defaults(run_command=module.run, words=words)
 
