@@ -103,7 +103,6 @@ class FrictionChoice:
 
     @property
     def tried(self) -> tuple[str, ...]:
-        """Names of the trials."""
         return tuple(trial.name for trial in self.trials)
 
     @property

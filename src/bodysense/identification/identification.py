@@ -86,7 +86,6 @@ class Identification:
 
     @cached_property
     def robot(self) -> Robot:
-        """The identified robot."""
         return self.prior.with_parameters(self.theta)
 
     @cached_property
@@ -142,7 +141,6 @@ class Identification:
         return f"<Identification: {self.summary()}>"
 
     def summary(self) -> str:
-        """The result in a line."""
         result = sum(label == "identified" for label in self.base_labels)
         physical = "physically consistent" if self.consistent else "NOT physically consistent"
         return (

@@ -97,7 +97,6 @@ class Knowledge:
 
     @property
     def any(self) -> bool:
-        """Whether anything is known."""
         return bool(
             self.total_mass is not None
             or self.masses

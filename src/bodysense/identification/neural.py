@@ -97,7 +97,6 @@ class Adaline(Solver):
     def refined(
         self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
     ) -> Solution:
-        """Learn; the order of rows is the generator's, or that of `seed`."""
         seed = self.seed if rng is None else int(rng.integers(2**31))
         stack, note = fit.stack, fit.note
         long = 8.0 * problem.n_samples * problem.n_joints * problem.size > _MOST_BYTES
@@ -272,7 +271,6 @@ class Hopfield(Solver):
     def refined(
         self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
     ) -> Solution:
-        """Let the network converge."""
         rest, range_ = self._rest(prior, fit.stack), self.bound * prior.size_base
         theta = prior.untouched(prior.complete(prior.theta_base + range_ * rest.x))
         return replace(

@@ -173,7 +173,6 @@ class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
         require_settings(self, positive=("spread",))
 
     def init(self, prior: Prior) -> RecursiveState:
-        """The prior alone."""
         L = prior.base_factor * self.spread
         b = L.shape[0]
         # The prior's information is (L Lᵀ)⁻¹; its root L⁻¹ is lower, and made upper by reflections.
@@ -189,7 +188,6 @@ class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
         return max(1, math.ceil(b * (1.0 - self.forgetting)))
 
     def step(self, state: RecursiveState, sample: RegressionSample) -> RecursiveState:
-        """Fold the rows of one sample in."""
         return self.advance(state, sample.Y[None], sample.y[None], (1.0 / sample.sigma)[None])
 
     def advance(self, state: RecursiveState, Y: Array, y: Array, weight: Array) -> RecursiveState:

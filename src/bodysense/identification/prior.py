@@ -58,7 +58,6 @@ class Prior:
 
     @classmethod
     def of(cls, problem: Regression) -> Prior:
-        """The prior of a regression's robot."""
         mass, length = _links(problem.robot)
         layout = problem.robot.layout
         size = np.empty(layout.size)

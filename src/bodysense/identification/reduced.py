@@ -118,7 +118,6 @@ class Constraints:
         return Constraints(np.pad(self.E, wide), self.e, np.pad(self.G, wide), self.g)
 
     def __add__(self, other: Constraints) -> Constraints:
-        """Both."""
         return Constraints(
             np.concatenate([self.E, other.E]),
             np.concatenate([self.e, other.e]),
@@ -128,7 +127,6 @@ class Constraints:
 
     @property
     def any(self) -> bool:
-        """Whether there is any constraint at all."""
         return bool(self.e.size or self.g.size)
 
     def broken(self, theta: Array, size: Array, tolerance: float = 0.0) -> bool:

@@ -11,7 +11,13 @@ import numpy as np
 from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
-from bodysense.identification.choices import CutoffChoice, settle_filters
+from bodysense.identification.choices import (
+    AUTO,
+    CutoffChoice,
+    MethodChoice,
+    choose_method,
+    settle_filters,
+)
 from bodysense.identification.friction_comparison import (
     FrictionChoice,
     settle_friction,
@@ -20,7 +26,6 @@ from bodysense.identification.friction_comparison import (
 from bodysense.identification.identification import Identification
 from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
-from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
 from bodysense.identification.methods import DEFAULT, consistent_alternative, identifier
 from bodysense.identification.preprocessing import (
     FOLDS,
@@ -68,7 +73,6 @@ class IdentificationRun:
 
     @property
     def robot(self) -> Robot:
-        """The identified robot."""
         return self.identification.robot
 
     @property
@@ -80,7 +84,6 @@ class IdentificationRun:
         return f"<IdentificationRun: {self.summary()}>"
 
     def summary(self) -> str:
-        """The result and the verdict."""
         return f"{self.identification.summary()} {self.verdict}"
 
 

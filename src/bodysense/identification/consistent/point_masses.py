@@ -128,11 +128,9 @@ class PointMasses(Solver):
         return True
 
     def prior_term(self, prior: Prior) -> PriorTerm:
-        """That of the weak prior term."""
         return PriorTerm(1.0)
 
     def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
-        """By non-negative least squares."""
         known = problem.knowledge.com_inside
         shapes = link_shapes(problem.robot, prior, known, self.margin)
         return _point_mass_least_squares(prior, stack, shapes, self.points)

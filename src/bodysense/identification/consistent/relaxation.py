@@ -120,7 +120,6 @@ class LinkMatrices:
         return [P @ theta[link] for P, link in zip(self.maps, self.links, strict=True)]
 
     def smallest(self, theta: Array) -> float:
-        """Smallest eigenvalue over all links."""
         return float(np.linalg.eigvalsh(np.array(self.of(theta)))[:, 0].min())
 
 

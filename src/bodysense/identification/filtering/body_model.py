@@ -206,12 +206,10 @@ class BodyModel:
 
     @property
     def n_parameters(self) -> int:
-        """Number of base parameters."""
         return self.propagations[0].n_parameters
 
     @property
     def n_moving(self) -> int:
-        """Positions and velocities."""
         return 2 * self.propagations[0].n_joints
 
     @cached_property

@@ -65,7 +65,6 @@ class _EnergyRows(Regression):
 
     @cached_property
     def n_samples(self) -> int:
-        """Number of rows."""
         return sum(self._n_out(motion) for motion in self.motions)
 
     @cached_property

@@ -116,7 +116,6 @@ class DriveGains:
         return f"<DriveGains: {self.summary()}>"
 
     def summary(self) -> str:
-        """The gains in a line."""
         worst = int(np.argmax(self.sigma / self.factors))
         return (
             f"gains {', '.join(f'{g:.4g}' for g in self.gains)} from a load of {self.load_mass:g} "

@@ -146,8 +146,6 @@ class LoadExperiment:
         return self.problem.robot
 
     def provenance(self) -> dict[str, Any]:
-        """Versions, settings and digests."""
-
         def origins(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:
             return [{"source": d.source, "sha256": d.digest} for d in diagnoses]
 

@@ -88,7 +88,6 @@ class LoadedRegression(Regression):
 
     @property
     def size(self) -> int:
-        """Number of unknowns."""
         return self.base.size + self.n_losses + 10
 
     @property
@@ -118,7 +117,6 @@ class LoadedRegression(Regression):
         return tuple(made)
 
     def widened(self, Y: Array, v: Array, log: int) -> Array:
-        """Columns of all unknowns."""
         m, n, b = Y.shape
         wide = np.zeros((m, n, self.load.stop))
         wide[:, :, :b] = Y
@@ -203,7 +201,6 @@ class GainRegression(LoadedRegression):
 
     @property
     def size(self) -> int:
-        """Number of unknowns."""
         return int(self.load.stop) + self.n_joints
 
     @property
@@ -218,7 +215,6 @@ class GainRegression(LoadedRegression):
         return tuple(np.append(where, self.steps.start + j) for j, where in own)
 
     def widened(self, Y: Array, v: Array, log: int) -> Array:
-        """Columns of all unknowns."""
         wide = super().widened(Y, v, log)
         if self.gains is None or self.x is None:
             return wide

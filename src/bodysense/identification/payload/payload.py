@@ -59,7 +59,6 @@ class Payload:
 
     @property
     def mass(self) -> float:
-        """Mass [kg]."""
         return float(self.pi[0])
 
     @cached_property
@@ -74,7 +73,6 @@ class Payload:
 
     @cached_property
     def consistency(self) -> PhysicalConsistency:
-        """Whether such a body is physically consistent."""
         return physical_consistency(self.pi)
 
     @cached_property
@@ -125,7 +123,6 @@ class Payload:
         return max(self.mass - reach, 0.0), max(self.mass + reach, 0.0)
 
     def held_by(self, robot: Robot) -> Robot:
-        """The robot with this load."""
         return with_payload(
             robot, self.mass, link=self.link, com=self.com, inertia=np.array(self.inertia)
         )
@@ -134,7 +131,6 @@ class Payload:
         return f"<Payload: {self.summary()}>"
 
     def summary(self) -> str:
-        """The load in a line."""
         if not self.status.ok:
             return f"no load identified at {self.link}. {self.status.summary()}"
         low, high = self.mass_interval()

@@ -89,7 +89,6 @@ class ControllerFit:
         return not self.notes
 
     def summary(self) -> str:
-        """The fit in a few sentences."""
         n, fitted = self.fitted.size, int(self.fitted.sum())
         if not fitted:
             return " ".join(["No gains of the controller are identifiable.", *self.notes])

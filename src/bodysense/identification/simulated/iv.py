@@ -96,7 +96,6 @@ class SimulatedWeights(Weights):
         require_settings(self, positive=("tolerance",), counts=("iterations",))
 
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
-        """Simulate and solve until predictions no longer change."""
         loop = self.simulation.loop(problem)
         plain, theta, simulated = start_of_simulation(loop, prior, solve)
         if simulated is None:

@@ -45,7 +45,6 @@ class SimulatedRows:
 
     @property
     def problem(self) -> Regression:
-        """The recordings."""
         return self.loop.problem
 
     @cached_property
