@@ -1,4 +1,18 @@
-"""Data-driven choice of the low-pass cut-off and of the method; information of recordings."""
+"""Data-driven choice of the low-pass cut-off and of the method; information of recordings.
+
+Which method to take: the decisions of thesis figure 43, made by what the recordings show.
+
+    Are controller and reference known?       then the closed loop could be simulated (IV, DIDIM,
+                                              output error); otherwise inverse models
+    Is the rate high enough for differences?  if not, and the loop can be simulated: IV
+    Is the noise of the joints alike?         ordinary or weighted least squares
+    Are there outliers?                       robust weights
+    Does the motion excite all parameters?    otherwise lean on the prior, as strongly as predicts
+                                              best what was left out of the fit
+
+Physically consistent links are always asked for: where the data are good it costs nothing, where
+they are poor it decides.
+"""
 
 from __future__ import annotations
 
@@ -208,19 +222,6 @@ def _prediction_error(
     tiny = np.finfo(float).tiny
     return float(np.log(ratio + tiny).mean()), float(np.sqrt(ratio).mean())
 
-
-# Which method to take: the decisions of thesis figure 43, made by what the recordings show.
-#
-#     Are controller and reference known?       then the closed loop could be simulated (IV, DIDIM,
-#                                               output error); otherwise inverse models
-#     Is the rate high enough for differences?  if not, and the loop can be simulated: IV
-#     Is the noise of the joints alike?         ordinary or weighted least squares
-#     Are there outliers?                       robust weights
-#     Does the motion excite all parameters?    otherwise lean on the prior, as strongly as predicts
-#                                               best what was left out of the fit
-#
-# Physically consistent links are always asked for: where the data are good it costs nothing, where
-# they are poor it decides.
 
 AUTO = "auto"
 """Name by which the command line asks for a choice."""
