@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.identification.preprocessing import Preprocessing, motions, standing
+from bodysense.identification.preprocessing import Preprocessing, motions
 from bodysense.logs import Log
-from bodysense.logs.filtering import lowpass
+from bodysense.logs.filtering import lowpass, standing
 from bodysense.robot import load_robot
 
 RATE = 500.0

@@ -29,16 +29,10 @@ from bodysense.identification.identifier import Identifier
 from bodysense.identification.linear.least_squares import Ridge, Solution
 from bodysense.identification.linear.method import LinearMethod, few_rows, fit_noise_weights
 from bodysense.identification.methods import identifier
-from bodysense.identification.preprocessing import (
-    LEAST_RANGE,
-    Plan,
-    Preprocessing,
-    motions,
-    require_below_half,
-)
+from bodysense.identification.preprocessing import Plan, Preprocessing, motions, require_below_half
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
-from bodysense.logs.filtering import resample
+from bodysense.logs.filtering import LEAST_RANGE, resample
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.dynamics import inverse_dynamics

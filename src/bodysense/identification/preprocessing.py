@@ -19,11 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.logs.filtering import LEAST_RANGE as LEAST_RANGE
-from bodysense.logs.filtering import STILL_SPEED as STILL_SPEED
-from bodysense.logs.filtering import decimate, fir_lowpass, lowpass, resample, smooth_motion
-from bodysense.logs.filtering import standing as standing
-from bodysense.logs.filtering import usable_cutoff as usable_cutoff
+from bodysense.logs.filtering import (
+    STILL_SPEED,
+    decimate,
+    fir_lowpass,
+    lowpass,
+    resample,
+    smooth_motion,
+    usable_cutoff,
+)
 from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array

@@ -29,10 +29,9 @@ from bodysense.identification.preprocessing import (
     Preprocessing,
     fold_of,
     require_fixed,
-    standing,
 )
 from bodysense.identification.reduced import Factor, Stack, tall_matrix, triangle
-from bodysense.logs.filtering import decimate
+from bodysense.logs.filtering import decimate, standing
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.dynamics import regressor_pattern, torque_regressor
 from bodysense.robot.robot import Robot

@@ -18,14 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.files import plain
-from bodysense.identification.preprocessing import (
-    STILL_SPEED,
-    Motion,
-    Preprocessing,
-    standing,
-    usable_cutoff,
-)
-from bodysense.logs.filtering import lowpass
+from bodysense.identification.preprocessing import Motion, Preprocessing
+from bodysense.logs.filtering import STILL_SPEED, lowpass, standing, usable_cutoff
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bodysense.identification import Motion, Preprocessing, Regression
-from bodysense.identification.preprocessing import standing
 from bodysense.identification.simulated.closed_loop import _FOLLOWS_MEASURED, ClosedLoop
+from bodysense.logs.filtering import standing
 from bodysense.robot import Controller, Robot
 from bodysense.simulation.sensitivities import backend
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from bodysense.errors import MismatchError
-from bodysense.identification.preprocessing import Motion, standing
+from bodysense.identification.preprocessing import Motion
 from bodysense.identification.regression import Regression
+from bodysense.logs.filtering import standing
 from bodysense.robot.actuators import Controller
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.simulation.propagation import Drive, Propagation

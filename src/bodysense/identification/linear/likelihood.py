@@ -34,10 +34,10 @@ from bodysense.identification.linear.least_squares import (
     rounding_levels,
 )
 from bodysense.identification.linear.method import NoiseWeights, fit_noise_weights
-from bodysense.identification.preprocessing import Plan, Preprocessing, usable_cutoff
+from bodysense.identification.preprocessing import Plan, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, GivenRows, Regression
-from bodysense.logs.filtering import differentiate, lowpass
+from bodysense.logs.filtering import differentiate, lowpass, usable_cutoff
 from bodysense.robot.dynamics import torque_regressor
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array

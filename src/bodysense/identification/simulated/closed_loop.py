@@ -27,9 +27,10 @@ from bodysense.excitation.trajectory import SampledTrajectory
 from bodysense.identification.consistent.solvers import Conic
 from bodysense.identification.identifier import require_settings
 from bodysense.identification.linear.method import LinearMethod
-from bodysense.identification.preprocessing import Motion, standing
+from bodysense.identification.preprocessing import Motion
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.controller_fit import fit_controller
+from bodysense.logs.filtering import standing
 from bodysense.robot.actuators import Controller, suggested_controller
 from bodysense.robot.robot import Robot
 from bodysense.simulation.rollout import INTEGRATORS, Experiment, Integrator

@@ -29,13 +29,8 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.identification.preprocessing import (
-    Motion,
-    Preprocessing,
-    require_fixed,
-    usable_cutoff,
-)
-from bodysense.logs.filtering import differentiate, lowpass
+from bodysense.identification.preprocessing import Motion, Preprocessing, require_fixed
+from bodysense.logs.filtering import differentiate, lowpass, usable_cutoff
 from bodysense.robot.actuators import Controller, suggested_controller
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, read_only

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.identification.linear.least_squares import unexcited_names
-from bodysense.identification.preprocessing import Motion, Plan, standing
+from bodysense.identification.preprocessing import Motion, Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Block, GivenRows, Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop
-from bodysense.logs.filtering import decimate
+from bodysense.logs.filtering import decimate, standing
 from bodysense.spatial.arrays import Array
 
 Quantity = Literal["q", "tau"]
