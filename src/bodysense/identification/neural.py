@@ -15,11 +15,7 @@ from bodysense.errors import ShapeError
 from bodysense.identification._kernels.adaline import descend, learn_instants
 from bodysense.identification.identification import Iteration
 from bodysense.identification.identifier import require_settings
-from bodysense.identification.linear.least_squares import (
-    Solution,
-    Solver,
-    least_squares,
-)
+from bodysense.identification.linear.least_squares import LeastSquares, Solution
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
@@ -46,7 +42,7 @@ _TOO_LONG = "The rows are too many to be kept in memory, so that learning was by
 
 
 @dataclass(frozen=True)
-class Adaline(Solver):
+class Adaline(LeastSquares):
     """A single linear neuron that learns to predict torques, thesis eqs (45)-(46).
 
     ``stochastic`` learns row by row,
@@ -90,9 +86,6 @@ class Adaline(Solver):
             raise ShapeError(f"epochs is {self.epochs}: give a whole number from 1, or none.")
         if self.seed < 0:
             raise ShapeError(f"seed is {self.seed}: give a whole number from 0.")
-
-    def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
-        return least_squares(prior, stack)
 
     def refined(
         self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
@@ -229,7 +222,7 @@ _ROUNDING = 1e-14  # share of the first residual below which changes of it are r
 
 
 @dataclass(frozen=True)
-class Hopfield(Solver):
+class Hopfield(LeastSquares):
     """The network of thesis eqs (47)-(51), in Abe's form, whose energy is the squared error.
 
     One neuron per base parameter, with the state u and the output
@@ -264,9 +257,6 @@ class Hopfield(Solver):
 
     def __post_init__(self) -> None:
         require_settings(self, positive=("bound", "tolerance"), counts=("steps",))
-
-    def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
-        return least_squares(prior, stack)
 
     def refined(
         self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None

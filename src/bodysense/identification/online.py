@@ -34,14 +34,8 @@ from scipy.linalg import solve_triangular
 from bodysense.compiled.triangles import fold_in
 from bodysense.errors import ShapeError
 from bodysense.identification.identifier import require_settings
-from bodysense.identification.linear.least_squares import (
-    PriorTerm,
-    Solution,
-    Solver,
-    least_squares,
-)
+from bodysense.identification.linear.least_squares import LeastSquares, PriorTerm, Solution
 from bodysense.identification.prior import Prior
-from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.dynamics import torque_regressor
@@ -157,8 +151,9 @@ class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
     followed.
 
     Attributes:
-        forgetting: λ, above 0 and at most 1.
-        spread: standard deviation of the prior in units of the parameters' plausible sizes.
+        forgetting: share of its weight that a row keeps from one sample to the next.
+        spread: standard deviation of the robot file's values, in plausible sizes of the
+            parameters.
     """
 
     forgetting: float = 1.0
@@ -214,38 +209,23 @@ class RecursiveLeastSquares(OnlineIdentifier[RecursiveState]):
 
 
 @dataclass(frozen=True)
-class RecursivePass(Solver):
-    """Least squares row by row in the order of time, by `RecursiveLeastSquares`.
+class RecursivePass(RecursiveLeastSquares, LeastSquares):
+    """Least squares row by row in the order of time.
 
     Rows are weighted by the noise of the whole recording. Without forgetting the result is that of
     ridge regression of the same spread; with forgetting it is the robot at the end of the
     recording.
-
-    Attributes:
-        forgetting: share of its weight that a row keeps from one sample to the next.
-        spread: standard deviation of the robot file's values, in plausible sizes of the
-            parameters.
     """
-
-    forgetting: float = 1.0
-    spread: float = 1.0
-
-    def __post_init__(self) -> None:
-        RecursiveLeastSquares(self.forgetting, self.spread)  # refuses invalid settings
 
     def prior_term(self, prior: Prior) -> PriorTerm:
         return PriorTerm(self.spread)
 
-    def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
-        return least_squares(prior, stack)
-
     def refined(
         self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
     ) -> Solution:
-        recursion = RecursiveLeastSquares(self.forgetting, self.spread)
-        state = recursion.init(prior)
+        state = self.init(prior)
         for block in problem.blocks():
-            state = recursion.advance(state, block.Y, block.y, block.use / fit.sigma[block.log])
+            state = self.advance(state, block.Y, block.y, block.use / fit.sigma[block.log])
         weights, stack = None, fit.stack
         if self.forgetting < 1.0:
             weights = self._weights(problem, state.steps)

@@ -215,10 +215,10 @@ def test_motions_too_short_to_simulate_stay_as_they_were_recorded(arm):
 # -- gains, losses, standstill -----------------------------------------------------------------
 
 
-def test_with_gains(arm):
+def test_with_higher_gains(arm):
     own = Controller.from_gains(2, kp=[100.0, 50.0], kd=[9.0, 4.0], ki=[3.0, 1.0], rate=1000.0)
     loop = loop_of(arm().with_controller(own), slow_motion(40, 94.0))
-    other = loop.with_gains(1.1)
+    other = loop.with_higher_gains()
     for controller in (other.controller, *(leg.experiment.controller for leg in other.legs)):
         np.testing.assert_allclose(controller.kp, [110.0, 55.0])
         np.testing.assert_allclose(controller.kd, [9.9, 4.4])

@@ -24,10 +24,14 @@ import numpy as np
 
 from bodysense.errors import MismatchError
 from bodysense.excitation.trajectory import SampledTrajectory
+from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.consistent.solvers import Conic
+from bodysense.identification.identification import Iteration
 from bodysense.identification.identifier import require_settings
-from bodysense.identification.linear.method import LinearMethod
+from bodysense.identification.linear.least_squares import Solution, Solve
+from bodysense.identification.linear.method import LinearMethod, NoiseWeights
 from bodysense.identification.preprocessing import Motion
+from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.controller_fit import fit_controller
 from bodysense.logs.filtering import standing
@@ -45,6 +49,9 @@ _CONTROL_RATE = 5000.0  # control rate where none is known [Hz]
 
 _LARGEST_ERROR = 1.0
 """Position error, in units of a joint's own motion, beyond which a simulation is lost."""
+
+_GAIN_FACTOR = 1.1  # on gains that are not known
+START_WEIGHTS = NoiseWeights(tolerance=1e-2, iterations=10)
 
 _FOLLOWS_MEASURED = (
     "The log does not hold the controller's reference (q_des), or not of all joints, or not "
@@ -143,9 +150,9 @@ class ClosedLoop:
             )
         return cls(problem, controller, legs, place, notes, problem.robot.controller is not None)
 
-    def with_gains(self, factor: float) -> ClosedLoop:
-        """The same with all gains multiplied by a factor."""
-        own = self.controller
+    def with_higher_gains(self) -> ClosedLoop:
+        """The same with gains 10 % higher, for the sensitivity of a result to unknown ones."""
+        own, factor = self.controller, _GAIN_FACTOR
         return self.under(replace(own, kp=factor * own.kp, kd=factor * own.kd, ki=factor * own.ki))
 
     def under(self, controller: Controller) -> ClosedLoop:
@@ -155,6 +162,46 @@ class ClosedLoop:
             same_rate = replace(controller, rate=leg.experiment.controller.rate)
             legs.append(replace(leg, experiment=replace(leg.experiment, controller=same_rate)))
         return replace(self, controller=controller, legs=tuple(legs))
+
+    def start(self, prior: Prior, solve: Solve) -> tuple[Solution, Array, Regression | None]:
+        """Weighted least squares; its consistent form or the prior, what follows the motion better.
+
+        Returns:
+            The fit, the parameters to start from, and their simulation; none where neither follows
+            the recorded motion.
+        """
+        plain = START_WEIGHTS.fit(self.problem, prior, solve)
+        candidates = (prior.theta, consistent_least_squares(prior, plain.stack).theta)
+        runs = self.simulated(np.stack(candidates))
+        fits = [np.inf if run is None else self.misfit(run) for run in runs]
+        best = int(np.argmin(fits))
+        return plain, candidates[best], runs[best]
+
+    def lost(self, plain: Solution, trace: list[Iteration]) -> Solution:
+        """The failure when no simulation follows the recorded motion: plain least squares."""
+        when = f"after {len(trace)} steps" if trace else "from the start"
+        failure = (
+            f"The simulated robot leaves the recorded motion {when}; the estimate is that of "
+            "weighted least squares: check the controller's gains and rate, the friction law, and "
+            "the controller's reference (q_des)."
+        )
+        return replace(plain, failure=failure, trace=tuple(trace))
+
+    def remarks(self, plain: Solution, moved: float | None) -> str:
+        """Remarks on controller and reference, and of the weighted least squares before.
+
+        `moved` is by how many standard deviations of the residual predictions would change with
+        higher gains; `None` if that simulation is lost, or gains are known.
+        """
+        made = [*self.notes, *filter(None, [plain.note])]
+        if not self.gains_known:
+            made.append(
+                "With gains 10 % higher the simulation is lost: the result depends on them."
+                if moved is None
+                else f"With gains 10 % higher its predictions would change by {moved:.2g} standard "
+                "deviations of the residual, which its intervals do not count."
+            )
+        return " ".join(made)
 
     def simulated(self, theta: Array) -> list[Regression | None]:
         """The problem with simulated motions, for each row of theta (runs, p).

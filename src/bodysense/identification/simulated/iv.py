@@ -41,20 +41,11 @@ from bodysense.identification.linear.least_squares import (
     Weights,
     noise_levels,
 )
-from bodysense.identification.linear.method import NoiseWeights
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack, triangle
 from bodysense.identification.regression import GivenRows, Regression
-from bodysense.identification.simulated.closed_loop import ClosedLoop, LoopSimulation
+from bodysense.identification.simulated.closed_loop import START_WEIGHTS, ClosedLoop, LoopSimulation
 from bodysense.spatial.arrays import Array
-
-GAIN_FACTOR = 1.1
-"""Factor on gains that are not known, for the sensitivity of the result to them."""
-
-_ADVICE = (
-    "check the controller's gains and rate, the friction law, and the controller's reference "
-    "(q_des)"
-)
 
 _SHORTER_STEPS = (0.5, 0.25, 0.1)
 """Shares of a step that are simulated together, where the simulation of the whole step is lost."""
@@ -70,8 +61,6 @@ _LEAST_CORRELATION = 0.3
 """Correlation of simulated and recorded columns below which the former are no instruments."""
 
 _SINGULAR = 1e-9  # strength of an instrument, relative to the strongest one, below which it is none
-
-_START_WEIGHTS = NoiseWeights(tolerance=1e-2, iterations=10)
 
 
 @dataclass(frozen=True)
@@ -97,16 +86,16 @@ class SimulatedWeights(Weights):
 
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
         loop = self.simulation.loop(problem)
-        plain, theta, simulated = start_of_simulation(loop, prior, solve)
+        plain, theta, simulated = loop.start(prior, solve)
         if simulated is None:
-            return lost_simulation(plain, [])
+            return loop.lost(plain, [])
         result, last = plain, theta
         trace: list[Iteration] = []
         converged, share = False, 1.0
         for _ in range(self.iterations):
             result = self.refit(problem, prior, simulated, theta, solve)
             if result.failure:  # of the simulated rows, not of the recording
-                return lost_simulation(plain, trace)
+                return loop.lost(plain, trace)
             step = result.theta - last
             last = result.theta
             change = _change(result, prior, step)
@@ -121,11 +110,11 @@ class SimulatedWeights(Weights):
                 share *= 0.5
             theta, simulated = _step(loop, theta, share * (_consistent(result, prior) - theta))
             if simulated is None:
-                return lost_simulation(plain, trace)
+                return loop.lost(plain, trace)
         moved = None
         if not loop.gains_known:
             moved = self._with_more_gain(loop, prior, result, solve)
-        note = remarks(loop, plain, moved)
+        note = loop.remarks(plain, moved)
         return replace(result, trace=tuple(trace), converged=converged, note=note)
 
     def refit(
@@ -133,7 +122,7 @@ class SimulatedWeights(Weights):
     ) -> Solution:
         """Estimate with the motions that theta (p,) was simulated with."""
         if self.rows == "regressor":
-            return replace(_START_WEIGHTS.fit(simulated, prior, solve), rows=simulated)
+            return replace(START_WEIGHTS.fit(simulated, prior, solve), rows=simulated)
         sigma = noise_levels(problem, prior.to_base(theta))
         stack, C, D = _Instruments.from_rows(problem, simulated, sigma).reduced()
         solution = solve(stack)
@@ -145,55 +134,11 @@ class SimulatedWeights(Weights):
     ) -> float | None:
         """Change of predictions with higher gains; `None` if they cannot be simulated."""
         theta = _consistent(fit, prior)
-        other = loop.with_gains(GAIN_FACTOR).simulated(theta[None])[0]
+        other = loop.with_higher_gains().simulated(theta[None])[0]
         if other is None:
             return None
         again = self.refit(loop.problem, prior, other, theta, solve)
         return _change(fit, prior, again.theta - fit.theta)
-
-
-def start_of_simulation(
-    loop: ClosedLoop, prior: Prior, solve: Solve
-) -> tuple[Solution, Array, Regression | None]:
-    """Weighted least squares, and its consistent form or the prior: what follows the motion better.
-
-    Returns:
-        The fit, the parameters to start from, and their simulation; none where neither follows the
-        recorded motion.
-    """
-    plain = _START_WEIGHTS.fit(loop.problem, prior, solve)
-    candidates = (prior.theta, consistent_least_squares(prior, plain.stack).theta)
-    runs = loop.simulated(np.stack(candidates))
-    fits = [np.inf if run is None else loop.misfit(run) for run in runs]
-    best = int(np.argmin(fits))
-    return plain, candidates[best], runs[best]
-
-
-def lost_simulation(plain: Solution, trace: list[Iteration]) -> Solution:
-    """The failure when no simulation follows the recorded motion; the estimate is least squares."""
-    when = f"after {len(trace)} steps" if trace else "from the start"
-    failure = (
-        f"The simulated robot leaves the recorded motion {when}; the estimate is that of "
-        f"weighted least squares: {_ADVICE}."
-    )
-    return replace(plain, failure=failure, trace=tuple(trace))
-
-
-def remarks(loop: ClosedLoop, plain: Solution, moved: float | None) -> str:
-    """Remarks on controller and reference.
-
-    `moved` is by how many standard deviations of the residual predictions would change with higher
-    gains; `None` if that simulation is lost, or gains are known.
-    """
-    made = [*loop.notes, *filter(None, [plain.note])]
-    if not loop.gains_known:
-        made.append(
-            "With gains 10 % higher the simulation is lost: the result depends on them."
-            if moved is None
-            else f"With gains 10 % higher its predictions would change by {moved:.2g} standard "
-            "deviations of the residual, which its intervals do not count."
-        )
-    return " ".join(made)
 
 
 def _consistent(fit: Solution, prior: Prior) -> Array:

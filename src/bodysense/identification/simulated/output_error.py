@@ -33,12 +33,6 @@ from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop, LoopSimulation
 from bodysense.identification.simulated.controller_fit import ControllerFit, fit_controller
-from bodysense.identification.simulated.iv import (
-    GAIN_FACTOR,
-    lost_simulation,
-    remarks,
-    start_of_simulation,
-)
 from bodysense.identification.simulated.linearised import Directions, Quantity, SimulatedRows
 from bodysense.identification.uncertainty import base_uncertainty, identification_with
 from bodysense.spatial.arrays import Array
@@ -128,9 +122,9 @@ class OutputError(Identifier):
             solution = least_squares(prior, stack)
             return replace(solution, theta=prior.untouched(solution.theta))
 
-        plain, theta, simulated = start_of_simulation(loop, prior, solve)
+        plain, theta, simulated = loop.start(prior, solve)
         if simulated is None:
-            return lost_simulation(plain, [])
+            return loop.lost(plain, [])
         rows = SimulatedRows(loop, self.quantity)
         trace: list[Iteration] = []
         if self.search != "lm":
@@ -138,10 +132,10 @@ class OutputError(Identifier):
             theta = self._searched(rows, prior, theta, chance)
         result = self._descended(rows, prior, theta, trace)
         if result is None:
-            return lost_simulation(plain, trace)
+            return loop.lost(plain, trace)
         moved = None
         if not loop.gains_known:
-            other = SimulatedRows(loop.with_gains(GAIN_FACTOR), self.quantity)
+            other = SimulatedRows(loop.with_higher_gains(), self.quantity)
             moved = self._change(other, prior, result)
         return replace(result, note=_remarks(loop, plain, moved))
 
@@ -250,9 +244,9 @@ class OutputError(Identifier):
 def _remarks(loop: ClosedLoop, plain: Solution, moved: float | None) -> str:
     """As of the others; whether intervals include the uncertainty of gains is added by `fit`."""
     if moved is None or _gains_of_log(loop) is None:
-        return remarks(loop, plain, moved)
+        return loop.remarks(plain, moved)
     return (
-        f"{remarks(replace(loop, gains_known=True), plain, None)} With gains 10 % higher its "
+        f"{replace(loop, gains_known=True).remarks(plain, None)} With gains 10 % higher its "
         f"predictions would change by {moved:.2g} standard deviations of the residual."
     )
 
