@@ -44,7 +44,7 @@ class Drive(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Propagation:
-    """Advances points [p, q, v] of a robot by one interval. Build one with `Propagation.from_robot`.
+    """Advances points [p, q, v] of a robot by one interval; made by `Propagation.from_robot`.
 
     Attributes:
         n_parameters: b, how many parameters a point has.
