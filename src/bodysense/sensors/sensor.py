@@ -35,22 +35,18 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
-from bodysense.spatial.se3 import require_rotation, skew
+from bodysense.spatial.se3 import require_rotation
 
 if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
 
 _ROUNDING = 1e-10  # of a covariance: asymmetry, negative eigenvalue over its largest entry
+
+
 _WIDTHS: dict[str, tuple[int, ...]] = {
-    "acceleration": (6,),
-    "transmitted": (6,),
-    "external": (6,),
-    "torque": (),
-    "joint_acceleration": (),
+    **dict.fromkeys(("acceleration", "transmitted", "external", "linear"), (6,)),
+    **dict.fromkeys(("torque", "joint_acceleration", "position", "velocity"), ()),
     "quadratic": (6, 6),
-    "linear": (6,),
-    "position": (),
-    "velocity": (),
 }
 _EMPTY = np.zeros(0)
 
@@ -115,14 +111,12 @@ class LinkPlacement(NamedTuple):
     @property
     def motion(self) -> Array:
         """(6, 6) X, which maps twists and accelerations of the link to the sensor's frame."""
-        zero = np.zeros((3, 3))
-        return np.block([[self.R.T, -self.R.T @ skew(self.p)], [zero, self.R.T]])
+        return np.asarray(pin.SE3(self.R, self.p).toActionMatrixInverse())
 
     @property
     def force(self) -> Array:
         """(6, 6) X*, which maps wrenches on the link to the sensor's frame."""
-        zero = np.zeros((3, 3))
-        return np.block([[self.R.T, zero], [-self.R.T @ skew(self.p), self.R.T]])
+        return np.asarray(pin.SE3(self.R, self.p).inverse().toDualActionMatrix())
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,12 +148,7 @@ class Mount:
         return cls(frame, pin.rpy.rpyToMatrix(*angles), as_array(xyz, (3,), "xyz"))
 
     def locate(self, robot: Robot, who: str) -> LinkPlacement:
-        """Find the place on a robot; `who` names the sensor in messages.
-
-        Raises:
-            UnknownNameError: the robot has no such frame.
-            MismatchError: the frame does not move.
-        """
+        """Find the place on a robot, whose frame must move; `who` names the sensor in messages."""
         from bodysense.robot.frames import moving_frame  # which needs the robot, as this does not
 
         frame = moving_frame(robot, self.frame, who)
@@ -174,13 +163,8 @@ class Mount:
 def variances(std: ArrayLike, m: int, name: str = "std") -> Array:
     """(m, m) covariance of readings that err independently of each other.
 
-    Args:
-        std: standard deviation in SI units, one number for all or `m` of them; zero is exact.
-        m: number of readings.
-        name: what the caller calls `std`, for messages.
-
-    Raises:
-        ShapeError: another number of them, negative, or not finite.
+    `std` are standard deviations in SI units, one number for all or `m` of them; zero is exact.
+    `name` is what the caller calls them, for messages.
     """
     return np.diag(deviations(std, m, name) ** 2)
 
