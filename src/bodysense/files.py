@@ -376,6 +376,9 @@ def read_bytes(
     return data
 
 
+LARGEST_ROBOT_FILE = 2**25  # bytes; the largest humanoids take less than one million
+
+
 def read_robot_file(path: str | os.PathLike[str]) -> bytes:
-    """Content of a robot's file; the largest humanoids take less than one million bytes."""
-    return read_bytes(path, 2**25, RobotFileError, "a robot description")
+    """Content of a robot's file."""
+    return read_bytes(path, LARGEST_ROBOT_FILE, RobotFileError, "a robot description")

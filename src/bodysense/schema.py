@@ -25,7 +25,7 @@ from bodysense.errors import (
     RobotFileError,
     unknown_name,
 )
-from bodysense.files import read_bytes, read_robot_file
+from bodysense.files import LARGEST_ROBOT_FILE, read_bytes
 
 
 class _PlainYamlError(Exception):
@@ -175,110 +175,86 @@ class Schema:
             return list(value)
         return [value] * len(each)
 
+    def number_list(
+        self, value: object, n: int, where: str, *, one: bool = False
+    ) -> NDArray[np.float64]:
+        """(n,) from a list of n numbers; from a single one as well if `one`."""
+        if one and not isinstance(value, list | Mapping):
+            return np.full(n, self.number(value, where))
+        if not isinstance(value, list) or len(value) != n:
+            expected = f"a number, or a list of {n}" if one and n > 1 else f"a list of {n} numbers"
+            raise self.error(f"{where}: expected {expected}, got {value!r:.60}.")
+        return np.array([self.number(x, f"{where}, {k}") for k, x in enumerate(value, start=1)])
 
-# Robots' YAML files.
+    def number_per_name(
+        self, value: object, names: Sequence[str], where: str, default: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """(len(names),) from one number, a list with one each, or a mapping from name to number.
 
-_ROBOT_FILES = Schema(RobotFileError)
+        Args:
+            value: as read from the file.
+            names: of the joints (or motors), in their order.
+            where: file and key, for messages.
+            default: one number or one per name, for names that a mapping leaves out; `None` makes
+                a left-out name an error.
 
-
-def read_yaml(path: str | PathLike[str]) -> dict[str, object]:
-    """Read a file whose top level is a mapping.
-
-    Raises:
-        RobotFileError: the file is missing, empty, not YAML, not a mapping, or has a key twice.
-    """
-    return parse_yaml(read_robot_file(path), str(path), RobotFileError)
-
-
-def section(value: object, keys: Sequence[str], where: str) -> dict[str, object]:
-    """`value` as a mapping that has no other keys than these."""
-    return _ROBOT_FILES.mapping(value, where, keys)
-
-
-def finite_number(value: object, where: str) -> float:
-    """`value` as a finite number; text such as ``1e3``, which YAML reads as a word, too."""
-    return _ROBOT_FILES.number(value, where)
-
-
-def number_per_name(
-    value: object, names: Sequence[str], where: str, default: ArrayLike | None = None
-) -> NDArray[np.float64]:
-    """(len(names),) from one number, a list with one per name, or a mapping from name to number.
-
-    Args:
-        value: as read from the file.
-        names: of the joints (or motors), in their order.
-        where: file and key, for messages.
-        default: one number or one per name, for names that a mapping leaves out; `None` makes a
-            left-out name an error.
-
-    Raises:
-        RobotFileError: not numbers, not finite, a name left out.
-        MismatchError: names or a length that belong to another robot.
-    """
-    if isinstance(value, Mapping):
-        return _from_mapping(value, names, where, default)
-    if isinstance(value, list):
+        Raises:
+            BodysenseError: of this schema: not numbers, not finite, a name left out.
+            MismatchError: names or a length that belong to another robot.
+        """
+        if isinstance(value, Mapping):
+            foreign = [str(key) for key in value if key not in names]
+            if foreign:
+                raise MismatchError(
+                    f"{where}: {', '.join(map(repr, foreign[:5]))} "
+                    f"{'is' if len(foreign) == 1 else 'are'} not of this robot, whose names are "
+                    f"{', '.join(names)}; is the table for another robot?"
+                )
+            absent = [name for name in names if name not in value]
+            if absent and default is None:
+                raise self.error(f"{where}: {', '.join(absent)} missing; give a number for each.")
+            numbers = np.zeros(len(names))
+            numbers[:] = default if absent else 0.0
+            for k, name in enumerate(names):
+                if name in value:
+                    numbers[k] = self.number(value[name], f"{where}, {name}")
+            return numbers
+        if not isinstance(value, list):
+            return np.full(len(names), self.number(value, where))
         if len(value) != len(names):
             raise MismatchError(
                 f"{where}: {len(value)} values for {len(names)} joints ({', '.join(names)}); give "
                 "one number for all, one per joint, or a mapping from joint to number."
             )
-        return np.array(
-            [finite_number(v, f"{where}, {name}") for v, name in zip(value, names, strict=True)],
-            dtype=np.float64,
-        )
-    return np.full(len(names), finite_number(value, where))
+        each = zip(value, names, strict=True)
+        return np.array([self.number(x, f"{where}, {name}") for x, name in each], dtype=np.float64)
+
+    def required_name(self, table: Mapping[str, object], key: str, where: str) -> str:
+        """The name under a key that must be there."""
+        value = table.get(key)
+        if not isinstance(value, str) or not value.strip():
+            problem = f"{value!r:.60} is not a name" if key in table else "it is missing"
+            raise self.error(f"{where}, {key}: {problem}; give a name.")
+        return value
+
+    def name_list(self, value: object, where: str) -> tuple[str, ...]:
+        """`value` as names, of which there may be none, or one twice."""
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+            raise self.error(f"{where}: expected a list of names, got {value!r:.60}.")
+        return tuple(value)
 
 
-def number_list(value: object, n: int, where: str, *, one: bool = False) -> NDArray[np.float64]:
-    """(n,) from a list of n numbers; from a single one as well if `one`."""
-    if one and not isinstance(value, list | Mapping):
-        return np.full(n, finite_number(value, where))
-    if not isinstance(value, list) or len(value) != n:
-        expected = f"a number, or a list of {n}" if one and n > 1 else f"a list of {n} numbers"
-        raise RobotFileError(f"{where}: expected {expected}, got {value!r:.60}.")
-    return np.array([finite_number(entry, f"{where}, {k + 1}") for k, entry in enumerate(value)])
+# Robots' YAML files.
+
+_ROBOT_FILES = Schema(RobotFileError, "a robot description", LARGEST_ROBOT_FILE)
+read_yaml = _ROBOT_FILES.read
+finite_number = _ROBOT_FILES.number
+number_list = _ROBOT_FILES.number_list
+number_per_name = _ROBOT_FILES.number_per_name
+required_name = _ROBOT_FILES.required_name
+name_list = _ROBOT_FILES.name_list
 
 
-def required_name(table: Mapping[str, object], key: str, where: str) -> str:
-    """Return the name under a key that must be there."""
-    value = table.get(key)
-    if not isinstance(value, str) or not value.strip():
-        problem = f"{value!r:.60} is not a name" if key in table else "it is missing"
-        raise RobotFileError(f"{where}, {key}: {problem}; give a name.")
-    return value
-
-
-def name_list(value: object, where: str) -> tuple[str, ...]:
-    """Return `value` as a tuple of names."""
-    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise RobotFileError(f"{where}: expected a list of names, got {value!r:.60}.")
-    return tuple(value)
-
-
-def _from_mapping(
-    value: Mapping[object, object], names: Sequence[str], where: str, default: ArrayLike | None
-) -> NDArray[np.float64]:
-    _refuse_foreign(value, names, where)
-    absent = [name for name in names if name not in value]
-    if absent and default is None:
-        raise RobotFileError(f"{where}: {', '.join(absent)} missing; give a number for each.")
-    fill = np.broadcast_to(np.asarray(default if absent else 0.0, dtype=np.float64), len(names))
-    return np.array(
-        [
-            finite_number(value[name], f"{where}, {name}") if name in value else other
-            for name, other in zip(names, fill, strict=True)
-        ],
-        dtype=np.float64,
-    )
-
-
-def _refuse_foreign(value: Mapping[object, object], names: Sequence[str], where: str) -> None:
-    foreign = [str(key) for key in value if key not in names]
-    if foreign:
-        raise MismatchError(
-            f"{where}: {', '.join(map(repr, foreign[:5]))} "
-            f"{'is' if len(foreign) == 1 else 'are'} not of this robot, whose names are "
-            f"{', '.join(names)}; is the table for another robot?"
-        )
+def section(value: object, keys: Sequence[str], where: str) -> dict[str, object]:
+    """`value` as a mapping that has no other keys than these."""
+    return _ROBOT_FILES.mapping(value, where, keys)

@@ -61,7 +61,7 @@ def parse_motors(given: object, joints: tuple[str, ...], where: str) -> MotorSid
     table = _SCHEMA.mapping(given, where, ("gear_ratio", "coupling", "zero"))
     if not joints:
         raise FileReadError(f"{where}: of which joints? List them: `joints: [name, …]`.")
-    ratios = _numbers(table.get("gear_ratio", 1.0), joints, f"{where}, gear_ratio")
+    ratios = _SCHEMA.number_per_name(table.get("gear_ratio", 1.0), joints, f"{where}, gear_ratio")
     if not ratios.all():
         raise FileReadError(
             f"{where}, gear_ratio: zero for {joints[int(np.argmin(np.abs(ratios)))]!r}; give motor "
@@ -89,15 +89,8 @@ def parse_motors(given: object, joints: tuple[str, ...], where: str) -> MotorSid
         raise FileReadError(
             f"{where}, coupling: singular; every joint needs a motor that moves it."
         )
-    zero = _numbers(table.get("zero", 0.0), joints, f"{where}, zero")
+    zero = _SCHEMA.number_per_name(table.get("zero", 0.0), joints, f"{where}, zero")
     return MotorSide(read_only(ratios[:, None] * coupling), read_only(zero))
-
-
-def _numbers(value: object, joints: tuple[str, ...], where: str) -> Array:
-    each = _SCHEMA.one_each(value, joints, where)
-    return np.array(
-        [_SCHEMA.number(x, f"{where}, {name}") for x, name in zip(each, joints, strict=True)]
-    )
 
 
 def _position(value: object, joints: tuple[str, ...], where: str) -> int:
