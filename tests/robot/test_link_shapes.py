@@ -8,7 +8,7 @@ import pytest
 
 from bodysense.errors import RobotFileError, UnknownNameError
 from bodysense.robot import Collisions, Robot, link_hulls, load_robot
-from bodysense.robot.frames import link_poses
+from bodysense.robot.frames import LinkPoses
 from bodysense.robot.shapes.hull import box_corners
 from bodysense.robot.shapes.link_shapes import _link_box
 from bodysense.spatial import Array, exp_so3
@@ -315,7 +315,7 @@ def test_hulls_hold_the_geoms_where_mujoco_puts_them(robot, rng):
     data = mujoco.MjData(compiled)
     data.qpos[:] = [0.4, -0.7]
     mujoco.mj_forward(compiled, data)
-    poses = link_poses(robot, data.qpos[None])
+    poses = LinkPoses.from_robot(robot, data.qpos[None])
     chains = {"lower": {"lower"}, "upper": {"upper", "tip"}}
     for row, (link, bodies) in enumerate(chains.items(), start=1):
         geoms = [

@@ -74,7 +74,7 @@ def test_what_is_outside_in_every_pose_is_told(robot_of):
 def test_margins_of_chosen_links_alone(robot_of):
     robot = robot_of("tx40")
     hulls = {"link6": Hull.from_box((-0.1, -0.1, 0.0), (0.1, 0.1, 0.2))}
-    margins, gradients = TABLE.margins(robot, hulls, np.zeros((1, 6)))
+    margins, gradients = TABLE.around(robot, hulls).margins_and_gradients(np.zeros((1, 6)))
     assert margins.shape == (1, 1)
     assert gradients.shape == (1, 1, 6)
 

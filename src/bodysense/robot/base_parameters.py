@@ -183,7 +183,7 @@ class BaseParameters:
         two samples of the regressor tell them apart.
         """
         robot.layout.require_same(self.layout, "the base")
-        Y = _random_regressor(robot, "all", None, samples=2)
+        Y = _random_regressor(robot, "all", samples=2)
         left = Y[:, self.dependent] - Y[:, self.independent] @ self.K
         if np.abs(left).max(initial=0.0) > _OTHER_ROBOT * np.abs(Y).max(initial=1.0):
             raise MismatchError(
@@ -200,7 +200,6 @@ def base_parameters(
     robot: Robot,
     *,
     rows: Rows = "all",
-    base_link: str | None = None,
     tolerance: float = 1e-5,
 ) -> BaseParameters:
     """Find the base parameters of a robot.
@@ -209,7 +208,6 @@ def base_parameters(
         robot: its geometry, friction law and couplings decide; the values of theta do not.
         rows: for a floating base what is measured: all rows of the equations of motion, the
             wrench on the base alone, or the joint torques alone.
-        base_link: the link on which the wrench is measured; does not change the result.
         tolerance: a parameter is regrouped when what its column adds to those before it is a
             smaller fraction of it than this, and has no effect when its column is a smaller
             fraction of the largest one. Where a file rounds right angles the regrouping is exact
@@ -217,7 +215,7 @@ def base_parameters(
     """
     if not 1e-12 <= tolerance < 1.0:
         raise ShapeError(f"tolerance is {tolerance:g}: give a fraction from 1e-12 to 1.")
-    Y = _random_regressor(robot, rows, base_link)
+    Y = _random_regressor(robot, rows)
     return base_parameters_from_regressor(robot, Y, tolerance)
 
 
@@ -232,9 +230,7 @@ def base_parameters_from_regressor(robot: Robot, Y: Array, tolerance: float) -> 
     return _from_regressor(robot.layout, Y, _preference(robot), tolerance)
 
 
-def _random_regressor(
-    robot: Robot, rows: Rows, base_link: str | None, samples: int | None = None
-) -> Array:
+def _random_regressor(robot: Robot, rows: Rows, samples: int | None = None) -> Array:
     n = robot.n_joints
     chosen = {"all": slice(0, None), "base": slice(0, 6), "joints": slice(robot.nv - n, None)}
     if rows not in chosen:
@@ -251,7 +247,7 @@ def _random_regressor(
         q[:, 3:7] = rng.normal(size=(n_t, 4))
         q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
     v, a = rng.normal(scale=2.0, size=(2, n_t, robot.nv))
-    Y = torque_regressor(robot, q, v, 2.0 * a, base_link=base_link)
+    Y = torque_regressor(robot, q, v, 2.0 * a)
     return Y[:, chosen[rows]].reshape(-1, robot.layout.size)
 
 

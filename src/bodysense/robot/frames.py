@@ -178,34 +178,51 @@ class LinkPoses:
         R: (n_joints + 1, n_t, 3, 3) R_base_link.
         p: (n_joints + 1, n_t, 3) p_base_link [m].
         axes: (n_joints, n_t, 3) axes of the joints in base coordinates.
+        prismatic: (n_joints,) which joints slide.
     """
 
     R: Array
     p: Array
     axes: Array
+    prismatic: NDArray[np.int64]
 
+    @classmethod
+    def from_robot(cls, robot: Robot, q: ArrayLike) -> LinkPoses:
+        """Poses of all links in base coordinates at q (n_t, nq).
 
-def link_poses(robot: Robot, q: ArrayLike) -> LinkPoses:
-    """Poses of all links in base coordinates at q (n_t, nq).
+        T_base_j = T_base_parent · T_parent_j(0) · J_j(q_j)
+        """
+        tree = robot.tree
+        joints = as_array(q, (None, robot.nq), f"q of {robot.name}")[:, robot.nq - robot.n_joints :]
+        n_t, n = joints.shape
+        R, p = np.empty((n + 1, n_t, 3, 3)), np.empty((n + 1, n_t, 3))
+        axes = np.empty((n, n_t, 3))
+        R[0], p[0] = np.eye(3), 0.0
+        for j in range(n):
+            parent = int(tree.parent[j]) + 1
+            still, cosine, sine = tree.rotation[j].reshape(3, 3, 3)
+            angle = joints[:, j, None, None]
+            R[j + 1] = R[parent] @ (still + np.cos(angle) * cosine + np.sin(angle) * sine)
+            p[j + 1] = p[parent] + R[parent] @ tree.position[j]
+            axes[j] = R[j + 1] @ tree.axis[j]
+            if tree.prismatic[j]:
+                p[j + 1] += joints[:, j, None] * axes[j]
+        return cls(R, p, axes, tree.prismatic)
 
-    T_base_j = T_base_parent · T_parent_j(0) · J_j(q_j)
-    """
-    tree = robot.tree
-    joints = as_array(q, (None, robot.nq), f"q of {robot.name}")[:, robot.nq - robot.n_joints :]
-    n_t, n = joints.shape
-    R, p = np.empty((n + 1, n_t, 3, 3)), np.empty((n + 1, n_t, 3))
-    axes = np.empty((n, n_t, 3))
-    R[0], p[0] = np.eye(3), 0.0
-    for j in range(n):
-        parent = int(tree.parent[j]) + 1
-        still, cosine, sine = tree.rotation[j].reshape(3, 3, 3)
-        angle = joints[:, j, None, None]
-        R[j + 1] = R[parent] @ (still + np.cos(angle) * cosine + np.sin(angle) * sine)
-        p[j + 1] = p[parent] + R[parent] @ tree.position[j]
-        axes[j] = R[j + 1] @ tree.axis[j]
-        if tree.prismatic[j]:
-            p[j + 1] += joints[:, j, None] * axes[j]
-    return LinkPoses(R, p, axes)
+    def slopes(
+        self, joints: NDArray[np.bool_], t: NDArray[np.intp], x: Array, normal: Array
+    ) -> Array:
+        """(m, n_joints) ∂(n · x)/∂q_j of points x (m, 3) at samples t (m,), n (m, 3) or (3,).
+
+        The points are fixed to a link that the `joints` (n_joints,) move.
+        """
+        slopes = np.zeros((t.size, joints.size))
+        for j in np.flatnonzero(joints):
+            velocity = self.axes[j, t]
+            if not self.prismatic[j]:
+                velocity = np.cross(velocity, x - self.p[j + 1, t])
+            slopes[:, j] = np.sum(velocity * normal, axis=1)
+        return slopes
 
 
 def supporting_joints(robot: Robot) -> NDArray[np.bool_]:
@@ -216,16 +233,6 @@ def supporting_joints(robot: Robot) -> NDArray[np.bool_]:
         moves[j + 1] = moves[int(robot.tree.parent[j]) + 1]
         moves[j + 1, j] = True
     return moves
-
-
-def point_velocities(
-    robot: Robot, poses: LinkPoses, joint: int, t: NDArray[np.intp], x: Array
-) -> Array:
-    """(m, 3) velocity of points x (m, 3) at samples t (m,) while joint moves at unit speed."""
-    axis: Array = poses.axes[joint, t]
-    if robot.tree.prismatic[joint]:
-        return axis
-    return np.cross(axis, x - poses.p[joint + 1, t])
 
 
 def sample_poses(robot: Robot, count: int) -> Array:

@@ -125,10 +125,17 @@ def _joint_axis(model: pin.Model, joint: int) -> Array:
     return axis
 
 
-def parameter_layout(
-    model: pin.Model, friction: Friction, actuators: Actuators, where: str
-) -> ParameterLayout:
-    """Names of all parameters of a normalised model; raises `RobotFileError` if one is taken."""
+def initial_parameters(
+    model: pin.Model,
+    friction: Friction,
+    actuators: Actuators,
+    coefficients: Mapping[str, ArrayLike],
+    where: str,
+) -> tuple[ParameterLayout, Array]:
+    """Names and values of all parameters of a normalised model.
+
+    `coefficients` count before the model's own values. Raises `RobotFileError` if a name is taken.
+    """
     layout = ParameterLayout(
         link_names=_link_names(model),
         joint_names=tuple(model.names[i] for i in one_axis_joints(model)),
@@ -138,7 +145,20 @@ def parameter_layout(
     )
     require_distinct("joint", layout.joint_names, where)
     require_distinct("link", layout.link_names, where)
-    return layout
+    theta = np.zeros(layout.size)
+    for k in range(layout.n_links):
+        theta[layout.link(k)] = model.inertias[k + 1].toDynamicParameters()
+    first = model.nv - layout.n_joints
+    own = {"Ia": model.armature, "Fv": model.damping, "Fc": model.friction}
+    values: dict[str, ArrayLike] = {
+        prefix: np.array(drives[first:])
+        for prefix, drives in own.items()
+        if prefix in ("Ia", *layout.friction_terms)
+    }
+    for prefix, value in {**values, **coefficients}.items():
+        places = layout.places(prefix)
+        theta[places] = one_each(value, places.size, prefix)
+    return layout, theta
 
 
 def _link_names(model: pin.Model) -> tuple[str, ...]:
@@ -155,41 +175,18 @@ def _link_names(model: pin.Model) -> tuple[str, ...]:
     return tuple(names)
 
 
-def initial_theta(
-    model: pin.Model, layout: ParameterLayout, coefficients: Mapping[str, ArrayLike]
-) -> Array:
-    """Parameters of a normalised model; `coefficients` count before its own values."""
-    theta = np.zeros(layout.size)
-    for k in range(layout.n_links):
-        theta[layout.link(k)] = model.inertias[k + 1].toDynamicParameters()
-    first = model.nv - layout.n_joints
-    values: dict[str, ArrayLike] = {"Ia": model.armature[first:]}
-    for term, own in (("Fv", model.damping), ("Fc", model.friction)):
-        if term in layout.friction_terms:
-            values[term] = np.array(own[first:])
-    for prefix, value in {**values, **coefficients}.items():
-        places = layout.places(prefix)
-        theta[places] = one_each(value, places.size, prefix)
-    return theta
-
-
-def position_limits(model: pin.Model, n_joints: int) -> tuple[Array, Array]:
-    """Lower and upper limits of the one-axis joints, infinite where there are none."""
-    first = model.nq - n_joints
-    lower = np.array(model.lowerPositionLimit[first:])
-    upper = np.array(model.upperPositionLimit[first:])
+def joint_limits(model: pin.Model, n_joints: int) -> tuple[Array, Array, Array, Array]:
+    """Lower, upper, velocity and effort limits of the one-axis joints, infinite without one."""
+    q, v = slice(model.nq - n_joints, None), slice(model.nv - n_joints, None)
     huge = np.finfo(float).max  # what Pinocchio writes where a file gives no limit
-    lower[lower <= -huge] = -np.inf
-    upper[upper >= huge] = np.inf
-    return lower, upper
-
-
-def positive_limit(values: Array, n_joints: int) -> Array:
-    """The part of a limit (nv,) that belongs to one-axis joints, infinite where there is none."""
-    limit = np.array(values[values.size - n_joints :])
-    limit[~(limit < np.finfo(float).max)] = np.inf
-    limit[limit <= 0.0] = np.inf  # a limit of zero means "not given" in many files
-    return limit
+    lower, upper = model.lowerPositionLimit[q], model.upperPositionLimit[q]
+    # A limit of zero means "not given" in many files.
+    velocity, effort = (
+        np.where((limit[v] > 0.0) & (limit[v] < huge), limit[v], np.inf)
+        for limit in (model.velocityLimit, model.effortLimit)
+    )
+    lower, upper = np.where(lower <= -huge, -np.inf, lower), np.where(upper >= huge, np.inf, upper)
+    return lower, upper, velocity, effort
 
 
 def require_distinct(kind: str, names: Sequence[str], where: str) -> None:

@@ -24,13 +24,11 @@ from bodysense.robot.friction import Friction, FrictionModel, friction_model
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.model import (
     check_sensors,
-    initial_theta,
+    initial_parameters,
+    joint_limits,
     kernel_tree,
     normalise_model,
     one_axis_joints,
-    parameter_layout,
-    position_limits,
-    positive_limit,
     require_feasible_links,
 )
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
@@ -129,8 +127,7 @@ class Robot:
         n = len(one_axis_joints(own))
         friction = friction or Friction.from_model("coulomb", n)
         actuators = actuators or Actuators.from_values(n)
-        layout = parameter_layout(own, friction, actuators, where)
-        theta = initial_theta(own, layout, coefficients or {})
+        layout, theta = initial_parameters(own, friction, actuators, coefficients or {}, where)
         own.damping = own.friction = np.zeros(own.nv)  # theta holds them from now on
         limit = one_each(acceleration_limit, n, "acceleration_limit", infinite=True)
         robot = cls(
@@ -193,17 +190,17 @@ class Robot:
     @property
     def position_limits(self) -> tuple[Array, Array]:
         """Lower and upper limits of the joints, (n_joints,) each, infinite where there are none."""
-        return position_limits(self.model, self.n_joints)
+        return joint_limits(self.model, self.n_joints)[:2]
 
     @property
     def velocity_limit(self) -> Array:
         """(n_joints,) infinite where unknown."""
-        return positive_limit(self.model.velocityLimit, self.n_joints)
+        return joint_limits(self.model, self.n_joints)[2]
 
     @property
     def effort_limit(self) -> Array:
         """(n_joints,) infinite where unknown."""
-        return positive_limit(self.model.effortLimit, self.n_joints)
+        return joint_limits(self.model, self.n_joints)[3]
 
     @cached_property
     def tree(self) -> Tree:

@@ -21,7 +21,7 @@ from bodysense.spatial.pseudo_inertia import (
     pseudo_inertia_from_pi,
     require_consistent,
 )
-from bodysense.spatial.se3 import exp_so3, left_jacobian, log_so3, right_jacobian, skew
+from bodysense.spatial.se3 import exp_so3, left_jacobian, log_so3, skew
 
 
 class InertiaManifold(ABC):
@@ -337,7 +337,7 @@ class ExponentialEigenvalue(InertiaManifold):
     def _rank(self, theta: Array) -> int:
         # Mass, h and sigma always move pi; omega does so through the turn it makes about each
         # principal axis, which shows in Sigma by the relative gap of the other two moments.
-        turns = _gaps(theta)[:, None] * right_jacobian(theta[4:7])
+        turns = _gaps(theta)[:, None] * left_jacobian(-theta[4:7])
         return 7 + int((np.linalg.svd(turns, compute_uv=False) > _SINGULAR).sum())
 
     def _why_singular(self, theta: Array) -> str:

@@ -1,11 +1,11 @@
 """Rotations and their exponential coordinates, exact near 0 and near pi.
 
-Pinocchio has them for one rotation at a time. Here all functions take any leading axes, the
-Jacobians come on both sides, and the logarithm goes through the quaternion, so that it keeps
+Pinocchio has them for one rotation at a time. Here all functions take any leading axes, and
+the logarithm goes through the quaternion, so that it keeps
 full precision up to an angle of pi.
 
 With omega (rad), R = Exp(omega), and small d:
-    Exp(omega + d) = Exp(left_jacobian(omega) d) R = R Exp(right_jacobian(omega) d).
+    Exp(omega + d) = Exp(left_jacobian(omega) d) R = R Exp(left_jacobian(-omega) d).
 """
 
 from __future__ import annotations
@@ -73,11 +73,6 @@ def left_jacobian(omega: ArrayLike) -> Array:
     omega = as_stack(omega, (3,), "omega")
     angle = np.linalg.norm(omega, axis=-1)
     return _polynomial(omega, 0.5 * _sinc(0.5 * angle) ** 2, _third_coefficient(angle))
-
-
-def right_jacobian(omega: ArrayLike) -> Array:
-    """Derivative of Exp on the right, the left one at -omega, (..., 3) -> (..., 3, 3)."""
-    return left_jacobian(-as_stack(omega, (3,), "omega"))
 
 
 def left_jacobian_inverse(omega: ArrayLike) -> Array:

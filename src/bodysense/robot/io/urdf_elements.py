@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, eq=False)
-class UrdfInertial:
+class _Inertial:
     """An <inertial>: mass, centre of mass, and the (3, 3) tensor about it in the link's axes."""
 
     mass: float
@@ -50,7 +50,7 @@ class UrdfLink:
 
     name: str
     element: Element
-    inertial: UrdfInertial | None
+    inertial: _Inertial | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def _read_link(link: Element) -> UrdfLink:
     xx, xy, xz, yy, yz, zz = (tensor_element.number(key) for key in INERTIA_ENTRIES)
     R = pin.rpy.rpyToMatrix(*rpy) if rpy.any() else np.eye(3)
     tensor = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
-    return UrdfLink(name, link, UrdfInertial(mass, com, 0.5 * (tensor + tensor.T), R))
+    return UrdfLink(name, link, _Inertial(mass, com, 0.5 * (tensor + tensor.T), R))
 
 
 def _read_joint(element: Element, links: Collection[str]) -> UrdfJoint:

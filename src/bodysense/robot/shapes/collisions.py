@@ -20,13 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import ShapeError
-from bodysense.robot.frames import (
-    LinkPoses,
-    link_poses,
-    point_velocities,
-    sample_poses,
-    supporting_joints,
-)
+from bodysense.robot.frames import LinkPoses, sample_poses, supporting_joints
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collision_pairs import (
     ConvexPieces,
@@ -249,7 +243,7 @@ class Collisions:
 
         The reach [m] is one for all, or one per pair (n_pairs,).
         """
-        poses = link_poses(self.robot, q)
+        poses = LinkPoses.from_robot(self.robot, q)
         reaches = np.broadcast_to(reach, len(self.pairs)).tolist()
         bounds = np.empty((poses.p.shape[1], len(self.pairs)))
         n_columns = self.robot.n_joints if gradients else 0
@@ -276,7 +270,6 @@ class Collisions:
     def _gradient(self, poses: LinkPoses, rows: tuple[int, int], measured: PairDistances) -> Array:
         """(m, n_joints) gradients of distances between links, rows as in `LinkPoses`."""
         t = measured.sample
-        gradient = np.zeros((t.size, self.robot.n_joints))
         R_a, p_a = poses.R[rows[0], t], poses.p[rows[0], t]
         normal, first, second = (
             np.einsum("tij,tj->ti", R_a, vectors)
@@ -284,11 +277,9 @@ class Collisions:
         )
         moves = supporting_joints(self.robot)
         one, other = moves[rows[0]], moves[rows[1]]
-        for sign, joints, x in ((-1.0, one & ~other, first), (1.0, other & ~one, second)):
-            for j in np.flatnonzero(joints):
-                velocity = point_velocities(self.robot, poses, int(j), t, x + p_a)
-                gradient[:, j] = sign * np.einsum("ti,ti->t", normal, velocity)
-        return gradient
+        return poses.slopes(other & ~one, t, second + p_a, normal) - poses.slopes(
+            one & ~other, t, first + p_a, normal
+        )
 
     def _spheres(self, poses: LinkPoses) -> tuple[Array, Array]:
         """Middles (n_bodies, n_t, 3) and radii (n_bodies,) of spheres round the bodies [m]."""

@@ -10,26 +10,18 @@ and its gradient that of this corner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import compress
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import ShapeError, unknown_name
-from bodysense.robot.frames import (
-    LinkPoses,
-    link_poses,
-    point_velocities,
-    sample_poses,
-    supporting_joints,
-)
+from bodysense.robot.frames import LinkPoses, sample_poses, supporting_joints
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull
 from bodysense.spatial.arrays import Array
-
-_T = TypeVar("_T")
 
 _SAMPLES = 256  # random poses that decide which margins change
 _CONSTANT_MARGIN = 1.0e-6  # m; a margin that changes by less does not depend on the pose
@@ -103,17 +95,8 @@ class Workspace:
         )
         sampled = every.margins(sample_poses(robot, _SAMPLES))
         changes = np.ptp(sampled, axis=0) > _CONSTANT_MARGIN
-        kept = np.flatnonzero(changes)
-        notes = _notes(every.names, sampled, changes)
-        return WorkspaceMargins(robot, _take(every.parts, kept), _take(every.names, kept), notes)
-
-    def margins(self, robot: Robot, hulls: Mapping[str, Hull], q: ArrayLike) -> tuple[Array, Array]:
-        """Margins (n_t, n) and gradients (n_t, n, n_joints) at q (n_t, nq); see `around`."""
-        return self.around(robot, hulls).margins_and_gradients(q)
-
-
-def _take(items: tuple[_T, ...], places: Iterable[int]) -> tuple[_T, ...]:
-    return tuple(items[k] for k in places)
+        parts, names = tuple(compress(every.parts, changes)), tuple(compress(every.names, changes))
+        return WorkspaceMargins(robot, parts, names, _notes(every.names, sampled, changes))
 
 
 def _notes(
@@ -145,20 +128,18 @@ class WorkspaceMargins:
 
     def margins(self, q: ArrayLike) -> Array:
         """(n_t, n) signed distances to the walls at q (n_t, nq) [m], negative outside."""
-        return self._measure(link_poses(self.robot, q))[0]
+        return self._measure(LinkPoses.from_robot(self.robot, q))[0]
 
     def margins_and_gradients(self, q: ArrayLike) -> tuple[Array, Array]:
         """Margins (n_t, n) and their gradients (n_t, n, n_joints) [m/rad or m/m]."""
-        poses = link_poses(self.robot, q)
+        poses = LinkPoses.from_robot(self.robot, q)
         margins, corner = self._measure(poses)
         gradients = np.zeros((*margins.shape, self.robot.n_joints))
         moves = supporting_joints(self.robot)
         t = np.arange(margins.shape[0])
         for k, (row, hull, (_, normal, _)) in enumerate(self.parts):
             x = np.einsum("tij,tj->ti", poses.R[row], hull.vertices[corner[:, k]]) + poses.p[row]
-            for j in np.flatnonzero(moves[row]):
-                velocity = point_velocities(self.robot, poses, int(j), t, x)
-                gradients[:, k, j] = velocity @ normal
+            gradients[:, k] = poses.slopes(moves[row], t, x, normal)
         return margins, gradients
 
     def _measure(self, poses: LinkPoses) -> tuple[Array, NDArray[np.intp]]:

@@ -24,7 +24,7 @@ from bodysense.estimation.posterior import NamedSlices
 from bodysense.sensors.motion_sensors import Orientation
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
-from bodysense.spatial.se3 import exp_so3, left_jacobian_inverse, log_so3, right_jacobian
+from bodysense.spatial.se3 import exp_so3, left_jacobian, left_jacobian_inverse, log_so3
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class OrientationRows:
             back = -W @ left_jacobian_inverse(r) @ R_root_sensor.T
             by_x, by_bias = np.zeros((3, layout.size)), np.zeros((3, m))
             by_x[:, : layout.n] = back @ J_root[body]
-            by_x[:, layout.columns : layout.local] = (back @ right_jacobian(turn))[:, : phi.size]
+            by_x[:, layout.columns : layout.local] = (back @ left_jacobian(-turn))[:, : phi.size]
             by_bias[:, where] = -W
             raw[where] = r - bias[where]
             parts.append((W @ raw[where], by_x, by_bias))

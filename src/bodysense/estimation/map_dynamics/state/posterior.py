@@ -21,7 +21,7 @@ from bodysense.estimation.map_dynamics.state.prior import StatePrior
 from bodysense.estimation.posterior import NamedSlices, Posterior, count_absent
 from bodysense.kalman.model import CovarianceState
 from bodysense.spatial.arrays import Array
-from bodysense.spatial.se3 import exp_so3, log_so3, right_jacobian
+from bodysense.spatial.se3 import exp_so3, left_jacobian, log_so3
 
 # Columns of (a, joint acceleration, f) among the 20 numbers of a body.
 _JOINT = np.array([*range(6), 19, *range(6, 12)])
@@ -159,7 +159,7 @@ def _turned(
     phi = state.mean[here]
     mean, small = state.mean.copy(), np.eye(state.mean.size)
     mean[here] = log_so3(sample.R_reference @ exp_so3(phi))
-    small[here, here] = right_jacobian(phi)
+    small[here, here] = left_jacobian(-phi)
     return CovarianceState(mean, small @ state.covariance @ small.T)
 
 
