@@ -35,9 +35,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -48,7 +48,7 @@ from bodysense.robot.friction import FrictionModel
 from bodysense.robot.io.actuator_file import parse_actuation
 from bodysense.robot.model import require_distinct, require_feasible_links
 from bodysense.robot.robot import Robot, Source
-from bodysense.schema import finite_number, number_list, parse_yaml, section
+from bodysense.schema import finite_number, number_list, parse_yaml, required_name, section
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, transform_pi
 
@@ -60,26 +60,13 @@ _LARGEST_FILE = 2**20  # bytes; a table of a hundred joints has tens of thousand
 _LONGEST_CHAIN = 8  # of files that extend each other
 
 
-@dataclass(frozen=True)
-class _Joint:
-    """A row of the table in rad and m; the first and last four are those of the file."""
+class _Joint(NamedTuple):
+    """A row of the table: a joint, T_previous_link at q = 0, and limits in rad, m, s, N·m, N."""
 
     name: str
     prismatic: bool
-    theta: float
-    d: float
-    a: float
-    alpha: float
-    lower: float
-    upper: float
-    velocity: float
-    effort: float
-
-    def transform(self, convention: str) -> pin.SE3:
-        """Pose of this link in the one before, at q = 0."""
-        along_z = pin.SE3(pin.utils.rotate("z", self.theta), np.array([0.0, 0.0, self.d]))
-        along_x = pin.SE3(pin.utils.rotate("x", self.alpha), np.array([self.a, 0.0, 0.0]))
-        return along_x * along_z if convention == "modified" else along_z * along_x
+    transform: pin.SE3
+    limits: tuple[float, ...]
 
 
 def load_dh(
@@ -106,7 +93,8 @@ def load_dh(
     if not isinstance(degrees, bool):
         raise RobotFileError(f"{where}, degrees: {degrees!r:.60} is neither true nor false.")
     angle_unit = math.pi / 180.0 if degrees else 1.0
-    joints = [_joint(row, angle_unit, place) for row, place in _rows(table, "joints", where)]
+    rows = _rows(table, "joints", where)
+    joints = [_joint(row, convention, angle_unit, place) for row, place in rows]
     links = [_link(row, place) for row, place in _rows(table, "links", where)]
     if len(joints) != len(links):
         raise RobotFileError(
@@ -118,7 +106,7 @@ def load_dh(
     require_distinct("link", link_names, where)
 
     model = pin.Model()
-    model.name = _name(table.get("name", Path(path).stem), f"{where}, name")
+    model.name = required_name({"name": Path(path).stem, **table}, "name", where)
     if "gravity" in table:
         model.gravity.linear = number_list(table["gravity"], 3, f"{where}, gravity")
     T_world_base = _pose(table.get("base", {}), angle_unit, f"{where}, base")
@@ -153,7 +141,7 @@ def _build_chain(
     parent, T_parent_next = 0, T_world_base
     pi = np.empty((len(links), 10))
     for k, (joint, (link_name, pi_link)) in enumerate(zip(joints, links, strict=True)):
-        T_dh = joint.transform(convention)
+        T_dh = joint.transform
         if convention == "modified":  # the link's frame lies on its joint
             T_parent_joint, T_joint_link = T_parent_next * T_dh, pin.SE3.Identity()
             pi[k] = pi_link
@@ -165,10 +153,7 @@ def _build_chain(
             pin.JointModelPZ() if joint.prismatic else pin.JointModelRZ(),
             T_parent_joint,
             joint.name,
-            np.array([joint.effort]),
-            np.array([joint.velocity]),
-            np.array([joint.lower]),
-            np.array([joint.upper]),
+            *(np.array([limit]) for limit in joint.limits),
         )
         frame = model.addJointFrame(parent)
         model.addBodyFrame(link_name, parent, T_joint_link, frame)
@@ -233,7 +218,7 @@ def _rows(table: Mapping[str, object], key: str, where: str) -> list[tuple[objec
     ]
 
 
-def _joint(row: object, angle_unit: float, where: str) -> _Joint:
+def _joint(row: object, convention: str, angle_unit: float, where: str) -> _Joint:
     table = section(row, (*_TABLE_KEYS, *_LIMIT_KEYS), where)
     _require(table, _TABLE_KEYS, where)
     prismatic = _choice(table, "type", ("revolute", "prismatic"), where) == "prismatic"
@@ -242,33 +227,34 @@ def _joint(row: object, angle_unit: float, where: str) -> _Joint:
     def number(key: str, unit: float, default: float = math.inf) -> float:
         return finite_number(table[key], f"{where}, {key}") * unit if key in table else default
 
-    joint = _Joint(
-        name=_name(table["name"], f"{where}, name"),
-        prismatic=prismatic,
-        theta=number("theta", angle_unit),
-        d=number("d", 1.0),
-        a=number("a", 1.0),
-        alpha=number("alpha", angle_unit),
-        lower=number("lower", motion_unit, -math.inf),
-        upper=number("upper", motion_unit),
-        velocity=number("velocity", motion_unit),
-        effort=number("effort", 1.0),
-    )
-    if joint.lower > joint.upper:
+    along_z = _screw("z", number("theta", angle_unit), number("d", 1.0))
+    along_x = _screw("x", number("alpha", angle_unit), number("a", 1.0))
+    lower, upper = number("lower", motion_unit, -math.inf), number("upper", motion_unit)
+    velocity, effort = number("velocity", motion_unit), number("effort", 1.0)
+    if lower > upper:
         raise RobotFileError(f"{where}: lower is above upper; swap them.")
-    for key in ("velocity", "effort"):
-        if number(key, 1.0) <= 0.0:
+    for key, value in (("velocity", velocity), ("effort", effort)):
+        if value <= 0.0:
             raise RobotFileError(
                 f"{where}, {key}: {table[key]} is not positive; leave it out if it is unknown."
             )
-    return joint
+    return _Joint(
+        required_name(table, "name", where),
+        prismatic,
+        along_x * along_z if convention == "modified" else along_z * along_x,
+        (effort, velocity, lower, upper),
+    )
+
+
+def _screw(axis: str, angle: float, distance: float) -> pin.SE3:
+    """A turn about an axis and a shift along it."""
+    return pin.SE3(pin.utils.rotate(axis, angle), distance * np.eye(3)["xyz".index(axis)])
 
 
 def _link(row: object, where: str) -> tuple[str, Array]:
     """Name and pi (10,) of a link, in its DH frame."""
     table = section(row, _LINK_KEYS, where)
-    _require(table, ("name",), where)
-    name = _name(table["name"], f"{where}, name")
+    name = required_name(table, "name", where)
     if "pi" in table:
         if len(table) > 2:
             raise RobotFileError(
@@ -311,12 +297,6 @@ def _pose(value: object, angle_unit: float, where: str) -> pin.SE3:
     xyz = number_list(table.get("xyz", [0, 0, 0]), 3, f"{where}, xyz")
     rpy = number_list(table.get("rpy", [0, 0, 0]), 3, f"{where}, rpy") * angle_unit
     return pin.SE3(pin.rpy.rpyToMatrix(rpy), xyz)
-
-
-def _name(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise RobotFileError(f"{where}: {value!r:.60} is not a name; put it in quotes if it is.")
-    return value
 
 
 def _choice(table: Mapping[str, object], key: str, valid: tuple[str, ...], where: str) -> str:
