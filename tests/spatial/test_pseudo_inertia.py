@@ -104,16 +104,9 @@ def test_verdict_on_a_body_that_can_be_computed_by_hand() -> None:
     assert verdict.reason == ""
     assert verdict.mass == 4.0
     np.testing.assert_allclose(verdict.com, [1.0, 2.0, 3.0])
-    assert verdict.smallest_slack == pytest.approx(2.0, rel=1e-13)
     assert verdict.smallest_moment == pytest.approx(3.0, rel=1e-13)
     assert verdict.margin == pytest.approx(0.5, rel=1e-13)
     assert not verdict.com.flags.writeable
-
-
-def test_smallest_eigenvalue_is_that_of_pinocchios_matrix(rng: np.random.Generator) -> None:
-    pi = random_pi(rng, 1)[0]
-    expected = np.linalg.eigvalsh(pin.PseudoInertia.FromDynamicParameters(pi).toMatrix())[0]
-    assert physical_consistency(pi).smallest_eigenvalue == pytest.approx(expected, rel=1e-10)
 
 
 @given(

@@ -33,7 +33,6 @@ class InertiaManifold(ABC):
     """
 
     name: ClassVar[str]
-    coordinate_names: ClassVar[tuple[str, ...]]
 
     def to_pi(self, theta: ArrayLike) -> Array:
         """Return pi (..., 10) of theta (..., 10).
@@ -87,11 +86,11 @@ class InertiaManifold(ABC):
     def _derivatives(self, theta: Array) -> Array:
         """dP/dtheta_k, (..., 10, 4, 4)."""
 
-    @abstractmethod
-    def _rank(self, theta: Array) -> int: ...
+    def _rank(self, theta: Array) -> int:
+        return 10
 
-    @abstractmethod
-    def _why_singular(self, theta: Array) -> str: ...
+    def _why_singular(self, theta: Array) -> str:
+        return ""
 
     def _require_range(self, values: Array, positive: bool | np.bool_ = True) -> None:
         if not (positive and np.isfinite(values).all()):
@@ -125,15 +124,12 @@ class LogCholesky(InertiaManifold):
     theta = (alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3): paper 002 eqs 9 and 10, after Rucker and
     Wensing (2022). In print the third diagonal entry is s23, which leaves rank 9: it is e^d3. And
     vech(U U^T) is Sigma and h, so the inertia is tr(Sigma) 1 - Sigma. The map is one to one onto
-    all bodies: e^2alpha is the mass, t the centre of mass. Same coordinates as
-    `pin.LogCholeskyParameters`, which has no inverse.
+    all bodies: e^2alpha is the mass, t the centre of mass. The rank is 10 everywhere, for U^-1 dU is
+    upper triangular, so that dP = 0 asks for an antisymmetric triangular matrix. Same coordinates
+    as `pin.LogCholeskyParameters`, which has no inverse.
     """
 
     name: ClassVar[str] = "log-cholesky"
-    coordinate_names: ClassVar[tuple[str, ...]] = (
-        *("alpha", "d1", "d2", "d3"),
-        *("s12", "s23", "s13", "t1", "t2", "t3"),
-    )
 
     def _pseudo_inertia(self, theta: Array) -> Array:
         U = _log_cholesky_factor(theta)
@@ -156,13 +152,6 @@ class LogCholesky(InertiaManifold):
         dU[..., 1 + _DIAGONAL, _DIAGONAL, _DIAGONAL] = U[..., _DIAGONAL, _DIAGONAL]
         dU[..., 4 + np.arange(6), _LC_ROWS, _LC_COLUMNS] = U[..., 3, 3, None]
         return _product_derivative(U, dU)
-
-    def _rank(self, theta: Array) -> int:
-        # U^-1 dU is upper triangular, so dP = 0 asks for an antisymmetric triangular matrix.
-        return 10
-
-    def _why_singular(self, theta: Array) -> str:
-        return ""  # never asked: the rank is 10 everywhere
 
 
 def _log_cholesky_factor(theta: Array) -> Array:
@@ -200,9 +189,6 @@ class SquareRoot(InertiaManifold):
     epsilon: float = 1e-10
 
     name: ClassVar[str] = "square-root"
-    coordinate_names: ClassVar[tuple[str, ...]] = tuple(
-        f"C{row + 1}{column + 1}" for row, column in zip(_SR_ROWS, _SR_COLUMNS, strict=True)
-    )
 
     def __post_init__(self) -> None:
         as_array(self.epsilon, (), "epsilon")
@@ -289,10 +275,6 @@ class ExponentialEigenvalue(InertiaManifold):
     """
 
     name: ClassVar[str] = "exponential-eigenvalue"
-    coordinate_names: ClassVar[tuple[str, ...]] = (
-        *("sigma_m", "hx", "hy", "hz"),
-        *("omega_x", "omega_y", "omega_z", "sigma_x", "sigma_y", "sigma_z"),
-    )
 
     def _pseudo_inertia(self, theta: Array) -> Array:
         mass, h, _, Sigma_com = _parts(theta)

@@ -160,9 +160,6 @@ class PhysicalConsistency:
     Attributes:
         mass: kg.
         com: centre of mass, m, (3,); NaN when the mass is zero.
-        smallest_eigenvalue: of the pseudo-inertia in the link frame, kg or kg m^2 mixed.
-        smallest_slack: of the three triangle inequalities D_i <= D_j + D_k of the principal
-            moments about the centre of mass, kg m^2.
         smallest_moment: smallest principal moment about the centre of mass, kg m^2.
         margin: smallest eigenvalue of the pseudo-inertia about the centre of mass, after dividing
             masses by |m| and lengths by the r.m.s. radius of gyration per axis. Free of units and
@@ -174,8 +171,6 @@ class PhysicalConsistency:
 
     mass: float
     com: Array
-    smallest_eigenvalue: float
-    smallest_slack: float
     smallest_moment: float
     margin: float
     consistent: bool
@@ -197,16 +192,11 @@ def physical_consistency(pi: ArrayLike) -> PhysicalConsistency:
     with np.errstate(all="ignore"):
         margin, second = _margin(pi)
         com = pi[1:4] / pi[0] if pi[0] != 0.0 else np.full(3, np.nan)
-        P = (pi @ PSEUDO_INERTIA_BASIS.reshape(10, 16)).reshape(4, 4)
         moments = second.sum() - second[::-1]  # ascending, as the second moments are
-        smallest = np.linalg.eigvalsh(P)[0] if np.isfinite(P).all() else np.nan
-        slack = 2.0 * second[0]  # D_j + D_k - D_i = 2 L_i with D_i = L_j + L_k
         reason = "" if margin > 0.0 else _reason(pi, float(margin), moments)
     return PhysicalConsistency(
         mass=float(pi[0]),
         com=read_only(com),
-        smallest_eigenvalue=float(smallest),
-        smallest_slack=float(slack),
         smallest_moment=float(moments[0]),
         margin=float(margin),
         consistent=bool(margin > 0.0),
