@@ -124,7 +124,7 @@ class LogCholesky(InertiaManifold):
     theta = (alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3): paper 002 eqs 9 and 10, after Rucker and
     Wensing (2022). In print the third diagonal entry is s23, which leaves rank 9: it is e^d3. And
     vech(U U^T) is Sigma and h, so the inertia is tr(Sigma) 1 - Sigma. The map is one to one onto
-    all bodies: e^2alpha is the mass, t the centre of mass. The rank is 10 everywhere, for U^-1 dU is
+    all bodies: e^2alpha is the mass, t the centre of mass. The rank is 10 everywhere: U^-1 dU is
     upper triangular, so that dP = 0 asks for an antisymmetric triangular matrix. Same coordinates
     as `pin.LogCholeskyParameters`, which has no inverse.
     """
