@@ -199,12 +199,8 @@ def suggested_controller(
     with K the drive gain and, over a set of postures, m the joint's largest inertia and e its
     smallest one while all joints are free, 1 / (M⁻¹)_jj. The second bound keeps the sampled loop
     stable where light links hang on heavy ones: c is such that no eigenvalue of M⁻¹ diag(d)
-    exceeds the rate. It holds a simulated robot; it is not meant for a real one.
-
-    Args:
-        robot: a fixed-base robot.
-        bandwidth: of the position loop [Hz], well below the control rate.
-        rate: control rate [Hz].
+    exceeds the rate. Bandwidth of the position loop and control rate are in Hz. It holds a
+    simulated robot on a fixed base; it is not meant for a real one.
     """
     from bodysense.robot.dynamics import mass_matrix  # which needs robots, as this does not
 

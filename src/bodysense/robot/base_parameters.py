@@ -220,12 +220,9 @@ def base_parameters(
 
 
 def base_parameters_from_regressor(robot: Robot, Y: Array, tolerance: float) -> BaseParameters:
-    """The combinations identifiable from a regressor, e.g. of motions of some joints alone.
+    """The combinations identifiable from a stacked regressor Y (rows, p).
 
-    Args:
-        robot: whose parameters they are.
-        Y: (rows, p) stacked regressor.
-        tolerance: relative size of what is new in a column, below which it is regrouped.
+    For example of motions of some joints alone; for the tolerance see `base_parameters`.
     """
     return _from_regressor(robot.layout, Y, _preference(robot), tolerance)
 

@@ -39,16 +39,9 @@ def named_frames(robot: Robot) -> list[pin.Frame]:
 
 
 def moving_frame(robot: Robot, name: str, who: str) -> pin.Frame:
-    """The frame of a name that is fixed to a link.
+    """The frame of a name, of a link or fixed to one; `who` is to be mounted there, for messages.
 
-    Args:
-        robot: that has the frame.
-        name: of a link, or of any frame.
-        who: what is to be mounted there, for messages.
-
-    Raises:
-        UnknownNameError: the robot has no such frame.
-        MismatchError: the frame is part of the ground.
+    Raises `UnknownNameError` without such a frame, `MismatchError` if it is part of the ground.
     """
     frame = _find_frame(robot, name)
     if frame is not None and frame.parentJoint > 0:
@@ -127,13 +120,8 @@ def with_payload(
 def find_payload_frame(robot: Robot, link: str | None) -> pin.Frame:
     """The frame of a name as the robot's file has it, on the joint that moves it.
 
-    Args:
-        robot: that holds something.
-        link: of a link, or any named frame fixed to one; by default the last link of a chain.
-
-    Raises:
-        UnknownNameError: the robot has no such link or frame.
-        MismatchError: the frame does not move, or the robot has several last links.
+    `link` names a link, or any frame fixed to one; by default the last link of a chain. Raises as
+    `with_payload` does.
     """
     if link is None:
         link = _last_link(robot)

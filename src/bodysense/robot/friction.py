@@ -75,14 +75,9 @@ class FrictionModel:
         return self.custom is None and "sigma0" in self.shape
 
     def basis(self, v: ArrayLike, shape: Array) -> tuple[Array, Array]:
-        """Evaluate the terms of one joint and their derivatives.
+        """The terms of one joint and their derivatives, phi and dphi/dv, both (n, n_terms).
 
-        Args:
-            v: (n,) velocities [rad/s].
-            shape: (len(self.shape),) shape parameters of the joint.
-
-        Returns:
-            phi and dphi/dv, both (n, n_terms).
+        Velocities v are (n,) [rad/s], the joint's shape parameters (len(self.shape),).
         """
         velocity = as_array(v, (None,), "v")
         phi = np.empty((velocity.size, len(self.terms)))
@@ -215,12 +210,7 @@ def _require_terms(name: str, terms: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Friction:
-    """A friction model with its shape parameters for every joint of one robot.
-
-    Attributes:
-        model: the law.
-        shape: (n_joints, len(model.shape)) shape parameters, read-only.
-    """
+    """A friction model with its shape parameters (n_joints, len(model.shape)), read-only."""
 
     model: FrictionModel
     shape: Array

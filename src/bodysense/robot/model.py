@@ -261,13 +261,7 @@ def require_rotor_inertias(robot: Robot, where: str) -> None:
 
 
 def check_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
-    """Return the sensors if all of them fit the robot.
-
-    Raises:
-        UnknownNameError: a joint or frame that the robot does not have.
-        MismatchError: two sensors of one name, or one that cannot sit where it is.
-        ShapeError: something that is not a sensor.
-    """
+    """Return the sensors if all of them fit the robot, by name and by where they sit."""
     mounted: dict[str, Sensor] = {}
     for sensor in sensors:
         if not callable(getattr(sensor, "measurement", None)):

@@ -46,13 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """The file that a robot was read from, kept so that it can be written back.
-
-    Attributes:
-        format: ``urdf``, ``mjcf`` or ``dh``.
-        path: where it was found, for messages.
-        data: its bytes.
-    """
+    """The file that a robot was read from (urdf, mjcf or dh), kept to be written back."""
 
     format: str
     path: str
@@ -290,14 +284,14 @@ class Robot:
     ) -> Robot:
         """Return the same robot with another mass, centre of mass or inertia of one link.
 
-        Args:
-            link: position or name.
-            mass: kg.
-            com: (3,) centre of mass in the link's frame [m].
-            inertia: (3, 3) about the centre of mass, in the link's axes [kg·m²].
-
         What is not given stays, the inertia about the centre of mass included; compare
         `with_parameter_values`.
+
+        Args:
+            link: position or name.
+            mass: [kg].
+            com: (3,) centre of mass in the link's frame [m].
+            inertia: (3, 3) about the centre of mass, in the link's axes [kg·m²].
         """
         pi = self.pi(link)
         if pi[0] == 0.0 and (mass is None or com is None or inertia is None):

@@ -85,8 +85,7 @@ def read_only(array: Array) -> Array:
 def as_stack(value: ArrayLike, item: tuple[int, ...], name: str) -> Array:
     """Return `value` as a finite float64 array of shape (..., *item), any leading axes.
 
-    Raises:
-        ShapeError: the last axes are not `item`, or the values are not finite numbers.
+    Raises `ShapeError` as `as_array` does.
     """
     try:
         leading = max(np.ndim(value) - len(item), 0)
@@ -96,11 +95,7 @@ def as_stack(value: ArrayLike, item: tuple[int, ...], name: str) -> Array:
 
 
 def require_same_stack(**leading: tuple[int, ...]) -> None:
-    """Check that leading axes, by name of the array, broadcast against each other.
-
-    Raises:
-        ShapeError: names each array with its leading axes.
-    """
+    """Raise `ShapeError` unless leading axes, by name of array, broadcast against each other."""
     try:
         np.broadcast_shapes(*leading.values())
     except ValueError as error:

@@ -54,14 +54,7 @@ def geodesic(pi_1: ArrayLike, pi_2: ArrayLike, t: ArrayLike) -> Array:
     """Bodies on the shortest path from pi_1 (t = 0) to pi_2 (t = 1), thesis eqs 164 and 184.
 
     Every point is physically consistent, beyond the ends too, and the speed is constant.
-
-    Args:
-        pi_1: (..., 10).
-        pi_2: (..., 10).
-        t: (k,) or a number.
-
-    Returns:
-        (..., k, 10), or (..., 10) for a single t.
+    (..., 10), (..., 10) and t (k,) -> (..., k, 10), or (..., 10) for a single t.
     """
     root, ratios, vectors = _relative(*_pseudo_inertias(pi_1, pi_2))
     t = as_stack(t, (), "t")

@@ -363,11 +363,7 @@ MANIFOLDS: tuple[InertiaManifold, ...] = (LogCholesky(), ExponentialEigenvalue()
 
 
 def manifold_named(name: str) -> InertiaManifold:
-    """Return the manifold with that `name`, with its default settings.
-
-    Raises:
-        UnknownNameError: lists the valid names.
-    """
+    """Return the manifold with that `name`, with its default settings."""
     for manifold in MANIFOLDS:
         if manifold.name == name:
             return manifold

@@ -125,9 +125,8 @@ def pi_from_mass_com_inertia(mass: ArrayLike, com: ArrayLike, inertia_com: Array
 def transform_pi(pi: ArrayLike, T_new_old: ArrayLike) -> Array:
     """Express the pi (..., 10) of a body in another frame: P_new = T_new_old P_old T_new_old^T.
 
-    Args:
-        pi: in the old frame.
-        T_new_old: (..., 4, 4) rigid motion mapping old to new coordinates (`pin.SE3.homogeneous`).
+    T_new_old (..., 4, 4) is the rigid motion that maps old to new coordinates, as
+    `pin.SE3.homogeneous`.
     """
     P = pseudo_inertia_from_pi(pi)
     T = as_stack(T_new_old, (4, 4), "T_new_old")
@@ -207,8 +206,7 @@ def physical_consistency(pi: ArrayLike) -> PhysicalConsistency:
 def require_consistent(pi: ArrayLike, name: str = "pi") -> Array:
     """Return pi (..., 10) if every body in it is strictly consistent.
 
-    Raises:
-        InconsistentInertiaError: names the first body that is not, why, and what to check.
+    Raises `InconsistentInertiaError` that names the first body that is not, why, and what to check.
     """
     pi = as_stack(pi, (10,), name)
     with np.errstate(all="ignore"):

@@ -83,11 +83,7 @@ def left_jacobian_inverse(omega: ArrayLike) -> Array:
 
 
 def require_rotation(R: ArrayLike, name: str) -> Array:
-    """Return R (..., 3, 3) if every matrix in it is a rotation.
-
-    Raises:
-        ShapeError: not orthonormal to 1e-6, or determinant -1.
-    """
+    """Return R (..., 3, 3) if every matrix in it is a rotation, orthonormal to 1e-6."""
     R = as_stack(R, (3, 3), name)
     error = float(np.abs(R @ np.swapaxes(R, -1, -2) - np.eye(3)).max(initial=0.0))
     if error > _ORTHONORMAL_TOLERANCE:

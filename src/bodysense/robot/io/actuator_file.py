@@ -46,12 +46,7 @@ _KEYS = (
 class Actuation:
     """Drives, friction and control of one robot; fields are arguments of `Robot.from_pinocchio`.
 
-    Attributes:
-        friction: the law with its shape per joint.
-        coefficients: read-only arrays by prefix: "Ia", the terms of the law and of couplings.
-        actuators: gears, gains, couplings.
-        controller: the joint controller, if the file has one.
-        acceleration_limit: (n_joints,) infinite where unknown.
+    `coefficients` has read-only arrays by prefix: "Ia", the terms of the law and of couplings.
     """
 
     friction: Friction
@@ -64,12 +59,9 @@ class Actuation:
 def with_actuator_file(
     robot: Robot, path: str | PathLike[str], *, friction: str | None = None
 ) -> Robot:
-    """Return the same robot with what an actuator file says about it.
+    """Return the same robot with what an actuator file says about it; the rest stays.
 
-    Args:
-        robot: what the file leaves out stays as it is here.
-        path: the actuator file.
-        friction: a friction law that takes precedence over the file's and the robot's.
+    `friction` is a law that takes precedence over the file's and the robot's.
     """
     layout, coupled = robot.layout, robot.actuators.coupled_terms
     prefixes = ("Ia", *layout.friction_terms, *coupled)

@@ -39,13 +39,10 @@ _SMALLEST_LENGTH = 1e-3  # m, of a capsule
 
 @dataclass(frozen=True, eq=False)
 class _Body:
-    """A body of the MJCF file: a link, and the joints (of the Pinocchio model) that move it.
+    """A link as a body of the MJCF file, and the joints (of the Pinocchio model) that move it.
 
-    Attributes:
-        joints: the massless links' first, then its own, which names the link.
-        parent: joint of the link that carries it, 0 for the world.
-        placement: T_parent_body at q = 0.
-        T_body_joint: frame of each joint, at q = 0.
+    The massless links' joints come first, T_body_joint of each at q = 0. `parent` is the joint of
+    the link that carries it, 0 for the world, and `placement` is T_parent_body at q = 0.
     """
 
     joints: tuple[int, ...]

@@ -124,9 +124,7 @@ def urdf_notes(robot: Robot) -> tuple[str, ...]:
 def lost_drives(robot: Robot, attributes: Mapping[str, str]) -> Iterator[str]:
     """What a file of links and joints does not hold of drives and friction, in words.
 
-    Args:
-        robot: that is written.
-        attributes: names that the file has for rotor inertia and friction terms.
+    `attributes` are the names that the file has for rotor inertia and friction terms.
     """
     layout, actuators = robot.layout, robot.actuators
     terms = [term for term in layout.friction_terms if term not in attributes]

@@ -46,11 +46,11 @@ class Element:
         where: the file, for messages.
         line: of its start tag, counted from 1.
         start: byte of ``<``, in UTF-8.
-        parent: the element that it is in.
+        parent: that it is in.
         inner: first byte after the start tag.
         close: byte of ``</``, or `inner` for an element that closes itself.
         end: first byte after the element.
-        children: elements inside it.
+        children: inside it.
     """
 
     tag: str
@@ -145,13 +145,9 @@ class Element:
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A parsed file.
+    """A parsed file: its outermost element, whose positions refer to `text`, which is UTF-8.
 
-    Attributes:
-        root: its outermost element; positions refer to `text`.
-        text: the file in UTF-8, without a byte order mark.
-        encoding: what the file is encoded in.
-        mark: its byte order mark, if any.
+    The file itself may have another encoding, and a byte order mark.
     """
 
     root: Element
@@ -167,9 +163,7 @@ class Document:
 def parse_document(data: bytes, where: str) -> Document:
     """Parse the bytes of an XML file.
 
-    Raises:
-        RobotFileError: empty, broken (with line and column), in an unknown encoding, or with a
-            document type.
+    Raises `RobotFileError`: empty, broken, in an unknown encoding, or with a document type.
     """
     if not data.strip():
         raise RobotFileError(f"{where} is empty: it must hold a robot description in XML.")

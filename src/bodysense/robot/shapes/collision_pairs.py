@@ -26,12 +26,7 @@ from bodysense.spatial.arrays import Array
 def candidate_pairs(
     robot: Robot, bodies: tuple[Body, ...], ignore: Iterable[tuple[str, str]]
 ) -> tuple[NDArray[np.intp], dict[tuple[str, str], str]]:
-    """Pairs of bodies (n, 2) whose links no joint connects; and why others are ignored.
-
-    Raises:
-        UnknownNameError: a name in `ignore` that is no body or link.
-        ShapeError: something in `ignore` that is no pair.
-    """
+    """Pairs of bodies (n, 2) whose links no joint connects; and why others are ignored."""
     unwanted = [_groups(robot, bodies, pair) for pair in ignore]
     mimics, moves = _mimics(robot), supporting_joints(robot)
     ignored: dict[tuple[str, str], str] = {}
@@ -160,17 +155,11 @@ class PairDistances:
 def pair_distances(
     a: ConvexPieces, b: ConvexPieces, R_a_b: Array, p_a_b: Array, reach: float
 ) -> tuple[PairDistances, Array]:
-    """Measure two bodies wherever they may be within reach.
+    """Measure two bodies wherever they may be within reach [m].
 
     The distance of bodies is that of their closest pieces. Those whose boxes are closest are
-    measured first, all others only where their boxes are closer than that.
-
-    Args:
-        a: the first body.
-        b: the second one.
-        R_a_b: (n_t, 3, 3) of their links.
-        p_a_b: (n_t, 3) of their links [m].
-        reach: [m].
+    measured first, all others only where their boxes are closer than that. Poses of their links
+    are R_a_b (n_t, 3, 3) and p_a_b (n_t, 3) [m].
 
     Returns:
         What is within reach, and a lower bound of the distance (n_t,) [m]: the distance itself

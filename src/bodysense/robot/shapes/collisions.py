@@ -41,13 +41,9 @@ _EXACT_REACH = 0.05  # m beyond twice the margin up to which largest distances a
 
 @dataclass(frozen=True)
 class Closest:
-    """Where two bodies come closest to their margin.
+    """Where two bodies come closest to their margin: at which position in q, and how close [m].
 
-    Attributes:
-        pair: names of the bodies.
-        sample: position in q.
-        distance: between them [m], negative inside each other.
-        margin: closer than this counts as a collision of this pair [m].
+    The distance is negative inside each other; closer than the margin counts as a collision.
     """
 
     pair: tuple[str, str]
@@ -189,19 +185,15 @@ class Collisions:
     def distances(self, q: ArrayLike, *, beyond: float = np.inf) -> Array:
         """(n_t, n_pairs) signed distances [m] at q (n_t, nq), negative inside each other.
 
-        Args:
-            q: poses.
-            beyond: pairs farther apart than this need not be exact [m]: they may get a lower bound
-                of their distance instead, no less than `beyond`, which is much quicker.
+        Pairs farther apart than `beyond` [m] need not be exact: they may get a lower bound of their
+        distance instead, no less than `beyond`, which is much quicker.
         """
         return self._measure(q, beyond)[1]
 
     def near(self, q: ArrayLike, distance: float | Array) -> NearPairs:
         """Pairs nearer than a distance [m] at q (n_t, nq), with their gradients.
 
-        Args:
-            q: poses.
-            distance: one for all, or one per pair (n_pairs,).
+        The distance is one for all, or one per pair (n_pairs,).
         """
         return self._measure(q, distance, gradients=True)[0]
 

@@ -35,17 +35,11 @@ _SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX, _MESH = range(2, 8)  # mjtGeom
 
 
 def _slice_mesh(points: Array, triangles: NDArray[np.intp]) -> list[Array]:
-    """Points of a mesh, as a whole or slice by slice, whichever hulls describe it well.
+    """Points (m, 3) of a mesh, as a whole or slice by slice, whichever hulls describe it well.
 
-    The mesh is cut at equal distances across its longest axis. The hull of a slice is that of the
-    corners in it and of the points where edges are cut, so that no part of the surface is lost.
-
-    Args:
-        points: (n, 3) corners of the mesh [m].
-        triangles: (k, 3) corners of every triangle.
-
-    Returns:
-        One cloud (m, 3), or one per slice.
+    The mesh, with corners (n, 3) [m] and triangles (k, 3) of them, is cut at equal distances across
+    its longest axis. The hull of a slice is that of the corners in it and of the points where edges
+    are cut, so that no part of the surface is lost.
     """
     if points.shape[0] < 4 or triangles.shape[0] == 0:
         return [points]
@@ -91,14 +85,10 @@ def _crossings(points: Array, heights: Array, edges: NDArray[np.intp], cut: floa
 def file_shapes(
     source: Source, kind: str, package_dirs: Sequence[str] = (), skip: Collection[str] = ()
 ) -> tuple[dict[str, list[Array]], dict[str, str]]:
-    """Shapes of the bodies of a URDF or MJCF file.
+    """Shapes of a kind, "collision" or "visual", of the bodies of a URDF or MJCF file.
 
-    Args:
-        source: the file.
-        kind: "collision" or "visual". In MJCF, geoms that touch others (contype or conaffinity) are
-            the former, the rest the latter; planes and height fields have no hull.
-        package_dirs: folders in which packages of meshes lie.
-        skip: bodies that need not be read.
+    In MJCF, geoms that touch others (contype or conaffinity) are the former, the rest the latter;
+    planes and height fields have no hull. Packages of meshes lie in `package_dirs`.
 
     Returns:
         Of every body that has a shape, (n, 3) points of each of its pieces, in the frame of the

@@ -69,15 +69,11 @@ class Workspace:
         return tuple(result)
 
     def around(self, robot: Robot, hulls: Mapping[str, Hull]) -> WorkspaceMargins:
-        """The margins of a robot's links to the walls.
+        """The margins of a robot's links to the walls, by the hulls of its links, see `link_hulls`.
 
         Counted are those that change over many random poses: the base does not move, and a link
         that only turns about a vertical axis keeps its height. What is outside in all of these
-        poses is given in `notes`.
-
-        Args:
-            robot: the robot.
-            hulls: of its links by name, see `link_hulls`; links that are not there do not count.
+        poses is given in `notes`. Links without a hull do not count.
 
         Raises:
             UnknownNameError: a hull of a link that the robot does not have.
@@ -115,7 +111,7 @@ class WorkspaceMargins:
     """Margins of links to walls; build it with `Workspace.around`.
 
     Attributes:
-        robot: the robot.
+        robot: that moves.
         parts: of every margin the row of the link in `LinkPoses`, its hull and the wall.
         names: of every margin the link and the wall, as ("link6", "z >= 0").
         notes: what is always outside, in words.
