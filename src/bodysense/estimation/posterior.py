@@ -16,23 +16,14 @@ from bodysense.spatial.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class NamedSlices:
-    """Names ↔ slices of a vector, without gaps.
-
-    Attributes:
-        kind: what is named, for messages.
-        slices: in the order of the vector.
-    """
+    """Names ↔ slices of a vector, in order, without gaps; `kind` is what is named, for messages."""
 
     kind: str
     slices: Mapping[str, slice]
 
     @classmethod
     def from_sizes(cls, kind: str, sizes: Iterable[tuple[str, int]]) -> Self:
-        """Lay out names with their sizes one after the other.
-
-        Raises:
-            MismatchError: two of one name.
-        """
+        """Lay out names one after the other; `MismatchError` for two of one name."""
         slices: dict[str, slice] = {}
         at = 0
         for name, size in sizes:
@@ -158,11 +149,7 @@ class Posterior:
         return self.blocks[name]
 
     def at(self, t: int) -> Posterior:
-        """The t-th sample alone.
-
-        Raises:
-            ShapeError: there is no such sample, or there is one alone.
-        """
+        """The t-th sample alone; `ShapeError` if there is no such sample, or one alone."""
         self._require_several()
         T = self.mean.shape[0]
         if not -T <= t < T:
@@ -170,11 +157,7 @@ class Posterior:
         return self._cut(t)
 
     def part(self, which: slice) -> Posterior:
-        """Some of the samples.
-
-        Raises:
-            ShapeError: there is one alone.
-        """
+        """Some of the samples; `ShapeError` if there is one alone."""
         self._require_several()
         return self._cut(which)
 
@@ -242,11 +225,7 @@ class Posterior:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Posterior:
-        """Read what `save` wrote.
-
-        Raises:
-            FileReadError: the files are missing, damaged, or do not belong together.
-        """
+        """Read what `save` wrote."""
         return load_result(Posterior, folder, "posterior", shapes=_shapes)
 
 

@@ -54,12 +54,8 @@ class BodyTree:
     def of(cls, robot: Robot, *, base: str | None = None, fixed: bool | None = None) -> BodyTree:
         """Hang the robot on a link.
 
-        Args:
-            robot: with a fixed or a floating base.
-            base: the link at the root, or a frame fixed to it, such as a sole; by default the
-                robot's own base.
-            fixed: whether the root is held still, e.g. the foot that a humanoid stands on; by
-                default as the robot's own base is.
+        `base` is the link at the root, or a frame fixed to it, such as a sole, and `fixed` whether
+        it is held still, e.g. the foot of a humanoid; by default as the robot's own base.
 
         Raises:
             MismatchError: another root for a robot that is bolted to the world, or a robot of

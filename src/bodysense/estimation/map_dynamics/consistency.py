@@ -51,15 +51,7 @@ _QUIET = 0.3  # ratio of residuals below which they are far smaller than stated
 
 
 class Outlier(NamedTuple):
-    """One implausible reading of a sensor.
-
-    Attributes:
-        sensor: its name.
-        sample: index of the sample.
-        chi_square: its square, normalised.
-        freedom: what it should be on average.
-        p_value: how often a square as large comes by chance.
-    """
+    """An implausible reading: chi², its expectation, and how often it is as large by chance."""
 
     sensor: str
     sample: int
@@ -185,11 +177,7 @@ class SensorConsistency:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> SensorConsistency:
-        """Read what `save` wrote.
-
-        Raises:
-            FileReadError: the files are missing or damaged.
-        """
+        """Read what `save` wrote."""
         return load_result(cls, folder, "consistency")
 
 
@@ -211,13 +199,10 @@ def inconsistent_exact_words(off: Mapping[str, str]) -> str:
 def consistency(
     problem: MapDynamics, samples: Samples, *, biases: Biases | None = None
 ) -> SensorConsistency:
-    """Hold every sensor against all others.
+    """Hold every sensor against all others at `problem.samples`.
 
-    Args:
-        problem: the estimator.
-        samples: of `problem.samples`.
-        biases: of a longer log, if these samples are a part of it; by default what these samples
-            tell of them.
+    `biases` are those of a longer log, if these samples are a part of it; by default what these
+    samples tell of them.
     """
     if samples.size == 0:
         raise ShapeError("there are no samples to hold the sensors against: give at least one.")

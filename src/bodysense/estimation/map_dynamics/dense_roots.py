@@ -53,13 +53,7 @@ class DenseRoots:
     def of(
         cls, equations: Equations, sensors: Sequence[Sensor], assumptions: Assumptions
     ) -> DenseRoots:
-        """Take square roots at one sample.
-
-        Args:
-            equations: of the sample, with at least these sensors.
-            sensors: those that are present.
-            assumptions: priors.
-        """
+        """Take square roots at one sample, of the sensors that are present."""
         M, columns = _prior_roots(equations, assumptions)
         YM = equations.Y @ M
         H, N, names = [], [], []

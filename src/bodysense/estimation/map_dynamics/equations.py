@@ -72,15 +72,9 @@ def _equation_rows(tree: BodyTree) -> NamedSlices:
 
 @dataclass(frozen=True, eq=False)
 class _TreeMotion:
-    """Transforms and twists of all bodies, v_i = X_i v_p + S_i q̇_i (14 of paper 000).
+    """Transforms (n, 6, 6) and twists (n, 6), v_i = X_i v_p + S_i q̇_i (14 of paper 000).
 
-    Attributes:
-        tree: the bodies.
-        q: (n_joints,) positions.
-        dq: (n_joints,) velocities.
-        X: (n, 6, 6) X_i; the identity for the root.
-        twist: (n, 6) of each body, in its frame, linear first.
-        root_acceleration: (6,) proper acceleration of a root that is held, zero of one that floats.
+    The acceleration (6,) is the proper one of a root that is held, zero of one that floats.
     """
 
     tree: BodyTree

@@ -186,15 +186,9 @@ class MapDynamics:
         """Marginal covariance of any quantities together at one sample, across links.
 
         It does not depend on what the sensors read. It takes a dense factorisation: for a control
-        loop `estimate` gives the covariance of each quantity alone.
-
-        Args:
-            names: of `variables`, e.g. ``("fx.hand", "tau.elbow")``; rows in this order.
-            q: (n_joints,) positions of the joints.
-            dq: their velocities.
-            absent: names of sensors that give no reading.
-            base_twist: as in `estimate`.
-            gravity: as in `estimate`.
+        loop `estimate` gives the covariance of each quantity alone. Rows are those of `names`, e.g.
+        ``("fx.hand", "tau.elbow")``, in this order; sensors named `absent` give no reading; other
+        arguments are as in `estimate`.
         """
         for name in absent:
             if name not in self.layout.slices:

@@ -33,12 +33,7 @@ _AT_ONCE = 2e7
 
 
 class Noise(NamedTuple):
-    """The noise of a sensor at T samples.
-
-    Attributes:
-        mean: (T, m), NaN where there is no reading.
-        covariance: (T, m, m) after all readings.
-    """
+    """Of a sensor at T samples: mean (T, m), NaN where absent, and covariance (T, m, m)."""
 
     mean: Array
     covariance: Array
@@ -51,13 +46,7 @@ def chunks(problem: MapDynamics, T: int) -> Iterator[slice]:
 
 
 def noises(problem: MapDynamics, samples: Samples, found: Found) -> dict[str, Noise]:
-    """Noise of every sensor, by its name.
-
-    Args:
-        problem: the estimator.
-        samples: of `problem.samples`.
-        found: what `problem.solve` made of them, with covariances (detail "blocks" or "slacks").
-    """
+    """Noise of every sensor by name; `found` by `problem.solve` with "blocks" or "slacks"."""
     layout, rows = problem.layout, problem.layout.arrays
     result = {}
     for sensor in problem.sensors:

@@ -149,11 +149,7 @@ class Observability:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Observability:
-        """Read what `save` wrote.
-
-        Raises:
-            FileReadError: the files are missing, damaged, or do not belong together.
-        """
+        """Read what `save` wrote."""
         return load_result(
             cls,
             folder,
@@ -199,8 +195,8 @@ def observability(
         problem: the estimator.
         q: (n_joints,) or (T, n_joints) positions to look at; by default five, drawn at random.
         dq: their velocities; by default at rest.
-        base_twist: as in `MapDynamics.estimate`.
-        gravity: as in `MapDynamics.estimate`.
+        base_twist: as in `MapDynamics.estimate`, like
+        gravity: which observability hardly depends on.
         rng: for the positions, if they are not given.
         suggest: how many sensors to suggest; zero saves the time to try them.
     """
@@ -315,12 +311,8 @@ def _helpful(
 ) -> tuple[Help, ...]:
     """The best sensors to add, the best first, and behind them the best assumption.
 
-    Args:
-        problem: the estimator.
-        spread: (T, size) standard deviations of a problem.
-        after: (T, size) those of this one.
-        missing: (size,) what should be observable.
-        count: how many sensors to name.
+    `spread` gives (T, size) standard deviations of a problem, `after` are those of this one, and
+    `missing` (size,) is what should be observable.
     """
     if count < 1:
         return ()

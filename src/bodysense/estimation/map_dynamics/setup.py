@@ -121,12 +121,7 @@ class EstimationSetup:
     state: StateSetup | None = None
 
     def problem(self, robot: Robot) -> MapDynamics:
-        """The estimator of this robot, sample by sample: biases are among the noise.
-
-        Raises:
-            UnknownNameError: a joint, link or frame that the robot does not have.
-            MismatchError: a sensor that cannot sit where it is, or a root that cannot be one.
-        """
+        """The estimator of this robot, sample by sample: biases are among the noise."""
         return self.problem_with(robot, [_at_a_sample(sensor) for sensor in self.used])
 
     def problem_of_log(self, robot: Robot) -> MapDynamics:

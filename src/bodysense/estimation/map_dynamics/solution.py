@@ -48,14 +48,7 @@ class Samples(NamedTuple):
 
 
 def room(tree: BodyTree, layout: ReadingLayout, T: int, level: int) -> Found:
-    """Room for the posterior of T samples.
-
-    Args:
-        tree: the bodies.
-        layout: the readings.
-        T: samples.
-        level: 0 for means alone, 1 for variances too, 2 for blocks, 3 for slacks.
-    """
+    """Room for T samples; level 0 for means, 1 for variances too, 2 for blocks, 3 for slacks."""
     n, rows = tree.n, layout.arrays
     m, blocks = int(rows.first[-1]), rows.first.size - 1
 
@@ -152,9 +145,8 @@ _MANY = 0.1  # of all samples: of so many it counts, and is worth another kernel
 class Groups(NamedTuple):
     """T samples, every one of them in one place.
 
-    Attributes:
-        together: (G, LANES) samples with the same readings present; a short group repeats its last.
-        alone: samples that are better solved one by one.
+    `together` (G, LANES) have the same readings present, and a short group repeats its last;
+    `alone` are better solved one by one.
     """
 
     together: NDArray[np.int64]
@@ -162,12 +154,7 @@ class Groups(NamedTuple):
 
     @classmethod
     def of(cls, y: Array, first: NDArray[np.int64]) -> Groups:
-        """Sort samples by what is present.
-
-        Args:
-            y: (T, m) readings; not finite where there is none.
-            first: (blocks + 1,) first row of each block of readings, which is there as a whole.
-        """
+        """Sort samples by what is present of y (T, m), block by block from the rows `first` on."""
         finite = np.isfinite(y)
         parts = [np.arange(len(y))]
         if not finite.all():

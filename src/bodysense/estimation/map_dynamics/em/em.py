@@ -223,12 +223,6 @@ class _Search:
     A round takes the density and its slope at the covariances that are `tried`. If the density is
     no smaller than before they are the `best`, and the next step of scoring is tried from there;
     else a shorter step, and after it that of EM.
-
-    Attributes:
-        coordinates: of the covariances.
-        best: covariances of the largest density, by source.
-        trace: densities of the covariances that were taken.
-        note: about biases, of the last round that was taken.
     """
 
     def __init__(

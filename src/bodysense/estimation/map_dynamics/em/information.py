@@ -51,11 +51,7 @@ def information(
 ) -> Array:
     """(k, k) F of all samples, computed at some of them; the others are taken to be alike.
 
-    Args:
-        problem: with the present covariances.
-        samples: of `problem.samples`.
-        coordinates: what can change.
-        covariances: the present ones, by source.
+    The problem has the present covariances, which `covariances` holds by source.
     """
     turns = {
         s.name: np.linalg.pinv(root_of(covariances[s.name])) @ s.root(covariances[s.name])
@@ -114,13 +110,7 @@ _SMALL_STEP = 0.5
 
 
 class ScoringStep(NamedTuple):
-    """A step and its distance from the maximum.
-
-    Attributes:
-        u: (k,) the step.
-        slope: of the log density where it begins.
-        distance: from the maximum, in standard deviations.
-    """
+    """A step (k,), the slope where it begins, and how many deviations from the maximum."""
 
     u: Array
     slope: Slope
@@ -130,14 +120,7 @@ class ScoringStep(NamedTuple):
 def scored(
     slope: Slope, F: Array, taken: Sequence[tuple[Array, Array]], reach: float
 ) -> ScoringStep:
-    """The next step.
-
-    Args:
-        slope: of the log density.
-        F: (k, k) information of the readings.
-        taken: (s, y) of small steps before, the last one at the end.
-        reach: most change of a logarithm.
-    """
+    """The next step, no longer than `reach`, knowing (s, y) of small steps `taken` before."""
     g = slope.readings + slope.prior
     # A falling slope bends the logarithm too: the derivative of v l' is v² l'' + v l'.
     bend = slope.bend + np.maximum(-slope.readings, 0.0) + _LEAST_INFORMATION
@@ -179,12 +162,8 @@ _NAMED = 6  # sources in a sentence
 def describe_unidentified(F: Array, C: Array, coordinates: Coordinates) -> str:
     """Sources of which a variance is known to less than a factor of two or so, and the remedy.
 
-    Of a full covariance principal axes are listed, of one that is scaled units.
-
-    Args:
-        F: (k, k) information of the readings.
-        C: (k, k) covariance of the coordinates, from readings and prior.
-        coordinates: what was estimated.
+    From the information F (k, k) of the readings and the covariance C (k, k) of the coordinates. Of
+    a full covariance principal axes are listed, of one that is scaled units.
     """
     sigma = np.sqrt(np.diag(C))
     correlation = np.abs(C / np.outer(sigma, sigma))
@@ -234,13 +213,7 @@ SLACKS = ("acceleration", "wrench", "torque")
 
 
 class Expectation(NamedTuple):
-    """At the present covariances.
-
-    Attributes:
-        second: second moments by source.
-        density: of all rows at all samples, its logarithm.
-        note: what is amiss with biases, in words.
-    """
+    """Second moments by source, log density of all samples, and what is amiss with biases."""
 
     second: dict[str, SecondMoment]
     density: float
@@ -253,14 +226,7 @@ def expected(
     sources: Sequence[NoiseSource],
     covariances: Mapping[str, Array],
 ) -> Expectation:
-    """Second moments by source, and the log density of all rows at all samples.
-
-    Args:
-        problem: with the present covariances.
-        samples: of `problem.samples`.
-        sources: whose second moments to take.
-        covariances: the present ones, by source.
-    """
+    """Expectation at the present covariances, which the problem has too."""
     sums = {source.name: np.zeros_like(source.covariance) for source in sources}
     counts = dict.fromkeys(sums, 0)
     density = 0.0

@@ -57,8 +57,8 @@ class NoiseSource:
         covariance: (m, m) at the start, structured.
         groups: components that have one unit.
         structure: what may change.
-        weight: of the prior.
-        mode: (m, m) of the prior.
+        weight: of the prior, whose mode is
+        mode: (m, m).
     """
 
     name: str
@@ -79,15 +79,9 @@ class NoiseSource:
         structure: Structure,
         prior: InverseWishart,
     ) -> NoiseSource:
-        """Give a covariance its structure.
+        """Give a covariance its structure; what does not fit the structure is left out.
 
-        Args:
-            name: of the source.
-            kind: those of one kind and structure "type" share their factors.
-            covariance: (m, m) to start from; what does not fit the structure is left out.
-            units: of the components.
-            structure: what may change.
-            prior: of the covariance.
+        Sources of one kind and structure "type" share their factors. `units` are of the components.
         """
         groups = tuple(
             tuple(k for k, unit in enumerate(units) if unit == wanted)
@@ -206,13 +200,7 @@ class _Direction(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """Of the log density.
-
-    Attributes:
-        readings: (k,) by u, of the readings.
-        prior: (k,) by u, of the prior.
-        bend: (k,) minus the second derivative of the prior.
-    """
+    """Of the log density by u, each (k,); the bend is minus the prior's second derivative."""
 
     readings: Array
     prior: Array

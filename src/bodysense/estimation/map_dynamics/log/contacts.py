@@ -36,16 +36,16 @@ _SPIKE = 2.0  # largest over median force, from which on friction may explain it
 
 
 class ContactInterval(NamedTuple):
-    """A stretch of time in which a link was in contact.
+    """A stretch of time [s] in which a link was in contact.
 
     Attributes:
         link: its name.
-        start: first sample [s].
-        end: last sample [s].
+        start: first sample.
+        end: last sample.
         force: largest force in it that is certain [N]: of which most is left when twice its
             standard deviation is taken off.
         sigma: standard deviation of that force, along itself [N].
-        at: when [s].
+        at: when it was that large.
         usual: median force [N].
     """
 
@@ -83,9 +83,8 @@ def contact_forces(
 ) -> tuple[Array, Array, Array]:
     """Forces of wrenches (T, 6) beyond their prior's mean.
 
-    Returns:
-        (T,) norms less the prior's mean [N]; (T,) standard deviations along them; (T, 2) standard
-        deviations of a force along its best and its worst observable direction.
+    (T,) norms [N], (T,) standard deviations along them, (T, 2) those along the best and the worst
+    observable direction.
     """
     force, C = mean[:, :3] - prior.mean[:3], covariance[:, :3, :3]
     size = np.linalg.norm(force, axis=1)

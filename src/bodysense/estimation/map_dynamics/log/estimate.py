@@ -111,13 +111,7 @@ class LogEstimate:
     def chunks(
         self, samples: int = _CHUNK, *, detail: Detail = "variances", judge: bool = False
     ) -> Iterator[LogChunk]:
-        """Solve the log, so many samples at a time.
-
-        Args:
-            samples: in a chunk.
-            detail: how much to compute.
-            judge: whether to hold sensors against each other as well.
-        """
+        """Solve the log, so many samples at a time; `judge` holds sensors against each other."""
         for first in range(0, self.t.size, samples):
             where = slice(first, min(first + samples, self.t.size))
             posterior, judged = self._solved(where, detail), None

@@ -47,12 +47,7 @@ _SLIDING_UNITS = {"tau": "N", "q": "m", "dq": "m/s", "ddq": "m/s²"}
 
 
 def components(estimated: NamedSlices, problem: MapDynamics) -> list[tuple[str, str]]:
-    """``fx.hand.force_x``, …, ``tau.elbow``, each with its unit: one per number of the vector.
-
-    Args:
-        estimated: quantities of the dynamics, of the state and biases of sensors.
-        problem: with the joints and the sensors.
-    """
+    """``fx.hand.force_x``, …, ``tau.elbow`` with units: one per number of what is estimated."""
     sensors, sliding = {s.name: s for s in problem.sensors}, _sliding(problem)
     result: list[tuple[str, str]] = []
     for name in estimated:

@@ -95,11 +95,8 @@ class Recording:
     def from_log(cls, problem: MapDynamics, log: Log, *, cutoff: float = CUTOFF) -> Recording:
         """Filter, differentiate and collect what an estimator needs of a log.
 
-        Args:
-            problem: the estimator.
-            log: with positions of all joints, and channels of all sensors but joint accelerations,
-                which come from the positions where the log has none.
-            cutoff: of the low-pass on positions [Hz].
+        The log has positions of all joints, and channels of all sensors but joint accelerations,
+        which come from positions where it has none; `cutoff` is of the low-pass on these [Hz].
 
         Raises:
             MismatchError: channels are missing or in other units, as in the log of another robot.
@@ -144,9 +141,7 @@ class Recording:
     def with_state(cls, problem: MapDynamics, log: Log) -> Recording:
         """Collect readings; positions are those of encoders, NaN elsewhere, velocities all NaN.
 
-        Raises:
-            MismatchError: channels are missing or in other units, as in the log of another robot.
-            UnusableLogError: the doctor finds errors, or nothing is left of the log.
+        It raises what `from_log` raises.
         """
         robot = problem.robot
         encoders = [sensor for sensor in problem.sensors if isinstance(sensor, Encoder)]
@@ -284,11 +279,7 @@ def _motion(rows: NDArray[np.int64], t: Array, q: Array, cutoff: float) -> _Part
 
 
 def _require_positions(problem: MapDynamics, log: Log) -> dict[str, str]:
-    """Channel of the position of every joint.
-
-    Raises:
-        MismatchError: joints without a position, as in the log of another robot.
-    """
+    """Channel of the position of every joint; a log of another robot is refused."""
     channel = position_channels(problem.robot, problem.sensors)
     missing = [joint for joint, name in channel.items() if name not in log.channels]
     if missing:
@@ -303,17 +294,9 @@ def _require_positions(problem: MapDynamics, log: Log) -> dict[str, str]:
 
 
 def _sensor_readings(problem: MapDynamics, log: Log, rows: NDArray[np.int64], ddq: Array) -> Array:
-    """(T, m) readings of all sensors at some rows of a log.
+    """(T, m) readings of all sensors at rows (T,) of a log.
 
-    Args:
-        problem: the estimator.
-        log: the recording.
-        rows: (T,) of it.
-        ddq: (T, n_joints) accelerations of joints by differentiation, for sensors of these that
-            have no channel.
-
-    Raises:
-        MismatchError: channels that are missing, or in other units.
+    `ddq` (T, n_joints) are by differentiation, for sensors of accelerations without a channel.
     """
     _require_channels(problem, log)
     readings = np.full((rows.size, problem.layout.size), np.nan)

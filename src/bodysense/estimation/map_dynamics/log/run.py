@@ -149,19 +149,11 @@ def estimate_log(
     folder: str | PathLike[str] | None = None,
     progress: Callable[[int, int], None] = lambda done, samples: None,
 ) -> EstimationRun:
-    """Estimate the dynamics during a log, and keep what is to be said of it.
+    """Estimate the dynamics during a log, and keep what is to be said of it; see `prepare_log`.
 
-    Ctrl-C keeps the chunks that are done: the run is then `interrupted`.
-
-    Args:
-        setup: see `prepare_log`, as for the next five.
-        robot: as far as it is known.
-        log: the recording.
-        cutoff: of the low-pass on positions [Hz].
-        parameter_directions: (r, n_parameters) standard deviations of the robot's parameters.
-        state: how positions are to be estimated.
-        folder: existing, for estimates.parquet and sensors.parquet, written as the log is solved.
-        progress: called with the samples that are done and those of the log.
+    Ctrl-C keeps the chunks that are done: the run is then `interrupted`. A `folder`, which exists,
+    gets estimates.parquet and sensors.parquet as the log is solved; `progress` is called with the
+    samples that are done and those of the log.
 
     Raises:
         MismatchError: see `prepare_log`.

@@ -84,10 +84,8 @@ class StateLogEstimate(LogEstimate):
     ) -> Iterator[LogChunk]:
         """Solve the log from its beginning on.
 
-        Args:
-            samples: in a chunk; smoothing takes its windows instead.
-            detail: how much to keep: covariances are computed in any case.
-            judge: whether to hold residuals against the noise that sensors are said to have.
+        Smoothing takes its windows instead of so many samples; covariances are computed always;
+        `judge` holds residuals against the noise that sensors are said to have.
         """
         solver: StateTracker | StateSmoother | None = None
         for begin, end in pairwise([*self.recording.starts, self.t.size]):
@@ -186,14 +184,9 @@ def _initial_prior(
     readings: Array,
     before: StatePrior | None = None,
 ) -> StatePrior:
-    """The prior about (q, q̇, q̈) at the first of some samples.
+    """The prior about (q, q̇, q̈) at the first of samples t (T,) with readings (T, m).
 
-    Args:
-        problem: the robot with its sensors.
-        setup: with priors of the first sample of a log.
-        t: (T,) times [s].
-        readings: (T, m).
-        before: the state before a pause, after which the user's priors count no more.
+    After a pause that state `before` counts, and the user's priors no more.
     """
     robot = problem.robot
     n = robot.n_joints
@@ -263,17 +256,7 @@ def _best_start(
     jerk: ArrayLike,
     gravity: ArrayLike | None,
 ) -> StatePrior:
-    """The prior with the positions of these joints at the best of several places.
-
-    Args:
-        problem: the robot with its sensors.
-        prior: about the first sample.
-        joints: whose positions are unknown.
-        t: (T,) times [s].
-        readings: (T, m).
-        jerk: spectral densities, see `StateTracker`.
-        gravity: (3,) in the frame of a root that is held.
-    """
+    """The prior with the positions of these joints at the best of several places."""
     some = _first_samples(t)
     tracker = StateTracker(problem, prior, jerk=jerk)
 

@@ -84,10 +84,7 @@ class WorstResidual:
 class LogTotals:
     """Sums over the chunks of a log; `add` them in their order.
 
-    Attributes:
-        estimate: of the log.
-        worst_residuals: the least plausible readings, the worst first.
-        samples: that were added so far.
+    `worst_residuals` are the least plausible readings, the worst first.
     """
 
     def __init__(self, estimate: LogEstimate) -> None:
@@ -246,16 +243,9 @@ def _separated(readings: list[WorstResidual]) -> tuple[WorstResidual, ...]:
 
 @dataclass(frozen=True)
 class JointScore:
-    """How well the position of a joint is known over a log.
+    """How well the position of a joint is known over a log: range, median and largest std of it.
 
-    Attributes:
-        joint: its name.
-        measured: whether its position was recorded.
-        unit: of its position.
-        lowest: estimated position.
-        highest: estimated position.
-        std: median standard deviation.
-        worst: largest one.
+    `measured` is whether it was recorded.
     """
 
     joint: str

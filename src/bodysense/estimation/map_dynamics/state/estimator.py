@@ -54,14 +54,11 @@ _SETTLED = 0.02  # rad: a step after which none is needed
 def _approach(
     problem: TimeStepProblem, steps: int, d: Array | None = None, reach: float = _REACH
 ) -> Array:
-    """Coordinates e of a point near the solution.
+    """Coordinates e of a point near the solution, after at most so many steps.
 
-    Args:
-        problem: of one sample.
-        steps: most steps; one of several is left out where the state is known well.
-        d: (n, 20) at which products are linearised in the first step; by default a d that knows
-            how far the state is known.
-        reach: [rad] of a joint in one step.
+    One of several steps is left out where the state is known well. Products are linearised at
+    `d` (n, 20) in the first step, by default one that knows how far the state is known; `reach` is
+    that of a joint in one step [rad].
     """
     positions = slice(0, problem.linearisation.layout.n)
     if steps > 1 and _is_near(problem):
@@ -154,12 +151,7 @@ _ABSURD = 1e20  # a reading that cannot be one is absent, as NaN is
 
 
 class StateAndDynamics:
-    """The estimator of state and dynamics of one robot, one sample at a time.
-
-    Attributes:
-        problem: the robot with its sensors and assumptions.
-        state: prior of the state.
-    """
+    """The estimator of state and dynamics of one robot, one sample at a time."""
 
     def __init__(
         self,

@@ -62,13 +62,7 @@ _L = TypeVar("_L", bound=_Linear)
 
 @dataclass(frozen=True)
 class Ending:
-    """How the iterations ended.
-
-    Attributes:
-        converged: whether nothing would be gained by more of them.
-        iterations: steps taken.
-        message: what happened, and what to do about it.
-    """
+    """How the iterations ended: whether more of them would gain nothing, how many, and advice."""
 
     converged: bool
     iterations: int
@@ -85,13 +79,7 @@ class _Descent(Generic[_L]):
 
 
 def descend(start: Array, linearise: Callable[[Array], _L], iterations: int) -> _Descent[_L]:
-    """Lower the cost from a start.
-
-    Args:
-        start: where to begin.
-        linearise: the problem at a point.
-        iterations: most steps.
-    """
+    """Lower the cost from a start, in at most so many steps."""
     point, linear, damping = start, linearise(start), _FIRST
     if not np.isfinite(linear.cost):
         message = "numbers overflow at the start: look for absurd readings or covariances."
@@ -183,14 +171,7 @@ def scaled_factor(covariance: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class TimeStepLinear:
-    """The problem linearised at one e: a triangle, R delta = z.
-
-    Attributes:
-        R: (p, p).
-        z: (p,).
-        cost: chi-square, of readings and prior.
-        local: residuals, d and derivatives by x.
-    """
+    """The problem linearised at one e: R delta = z; the cost is a chi-square."""
 
     R: Array
     z: Array
@@ -212,13 +193,7 @@ class TimeStepLinear:
 
 @dataclass(frozen=True, eq=False)
 class TimeStepProblem:
-    """The least-squares problem of one sample.
-
-    Attributes:
-        linearisation: of the robot with its sensors.
-        prior: of x.
-        sample: what is given.
-    """
+    """The least-squares problem of one sample, with a prior of x."""
 
     linearisation: Linearisation
     prior: CovarianceState
@@ -242,13 +217,10 @@ class TimeStepProblem:
         sample: SampleInputs | None = None,
         factor: Array | None = None,
     ) -> TimeStepLinear:
-        """Linearise at e; where numbers overflow, the cost is infinite.
+        """Linearise at e (p,); where numbers overflow, the cost is infinite.
 
-        Args:
-            e: (p,).
-            d: (n, 20) at which products are differentiated; by default the best.
-            sample: other readings than the given ones.
-            factor: of Cov(x), to count what the linearisation leaves out as slack.
+        Products are differentiated at `d` (n, 20), by default the best. With a `factor` of Cov(x),
+        what the linearisation leaves out counts as slack.
         """
         given = self.sample if sample is None else sample
         with np.errstate(over="ignore", invalid="ignore"):

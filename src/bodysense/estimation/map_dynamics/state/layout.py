@@ -137,13 +137,9 @@ def of_state(problem: MapDynamics) -> NDArray[np.bool_]:
 def softened(
     priors: Priors, readings: Readings, w: Memory, factor: Array
 ) -> tuple[Priors, Readings]:
-    """Priors and readings that know of the uncertainty of the state.
+    """Priors and readings that know of Cov(x) = S Sᵀ, S the factor (columns, k).
 
-    Args:
-        priors: as they are.
-        readings: as they are.
-        w: memory of a linearisation, with the derivatives of equations and readings in it.
-        factor: (columns, k) S, Cov(x) = S Sᵀ.
+    The memory w has the derivatives of equations and readings in it, of a linearisation.
     """
     columns = slice(1, 1 + factor.shape[0])
     motion = w.offset[:, :, columns] @ factor
@@ -168,12 +164,8 @@ def with_covariances(
 ) -> tuple[Priors, Readings]:
     """Priors and readings with more slack.
 
-    Args:
-        priors: as they are.
-        readings: as they are.
-        motion: (n, 7, 7) covariance to add to that of (a_i, joint acceleration) given a_p.
-        balance: (n, 6, 6) to the slack of wrench balances.
-        read: to that of readings, block by block.
+    Added are `motion` (n, 7, 7) to the covariance of (a_i, joint acceleration) given a_p, `balance`
+    (n, 6, 6) to the slack of wrench balances, and `read` to that of readings, block by block.
     """
     root, white = readings.root.copy(), readings.white.copy()
     log_scale = readings.log_scale.copy()

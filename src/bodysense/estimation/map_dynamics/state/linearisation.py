@@ -64,16 +64,10 @@ def _with_second_order(
     d: Array,
     factor: Array,
 ) -> tuple[Priors, Readings]:
-    """Priors and readings that know what their linearisation leaves out.
+    """Priors and readings that know what their linearisation at d (n, 20) leaves out.
 
-    Args:
-        priors: as they are.
-        readings: as they are.
-        bodies: the tree.
-        w: memory of a linearisation at this x, with the transforms in it.
-        twists: (n, columns, 6) derivatives of the twists by x.
-        d: (n, 20) at which products are linearised.
-        factor: (columns, k) S, Cov(x) = S Sᵀ.
+    The memory w has the transforms of this x in it; `twists` (n, columns, 6) are derivatives by x,
+    and Cov(x) = S Sᵀ with S the factor (columns, k).
     """
     n, joints = bodies.parent.size, factor.shape[0]
     sigma2 = (factor**2).sum(axis=1)
@@ -126,13 +120,7 @@ class SampleInputs:
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    """The problem at one x.
-
-    Attributes:
-        residual: (k,) r.
-        jacobian: (k, size) J.
-        slope: (n, 20, size) C.
-    """
+    """The problem at one x: residual (k,) r, jacobian (k, size) J, slope (n, 20, size) C."""
 
     residual: Array
     jacobian: Array
@@ -140,13 +128,7 @@ class Linearised:
 
 
 class Linearisation:
-    """Linearises samples of one problem; it owns working memory, so that a thread needs its own.
-
-    Attributes:
-        problem: the robot with its sensors and assumptions.
-        nuisances: biases and parameters.
-        layout: of x.
-    """
+    """Linearises samples of one problem; it owns working memory, so that a thread needs its own."""
 
     def __init__(self, problem: MapDynamics, nuisances: Nuisances, order: int) -> None:
         """Allocate; order 3 has joint accelerations in x."""
@@ -205,14 +187,11 @@ class Linearisation:
         d: Array | None = None,
         factor: Array | None = None,
     ) -> Linearised:
-        """Linearise at x.
+        """Linearise at x (size,).
 
-        Args:
-            x: (size,).
-            sample: what is given.
-            d: (n, 20) at which products of x and d are differentiated; by default the best.
-            factor: (size, k) of Cov(x), to count what the linearisation leaves out as slack; x
-                must have been linearised just before.
+        Products of x and d are differentiated at `d` (n, 20), by default the best. With a `factor`
+        (size, k) of Cov(x), what the linearisation leaves out counts as slack; x must have been
+        linearised just before.
         """
         layout, nuisances, w = self.layout, self.nuisances, self._wide.memory
         best = self.solved(x, sample).d[0]

@@ -63,13 +63,7 @@ class StatePosterior(Posterior):
 
 
 def widened(found: Found, slope: Array, factor: Array) -> Found:
-    """The posterior of d of one sample, from that given x.
-
-    Args:
-        found: given x.
-        slope: (n, 20, p) C.
-        factor: (p, k) S, Cov(x) = S Sᵀ.
-    """
+    """The posterior of d of a sample, from that given x; C (n, 20, p), S (p, k), Cov(x) = S Sᵀ."""
     C = slope @ factor
     moved, external, joint = C[:, _JOINT], C[:, 13:19], found.joint.copy()
     joint[0, :, :13, :13] += moved @ moved.swapaxes(1, 2)

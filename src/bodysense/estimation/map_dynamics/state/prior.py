@@ -162,25 +162,14 @@ def theta_covariance(base: BaseParameters, covariance: ArrayLike) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Nuisances:
-    """Biases and parameters of one problem.
-
-    Attributes:
-        problem: the robot with its sensors.
-        factor: (p, k) G, empty where parameters are known.
-    """
+    """Biases and parameters of one problem; G (p, k) is empty where parameters are known."""
 
     problem: MapDynamics
     factor: Array
 
     @classmethod
     def of(cls, problem: MapDynamics, parameter_covariance: ArrayLike | None = None) -> Nuisances:
-        """Find the sensors with biases, and factorise the covariance of the parameters.
-
-        Args:
-            problem: the robot with its sensors.
-            parameter_covariance: (p, p) over robot.theta, or over its inertial part; `None`: they
-                are known.
-        """
+        """Find sensors with biases, factorise the covariance of theta or its inertial part."""
         layout = problem.robot.layout
         if parameter_covariance is None:
             return cls(problem, np.zeros((layout.size, 0)))

@@ -52,11 +52,7 @@ _SHORTEST = 1e-9  # s: samples that are not apart
 class _MovingState:
     """The state of a robot that moves on from sample to sample.
 
-    Attributes:
-        problem: the robot with its sensors and assumptions.
-        state: prior at the first sample, with accelerations.
-        jerk: (n,) spectral density of each joint's jerk.
-        time: of the last readings [s]; `None` before the first.
+    `time` is that of the last readings [s]; `None` before the first.
     """
 
     def __init__(

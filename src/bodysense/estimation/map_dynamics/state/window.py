@@ -179,14 +179,10 @@ class WindowProblem:
         samples: Sequence[SampleInputs],
         h: Array,
     ) -> None:
-        """Lay the window out.
+        """Lay the window out: T samples, h (T - 1,) [s] from each to the next.
 
-        Args:
-            linearisation: of the robot with its sensors, order 3.
-            prior: of all of x at the first sample, biases and parameters included.
-            chain: how joints move from sample to sample.
-            samples: T of them.
-            h: (T - 1,) time from each to the next.
+        The linearisation is of order 3; the prior is of all of x at the first sample, biases and
+        parameters included.
         """
         self.linearisation, self.layout = linearisation, linearisation.layout
         self.samples, self.sigma = samples, linearisation.nuisances.sigma
