@@ -16,7 +16,7 @@ from bodysense.errors import ShapeError
 from bodysense.estimation import Assumptions, GaussianPrior, MapDynamics
 from bodysense.estimation._kernels.solve import solve_side_by_side, solve_singles
 from bodysense.estimation.map_dynamics import estimator
-from bodysense.estimation.map_dynamics.solution import Groups
+from bodysense.estimation.map_dynamics.solution import grouped
 from bodysense.sensors import JointTorque, variances
 
 BELIEFS = {
@@ -117,25 +117,25 @@ def test_any_number_of_samples(robot_of, T):
 )
 def test_groups_hold_all_samples_with_the_same_readings(gone, first):
     y = np.where(np.array(gone), np.nan, 1.0)
-    groups = Groups.of(y, np.array(first))
-    assert groups.together.shape[1] == LANES
-    everything = np.concatenate([np.unique(groups.together), groups.alone])
+    together, alone = grouped(y, np.array(first))
+    assert together.shape[1] == LANES
+    everything = np.concatenate([np.unique(together), alone])
     np.testing.assert_array_equal(np.sort(everything), np.arange(len(y)))
     present = np.logical_and.reduceat(np.isfinite(y), first[:-1], axis=1)
-    for group in groups.together:
+    for group in together:
         assert (present[group] == present[group[0]]).all()
     patterns = len(np.unique(present, axis=0))
-    assert len(groups.together) <= len(y) // LANES + patterns  # no more than need be
+    assert len(together) <= len(y) // LANES + patterns  # no more than need be
 
 
 def test_rare_patterns_are_alone_if_they_are_many():
     y = np.ones((100, 40))
     y[:7, :7] = np.where(np.eye(7), np.nan, 1.0)
-    assert Groups.of(y, np.arange(41)).alone.size == 0
+    assert grouped(y, np.arange(41))[1].size == 0
     y[:40] = np.where(np.eye(40), np.inf, 1.0)
-    groups = Groups.of(y, np.arange(41))
-    np.testing.assert_array_equal(np.sort(groups.alone), np.arange(40))
-    assert groups.together.shape == (8, LANES)
+    together, alone = grouped(y, np.arange(41))
+    np.testing.assert_array_equal(np.sort(alone), np.arange(40))
+    assert together.shape == (8, LANES)
 
 
 def test_dropouts_everywhere(robot_of):
@@ -144,7 +144,7 @@ def test_dropouts_everywhere(robot_of):
     q, dq, y = rng.normal(size=(3, 60, 6))
     y[rng.uniform(size=y.shape) < 0.5] = np.nan
     y[rng.uniform(size=y.shape) < 0.1] = np.inf
-    assert Groups.of(y, np.arange(7)).alone.size > 0
+    assert grouped(y, np.arange(7))[1].size > 0
     assert_alike(problem, q, dq, y, "slacks")
 
 

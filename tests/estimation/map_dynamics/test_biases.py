@@ -219,8 +219,8 @@ def test_looks_stand_for_samples_with_the_same_sensors(sparse, monkeypatch):
     some = looks(problem, samples)
     assert len(some) < 42
     present = presence(problem, samples)
-    weights = np.array([look.weight for look in some])
-    counted = weights @ present[[look.t for look in some]]
+    weights = np.array([weight for _, weight in some])
+    counted = weights @ present[[t for t, _ in some]]
     np.testing.assert_allclose(counted, present.sum(axis=0), rtol=1e-12)
     sources = _chosen_sources(problem, "axis", None, None, (), ())
     coordinates = Coordinates.of(sources)
@@ -273,10 +273,10 @@ def test_many_patterns_are_looked_at_together(sparse):
     many = samples._replace(q=np.zeros((T, samples.q.shape[1])), y=y)
     some = looks(problem, many)
     assert len(some) < 100
-    assert sum(look.weight for look in some) == pytest.approx(T)
+    assert sum(weight for _, weight in some) == pytest.approx(T)
     present = presence(problem, many)
     assert len(np.unique(present, axis=0)) > 40
-    assert present[[look.t for look in some]].any(axis=0).all()
+    assert present[[t for t, _ in some]].any(axis=0).all()
     assert looks(problem, many._replace(q=many.q[:0], y=y[:0])) == ()
 
 

@@ -27,7 +27,6 @@ from bodysense.estimation.map_dynamics.dense_roots import root_of
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.noise import (
     Biases,
-    Look,
     Noise,
     bias_note,
     chunks,
@@ -207,11 +206,11 @@ def consistency(
     if samples.size == 0:
         raise ShapeError("there are no samples to hold the sensors against: give at least one.")
     biases = Biases.of(problem, samples) if biases is None else biases
-    added: list[tuple[Look, dict[str, Array]]] = []
+    added: list[dict[str, Array]] = []
     far = np.zeros((samples.size, 0))
     if biases is not None:
-        added = list(biases.spreads(problem, samples))
-        far = _far(problem, samples, np.array([look.t for look, _ in added]))
+        at, _, spreads = zip(*biases.spreads(problem, samples), strict=True)
+        added, far = list(spreads), _far(problem, samples, np.array(at))
         samples = biases.taken_out(samples)
     parts: dict[str, list[_Judged]] = {s.name: [] for s in problem.sensors}
     for which in chunks(problem, samples.size):
@@ -259,12 +258,12 @@ def _far(problem: MapDynamics, samples: Samples, at: NDArray[np.int64]) -> Array
     return far
 
 
-def _near(far: Array, added: list[tuple[Look, dict[str, Array]]], name: str, root: Array) -> Array:
+def _near(far: Array, added: list[dict[str, Array]], name: str, root: Array) -> Array:
     """(T, m, m) what biases add to the covariance of a noise: that of the next look that has it."""
-    seen = [k for k, (_, parts) in enumerate(added) if name in parts]
+    seen = [k for k, parts in enumerate(added) if name in parts]
     if not seen:  # a sensor that is never there
         return np.zeros((len(far), *root.shape))
-    spread = np.stack([root @ added[k][1][name] @ root.T for k in seen])
+    spread = np.stack([root @ added[k][name] @ root.T for k in seen])
     near: Array = spread[far[:, seen].argmin(axis=1)]
     return near
 

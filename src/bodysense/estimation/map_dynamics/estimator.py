@@ -40,8 +40,8 @@ from bodysense.estimation.map_dynamics.equations import Equations, tree_variable
 from bodysense.estimation.map_dynamics.priors import Assumptions
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.map_dynamics.solution import (
-    Groups,
     Samples,
+    grouped,
     log_density,
     posterior_of,
     room,
@@ -241,7 +241,8 @@ class MapDynamics:
         if T == 1:
             self.solve_into(samples, result)
             return result
-        groups = Groups.of(samples.y, self.layout.arrays.first)
+        together, single = grouped(samples.y, self.layout.arrays.first)
+        alone = single[:, None]
         given = Table(SampleArrays(*samples[:5])), Table(result)
 
         def solver(kernel: Kernel, rows: NDArray[np.int64], lanes: int) -> Kernel:
@@ -253,7 +254,6 @@ class MapDynamics:
 
             return share
 
-        together, alone = groups.together, groups.alone[:, None]
         side_by_side = solver(solve_side_by_side, together, LANES)
         in_threads(side_by_side, len(together), compiled=solve_side_by_side)
         in_threads(solver(solve_singles, alone, 0), len(alone), compiled=solve_singles)

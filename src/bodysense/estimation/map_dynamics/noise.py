@@ -103,15 +103,11 @@ _PATTERNS = 32
 """Most patterns that are looked at each by itself: the commonest."""
 
 
-class Look(NamedTuple):
-    """At a sample: which one, and how many samples it stands for."""
+def looks(problem: MapDynamics, samples: Samples) -> tuple[tuple[int, float], ...]:
+    """Which samples to look at, and how many each stands for; all of a short log.
 
-    t: int
-    weight: float
-
-
-def looks(problem: MapDynamics, samples: Samples) -> tuple[Look, ...]:
-    """Which samples, spread evenly over those of every pattern; all of a short log."""
+    They are spread evenly over those of every pattern.
+    """
     if samples.size == 0:
         return ()
     group = _groups(presence(problem, samples))
@@ -121,7 +117,7 @@ def looks(problem: MapDynamics, samples: Samples) -> tuple[Look, ...]:
     for k, size in enumerate(sizes):
         count = int(min(size, max(least, np.ceil(_LOOKS * size / samples.size))))
         at = np.flatnonzero(group == k)[evenly(int(size), count)]
-        result += [Look(int(t), float(size / count)) for t in at]
+        result += [(int(t), float(size / count)) for t in at]
     return tuple(sorted(result))
 
 
@@ -268,19 +264,19 @@ class Biases:
 
     def spreads(
         self, problem: MapDynamics, samples: Samples
-    ) -> Iterator[tuple[Look, dict[str, Array]]]:
+    ) -> Iterator[tuple[int, float, dict[str, Array]]]:
         """Looks at some samples: what they add to the covariance of each source of noise.
 
         By the names of `DenseRoots`, in units of the root R of the source's covariance: R · Rᵀ is
         to be added.
         """
         L = np.linalg.cholesky(self.N)
-        for look in looks(problem, samples):
-            roots = dense_roots(problem, samples, look.t)
+        for t, weight in looks(problem, samples):
+            roots = dense_roots(problem, samples, t)
             effect = _effect(roots, problem, self.sigma)
             white = solve_triangular(L, effect.T, lower=True).T
             parts = {name: white[roots.sources[name]] for name in roots.sources}
-            yield look, {name: part @ part.T for name, part in parts.items()}
+            yield t, weight, {name: part @ part.T for name, part in parts.items()}
 
 
 def bias_note(problem: MapDynamics, biases: Biases | None) -> str:

@@ -41,7 +41,7 @@ from typing import Literal
 import numpy as np
 
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, ShapeError, unknown_name
-from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree, require_link
+from bodysense.estimation.map_dynamics.body_tree import BodyTree, require_link
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
@@ -202,7 +202,7 @@ def parse_estimation(table: object, robot: Robot, where: str) -> EstimationSetup
     own, notes = _from_urdf(given.get("from_urdf"), robot, f"{where}, from_urdf")
     try:
         tree = BodyTree.of(robot, base=base, fixed=fixed)
-        _require_gravity(tree, gravity)
+        tree.root_acceleration(gravity)  # which way is down must be said of a link that is held
         own, held = _not_held(own, tree)
         known = {sensor.name for sensor in sensors}
         # What the file says counts before what the robot's description says of the same sensor.
@@ -322,20 +322,6 @@ def _not_held(
         else:
             kept.append(sensor)
     return tuple(kept), tuple(notes)
-
-
-def _require_gravity(tree: BodyTree, gravity: Array | None) -> None:
-    """Which way is down must be said of a root that is held, and cannot be of one that floats."""
-    if tree.floating and gravity is not None:
-        raise MismatchError(
-            "base, gravity: the root floats, and its proper acceleration is estimated; leave it "
-            "out, or hold the root (fixed: true)."
-        )
-    if not tree.floating and tree.names[0] != WORLD and gravity is None:
-        raise MismatchError(
-            f"base: {tree.names[0]} is held in an unknown direction; give gravity in its frame, "
-            "e.g. gravity: [0, 0, -9.81]."
-        )
 
 
 def _base(table: object, where: str) -> tuple[str | None, bool | None, Array | None]:

@@ -142,35 +142,26 @@ _FEW = 2  # samples that take as long one by one as side by side
 _MANY = 0.1  # of all samples: of so many it counts, and is worth another kernel to compile
 
 
-class Groups(NamedTuple):
-    """T samples, every one of them in one place.
+def grouped(y: Array, first: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sort samples by what is present of y (T, m), block by block from the rows `first` on.
 
-    `together` (G, LANES) have the same readings present, and a short group repeats its last;
-    `alone` are better solved one by one.
+    Every sample is in one place: (G, LANES) have the same readings present, and a short group
+    repeats its last; the others are better solved one by one.
     """
-
-    together: NDArray[np.int64]
-    alone: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, y: Array, first: NDArray[np.int64]) -> Groups:
-        """Sort samples by what is present of y (T, m), block by block from the rows `first` on."""
-        finite = np.isfinite(y)
-        parts = [np.arange(len(y))]
-        if not finite.all():
-            present = np.logical_and.reduceat(finite, first[:-1], axis=1)
-            _, pattern = np.unique(np.packbits(present, axis=1), axis=0, return_inverse=True)
-            order = np.argsort(pattern, kind="stable")
-            parts = np.split(order, np.flatnonzero(np.diff(pattern[order])) + 1)
-        rest = [len(part) % LANES for part in parts]
-        rest = [count if count <= _FEW else 0 for count in rest]
-        if sum(rest) <= _MANY * len(y):
-            rest = [0] * len(parts)
-        cuts = [np.split(part, [len(part) - k]) for part, k in zip(parts, rest, strict=True)]
-        return cls(
-            np.concatenate([_in_rows(whole) for whole, _ in cuts]),
-            np.concatenate([few for _, few in cuts]),
-        )
+    finite = np.isfinite(y)
+    parts = [np.arange(len(y))]
+    if not finite.all():
+        present = np.logical_and.reduceat(finite, first[:-1], axis=1)
+        _, pattern = np.unique(np.packbits(present, axis=1), axis=0, return_inverse=True)
+        order = np.argsort(pattern, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(pattern[order])) + 1)
+    rest = [len(part) % LANES for part in parts]
+    rest = [count if count <= _FEW else 0 for count in rest]
+    if sum(rest) <= _MANY * len(y):
+        rest = [0] * len(parts)
+    cuts = [np.split(part, [len(part) - k]) for part, k in zip(parts, rest, strict=True)]
+    together = np.concatenate([_in_rows(whole) for whole, _ in cuts])
+    return together, np.concatenate([few for _, few in cuts])
 
 
 def _in_rows(samples: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -260,10 +260,10 @@ def _of_biases(
 ) -> dict[str, Array]:
     """What the uncertainty of biases adds to the second moments of all samples."""
     sums = {source.name: np.zeros_like(source.covariance) for source in sources}
-    for look, spread in biases.spreads(problem, samples):
+    for _, weight, spread in biases.spreads(problem, samples):
         for source in sources:
             for name in columns_of(source, spread):
-                sums[source.name] += look.weight * spread[name]
+                sums[source.name] += weight * spread[name]
     added = {}
     for source in sources:
         R = root_of(covariances[source.name])

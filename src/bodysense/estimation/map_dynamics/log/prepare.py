@@ -11,13 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.errors import MismatchError, ShapeError
+from bodysense.errors import MismatchError, ShapeError, listing
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogEstimate
 from bodysense.estimation.map_dynamics.log.recording import (
     CUTOFF,
     Recording,
-    listing,
     position_channels,
 )
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
@@ -154,9 +153,9 @@ def _require_observable(
     named = [joint for joint in joints if joint in unobservable]
     known = [joint for joint in problem.robot.joint_names if joint not in joints]
     raise MismatchError(
-        f"{source} has no positions of {listing(named)} (it has them of {listing(known)}), and "
-        f"they are unobservable with these sensors. Name the channels q.<joint> in the layout "
-        "file; or add to the sensors file "
+        f"{source} has no positions of {listing(named)} (it has them of "
+        f"{listing(known) or 'none'}), and they are unobservable with these sensors. Name the "
+        "channels q.<joint> in the layout file; or add to the sensors file "
         + "; ".join(_remedy(problem, joint) for joint in named[:3])
         + "."
     )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from bodysense.doctor.units import (
     some_samples,
     speed_findings,
 )
-from bodysense.errors import MismatchError, ShapeError, UnusableLogError
+from bodysense.errors import MismatchError, ShapeError, UnusableLogError, listing
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.logs.channels import units_of
 from bodysense.logs.filtering import SmoothMotion, is_even, smooth_motion, usable_cutoff
@@ -50,12 +49,7 @@ _TELLING = ("reader", "nan", "spike", "backward-time")
 """Findings of the doctor that are worth a note even where they are harmless: rows that are left out
 are counted anyway."""
 _BORDER = 1.0  # periods of the cut-off at each end in which a filter sees too little
-
-
-def listing(names: Sequence[str], most: int = 6) -> str:
-    """``a, b, c and 4 more``; ``none`` where there are none."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more if names else "none"
+_Part = tuple[NDArray[np.int64], SmoothMotion]  # rows that follow each other, and the motion there
 
 
 def position_channels(robot: Robot, sensors: Iterable[Sensor]) -> dict[str, str]:
@@ -111,8 +105,8 @@ class Recording:
             _motion(rows, segment.t, segment.joints("q", names), cutoff)
             for rows, segment in zip(diagnosis.places, diagnosis.segments, strict=True)
         ]
-        parts = [part for part in parts if part.rows.size]
-        sizes = [part.rows.size for part in parts]
+        parts = [(rows, motion) for rows, motion in parts if rows.size]
+        sizes = [rows.size for rows, _ in parts]
         counts = _counts(diagnosis, log, sum(sizes))
         if not parts:
             raise UnusableLogError(
@@ -120,8 +114,8 @@ class Recording:
                 f"has times that ascend and positions of all joints ({_reasons(counts)}): record "
                 "for longer, raise the cut-off, or check the layout."
             )
-        used = np.concatenate([part.rows for part in parts])
-        q, dq, ddq = (np.concatenate(x) for x in zip(*(p.motion for p in parts), strict=True))
+        used = np.concatenate([rows for rows, _ in parts])
+        q, dq, ddq = (np.concatenate(x) for x in zip(*(motion for _, motion in parts), strict=True))
         readings = _sensor_readings(problem, log, used, ddq)
         twist, notes = _base_twist(problem, readings)
         findings = _sensor_findings(problem, readings) + _speed_findings(problem, q, dq, readings)
@@ -250,13 +244,6 @@ def _slow(t: Array, cutoff: float) -> list[str]:
     ]
 
 
-class _Part(NamedTuple):
-    """Rows of a log that follow each other, and the motion there."""
-
-    rows: NDArray[np.int64]
-    motion: SmoothMotion
-
-
 def _motion(rows: NDArray[np.int64], t: Array, q: Array, cutoff: float) -> _Part:
     """The smooth motion at some rows, less those at the ends, where filters see too little.
 
@@ -264,7 +251,7 @@ def _motion(rows: NDArray[np.int64], t: Array, q: Array, cutoff: float) -> _Part
     """
     nothing = SmoothMotion(*np.zeros((3, 0, q.shape[1])))
     if t.size < _SHORTEST:
-        return _Part(rows[:0], nothing)
+        return rows[:0], nothing
     rate = float((t.size - 1) / (t[-1] - t[0]))
     limit = usable_cutoff(cutoff, rate)
     if is_even(t):
@@ -275,7 +262,7 @@ def _motion(rows: NDArray[np.int64], t: Array, q: Array, cutoff: float) -> _Part
         motion = SmoothMotion(*(make_interp_spline(grid, x, k=3)(t) for x in even))
     border = _BORDER / limit
     inner = np.flatnonzero((t - t[0] >= border) & (t[-1] - t >= border))
-    return _Part(rows[inner], SmoothMotion(*(x[inner] for x in motion)))
+    return rows[inner], SmoothMotion(*(x[inner] for x in motion))
 
 
 def _require_positions(problem: MapDynamics, log: Log) -> dict[str, str]:
@@ -286,8 +273,8 @@ def _require_positions(problem: MapDynamics, log: Log) -> dict[str, str]:
         there = [name.removeprefix("q.") for name in log.channels if name.startswith("q.")]
         raise MismatchError(
             f"{log.source} has no positions of {listing(missing, _NAMES)}; it has them of "
-            f"{listing(there, _NAMES)}. Is it the log of another robot? Otherwise name the "
-            "channels q.<joint> in the layout file, or give encoders with `channels:` in the "
+            f"{listing(there, _NAMES) or 'none'}. Is it the log of another robot? Otherwise name "
+            "the channels q.<joint> in the layout file, or give encoders with `channels:` in the "
             "sensors file."
         )
     return channel
@@ -324,7 +311,7 @@ def _require_channels(problem: MapDynamics, log: Log) -> None:
     if missing:
         raise MismatchError(
             f"{log.source} lacks channels of sensors: {listing(missing, _NAMES)}. It has "
-            f"{listing(list(log.channels), _NAMES)}. Name them in the layout file, say "
+            f"{listing(log.channels, _NAMES)}. Name them in the layout file, say "
             "`channels:` in the sensors file, or leave the sensors out."
         )
 

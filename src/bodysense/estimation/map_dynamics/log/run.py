@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from bodysense.errors import listing
 from bodysense.estimation.map_dynamics.log.contacts import ContactInterval
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.files import EstimatedCurves, LogFiles
 from bodysense.estimation.map_dynamics.log.prepare import prepare_log
-from bodysense.estimation.map_dynamics.log.recording import listing
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
 from bodysense.estimation.map_dynamics.log.totals import LogTotals, SensorScore, StateTotals
 from bodysense.estimation.map_dynamics.observability import Observability, observability
@@ -98,7 +98,7 @@ class EstimationRun:
     def summary(self) -> str:
         """The log, contacts and sensors, in words."""
         contacts, disagreeing = self.contacts, [s.name for s in self.sensors if s.disagrees]
-        links = listing(list(dict.fromkeys(contact.link for contact in contacts)), 3)
+        links = listing(dict.fromkeys(contact.link for contact in contacts), 3)
         listed = f"{len(contacts)} contacts, on {links}" if contacts else "no contact"
         agree = f"{listing(disagreeing, 3)} disagree" if disagreeing else "all sensors agree"
         return f"{self.estimate.summary()}; {listed}; {agree}."

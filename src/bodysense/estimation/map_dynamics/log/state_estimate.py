@@ -20,7 +20,7 @@ from bodysense.estimation.map_dynamics.consistency import stated_consistency
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.setup import QUANTITIES, StateSetup
-from bodysense.estimation.map_dynamics.state.layout import OrientationRows, StateLayout
+from bodysense.estimation.map_dynamics.state.linearisation import Linearisation
 from bodysense.estimation.map_dynamics.state.prior import Nuisances, StatePrior
 from bodysense.estimation.map_dynamics.state.tracking import StateSmoother, StateTracker
 from bodysense.estimation.posterior import NamedSlices, Posterior
@@ -67,12 +67,8 @@ class StateLogEstimate(LogEstimate):
     @cached_property
     def variables(self) -> NamedSlices:
         """Names ↔ slices of what is estimated: of the dynamics, then of the state and biases."""
-        nuisances, tree = Nuisances.of(self.problem, self.covariance), self.problem.tree
-        turned = OrientationRows(self.problem).turned
-        n = self.problem.robot.n_joints
-        layout = StateLayout(n, 3, tree.floating, turned, nuisances.size)
-        extra, _ = layout.named(tree, nuisances.biased)
-        return NamedSlices.from_sizes("quantity", [*self.problem.variables.sizes, *extra.sizes])
+        nuisances = Nuisances.of(self.problem, self.covariance)
+        return Linearisation(self.problem, nuisances, 3).variables
 
     @cached_property
     def log_problem(self) -> MapDynamics:

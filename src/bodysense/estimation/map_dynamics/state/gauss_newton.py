@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import block_diag, solve_triangular
@@ -39,13 +39,6 @@ def is_implausible(cost: float, m: int) -> bool:
     return not cost <= m + _STRANGE * np.sqrt(2.0 * m + 1.0)
 
 
-class GaussNewtonStep(NamedTuple):
-    """A step, and by how much it should lower the cost."""
-
-    delta: Array
-    decrease: float
-
-
 class _Linear(Protocol):
     """A problem, linearised at some point."""
 
@@ -53,8 +46,8 @@ class _Linear(Protocol):
     def cost(self) -> float:
         """Chi-square at that point."""
 
-    def step(self, damping: float) -> GaussNewtonStep:
-        """The minimum of the linear problem; damping zero for the undamped one."""
+    def step(self, damping: float) -> tuple[Array, float]:
+        """To the minimum of the linear problem, and how much lower its cost is there."""
 
 
 _L = TypeVar("_L", bound=_Linear)
@@ -85,18 +78,18 @@ def descend(start: Array, linearise: Callable[[Array], _L], iterations: int) -> 
         message = "numbers overflow at the start: look for absurd readings or covariances."
         return _Descent(point, linear, Ending(False, 0, message))
     for k in range(iterations):
-        whole = linear.step(0.0)
-        if not whole.decrease > _CONVERGED + _ROUNDING * linear.cost:
+        _, decrease = linear.step(0.0)
+        if not decrease > _CONVERGED + _ROUNDING * linear.cost:
             return _Descent(point, linear, Ending(True, k, "converged"))
         result, damping = _lower(point, linear, linearise, damping)
         if result is None:
-            return _Descent(point, linear, _stuck(k, whole.decrease, linear.cost))
+            return _Descent(point, linear, _stuck(k, decrease, linear.cost))
         point, linear = result
     message = (
         f"not converged after {iterations} iterations: allow more of them, start closer, or look "
         "whether a sensor contradicts the others."
     )
-    if not linear.step(0.0).decrease > _CONVERGED + _ROUNDING * linear.cost:
+    if not linear.step(0.0)[1] > _CONVERGED + _ROUNDING * linear.cost:
         return _Descent(point, linear, Ending(True, iterations, "converged"))
     return _Descent(point, linear, Ending(False, iterations, message))
 
@@ -106,13 +99,13 @@ def _lower(
 ) -> tuple[tuple[Array, _L] | None, float]:
     """A point with a lower cost, and the damping to go on with."""
     for _ in range(_TRIES):
-        step = linear.step(damping)
-        if np.isfinite(step.delta).all() and step.decrease > 0.0:
-            candidate = linearise(point + step.delta)
-            gain = (linear.cost - candidate.cost) / step.decrease
+        delta, decrease = linear.step(damping)
+        if np.isfinite(delta).all() and decrease > 0.0:
+            candidate = linearise(point + delta)
+            gain = (linear.cost - candidate.cost) / decrease
             if np.isfinite(gain) and gain > 1e-4:
                 shrink = 0.1 if gain > 0.5 else 1.0
-                return (point + step.delta, candidate), max(_LEAST, damping * shrink)
+                return (point + delta, candidate), max(_LEAST, damping * shrink)
         if damping >= _LARGEST:
             break
         damping *= 10.0
@@ -178,7 +171,7 @@ class TimeStepLinear:
     cost: float
     local: Linearised
 
-    def step(self, damping: float) -> GaussNewtonStep:
+    def step(self, damping: float) -> tuple[Array, float]:
         """Minimum of the linear problem, with Marquardt's damping."""
         R, z = self.R, self.z
         if damping > 0.0:
@@ -188,7 +181,7 @@ class TimeStepLinear:
             )
         delta = solve_triangular(R, z)
         left = self.z - self.R @ delta
-        return GaussNewtonStep(delta, float(self.z @ self.z - left @ left))
+        return delta, float(self.z @ self.z - left @ left)
 
 
 @dataclass(frozen=True, eq=False)

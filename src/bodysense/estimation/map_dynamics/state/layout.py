@@ -89,7 +89,9 @@ class StateLayout:
         """What is the same at all samples."""
         return x[..., self.local :]
 
-    def named(self, tree: BodyTree, biased: Sequence[Sensor]) -> tuple[NamedSlices, Array]:
+    def named(
+        self, tree: BodyTree, biased: Sequence[Sensor]
+    ) -> tuple[NamedSlices, NDArray[np.int64]]:
         """Names of what is reported beside d, and the places in x that they report.
 
         Accelerations are in d already, and coordinates of parameters mean nothing to a user.

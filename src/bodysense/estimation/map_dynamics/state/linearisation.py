@@ -39,6 +39,7 @@ from bodysense.estimation.map_dynamics.state.layout import (
     with_covariances,
 )
 from bodysense.estimation.map_dynamics.state.prior import Nuisances
+from bodysense.estimation.posterior import NamedSlices
 from bodysense.sensors.wrench_sensors import gyroscopic
 from bodysense.spatial.arrays import Array
 
@@ -128,7 +129,10 @@ class Linearised:
 
 
 class Linearisation:
-    """Linearises samples of one problem; it owns working memory, so that a thread needs its own."""
+    """Linearises samples of one problem; it owns working memory, so that a thread needs its own.
+
+    `variables` are names of d and behind them `extra`, which are at `places` of x.
+    """
 
     def __init__(self, problem: MapDynamics, nuisances: Nuisances, order: int) -> None:
         """Allocate; order 3 has joint accelerations in x."""
@@ -141,6 +145,9 @@ class Linearisation:
             self.orientations.turned,
             nuisances.size,
         )
+        self.extra, self.places = self.layout.named(problem.tree, nuisances.biased)
+        both = [*problem.variables.sizes, *self.extra.sizes]
+        self.variables = NamedSlices.from_sizes("quantity", both)
         self._priors = problem.assumptions.arrays(problem.tree)
         rows = problem.layout.arrays
         m, blocks, n = int(rows.first[-1]), rows.first.size - 1, problem.tree.n

@@ -18,7 +18,7 @@ from bodysense.estimation.map_dynamics.state.gauss_newton import Ending, is_impl
 from bodysense.estimation.map_dynamics.state.layout import StateLayout
 from bodysense.estimation.map_dynamics.state.linearisation import Linearisation, SampleInputs
 from bodysense.estimation.map_dynamics.state.prior import StatePrior
-from bodysense.estimation.posterior import NamedSlices, Posterior, count_absent
+from bodysense.estimation.posterior import Posterior, count_absent
 from bodysense.kalman.model import CovarianceState
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.se3 import exp_so3, left_jacobian, log_so3
@@ -88,7 +88,7 @@ def assembled(
     problem, layout = linearisation.problem, linearisation.layout
     whole = joined(founds)
     plain = posterior_of(problem.tree, problem.layout, problem.variables, whole, single)
-    extra, places = layout.named(problem.tree, linearisation.nuisances.biased)
+    extra, places = linearisation.extra, linearisation.places
     turned = [_turned(linearisation, m, s) for m, s in zip(samples, states, strict=True)]
     mean = np.stack([state.mean[places] for state in turned])
     covariance = np.stack([state.covariance[np.ix_(places, places)] for state in turned])
@@ -108,7 +108,7 @@ def assembled(
         blocks = {name: block[0] for name, block in blocks.items()}
     kept = {f.name: getattr(plain, f.name) for f in fields(Posterior)}
     kept |= {
-        "variables": NamedSlices.from_sizes("quantity", [*problem.variables.sizes, *extra.sizes]),
+        "variables": linearisation.variables,
         "mean": np.concatenate([plain.mean, mean], axis=-1),
         "variance": np.concatenate([plain.variance, variance], axis=-1),
         "blocks": {**plain.blocks, **blocks},

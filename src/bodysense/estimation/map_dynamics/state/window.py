@@ -20,7 +20,6 @@ from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.state.gauss_newton import (
     Ending,
-    GaussNewtonStep,
     qr_r,
     scaled_factor,
 )
@@ -83,8 +82,8 @@ class WindowLinear:
         """How many numbers are the same at all samples."""
         return int(self.samples[0].shape[1]) - 1 - self.p
 
-    def step(self, damping: float) -> GaussNewtonStep:
-        """Change (T p + c,) of all unknowns."""
+    def step(self, damping: float) -> tuple[Array, float]:
+        """Change (T p + c,) of all unknowns, and how much lower the linear cost is then."""
         chain, R, z = self._eliminate(damping)
         common = solve_triangular(R, z) if self.c else np.zeros(0)
         x = np.zeros((len(chain), self.p))
@@ -92,7 +91,7 @@ class WindowLinear:
         for t in range(len(chain) - 1, -1, -1):
             e = chain[t]
             after = x[t] = solve_triangular(e.R, e.z - e.N @ after - e.C @ common)
-        return GaussNewtonStep(np.concatenate([x.ravel(), common]), self._decrease(x, common))
+        return np.concatenate([x.ravel(), common]), self._decrease(x, common)
 
     def covariances(self) -> list[Array]:
         """(p + c, p + c) of (x_t, c) at all samples."""
