@@ -22,7 +22,7 @@ from bodysense.excitation.design_space import DesignSpace
 from bodysense.excitation.fourier import FourierTrajectory
 from bodysense.excitation.information import condition_number
 from bodysense.excitation.limits import CollisionClearance
-from bodysense.excitation.motion_family import motion_family
+from bodysense.excitation.motion_family import MotionFamily
 from bodysense.excitation.motion_problem import MotionProblem
 from bodysense.robot.shapes.collisions import Collisions
 from bodysense.spatial import Array
@@ -54,7 +54,7 @@ def search(
     # The problem that `design_motion` sets up.
     problem = MotionProblem.from_space(
         DesignSpace.from_robot(robot, collisions=collisions),
-        motion_family("fourier", duration, harmonics, None, RATE, anchored=False),
+        MotionFamily("fourier", duration, False, harmonics),
         criterion="condition",
         rate=RATE,
     )

@@ -11,7 +11,7 @@ from bodysense.excitation.criterion import Criterion, Determinant
 from bodysense.excitation.design_space import DesignSpace
 from bodysense.excitation.information import BaseRegressor, moving_base_parameters
 from bodysense.excitation.limits import MotionLimits
-from bodysense.excitation.motion_family import FourierFamily, MotionFamily
+from bodysense.excitation.motion_family import MotionFamily
 from bodysense.excitation.motion_problem import MotionProblem
 from bodysense.robot import Robot
 
@@ -34,7 +34,7 @@ def _problem(
     return MotionProblem(
         DesignSpace(robot, places, limits, clearances=tuple(clearances)),
         BaseRegressor(robot, places, base),
-        FourierFamily(4.0, False, 5) if family is None else family,
+        MotionFamily("fourier", 4.0, False, 5) if family is None else family,
         limits.middle[np.newaxis],
         noise * np.ones(robot.n_joints),
         sizes,

@@ -12,7 +12,7 @@ from bodysense.excitation.limits import (
     WorkspaceClearance,
     limit_uses,
 )
-from bodysense.excitation.motion_family import FourierFamily, SplineFamily
+from bodysense.excitation.motion_family import MotionFamily
 from bodysense.excitation.motion_problem import MotionProblem
 from bodysense.robot import Collisions, Robot, Workspace, link_hulls, torque_regressor
 
@@ -37,8 +37,8 @@ def slope(f, x, rng, step=1e-6):
 
 CASES = {
     "fourier": {},
-    "spline": {"family": SplineFamily(4.0, False, 8)},
-    "anchored": {"family": FourierFamily(4.0, True, 6)},
+    "spline": {"family": MotionFamily("spline", 4.0, False, 8)},
+    "anchored": {"family": MotionFamily("fourier", 4.0, True, 6)},
     "two": {"trajectories": 2},
     "d-optimal": {"criterion": Determinant()},
     "precision": {"criterion": Precision()},
@@ -154,7 +154,7 @@ def test_outside_the_limits_the_barrier_is_infinite(smooth, motion_of, rng):
 def set_up(robot: Robot, start=None, **settings) -> MotionProblem:
     names = ("joints", "limits", "collisions", "workspace")
     space = DesignSpace.from_robot(robot, **{k: settings.pop(k, None) for k in names})
-    family = FourierFamily(4.0, start is not None, 5)
+    family = MotionFamily("fourier", 4.0, start is not None, 5)
     return MotionProblem.from_space(space, family, start=start, **settings)
 
 

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from bodysense.errors import TrajectoryError
 from bodysense.excitation.limits import Clearance
-from bodysense.excitation.motion_family import FourierFamily
+from bodysense.excitation.motion_family import MotionFamily
 from bodysense.excitation.motion_problem import Evaluation
 from bodysense.excitation.search import Progress, Search, _BarrierSearch
 
@@ -20,7 +20,7 @@ def search_of(robot_of, problem_of):
     robot = robot_of("tx40").with_friction("coulomb", width=0.05)
 
     def make(*clearances: Clearance, seconds: float = 30.0, iterations: int | None = None):
-        family = FourierFamily(4.0, False, 4)
+        family = MotionFamily("fourier", 4.0, False, 4)
         problem = problem_of(robot, family=family, clearances=clearances)
         return Search(problem, np.random.default_rng(0), seconds, iterations)
 

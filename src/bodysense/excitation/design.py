@@ -21,7 +21,7 @@ from bodysense.excitation.criterion import Criterion, criterion_of
 from bodysense.excitation.design_space import DesignSpace, MotionCheck
 from bodysense.excitation.information import condition_number, standard_deviations
 from bodysense.excitation.limits import LimitUse, MotionLimits, limit_uses
-from bodysense.excitation.motion_family import motion_family
+from bodysense.excitation.motion_family import MotionFamily
 from bodysense.excitation.motion_problem import Information, MotionProblem
 from bodysense.excitation.search import Progress, Search
 from bodysense.excitation.trajectory import Trajectory, positive
@@ -241,7 +241,9 @@ def design_motion(
     )
     problem = MotionProblem.from_space(
         space,
-        motion_family(family, duration, harmonics, knots, rate, anchored=start is not None),
+        MotionFamily.from_settings(
+            family, duration, harmonics, knots, rate, anchored=start is not None
+        ),
         start=start,
         criterion=criterion,
         trajectories=trajectories,

@@ -266,24 +266,22 @@ def _short_way(q: Array) -> NDArray[np.intp]:
     The way from pose to pose takes as long as its joint that moves farthest.
     """
     n = q.shape[0]
-    away = np.abs(q[:, np.newaxis] - q[np.newaxis]).max(axis=2)
+    away = np.zeros((n + 1, n + 1))  # the last row and column: nowhere, before and after the way
+    away[:n, :n] = np.abs(q[:, np.newaxis] - q[np.newaxis]).max(axis=2)
     order, left = [0], set(range(1, n))
     while left:
         nearest = min(left, key=lambda k: (away[order[-1], k], k))
         order.append(nearest)
         left.remove(nearest)
+    way = [n, *order, n]
     improved = n > 2
     while improved:  # 2-opt on an open way
         improved = False
-        for i in range(n - 1):
-            for j in range(i + 1, n):
-                before = (away[order[i - 1], order[i]] if i > 0 else 0.0) + (
-                    away[order[j], order[j + 1]] if j + 1 < n else 0.0
-                )
-                after = (away[order[i - 1], order[j]] if i > 0 else 0.0) + (
-                    away[order[i], order[j + 1]] if j + 1 < n else 0.0
-                )
+        for i in range(1, n):
+            for j in range(i + 1, n + 1):
+                before = away[way[i - 1], way[i]] + away[way[j], way[j + 1]]
+                after = away[way[i - 1], way[j]] + away[way[i], way[j + 1]]
                 if after < before - 1e-12:
-                    order[i : j + 1] = order[i : j + 1][::-1]
+                    way[i : j + 1] = way[i : j + 1][::-1]
                     improved = True
-    return np.array(order, dtype=np.intp)
+    return np.array(way[1:-1], dtype=np.intp)

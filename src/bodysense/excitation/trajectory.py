@@ -196,7 +196,7 @@ class SplineTrajectory(_Quintic):
                     "not at rest there."
                 )
         self.points = read_only(table)
-        super().__init__(clamped_spline(duration, self.points), duration)
+        super().__init__(_clamped_spline(duration, self.points), duration)
 
     def __repr__(self) -> str:
         return (
@@ -205,7 +205,7 @@ class SplineTrajectory(_Quintic):
         )
 
 
-def clamped_spline(duration: float, points: Array) -> BSpline:
+def _clamped_spline(duration: float, points: Array) -> BSpline:
     """The quintic B-spline of control points (n_points, n): knots equally spaced, ends repeated."""
     inner = np.linspace(0.0, duration, points.shape[0] - 4)
     knots = np.concatenate([np.zeros(5), inner, np.full(5, duration)])
