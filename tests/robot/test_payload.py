@@ -127,7 +127,7 @@ def test_an_unknown_link():
 
 
 def test_a_frame_on_the_ground(robot_of):
-    with pytest.raises(MismatchError, match="'base_link' of 'ur10' is fixed to the ground"):
+    with pytest.raises(MismatchError, match="'base_link' of 'ur10' is part of the ground"):
         with_payload(robot_of("example:ur10"), 1.0, link="base_link")
 
 

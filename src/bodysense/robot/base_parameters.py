@@ -196,12 +196,7 @@ class BaseParameters:
         return as_array(values, (*values.shape[:-1], self.layout.size), "theta")
 
 
-def base_parameters(
-    robot: Robot,
-    *,
-    rows: Rows = "all",
-    tolerance: float = 1e-5,
-) -> BaseParameters:
+def base_parameters(robot: Robot, *, rows: Rows = "all", tolerance: float = 1e-5) -> BaseParameters:
     """Find the base parameters of a robot.
 
     Args:
@@ -224,33 +219,7 @@ def base_parameters_from_regressor(robot: Robot, Y: Array, tolerance: float) -> 
 
     For example of motions of some joints alone; for the tolerance see `base_parameters`.
     """
-    return _from_regressor(robot.layout, Y, _preference(robot), tolerance)
-
-
-def _random_regressor(robot: Robot, rows: Rows, samples: int | None = None) -> Array:
-    n = robot.n_joints
-    chosen = {"all": slice(0, None), "base": slice(0, 6), "joints": slice(robot.nv - n, None)}
-    if rows not in chosen:
-        raise unknown_name("choice of rows", rows, chosen)
-    if rows == "base" and not robot.floating_base:
-        raise unknown_name(
-            "choice of rows", rows, ("all",), "Load the robot with floating_base=True for a base."
-        )
-    rng = np.random.default_rng(0)
-    per_sample = {"all": robot.nv, "base": 6, "joints": n}[rows]
-    n_t = samples or 20 + 3 * robot.layout.size // max(per_sample, 1)
-    q = rng.uniform(-np.pi, np.pi, (n_t, robot.nq))
-    if robot.floating_base:
-        q[:, 3:7] = rng.normal(size=(n_t, 4))
-        q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
-    v, a = rng.normal(scale=2.0, size=(2, n_t, robot.nv))
-    Y = torque_regressor(robot, q, v, 2.0 * a)
-    return Y[:, chosen[rows]].reshape(-1, robot.layout.size)
-
-
-def _from_regressor(
-    layout: ParameterLayout, Y: Array, order: NDArray[np.int64], tolerance: float
-) -> BaseParameters:
+    layout, order = robot.layout, _preference(robot)
     size = np.linalg.norm(Y, axis=0)
     present = order[size[order] > tolerance * size.max(initial=0.0)]
     # One plain QR makes the rest independent of the number of samples.
@@ -278,6 +247,27 @@ def _from_regressor(
     )
 
 
+def _random_regressor(robot: Robot, rows: Rows, samples: int | None = None) -> Array:
+    n = robot.n_joints
+    chosen = {"all": slice(0, None), "base": slice(0, 6), "joints": slice(robot.nv - n, None)}
+    if rows not in chosen:
+        raise unknown_name("choice of rows", rows, chosen)
+    if rows == "base" and not robot.floating_base:
+        raise unknown_name(
+            "choice of rows", rows, ("all",), "Load the robot with floating_base=True for a base."
+        )
+    rng = np.random.default_rng(0)
+    per_sample = {"all": robot.nv, "base": 6, "joints": n}[rows]
+    n_t = samples or 20 + 3 * robot.layout.size // max(per_sample, 1)
+    q = rng.uniform(-np.pi, np.pi, (n_t, robot.nq))
+    if robot.floating_base:
+        q[:, 3:7] = rng.normal(size=(n_t, 4))
+        q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+    v, a = rng.normal(scale=2.0, size=(2, n_t, robot.nv))
+    Y = torque_regressor(robot, q, v, 2.0 * a)
+    return Y[:, chosen[rows]].reshape(-1, robot.layout.size)
+
+
 def _residuals(R: Array, tolerance: float) -> Array:
     """How much of each column is not explained by those before it that exceed the tolerance."""
     residuals = np.zeros(R.shape[1])
@@ -295,26 +285,23 @@ def _residuals(R: Array, tolerance: float) -> Array:
 
 
 def _preference(robot: Robot) -> NDArray[np.int64]:
-    layout = robot.layout
-    order = list(range(layout.rotor.stop, layout.size))
-    first = int(robot.floating_base)
-    order += list(range(10 * first))
-    # places in pi: first moments 1..3, moments of inertia by axis, products
-    moment = (4, 6, 9)
-    ranks = []
+    """Places in theta, in the order of the module's docstring."""
+    rotor, n_base = robot.layout.rotor, 10 * int(robot.floating_base)
+    moment = (4, 6, 9)  # places in pi of the moments of inertia; products are at 5, 7, 8
+    links = np.empty((robot.n_joints, 10), dtype=np.int64)
     for j, axis in enumerate(robot.tree.axis):
         own = int(np.argmax(np.abs(axis)))
         one, two = (own + 1) % 3, (own + 2) % 3
-        kinds = [moment[own], 5, 7, 8, moment[one], 1 + one, 1 + two]
-        ranks.append([10 * (first + j) + k for k in kinds])
-    order += [place for kind in zip(*ranks, strict=True) for place in kind]
-    order += list(range(layout.rotor.start, layout.rotor.stop))
-    ranks = []
-    for j, axis in enumerate(robot.tree.axis):
-        own = int(np.argmax(np.abs(axis)))
-        ranks.append([10 * (first + j) + k for k in (moment[(own + 2) % 3], 1 + own, 0)])
-    order += [place for kind in zip(*ranks, strict=True) for place in kind]
-    return np.array(order, dtype=np.int64)
+        kept = (moment[own], 5, 7, 8, moment[one], 1 + one, 1 + two)
+        links[j] = n_base + 10 * j + np.array([*kept, moment[two], 1 + own, 0])
+    parts = (
+        np.arange(rotor.stop, robot.layout.size),
+        np.arange(n_base),
+        links[:, :7].T.ravel(),  # kind by kind
+        np.arange(rotor.start, rotor.stop),
+        links[:, 7:].T.ravel(),
+    )
+    return np.concatenate(parts)
 
 
 def _clean(X: Array) -> Array:

@@ -43,7 +43,9 @@ def moving_frame(robot: Robot, name: str, who: str) -> pin.Frame:
 
     Raises `UnknownNameError` without such a frame, `MismatchError` if it is part of the ground.
     """
-    frame = _find_frame(robot, name)
+    named = [frame for frame in robot.model.frames if frame.name == name]
+    named.sort(key=lambda frame: frame.type != pin.FrameType.BODY)  # joints may have its name
+    frame = named[0] if named else None
     if frame is not None and frame.parentJoint > 0:
         return frame
     if name in robot.link_names:  # a model built by hand may have links without frames
@@ -56,13 +58,6 @@ def moving_frame(robot: Robot, name: str, who: str) -> pin.Frame:
         )
     place = f"({who}, robot {robot.name!r})"
     raise unknown_name("link or frame", name, _moving_frame_names(robot), place)
-
-
-def _find_frame(robot: Robot, name: str) -> pin.Frame | None:
-    """The frame of a name, a body first, for joints and links may share names."""
-    named = [frame for frame in robot.model.frames if frame.name == name]
-    named.sort(key=lambda frame: frame.type != pin.FrameType.BODY)
-    return named[0] if named else None
 
 
 def _moving_frame_names(robot: Robot) -> list[str]:
@@ -123,17 +118,7 @@ def find_payload_frame(robot: Robot, link: str | None) -> pin.Frame:
     `link` names a link, or any frame fixed to one; by default the last link of a chain. Raises as
     `with_payload` does.
     """
-    if link is None:
-        link = _last_link(robot)
-    frame = _find_frame(robot, link)
-    if frame is None:
-        raise unknown_name("link or frame", link, _moving_frame_names(robot))
-    if frame.parentJoint == 0:
-        raise MismatchError(
-            f"{link!r} of {robot.name!r} is fixed to the ground, where a payload has no effect: "
-            f"choose a link that moves, e.g. {robot.link_names[-1]!r}."
-        )
-    return frame
+    return moving_frame(robot, _last_link(robot) if link is None else link, "the payload")
 
 
 def _last_link(robot: Robot) -> str:
