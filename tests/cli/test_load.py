@@ -414,7 +414,7 @@ def test_options_of_other_commands_are_refused(here, capsys, words, part):
     ("words", "part"),
     [
         (["--link", "link9", *PAIR], "unknown link or frame 'link9'"),
-        (["--link", "universe"], "fixed to the ground"),
+        (["--link", "universe"], "is part of the ground"),
         (["--unloaded", "loaded.csv"], "are the same recording"),
         (["--unloaded", "nowhere.csv"], "nowhere.csv"),
         ([*PAIR, "--gain-uncertainty", "-1"], "gain_uncertainty is -1"),

@@ -6,13 +6,12 @@ import pytest
 
 from bodysense.errors import ShapeError, UnknownNameError
 from bodysense.robot import Collisions, Robot, link_hulls
-from bodysense.robot.io.urdf_elements import parse_urdf
+from bodysense.robot.io.urdf_elements import UrdfDescription
 from bodysense.robot.shapes.collision_pairs import (
     ConvexPieces,
     _lower_bound,
     _mimic_groups,
     candidate_pairs,
-    pair_distances,
 )
 from bodysense.robot.shapes.hull import Hull, principal_box
 from bodysense.spatial import Array, exp_so3
@@ -122,7 +121,7 @@ def distance_by_cvxpy(first: Array, second: Array) -> float:
 def test_distances_are_those_of_a_quadratic_programme(rng):
     first, second = (Hull.from_points(rng.normal(size=(30, 3)) * 0.1) for _ in range(2))
     R, p = random_poses(rng, 25, 0.5)
-    found, bound = pair_distances(whole(first), whole(second), R, p, np.inf)
+    found, bound = whole(first).distances_to(whole(second), R, p, np.inf)
     np.testing.assert_array_equal(found.sample, np.arange(25))
     np.testing.assert_array_equal(found.distance, bound)
     for t in range(25):
@@ -133,7 +132,7 @@ def test_distances_are_those_of_a_quadratic_programme(rng):
 def test_closest_points_lie_on_the_hulls_along_the_normal(rng):
     first, second = (Hull.from_points(rng.normal(size=(30, 3)) * 0.1) for _ in range(2))
     R, p = random_poses(rng, 100, 0.3)
-    found, _ = pair_distances(whole(first), whole(second), R, p, np.inf)
+    found, _ = whole(first).distances_to(whole(second), R, p, np.inf)
     assert (found.distance < 0.0).sum() > 10
     assert (found.distance > 0.0).sum() > 10
     step = found.second - found.first
@@ -147,9 +146,7 @@ def test_closest_points_lie_on_the_hulls_along_the_normal(rng):
 @pytest.mark.parametrize("overlap", [0.01, 0.05, 0.15])
 def test_boxes_inside_each_other_are_as_deep_as_they_overlap(overlap):
     box = whole(Hull.from_box((-0.1, -0.2, -0.3), (0.1, 0.2, 0.3)))
-    found, _ = pair_distances(
-        box, box, np.eye(3)[None], np.array([[0.2 - overlap, 0.05, -0.02]]), 0.0
-    )
+    found, _ = box.distances_to(box, np.eye(3)[None], np.array([[0.2 - overlap, 0.05, -0.02]]), 0.0)
     np.testing.assert_allclose(found.distance, -overlap, atol=1e-9)
     np.testing.assert_allclose(found.normal, [[1.0, 0.0, 0.0]], atol=1e-7)
 
@@ -160,7 +157,7 @@ def test_bounds_are_below_distances_and_tight_for_boxes_side_by_side(rng):
     )
     R, p = random_poses(rng, 400, 0.6)
     bound = _lower_bound(principal_box(first.vertices), principal_box(second.vertices), R, p)
-    found, _ = pair_distances(whole(first), whole(second), R, p, np.inf)
+    found, _ = whole(first).distances_to(whole(second), R, p, np.inf)
     assert (bound <= found.distance + 1e-9).all()
     assert (bound[found.distance > 0.3] > 0.0).mean() > 0.9
     box = principal_box(Hull.from_box((-1, -2, -3), (1, 2, 3)).vertices)
@@ -173,8 +170,8 @@ def test_what_is_out_of_reach_gets_a_bound_beyond_it(rng, reach):
     hulls = [Hull.from_points(rng.normal(size=(20, 3)) * 0.1) for _ in range(2)]
     first, second = map(whole, hulls)
     R, p = random_poses(rng, 300, 0.3)
-    exact, _ = pair_distances(first, second, R, p, np.inf)
-    found, bound = pair_distances(first, second, R, p, reach)
+    exact, _ = first.distances_to(second, R, p, np.inf)
+    found, bound = first.distances_to(second, R, p, reach)
     near = np.flatnonzero(exact.distance < reach)
     assert 0 < near.size < 300
     np.testing.assert_array_equal(found.sample, near)
@@ -197,9 +194,9 @@ def test_bodies_are_as_close_as_their_closest_pieces(rng, reach):
         for hulls in parts
     ]
     R, p = random_poses(rng, 300, 0.3)
-    found, bound = pair_distances(*bodies, R, p, reach)
+    found, bound = bodies[0].distances_to(bodies[1], R, p, reach)
     every = np.array(
-        [pair_distances(whole(a), whole(b), R, p, np.inf)[1] for a in parts[0] for b in parts[1]]
+        [whole(a).distances_to(whole(b), R, p, np.inf)[1] for a in parts[0] for b in parts[1]]
     ).min(axis=0)
     near = np.flatnonzero(every < reach)
     assert near.size > 30
@@ -215,7 +212,8 @@ def test_joints_that_mimic_each_other_follow_one():
         f'<child link="l{k}"/>{mimic}</joint>'
         for k, mimic in enumerate(["", '<mimic joint="j0"/>', '<mimic joint="j1"/>', ""])
     )
-    description = parse_urdf(f'<robot name="r"><link name="base"/>{joints}</robot>'.encode(), "r")
+    text = f'<robot name="r"><link name="base"/>{joints}</robot>'
+    description = UrdfDescription.from_bytes(text.encode(), "r")
     assert _mimic_groups(description.joints) == {"j0": "j0", "j1": "j0", "j2": "j0"}
 
 
@@ -225,5 +223,6 @@ def test_joints_that_mimic_in_a_circle_do_not_hang():
         f'<child link="l{k}"/><mimic joint="j{1 - k}"/></joint>'
         for k in range(2)
     )
-    description = parse_urdf(f'<robot name="r"><link name="base"/>{joints}</robot>'.encode(), "r")
+    text = f'<robot name="r"><link name="base"/>{joints}</robot>'
+    description = UrdfDescription.from_bytes(text.encode(), "r")
     assert set(_mimic_groups(description.joints)) == {"j0", "j1"}

@@ -9,7 +9,7 @@ import pytest
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.sensors import ForceTorque, Mount
 from bodysense.spatial import exp_so3, random_pi
-from bodysense.spatial.pseudo_inertia import inertia_tensor
+from bodysense.spatial.pseudo_inertia import spatial_inertia
 
 ROBOTS = ["serial", "branched", "floating", "example:talos"]
 
@@ -33,7 +33,7 @@ def beyond(scene, joint, about, *, without=None):
         at_origin = T.rotation @ (
             data.a_gf[i].linear + np.cross(data.v[i].angular, data.v[i].linear)
         )
-        h, tensor = T.rotation @ pi[1:4], T.rotation @ inertia_tensor(pi) @ T.rotation.T
+        h, tensor = T.rotation @ pi[1:4], T.rotation @ spatial_inertia(pi)[3:, 3:] @ T.rotation.T
         inertial = (
             pi[0] * at_origin + np.cross(alpha, h) + np.cross(omega, np.cross(omega, h)),
             np.cross(h, at_origin) + tensor @ alpha + np.cross(omega, tensor @ omega),

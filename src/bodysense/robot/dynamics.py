@@ -72,30 +72,20 @@ def _gravity_in_base(robot: Robot, q: Array) -> Array:
     return np.ascontiguousarray(g - w * twice + np.cross(u, twice))
 
 
-def theta_rows(robot: Robot, theta: ArrayLike | None, rows: int) -> Array:
-    """(1 or rows, layout.size) parameters for a batch: the robot's own if none are given."""
-    values = robot.theta if theta is None else theta
-    array = as_array(_as_rows(values), (None, robot.layout.size), "theta")
-    if array.shape[0] not in (1, rows):
+def theta_rows(robot: Robot, theta: ArrayLike | None, rows: int | None = None) -> Array:
+    """(1 or rows, p) parameters for a batch, or as many as given; the robot's own for `None`."""
+    try:
+        array = np.array(robot.theta if theta is None else theta, dtype=np.float64, ndmin=2)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"theta must be an array of numbers: {error}") from error
+    array = as_array(array, (None, robot.layout.size), "theta")
+    if rows is None and array.shape[0] == 0:
+        raise ShapeError("theta has no rows: give one parameter vector at least.")
+    if rows is not None and array.shape[0] not in (1, rows):
         raise ShapeError(
             f"theta has {array.shape[0]} rows: give one, or one for each of the {rows} runs."
         )
     return array
-
-
-def count_rows(theta: ArrayLike | None) -> int:
-    """Count the parameter vectors in theta (p,) or (rows, p); one if none are given."""
-    rows = 1 if theta is None else int(_as_rows(theta).shape[0])
-    if rows == 0:
-        raise ShapeError("theta has no rows: give one parameter vector at least.")
-    return rows
-
-
-def _as_rows(theta: ArrayLike) -> Array:
-    try:
-        return np.array(theta, dtype=np.float64, ndmin=2)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"theta must be an array of numbers: {error}") from error
 
 
 def inverse_dynamics(

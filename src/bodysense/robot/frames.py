@@ -38,11 +38,15 @@ def named_frames(robot: Robot) -> list[pin.Frame]:
     return list(frames.values())
 
 
-def moving_frame(robot: Robot, name: str, who: str) -> pin.Frame:
-    """The frame of a name, of a link or fixed to one; `who` is to be mounted there, for messages.
+def moving_frame(robot: Robot, name: str | None, who: str) -> pin.Frame:
+    """The frame of a link, or of a frame fixed to one; `who` is to be mounted there, for messages.
+
+    By default it is the last link of a robot that is one chain.
 
     Raises `UnknownNameError` without such a frame, `MismatchError` if it is part of the ground.
     """
+    if name is None:
+        name = _last_link(robot, who)
     named = [frame for frame in robot.model.frames if frame.name == name]
     named.sort(key=lambda frame: frame.type != pin.FrameType.BODY)  # joints may have its name
     frame = named[0] if named else None
@@ -99,7 +103,7 @@ def with_payload(
     """
     if not (math.isfinite(mass) and mass > 0.0):
         raise ShapeError(f"the mass of the payload is {mass:g} kg: give a number above zero.")
-    frame = find_payload_frame(robot, link)
+    frame = moving_frame(robot, link, "the payload")
     pi = pi_from_mass_com_inertia(mass, com, np.zeros((3, 3)) if inertia is None else inertia)
     check = physical_consistency(pi)
     if not check.feasible:
@@ -112,22 +116,13 @@ def with_payload(
     return robot.with_parameters(theta)
 
 
-def find_payload_frame(robot: Robot, link: str | None) -> pin.Frame:
-    """The frame of a name as the robot's file has it, on the joint that moves it.
-
-    `link` names a link, or any frame fixed to one; by default the last link of a chain. Raises as
-    `with_payload` does.
-    """
-    return moving_frame(robot, _last_link(robot) if link is None else link, "the payload")
-
-
-def _last_link(robot: Robot) -> str:
+def _last_link(robot: Robot, who: str) -> str:
     carrying = set(robot.model.parents)
     last = [name for k, name in enumerate(robot.link_names) if k + 1 not in carrying]
     if len(last) != 1:
         raise MismatchError(
-            f"{robot.name!r} ends in {len(last)} links ({', '.join(last) or 'none'}): say "
-            "which one holds the payload."
+            f"{robot.name!r} ends in {len(last)} links ({', '.join(last) or 'none'}): say which "
+            f"one holds {who}."
         )
     return last[0]
 

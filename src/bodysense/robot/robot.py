@@ -35,9 +35,9 @@ from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import (
     PhysicalConsistency,
     inertia_at_com,
-    inertia_tensor,
     physical_consistency,
     pi_from_mass_com_inertia,
+    spatial_inertia,
 )
 
 if TYPE_CHECKING:
@@ -253,7 +253,9 @@ class Robot:
                 inertia = pin.Inertia.FromDynamicParameters(pi)
             else:
                 inertia = pin.Inertia.Zero()
-                inertia.inertia = inertia_tensor(pi)  # set, for the constructor checks its sign
+                inertia.inertia = spatial_inertia(pi)[
+                    3:, 3:
+                ]  # set, for the constructor checks its sign
             model.inertias[k + 1] = inertia
         armature = np.zeros(self.nv)
         armature[self.nv - self.n_joints :] = values[self.layout.rotor]

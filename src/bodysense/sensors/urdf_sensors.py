@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, UnknownNameError, listing, unknown_name
 from bodysense.files import read_robot_file
-from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint, parse_urdf
+from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint
 from bodysense.robot.io.urdf_xml import Document, Element
 from bodysense.robot.model import check_sensors
 from bodysense.robot.robot import Robot
@@ -223,7 +223,7 @@ def urdf_sensors(
         where, data = f"the URDF of {robot.name!r}", source
     else:
         where, data = str(source), read_robot_file(source)
-    description = parse_urdf(data, where)
+    description = UrdfDescription.from_bytes(data, where)
     sensors: dict[str, Sensor] = {}
     at_joint: dict[str, str] = {}
     notes: list[str] = []

@@ -14,7 +14,7 @@ from bodysense.excitation.trajectory import Trajectory
 from bodysense.files import load_result, save_result
 from bodysense.logs.log import UNITS, Log
 from bodysense.robot.actuators import Controller
-from bodysense.robot.dynamics import count_rows, theta_rows
+from bodysense.robot.dynamics import theta_rows
 from bodysense.robot.robot import Robot
 from bodysense.simulation._kernels.rollout import Loop, Runs, simulate_runs
 from bodysense.spatial.arrays import Array, as_array, one_each
@@ -166,8 +166,10 @@ class Experiment:
         noisy = bool(sigma_q.any() or sigma_tau.any())
         if noisy and rng is None:
             raise ShapeError("noise needs a generator: pass rng=numpy.random.default_rng(seed).")
-        n_runs = _count(count_rows(theta) if runs is None else runs, "the number of runs")
-        rows = theta_rows(robot, theta, n_runs)
+        if runs is not None:
+            runs = _count(runs, "the number of runs")
+        rows = theta_rows(robot, theta, runs)
+        n_runs = runs or len(rows)
         key = np.zeros(n_runs, dtype=np.uint64)
         if rng is not None and noisy:
             key = rng.integers(0, 2**64, n_runs, dtype=np.uint64)

@@ -17,7 +17,7 @@ from bodysense.excitation.trajectory import Trajectory
 from bodysense.files import load_result, save_result
 from bodysense.robot.actuators import Controller
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.dynamics import count_rows, theta_rows
+from bodysense.robot.dynamics import theta_rows
 from bodysense.robot.robot import Robot
 from bodysense.simulation._kernels.sensitivity import run_with_tangent_batch
 from bodysense.simulation.rollout import Experiment, Integrator, Rollout, require_controller
@@ -145,7 +145,7 @@ def _simulate_with_tangent(
         )
     columns, names = _columns(robot, base, parameters)
     loop, q_d, v_d, ff, first = experiment.prepare()
-    rows = theta_rows(robot, theta, count_rows(theta))
+    rows = theta_rows(robot, theta)
     shape = (rows.shape[0], loop.sample.size, n)
     q, tau = np.full(shape, np.nan), np.full(shape, np.nan)
     dq, dtau = (np.full((*shape, columns.size), np.nan) for _ in range(2))

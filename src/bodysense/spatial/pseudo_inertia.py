@@ -82,19 +82,14 @@ def inertia_at_com(pi: ArrayLike) -> Array:
     return inertia
 
 
-def inertia_tensor(pi: Array) -> Array:
-    """(3, 3) inertia about the link's origin, out of pi (10,)."""
-    xx, xy, yy, xz, yz, zz = pi[4:]
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-
-
 def spatial_inertia(pi: Array) -> Array:
     """(6, 6) spatial inertia about the link's origin, linear first, of pi (10,); it may be zero."""
     I = np.zeros((6, 6))
     I[:3, :3] = pi[0] * np.eye(3)
     I[3:, :3] = skew(pi[1:4])
     I[:3, 3:] = -I[3:, :3]
-    I[3:, 3:] = inertia_tensor(pi)
+    xx, xy, yy, xz, yz, zz = pi[4:]
+    I[3:, 3:] = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
     return I
 
 

@@ -15,7 +15,7 @@ from bodysense.identification import Motion, Preprocessing
 from bodysense.identification.payload.experiment import ROBOT_UNCERTAINTY, LoadExperiment
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.robot import BaseParameters, Friction, Robot, base_parameters
-from bodysense.robot.frames import find_payload_frame
+from bodysense.robot.frames import moving_frame
 from bodysense.spatial import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
 
@@ -149,7 +149,7 @@ def make_case(
         tau = gains * np.where(t[:, None] < share * n_t / RATE, full, empty)
         tau = tau + noise * rng.normal(size=tau.shape)
         motions.append(Motion(t, q, v, a, tau, tau, RATE, len(motions)))
-    place = find_payload_frame(robot, named or frame)
+    place = moving_frame(robot, named or frame, "the payload")
     to_link = np.stack([transform_pi(e, place.placement.homogeneous) for e in np.eye(10)], axis=1)
     problem = LoadedRegression.of_logs(
         robot.with_parameters(theta),

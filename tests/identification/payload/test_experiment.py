@@ -82,7 +82,7 @@ def test_an_unknown_link(arm, logs):
 
 
 def test_a_link_that_does_not_move(arm, logs):
-    with pytest.raises(MismatchError, match="fixed to the ground, where a payload has no effect"):
+    with pytest.raises(MismatchError, match="is part of the ground, which does not move"):
         identify_payload(arm, logs[1], logs[0], link="universe")
 
 

@@ -26,7 +26,7 @@ from bodysense.identification.preprocessing import (
 from bodysense.identification.reduced import Stack
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
-from bodysense.robot.frames import find_payload_frame
+from bodysense.robot.frames import moving_frame
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
@@ -126,9 +126,9 @@ class LoadExperiment:
 
         Both without losses, on held-out blocks.
         """
-        named = find_payload_frame(self.robot, self.frame)
+        named = moving_frame(self.robot, self.frame, "the payload")
         try:
-            last = find_payload_frame(self.robot, None)
+            last = moving_frame(self.robot, None, "the payload")
         except MismatchError:  # several last links: nobody knows which one to try
             return ""
         if last.parentJoint == named.parentJoint:
@@ -195,7 +195,7 @@ def prepare(
         progress: called with each step's name.
     """
     require_fixed(robot)
-    frame = find_payload_frame(robot, link)
+    frame = moving_frame(robot, link, "the payload")
     with_load, without = as_logs(loaded), as_logs(unloaded)
     _require_valid(with_load, without, robot_uncertainty)
     robot = _with_friction(robot, friction)

@@ -36,7 +36,7 @@ from bodysense.errors import RobotFileError, listing
 from bodysense.files import read_robot_file, write_atomically
 from bodysense.robot.friction import friction_model
 from bodysense.robot.io.actuator_file import parse_actuation
-from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint, UrdfLink, parse_urdf
+from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint, UrdfLink
 from bodysense.robot.io.urdf_fresh import dynamics_values, fresh_urdf
 from bodysense.robot.io.urdf_xml import (
     DYNAMICS,
@@ -81,7 +81,7 @@ def load_urdf(
         InconsistentInertiaError: a negative mass, or a link with infeasible inertia unless allowed.
     """
     data = read_robot_file(path)
-    description = parse_urdf(data, str(path))
+    description = UrdfDescription.from_bytes(data, str(path))
     model = _build_model(description, floating_base=floating_base, where=str(path))
     names = _moving_joints(model, description)
     joints = [description.joints[name] for name in names]
@@ -207,7 +207,7 @@ def urdf_bytes(robot: Robot) -> bytes:
     require_rotor_inertias(robot, where)
     if robot.source is None or robot.source.format != "urdf":
         return fresh_urdf(robot)
-    description = parse_urdf(robot.source.data, robot.source.path)
+    description = UrdfDescription.from_bytes(robot.source.data, robot.source.path)
     model = _build_model(description, floating_base=robot.floating_base, where=robot.source.path)
     joints = _moving_joints(model, description)
     if joints != robot.joint_names:

@@ -18,7 +18,7 @@ from bodysense.errors import (
     UnsupportedJointError,
     listing,
 )
-from bodysense.robot.io.urdf_xml import DYNAMICS, INERTIA_ENTRIES, Document, Element, parse_document
+from bodysense.robot.io.urdf_xml import DYNAMICS, INERTIA_ENTRIES, Document, Element
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia
 
@@ -206,6 +206,25 @@ class UrdfDescription:
     root: str
     floating_joint: str
 
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> UrdfDescription:
+        """Parse and check the bytes of a URDF file; `where` names it in messages.
+
+        Raises:
+            RobotFileError: anything that URDF does not allow.
+            UnsupportedJointError: a joint type that is unknown, or has several axes.
+            InconsistentInertiaError: a negative mass.
+        """
+        document = Document.from_bytes(data, where)
+        root = document.root
+        _refuse_other_formats(root)
+        links = _by_name(root.all("link"), _read_link)
+        if not links:
+            root.fail("there is no <link> in it; a robot needs at least one.")
+        joints = _by_name(root.all("joint"), lambda element: _read_joint(element, links))
+        top = _root_of_tree(root, links, joints)
+        return cls(root.text("name"), document, links, joints, top, _floating_joint(top, joints))
+
     def merged(self, link: str) -> list[tuple[str, pin.SE3]]:
         """Links that hang on `link` by fixed joints alone, with T_link_other of each."""
         placements = {link: pin.SE3.Identity()}
@@ -213,27 +232,6 @@ class UrdfDescription:
             placements[joint.child] = placements[joint.parent] * joint.placement
         del placements[link]
         return list(placements.items())
-
-
-def parse_urdf(data: bytes, where: str) -> UrdfDescription:
-    """Parse and check the bytes of a URDF file; `where` names it in messages.
-
-    Raises:
-        RobotFileError: anything that URDF does not allow.
-        UnsupportedJointError: a joint type that is unknown, or has several axes.
-        InconsistentInertiaError: a negative mass.
-    """
-    document = parse_document(data, where)
-    root = document.root
-    _refuse_other_formats(root)
-    links = _by_name(root.all("link"), _read_link)
-    if not links:
-        root.fail("there is no <link> in it; a robot needs at least one.")
-    joints = _by_name(root.all("joint"), lambda element: _read_joint(element, links))
-    top = _root_of_tree(root, links, joints)
-    return UrdfDescription(
-        root.text("name"), document, links, joints, top, _floating_joint(top, joints)
-    )
 
 
 def _by_name(elements: list[Element], read: Callable[[Element], _T]) -> dict[str, _T]:

@@ -155,36 +155,36 @@ class Document:
     encoding: str
     mark: bytes
 
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> Document:
+        """Parse the bytes of an XML file.
+
+        Raises `RobotFileError`: empty, broken, in an unknown encoding, or with a document type.
+        """
+        if not data.strip():
+            raise RobotFileError(f"{where} is empty: it must hold a robot description in XML.")
+        mark, encoding = next(
+            ((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", "")
+        )
+        declared = _DECLARED.match(data)
+        if not encoding:
+            encoding = declared.group(1).decode("ascii") if declared else "utf-8"
+        try:
+            text = data[len(mark) :].decode(encoding)
+            if text.encode(encoding) != data[len(mark) :]:
+                raise RobotFileError(
+                    f"{where} is not cleanly encoded as {encoding}: convert it to UTF-8."
+                )
+            utf8 = text.encode("utf-8")
+        except (LookupError, UnicodeError, TypeError, AttributeError) as error:
+            raise RobotFileError(
+                f"{where} cannot be read as {encoding} text ({error}): convert it to UTF-8."
+            ) from error
+        return cls(_parse(utf8, where), utf8, encoding, mark)
+
     def encode(self, text: bytes) -> bytes:
         """Return UTF-8 `text` as bytes in the file's own encoding."""
         return self.mark + text.decode("utf-8").encode(self.encoding)
-
-
-def parse_document(data: bytes, where: str) -> Document:
-    """Parse the bytes of an XML file.
-
-    Raises `RobotFileError`: empty, broken, in an unknown encoding, or with a document type.
-    """
-    if not data.strip():
-        raise RobotFileError(f"{where} is empty: it must hold a robot description in XML.")
-    mark, encoding = next(
-        ((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", "")
-    )
-    declared = _DECLARED.match(data)
-    if not encoding:
-        encoding = declared.group(1).decode("ascii") if declared else "utf-8"
-    try:
-        text = data[len(mark) :].decode(encoding)
-        if text.encode(encoding) != data[len(mark) :]:
-            raise RobotFileError(
-                f"{where} is not cleanly encoded as {encoding}: convert it to UTF-8."
-            )
-        utf8 = text.encode("utf-8")
-    except (LookupError, UnicodeError, TypeError, AttributeError) as error:
-        raise RobotFileError(
-            f"{where} cannot be read as {encoding} text ({error}): convert it to UTF-8."
-        ) from error
-    return Document(_parse(utf8, where), utf8, encoding, mark)
 
 
 def _parse(text: bytes, where: str) -> Element:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bodysense.errors import ShapeError, unknown_name
 from bodysense.robot.frames import supporting_joints
-from bodysense.robot.io.urdf_elements import UrdfJoint, parse_urdf
+from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull, principal_box
 from bodysense.robot.shapes.link_shapes import Body
@@ -86,7 +86,7 @@ def _mimics(robot: Robot) -> dict[int, str]:
     """For every joint that mimics another or is mimicked, the name of the one they all follow."""
     if robot.source is None or robot.source.format != "urdf":
         return {}
-    groups = _mimic_groups(parse_urdf(robot.source.data, robot.source.path).joints)
+    groups = _mimic_groups(UrdfDescription.from_bytes(robot.source.data, robot.source.path).joints)
     return {j: groups[name] for j, name in enumerate(robot.joint_names) if name in groups}
 
 
@@ -108,24 +108,6 @@ def _mimic_groups(joints: Mapping[str, UrdfJoint]) -> dict[str, str]:
 
 _Box = tuple[Array, Array, Array]
 """Middle (3,), half lengths (3,) and axes as columns (3, 3) of a box [m]."""
-
-
-@dataclass(frozen=True, eq=False)
-class ConvexPieces:
-    """A body as coal sees it: the box round it all, its pieces, and the boxes round these."""
-
-    box: _Box
-    pieces: tuple[coal.Convex, ...]
-    boxes: tuple[_Box, ...]
-
-    @classmethod
-    def from_hulls(cls, hull: Hull, pieces: tuple[Hull, ...]) -> ConvexPieces:
-        """Hand a body's hulls to coal."""
-        return cls(
-            principal_box(hull.vertices),
-            tuple(_convex(piece) for piece in pieces),
-            tuple(principal_box(piece.vertices) for piece in pieces),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,37 +134,56 @@ class PairDistances:
         return PairDistances(self.sample[chosen], *(column[chosen] for column in floats))
 
 
-def pair_distances(
-    a: ConvexPieces, b: ConvexPieces, R_a_b: Array, p_a_b: Array, reach: float
-) -> tuple[PairDistances, Array]:
-    """Measure two bodies wherever they may be within reach [m].
+@dataclass(frozen=True, eq=False)
+class ConvexPieces:
+    """A body as coal sees it: the box round it all, its pieces, and the boxes round these."""
 
-    The distance of bodies is that of their closest pieces. Those whose boxes are closest are
-    measured first, all others only where their boxes are closer than that. Poses of their links
-    are R_a_b (n_t, 3, 3) and p_a_b (n_t, 3) [m].
+    box: _Box
+    pieces: tuple[coal.Convex, ...]
+    boxes: tuple[_Box, ...]
 
-    Returns:
-        What is within reach, and a lower bound of the distance (n_t,) [m]: the distance itself
-        within reach, and no less than the reach beyond.
-    """
-    bound = _lower_bound(a.box, b.box, R_a_b, p_a_b)
-    t = np.flatnonzero(bound < reach)
-    R, p = R_a_b[t], p_a_b[t]
-    couples = [(i, k) for i in range(len(a.pieces)) for k in range(len(b.pieces))]
-    if len(couples) == 1:
-        bounds = bound[None, t]
-    else:
-        bounds = np.array([_lower_bound(a.boxes[i], b.boxes[k], R, p) for i, k in couples])
-    best = PairDistances(t, np.full(t.size, np.inf), *np.zeros((3, t.size, 3)))
-    likely = np.argmin(bounds, axis=0)
-    for first in (True, False):
-        for c, (i, k) in enumerate(couples):
-            chosen = (likely == c) == first
-            todo = np.flatnonzero(chosen & (bounds[c] < np.minimum(best.distance, reach)))
-            if todo.size:
-                bounds[c, todo] = _measure(a.pieces[i], b.pieces[k], R, p, todo, best)
-    bound[t] = bounds.min(axis=0)
-    return best.select(best.distance < reach), bound
+    @classmethod
+    def from_hulls(cls, hull: Hull, pieces: tuple[Hull, ...]) -> ConvexPieces:
+        """Hand a body's hulls to coal."""
+        return cls(
+            principal_box(hull.vertices),
+            tuple(_convex(piece) for piece in pieces),
+            tuple(principal_box(piece.vertices) for piece in pieces),
+        )
+
+    def distances_to(
+        self, other: ConvexPieces, R_a_b: Array, p_a_b: Array, reach: float
+    ) -> tuple[PairDistances, Array]:
+        """Measure this body and another wherever they may be within reach [m].
+
+        The distance of bodies is that of their closest pieces. Those whose boxes are closest are
+        measured first, all others only where their boxes are closer than that. Poses of their links
+        are R_a_b (n_t, 3, 3) and p_a_b (n_t, 3) [m].
+
+        Returns:
+            What is within reach, and a lower bound of the distance (n_t,) [m]: the distance itself
+            within reach, and no less than the reach beyond.
+        """
+        bound = _lower_bound(self.box, other.box, R_a_b, p_a_b)
+        t = np.flatnonzero(bound < reach)
+        R, p = R_a_b[t], p_a_b[t]
+        couples = [(i, k) for i in range(len(self.pieces)) for k in range(len(other.pieces))]
+        if len(couples) == 1:
+            bounds = bound[None, t]
+        else:
+            bounds = np.array(
+                [_lower_bound(self.boxes[i], other.boxes[k], R, p) for i, k in couples]
+            )
+        best = PairDistances(t, np.full(t.size, np.inf), *np.zeros((3, t.size, 3)))
+        likely = np.argmin(bounds, axis=0)
+        for first in (True, False):
+            for c, (i, k) in enumerate(couples):
+                chosen = (likely == c) == first
+                todo = np.flatnonzero(chosen & (bounds[c] < np.minimum(best.distance, reach)))
+                if todo.size:
+                    bounds[c, todo] = _measure(self.pieces[i], other.pieces[k], R, p, todo, best)
+        bound[t] = bounds.min(axis=0)
+        return best.select(best.distance < reach), bound
 
 
 def _lower_bound(a: _Box, b: _Box, R_a_b: Array, p_a_b: Array) -> Array:

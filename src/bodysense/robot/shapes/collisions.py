@@ -26,7 +26,6 @@ from bodysense.robot.shapes.collision_pairs import (
     ConvexPieces,
     PairDistances,
     candidate_pairs,
-    pair_distances,
 )
 from bodysense.robot.shapes.link_shapes import Body, link_hulls
 from bodysense.spatial.arrays import Array, as_array
@@ -247,8 +246,8 @@ class Collisions:
             t = np.flatnonzero(bounds[:, k] < reaches[k])
             if not t.size:
                 continue
-            measured, bounds[t, k] = pair_distances(
-                self._convex[a], self._convex[b], *_relative(poses, *rows, t), reaches[k]
+            measured, bounds[t, k] = self._convex[a].distances_to(
+                self._convex[b], *_relative(poses, *rows, t), reaches[k]
             )
             measured = replace(measured, sample=t[measured.sample])
             m = measured.sample.size

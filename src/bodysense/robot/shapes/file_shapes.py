@@ -16,7 +16,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from bodysense.errors import RobotFileError, listing
 from bodysense.robot.io.mjcf import body_name, compile_mjcf
-from bodysense.robot.io.urdf_elements import parse_urdf
+from bodysense.robot.io.urdf_elements import UrdfDescription
 from bodysense.robot.io.urdf_xml import Element
 from bodysense.robot.robot import Source
 from bodysense.robot.shapes.hull import box_corners, principal_box
@@ -98,7 +98,7 @@ def file_shapes(
         return _mjcf_shapes(source, kind), {}
     points: dict[str, list[Array]] = {}
     problems: dict[str, str] = {}
-    for name, link in parse_urdf(source.data, source.path).links.items():
+    for name, link in UrdfDescription.from_bytes(source.data, source.path).links.items():
         if name in skip:
             continue
         try:
