@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from bodysense.cli.fit import setting_pairs
+from bodysense.cli.fit import _setting_pairs
 from bodysense.cli.identify import IdentifyOptions, add_arguments
 from bodysense.cli.main import main
 from bodysense.errors import BodysenseError, MismatchError, UnknownNameError
@@ -98,8 +98,8 @@ def test_a_setting_that_is_given_twice_is_refused(capsys):
     assert main(["identify", "tx40", "log.csv", *words]) == 2
     assert "--set iterations is given twice, as 3 and as 5: give it once" in capsys.readouterr().err
     with pytest.raises(MismatchError, match="mass_spread is given twice"):
-        setting_pairs(["mass-spread=0.1", "mass_spread=0.1"])
-    assert setting_pairs(["rate=200", "drift=0.1"]) == {"rate": "200", "drift": "0.1"}
+        _setting_pairs(["mass-spread=0.1", "mass_spread=0.1"])
+    assert _setting_pairs(["rate=200", "drift=0.1"]) == {"rate": "200", "drift": "0.1"}
 
 
 @pytest.mark.parametrize(

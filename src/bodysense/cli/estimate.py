@@ -174,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
             setup = load_estimation(options.sensors, robot)
             directions = options.parameter_directions(robot)
             log = read_log(options.log, options.layout)
-            options.check_digests(log.digest)
+            options.check_digests(log)
             estimate = prepare_log(
                 setup,
                 robot,
@@ -211,7 +211,7 @@ def _solve(
         with _progress() as progress:
             result = solve_log(estimate, source=log.source, folder=draft, progress=progress)
         result.save(draft)
-        write_configuration(draft, options.command, options.configuration(log.digest))
+        write_configuration(draft, options.command, options.configuration(log))
         _write_page(draft, args.output, result, log, options)
         names = tuple(sorted(path.name for path in draft.iterdir()))
     return result, names

@@ -229,14 +229,12 @@ def _write(args: argparse.Namespace, motions: list[Path], robot: Robot, design: 
 
 def _outputs(args: argparse.Namespace) -> tuple[list[Path], Path | None]:
     """Files of the motions, and the report; refused before the search takes its time."""
-    first, n = Path(args.output), args.trajectories or 1
-    endings = [""] if n == 1 else [f"-{k + 1}" for k in range(n)]
-    motions = [first.with_name(f"{first.stem}{ending}{first.suffix}") for ending in endings]
+    motions = options.numbered(args.output, args.trajectories or 1)
     report = None
     if args.report is not None:
         report = Path(args.report)
     elif not args.no_report and args.poses is None:
-        report = first.with_suffix(".html")
+        report = Path(args.output).with_suffix(".html")
     suffixes = _SUFFIXES[:2] if args.poses is not None else _SUFFIXES
     pages = [] if report is None else [(report, (".html",))]
     options.require_writable([*((path, suffixes) for path in motions), *pages], force=args.force)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from bodysense.robot import Robot
     from bodysense.status import Status
 
-FRICTION_CHOICES = ("auto", "own", "choose")
+_FRICTION_CHOICES = ("auto", "own", "choose")
 """Words for --friction that name no law."""
 
-FILTERING: Mapping[str, object] = {
+_FILTERING: Mapping[str, object] = {
     "band": 0.0,
     "order": 4,
     "border": 0.0,
@@ -85,23 +85,23 @@ class FitOptions(RunOptions):
         if args.friction is not None:
             table["friction"], table["friction_shape"] = _friction(args.friction)
         if args.set is not None:
-            cls._set(table, setting_pairs(args.set))
+            cls._set(table, _setting_pairs(args.set))
         return table
 
     @classmethod
     def _set(cls, table: dict[str, Any], pairs: dict[str, str]) -> None:
         """Put the settings of --set into the table; those of the filters here, others below."""
-        for name in [name for name in pairs if name in FILTERING]:
+        for name in [name for name in pairs if name in _FILTERING]:
             text = pairs.pop(name)
             if name in table:
                 raise MismatchError(f"{name} is given twice, by --set {name} too: give it once.")
-            table[name] = setting_value(name, text, FILTERING[name])
+            table[name] = setting_value(name, text, _FILTERING[name])
 
     def preprocessing(self) -> Preprocessing:
         """How logs are filtered."""
         from bodysense.identification.preprocessing import Preprocessing
 
-        names = ("cutoff", *FILTERING)
+        names = ("cutoff", *_FILTERING)
         return Preprocessing(**{name: getattr(self, name) for name in names})
 
     @property
@@ -111,7 +111,7 @@ class FitOptions(RunOptions):
 
     def friction_choice(self) -> str:
         """The friction argument for a robot that has the named law already."""
-        if self.law in FRICTION_CHOICES:
+        if self.law in _FRICTION_CHOICES:
             return self.friction
         return "own:fit" if self.friction.endswith(":fit") else "own"
 
@@ -126,7 +126,7 @@ class FitOptions(RunOptions):
             actuators=self.actuators,
             allow_inconsistent=True,
         )
-        if self.law not in FRICTION_CHOICES:
+        if self.law not in _FRICTION_CHOICES:
             robot = with_law(robot, self.law)
             model, shape = robot.friction.model, dict(self.friction_shape)
             robot = robot.with_friction(model, coefficients=None, **shape)
@@ -140,11 +140,11 @@ class FitOptions(RunOptions):
             [read_log(path, self.layout) for path in getattr(self, name)]
             for name in self.recordings
         ]
-        self.check_digests(*(log.digest for group in logs for log in group))
+        self.check_digests(*(log for group in logs for log in group))
         return logs
 
 
-def setting_pairs(texts: Sequence[str]) -> dict[str, str]:
+def _setting_pairs(texts: Sequence[str]) -> dict[str, str]:
     """Settings by name, each given once: of two values one would be ignored."""
     made: dict[str, str] = {}
     for text in texts:
@@ -181,7 +181,7 @@ def _friction(text: str) -> tuple[str, dict[str, float]]:
     parts = list(filter(None, rest.split(",")))
     fit = "fit" in parts
     parts = [part for part in parts if part != "fit"]
-    if (parts and law in FRICTION_CHOICES) or (fit and law in ("auto", "choose")):
+    if (parts and law in _FRICTION_CHOICES) or (fit and law in ("auto", "choose")):
         example = "stribeck:fit" if fit else f"coulomb:{rest}"
         raise BodysenseError(
             f"--friction {text}: {law} takes no shape; name a law for it, e.g. {example}."
@@ -224,7 +224,7 @@ class LoadOptions(FitOptions):
     def _set(cls, table: dict[str, object], pairs: dict[str, str]) -> None:
         super()._set(table, pairs)
         for name in pairs:
-            raise unknown_name("setting of the filters", name, FILTERING)
+            raise unknown_name("setting of the filters", name, _FILTERING)
 
     def __post_init__(self) -> None:
         """Refuse laws that cannot be chosen from these recordings, and a recording as link."""
@@ -255,10 +255,6 @@ class LoadOptions(FitOptions):
             progress=lambda step: shown.update(f"{step} …"),
             **more,
         )
-
-    def experiment_configuration(self, experiment: LoadExperiment) -> dict[str, Any]:
-        """What config.yaml holds."""
-        return self.configuration(*(d.digest for d in (*experiment.loaded, *experiment.unloaded)))
 
 
 def add_recordings(page: Page, experiment: LoadExperiment) -> None:

@@ -90,7 +90,7 @@ def _write(
     from bodysense.identification.payload.drive_gains import write_drive_gains
     from bodysense.report.load_page import write_gains_page
 
-    write_drive_gains(draft, gains, options.experiment_configuration(experiment))
+    write_drive_gains(draft, gains, options.configuration(*experiment.loaded, *experiment.unloaded))
     command = reproduction(options.command, folder)
     write_gains_page(draft / "report.html", gains, experiment, line=line, command=command)
     return ()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -123,7 +123,12 @@ class IdentifyOptions(FitOptions):
         if self.method not in IDENTIFIERS:
             raise unknown_name("method", self.method, ("auto", *IDENTIFIERS))
         for name in wanted:
-            _require_setting(name, self.method)
+            having = [m for m, row in IDENTIFIERS.items() if name in row.settings]
+            if self.method not in having:
+                raise MismatchError(
+                    f"{name} is not a setting of {self.method}, but of {', '.join(having)}: leave "
+                    "it out, or take one of these as --method."
+                )
         if wanted.get("relaxation_weight") == "auto":
             wanted["relaxation_weight"] = None
         method = IDENTIFIERS[self.method]
@@ -141,17 +146,6 @@ class IdentifyOptions(FitOptions):
         except RobotFileError as error:  # in the words of the command line
             problem = str(error).partition(": name the folder")[0]
             raise RobotFileError(f"{problem}: put it there, or take --com-inside boxes.") from None
-
-
-def _require_setting(name: str, method: str) -> None:
-    from bodysense.identification.methods import IDENTIFIERS
-
-    having = [m for m, row in IDENTIFIERS.items() if name in row.settings]
-    if method not in having:
-        raise MismatchError(
-            f"{name} is not a setting of {method}, but of {', '.join(having)}: leave it out, or "
-            "take one of these as --method."
-        )
 
 
 def _method_settings(method: Method, given: Mapping[str, str]) -> dict[str, Any]:
@@ -236,19 +230,15 @@ def _former_command(args: argparse.Namespace) -> Callable[[argparse.Namespace], 
     gains = args.drive_gains or table.get("drive_gains")
     if not gains and args.payload is None and table.get("payload") is None:
         return None
-    from bodysense.cli import gains as gains_command
-    from bodysense.cli import payload as payload_command
-
-    option, name, command = (
-        ("drive-gains", "gains", gains_command.run)
-        if gains
-        else ("payload", "payload", payload_command.run)
+    option = "drive-gains" if gains else "payload"
+    name = option.removeprefix("drive-")
+    print_notes(
+        [
+            f"`bodysense identify --{option}` is deprecated and goes in the next release: use "
+            f"`bodysense {name}`."
+        ]
     )
-    print(
-        f"note: `bodysense identify --{option}` is deprecated and goes in the next release: use "
-        f"`bodysense {name}`.",
-        file=sys.stderr,
-    )
+    command: Callable[[argparse.Namespace], int] = import_module(f"bodysense.cli.{name}").run
     return command
 
 
@@ -259,12 +249,10 @@ def _write(
     from bodysense.identification.output import write_run
     from bodysense.report.identification_page import write_identification_page
 
-    digests = [diagnosis.digest for diagnosis in (*result.diagnoses, *result.validation)]
-    notes = write_run(draft, result, options.configuration(*digests))
-    write_identification_page(
-        draft / "report.html", result, command=reproduction(options.command, folder)
-    )
-    return notes
+    configuration = options.configuration(*result.diagnoses, *result.validation)
+    command = reproduction(options.command, folder)
+    write_identification_page(draft / "report.html", result, command=command)
+    return write_run(draft, result, configuration)
 
 
 # What `bodysense identify` prints: choices, scores and the verdict.

@@ -79,6 +79,13 @@ def refuse_unused(options: Iterable[tuple[str, bool, str]]) -> None:
             raise MismatchError(f"{option} is for {use}: change that, or leave {option} out.")
 
 
+def numbered(path: str, n: int, digits: int = 1) -> list[Path]:
+    """Names of `n` files: that of the path, or with -1, -2, … before its suffix."""
+    first = Path(path)
+    endings = [f"-{k + 1:0{digits}}" for k in range(n)] if n > 1 else [""]
+    return [first.with_name(f"{first.stem}{ending}{first.suffix}") for ending in endings]
+
+
 def require_writable(files: Sequence[tuple[Path, Sequence[str]]], *, force: bool) -> None:
     """Raise if one of the files could not be written, before the work takes its time.
 

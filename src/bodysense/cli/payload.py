@@ -103,10 +103,10 @@ def _write(
     from bodysense.identification.payload.payload import write_payload
     from bodysense.report.load_page import write_payload_page
 
-    notes = write_payload(draft, payload, robot, options.experiment_configuration(experiment))
+    configuration = options.configuration(*experiment.loaded, *experiment.unloaded)
     command = reproduction(options.command, folder)
     write_payload_page(draft / "report.html", payload, experiment, command=command)
-    return notes
+    return write_payload(draft, payload, robot, configuration)
 
 
 def _text(payload: Payload, experiment: LoadExperiment) -> str:

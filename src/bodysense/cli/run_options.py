@@ -8,9 +8,26 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from bodysense.errors import BodysenseError, FileReadError, MismatchError, unknown_name
+
+
+class Digested(Protocol):
+    """A recording, or what was found in it: with the SHA-256 of its file."""
+
+    @property
+    def digest(self) -> str: ...
 
 
 def option(about: str, *flags: str, default: Any = None, group: str = "", **keywords: Any) -> Any:
@@ -135,10 +152,13 @@ class RunOptions:
             if path is not None and Path(path).is_file()
         }
 
-    def check_digests(self, *recordings: str) -> None:
-        """Raise if recordings, given their SHA-256, or files changed since the config.yaml."""
-        now = dict(zip(self._recording_paths(), recordings, strict=True)) | self.file_digests()
-        for path, digest in now.items():
+    def _digests(self, recordings: Sequence[Digested]) -> dict[str, str]:
+        paths = zip(self._recording_paths(), recordings, strict=True)
+        return {path: recording.digest for path, recording in paths} | self.file_digests()
+
+    def check_digests(self, *recordings: Digested) -> None:
+        """Raise if recordings, or files, changed since the config.yaml."""
+        for path, digest in self._digests(recordings).items():
             before = self.sha256.get(path)
             if before and digest and before != digest:
                 raise MismatchError(
@@ -146,12 +166,8 @@ class RunOptions:
                     "differs): restore that file, or run without --config."
                 )
 
-    def configuration(self, *recordings: str) -> dict[str, Any]:
-        """What config.yaml holds: absolute paths, and digests of all files.
-
-        Args:
-            recordings: SHA-256 of each.
-        """
+    def configuration(self, *recordings: Digested) -> dict[str, Any]:
+        """What config.yaml holds: absolute paths, and digests of all files."""
         from bodysense.files import plain
         from bodysense.robot.io.load import builtin_names
 
@@ -161,8 +177,7 @@ class RunOptions:
         absolute = {name: _absolute(getattr(self, name)) for name in paths}
         same = replace(self, **absolute)
         table = {key: plain(value) for key, value in asdict(same).items() if value is not None}
-        digests = dict(zip(same._recording_paths(), recordings, strict=True))
-        return {**table, "sha256": digests | same.file_digests()}
+        return {**table, "sha256": same._digests(recordings)}
 
 
 _COMMON = {"config", "force", "json", "output", "run_command", "set", "version", "words"}

@@ -13,6 +13,7 @@ from bodysense.cli.options import (
     add_robot_options,
     count,
     load_robot,
+    numbered,
     numbers,
     positive,
     print_notes,
@@ -141,9 +142,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _outputs(args: argparse.Namespace) -> list[Path]:
     """Files of the logs; refuses all that cannot be written, before the simulation."""
-    first, digits = Path(args.output), max(3, len(str(args.runs)))
-    endings = [""] if args.runs == 1 else [f"-{k + 1:0{digits}}" for k in range(args.runs)]
-    logs = [first.with_name(f"{first.stem}{ending}{first.suffix}") for ending in endings]
+    logs = numbered(args.output, args.runs, digits=max(3, len(str(args.runs))))
     rest = (
         (args.save_trajectory, _LOG_SUFFIXES),
         (args.truth, (".csv",)),
