@@ -19,7 +19,7 @@ from benchmarks.covariance_subject import (
 )
 from benchmarks.result import Result
 from bodysense.estimation import CovarianceFit, MapDynamics, estimate_covariances
-from bodysense.estimation.map_dynamics.em.result import WELL
+from bodysense.estimation.map_dynamics.em.em import WELL
 from bodysense.spatial import Array
 
 ERROR = 0.2  # of a variance

@@ -1,8 +1,7 @@
 """What the robot feels: accelerations, torques and wrenches from whatever sensors it has."""
 
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
-from bodysense.estimation.map_dynamics.em.em import estimate_covariances
-from bodysense.estimation.map_dynamics.em.result import CovarianceFit
+from bodysense.estimation.map_dynamics.em.em import CovarianceFit, estimate_covariances
 from bodysense.estimation.map_dynamics.em.variances import InverseWishart
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate

@@ -54,7 +54,6 @@ class NamedSlices:
 
     @property
     def size(self) -> int:
-        """Length of the vector."""
         return sum(size for _, size in self.sizes)
 
     @property

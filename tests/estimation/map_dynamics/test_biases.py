@@ -22,9 +22,8 @@ from bodysense.estimation import (
     estimate_covariances,
 )
 from bodysense.estimation.map_dynamics import noise as noise_module
-from bodysense.estimation.map_dynamics.em.em import _chosen_sources
 from bodysense.estimation.map_dynamics.em.information import expected, information, with_covariances
-from bodysense.estimation.map_dynamics.em.variances import Coordinates
+from bodysense.estimation.map_dynamics.em.variances import Coordinates, chosen_sources
 from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.estimation.map_dynamics.noise import Biases, bias_note, looks, presence, thinned
 
@@ -122,7 +121,7 @@ def biased(tree_named):
 
 def test_second_moments_and_density_equal_a_dense_solve(biased):
     problem, samples, last, whole = biased
-    sources = _chosen_sources(problem, "full", None, None, [last], ())
+    sources = chosen_sources(problem, "full", None, None, [last], ())
     start = {source.name: source.covariance for source in sources}
     found, density, note = expected(problem, samples, sources, start)
     assert note == ""
@@ -160,7 +159,7 @@ def test_consistency_equals_a_dense_solve(biased):
 def test_slope_and_information(biased, structure):
     """The slope against differences of the density; F against traces of dense matrices."""
     problem, samples, last, _ = biased
-    sources = _chosen_sources(problem, structure, None, None, [last], ())
+    sources = chosen_sources(problem, structure, None, None, [last], ())
     coordinates = Coordinates.of(sources)
     start = {source.name: source.covariance for source in sources}
     problem = with_covariances(problem, start)
@@ -222,7 +221,7 @@ def test_looks_stand_for_samples_with_the_same_sensors(sparse, monkeypatch):
     weights = np.array([weight for _, weight in some])
     counted = weights @ present[[t for t, _ in some]]
     np.testing.assert_allclose(counted, present.sum(axis=0), rtol=1e-12)
-    sources = _chosen_sources(problem, "axis", None, None, (), ())
+    sources = chosen_sources(problem, "axis", None, None, (), ())
     coordinates = Coordinates.of(sources)
     start = {source.name: source.covariance for source in sources}
     there = with_covariances(problem, start)
@@ -238,7 +237,7 @@ def test_looks_stand_for_samples_with_the_same_sensors(sparse, monkeypatch):
 def test_sparse_sensors_equal_a_dense_solve(sparse, biased):
     problem, samples, names = sparse
     whole = present_only(dense(problem, samples, biased[2]))
-    sources = _chosen_sources(problem, "full", None, None, (), ())
+    sources = chosen_sources(problem, "full", None, None, (), ())
     start = {source.name: source.covariance for source in sources}
     found, density, _ = expected(problem, samples, sources, start)
     assert density == pytest.approx(multivariate_normal.logpdf(whole.y, whole.c, whole.S), rel=1e-8)

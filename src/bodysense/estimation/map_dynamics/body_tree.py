@@ -110,7 +110,6 @@ class BodyTree:
 
     @property
     def n(self) -> int:
-        """Number of bodies, the root included."""
         return len(self.names)
 
     @property
@@ -119,7 +118,6 @@ class BodyTree:
         return range(0 if self.floating else 1, self.n)
 
     def body(self, link: str) -> int:
-        """Index of a link."""
         if link not in self.names:
             raise unknown_name("link", link, self.names)
         return self.names.index(link)
@@ -132,7 +130,6 @@ class BodyTree:
         return self.joint.index(names.index(joint))
 
     def joint_name(self, body: int) -> str:
-        """Name of the joint above a body."""
         return self.robot.joint_names[self.joint[body]]
 
     def transforms(self, body: int, q: Array) -> Array:

@@ -241,7 +241,6 @@ def stated_consistency(
 
 
 def _collected(parts: Mapping[str, Sequence[_Judged]], note: str) -> SensorConsistency:
-    """Of all sensors, from what was judged one chunk after the other."""
     normalised, square, freedom, off = (
         {name: np.concatenate([part[k] for part in judged]) for name, judged in parts.items()}
         for k in range(4)

@@ -104,7 +104,6 @@ class DenseRoots:
 
 
 def _prior_roots(equations: Equations, priors: Assumptions) -> tuple[Array, list[tuple[str, int]]]:
-    """M and the names of its columns."""
     tree, variables = equations.sample.tree, equations.variables
     every = vstack([eye_array(variables.size, format="csr"), equations.D], format="csr")
     rows: list[NDArray[np.int64]] = []

@@ -82,7 +82,6 @@ def _congruence(H: Array, C: Array) -> Array:
 
 
 def _place(begin: np.ndarray, block: int) -> tuple[int, int]:
-    """Body and group of a block."""
     for body in range(begin.shape[0]):
         for group in range(GROUPS):
             if begin[body, group] <= block < begin[body, group + 1]:
@@ -302,7 +301,6 @@ def bias_note(problem: MapDynamics, biases: Biases | None) -> str:
 
 
 def _with_bias(problem: MapDynamics) -> list[Sensor]:
-    """Sensors whose biases are estimated."""
     return [
         s
         for s in problem.sensors

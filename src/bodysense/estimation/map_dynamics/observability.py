@@ -87,12 +87,10 @@ class Observability:
         return f"<Observability: {self.summary()}>"
 
     def __getitem__(self, name: str) -> tuple[Label, ...]:
-        """Labels of the components of a quantity."""
         return self.labels[self.variables[name]]
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was not assumed is observable."""
         return all(label in ("observable", "assumed") for label in self.labels)
 
     def named(self, label: Label) -> dict[str, tuple[str, ...]]:
@@ -139,7 +137,6 @@ class Observability:
         return f"{text}: add {', or '.join(str(item) for item in self._best())}."
 
     def _best(self) -> list[Help]:
-        """The best sensor, and the best assumption."""
         kinds = [[item for item in self.help if item.assumes is wanted] for wanted in (False, True)]
         return [items[0] for items in kinds if items]
 
@@ -267,7 +264,6 @@ def _narrower(priors: Assumptions) -> Assumptions:
 
 
 def _informative(problem: MapDynamics) -> int:
-    """Rows of sensors that depend on an unknown."""
     rows = problem.layout.arrays
     every = np.concatenate([rows.on_alpha, rows.on_wrench, rows.on_external], axis=1)
     depends = every.any(axis=1) & (problem.layout.order < problem.layout.size)
@@ -346,7 +342,6 @@ def _wrenches_on_others(problem: MapDynamics, link: str) -> NDArray[np.bool_]:
 
 
 def _candidates(problem: MapDynamics) -> Iterator[tuple[str, Sensor]]:
-    """Places and sensors to try."""
     tree, priors = problem.tree, problem.assumptions
     name = _free_name(problem)
     for i in tree.with_unknowns:

@@ -125,7 +125,6 @@ class ReadingLayout:
 def _placed(
     tree: BodyTree, name: str, measurement: Measurement, covariance: Array, rows: range
 ) -> _Block:
-    """Find the body that a block belongs to."""
     link, joint = measurement.link, measurement.joint
     mover = tree.body(link) if link is not None else 0
     if measurement.external.any():
@@ -151,7 +150,6 @@ def _placed(
 
 
 def _direct(tree: BodyTree, name: str) -> Measurement:
-    """A quantity itself as a reading."""
     quantity, _, owner = name.partition(".")
     one, unit = np.ones(1), np.eye(6)
     if quantity == "a":

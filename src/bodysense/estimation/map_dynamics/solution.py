@@ -38,7 +38,6 @@ class Samples(NamedTuple):
 
     @property
     def size(self) -> int:
-        """T."""
         return len(self.q)
 
     def part(self, which: slice | NDArray[np.int64]) -> Samples:

@@ -250,5 +250,4 @@ def _copied(problem: MapDynamics, d: Array) -> Array:
 
 
 def _finite(values: Array) -> bool:
-    """Whether all are numbers: squares of estimates are far from overflowing."""
     return math.isfinite(float(values @ values))

@@ -9,13 +9,15 @@ and takes that of EM where the density does not grow by it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
 
 import numpy as np
+from scipy.special import ndtri
 
-from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.errors import FileReadError, ShapeError
 from bodysense.estimation.map_dynamics.em.information import (
-    SLACKS,
     Expectation,
     ScoringStep,
     describe_unidentified,
@@ -23,106 +25,25 @@ from bodysense.estimation.map_dynamics.em.information import (
     information,
     inverse_information,
     learned,
+    maximised,
     scored,
     with_covariances,
 )
-from bodysense.estimation.map_dynamics.em.result import CovarianceFit
 from bodysense.estimation.map_dynamics.em.variances import (
-    STRUCTURES,
     Coordinates,
     InverseWishart,
     NoiseSource,
     Slope,
     Structure,
-    maximised,
+    chosen_sources,
 )
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.noise import thinned
+from bodysense.estimation.map_dynamics.priors import Assumptions
 from bodysense.estimation.map_dynamics.solution import Samples
-from bodysense.sensors.motion_sensors import Orientation
-from bodysense.sensors.wrench_sensors import ExternalWrench
+from bodysense.files import load_result, save_result
+from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
-
-# Which covariances to estimate, each with its structure and its prior, by names and kinds.
-
-_WRENCH_UNITS = ExternalWrench.units
-_MOTION_UNITS = ("m/s²",) * 3 + ("rad/s²",) * 3
-_Source = tuple[str, str, Array, Sequence[str]]  # name, kind, covariance at the start, units
-
-
-def _chosen_sources(
-    problem: MapDynamics,
-    structure: Structure | Mapping[str, Structure],
-    prior: InverseWishart | Mapping[str, InverseWishart] | None,
-    sensors: Sequence[str] | None,
-    wrenches: Sequence[str],
-    slacks: Sequence[str],
-) -> tuple[NoiseSource, ...]:
-    """Everything whose covariance is to be estimated; see `estimate_covariances`.
-
-    What is exact, and orientations, which are no part of the problem, are left out.
-    """
-    wanted = [
-        *_sensor_sources(problem, sensors),
-        *(_wrench_source(problem, link) for link in wrenches),
-        *(_slack_source(problem, slack) for slack in slacks),
-    ]
-    names = [name for name, *_ in wanted]
-    for name in names:
-        if names.count(name) > 1:
-            raise MismatchError(f"{name!r} is asked for twice, or a sensor has that name: rename.")
-    return tuple(
-        NoiseSource.of(
-            name, kind, Sigma, units, _structure(structure, name, kind), _prior(prior, name, kind)
-        )
-        for name, kind, Sigma, units in wanted
-        if Sigma.any()
-    )
-
-
-def _sensor_sources(problem: MapDynamics, names: Sequence[str] | None) -> Iterator[_Source]:
-    by_name = {sensor.name: sensor for sensor in problem.sensors}
-    for name in by_name if names is None else names:
-        if name not in by_name:
-            raise unknown_name("sensor", name, by_name)
-        sensor = by_name[name]
-        if sensor.kind != Orientation.kind:
-            units = tuple(sensor.units[k % len(sensor.units)] for k in range(sensor.size))
-            yield name, sensor.kind, sensor.covariance, units
-
-
-def _wrench_source(problem: MapDynamics, link: str) -> _Source:
-    priors, tree = problem.assumptions, problem.tree
-    if link not in [tree.names[i] for i in tree.with_unknowns]:
-        raise unknown_name("link with an external wrench", link, tree.names)
-    wrench = priors.wrenches.get(link, priors.wrench)
-    return f"prior.fx.{link}", "fx", wrench.covariance, _WRENCH_UNITS
-
-
-def _slack_source(problem: MapDynamics, slack: str) -> _Source:
-    if slack not in SLACKS:
-        raise unknown_name("slack", slack, SLACKS)
-    name = f"slack.{slack}"
-    Sigma = getattr(problem.assumptions, f"{slack}_slack").covariance
-    units = {"wrench": _WRENCH_UNITS, "torque": ("N·m",)}.get(slack, _MOTION_UNITS)
-    return name, name, Sigma, units
-
-
-def _structure(structure: Structure | Mapping[str, Structure], name: str, kind: str) -> Structure:
-    if isinstance(structure, Mapping):
-        structure = structure.get(name, structure.get(kind, "axis"))
-    if structure not in STRUCTURES:
-        raise unknown_name("structure", structure, STRUCTURES)
-    return structure
-
-
-def _prior(
-    prior: InverseWishart | Mapping[str, InverseWishart] | None, name: str, kind: str
-) -> InverseWishart:
-    if isinstance(prior, Mapping):
-        return prior.get(name, prior.get(kind, InverseWishart()))
-    return InverseWishart() if prior is None else prior
-
 
 _LONGEST_STEP = 2.0  # change of the logarithm of a variance in a step of scoring
 _SHORTER = 0.25  # factor of the step's length after one that made the density smaller
@@ -189,7 +110,7 @@ def estimate_covariances(
     if samples.size == 0:
         raise ShapeError("there are no samples to estimate covariances from: give some.")
     samples = thinned(problem, samples, most_samples)
-    chosen = _chosen_sources(problem, structure, prior, sensors, wrenches, slacks)
+    chosen = chosen_sources(problem, structure, prior, sensors, wrenches, slacks)
     search = _Search(problem, samples, chosen, tolerance)
     ending = _NOT_YET.format(iterations) if chosen else _NOTHING
     F = np.zeros((search.coordinates.size,) * 2)
@@ -269,7 +190,6 @@ class _Search:
         return sum(source.log_prior(self._tried[source.name]) for source in self._sources)
 
     def _refuse(self, step: ScoringStep) -> str:
-        """Try something shorter."""
         self._refused += 1
         if self._refused == 1:  # the step was too long, which its end has shown
             if not self.coordinates.steady:  # nothing is learned that would shorten it
@@ -313,3 +233,120 @@ def _unidentifiable(chosen: Sequence[NoiseSource], best: Mapping[str, Array], wo
             "some weight, or more samples."
         )
     return f" {words.strip()}" if words else ""
+
+
+WELL, ROUGHLY = 0.07, 0.35
+"""Relative standard deviations of a variance up to which it is called so."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CovarianceFit:
+    """The result of `estimate_covariances`.
+
+    Attributes:
+        problem: the estimator with the covariances that were found.
+        covariances: (m, m) by source: names of sensors, ``prior.fx.<link>``,
+            ``slack.acceleration``, ``slack.wrench``, ``slack.torque``.
+        deviations: (m,) by source, standard deviations of the variances: what the readings leave
+            open (Cramér and Rao's bound, with the prior), and the most likely value with them.
+        trace: (k,) log posterior density of the covariances that were tried and taken, one after
+            the other: log density of all readings, further priors and balances, and the prior;
+            it never decreases.
+        samples: how many were used.
+        converged: whether the covariances converged.
+        message: how it ended, what is not identifiable, and what to do about it.
+    """
+
+    problem: MapDynamics
+    covariances: Mapping[str, Array]
+    deviations: Mapping[str, Array]
+    trace: Array
+    samples: int
+    converged: bool
+    message: str
+
+    def __repr__(self) -> str:
+        return f"<CovarianceFit: {self.summary()}>"
+
+    @property
+    def sensors(self) -> tuple[Sensor, ...]:
+        return self.problem.sensors
+
+    @property
+    def assumptions(self) -> Assumptions:
+        return self.problem.assumptions
+
+    def sigma(self, name: str) -> Array:
+        """(m,) standard deviations of a source."""
+        deviations: Array = np.sqrt(np.diag(self.covariances[name]))
+        return deviations
+
+    def relative(self, name: str) -> Array:
+        """(m,) standard deviations of the variances of a source over these; of exact ones zero."""
+        v = np.diag(self.covariances[name])
+        share: Array = np.divide(self.deviations[name], v, out=np.zeros_like(v), where=v > 0.0)
+        return share
+
+    def interval(self, name: str, level: float = 0.95) -> Array:
+        """(m, 2) between which standard deviations those of a source are, at this level.
+
+        From v ± z s of the variance, which may be as small as zero.
+        """
+        if not 0.0 < level < 1.0:
+            raise ShapeError(f"level is {level:g}: give a share between 0 and 1, e.g. 0.95.")
+        half = float(ndtri(0.5 + 0.5 * level)) * self.deviations[name]
+        v = np.diag(self.covariances[name])
+        ends: Array = np.sqrt(np.maximum(np.stack([v - half, v + half], axis=1), 0.0))
+        return ends
+
+    def identified(self, name: str) -> tuple[str, ...]:
+        """(m,) how well the variance of each component is identified: "well", "roughly", "not".
+
+        Well is a relative standard deviation of 7 %, so that 20 % are three of them; roughly is
+        one of 35 %.
+        """
+        return tuple(
+            "well" if share <= WELL else "roughly" if share <= ROUGHLY else "not"
+            for share in self.relative(name)
+        )
+
+    def summary(self) -> str:
+        """What was found, in a line."""
+        return (
+            f"{len(self.covariances)} covariances from {self.samples} samples in "
+            f"{self.trace.size} steps{self._identified_words()}. {self.message}"
+        )
+
+    def _identified_words(self) -> str:
+        """How many variances are identified, in words."""
+        words = [word for name in self.covariances for word in self.identified(name)]
+        if not words:
+            return ""
+        return (
+            f"; of {len(words)} variances {words.count('well')} are known to {WELL:.0%} or better, "
+            f"{words.count('roughly')} to {ROUGHLY:.0%}"
+        )
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write ``covariances.npz`` and ``covariances.json`` into a folder."""
+        save_result(self, folder, "covariances", without=("problem",))
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], problem: MapDynamics) -> CovarianceFit:
+        """Read what `save` wrote, for the estimator that the covariances belong to.
+
+        Raises:
+            FileReadError: the files are damaged, or belong to other sensors.
+        """
+        fit = load_result(cls, folder, "covariances", problem=lambda stored: problem)
+        sizes = {sensor.name: sensor.size for sensor in problem.sensors}
+        sizes |= {f"prior.fx.{link}": 6 for link in problem.tree.names}
+        sizes |= {"slack.acceleration": 6, "slack.wrench": 6, "slack.torque": 1}
+        for name, Sigma in fit.covariances.items():
+            if name not in sizes or Sigma.shape != (sizes[name], sizes[name]):
+                raise FileReadError(
+                    f"covariances.json in {folder} has a covariance {Sigma.shape} of {name!r}, "
+                    "which this robot's sensors and priors have not: load it with the sensors "
+                    "that it was estimated for."
+                )
+        return replace(fit, problem=with_covariances(problem, fit.covariances))

@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 from bodysense.estimation._kernels.solve import Found
 from bodysense.estimation.map_dynamics.dense_roots import DenseRoots, root_of
 from bodysense.estimation.map_dynamics.em.variances import (
+    SLACKS,
     Coordinates,
     NoiseSource,
     SecondMoment,
@@ -209,8 +210,6 @@ def describe_unidentified(F: Array, C: Array, coordinates: Coordinates) -> str:
 # covariance. The same sweep gives the log density of all rows at the present covariances. Biases of
 # sensors are hidden too: both are taken at their means, and changed by what their uncertainty adds.
 
-SLACKS = ("acceleration", "wrench", "torque")
-
 
 class Expectation(NamedTuple):
     """Second moments by source, log density of all samples, and what is amiss with biases."""
@@ -317,3 +316,49 @@ def _prior_noise(problem: MapDynamics, found: Found, source: NoiseSource) -> Noi
     else:
         mean, covariance = found.slack[:, below, :6], found.slack_acceleration[:, below]
     return Noise(mean.reshape(-1, 6), covariance.reshape(-1, 6, 6))
+
+
+# The step of EM that maximises, see `variances` for the equations.
+
+
+def maximised(
+    sources: Sequence[NoiseSource], expected: Mapping[str, SecondMoment], last: Mapping[str, Array]
+) -> dict[str, Array]:
+    """New covariances by name; those of sources that never occurred stay as they were."""
+    factors = _factors(sources, expected)
+    covariances = {}
+    for source in sources:
+        seen = expected[source.name]
+        count = seen.count + source.weight
+        total = seen.sum + source.weight * source.mode
+        if source.structure == "type":
+            Sigma = source.covariance.copy()
+            for g, group in enumerate(source.groups):
+                Sigma[np.ix_(group, group)] *= factors.get((source.kind, g), 1.0)
+        elif count == 0.0:
+            Sigma = last[source.name]
+        else:
+            Sigma = (total + total.T) / (2.0 * count)
+            Sigma = np.diag(np.diag(Sigma)) if source.structure == "axis" else Sigma
+        covariances[source.name] = Sigma
+    return covariances
+
+
+def _factors(
+    sources: Sequence[NoiseSource], expected: Mapping[str, SecondMoment]
+) -> dict[tuple[str, int], float]:
+    """Factor of each kind and group of components."""
+    above: dict[tuple[str, int], float] = {}
+    below: dict[tuple[str, int], float] = {}
+    for source in sources:
+        if source.structure != "type":
+            continue
+        seen = expected[source.name]
+        total = seen.sum + source.weight * source.mode
+        for g, group in enumerate(source.groups):
+            at, key = np.ix_(group, group), (source.kind, g)
+            inverse = np.linalg.pinv(source.covariance[at], hermitian=True)
+            rank = float(np.trace(inverse @ source.covariance[at]))
+            above[key] = above.get(key, 0.0) + float(np.trace(inverse @ total[at]))
+            below[key] = below.get(key, 0.0) + (seen.count + source.weight) * rank
+    return {key: above[key] / below[key] for key in above if below[key] > 0.0}

@@ -20,13 +20,16 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bodysense.errors import ShapeError
+from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.estimation.map_dynamics.dense_roots import root_of
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.sensors.motion_sensors import Orientation
 from bodysense.sensors.sensor import check_covariance
+from bodysense.sensors.wrench_sensors import ExternalWrench
 from bodysense.spatial.arrays import Array
 
 Structure = Literal["type", "axis", "full"]
-STRUCTURES: tuple[Structure, ...] = ("type", "axis", "full")
+_STRUCTURES: tuple[Structure, ...] = ("type", "axis", "full")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,49 +129,6 @@ class SecondMoment:
     count: int
 
 
-def maximised(
-    sources: Sequence[NoiseSource], expected: Mapping[str, SecondMoment], last: Mapping[str, Array]
-) -> dict[str, Array]:
-    """New covariances by name; those of sources that never occurred stay as they were."""
-    factors = _factors(sources, expected)
-    covariances = {}
-    for source in sources:
-        seen = expected[source.name]
-        count = seen.count + source.weight
-        total = seen.sum + source.weight * source.mode
-        if source.structure == "type":
-            Sigma = source.covariance.copy()
-            for g, group in enumerate(source.groups):
-                Sigma[np.ix_(group, group)] *= factors.get((source.kind, g), 1.0)
-        elif count == 0.0:
-            Sigma = last[source.name]
-        else:
-            Sigma = (total + total.T) / (2.0 * count)
-            Sigma = np.diag(np.diag(Sigma)) if source.structure == "axis" else Sigma
-        covariances[source.name] = Sigma
-    return covariances
-
-
-def _factors(
-    sources: Sequence[NoiseSource], expected: Mapping[str, SecondMoment]
-) -> dict[tuple[str, int], float]:
-    """Factor of each kind and group of components."""
-    above: dict[tuple[str, int], float] = {}
-    below: dict[tuple[str, int], float] = {}
-    for source in sources:
-        if source.structure != "type":
-            continue
-        seen = expected[source.name]
-        total = seen.sum + source.weight * source.mode
-        for g, group in enumerate(source.groups):
-            at, key = np.ix_(group, group), (source.kind, g)
-            inverse = np.linalg.pinv(source.covariance[at], hermitian=True)
-            rank = float(np.trace(inverse @ source.covariance[at]))
-            above[key] = above.get(key, 0.0) + float(np.trace(inverse @ total[at]))
-            below[key] = below.get(key, 0.0) + (seen.count + source.weight) * rank
-    return {key: above[key] / below[key] for key in above if below[key] > 0.0}
-
-
 def columns_of(source: NoiseSource, names: Iterable[str]) -> list[str]:
     """Names of the columns that a source has in `DenseRoots`."""
     if source.kind.startswith("slack."):
@@ -176,6 +136,88 @@ def columns_of(source: NoiseSource, names: Iterable[str]) -> list[str]:
         return [name for name in names if name.startswith(start)]
     mine = source.name.removeprefix("prior.") if source.kind == "fx" else f"sensor.{source.name}"
     return [name for name in names if name == mine]
+
+
+# Which covariances to estimate, each with its structure and its prior, by names and kinds.
+
+SLACKS = ("acceleration", "wrench", "torque")
+_WRENCH_UNITS = ExternalWrench.units
+_MOTION_UNITS = ("m/s²",) * 3 + ("rad/s²",) * 3
+_Source = tuple[str, str, Array, Sequence[str]]  # name, kind, covariance at the start, units
+
+
+def chosen_sources(
+    problem: MapDynamics,
+    structure: Structure | Mapping[str, Structure],
+    prior: InverseWishart | Mapping[str, InverseWishart] | None,
+    sensors: Sequence[str] | None,
+    wrenches: Sequence[str],
+    slacks: Sequence[str],
+) -> tuple[NoiseSource, ...]:
+    """Everything whose covariance is to be estimated; see `estimate_covariances`.
+
+    What is exact, and orientations, which are no part of the problem, are left out.
+    """
+    wanted = [
+        *_sensor_sources(problem, sensors),
+        *(_wrench_source(problem, link) for link in wrenches),
+        *(_slack_source(problem, slack) for slack in slacks),
+    ]
+    names = [name for name, *_ in wanted]
+    for name in names:
+        if names.count(name) > 1:
+            raise MismatchError(f"{name!r} is asked for twice, or a sensor has that name: rename.")
+    return tuple(
+        NoiseSource.of(
+            name, kind, Sigma, units, _structure(structure, name, kind), _prior(prior, name, kind)
+        )
+        for name, kind, Sigma, units in wanted
+        if Sigma.any()
+    )
+
+
+def _sensor_sources(problem: MapDynamics, names: Sequence[str] | None) -> Iterator[_Source]:
+    by_name = {sensor.name: sensor for sensor in problem.sensors}
+    for name in by_name if names is None else names:
+        if name not in by_name:
+            raise unknown_name("sensor", name, by_name)
+        sensor = by_name[name]
+        if sensor.kind != Orientation.kind:
+            units = tuple(sensor.units[k % len(sensor.units)] for k in range(sensor.size))
+            yield name, sensor.kind, sensor.covariance, units
+
+
+def _wrench_source(problem: MapDynamics, link: str) -> _Source:
+    priors, tree = problem.assumptions, problem.tree
+    if link not in [tree.names[i] for i in tree.with_unknowns]:
+        raise unknown_name("link with an external wrench", link, tree.names)
+    wrench = priors.wrenches.get(link, priors.wrench)
+    return f"prior.fx.{link}", "fx", wrench.covariance, _WRENCH_UNITS
+
+
+def _slack_source(problem: MapDynamics, slack: str) -> _Source:
+    if slack not in SLACKS:
+        raise unknown_name("slack", slack, SLACKS)
+    name = f"slack.{slack}"
+    Sigma = getattr(problem.assumptions, f"{slack}_slack").covariance
+    units = {"wrench": _WRENCH_UNITS, "torque": ("N·m",)}.get(slack, _MOTION_UNITS)
+    return name, name, Sigma, units
+
+
+def _structure(structure: Structure | Mapping[str, Structure], name: str, kind: str) -> Structure:
+    if isinstance(structure, Mapping):
+        structure = structure.get(name, structure.get(kind, "axis"))
+    if structure not in _STRUCTURES:
+        raise unknown_name("structure", structure, _STRUCTURES)
+    return structure
+
+
+def _prior(
+    prior: InverseWishart | Mapping[str, InverseWishart] | None, name: str, kind: str
+) -> InverseWishart:
+    if isinstance(prior, Mapping):
+        return prior.get(name, prior.get(kind, InverseWishart()))
+    return InverseWishart() if prior is None else prior
 
 
 # Logarithms of covariances as coordinates, in which all of them are positive.
@@ -253,7 +295,6 @@ class Coordinates:
 
     @property
     def size(self) -> int:
-        """k, how many numbers."""
         return len(self.titles)
 
     @property

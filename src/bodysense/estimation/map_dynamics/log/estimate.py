@@ -82,7 +82,6 @@ class LogEstimate:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know."""
         unused = [
             f"{sensor.who} is not used: it tells about positions, which the log has"
             for sensor in self.setup.unused
@@ -91,7 +90,6 @@ class LogEstimate:
 
     @property
     def variables(self) -> NamedSlices:
-        """Names ↔ slices of what is estimated."""
         return self.problem.variables
 
     @property
@@ -139,7 +137,6 @@ class LogEstimate:
         return self.log_problem.samples(**self._inputs(where))
 
     def _inputs(self, where: slice) -> dict[str, Any]:
-        """What estimators take of some samples."""
         r = self.recording
         return {
             "q": r.q[where],

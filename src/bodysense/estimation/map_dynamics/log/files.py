@@ -30,7 +30,6 @@ from bodysense.spatial.arrays import Array
 
 
 def _six(linear: str, angular: str, units: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Labels and units of a spatial vector."""
     halves = zip((linear, angular), units, strict=True)
     return tuple((f"{what}_{axis}", unit) for what, unit in halves for axis in "xyz")
 
@@ -137,7 +136,6 @@ class LogFiles:
 
 
 def _sliding(problem: MapDynamics) -> frozenset[str]:
-    """Prismatic joints."""
     kinds = zip(problem.robot.joint_names, problem.robot.joint_types, strict=True)
     return frozenset(joint for joint, kind in kinds if kind == "prismatic")
 

@@ -83,7 +83,6 @@ def prepare_log(
 
 
 def _perturbed(setup: EstimationSetup, robot: Robot, directions: Array) -> tuple[MapDynamics, ...]:
-    """Estimators of robots that are one standard deviation away, one per direction."""
     steps = as_array(directions, (None, robot.theta.size), "directions")
     if not np.isfinite(steps).all():
         raise ShapeError("the covariance of the parameters is not finite: identify anew.")
@@ -168,7 +167,6 @@ def _observable(
     joints: set[str],
     gravity: ArrayLike | None,
 ) -> set[str]:
-    """Those of the joints about which one sample tells something."""
     mean = np.where(np.isfinite(q), q, 0.0)
     rest = np.zeros_like(mean)
     prior = StatePrior.of(mean, rest, rest, q_std=_WIDE[0], dq_std=_WIDE[1], ddq_std=_WIDE[2])
@@ -184,7 +182,6 @@ def _observable(
 
 
 def _remedy(problem: MapDynamics, joint: str) -> str:
-    """What would make one joint observable."""
     tree, names = problem.tree, problem.robot.joint_names
     body = tree.joint.index(names.index(joint))
     moved = [body]
@@ -199,7 +196,6 @@ def _remedy(problem: MapDynamics, joint: str) -> str:
 
 
 def _unmeasured_joints(setup: EstimationSetup, robot: Robot, log: Log) -> tuple[str, ...]:
-    """Joints of which the log holds no position at all."""
     channel = position_channels(robot, setup.sensors)
     return tuple(joint for joint, name in channel.items() if not _recorded(log, name))
 
@@ -241,7 +237,6 @@ def _recorded(log: Log, channel: str) -> bool:
 
 
 def _is_difference(sensor: Sensor, log: Log) -> bool:
-    """Whether its readings would come from differences of positions."""
     recorded = all(name in log.channels for name in sensor.channels)
     return isinstance(sensor, JointAcceleration) and not recorded
 

@@ -171,7 +171,6 @@ class Recording:
 
     @property
     def left_out(self) -> str:
-        """What was left out, in words; empty if nothing was."""
         return _reasons(self.counts)
 
 
@@ -180,7 +179,6 @@ def _reasons(counts: Mapping[str, int]) -> str:
 
 
 def _counts(diagnosis: Diagnosis, log: Log, used: int) -> dict[str, int]:
-    """Rows of a log that are not used, by reason."""
     counts = dict(diagnosis.left_out)
     beside = log.t.size + len(log.faults) - sum(counts.values()) - used
     return {**counts, "near an end or a gap": beside} if beside else counts
@@ -220,7 +218,6 @@ def _speed_findings(problem: MapDynamics, q: Array, dq: Array, readings: Array) 
 def _broken_quaternions(
     problem: MapDynamics, log: Log, rows: NDArray[np.int64], readings: Array
 ) -> list[Finding]:
-    """Quaternions that were recorded and are none."""
     findings = []
     for sensor in problem.sensors:
         if not isinstance(sensor, Orientation) or not sensor.channels:
@@ -352,7 +349,6 @@ def _base_twist(problem: MapDynamics, readings: Array) -> tuple[Array | None, li
 
 
 def _held(values: Array) -> Array:
-    """The same with missing rows as they were before, zero at first."""
     good = np.isfinite(values).all(axis=1)
     last = np.maximum.accumulate(np.where(good, np.arange(good.size), -1))
     return np.where(last[:, None] >= 0, values[np.maximum(last, 0)], 0.0)

@@ -67,22 +67,18 @@ class EstimationRun:
 
     @property
     def interrupted(self) -> bool:
-        """Whether samples at the end of the log were not solved."""
         return self.samples < self.estimate.t.size
 
     @property
     def contacts(self) -> tuple[ContactInterval, ...]:
-        """When which link was in contact, in order."""
         return self.totals.contacts()
 
     @property
     def sensors(self) -> tuple[SensorScore, ...]:
-        """How each sensor agrees with the others."""
         return self.totals.scores()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know."""
         notes = list(self.estimate.notes)
         if self.state is not None:
             notes += self.state.notes
@@ -238,7 +234,6 @@ class _ObservabilitySampler:
             self._stds.append(np.concatenate([np.zeros((len(here), 0)), *stds], axis=1))
 
     def observability(self) -> Observability:
-        """At these samples."""
         q, dq, *twist = (np.concatenate(parts) for parts in zip(*self._motions, strict=True))
         problem = self._estimate.problem
         if self._stds:

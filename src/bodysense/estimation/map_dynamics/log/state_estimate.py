@@ -53,7 +53,6 @@ class StateLogEstimate(LogEstimate):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know."""
         joints = ", ".join(self.unmeasured) or "all joints, with their encoders"
         how = {"track": "readings up to each sample", "smooth": "all readings of a window"}
         how_estimated = f"positions are estimated, of {joints}, from {how[self.state.method]}"
@@ -61,7 +60,6 @@ class StateLogEstimate(LogEstimate):
 
     @property
     def considers_parameters(self) -> bool:
-        """Whether errors of the robot's parameters widen the bands."""
         return self.covariance is not None
 
     @cached_property
@@ -105,7 +103,6 @@ class StateLogEstimate(LogEstimate):
         return Posterior.joined([chunk.posterior for chunk in self.chunks(detail=detail)])
 
     def _first(self, piece: slice, before: StatePrior | None) -> StatePrior:
-        """The prior at the beginning of a stretch."""
         t, y = self.t[piece], self.recording.readings[piece]
         prior = _initial_prior(self.problem, self.state, t, y, before)
         given = set() if before is not None else set(self.state.priors)
@@ -286,7 +283,6 @@ def _first_samples(t: Array) -> list[int]:
 
 
 def _places(prior: StatePrior, j: int) -> list[StatePrior]:
-    """The prior with joint j at several places, that of the prior first."""
     mean, std = prior.mean[0, j], float(np.sqrt(prior.covariance[j, j]))
     n = int(_REACH * std / _SPACING)
     if std <= _PLACE_STD or n == 0:

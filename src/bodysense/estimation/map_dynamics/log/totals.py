@@ -66,7 +66,6 @@ class SensorScore:
 
     @property
     def disagrees(self) -> bool:
-        """Whether it contradicts the other sensors."""
         return self.beyond > _DISAGREE or self.contradicted > 0
 
 
@@ -321,7 +320,6 @@ class StateTotals:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of the result."""
         notes = [
             f"q.{s.joint} is hardly observable: its median standard deviation is {s.std:.2g} "
             f"{s.unit}. Give a prior of its initial position (state, priors in the sensors file), "

@@ -83,7 +83,6 @@ def _approach(
 
 
 def _is_near(problem: TimeStepProblem) -> bool:
-    """Whether positions are known so well that no approach is needed."""
     return _widest(problem.L[: problem.linearisation.layout.n]) < _NEAR
 
 
@@ -116,7 +115,6 @@ def _step(
 
 
 def _widest(S: Array) -> float:
-    """The largest standard deviation."""
     return float(np.sqrt((S**2).sum(axis=1).max(initial=0.0)))
 
 

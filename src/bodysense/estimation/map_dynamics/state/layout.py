@@ -62,15 +62,12 @@ class StateLayout:
 
     @property
     def size(self) -> int:
-        """Length of all."""
         return self.local + self.constants
 
     def q(self, x: Array) -> Array:
-        """Positions."""
         return x[..., : self.n]
 
     def dq(self, x: Array) -> Array:
-        """Velocities."""
         return x[..., self.n : 2 * self.n]
 
     def ddq(self, x: Array) -> Array:
@@ -86,7 +83,6 @@ class StateLayout:
         return x[..., self.columns : self.local]
 
     def constant(self, x: Array) -> Array:
-        """What is the same at all samples."""
         return x[..., self.local :]
 
     def named(
@@ -211,7 +207,6 @@ class OrientationRows:
 
     @cached_property
     def sensors(self) -> tuple[Orientation, ...]:
-        """Those that read orientations."""
         return tuple(s for s in self.problem.sensors if isinstance(s, Orientation))
 
     @property

@@ -165,7 +165,6 @@ class Linearisation:
         self._out = np.zeros((n, 20, r))
 
     def another(self) -> Linearisation:
-        """One more, for another thread."""
         return Linearisation(self.problem, self.nuisances, self.layout.order)
 
     def solved(

@@ -48,12 +48,10 @@ class StatePosterior(Posterior):
 
     @property
     def converged(self) -> bool:
-        """Whether nothing would be gained by more iterations."""
         return self.ending.converged
 
     @property
     def status(self) -> str:
-        """How the iterations ended, with advice."""
         return self.ending.message
 
     def summary(self) -> str:
@@ -127,7 +125,6 @@ def _notes(
     cost: float,
     ending: Ending,
 ) -> tuple[str, ...]:
-    """What the user should know: chi-square is about as large as the number of readings."""
     if not ending.converged:
         return (ending.message,)
     sizes = np.diff(linearisation.problem.layout.arrays.first)

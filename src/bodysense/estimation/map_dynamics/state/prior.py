@@ -99,7 +99,6 @@ class StatePrior:
 
     @property
     def n(self) -> int:
-        """Number of joints."""
         return int(self.mean.shape[1])
 
     @property
@@ -189,7 +188,6 @@ class Nuisances:
 
     @cached_property
     def biased(self) -> tuple[Sensor, ...]:
-        """Sensors that have biases."""
         return tuple(s for s in self.problem.sensors if s.bias_sigma is not None)
 
     @cached_property
@@ -208,7 +206,6 @@ class Nuisances:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
         return int(self.rows.size + self.factor.shape[1])
 
     @cached_property
@@ -218,7 +215,6 @@ class Nuisances:
         return np.concatenate([np.zeros(0), *parts, np.ones(self.factor.shape[1])])
 
     def bias(self, c: Array) -> Array:
-        """The biases among all nuisances."""
         return c[: self.rows.size]
 
     def theta(self, c: Array) -> Array:

@@ -79,7 +79,6 @@ class WindowLinear:
 
     @property
     def c(self) -> int:
-        """How many numbers are the same at all samples."""
         return int(self.samples[0].shape[1]) - 1 - self.p
 
     def step(self, damping: float) -> tuple[Array, float]:
