@@ -117,7 +117,7 @@ def _prior_roots(equations: Equations, priors: Assumptions) -> tuple[Array, list
 
     for i in tree.with_unknowns:
         link = tree.names[i]
-        wrench = priors.wrenches.get(link, priors.wrench).covariance
+        wrench = priors.wrench_of(link).covariance
         put(f"fx.{link}", variables[f"fx.{link}"].start, wrench)
         if i == 0:
             base = priors.base_acceleration.covariance

@@ -275,7 +275,7 @@ def _unknowns(problem: MapDynamics) -> int:
     tree, priors = problem.tree, problem.assumptions
     count = 0
     for i in tree.with_unknowns:
-        wrench = priors.wrenches.get(tree.names[i], priors.wrench).covariance
+        wrench = priors.wrench_of(tree.names[i]).covariance
         count += int(np.linalg.matrix_rank(wrench, hermitian=True))
         count += int(i > 0 and priors.joint_acceleration.covariance[0, 0] > 0.0)
     if tree.floating:
@@ -349,7 +349,7 @@ def _candidates(problem: MapDynamics) -> Iterator[tuple[str, Sensor]]:
         mount = Mount(link)
         std = variances(TYPICAL_STD["accelerometer"], 3)
         yield link, Accelerometer(name=name, mount=mount, covariance=std)
-        if priors.wrenches.get(link, priors.wrench).covariance.any():
+        if priors.wrench_of(link).covariance.any():
             std = variances(_NO_CONTACT_STD, 6)
             yield link, ExternalWrench(name=name, mount=mount, covariance=std)
         if i == 0:

@@ -148,13 +148,17 @@ class Assumptions:
                 raise unknown_name("quantity", name, ("a.<link>", "f.<joint>", "tau.<joint>"))
             _require_size(prior, 6 if quantity in ("a", "f") else 1, name)
 
+    def wrench_of(self, link: str) -> GaussianPrior:
+        """Prior about the external wrench of a link."""
+        return self.wrenches.get(link, self.wrench)
+
     def arrays(self, tree: BodyTree) -> Priors:
         """As plain arrays for the kernels."""
         unknown = [link for link in self.wrenches if link not in tree.names]
         if unknown:
             require_link(tree.robot, unknown[0], "external wrenches")
             raise unknown_name("link with an external wrench", unknown[0], tree.names)
-        wrenches = [self.wrenches.get(name, self.wrench) for name in tree.names]
+        wrenches = [self.wrench_of(name) for name in tree.names]
         wrench = sources(np.stack([prior.covariance for prior in wrenches]))
         slack = sources(np.stack([self.wrench_slack.covariance] * tree.n))
         soft = bool(self.acceleration_slack.covariance.any())

@@ -282,7 +282,7 @@ def with_covariances(problem: MapDynamics, covariances: Mapping[str, Array]) -> 
     wrenches = dict(priors.wrenches)
     for link in problem.tree.names:
         if f"prior.fx.{link}" in covariances:
-            mean = wrenches.get(link, priors.wrench).mean
+            mean = priors.wrench_of(link).mean
             wrenches[link] = GaussianPrior(mean, covariances[f"prior.fx.{link}"])
     fields: dict[str, Any] = {"wrenches": wrenches}
     for slack in SLACKS:
@@ -304,7 +304,7 @@ def _prior_noise(problem: MapDynamics, found: Found, source: NoiseSource) -> Noi
     tree, priors = problem.tree, problem.assumptions
     if source.kind == "fx":
         link = source.name.removeprefix("prior.fx.")
-        i, prior = tree.body(link), priors.wrenches.get(link, priors.wrench)
+        i, prior = tree.body(link), priors.wrench_of(link)
         return Noise(found.d[:, i, 13:19] - prior.mean, found.external[:, i])
     below = slice(1, tree.n)
     if source.kind == "slack.torque":

@@ -191,7 +191,7 @@ def _wrench_source(problem: MapDynamics, link: str) -> _Source:
     priors, tree = problem.assumptions, problem.tree
     if link not in [tree.names[i] for i in tree.with_unknowns]:
         raise unknown_name("link with an external wrench", link, tree.names)
-    wrench = priors.wrenches.get(link, priors.wrench)
+    wrench = priors.wrench_of(link)
     return f"prior.fx.{link}", "fx", wrench.covariance, _WRENCH_UNITS
 
 

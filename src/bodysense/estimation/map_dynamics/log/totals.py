@@ -92,12 +92,9 @@ class LogTotals:
         self.worst_residuals: tuple[WorstResidual, ...] = ()
         # readings, absent, squares, chi², its freedom, beyond, exact ones that are off, how far
         self._sums = {s.name: np.array([0.0] * 7 + [np.nan]) for s in problem.sensors}
-        tree, priors = problem.tree, problem.assumptions
-        self._priors = {
-            tree.names[i]: priors.wrenches.get(tree.names[i], priors.wrench)
-            for i in tree.with_unknowns
-        }
-        self._priors = {n: b for n, b in self._priors.items() if b.covariance.any()}
+        links = [problem.tree.names[i] for i in problem.tree.with_unknowns]
+        priors = {link: problem.assumptions.wrench_of(link) for link in links}
+        self._priors = {link: p for link, p in priors.items() if p.covariance.any()}
         self.samples = 0
         # by link, of every sample: in contact, force, its sigma, best and worst sigma of a force
         self._forces = {name: [np.zeros((0, 5))] for name in self._priors}

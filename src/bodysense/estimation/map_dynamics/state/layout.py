@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.estimation._kernels.elimination import EXACT
-from bodysense.estimation._kernels.problem import Memory, Priors, Readings
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
-from bodysense.estimation.map_dynamics.priors import reading_triangle, sources, whitener
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.sensors.motion_sensors import Orientation
 from bodysense.sensors.sensor import Sensor
@@ -107,86 +105,6 @@ class StateLayout:
             places += range(at, at + sensor.size)
             at += sensor.size
         return NamedSlices.from_sizes("quantity", sizes), np.array(places, dtype=np.int64)
-
-
-# Where to linearise at first, if the state is known only roughly.
-#
-# Products such as X(q) a are linearised at some q and some a, with an error of (error of q) times
-# (error of a). The best a given a wrong q is wrong itself: equations without slack force it to fit.
-# So at first
-#
-# 1. readings that depend on the state alone (encoders, gyroscopes, orientations) move it;
-# 2. equations and readings are trusted only as far as the state is: with the covariances
-#
-#        Sigma + B Cov(x) Bᵀ,    B = ∂(equation or reading)/∂x,
-#
-#    and the best d of these is where products are linearised.
-#
-# Both only choose the point; the problem that is linearised there is the given one.
-
-
-def of_state(problem: MapDynamics) -> NDArray[np.bool_]:
-    """(m,) rows of the kernels that depend on the state alone."""
-    rows = problem.layout.arrays
-    on_d = np.column_stack([rows.on_alpha, rows.on_wrench, rows.on_external])
-    return np.asarray(~on_d.any(axis=1), dtype=np.bool_)
-
-
-def softened(
-    priors: Priors, readings: Readings, w: Memory, factor: Array
-) -> tuple[Priors, Readings]:
-    """Priors and readings that know of Cov(x) = S Sᵀ, S the factor (columns, k).
-
-    The memory w has the derivatives of equations and readings in it, of a linearisation.
-    """
-    columns = slice(1, 1 + factor.shape[0])
-    motion = w.offset[:, :, columns] @ factor
-    balance = w.balance[:, :, columns] @ factor
-    read = w.Y[:, columns] @ factor
-    return with_covariances(
-        priors,
-        readings,
-        motion @ motion.swapaxes(1, 2),
-        balance @ balance.swapaxes(1, 2),
-        [read[here] @ read[here].T for here in blocks_of(readings)],
-    )
-
-
-def blocks_of(readings: Readings) -> list[slice]:
-    """Rows of each block of readings."""
-    return [slice(a, b) for a, b in zip(readings.first[:-1], readings.first[1:], strict=True)]
-
-
-def with_covariances(
-    priors: Priors, readings: Readings, motion: Array, balance: Array, read: Sequence[Array]
-) -> tuple[Priors, Readings]:
-    """Priors and readings with more slack.
-
-    Added are `motion` (n, 7, 7) to the covariance of (a_i, joint acceleration) given a_p, `balance`
-    (n, 6, 6) to the slack of wrench balances, and `read` to that of readings, block by block.
-    """
-    root, white = readings.root.copy(), readings.white.copy()
-    log_scale = readings.log_scale.copy()
-    for k, (here, more) in enumerate(zip(blocks_of(readings), read, strict=True)):
-        m = len(more)
-        root[here, :m] = reading_triangle(root[here, :m].T @ root[here, :m] + more)
-        white[here, :m], log_scale[k] = whitener(root[here, :m])
-    moved, n = priors.motion.copy(), motion.shape[0]
-    moved[1:] = sources(_covariances(moved[1:]) + motion[1:])
-    return (
-        priors._replace(
-            motion=moved,
-            slack=sources(_covariances(priors.slack) + balance),
-            n_motion=np.array([6, *[7] * (n - 1)], dtype=np.int64),
-            n_slack=np.full(n, 6, dtype=np.int64),
-        ),
-        readings._replace(root=root, white=white, log_scale=log_scale),
-    )
-
-
-def _covariances(rows: Array) -> Array:
-    covariance: Array = rows.swapaxes(1, 2) @ rows
-    return covariance
 
 
 # Readings of orientations, which tell about positions alone: whitened rows outside the kernels.

@@ -11,6 +11,7 @@ the exact gradient of the projected problem.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,19 +30,93 @@ from bodysense.estimation._kernels.solve import (
 )
 from bodysense.estimation.map_dynamics.equations import motion_cross
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.priors import reading_triangle, sources, whitener
 from bodysense.estimation.map_dynamics.solution import room
-from bodysense.estimation.map_dynamics.state.layout import (
-    OrientationRows,
-    StateLayout,
-    blocks_of,
-    of_state,
-    softened,
-    with_covariances,
-)
+from bodysense.estimation.map_dynamics.state.layout import OrientationRows, StateLayout
 from bodysense.estimation.map_dynamics.state.prior import Nuisances
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.sensors.wrench_sensors import gyroscopic
 from bodysense.spatial.arrays import Array
+
+# Where to linearise at first, if the state is known only roughly.
+#
+# Products such as X(q) a are linearised at some q and some a, with an error of (error of q) times
+# (error of a). The best a given a wrong q is wrong itself: equations without slack force it to fit.
+# So at first
+#
+# 1. readings that depend on the state alone (encoders, gyroscopes, orientations) move it;
+# 2. equations and readings are trusted only as far as the state is: with the covariances
+#
+#        Sigma + B Cov(x) Bᵀ,    B = ∂(equation or reading)/∂x,
+#
+#    and the best d of these is where products are linearised.
+#
+# Both only choose the point; the problem that is linearised there is the given one.
+
+
+def _of_state(problem: MapDynamics) -> NDArray[np.bool_]:
+    """(m,) rows of the kernels that depend on the state alone."""
+    rows = problem.layout.arrays
+    on_d = np.column_stack([rows.on_alpha, rows.on_wrench, rows.on_external])
+    return np.asarray(~on_d.any(axis=1), dtype=np.bool_)
+
+
+def _softened(
+    priors: Priors, readings: Readings, w: Memory, factor: Array
+) -> tuple[Priors, Readings]:
+    """Priors and readings that know of Cov(x) = S Sᵀ, S the factor (columns, k).
+
+    The memory w has the derivatives of equations and readings in it, of a linearisation.
+    """
+    columns = slice(1, 1 + factor.shape[0])
+    motion = w.offset[:, :, columns] @ factor
+    balance = w.balance[:, :, columns] @ factor
+    read = w.Y[:, columns] @ factor
+    return _with_covariances(
+        priors,
+        readings,
+        motion @ motion.swapaxes(1, 2),
+        balance @ balance.swapaxes(1, 2),
+        [read[here] @ read[here].T for here in _blocks_of(readings)],
+    )
+
+
+def _blocks_of(readings: Readings) -> list[slice]:
+    """Rows of each block of readings."""
+    return [slice(a, b) for a, b in zip(readings.first[:-1], readings.first[1:], strict=True)]
+
+
+def _with_covariances(
+    priors: Priors, readings: Readings, motion: Array, balance: Array, read: Sequence[Array]
+) -> tuple[Priors, Readings]:
+    """Priors and readings with more slack.
+
+    Added are `motion` (n, 7, 7) to the covariance of (a_i, joint acceleration) given a_p, `balance`
+    (n, 6, 6) to the slack of wrench balances, and `read` to that of readings, block by block.
+    """
+    root, white = readings.root.copy(), readings.white.copy()
+    log_scale = readings.log_scale.copy()
+    for k, (here, more) in enumerate(zip(_blocks_of(readings), read, strict=True)):
+        m = len(more)
+        root[here, :m] = reading_triangle(root[here, :m].T @ root[here, :m] + more)
+        white[here, :m], log_scale[k] = whitener(root[here, :m])
+    moved, n = priors.motion.copy(), motion.shape[0]
+    moved[1:] = sources(_covariances(moved[1:]) + motion[1:])
+    return (
+        priors._replace(
+            motion=moved,
+            slack=sources(_covariances(priors.slack) + balance),
+            n_motion=np.array([6, *[7] * (n - 1)], dtype=np.int64),
+            n_slack=np.full(n, 6, dtype=np.int64),
+        ),
+        readings._replace(root=root, white=white, log_scale=log_scale),
+    )
+
+
+def _covariances(rows: Array) -> Array:
+    covariance: Array = rows.swapaxes(1, 2) @ rows
+    return covariance
+
 
 # What a linearisation leaves out, as slack: the second order of equations and readings in x.
 #
@@ -89,9 +164,9 @@ def _with_second_order(
         balance[p] += fourth * np.outer(curve, curve)
     read = [
         _quadratic(readings.quadratic[here], spread[mover])
-        for here, mover in zip(blocks_of(readings), readings.mover, strict=True)
+        for here, mover in zip(_blocks_of(readings), readings.mover, strict=True)
     ]
-    return with_covariances(priors, readings, motion, balance, read)
+    return _with_covariances(priors, readings, motion, balance, read)
 
 
 def _quadratic(Q: Array, P: Array) -> Array:
@@ -158,7 +233,7 @@ class Linearisation:
         self._wide = SolverWorkspace(wide, problem.drive, covariances=False)
         self._tree = Table(problem.robot.tree)
         self._tables: dict[type, Table] = {}  # the last ones
-        self._of_state = of_state(problem)
+        self._of_state = _of_state(problem)
         self._twists = np.zeros((n, self.layout.columns, 6))
         for k in range(3 * problem.tree.floating):
             self._twists[0, self.layout.joints + k, 3 + k] = 1.0
@@ -180,7 +255,7 @@ class Linearisation:
         priors = self._priors_at(x)
         if factor is not None:
             columns = self.layout.columns
-            priors, readings = softened(priors, readings, self._wide.memory, factor[:columns])
+            priors, readings = _softened(priors, readings, self._wide.memory, factor[:columns])
         self._narrow.use(drive)
         problem, given = self._problem(bodies, readings, priors), self._sample(x, sample)
         solve(solve_singles, (0, 1, ONE), problem, Table(given), Table(result), self._narrow)
