@@ -105,10 +105,10 @@ def recorded_velocities(robot: Robot, samples: LogSamples) -> LogSamples:
         return replace(samples, v=None)
     moved = np.ptp(short.q, axis=0) > _LEAST_RANGE
     likeness = unit_columns(short.v).T @ unit_columns(recorded)  # correlations; 0 for still joints
-    findings = _swapped(samples.joint_names, likeness, moved)
-    if not findings:
-        findings = _scaled(samples.joint_names, short.v, recorded, np.diag(likeness), moved)
-    return replace(samples, v=None).with_findings(findings) if findings else samples
+    judged = _swapped(samples, likeness, moved)
+    if judged is samples:
+        judged = _scaled(samples, short.v, recorded, np.diag(likeness), moved)
+    return judged if judged is samples else replace(judged, v=None)
 
 
 def _beyond_limits(samples: LogSamples, q: Array, lower: Array, upper: Array) -> LogSamples:
@@ -138,63 +138,62 @@ def _huge(samples: LogSamples) -> LogSamples:
     return samples
 
 
-def _swapped(names: tuple[str, ...], likeness: Array, moved: Mask) -> list[Finding]:
+def _swapped(samples: LogSamples, likeness: Array, moved: Mask) -> LogSamples:
+    names = samples.joint_names
     size, best = np.abs(likeness), np.abs(likeness).argmax(axis=1)
     other = moved & (size.max(axis=1) > _SAME) & (np.diag(size) < _SAME)
     pairs = [(j, best[j]) for j in np.flatnonzero(other)]
     if not pairs:
-        return []
-    return [
-        Finding(
-            "swapped-joints",
-            "error",
-            ", ".join(names[j] for j, _ in pairs),
-            "; ".join(
-                f"v.{names[k]} is the velocity of q.{names[j]} (correlation "
-                f"{likeness[j, k]:.3f}, that of v.{names[j]} is {likeness[j, j]:.3f})"
-                for j, k in pairs
-            ),
-            "exchange their columns in the layout file, for v or for q, whichever is wrong",
-        )
-    ]
+        return samples
+    return samples.report(
+        "swapped-joints",
+        "error",
+        ", ".join(names[j] for j, _ in pairs),
+        "; ".join(
+            f"v.{names[k]} is the velocity of q.{names[j]} (correlation "
+            f"{likeness[j, k]:.3f}, that of v.{names[j]} is {likeness[j, j]:.3f})"
+            for j, k in pairs
+        ),
+        "exchange their columns in the layout file, for v or for q, whichever is wrong",
+    )
 
 
 def _scaled(
-    names: tuple[str, ...], v: Array, recorded: Array, likeness: Array, moved: Mask
-) -> list[Finding]:
+    samples: LogSamples, v: Array, recorded: Array, likeness: Array, moved: Mask
+) -> LogSamples:
     """Recorded velocities (n, n_joints) that are multiples of v, or are not like it at all."""
-    findings = []
+    names = samples.joint_names
     factor = np.einsum("tj,tj->j", v, recorded) / np.einsum("tj,tj->j", recorded, recorded)
     alike = np.abs(likeness) > _SAME
     tested, mismatched = np.flatnonzero(moved & alike), np.flatnonzero(moved & ~alike)
     if mismatched.size:
+        where = channel_list("v", [names[j] for j in mismatched])
         least = float(np.abs(likeness[mismatched]).min())
-        findings.append(
-            Finding(
-                "velocity-mismatch",
-                "warning",
-                channel_list("v", [names[j] for j in mismatched]),
-                f"not the velocity of the positions: correlation {least:.2f}",
-                VELOCITIES_ARE_A_CHECK,
-            )
+        text = f"not the velocity of the positions: correlation {least:.2f}"
+        samples = samples.report(
+            "velocity-mismatch", "warning", where, text, VELOCITIES_ARE_A_CHECK
         )
     unit = _common_time_unit(factor[tested])
     if unit:
-        text = (
-            f"all positions change {float(np.median(factor[tested])):.3g} times as fast as the "
-            "recorded velocities say"
-        )
+        common = float(np.median(factor[tested]))
+        text = f"all positions change {common:.3g} times as fast as the recorded velocities say"
         edit = f"write `time: {{unit: {unit}}}` into the layout file"
-        return [*findings, Finding("time-unit", "error", "t", text, edit)]
+        return samples.report("time-unit", "error", "t", text, edit)
     groups: dict[str, list[int]] = {}
     for j in tested:
         if factor[j] < 0.0:
-            findings.append(_backward(names[j], float(factor[j])))
+            text = f"it has the opposite sign of what q.{names[j]} does (factor {factor[j]:.3g})"
+            edit = (
+                f"write `gain: -1` for v.{names[j]}, or for q.{names[j]} if that one is wrong, "
+                "into the layout file"
+            )
+            samples = samples.report("velocity-sign", "error", f"v.{names[j]}", text, edit)
         elif max(factor[j], 1.0 / factor[j]) > _SCALE_OFF:
             groups.setdefault(_named_factor(factor[j]), []).append(int(j))
     for edit, joints in groups.items():
-        findings.append(_wrong_factor([names[j] for j in joints], factor[joints], edit))
-    return findings
+        factors = factor[joints]
+        samples = _wrong_factor(samples, [names[j] for j in joints], factors, edit)
+    return samples
 
 
 def _common_time_unit(factor: Array) -> str:
@@ -219,11 +218,11 @@ def _named_factor(factor: float) -> str:
     return ""
 
 
-def _wrong_factor(names: list[str], factor: Array, edit: str) -> Finding:
+def _wrong_factor(samples: LogSamples, names: list[str], factor: Array, edit: str) -> LogSamples:
     value = float(np.median(factor))
     certain = max(value, 1.0 / value) > _SCALE_WRONG
     written = f"`{edit}`" if edit else f"`gain: {value:.3g}` for {channel_list('v', names)}"
-    return Finding(
+    return samples.report(
         "degrees" if "deg" in edit else "wrong-scale",
         "error" if certain else "warning",
         channel_list("q" if edit.startswith("q") else "v", names),
@@ -240,17 +239,6 @@ def _or_else(edit: str) -> str:
     if "unit: deg" in edit:
         return ", or `v: {unit: rad/s}` if it is velocities that are converted twice"
     return ""
-
-
-def _backward(name: str, factor: float) -> Finding:
-    return Finding(
-        "velocity-sign",
-        "error",
-        f"v.{name}",
-        f"it has the opposite sign of what q.{name} does (factor {factor:.3g})",
-        f"write `gain: -1` for v.{name}, or for q.{name} if that one is wrong, into the layout "
-        "file",
-    )
 
 
 # Readings of sensors in another unit, as the readings themselves show.
