@@ -40,9 +40,7 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import physical_consistency
 
-_HIGHEST_CUTOFF = 0.2
-"""Of the sampling rate: the highest cut-off that finite differences can follow."""
-
+_HIGHEST_CUTOFF = 0.2  # of the sampling rate: what finite differences can follow
 _RATIO = 1.35  # between neighbouring cut-offs of the grid
 _EQUIVALENT = 0.01  # relative difference of errors that does not count
 _MOST_SECONDS = 60.0  # of each log that are used [s]
@@ -221,15 +219,9 @@ AUTO = "auto"
 """Name by which the command line asks for a choice."""
 
 _LOW_RATE = 100.0  # sampling rate [Hz] below which the thesis advises against plain differences
-
-_SAMPLES_PER_PERIOD = 8.0
-"""Samples per period of the cut-off from which on central differences are good to a per cent."""
-
+_SAMPLES_PER_PERIOD = 8.0  # of the cut-off, for differences good to a per cent
 _NOISE_RATIO = 1.5  # ratio of the joints' noise levels up to which all rows count alike
-
-_OUTLIER = 4.0
-"""Residual of an outlier in standard deviations; a normal distribution has 6e-5 beyond."""
-
+_OUTLIER = 4.0  # residual in standard deviations; a normal distribution has 6e-5 beyond
 _OUTLIER_SHARE = 2e-3  # share of outliers from which on robust weights are worth their cost
 _WELL_EXCITED = 3.0  # information in units of the prior's below which a direction is poorly excited
 

@@ -29,11 +29,8 @@ WIDTH = 0.02
 """rad/s: over which friction reverses, by default. Measured on a UR10e and a TX40: sharper and the
 noise of the velocity decides its sign, wider and reversals are no longer fitted."""
 
-_STRIBECK_SPEED = 0.1
-"""rad/s: where the Stribeck curve has come down, by default."""
-
-_RICHEST = "stribeck-offset"
-"""The law that contains all that are compared; its regressor is all they need."""
+_STRIBECK_SPEED = 0.1  # rad/s: where the Stribeck curve has come down, by default
+_RICHEST = "stribeck-offset"  # contains all laws that are compared
 
 _LAWS = ("viscous", "coulomb", "offset", "stribeck", _RICHEST)
 """The laws that are compared, simple ones first."""

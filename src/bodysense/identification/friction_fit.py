@@ -50,10 +50,7 @@ _BOUNDS = {"width": (1e-3, 0.3), "vs": (3e-3, 3.0), "delta": (0.4, 5.0)}
 
 _TERMS = ("Fc", "Fs")  # coefficients whose columns depend on the shape
 _STEP = 1e-5  # of finite differences, in logarithms
-
-_ROUNDS = 10
-"""Of new weights at most; data without noise need several, until the prior does not count."""
-
+_ROUNDS = 10  # of new weights; data without noise need several, until the prior is gone
 _LEVEL_TOLERANCE = 0.02  # relative change of the noise levels at which the weights have converged
 _MOST_ROWS = 20_000  # of a joint; more are subsampled
 

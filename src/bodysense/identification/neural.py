@@ -29,13 +29,8 @@ _EPOCH_RANGE, _EPOCH_SAMPLES = (50, 1000), 200_000
 """Default epochs of learning by row: as many as go through so many samples, within this range."""
 
 _FIRST_RATE = 3.0  # rate of the first epoch, in units of one over the mean squared length of a row
-
-_WEAK_COLUMN = 1e-9
-"""Columns that are this much weaker than the strongest one, in plausible sizes, teach nothing."""
-
-_NOTED_DISTANCE = 0.1
-"""Distance from least squares, in standard errors, from which on the status notes it."""
-
+_WEAK_COLUMN = 1e-9  # in units of the strongest, in plausible sizes: teaches nothing
+_NOTED_DISTANCE = 0.1  # from least squares, in standard errors, that the status notes
 _MOST_BYTES = 1e9  # memory that rows may take; beyond it learning is by batch
 
 _TOO_LONG = "The rows are too many to be kept in memory, so that learning was by batch."
@@ -201,9 +196,7 @@ def _cost(prior: Prior, stack: Stack, moved: Array) -> float:
 
 # Hopfield-Tank network
 
-_LARGEST_STATE = 12.0
-"""Where a neuron's output has come within 1e-10 of its bound: further there is only rounding."""
-
+_LARGEST_STATE = 12.0  # output within 1e-10 of its bound: further is only rounding
 _AT_BOUND = 0.999  # output of a neuron, in units of its bound, from which on it is at the bound
 
 _WEAK_DIRECTION = 1e-9
@@ -211,13 +204,8 @@ _WEAK_DIRECTION = 1e-9
 time step ends where they would begin to move."""
 
 _GROWTH = 10.0  # factor from one time step to the next
-
-_SHORTEST_STEP = 1e-12
-"""Time step, in units of the strongest direction's, below which none lowers the energy."""
-
-_QUIET_STEPS = 3
-"""Steps in a row without change, each longer than the one before: then it has converged."""
-
+_SHORTEST_STEP = 1e-12  # in units of the strongest direction's: none lowers the energy
+_QUIET_STEPS = 3  # in a row without change, each longer than the one before: converged
 _ROUNDING = 1e-14  # share of the first residual below which changes of it are rounding
 
 

@@ -215,10 +215,7 @@ FOLDS = 3
 
 _BLOCKS_PER_FOLD = 6  # at least, in recordings that are long enough
 _MIN_BLOCK = 0.5  # duration of a block [s]
-
-_FILTER_LENGTHS_PER_BLOCK = 4.0
-"""At least: the window of the filter reaches from one block into the next."""
-
+_FILTER_LENGTHS_PER_BLOCK = 4.0  # at least: its window reaches into the next block
 _OVERSAMPLING = 12.0  # rate at which regressors are computed, in units of the cut-off
 
 

@@ -22,9 +22,7 @@ from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_MIN_MASS = 0.01
-"""Plausible mass of a link at least, as a share of the robot's: files may neglect a link's mass."""
-
+_MIN_MASS = 0.01  # of a link, as a share of the robot's: files may neglect a link's mass
 _MIN_LENGTH = 0.1  # plausible radius of gyration at least, as a share of the longest link's
 
 

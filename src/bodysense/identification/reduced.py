@@ -77,8 +77,7 @@ def triangle(tall: Array) -> Array:
 
 # What is known for certain, as linear constraints on all parameters.
 
-_ROUNDING = 1e-9
-"""Relative size below which a row repeats others, or contradicts them only by rounding."""
+_ROUNDING = 1e-9  # relative size below which a row repeats others, or contradicts by rounding
 
 
 @dataclass(frozen=True, eq=False)

@@ -238,8 +238,7 @@ def _provenance(
     return table if files is None else {**table, "files": dict(files)}
 
 
-_CONTRADICTION = 0.1
-"""Relative growth of the squared error from which knowledge contradicts the data."""
+_CONTRADICTION = 0.1  # growth of the squared error from which knowledge contradicts data
 
 
 def _contradictions(method: Identifier, problem: Regression, result: Identification) -> list[str]:

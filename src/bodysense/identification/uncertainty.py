@@ -28,19 +28,14 @@ from bodysense.spatial.arrays import Array, read_only
 
 _MIN_LAGS = 4  # of the window: even white noise is correlated over the filter's length
 _UNCORRELATED = 0.05  # autocorrelation below which residuals count as uncorrelated
-
-_UNOBSERVABLE = 1e-9
-"""Singular value, over the largest one, below which a direction is not observable."""
-
+_UNOBSERVABLE = 1e-9  # singular value over the largest, of a direction that is not observable
 _UNKNOWN_VARIANCE = 1e4  # of directions without information in the data, in units of the prior's
 _PARZEN_POWER = 0.539  # ∫ κ² over both sides, by which a window reduces degrees of freedom
 _MIN_FREEDOM = 4.0  # degrees of freedom of a variance at least
 _NORMAL_QUANTILE = 1.959964  # of 97.5 %
 _MAX_LEVERAGE = 0.9  # of one row, so that its residual is magnified at most tenfold
 _MAX_LAGS = 64  # of the window; neighbouring samples are added up where it would be longer
-
-_SCORES_BYTES = 256e6
-"""Of memory for scores; neighbouring samples are added up where it would be more."""
+_SCORES_BYTES = 256e6  # of memory for scores; beyond it neighbouring samples are added up
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,18 +17,10 @@ Grade = Literal["good", "fair", "poor", "failed"]
 # Thresholds. Errors are relative torque errors of moving joints, as fractions.
 
 _GOOD_ERROR = 0.1  # mean error on unseen data up to which a result is good
-
-_FAIR_ERROR = 0.25
-"""Likewise fair; also the error of one joint from which its torque is predicted poorly."""
-
-_NEGLIGIBLE = 0.005
-"""Difference of errors that does not matter: a prior that is right already is no fault."""
-
+_FAIR_ERROR = 0.25  # likewise fair; of one joint: its torque is predicted poorly
+_NEGLIGIBLE = 0.005  # difference of errors: a prior that is right already is no fault
 _OVERFITTING_RATIO = 1.5  # held-out error over training error from which a result is overfitted
-
-_GENERALISATION_RATIO = 1.5
-"""Validation error over held-out error from which a result does not generalise."""
-
+_GENERALISATION_RATIO = 1.5  # validation over held-out error of what does not generalise
 _NOISY_TORQUE = 0.25  # relative noise from which a joint's torque cannot be judged
 _SHORT_DURATION = 5.0  # of recordings whose blocks resemble each other too much to judge by [s]
 _BORDER_MARGIN = 1e-3  # margin of physical consistency below which a link is at the border

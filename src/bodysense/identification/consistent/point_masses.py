@@ -23,8 +23,7 @@ from bodysense.spatial.pseudo_inertia import pi_from_pseudo_inertia, pseudo_iner
 
 # Points of mass inside the links, thesis eqs (68)-(69) and figure 9.
 
-_LEAST_WIDTH = 0.2
-"""Half width of a box, in radii of gyration, where the file has a plate, a rod or a point."""
+_LEAST_WIDTH = 0.2  # half width of a box, in radii of gyration, for a plate, a rod or a point
 
 
 def link_shapes(
@@ -88,9 +87,7 @@ _LEAST_MASS = 1e-6
 """Mass, in units of a link's plausible one, that lies evenly on all of its points: ρ > 0 of eq (70)
 holds strictly, so that no link is a plate, a rod or a point."""
 
-_LARGEST_PRECISION = 1e6
-"""Information of the data in any direction, in units of the prior's, that counts at most."""
-
+_LARGEST_PRECISION = 1e6  # information of the data that counts, in units of the prior's
 _STIFFNESS = 1e5  # weight of equalities, in units of the data's
 _MOST_UPDATES = 20  # updates of the multipliers of equalities
 _EQUALITY_TOLERANCE = 1e-7  # error of equalities, in units of the data's

@@ -42,9 +42,7 @@ from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.spatial.arrays import Array
 
-_CONSTRAINT_TOLERANCE = 1e-6
-"""Violation of a constraint, in units of its size, that a solver's tolerance may leave."""
-
+_CONSTRAINT_TOLERANCE = 1e-6  # violation, in units of its size, that a solver may leave
 _LEAST_EFFECT = 1e-9  # effect of y on a constraint below which it is none
 _START_MARGIN = 0.1  # distance of a start from the border, in units of sizes, that is enough
 

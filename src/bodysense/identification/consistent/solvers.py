@@ -42,8 +42,7 @@ _ESTIMATE_STRENGTHS = (1e6, 1e5, 1e4, 1e3, 1e2)
 more than what no base parameter holds. A solver fails on estimates that are senseless and strong at
 once; then weaker."""
 
-_UNMEASURED = 1e-9
-"""Share of the strongest direction below which a metric does not measure a direction."""
+_UNMEASURED = 1e-9  # share of the strongest direction that a metric does not measure
 
 
 @dataclass(frozen=True)

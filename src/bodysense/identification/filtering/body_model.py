@@ -37,8 +37,7 @@ _START_Q, _START_V = 10.0, 0.1
 """Standard deviation of a piece's first state: of positions in that of their noise, of velocities
 in their r.m.s."""
 
-_LEAST_START_V = 1e-3
-"""Standard deviation of the first velocity at least, for joints that do not move [rad/s or m/s]."""
+_LEAST_START_V = 1e-3  # of the first velocity, for joints that do not move [rad/s or m/s]
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,32 +52,18 @@ from bodysense.robot.dynamics import torque_regressor
 from bodysense.spatial.arrays import Array
 
 _POSTURES = 8  # postures of the log in which the mass matrix is bounded
-
-_LEAST_EIGENVALUE = 1e-3
-"""Eigenvalue of the prior's mass matrix at least, in units of its largest one."""
-
-_UNEXCITED_STD = 1e-4
-"""Standard deviation, in the prior's, of what no motion excites: covariance forms need some."""
-
+_LEAST_EIGENVALUE = 1e-3  # of the prior's mass matrix, in units of its largest one
+_UNEXCITED_STD = 1e-4  # in the prior's, of what no motion excites: covariance forms need some
 _LEAST_MASS = 0.1  # least eigenvalue of M_0^-½ M M_0^-½ where the filter starts
-
-_UNEXPLAINED = 0.5
-"""Share of the torque that a prior leaves unexplained, from which on it is no place to start."""
-
+_UNEXPLAINED = 0.5  # share of the torque from which on a prior is no place to start
 _WORSE = 1.1  # torque error, in units of the prior's, from which on a filter has diverged
 
 LARGEST_NIS = 25.0
 """Mean square of innovations, in variances, from which on the model lacks something."""
 
-_LARGEST_VARIANCE = 1e4
-"""Variance, in units of the prior's, of directions that the data say nothing about."""
-
+_LARGEST_VARIANCE = 1e4  # in units of the prior's, where the data say nothing
 _SMALLEST_VARIANCE = 1e-20  # variance at least, in units of the prior's
-
-_SINGULAR = 1e-9
-"""Effect of a direction, relative to the strongest one, below which the motion does not excite
-it."""
-
+_SINGULAR = 1e-9  # effect, relative to the strongest, below which a direction is not excited
 _TRACE_LEGS = 10  # entries of the trace
 
 

@@ -31,13 +31,8 @@ from bodysense.simulation.rollout import Integrator
 from bodysense.spatial.arrays import Array
 
 _LEAST_NOISE = 1e-7  # standard deviation of a position at least, in units of the joint's range
-
-_LEAST_REMOVED = 0.1
-"""Share of the variance of white noise that the low-pass filter removes, at least."""
-
-_FRICTION_FACTOR = 10.0
-"""Factor on errors of friction beside white noise of their size: they last for many samples."""
-
+_LEAST_REMOVED = 0.1  # share of the variance of white noise that the low-pass filter removes
+_FRICTION_FACTOR = 10.0  # on errors of friction beside white noise: they last for many samples
 _PRIOR_ERROR = 0.1  # error of the prior's torque, in units of the torque, at least
 
 _LARGEST_WIDTH = 0.2

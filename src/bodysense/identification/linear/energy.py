@@ -43,8 +43,7 @@ from bodysense.spatial.arrays import Array
 # jumps of friction cancel exactly; -w' is the window's own sum of central differences of order ten,
 # which leaves 1e-6 of a power that swings at a tenth of the sampling rate.
 
-_REACH = 5
-"""Samples to each side that a difference of order ten takes; as many are lost at ends of pieces."""
+_REACH = 5  # samples to each side of a difference of order ten, lost at ends of pieces
 
 _BLOCK_BYTES = 32e6
 
@@ -143,8 +142,7 @@ _FEW_ROWS = (
     "for longer."
 )
 
-_LEAST_VARIANCE = 1e-3
-"""Smallest variance of a row in units of the mean: a robot at rest must not decide everything."""
+_LEAST_VARIANCE = 1e-3  # of a row in units of the mean: rest must not decide everything
 
 
 @dataclass(frozen=True)

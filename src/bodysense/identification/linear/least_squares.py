@@ -21,17 +21,10 @@ from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
 
-_SINGULAR = 1e-9
-"""Effect of a direction, relative to the strongest one, below which it keeps the prior's value."""
-
-_UNEXCITED_SHARE = 0.1
-"""Squared share in unexcited directions from which on a base parameter is named."""
-
-_LAST_SINGULAR = 1e-12
-"""Entry of total least squares' singular vector below which there is no solution."""
-
-_LEAST_FREEDOM = 0.1
-"""Share of the rows that counts as degrees of freedom at least, however many parameters."""
+_SINGULAR = 1e-9  # effect, relative to the strongest, below which a direction keeps the prior's
+_UNEXCITED_SHARE = 0.1  # squared share in unexcited directions from which one is named
+_LAST_SINGULAR = 1e-12  # entry of the singular vector below which there is no solution
+_LEAST_FREEDOM = 0.1  # share of the rows that counts as degrees of freedom at least
 
 
 @dataclass(frozen=True, eq=False)

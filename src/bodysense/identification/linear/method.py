@@ -42,17 +42,10 @@ _FEW_ROWS = (
     "longer."
 )
 
-_HUBER = 1.345
-"""Where Huber's cost turns linear, in standard deviations: 95 % efficiency on Gaussian noise."""
-
-_WINDOW = (2.0, 4.0)
-"""Full weight up to the first, none from the second on, in standard deviations; a cosine in
-between."""
-
+_HUBER = 1.345  # standard deviations: 95 % efficiency on Gaussian noise
+_WINDOW = (2.0, 4.0)  # standard deviations: full weight, and none; a cosine in between
 _MAD = 1.4826  # standard deviation of Gaussian noise in units of its median absolute deviation
-
-_SLOPE_STEP = 1e-4
-"""Step of the central difference of the influence function, in standard deviations."""
+_SLOPE_STEP = 1e-4  # of the difference of the influence function, in standard deviations
 
 
 @dataclass(frozen=True)
@@ -234,8 +227,7 @@ def _robust_levels(problem: Regression, residuals: list[Array], before: Array) -
     return sigma
 
 
-_RESOLUTION_AT_BOUND = 0.5
-"""Resolution of a base parameter at its bound, at most: that of one driven by the prior."""
+_RESOLUTION_AT_BOUND = 0.5  # at most: that of a parameter driven by the prior
 
 
 @dataclass(frozen=True)

@@ -40,12 +40,8 @@ ROBOT_UNCERTAINTY = 0.2
 of their plausible sizes: a fifth of a link's mass, of mass times length for a first moment. A
 maker's file is no better, as those of a UR10e show; for an identified robot, 0.02 may be given."""
 
-_MIN_IMPROVEMENT = 0.01
-"""Relative reduction of the held-out error that losses must bring to be kept."""
-
-_OTHER_HOLDER = 0.9
-"""Times the held-out error of the named link, below which another link held the load."""
-
+_MIN_IMPROVEMENT = 0.01  # relative, of the held-out error, that losses must bring
+_OTHER_HOLDER = 0.9  # times the held-out error, below which another link held the load
 _PASSES = 3  # iterations of losses from the torques of the previous fit; the third changes nothing
 
 Logs = Log | Sequence[Log]

@@ -40,16 +40,13 @@ _MAX_STEPS = 12  # linearisations at most
 _STEP_TOLERANCE, _UNCONVERGED = 1e-4, 1e-2
 """Relative change of the gains at which the iteration ends, and from which they cannot be used."""
 
-_UNINFORMATIVE = 1e3
-"""Standard deviations of the prior, in plausible sizes, where the data alone should decide."""
-
+_UNINFORMATIVE = 1e3  # spread of the prior in plausible sizes, where the data should decide
 _VISIBLE_LOAD = 1e-4  # share of its mass that the load must have with the nominal gains
 
 _WORSE_RATIO, _WORSE_DIFFERENCE = 1.2, 0.01
 """Of held-out errors after and before, from which the load does not fit."""
 
-_MASS_ERROR = 0.1
-"""Relative, of the load on held-out blocks, from which the gains do not generalise."""
+_MASS_ERROR = 0.1  # of the load on held-out blocks, from which gains do not generalise
 
 _EXPECTED_FACTORS, _CREDIBLE_FACTORS = (0.8, 1.25), (0.2, 5.0)
 """Typical factor of the gains that needs no note, and that may be meant."""

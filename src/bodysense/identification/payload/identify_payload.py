@@ -34,12 +34,8 @@ motor and with temperature."""
 _COMMON_SHARE = 0.5  # of that variance, that all joints have in common
 _VAGUE_MASS = 0.1  # relative standard deviation of the mass from which a note is made
 _MAX_UNCERTAINTY = 0.5  # of gains: more is a percentage by mistake
-
-_SWAPPED = -4.0
-"""Standard deviations of the mass below zero from which recordings have been swapped."""
-
-_MAX_DISTANCE = 0.5
-"""Of the centre of mass from the link, unless the arm's longest link is longer [m]."""
+_SWAPPED = -4.0  # standard deviations of a mass below zero: recordings have been swapped
+_MAX_DISTANCE = 0.5  # of the centre of mass from the link, or the arm's longest link [m]
 
 
 ROBUST = LinearMethod("pc-irls", weights=RobustWeights(), solver=Conic())

@@ -25,14 +25,10 @@ from bodysense.spatial.arrays import Array
 _THIRDS = ("first third", "second third", "last third")
 """Of the time of all recordings with the load, one after the other."""
 
-_SIGNIFICANT = 4.0
-"""Standard deviations between two masses or centres, from which noise does not explain them."""
-
+_SIGNIFICANT = 4.0  # standard deviations that noise does not explain
 _MASS_CHANGE = 0.03  # relative difference of masses that matters
 _COM_CHANGE = 0.02  # distance of centres of mass that matters [m]
-
-_NOISE_RATIO = 5.0
-"""Noise of a part over the median of the others, from which it does not fit the model."""
+_NOISE_RATIO = 5.0  # of a part over the median of the others: it does not fit the model
 
 _UNLOADED = -1
 _LOST = (

@@ -41,15 +41,10 @@ from bodysense.simulation.rollout import INTEGRATORS, Experiment, Integrator
 from bodysense.simulation.sensitivities import BACKENDS, Backend, backend
 from bodysense.spatial.arrays import Array
 
-_LEG_DURATION = 20.0
-"""Time that is simulated in one go [s], about: bounds the memory that derivatives take."""
-
+_LEG_DURATION = 20.0  # simulated in one go [s]: bounds the memory that derivatives take
 _LEG_SAMPLES = 8  # samples of a leg at least
 _CONTROL_RATE = 5000.0  # control rate where none is known [Hz]
-
-_LARGEST_ERROR = 1.0
-"""Position error, in units of a joint's own motion, beyond which a simulation is lost."""
-
+_LARGEST_ERROR = 1.0  # of positions, in units of a joint's motion: the simulation is lost
 _GAIN_FACTOR = 1.1  # on gains that are not known
 START_WEIGHTS = NoiseWeights(tolerance=1e-2, iterations=10)
 

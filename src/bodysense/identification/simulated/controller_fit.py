@@ -38,10 +38,7 @@ from bodysense.spatial.arrays import Array, as_array, read_only
 _PD, _PID, _TORQUE = (0, 1), (0, 1, 2), 3  # columns of e, ė, ∫e and of the torque
 
 _BLOCKS, _BLOCK_ROWS = 10, 20  # blocks of the jackknife, and rows of each at least
-
-_SINGULAR = 1e-12
-"""Eigenvalue of the Gram matrix of unit columns below which they are not independent."""
-
+_SINGULAR = 1e-12  # eigenvalue of the Gram matrix of unit columns that are not independent
 _ROUNDING = 1e-9  # relative change of a signal that is rounding
 
 _INTEGRAL_STD, _INTEGRAL_GAIN, _INTEGRAL_TORQUE = 4.0, 0.01, 1e-5

@@ -47,19 +47,14 @@ from bodysense.identification.regression import GivenRows, Regression
 from bodysense.identification.simulated.closed_loop import START_WEIGHTS, ClosedLoop, LoopSimulation
 from bodysense.spatial.arrays import Array
 
-_SHORTER_STEPS = (0.5, 0.25, 0.1)
-"""Shares of a step that are simulated together, where the simulation of the whole step is lost."""
+_SHORTER_STEPS = (0.5, 0.25, 0.1)  # simulated together, where the whole step is lost
 
 _LARGEST_RATIO = 0.8
 """Ratio of a step to the one before, beyond which steps are halved: two estimates may lead to each
 other and back."""
 
-_RELATIVE_TOLERANCE = 1e-8
-"""Relative change of predictions at which the iteration has converged, whatever the noise."""
-
-_LEAST_CORRELATION = 0.3
-"""Correlation of simulated and recorded columns below which the former are no instruments."""
-
+_RELATIVE_TOLERANCE = 1e-8  # of predictions, whatever the noise
+_LEAST_CORRELATION = 0.3  # of simulated and recorded columns, to be instruments
 _SINGULAR = 1e-9  # strength of an instrument, relative to the strongest one, below which it is none
 
 

@@ -27,8 +27,7 @@ from bodysense.spatial.arrays import Array
 
 Quantity = Literal["q", "tau"]
 
-_SINGULAR = 1e-9
-"""Effect of a direction, relative to the strongest one, below which it keeps its value."""
+_SINGULAR = 1e-9  # effect, relative to the strongest, below which a direction keeps its value
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,9 +37,7 @@ from bodysense.identification.simulated.linearised import Directions, Quantity, 
 from bodysense.identification.uncertainty import base_uncertainty, identification_with
 from bodysense.spatial.arrays import Array
 
-_DAMPING = (0.0, 1e-6, 1e-4, 1e-2)
-"""Of Levenberg and Marquardt, in units of the strongest direction; all are tried together."""
-
+_DAMPING = (0.0, 1e-6, 1e-4, 1e-2)  # in units of the strongest direction; tried together
 _LEAST_DECREASE = 1e-4  # relative decrease of the cost at which the iteration has converged
 _GAIN_STEP = 0.1  # largest step of a finite difference by a gain, relative to the gain
 
