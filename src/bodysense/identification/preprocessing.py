@@ -216,6 +216,7 @@ FOLDS = 3
 _BLOCKS_PER_FOLD = 6  # at least, in recordings that are long enough
 _MIN_BLOCK = 0.5  # duration of a block [s]
 _FILTER_LENGTHS_PER_BLOCK = 4.0  # at least: its window reaches into the next block
+_STILL_SHARE = 0.005  # of its filter's window that may be standstill where a row counts
 _OVERSAMPLING = 12.0  # rate at which regressors are computed, in units of the cut-off
 
 
@@ -258,6 +259,12 @@ class Plan:
     def filtered(self, x: Array) -> Array:
         """Rows from samples (m, …): filtered, every `step`-th."""
         return decimate(x, self.taps, self.step) if self.taps.size > 1 else np.array(x)
+
+    def moving(self, still: NDArray[np.bool_]) -> Array:
+        """Rows (…, n) that count, 1 or 0, from where joints stand in samples (m, n)."""
+        window = np.abs(self.taps) / np.abs(self.taps).sum()
+        share = decimate(np.ascontiguousarray(still, dtype=np.float64), window, self.step)
+        return (share < _STILL_SHARE).astype(np.float64)
 
 
 def fold_of(t: Array, filter_length: float = 0.0) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from scipy.linalg import qr
 
 from bodysense.identification.identification import positive_parameters
 from bodysense.identification.preprocessing import Motion
-from bodysense.identification.reduced import Constraints
+from bodysense.identification.reduced import Constraints, Stack
 from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -115,6 +115,14 @@ class Prior:
         kept = s > 1e-12 * s.max(initial=0.0)
         factor: Array = unit * U[:, kept] * s[kept]
         return factor
+
+    def least_squares(self, stack: Stack, factor: Array) -> Array:
+        """(b,) base parameters of a reduced problem beside the prior N(theta_base, L Lᵀ)."""
+        k = factor.shape[1]
+        A = np.vstack([stack.A @ factor, np.eye(k)])
+        rest = np.append(stack.z - stack.A @ self.theta_base, np.zeros(k))
+        x: Array = self.theta_base + factor @ np.linalg.lstsq(A, rest, rcond=None)[0]
+        return x
 
     @cached_property
     def _back(self) -> Array:

@@ -31,7 +31,7 @@ from bodysense.identification.preprocessing import (
     require_fixed,
 )
 from bodysense.identification.reduced import Factor, Stack, tall_matrix, triangle
-from bodysense.logs.filtering import decimate, standing
+from bodysense.logs.filtering import standing
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.dynamics import regressor_pattern, torque_regressor
 from bodysense.robot.robot import Robot
@@ -39,7 +39,6 @@ from bodysense.spatial.arrays import Array, as_array
 
 _BLOCK_BYTES = 32e6  # of the regressor that is computed at once
 _KEEP_BYTES = 256e6  # of rows that are kept in memory; more are computed again
-_STILL_SHARE = 0.005  # of its filter's window that may be standstill where a row counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +256,6 @@ class Regression:
             still = standing(v, still_speed) if known is None else known[:: plan.stride]
         middle = (taps.size - 1) // 2
         in_block = max(1, int(_BLOCK_BYTES / (8.0 * n * b)) // plan.step)
-        window = np.abs(taps) / np.abs(taps).sum()
         buffer = np.empty(((in_block - 1) * plan.step + taps.size, n, b))
         folds = self.folds(motion)
         for first in range(0, plan.n_out, in_block):
@@ -275,8 +273,7 @@ class Regression:
             Y = self.widened(Y, v[taken], motion.log)
             y, use = tau[taken], np.ones((m, n))
             if still is not None:
-                share = decimate(still[taken].astype(np.float64), window, plan.step)
-                use = (share < _STILL_SHARE).astype(np.float64)
+                use = plan.moving(still[taken])
             Y, y = plan.filtered(Y), plan.filtered(y)
             at = start + middle + plan.step * np.arange(m)
             yield Block(motion.log, piece, t[at], Y, y, use, folds[at * plan.stride])

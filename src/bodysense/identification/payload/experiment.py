@@ -23,7 +23,6 @@ from bodysense.identification.preprocessing import (
     motions,
     require_fixed,
 )
-from bodysense.identification.reduced import Stack
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.frames import moving_frame
@@ -304,15 +303,11 @@ def _held_out(problem: LoadedRegression, arm: float, sigma: Array) -> tuple[Arra
     """(n,) squared error on folds left out in turn, in units of the noise, and (n,) rows."""
     prior = problem.prior(arm=arm)
     unit = prior.constrained_factor(np.diag(prior.size))
-
-    def solve(rest: Stack) -> Array:
-        A = np.vstack([rest.A @ unit, np.eye(unit.shape[1])])
-        z = np.append(rest.z - rest.A @ prior.theta_base, np.zeros(unit.shape[1]))
-        return prior.theta_base + unit @ np.linalg.lstsq(A, z, rcond=None)[0]
-
     total, rows = np.zeros((2, problem.n_joints))
     for fold in range(FOLDS):
-        squares, count = problem.held_out_squares(fold, sigma, solve)
+        squares, count = problem.held_out_squares(
+            fold, sigma, lambda rest: prior.least_squares(rest, unit)
+        )
         total += squares.sum(axis=0)
         rows += count.sum(axis=0)
     return total, rows

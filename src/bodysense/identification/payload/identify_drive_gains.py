@@ -28,7 +28,7 @@ from bodysense.identification.payload.loaded_regression import GainRegression, L
 from bodysense.identification.payload.parts import PartRows
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
-from bodysense.identification.reduced import Factor, Stack
+from bodysense.identification.reduced import Constraints, Factor, Stack
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
@@ -282,9 +282,8 @@ def _solved(
     """(c,) x by least squares with each joint's own noise, the mass given or not."""
     prior = problem.prior()
     if mass is not None:
-        row = np.zeros(prior.theta.size)
-        row[prior.links[-1].start] = 1.0
-        fixed = type(prior.constraints).of(row.size, equal=[(row, mass)])
+        row = np.eye(prior.theta.size)[prior.links[-1].start]
+        fixed = Constraints.of(row.size, equal=[(row, mass)])
         prior = replace(prior, constraints=prior.constraints + fixed)
     start, D = prior.constraints.free_directions(prior.theta, np.diag(prior.size))
     sigma = np.ones((problem.n_logs, problem.n_joints))

@@ -138,10 +138,7 @@ class PartRows:
         if rows <= 2 * problem.size:
             return LoadPart(name, np.nan, np.nan)
         stack = problem.stack(sigma, factors=mine)
-        L = prior.base_factor
-        A = np.vstack([stack.A @ L, np.eye(problem.size)])
-        rest = np.append(stack.z - stack.A @ prior.theta_base, np.zeros(problem.size))
-        x = prior.theta_base + L @ np.linalg.lstsq(A, rest, rcond=None)[0]
+        x = prior.least_squares(stack, prior.base_factor)
         weights = self.weights(self._samples_of(third, log))
         fit = replace(self.weighing, weights=weights, stack=stack, bread=None)
         result = base_uncertainty(problem, prior, x, fit, PriorTerm(1.0))

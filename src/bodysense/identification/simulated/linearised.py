@@ -22,7 +22,7 @@ from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Block, GivenRows, Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop
-from bodysense.logs.filtering import decimate, standing
+from bodysense.logs.filtering import standing
 from bodysense.spatial.arrays import Array
 
 Quantity = Literal["q", "tau"]
@@ -128,9 +128,7 @@ class SimulatedRows:
             if still_speed > 0.0:
                 still = motion.still
                 still = standing(motion.v, still_speed) if still is None else still
-                spread = np.abs(plan.taps) / np.abs(plan.taps).sum()
-                stood = np.ascontiguousarray(still[leg.span][:: plan.stride], dtype=np.float64)
-                use = (decimate(stood, spread, plan.step)[: plan.n_out] < 0.005).astype(np.float64)
+                use = plan.moving(still[leg.span][:: plan.stride])[: plan.n_out]
             yield Block(
                 log=motion.log,
                 piece=leg.motion,
