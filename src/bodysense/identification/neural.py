@@ -114,7 +114,7 @@ class Adaline(LeastSquares):
         parts = list(_scaled(problem, prior, fit.sigma, unit))
         Y, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
         x, trace = np.zeros(unit.size), list[Iteration]()
-        stack, root = fit.stack, np.sqrt(max(fit.stack.rows, 1))
+        stack = fit.stack
         size = np.einsum("tjb,tjb->tj", Y, Y)
         mean = float(size.sum()) / max(stack.rows, 1)
         if not mean > 0.0:
@@ -131,7 +131,7 @@ class Adaline(LeastSquares):
             before = x.copy()
             learn_instants(Y, y, size, span, order, backward, share * _FIRST_RATE / mean, x)
             # A small rate moves little even far from the end.
-            moved = float(np.linalg.norm(stack.A @ (unit * (x - before)))) / root
+            moved = stack.change(unit * (x - before))
             trace.append(Iteration(_cost(prior, stack, unit * x), moved))
             if moved <= self.tolerance * share:
                 break
@@ -151,8 +151,7 @@ class Adaline(LeastSquares):
         least = self.tolerance * np.sqrt(max(stack.rows, 1))
         epochs = self.epochs if self.epochs is not None else _BATCH_EPOCHS
         descend(A, z, 1.0 / strongest**2, least, epochs, x)
-        moved = float(np.linalg.norm(A @ x)) / np.sqrt(max(stack.rows, 1))
-        return x, [Iteration(_cost(prior, stack, unit * x), moved)]
+        return x, [Iteration(_cost(prior, stack, unit * x), stack.change(unit * x))]
 
 
 def _unit(prior: Prior, stack: Stack) -> Array:

@@ -52,6 +52,10 @@ class Stack:
     rest: float
     rows: int
 
+    def change(self, step: Array) -> float:
+        """Change of predictions by a step of theta_base, in standard deviations of the residual."""
+        return float(np.linalg.norm(self.A @ step) / np.sqrt(max(self.rows, 1)))
+
 
 def tall_matrix(
     before: Array,

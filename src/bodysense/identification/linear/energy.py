@@ -182,7 +182,7 @@ class EnergyWeights(Weights):
             stack = problem.stack(sigma, factors=problem.weighted_factors(weights))
             solution = solve(stack)
             new = prior.to_base(solution.theta)
-            change = float(np.linalg.norm(stack.A @ (new - theta_base)) / np.sqrt(stack.rows))
+            change = stack.change(new - theta_base)
             theta_base = new
             trace.append(Iteration(stack.rest, change))
             if change < self.tolerance:

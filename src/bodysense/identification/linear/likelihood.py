@@ -225,7 +225,7 @@ class LikelihoodWeights(Weights):
             stack = rows.stack(np.ones_like(levels))
             moved = prior.to_base(least_squares(prior, stack).theta) - theta_base
             theta_base = theta_base + moved
-            change = float(np.linalg.norm(stack.A @ moved) / np.sqrt(max(stack.rows, 1)))
+            change = stack.change(moved)
             trace.append(Iteration(stack.rest, change))
             if change < self.tolerance:
                 break

@@ -160,8 +160,7 @@ class RobustWeights(Weights):
             solution = solve(stack)
             step = prior.to_base(solution.theta) - theta_base
             theta_base = theta_base + step
-            # Change of predictions in standard deviations: parameters have no common size.
-            change = float(np.linalg.norm(stack.A @ step) / np.sqrt(max(stack.rows, 1)))
+            change = stack.change(step)  # of predictions: parameters have no common size
             trace.append(Iteration(stack.rest, change))
             if change < self.tolerance or solution.failure:
                 break

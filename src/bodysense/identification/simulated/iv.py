@@ -93,7 +93,7 @@ class SimulatedWeights(Weights):
                 return loop.lost(plain, trace)
             step = result.theta - last
             last = result.theta
-            change = _change(result, prior, step)
+            change = result.stack.change(prior.to_base(step))
             trace.append(Iteration(result.stack.rest, change))
             converged = (
                 change < self.tolerance
@@ -133,7 +133,7 @@ class SimulatedWeights(Weights):
         if other is None:
             return None
         again = self.refit(loop.problem, prior, other, theta, solve)
-        return _change(fit, prior, again.theta - fit.theta)
+        return fit.stack.change(prior.to_base(again.theta - fit.theta))
 
 
 def _consistent(fit: Solution, prior: Prior) -> Array:
@@ -154,14 +154,8 @@ def _step(loop: ClosedLoop, theta: Array, step: Array) -> tuple[Array, Regressio
     return theta, None
 
 
-def _change(fit: Solution, prior: Prior, step: Array) -> float:
-    """Change of predictions with a step of theta, in standard deviations of the residual."""
-    moved = np.linalg.norm(fit.stack.A @ prior.to_base(step))
-    return float(moved / np.sqrt(max(fit.stack.rows, 1)))
-
-
 def _relative_change(fit: Solution, prior: Prior, step: Array) -> float:
-    """The same, relative to the predictions themselves."""
+    """Change of predictions by a step of theta, relative to the predictions themselves."""
     whole = float(np.linalg.norm(fit.stack.A @ prior.to_base(fit.theta)))
     return float(np.linalg.norm(fit.stack.A @ prior.to_base(step))) / max(whole, 1e-300)
 

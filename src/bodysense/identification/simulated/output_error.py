@@ -165,9 +165,7 @@ class OutputError(Identifier):
                 converged = True
                 break
             step, run = steps[best], runs[best]
-            change = float(
-                np.linalg.norm(stack.A @ prior.to_base(step)) / np.sqrt(max(stack.rows, 1))
-            )
+            change = stack.change(prior.to_base(step))
             trace.append(Iteration(costs[best], change))
             converged = change < self.tolerance or costs[best] > (1.0 - _LEAST_DECREASE) * cost
             theta = theta + step
@@ -235,8 +233,7 @@ class OutputError(Identifier):
         if linear is None:
             return None
         step = Directions.from_stack(linear.stack(result.sigma), prior, theta).step(0.0)
-        moved = np.linalg.norm(result.stack.A @ prior.to_base(step))
-        return float(moved / np.sqrt(max(result.stack.rows, 1)))
+        return result.stack.change(prior.to_base(step))
 
 
 def _remarks(loop: ClosedLoop, plain: Solution, moved: float | None) -> str:
