@@ -175,7 +175,7 @@ def _without_colours() -> Iterator[None]:
         vars(scheme).pop("_markup", None)
 
 
-class Part(CPUDispatcher):
+class _Part(CPUDispatcher):
     """A kernel that other kernels call, and Python does not."""
 
     def get_call_template(self, arguments: Any, keywords: Any) -> Any:
@@ -198,4 +198,4 @@ def part(function: Any, **options: Any) -> Any:
         "no_cfunc_wrapper": True,
         **options,
     }
-    return Part(function, targetoptions=settings, pipeline_class=_PartCompiler)
+    return _Part(function, targetoptions=settings, pipeline_class=_PartCompiler)

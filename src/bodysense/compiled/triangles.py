@@ -24,7 +24,7 @@ from bodysense.compiled.jit import inlined, threaded
 
 
 @inlined
-def project(U, h, scale, g):
+def _project(U, h, scale, g):
     """Write g = U h · scale, U upper triangular."""
     n = U.shape[0]
     for j in range(n):
@@ -37,7 +37,7 @@ def project(U, h, scale, g):
 
 
 @inlined
-def turn(row, below, keep, lose, weight):
+def _turn(row, below, keep, lose, weight):
     """One column of S, a row of U from its diagonal on, and the sum of those behind it.
 
     From index zero on, which lets the compiler do several entries at once.
@@ -49,7 +49,7 @@ def turn(row, below, keep, lose, weight):
 
 
 @inlined
-def fold(U, g, e, roots):
+def _fold(U, g, e, roots):
     """Fold one measurement into U; write S g into e, which is zero, and all √a_j into roots."""
     n = U.shape[0]
     a = 1.0
@@ -65,7 +65,7 @@ def fold(U, g, e, roots):
             continue
         keep = roots[j + 1] / roots[j]
         lose = gj / (roots[j + 1] * roots[j])
-        turn(U[j, j:], e[j:], keep, lose, gj)
+        _turn(U[j, j:], e[j:], keep, lose, gj)
 
 
 @threaded
@@ -82,7 +82,7 @@ def absorb(mean, U, H, sigma, y):
     g, e, roots = np.empty(n), np.empty(n), np.empty(n + 1)
     innovation, variance = np.empty(n_y), np.empty(n_y)
     for row in range(n_y):
-        project(U, H[row], 1.0 / sigma[row], g)
+        _project(U, H[row], 1.0 / sigma[row], g)
         a, rest = 1.0, y[row]
         for j in range(n):
             a += g[j] * g[j]
@@ -93,13 +93,13 @@ def absorb(mean, U, H, sigma, y):
     for row in range(n_y):
         if math.isnan(y[row]):
             continue
-        project(U, H[row], 1.0 / sigma[row], g)
+        _project(U, H[row], 1.0 / sigma[row], g)
         rest = y[row]
         for j in range(n):
             rest -= H[row, j] * mean[j]
             e[j] = 0.0
         rest /= sigma[row]
-        fold(U, g, e, roots)
+        _fold(U, g, e, roots)
         a = roots[0] * roots[0]
         for j in range(n):
             mean[j] += e[j] * (rest / a)
@@ -115,7 +115,7 @@ def absorb(mean, U, H, sigma, y):
 
 
 @inlined
-def dot(a, b):
+def _dot(a, b):
     """aᵀb in four sums, which a processor does at once."""
     n = a.size
     whole = n // 4
@@ -142,13 +142,13 @@ def _triangularise(T, V):
     for k in range(c):
         for j in range(c):
             T[k, j] = 0.0
-        squared = dot(V[k], V[k])
+        squared = _dot(V[k], V[k])
         if squared == 0.0:
             continue
         norm = math.sqrt(squared)
         T[k, k] = norm
         for j in range(k + 1, c):
-            along = dot(V[k], V[j])
+            along = _dot(V[k], V[j])
             T[k, j] = along / norm
             share = along / squared
             for i in range(m):
@@ -185,7 +185,7 @@ def join(U, columns, p):
 
 
 @inlined
-def rotate(a, b, c, s):
+def _rotate(a, b, c, s):
     """Turn two vectors into each other by the angle of cosine c and sine s, in place."""
     for i in range(a.size):
         old = a[i]
@@ -213,7 +213,7 @@ def add_variances(U, variances):
                 continue
             r = math.hypot(U[k, k], v[k])
             c, s = U[k, k] / r, v[k] / r
-            rotate(U[k, k:], v[k:], c, s)
+            _rotate(U[k, k:], v[k:], c, s)
 
 
 # Rows folded into a triangle, one instant after the other, compiled.
@@ -273,7 +273,7 @@ def fold_in(T, rows, keep, anchor, some, first):
             for j in range(c):
                 W[i, j] = rows[t, i, j]
         for k in range(fed_back):
-            turn = ((first + t) * fed_back + k) % anchor.shape[0]
+            row = ((first + t) * fed_back + k) % anchor.shape[0]
             for j in range(c):
-                W[m + k, j] = anchor[turn, j]
+                W[m + k, j] = anchor[row, j]
         _reflect_in(T, W, x)

@@ -47,7 +47,7 @@ Integers = NDArray[np.int64]
 _WORD = ir.IntType(64)
 
 
-class View(types.Type):
+class _View(types.Type):
     """The type of an array without gaps, of `ndim` axes; `number` is what it holds."""
 
     def __init__(self, number: types.Type, ndim: int) -> None:
@@ -56,17 +56,17 @@ class View(types.Type):
         super().__init__(name=f"view({number}, {ndim})")
 
 
-@register_model(View)
+@register_model(_View)
 class _ViewModel(models.StructModel):
-    def __init__(self, manager: Any, kind: View) -> None:
+    def __init__(self, manager: Any, kind: _View) -> None:
         members: list[tuple[str, Any]] = [("data", types.CPointer(kind.number))]
         members += [(f"n{axis}", types.intp) for axis in range(kind.ndim)]
         super().__init__(manager, kind, members)
 
 
-def _part(kind: View, axes: int) -> types.Type:
+def _part(kind: _View, axes: int) -> types.Type:
     """What is left of a view behind its first axes."""
-    return kind.number if axes == kind.ndim else View(kind.number, kind.ndim - axes)
+    return kind.number if axes == kind.ndim else _View(kind.number, kind.ndim - axes)
 
 
 def _is_place(index: Any) -> bool:
@@ -78,7 +78,7 @@ def _is_place(index: Any) -> bool:
 class _GetItem(AbstractTemplate):
     def generic(self, arguments: Any, keywords: Any) -> Any:
         array, index = arguments
-        if not isinstance(array, View):
+        if not isinstance(array, _View):
             return None
         if isinstance(index, types.Integer):
             return signature(_part(array, 1), array, types.intp)
@@ -94,7 +94,7 @@ class _GetItem(AbstractTemplate):
 class _SetItem(AbstractTemplate):
     def generic(self, arguments: Any, keywords: Any) -> Any:
         array, index, _ = arguments
-        if not isinstance(array, View):
+        if not isinstance(array, _View):
             return None
         if isinstance(index, types.Integer) and array.ndim == 1:
             return signature(types.none, array, types.intp, array.number)
@@ -104,7 +104,7 @@ class _SetItem(AbstractTemplate):
         return None
 
 
-def _unpacked(builder: Any, kind: View, view: Any) -> tuple[Any, list[Any]]:
+def _unpacked(builder: Any, kind: _View, view: Any) -> tuple[Any, list[Any]]:
     """Where the numbers of a view begin, and its shape."""
     data, *shape = [builder.extract_value(view, k) for k in range(1 + kind.ndim)]
     return data, shape
@@ -125,31 +125,31 @@ def _pointer(context: Any, builder: Any, sig: Any, values: Any) -> tuple[Any, li
     return builder.gep(data, [offset], inbounds=True), shape[len(indices) :]
 
 
-def _made(context: Any, builder: Any, kind: View, data: Any, shape: Sequence[Any]) -> Any:
+def _made(context: Any, builder: Any, kind: _View, data: Any, shape: Sequence[Any]) -> Any:
     view = ir.Constant(context.get_value_type(kind), ir.Undefined)
     for k, member in enumerate((data, *shape)):
         view = builder.insert_value(view, member, k)
     return view
 
 
-@lower_builtin(operator.getitem, View, types.Integer)
-@lower_builtin(operator.getitem, View, types.BaseTuple)
+@lower_builtin(operator.getitem, _View, types.Integer)
+@lower_builtin(operator.getitem, _View, types.BaseTuple)
 def _get(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     data, shape = _pointer(context, builder, sig, values)
-    if isinstance(sig.return_type, View):
+    if isinstance(sig.return_type, _View):
         return _made(context, builder, sig.return_type, data, shape)
     return builder.load(data, align=8)
 
 
-@lower_builtin(operator.setitem, View, types.Integer, types.Any)
-@lower_builtin(operator.setitem, View, types.BaseTuple, types.Any)
+@lower_builtin(operator.setitem, _View, types.Integer, types.Any)
+@lower_builtin(operator.setitem, _View, types.BaseTuple, types.Any)
 def _set(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     data, _ = _pointer(context, builder, sig, values)
     builder.store(values[2], data, align=8)
     return context.get_dummy_value()
 
 
-@lower_builtin(operator.getitem, View, types.SliceType)
+@lower_builtin(operator.getitem, _View, types.SliceType)
 def _cut(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     kind = sig.args[0]
     data, shape = _unpacked(builder, kind, values[0])
@@ -165,23 +165,23 @@ def _cut(context: Any, builder: Any, sig: Any, values: Any) -> Any:
 
 @infer_getattr
 class _ViewAttributes(AttributeTemplate):
-    key = View
+    key = _View
 
-    def resolve_shape(self, kind: View) -> types.Type:
+    def resolve_shape(self, kind: _View) -> types.Type:
         return types.UniTuple(types.intp, kind.ndim)
 
-    def resolve_size(self, kind: View) -> types.Type:
+    def resolve_size(self, kind: _View) -> types.Type:
         return types.intp
 
 
-@lower_getattr(View, "shape")
-def _shape_of(context: Any, builder: Any, kind: View, value: Any) -> Any:
+@lower_getattr(_View, "shape")
+def _shape_of(context: Any, builder: Any, kind: _View, value: Any) -> Any:
     _, shape = _unpacked(builder, kind, value)
     return cgutils.pack_array(builder, shape, ty=_WORD)
 
 
-@lower_getattr(View, "size")
-def _size_of(context: Any, builder: Any, kind: View, value: Any) -> Any:
+@lower_getattr(_View, "size")
+def _size_of(context: Any, builder: Any, kind: _View, value: Any) -> Any:
     _, (size, *others) = _unpacked(builder, kind, value)
     for count in others:
         size = builder.mul(size, count, flags=("nsw",))
@@ -198,7 +198,7 @@ def flat(context, view):
         size = _size_of(context, builder, kind, values[0])
         return _made(context, builder, sig.return_type, data, [size])
 
-    return View(view.number, 1)(view), lower
+    return _View(view.number, 1)(view), lower
 
 
 @intrinsic
@@ -212,10 +212,10 @@ def rows_of(context, view):
             columns = builder.mul(columns, count, flags=("nsw",))
         return _made(context, builder, sig.return_type, data, [rows, columns])
 
-    return View(view.number, 2)(view), lower
+    return _View(view.number, 2)(view), lower
 
 
-class Field(NamedTuple):
+class _Field(NamedTuple):
     """A name of a bundle.
 
     Attributes:
@@ -230,18 +230,18 @@ class Field(NamedTuple):
 
 
 @cache
-def _fields_of(bundle: type) -> dict[str, Field]:
+def _fields_of(bundle: type) -> dict[str, _Field]:
     """What a named tuple declares, in the order of its table."""
-    fields: dict[str, Field] = {}
+    fields: dict[str, _Field] = {}
     place = 0
     for name, hint in get_type_hints(bundle, include_extras=True).items():
         shape = getattr(hint, "__metadata__", None)
         if shape is None:
-            fields[name] = Field(np.dtype(hint), None, place)
+            fields[name] = _Field(np.dtype(hint), None, place)
             place += 1
         else:
             _, scalar = hint.__origin__.__args__
-            fields[name] = Field(np.dtype(scalar.__args__[0]), shape, place)
+            fields[name] = _Field(np.dtype(scalar.__args__[0]), shape, place)
             place += 1 + len(shape)
     return fields
 
@@ -267,7 +267,7 @@ class _Bundle(types.Type):
         number = _NUMBERS[field.dtype]
         if field.shape is None:
             return number
-        return View(self.number if number == types.float64 else number, len(field.shape))
+        return _View(self.number if number == types.float64 else number, len(field.shape))
 
 
 @register_model(_Bundle)

@@ -7,30 +7,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from bodysense.estimation._kernels import reflections, small
+from bodysense.estimation._kernels import conditioning, small
 
 # Python cannot call the kernels themselves.
 
 
 @njit
 def take_in(R, heads, columns, new, k, kept):
-    reflections.take_in(R, heads, columns, new, k, kept)
+    conditioning.take_in(R, heads, columns, new, k, kept)
 
 
 @njit
 def give_back(kept, heads, u, n, k, columns):
-    reflections.give_back(kept, heads, u, n, k, columns)
+    conditioning.give_back(kept, heads, u, n, k, columns)
 
 
 @njit
 def shorten(V, rows, columns):
-    return reflections.shorten(V, rows, columns)
+    return conditioning.shorten(V, rows, columns)
 
 
 @njit
 def whiten(R, size, B, columns):
-    reflections.whiten(R, size, B, columns)
-    return reflections.log_diagonal(R, size)
+    conditioning.whiten(R, size, B, columns)
+    return conditioning._log_diagonal(R, size)
 
 
 @njit

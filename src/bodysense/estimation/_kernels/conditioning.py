@@ -1,7 +1,19 @@
 """Taking in readings: a wrench or an acceleration given what is read of it, compiled.
 
-All by reflections of sources of noise (see `reflections`): with f = F x + phi + Nᵀ n, and readings
-y = H f + G x + Rᵀ nu, the array of sources (nu; n) is triangularised,
+All by orthogonal reflections, which triangles take in more rows by, and the way back.
+
+A Gaussian vector f with covariance RᵀR is Rᵀ u, where u are independent unit normals: every row of
+R is one source of noise. Taking in more sources, f = Rᵀ u + Nᵀ n, is an orthogonal change of
+sources, by reflections:
+
+    (R; N) = Q (R'; 0),   (u'; n') = Qᵀ (u; n),   f = R'ᵀ u'
+
+so that f says nothing about n'. What is found of u' goes back to the sources by the same
+reflections, (u; n) = Q (u'; n'), with n' as it was before: no covariance is inverted, subtracted or
+even formed. Rows of information, whitened readings of a vector, are taken into a triangle alike.
+
+So with f = F x + phi + Nᵀ n, and readings y = H f + G x + Rᵀ nu, the array of sources (nu; n) is
+triangularised,
 
     (R  0; N Hᵀ  N) = Q (S  K; 0  N'),     eps = S⁻ᵀ (y - H phi - (H F + G) x),
     f = F x + phi + Kᵀ eps + N'ᵀ n',       (nu; n) = Q (eps; n')
@@ -12,9 +24,159 @@ sign, a prior without doubt and one without bounds are both harmless, and the wa
 
 from __future__ import annotations
 
+import math
+
 from bodysense.compiled.jit import called
-from bodysense.estimation._kernels.reflections import log_diagonal, take_in, whiten
+from bodysense.compiled.lanes import away_from, inverse, is_zero
 from bodysense.estimation._kernels.small import add_product
+
+_PIVOT = 0  # columns of a row of reflections; the rest of the vector stands behind
+_SCALE = 1
+TAIL = 2
+
+
+@called
+def _reflect(v, row, block, k, first, columns):
+    """Reflect columns first … of (row; block), of which block has k rows: 1 + scale v vᵀ."""
+    pivot, scale = v[_PIVOT], v[_SCALE]
+    c = first
+    while c + 4 <= columns:
+        x0, x1, x2, x3 = pivot * row[c], pivot * row[c + 1], pivot * row[c + 2], pivot * row[c + 3]
+        for i in range(k):
+            t = v[TAIL + i]
+            x0 += t * block[i, c]
+            x1 += t * block[i, c + 1]
+            x2 += t * block[i, c + 2]
+            x3 += t * block[i, c + 3]
+        x0 *= scale
+        x1 *= scale
+        x2 *= scale
+        x3 *= scale
+        row[c] += x0 * pivot
+        row[c + 1] += x1 * pivot
+        row[c + 2] += x2 * pivot
+        row[c + 3] += x3 * pivot
+        for i in range(k):
+            t = v[TAIL + i]
+            block[i, c] += x0 * t
+            block[i, c + 1] += x1 * t
+            block[i, c + 2] += x2 * t
+            block[i, c + 3] += x3 * t
+        c += 4
+    while c < columns:
+        x0 = pivot * row[c]
+        for i in range(k):
+            x0 += v[TAIL + i] * block[i, c]
+        x0 *= scale
+        row[c] += x0 * pivot
+        for i in range(k):
+            block[i, c] += x0 * v[TAIL + i]
+        c += 1
+
+
+@called
+def take_in(R, heads, columns, new, k, reflections):
+    """Take k rows of new into the triangle R (heads, columns), whose columns behind are carried.
+
+    Keeps the reflections. Afterwards the first columns of new are spent, and those behind hold
+    what is left of its rows.
+    """
+    for j in range(heads):
+        v = reflections[j]
+        norm = 0.0
+        for i in range(k):
+            x = new[i, j]
+            v[TAIL + i] = x
+            norm += x * x
+        if is_zero(norm):
+            v[_SCALE] = 0.0
+            continue
+        head = R[j, j]
+        norm = math.sqrt(norm + head * head)
+        alpha = away_from(norm, head)
+        pivot = head - alpha
+        R[j, j] = alpha
+        v[_PIVOT], v[_SCALE] = pivot, inverse(alpha * pivot)
+        _reflect(v, R[j], new, k, j + 1, columns)
+
+
+@called
+def give_back(reflections, heads, u, n, k, columns):
+    """(u; n) ← Q (u; n): from the sources that a triangle is made of to the k that it took in."""
+    for j in range(heads - 1, -1, -1):
+        if not is_zero(reflections[j, _SCALE]):
+            _reflect(reflections[j], u[j], n, k, 0, columns)
+
+
+@called
+def whiten(R, size, B, columns):
+    """B ← R⁻ᵀ B, for an upper triangle R (size, size)."""
+    for i in range(size):
+        d = 1.0 / R[i, i]
+        c = 0
+        while c + 2 <= columns:
+            x0, x1 = B[i, c], B[i, c + 1]
+            for k in range(i):
+                x0 -= R[k, i] * B[k, c]
+                x1 -= R[k, i] * B[k, c + 1]
+            B[i, c] = x0 * d
+            B[i, c + 1] = x1 * d
+            c += 2
+        if c < columns:
+            x0 = B[i, c]
+            for k in range(i):
+                x0 -= R[k, i] * B[k, c]
+            B[i, c] = x0 * d
+
+
+@called
+def _log_diagonal(R, size):
+    """Return log |det R| of a triangle."""
+    x, entries = 0.0, 1.0
+    for j in range(size):
+        entries *= abs(R[j, j])
+        if j % 8 == 7:  # a logarithm costs as much as a row of a triangle
+            x += math.log(entries)
+            entries = 1.0
+    return x + math.log(entries)
+
+
+@called
+def shorten(V, rows, columns):
+    """Turn V into as many columns as rows, with the same V Vᵀ; return how many columns are left."""
+    if columns <= rows:
+        return columns
+    for j in range(rows):
+        tail = V[j]
+        norm = 0.0
+        for c in range(j + 1, columns):
+            norm += tail[c] * tail[c]
+        if is_zero(norm):
+            continue
+        head = tail[j]
+        norm = math.sqrt(norm + head * head)
+        alpha = away_from(norm, head)
+        tail[j] = head - alpha
+        scale = inverse(alpha * tail[j])
+        for i in range(j + 1, rows):
+            x0 = x1 = x2 = x3 = 0.0
+            c = j
+            while c + 4 <= columns:
+                x0 += tail[c] * V[i, c]
+                x1 += tail[c + 1] * V[i, c + 1]
+                x2 += tail[c + 2] * V[i, c + 2]
+                x3 += tail[c + 3] * V[i, c + 3]
+                c += 4
+            while c < columns:
+                x0 += tail[c] * V[i, c]
+                c += 1
+            x = scale * ((x0 + x1) + (x2 + x3))
+            for c in range(j, columns):
+                V[i, c] += x * tail[c]
+        tail[j] = alpha
+        for c in range(j + 1, columns):
+            tail[c] = 0.0
+    return rows
 
 
 @called
@@ -93,7 +255,7 @@ def condition(root, H, noise, k, width, F, columns, phi, E, e, reflections, tria
     if columns > 0:
         whiten(triangle, m, E, columns)
     whiten(triangle, m, e, r)
-    score[0] -= log_diagonal(triangle, m)
+    score[0] -= _log_diagonal(triangle, m)
     for c in range(width):
         for j in range(columns):
             x = F[c, j]
@@ -138,7 +300,7 @@ def condition_alpha(T, sources, k, offset, N, mean, e, reflections, triangle, ne
             e[a, c] = x
             mean[a, c] = offset[a, c]
     whiten(triangle, size, e, r)
-    score[0] -= log_diagonal(triangle, size)
+    score[0] -= _log_diagonal(triangle, size)
     for b in range(7):
         for a in range(7):
             for c in range(r):

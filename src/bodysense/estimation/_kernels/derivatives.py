@@ -119,7 +119,7 @@ def _equation_columns(
 
 
 @called
-def reading_columns(bodies, tree, friction, readings, dq, d, dv, velocities, X, twist, Y, work):
+def _reading_columns(bodies, tree, friction, readings, dq, d, dv, velocities, X, twist, Y, work):
     """Right-hand sides 1 … of the readings."""
     columns = dv.shape[1]
     drive, phi, dphi = friction.drive, friction.phi, friction.dphi
@@ -167,25 +167,25 @@ class Derivatives(NamedTuple):
     dv: Annotated[Array, "n", "columns", 6]  # of twists, zero but for those of the root
 
 
-derivatives_at = reader(Derivatives)
+_derivatives_at = reader(Derivatives)
 
 
 @threaded
-def differentiate(bodies, tree, readings, friction, w, samples, derivatives, accelerations):
+def _differentiate(bodies, tree, readings, friction, w, samples, derivatives, accelerations):
     """Right-hand sides 1 … of the equations and readings of one sample: see `linearise`.
 
     All but the first column of joint accelerations are addresses of tables.
     """
     bodies, tree, readings = bodies_at(bodies), tree_at(tree), readings_at(readings)
     friction, w, samples = friction_at(friction), memory_at(w), samples_at(samples)
-    derivatives = derivatives_at(derivatives)
+    derivatives = _derivatives_at(derivatives)
     q, dq, twist = samples.q[0], samples.dq[0], samples.twist[0]
     d, dv, X, v, work = derivatives.at, derivatives.dv, w.X, w.twist, w.work
     velocities = dq.size
     move(bodies, q, dq, twist, X, v)
     _twist_columns(bodies, velocities, X, v, dv, work[0])
     _equation_columns(bodies, dq, d, dv, velocities, accelerations, X, v, w.balance, w.offset, work)
-    reading_columns(bodies, tree, friction, readings, dq, d, dv, velocities, X, v, w.Y, work)
+    _reading_columns(bodies, tree, friction, readings, dq, d, dv, velocities, X, v, w.Y, work)
 
 
 def linearise(
@@ -214,7 +214,7 @@ def linearise(
     bodies, tree, readings, _ = problem
     friction, memory, *_ = work.tables
     tables = bodies, tree, readings, friction, memory, given, derivatives
-    differentiate(*[table.address for table in tables], accelerations)
+    _differentiate(*[table.address for table in tables], accelerations)
     result = _means_only(out.shape[0], w.Y.shape[0], w.present.size)
     solve(solve_singles, (0, 1, ONE), problem, given, result, work)
     out[:, :6], out[:, 19] = w.alpha[:, :6], w.alpha[:, 6]

@@ -24,9 +24,15 @@ whatever else is unknown (state, biases, parameters).
 from __future__ import annotations
 
 from bodysense.compiled.jit import called
-from bodysense.estimation._kernels.conditioning import condition, condition_alpha, set_aside, tell
+from bodysense.estimation._kernels.conditioning import (
+    condition,
+    condition_alpha,
+    set_aside,
+    take_in,
+    tell,
+    whiten,
+)
 from bodysense.estimation._kernels.problem import EXTERNAL, OWN_MOTION, OWN_WRENCH, PARENT_SIDE
-from bodysense.estimation._kernels.reflections import take_in, whiten
 from bodysense.estimation._kernels.small import (
     add,
     add_product,
@@ -81,7 +87,7 @@ def _motion_told(white, on_alpha, Y, E, e):
 
 
 @called
-def coefficients(on_wrench, on_alpha, Y, H, E, e):
+def _coefficients(on_wrench, on_alpha, Y, H, E, e):
     """Coefficients and right-hand sides of a block, where `condition` wants them."""
     for a in range(e.shape[0]):
         for c in range(7):
@@ -150,7 +156,7 @@ def _wrench_given_parent(F, phi, U, n_u, A, mean, N, n_motion, F_above, phi_abov
 
 
 @called
-def send(X, F_above, phi_above, noise, k, F, phi, U, moved, reflections):
+def _send(X, F_above, phi_above, noise, k, F, phi, U, moved, reflections):
     """Add the wrench of a body to the balance of its parent, where it is Xᵀ f."""
     six = X.shape[0]
     add_transposed_product(1.0, X, F_above, six, six, six, F)
@@ -251,7 +257,7 @@ def eliminate(bodies, readings, priors, w):
         for block in range(begin[i, OWN_WRENCH], begin[i, OWN_WRENCH + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                coefficients(on_wrench[a:b], on_alpha[a:b], Y[a:b], H, E[a:b], e[a:b])
+                _coefficients(on_wrench[a:b], on_alpha[a:b], Y[a:b], H, E[a:b], e[a:b])
                 condition(
                     root[a:b],
                     H,
@@ -337,7 +343,7 @@ def eliminate(bodies, readings, priors, w):
                 )
                 tell(E[a:b], e[a:b], six, new, T[parent], scratch, left, kept, score)
         if parent > 0 or bodies.floating == 1:
-            send(
+            _send(
                 X[i],
                 F_above,
                 phi_above,

@@ -10,7 +10,7 @@ from bodysense.robot._kernels.friction import friction_basis
 
 
 @inlined
-def transform(bodies, i, q, X):
+def _transform(bodies, i, q, X):
     """X (6, 6) of body i: motion vectors of its parent's frame in its own."""
     B, at = bodies.rotation, bodies.position
     k0, k1, k2 = bodies.axis[i, 0], bodies.axis[i, 1], bodies.axis[i, 2]
@@ -79,7 +79,7 @@ def move(bodies, q, dq, base_twist, X, twist):
         twist[0, j] = base_twist[j]
     for i in range(1, bodies.parent.size):
         parent, joint = bodies.parent[i], bodies.joint[i]
-        transform(bodies, i, q[joint], X[i])
+        _transform(bodies, i, q[joint], X[i])
         for j in range(6):
             x = bodies.S[i, j] * dq[joint]
             for k in range(6):

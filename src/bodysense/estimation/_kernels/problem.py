@@ -5,7 +5,7 @@ unknowns are alpha_i = (a_i, joint acceleration), the wrench on it by its parent
 the joint's torque, f_i = (wrench, slack), and the external wrench fx_i. A fixed root has none.
 
 What is uncertain is written as sources of noise: a vector with covariance RᵀR is Rᵀ u, where u are
-independent unit normals, a row of R each (see `reflections`).
+independent unit normals, a row of R each (see `conditioning`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from bodysense.compiled.views import Integers, zeros_of
-from bodysense.estimation._kernels.reflections import TAIL
+from bodysense.estimation._kernels.conditioning import TAIL
 from bodysense.spatial.arrays import Array
 
 # Groups of blocks of readings, by what they depend on.

@@ -188,7 +188,7 @@ def _solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level
 
 
 @called
-def gather(rows, which, out):
+def _gather(rows, which, out):
     """Rows (T, k) of the samples of a group, side by side (k,)."""
     for j in range(out.size):
         x = out[j]
@@ -198,7 +198,7 @@ def gather(rows, which, out):
 
 
 @called
-def scatter(numbers, which, rows):
+def _scatter(numbers, which, rows):
     """Numbers (k,) of the samples of a group, to their rows (T, k)."""
     for j in range(numbers.size):
         x = numbers[j]
@@ -209,23 +209,23 @@ def scatter(numbers, which, rows):
 @called
 def _write_group(w, s, page, which, level, out):
     """What was computed of a group, into the rows of its samples."""
-    scatter(flat(page.d), which, rows_of(out.d))
-    scatter(page.residual, which, out.residual)
-    scatter(w.score, which, out.score)
+    _scatter(flat(page.d), which, rows_of(out.d))
+    _scatter(page.residual, which, out.residual)
+    _scatter(w.score, which, out.score)
     for k in range(which.size):
         for block in range(w.present.size):
             out.present[which[k], block] = w.present[block]
     if level > 0:
-        scatter(flat(s.variance), which, rows_of(out.variance))
+        _scatter(flat(s.variance), which, rows_of(out.variance))
     if level > 1:
-        scatter(flat(s.joint), which, rows_of(out.joint))
-        scatter(flat(s.between), which, rows_of(out.between))
-        scatter(flat(s.external), which, rows_of(out.external))
+        _scatter(flat(s.joint), which, rows_of(out.joint))
+        _scatter(flat(s.between), which, rows_of(out.between))
+        _scatter(flat(s.external), which, rows_of(out.external))
     if level > 2:
-        scatter(flat(page.slack), which, rows_of(out.slack))
-        scatter(flat(page.slack_torque), which, rows_of(out.slack_torque))
-        scatter(flat(s.slack_acceleration), which, rows_of(out.slack_acceleration))
-        scatter(flat(s.slack_wrench), which, rows_of(out.slack_wrench))
+        _scatter(flat(page.slack), which, rows_of(out.slack))
+        _scatter(flat(page.slack_torque), which, rows_of(out.slack_torque))
+        _scatter(flat(s.slack_acceleration), which, rows_of(out.slack_acceleration))
+        _scatter(flat(s.slack_wrench), which, rows_of(out.slack_wrench))
 
 
 @called
@@ -242,23 +242,23 @@ def _solve_groups(
     level += 1 if out.slack.size > 0 else 0
     for group in range(first, last):
         which = groups.samples[group]
-        gather(samples.q, which, x.q)
-        gather(samples.dq, which, x.dq)
-        gather(samples.twist, which, x.twist)
-        gather(samples.a0, which, x.a0)
-        gather(samples.y, which, x.y)
+        _gather(samples.q, which, x.q)
+        _gather(samples.dq, which, x.dq)
+        _gather(samples.twist, which, x.twist)
+        _gather(samples.a0, which, x.a0)
+        _gather(samples.y, which, x.y)
         which_are_present(readings, samples.y[which[0]], w.present)
         _solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level)
         _write_group(w, s, page, which, level, out)
 
 
-groups_at, samples_at, found_at = reader(GroupArrays), reader(SampleArrays), reader(Found)
+_groups_at, samples_at, _found_at = reader(GroupArrays), reader(SampleArrays), reader(Found)
 bodies_at, readings_at = reader(Bodies), reader(Readings)
-priors_at, friction_at = reader(Priors), reader(FrictionArrays)
-memory_at, spread_at = reader(Memory), reader(Spread)
-sample_at, page_at = reader(SampleSlot), reader(ResultArrays)
-memory_in_lanes_at, spread_in_lanes_at = reader(Memory, lanes), reader(Spread, lanes)
-sample_in_lanes_at, page_in_lanes_at = reader(SampleSlot, lanes), reader(ResultArrays, lanes)
+_priors_at, friction_at = reader(Priors), reader(FrictionArrays)
+memory_at, _spread_at = reader(Memory), reader(Spread)
+_sample_at, _page_at = reader(SampleSlot), reader(ResultArrays)
+_memory_in_lanes_at, _spread_in_lanes_at = reader(Memory, lanes), reader(Spread, lanes)
+_sample_in_lanes_at, _page_in_lanes_at = reader(SampleSlot, lanes), reader(ResultArrays, lanes)
 
 
 @threaded
@@ -269,18 +269,18 @@ def solve_singles(
     _solve_groups(
         first,
         last,
-        groups_at(groups),
+        _groups_at(groups),
         bodies_at(bodies),
         tree_at(tree),
         readings_at(readings),
-        priors_at(priors),
+        _priors_at(priors),
         samples_at(samples),
-        found_at(out),
+        _found_at(out),
         friction_at(friction),
         memory_at(w),
-        spread_at(s),
-        sample_at(x),
-        page_at(page),
+        _spread_at(s),
+        _sample_at(x),
+        _page_at(page),
     )
 
 
@@ -292,18 +292,18 @@ def solve_side_by_side(
     _solve_groups(
         first,
         last,
-        groups_at(groups),
+        _groups_at(groups),
         bodies_at(bodies),
         tree_at(tree),
         readings_at(readings),
-        priors_at(priors),
+        _priors_at(priors),
         samples_at(samples),
-        found_at(out),
+        _found_at(out),
         friction_at(friction),
-        memory_in_lanes_at(w),
-        spread_in_lanes_at(s),
-        sample_in_lanes_at(x),
-        page_in_lanes_at(page),
+        _memory_in_lanes_at(w),
+        _spread_in_lanes_at(s),
+        _sample_in_lanes_at(x),
+        _page_in_lanes_at(page),
     )
 
 

@@ -11,9 +11,12 @@ from typing import Annotated, NamedTuple
 
 from bodysense.compiled.jit import called
 from bodysense.compiled.views import Integers, zeros_of
-from bodysense.estimation._kernels.conditioning import surprise
+from bodysense.estimation._kernels.conditioning import (
+    give_back,
+    shorten,
+    surprise,
+)
 from bodysense.estimation._kernels.problem import MOST, OWN_WRENCH, PARENT_SIDE
-from bodysense.estimation._kernels.reflections import give_back, shorten
 from bodysense.estimation._kernels.small import (
     add_product,
     add_transposed_product,
@@ -122,7 +125,7 @@ def substitute(bodies, readings, priors, w):
 # is subtracted or inverted on the way, so that small variances beside large ones keep their digits,
 # with and without doubt. A body hands (a_i, u_i) to its children in twelve columns.
 
-WIDTH = 12 + MOST
+_WIDTH = 12 + MOST
 """Columns at most: twelve of the parent, and fresh ones; later 14 of the body and twelve fresh."""
 
 
@@ -138,13 +141,13 @@ class Spread(NamedTuple):
     V: Annotated[Array, "n", 12, 12]  # columns of (a_i, u_i)
     columns: Annotated[Integers, "n"]  # how many of them
     child: Annotated[Integers, "n"]  # last child of each body, or -1
-    above: Annotated[Array, 12, WIDTH]  # of (a_p, u_p)
-    n: Annotated[Array, MOST, WIDTH]  # of sources
-    own: Annotated[Array, 14, WIDTH]  # of (alpha_i, u_i)
-    f: Annotated[Array, 7, WIDTH]
-    fx: Annotated[Array, 6, WIDTH]
-    eps: Annotated[Array, "k", WIDTH]
-    pair: Annotated[Array, 14, WIDTH]
+    above: Annotated[Array, 12, _WIDTH]  # of (a_p, u_p)
+    n: Annotated[Array, MOST, _WIDTH]  # of sources
+    own: Annotated[Array, 14, _WIDTH]  # of (alpha_i, u_i)
+    f: Annotated[Array, 7, _WIDTH]
+    fx: Annotated[Array, 6, _WIDTH]
+    eps: Annotated[Array, "k", _WIDTH]
+    pair: Annotated[Array, 14, _WIDTH]
 
 
 def make_spread(n: int, largest: int, *, lanes: int = 0) -> Spread:
@@ -163,7 +166,7 @@ def _last_children(parent, child):
 
 
 @called
-def fresh(n, k, columns):
+def _fresh(n, k, columns):
     """Add a fresh unit normal for each of k sources; return the new number of columns."""
     clear(n, k, columns + k)
     for i in range(k):
@@ -172,7 +175,7 @@ def fresh(n, k, columns):
 
 
 @called
-def widen(V, rows, old, columns):
+def _widen(V, rows, old, columns):
     """Rows know nothing of fresh columns."""
     for i in range(rows):
         for c in range(old, columns):
@@ -191,7 +194,7 @@ def _surprise_of(E, x, width, columns, eps):
 
 
 @called
-def motion_of(A, N, n_motion, above, n, columns, own):
+def _motion_of(A, N, n_motion, above, n, columns, own):
     """Rows of alpha: A a_p + Nᵀ omega."""
     seven, six = A.shape
     product(A, above, seven, six, columns, own)
@@ -268,7 +271,7 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
     above, n, own, f, fx, eps = s.above, s.n, s.own, s.f, s.fx, s.eps
     _last_children(parent, s.child)
     six, seven, twelve = w.X.shape[1], w.F.shape[1], s.V.shape[1]
-    none = seven - seven  # no literal: `fresh` would be compiled for it once more
+    none = seven - seven  # no literal: `_fresh` would be compiled for it once more
     for i in range(parent.size):
         p, S = parent[i], bodies.S[i]
         n_wrench, n_motion, n_slack = priors.n_wrench[i], priors.n_motion[i], priors.n_slack[i]
@@ -278,24 +281,24 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
             continue
         if i == 0:
             clear(above, twelve, k)
-            columns = fresh(n, k, none)
+            columns = _fresh(n, k, none)
             clear(eps, six, columns)
             give_back(w.of_root, six, eps, n, k, columns)
         elif p == 0 and bodies.floating == 0:
             clear(above, twelve, k)
-            columns = fresh(n, k, none)
+            columns = _fresh(n, k, none)
         else:
             old = s.columns[p]
             copy(s.V[p], twelve, old, above)
-            columns = fresh(n, k, old)
-            widen(above, twelve, old, columns)
+            columns = _fresh(n, k, old)
+            _widen(above, twelve, old, columns)
             give_back(w.of_body[i], six, above[6:], n, k, columns)
         for block in range(begin[i, PARENT_SIDE + 1] - 1, begin[i, PARENT_SIDE] - 1, -1):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
                 _surprise_of(E[a:b], above, six, columns, eps)
                 give_back(of_reading[a:b], b - a, eps, n, k, columns)
-        motion_of(w.A[i], w.N[i], n_motion, above, n, columns, own)
+        _motion_of(w.A[i], w.N[i], n_motion, above, n, columns, own)
         for j in range(n_u):
             for c in range(columns):
                 own[7 + j, c] = n[n_motion + j, c]
@@ -327,8 +330,8 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
                 give_back(of_reading[a:b], b - a, eps, own[7:], n_u, columns)
         if n_slack > 0:
             old = columns
-            columns = fresh(n, six, old)
-            widen(own, seven + six, old, columns)
+            columns = _fresh(n, six, old)
+            _widen(own, seven + six, old, columns)
             give_back(w.of_slack[i], six, own[7:], n, six, columns)
             if slacks:
                 _sources_of(priors.slack[i], n, columns, fx)
@@ -337,8 +340,8 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
             clear(s.slack_wrench[i], six, six)
         if n_wrench > 0:
             old = columns
-            columns = fresh(n, six, old)
-            widen(own, seven + six, old, columns)
+            columns = _fresh(n, six, old)
+            _widen(own, seven + six, old, columns)
             give_back(w.of_external[i], six, own[7:], n, six, columns)
             _sources_of(w.external_noise[i], n, columns, fx)
             for j in range(6):

@@ -19,7 +19,7 @@ from bodysense.simulation._kernels.sensitivity import add_friction_slope
 
 
 @inlined
-def torque_slopes(tree, theta, q, v, a, w, by_q, by_v, G):
+def _torque_slopes(tree, theta, q, v, a, w, by_q, by_v, G):
     """G (n, 3 n) of one sample; by_q and by_v (n, n) are working memory, zero off the tree."""
     n = q.size
     for i in range(n):
@@ -48,7 +48,7 @@ def torque_slopes_batch(first, last, tree, theta, q, v, a, G):
     by_q = np.zeros((n, n))
     by_v = np.zeros((n, n))
     for t in range(first, last):
-        torque_slopes(tree, theta, q[t], v[t], a[t], w, by_q, by_v, G[t])
+        _torque_slopes(tree, theta, q[t], v[t], a[t], w, by_q, by_v, G[t])
 
 
 @inlined

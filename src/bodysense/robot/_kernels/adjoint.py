@@ -58,7 +58,7 @@ _IVS = 106
 
 
 @inlined
-def to_link(b, l, j, x, o):
+def _to_link(b, l, j, x, o):
     """Write column o of row l: the twist in column x of row j, in the coordinates of link l."""
     k0, k1, k2 = b[j, x + 3], b[j, x + 4], b[j, x + 5]
     p0, p1, p2 = b[l, POS], b[l, POS + 1], b[l, POS + 2]
@@ -88,7 +88,7 @@ def _add_in_base(b, l, f0, f1, f2, n0, n1, n2, j, o):
 
 
 @inlined
-def cross_force(b, l, x, y):
+def _cross_force(b, l, x, y):
     """X ×* Y of a twist in column x and a wrench in column y of row l."""
     v0, v1, v2 = b[l, x], b[l, x + 1], b[l, x + 2]
     w0, w1, w2 = b[l, x + 3], b[l, x + 4], b[l, x + 5]
@@ -107,8 +107,8 @@ def cross_force(b, l, x, y):
 @inlined
 def _link_adjoint(tree, b, l, Z, work):
     """Add what link l has to A', V' of its row and to the turns of the rows above it."""
-    to_link(b, l, l, TWIST, _V)
-    to_link(b, l, l, ACC, _A)
+    _to_link(b, l, l, TWIST, _V)
+    _to_link(b, l, l, ACC, _A)
     for e in range(12):
         work[e] = 0.0  # A' and V' in link coordinates
     for e in range(6):
@@ -117,12 +117,12 @@ def _link_adjoint(tree, b, l, Z, work):
     while i >= 0:
         for e in range(10):
             b[l, INERTIA + e] = Z[i, 10 * l + e]
-        to_link(b, l, i, AXIS, _S)
+        _to_link(b, l, i, AXIS, _S)
         apply_inertia(b, l, _S, _IS)
         apply_inertia(b, l, _V, _IV)
         cross_motion(b, l, _V, l, _S, _VS)
         apply_inertia(b, l, _VS, _IVS)
-        c0, c1, c2, c3, c4, c5 = cross_force(b, l, _S, _IV)
+        c0, c1, c2, c3, c4, c5 = _cross_force(b, l, _S, _IV)
         for e in range(6):
             work[e] += b[l, _IS + e]
             work[6 + e] -= b[l, _IVS + e]
@@ -132,7 +132,7 @@ def _link_adjoint(tree, b, l, Z, work):
         work[9] -= c3
         work[10] -= c4
         work[11] -= c5
-        c0, c1, c2, c3, c4, c5 = cross_force(b, l, _V, _IV)
+        c0, c1, c2, c3, c4, c5 = _cross_force(b, l, _V, _IV)
         apply_inertia(b, l, _A, _IS)
         b[l, _IS] += c0
         b[l, _IS + 1] += c1
@@ -140,7 +140,7 @@ def _link_adjoint(tree, b, l, Z, work):
         b[l, _IS + 3] += c3
         b[l, _IS + 4] += c4
         b[l, _IS + 5] += c5
-        c0, c1, c2, c3, c4, c5 = cross_force(b, l, _S, _IS)
+        c0, c1, c2, c3, c4, c5 = _cross_force(b, l, _S, _IS)
         b[i, _TURN], b[i, _TURN + 1], b[i, _TURN + 2] = c0, c1, c2
         b[i, _TURN + 3], b[i, _TURN + 4], b[i, _TURN + 5] = c3, c4, c5
         for e in range(6):
@@ -148,7 +148,7 @@ def _link_adjoint(tree, b, l, Z, work):
         i = tree.parent[i]
     for e in range(6):
         b[l, _IS + e] = work[e]
-    c0, c1, c2, c3, c4, c5 = cross_force(b, l, _V, _IS)
+    c0, c1, c2, c3, c4, c5 = _cross_force(b, l, _V, _IS)
     _add_in_base(b, l, work[0], work[1], work[2], work[3], work[4], work[5], l, _A_BAR)
     _add_in_base(
         b,

@@ -137,7 +137,7 @@ def _add_rate(b, j, x, o):
 
 
 @inlined
-def dot(b, i, x, j, y):
+def _dot(b, i, x, j, y):
     """Scalar product of column x of row i and column y of row j."""
     return (
         b[i, x] * b[j, y]
@@ -194,16 +194,16 @@ def inverse_dynamics_derivatives(tree, b, row, dq, dv):
             for r in range(6):
                 total += b[j, AXIS + r] * b[j, RATE + 6 * r + c]
             row[c] = total
-        dq[j, j] = dot(b, j, AXIS, j, DFORCE_Q)
-        dv[j, j] = dot(b, j, AXIS, j, DFORCE_V)
+        dq[j, j] = _dot(b, j, AXIS, j, DFORCE_Q)
+        dv[j, j] = _dot(b, j, AXIS, j, DFORCE_V)
         _turn_force(b, j)
         apply_inertia(b, j, AXIS, FORCE)  # the force itself is not needed again
         i = tree.parent[j]
         while i >= 0:
-            dq[i, j] = dot(b, i, AXIS, j, DFORCE_Q)
-            dv[i, j] = dot(b, i, AXIS, j, DFORCE_V)
-            dq[j, i] = dot(b, i, DACC_Q, j, FORCE)
-            dv[j, i] = dot(b, i, DACC_V, j, FORCE)
+            dq[i, j] = _dot(b, i, AXIS, j, DFORCE_Q)
+            dv[i, j] = _dot(b, i, AXIS, j, DFORCE_V)
+            dq[j, i] = _dot(b, i, DACC_Q, j, FORCE)
+            dv[j, i] = _dot(b, i, DACC_V, j, FORCE)
             for e in range(6):
                 dq[j, i] += row[e] * b[i, DTWIST + e]
                 dv[j, i] += row[e] * b[i, AXIS + e]

@@ -58,7 +58,7 @@ def _begin_period(loop, tau, q_d, v_d, feed_forward, k, x):
 
 
 @inlined
-def accelerate(tree, theta, w, x):
+def _accelerate(tree, theta, w, x):
     """x.a of one stage."""
     n = x.q.size
     for j in range(n):
@@ -91,7 +91,7 @@ def advance_points(
             for _ in range(loop.substeps):
                 begin_step(x)
                 for stage in range(loop.integrator):
-                    accelerate(tree, theta, w, x)
+                    _accelerate(tree, theta, w, x)
                     weight, ahead = stage_weights(loop.integrator, stage)
                     end_stage(weight, ahead * step, x)
                 end_step(step, x)
@@ -134,7 +134,7 @@ def advance_with_tangent(
             begin_step(x)
             begin_step_tangent(d)
             for stage in range(loop.integrator):
-                accelerate(tree, theta, w, x)
+                _accelerate(tree, theta, w, x)
                 acceleration_tangent(tree, theta, columns, w, x, d)
                 weight, ahead = stage_weights(loop.integrator, stage)
                 end_stage(weight, ahead * step, x)

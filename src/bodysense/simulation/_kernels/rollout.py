@@ -269,7 +269,9 @@ def is_stuck(x):
 
 
 @inlined
-def run(tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, start, w, x, q, v, a, tau, q_seen):
+def _run(
+    tree, theta, loop, q_d, v_d, feed_forward, sigma_q, key, start, w, x, q, v, a, tau, q_seen
+):
     """One run into the recorded q, v, a, tau, q_seen (n_s, n).
 
     `start` (2, n) holds the first position and velocity. Returns the control step from which on
@@ -329,18 +331,19 @@ class Runs(NamedTuple):
     lost: Annotated[Integers, "runs"]  # control step from which on it was lost, or -1
 
 
-loop_at, runs_at, state_at = reader(Loop), reader(Runs), reader(State)
+_loop_at, _runs_at, _state_at = reader(Loop), reader(Runs), reader(State)
 
 
 @threaded
 def run_batch(first, last, tree, loop, runs, w, x):
     """Runs first … last; all others are addresses of tables."""
-    tree, loop, runs, w, x = tree_at(tree), loop_at(loop), runs_at(runs), scratch_at(w), state_at(x)
+    tree, loop, runs = tree_at(tree), _loop_at(loop), _runs_at(runs)
+    w, x = scratch_at(w), _state_at(x)
     for r in range(first, last):
         for j in range(x.q.size):
             x.z[j] = 0.0
             x.error_sum[j] = 0.0
-        runs.lost[r] = run(
+        runs.lost[r] = _run(
             tree,
             runs.theta[r % runs.theta.shape[0]],
             loop,
