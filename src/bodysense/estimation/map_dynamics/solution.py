@@ -85,7 +85,10 @@ def posterior_of(
     T = len(found.d)
     variance = flat(tree, found.variance) if len(found.variance) == T else None
     blocks = _blocks(tree, found) if len(found.joint) == T else {}
-    absent = {name: count_absent(rows[:, at]) for name, at in layout.slices.items()}
+    if np.isnan(rows).any():
+        absent = {name: count_absent(rows[:, at]) for name, at in layout.slices.items()}
+    else:  # a sample in a control loop has no time to ask every sensor
+        absent = dict.fromkeys(layout.slices, 0)
     if single:
         return Posterior(
             variables,
