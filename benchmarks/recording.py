@@ -18,19 +18,24 @@ LAYOUT = ROOT / "examples" / "layouts" / "tx40.yaml"
 GEAR_RATIO = (32.0, 32.0, 45.0, -48.0, 45.0, 32.0)
 
 
-def folder() -> Path:
-    """Where the recording is: beside the project, or in $BODYSENSE_DATA.
+def recorded_folder(robot: str, file: str) -> Path:
+    """Where recordings of a robot are: beside the project, or in $BODYSENSE_DATA.
 
     Raises:
-        NotMeasuredError: it is not there.
+        NotMeasuredError: they are not there.
     """
     data = Path(os.environ.get("BODYSENSE_DATA", ROOT.parent / "shared" / "data"))
-    found = data / "tx40"
-    if not (found / "motor_position.csv").exists():
+    found = data / robot
+    if not (found / file).exists():
         raise NotMeasuredError(
-            f"no recording of the TX40 in {found}: set BODYSENSE_DATA to the folder that has it"
+            f"no recordings of the robot in {found}: set BODYSENSE_DATA to the folder that has them"
         )
     return found
+
+
+def folder() -> Path:
+    """Where the recording is."""
+    return recorded_folder("tx40", "motor_position.csv")
 
 
 def robot() -> Robot:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from benchmarks.result import NotMeasuredError
+from benchmarks.recording import ROOT, recorded_folder
 from bodysense import Robot, load_robot, read_log
 from bodysense.logs.log import Log
 
-ROOT = Path(__file__).parent.parent
 LAYOUT = ROOT / "examples" / "layouts" / "ur10e.yaml"
 GAINS = (11.98, 11.976, 9.839, 10.763, 10.764, 10.76)
 """N·m/A, as the layout has them: those of the controller."""
@@ -32,18 +30,8 @@ VALIDATION = (
 
 
 def folder() -> Path:
-    """Where the recordings are: beside the project, or in $BODYSENSE_DATA.
-
-    Raises:
-        NotMeasuredError: they are not there.
-    """
-    data = Path(os.environ.get("BODYSENSE_DATA", ROOT.parent / "shared" / "data"))
-    found = data / "ur10e"
-    if not (found / TRAINING).exists():
-        raise NotMeasuredError(
-            f"no recordings of the UR10e in {found}: set BODYSENSE_DATA to the folder that has them"
-        )
-    return found
+    """Where the recordings are."""
+    return recorded_folder("ur10e", TRAINING)
 
 
 def robot() -> Robot:

@@ -17,7 +17,7 @@ from bodysense.estimation import estimate_covariances
 # `benchmarks` is no part of the installed package: it lies in the root of the repository.
 sys.path.insert(0, str(Path(__file__).parents[4]))
 
-from benchmarks.covariance_subject import covariance_subject, wrong_by_factors, wrong_by_kind
+from benchmarks.covariances import covariance_subject, wrong_by_factors, wrong_by_kind
 
 
 @pytest.fixture(scope="module")
