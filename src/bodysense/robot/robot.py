@@ -252,10 +252,8 @@ class Robot:
             if pi[0] != 0.0:
                 inertia = pin.Inertia.FromDynamicParameters(pi)
             else:
-                inertia = pin.Inertia.Zero()
-                inertia.inertia = spatial_inertia(pi)[
-                    3:, 3:
-                ]  # set, for the constructor checks its sign
+                inertia = pin.Inertia.Zero()  # its tensor is set: the constructor checks the sign
+                inertia.inertia = spatial_inertia(pi)[3:, 3:]
             model.inertias[k + 1] = inertia
         armature = np.zeros(self.nv)
         armature[self.nv - self.n_joints :] = values[self.layout.rotor]
