@@ -15,13 +15,7 @@ from bodysense.compiled import jit
 
 
 class CompileStep(NamedTuple):
-    """Kernels that belong together.
-
-    Attributes:
-        name: what they are for.
-        share: steps of a share build on one another, shares are independent.
-        run: calls them.
-    """
+    """Kernels that belong together; steps of a share build on one another, shares do not."""
 
     name: str
     share: str
@@ -31,14 +25,9 @@ class CompileStep(NamedTuple):
 def compile_kernels(
     steps: Sequence[CompileStep] | None = None, progress: Callable[[str], None] | None = None
 ) -> str:
-    """Compile what is not compiled yet.
+    """Compile what is not compiled yet, and return the folder in which compiled code is kept.
 
-    Args:
-        steps: some of `STEPS`; all of them by default.
-        progress: told the name of each step before it begins.
-
-    Returns:
-        The folder in which compiled code is kept.
+    `progress` gets the name of each step before it begins.
     """
     for step in STEPS if steps is None else steps:
         if progress is not None:

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bodysense.logs.filtering import Stretches, drawable
 from bodysense.report.figures import (
     WIDTH,
     Axis,
-    Stretches,
     TracePool,
     WhiskerScale,
-    drawable,
     ellipsoid,
     float_bytes,
     round_step,

@@ -71,8 +71,7 @@ def numbers(
 def refuse_unused(options: Iterable[tuple[str, bool, str]]) -> None:
     """Refuse options that would have no effect: whoever gave them expects one.
 
-    Args:
-        options: name of each, whether it is given and has no effect, and what it is for.
+    Each has its name, whether it is given and has no effect, and what it is for.
     """
     for option, unused, use in options:
         if unused:
@@ -87,11 +86,9 @@ def numbered(path: str, n: int, digits: int = 1) -> list[Path]:
 
 
 def require_writable(files: Sequence[tuple[Path, Sequence[str]]], *, force: bool) -> None:
-    """Raise if one of the files could not be written, before the work takes its time.
+    """Raise if a file could not be written, before the work takes its time.
 
-    Args:
-        files: each with the suffixes that it may have.
-        force: whether existing files may be replaced.
+    Each has the suffixes that it may have; with `force` existing files may be replaced.
     """
     for path, suffixes in files:
         if path.suffix.lower() not in suffixes:
@@ -115,12 +112,7 @@ def require_writable(files: Sequence[tuple[Path, Sequence[str]]], *, force: bool
 def add_robot_options(
     parser: argparse.ArgumentParser, *, floating: bool = False
 ) -> argparse._ArgumentGroup:
-    """Declare the robot and what is said of it; returns the group of the options.
-
-    Args:
-        parser: of the command.
-        floating: whether its root link may float.
-    """
+    """Declare the robot, whose root link may float, and its options; returns their group."""
     parser.add_argument(
         "robot",
         metavar="ROBOT",
@@ -139,13 +131,7 @@ def add_robot_options(
 def load_robot(
     args: argparse.Namespace, *, fixed_for: str = "", allow_inconsistent: bool = True
 ) -> Robot:
-    """The robot of `add_robot_options`.
-
-    Args:
-        args: of the command line.
-        fixed_for: what is done with fixed bases only; a floating base is refused.
-        allow_inconsistent: whether links may be physically inconsistent.
-    """
+    """The robot of `add_robot_options`; a floating base is refused by what is `fixed_for`."""
     from bodysense.robot.io import load
 
     floating = True if getattr(args, "floating", False) else False if args.fixed else None
@@ -194,13 +180,8 @@ def write_folder(
 ) -> tuple[list[str], Sequence[str]]:
     """Write all files of a run into the folder of --output, if there is one.
 
-    Args:
-        args: of the command line.
-        files: names of all files that the command can write.
-        write: writes them into a folder; returns notes on those that are missing.
-
-    Returns:
-        Names of the files, and the notes.
+    `files` are all that the command can write; `write` returns notes on those that are missing.
+    Returns names of those that are there, and the notes.
     """
     from bodysense.files import filled_together
 

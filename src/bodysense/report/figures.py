@@ -18,8 +18,6 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from bodysense.logs.filtering import Stretches as Stretches
-from bodysense.logs.filtering import drawable as drawable
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pseudo_inertia_from_pi
@@ -33,7 +31,6 @@ _WHISKER_RANGE = (1.5, 100.0)  # smallest and largest end of a whisker axis
 _WHISKER_MARKS = (0.1, 1.0, 10.0, 100.0)
 _STEPS = 32767  # of a 16-bit trace to either side of its middle
 _MISSING = -32768  # in a trace: no value
-_DRAWABLE = 1e12  # a diverged prediction passes through larger values; drawn, they hide all others
 
 
 @dataclass(frozen=True)

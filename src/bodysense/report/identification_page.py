@@ -12,9 +12,9 @@ import pinocchio as pin
 from bodysense.identification.identification import Identification
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import DataScores, Prediction, score
+from bodysense.logs.filtering import Stretches
 from bodysense.report.figures import (
     WIDTH,
-    Stretches,
     TracePool,
     ellipsoid,
     float_bytes,

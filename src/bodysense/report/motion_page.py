@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.excitation.trajectory import Trajectory
-from bodysense.report.figures import Stretches, TracePool, drawable, float_bytes, stick_figure
+from bodysense.logs.filtering import Stretches, drawable
+from bodysense.report.figures import TracePool, float_bytes, stick_figure
 from bodysense.report.page import Section, write_page
 from bodysense.robot.robot import Robot
 from bodysense.simulation.rollout import Rollout
@@ -74,7 +75,6 @@ def write_motion_page(
     Raises:
         ShapeError: arrays that do not fit together.
         UnknownNameError: a reference to a curve that is not there.
-        FileWriteError: the file cannot be written.
     """
     times = as_array(t, (None,), "t")
     if times.size < 2 or not (np.diff(times) > 0.0).all():
@@ -228,14 +228,7 @@ def write_rollout_page(
 ) -> Path:
     """Write an HTML page with one run: stick figure, positions, velocities, torques, error.
 
-    Args:
-        path: the file to write.
-        robot: that moved.
-        rollout: what `bodysense.rollout` returned.
-        trajectory: the reference, drawn dashed.
-        run: which of the runs.
-        title: of the page.
-        facts: rows of the table beside the animation.
+    The reference `trajectory` is drawn dashed; `facts` are rows beside the animation.
     """
     if rollout.joint_names != robot.joint_names or trajectory.n_axes != robot.n_joints:
         raise MismatchError(

@@ -8,7 +8,7 @@ from scipy.signal import welch
 from bodysense.identification.friction_comparison import FrictionChoice
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import Prediction
-from bodysense.report.figures import drawable
+from bodysense.logs.filtering import drawable
 from bodysense.report.page import Section, count, effort_unit, number
 from bodysense.spatial.arrays import Array
 
