@@ -51,7 +51,6 @@ class _View(types.Type):
     """The type of an array without gaps, of `ndim` axes; `number` is what it holds."""
 
     def __init__(self, number: types.Type, ndim: int) -> None:
-        """Numbers of one type along a number of axes."""
         self.number, self.ndim = number, ndim
         super().__init__(name=f"view({number}, {ndim})")
 
@@ -70,8 +69,7 @@ def _part(kind: _View, axes: int) -> types.Type:
 
 
 def _is_place(index: Any) -> bool:
-    integers = isinstance(index, types.BaseTuple)
-    return integers and all(isinstance(kind, types.Integer) for kind in index)
+    return isinstance(index, types.BaseTuple) and all(isinstance(k, types.Integer) for k in index)
 
 
 @infer_global(operator.getitem)
@@ -116,12 +114,11 @@ def _pointer(context: Any, builder: Any, sig: Any, values: Any) -> tuple[Any, li
     data, shape = _unpacked(builder, kind, values[0])
     single = isinstance(sig.args[1], types.Integer)
     indices = [index] if single else cgutils.unpack_tuple(builder, index)
-    flags = ("nsw",)
     offset = indices[0]
     for axis in range(1, kind.ndim):
-        offset = builder.mul(offset, shape[axis], flags=flags)
+        offset = builder.mul(offset, shape[axis], flags=("nsw",))
         if axis < len(indices):
-            offset = builder.add(offset, indices[axis], flags=flags)
+            offset = builder.add(offset, indices[axis], flags=("nsw",))
     return builder.gep(data, [offset], inbounds=True), shape[len(indices) :]
 
 

@@ -39,6 +39,10 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
 
 
+_NO_ROWS = Table(Full(np.zeros((0, 0))))
+"""Where all columns are wanted, they are written without rows in between."""
+
+
 def _check_motion(
     robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, names: str = "q v a"
 ) -> tuple[Array, Array, Array]:
@@ -58,7 +62,7 @@ def _gravity_in_base(robot: Robot, q: Array) -> Array:
     """(n_t, 3) gravity in base coordinates: g turned back by the base's quaternion (u, w)."""
     g = robot.tree.gravity
     if not robot.floating_base:
-        return np.tile(g, (q.shape[0], 1))
+        return np.full((q.shape[0], 3), g)
     norm = np.linalg.norm(q[:, 3:7], axis=1)
     worst = int(np.argmax(np.abs(norm - 1.0))) if norm.size else 0
     if norm.size and abs(norm[worst] - 1.0) > 1e-6:
@@ -174,7 +178,7 @@ def torque_regressor(
         batch = Regressors(joints, v, a, g, rows, kept, places, clear, Y)
 
         def share(first: int, last: int, *tables: int) -> None:
-            full = Table(Full(np.zeros((robot.nv, robot.layout.size if kept.size else 0))))
+            full = Table(Full(np.zeros((robot.nv, robot.layout.size)))) if kept.size else _NO_ROWS
             regressor_batch(first, last, *tables, full.address)
 
         in_shares(share, len(q), robot.tree, batch, compiled=regressor_batch)
