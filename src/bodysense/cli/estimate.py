@@ -54,23 +54,27 @@ class EstimateOptions(RunOptions):
     files: ClassVar[tuple[str, ...]] = ("sensors", *RunOptions.files)
 
     robot: str = option(
-        "a URDF, MJCF or DH file, tx40, example:NAME, or the folder that identify wrote",
+        "a URDF, MJCF or DH file, a built-in robot such as tx40, example:NAME, or the folder that "
+        "identify wrote",
         "robot",
         metavar="ROBOT",
     )
     log: str = option("a recording: CSV, Parquet, MCAP or a ROS 2 bag", "log", metavar="LOG")
-    sensors: str = option("sensors, external wrenches and priors (YAML)", metavar="FILE")
+    sensors: str = option("sensors, external wrenches and priors (YAML); required", metavar="FILE")
     floating: bool | None = None
     parameter_covariance: bool = option(
-        "add the uncertainty of an identified robot to the bands (ROBOT: folder of identify)",
+        "include the uncertainty of the parameters in the bands; ROBOT must be the folder that "
+        "identify wrote",
         default=False,
         group="robot",
     )
-    cutoff: float | None = option("of the low-pass on positions (10)", group="data", metavar="HZ")
+    cutoff: float | None = option(
+        "cut-off of the low-pass filter on positions (10)", group="data", metavar="HZ"
+    )
     state: Literal["track", "smooth", "file"] | None = option(
-        "estimate positions and velocities as well, as is done anyway where the log lacks "
-        "positions of some joints: track from sample to sample, or smooth windows; without a "
-        "value as the sensors file says (file), or track if it says nothing",
+        "also estimate positions and velocities: track from sample to sample, smooth over "
+        "windows, or as in the sensors file (file, the default without a value); always on where "
+        "the log lacks positions of some joints",
         group="data",
         choices=("track", "smooth", "file"),
         nargs="?",
@@ -84,7 +88,7 @@ class EstimateOptions(RunOptions):
         add = parser.add_mutually_exclusive_group().add_argument
         about = "fix the root link to the ground"
         add("--fixed", dest="floating", action="store_false", default=None, help=about)
-        add("--floating", action="store_true", default=None, help="let the root link move")
+        add("--floating", action="store_true", default=None, help="treat the root link as a floating base")
 
     @property
     def identified(self) -> Path | None:

@@ -97,7 +97,7 @@ class RunOptions:
         add = parser.add_argument
         add("-o", "--output", metavar="DIR", help=f"write {cls.written} here")
         add("--force", action="store_true", default=None, help="replace files in an existing DIR")
-        add("--config", metavar="FILE", help="reproduce the run of a config.yaml")
+        add("--config", metavar="FILE", help="run again with the settings of a config.yaml")
         add("--json", action="store_true", default=None, help=f"print {cls.printed} as JSON")
 
     @classmethod
