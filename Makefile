@@ -90,7 +90,7 @@ bench: $(STAMP) ## measure the speed against peers
 bench-smoke: $(STAMP) ## try every benchmark once, in miniature
 	$(BIN)/python -m pytest tests/test_benchmarks.py -m smoke
 
-metrics: $(STAMP) ## print how heavy the house is: files, names, imports, complexity
+metrics: $(STAMP) ## print code-size metrics: files, names, imports, complexity
 	$(BIN)/python -m benchmarks.metrics
 
 clean: ## remove what was built, but not .venv

@@ -1,4 +1,4 @@
-"""How heavy the house is: sizes, names, imports and complexity of the package, from the tree.
+"""Code-size metrics: sizes, names, imports and complexity of the package, from the tree.
 
     python -m benchmarks.metrics        # or: make metrics
 

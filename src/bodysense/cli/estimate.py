@@ -88,7 +88,12 @@ class EstimateOptions(RunOptions):
         add = parser.add_mutually_exclusive_group().add_argument
         about = "fix the root link to the ground"
         add("--fixed", dest="floating", action="store_false", default=None, help=about)
-        add("--floating", action="store_true", default=None, help="treat the root link as a floating base")
+        add(
+            "--floating",
+            action="store_true",
+            default=None,
+            help="treat the root link as a floating base",
+        )
 
     @property
     def identified(self) -> Path | None:

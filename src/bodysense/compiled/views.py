@@ -69,7 +69,8 @@ def _part(kind: _View, axes: int) -> types.Type:
 
 
 def _is_place(index: Any) -> bool:
-    return isinstance(index, types.BaseTuple) and all(isinstance(k, types.Integer) for k in index)
+    is_tuple = isinstance(index, types.BaseTuple)
+    return is_tuple and all(isinstance(kind, types.Integer) for kind in index)
 
 
 @infer_global(operator.getitem)
@@ -330,9 +331,8 @@ class Table:
             lanes: whether floats have a last axis of lanes, which kernels see as one number.
         """
         words: list[int] = []
-        for (name, field), value in zip(
-            _fields_of(cast(Hashable, type(arrays))).items(), arrays, strict=True
-        ):
+        fields = _fields_of(cast(Hashable, type(arrays)))
+        for (name, field), value in zip(fields.items(), arrays, strict=True):
             if field.shape is None:
                 words.append(_word(value, field.dtype))
                 continue

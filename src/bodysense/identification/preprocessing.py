@@ -82,7 +82,8 @@ class Preprocessing:
         still = self.still_speed
         if still is None:
             model, shape = robot.friction.model, robot.friction.shape
-            smooth = "width" in model.shape and bool((shape[:, 0] > 0.0).all())
+            width = [shape[:, k] for k, name in enumerate(model.shape) if name == "width"]
+            smooth = bool(width) and bool((width[0] > 0.0).all())
             jumps = "Fc" in model.terms and not smooth
             still = STILL_SPEED if jumps else 0.0
         return replace(

@@ -38,7 +38,6 @@ from bodysense.robot._kernels.tree import in_shares
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array
 
-
 _NO_ROWS = Table(Full(np.zeros((0, 0))))
 """Where all columns are wanted, they are written without rows in between."""
 

@@ -296,7 +296,7 @@ def kernel_tree(model: pin.Model, friction: Friction, actuators: Actuators) -> T
         position=np.array([model.jointPlacements[i].translation for i in joints]).reshape(n, 3),
         axis=np.array([_joint_axis(model, i) for i in joints]).reshape(n, 3),
         gravity=R_world_root.T @ model.gravity.linear,
-        term=np.array([_TERM_CODES.get(t, -1) for t in friction.model.terms], dtype=np.int64),
+        term=_term_codes(friction),
         custom=friction.model.address,
         bristles=int(friction.model.has_state),
         shape=_shape_columns(friction),
@@ -316,6 +316,12 @@ def _rotation_terms(model: pin.Model, joint: int) -> Array:
     along = np.outer(k, k)
     terms = (R @ along, R @ (np.eye(3) - along), R @ pin.skew(k))
     return np.array([term.ravel() for term in terms])
+
+
+def _term_codes(friction: Friction) -> NDArray[np.int64]:
+    model = friction.model
+    codes = [-1 if model.custom is not None else _TERM_CODES[term] for term in model.terms]
+    return np.array(codes, dtype=np.int64)
 
 
 def _shape_columns(friction: Friction) -> Array:
