@@ -2,12 +2,15 @@
 
 import inspect
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import bodysense
 from bodysense.compiled import jit
@@ -160,3 +163,22 @@ def test_what_is_compiled_can_be_interrupted():
     assert first == (0, 0, threading.main_thread())
     assert sum(last - first for first, last, _ in others) == 18
     assert all(last > first for first, last, _ in others)  # compiled once
+
+
+def test_ctrl_c_waits_for_the_threads_that_still_write():
+    done, main = [], threading.main_thread()
+
+    def kernel(first, last):
+        if threading.current_thread() is main:
+            return
+        signal.raise_signal(signal.SIGINT)  # the main thread waits by now, or soon will
+        time.sleep(0.2)
+        done.append((first, last))
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            jit.in_threads(kernel, 2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done == [(1, 2)]

@@ -213,6 +213,7 @@ def table(**changes):
         (table(other={"t": 5}), FileReadError, "put it under time"),
         (table(motors={"ratio": 5}), UnknownNameError, "unknown key 'ratio'"),
         (table(motors={"gear_ratio": [1]}), MismatchError, "gear_ratio: 1 values for 2"),
+        (table(motors={"gear_ratio": {"c": 2}}), UnknownNameError, "unknown joint 'c'"),
         (table(motors={"gear_ratio": [1, 0]}), FileReadError, "zero for 'b'"),
         (table(motors={"coupling": {"motor": 1}}), FileReadError, "expected a list"),
         (table(motors={"coupling": [{"motor": 1}]}), FileReadError, "joint, ratio missing"),

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bodysense.errors import BodysenseError, FileReadError, MismatchError, UnknownNameError
-from bodysense.logs import Log, RowFault, parse_layout, read_layout, read_log, write_log
+from bodysense.logs import (
+    ChannelColumn,
+    Log,
+    LogLayout,
+    RowFault,
+    parse_layout,
+    read_layout,
+    read_log,
+    write_log,
+)
 
 LAYOUTS = Path(__file__).parents[2] / "examples" / "layouts"
 UR10E = (
@@ -126,6 +135,15 @@ def test_two_tables_of_one_recording(file):
     other.unlink()
     with pytest.raises(FileReadError, match=r"torque.csv: No such file"):
         read_log(path, layout)
+
+
+def test_time_in_a_table_of_its_own(file):
+    file("clock\n0\n0.5\n", "time.csv")
+    time = ChannelColumn("t", "clock", "s", file="time.csv")
+    layout = LogLayout(time=time, channels=(ChannelColumn("q.a", 1, "rad"),))
+    log = read_log(file("q1\n1\n2\n"), layout)
+    np.testing.assert_array_equal(log.t, [0.0, 0.5])
+    np.testing.assert_array_equal(log.channels["q.a"], [1.0, 2.0])
 
 
 def test_motors_need_all_joints(file):

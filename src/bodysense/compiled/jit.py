@@ -14,7 +14,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import cache
 from itertools import pairwise
@@ -174,9 +174,20 @@ def in_threads(
     try:
         kernel(0, ends[1], *arguments)
     finally:
-        wait(jobs)  # they write into arrays of the caller
+        _wait_for(jobs)
     for job in jobs:
         job.result()
+
+
+def _wait_for(jobs: list[Future[Any]]) -> None:
+    """Wait until all are done, through Ctrl-C as well: they write into arrays of the caller."""
+    try:
+        wait(jobs)
+    except KeyboardInterrupt:
+        for job in jobs:
+            job.cancel()  # what has not begun yet
+        _wait_for(jobs)
+        raise
 
 
 @cache

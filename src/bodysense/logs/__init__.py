@@ -1,4 +1,4 @@
-"""Signals: what was recorded."""
+"""Logs: what was recorded, its readers, writers and filters."""
 
 from bodysense.logs.layout import ChannelColumn, LogLayout, parse_layout, read_layout
 from bodysense.logs.log import UNITS, Log, RowFault

@@ -82,6 +82,7 @@ class Log:
                 raise MismatchError(f"unit of {name!r}: there is no such channel in the log.")
             known[name] = unit
         rows = np.arange(1, times.size + 1)
+        rows.flags.writeable = False
         return cls(read_only(times), MappingProxyType(kept), MappingProxyType(known), rows)
 
     def __repr__(self) -> str:

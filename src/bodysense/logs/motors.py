@@ -61,11 +61,11 @@ def parse_motors(given: object, joints: tuple[str, ...], where: str) -> MotorSid
     table = _SCHEMA.mapping(given, where, ("gear_ratio", "coupling", "zero"))
     if not joints:
         raise FileReadError(f"{where}: of which joints? List them: `joints: [name, …]`.")
-    ratios = _SCHEMA.number_per_name(table.get("gear_ratio", 1.0), joints, f"{where}, gear_ratio")
+    ratios = _number_per_joint(table.get("gear_ratio", 1.0), joints, f"{where}, gear_ratio")
     if not ratios.all():
         raise FileReadError(
             f"{where}, gear_ratio: zero for {joints[int(np.argmin(np.abs(ratios)))]!r}; give motor "
-            "turns a joint turn."
+            "turns per joint turn."
         )
     coupling = np.eye(len(joints))
     entries = table.get("coupling", [])
@@ -89,8 +89,15 @@ def parse_motors(given: object, joints: tuple[str, ...], where: str) -> MotorSid
         raise FileReadError(
             f"{where}, coupling: singular; every joint needs a motor that moves it."
         )
-    zero = _SCHEMA.number_per_name(table.get("zero", 0.0), joints, f"{where}, zero")
+    zero = _number_per_joint(table.get("zero", 0.0), joints, f"{where}, zero")
     return MotorSide(read_only(ratios[:, None] * coupling), read_only(zero))
+
+
+def _number_per_joint(value: object, joints: tuple[str, ...], where: str) -> Array:
+    for name in value if isinstance(value, dict) else ():
+        if name not in joints:
+            raise unknown_name("joint", str(name), joints, f"({where})")
+    return _SCHEMA.number_per_name(value, joints, where)
 
 
 def _position(value: object, joints: tuple[str, ...], where: str) -> int:

@@ -61,7 +61,8 @@ def read_log(
         own, files = open_recording(path, layout.topic)
     else:
         own, files = _open_table(path, layout), [path]
-    beside = sorted({entry.file for entry in layout.channels} - {""})
+    entries = [*layout.channels, *([layout.time] if layout.time else [])]
+    beside = sorted({entry.file for entry in entries} - {""})
     digest = _digest([*files, *(path.parent / name for name in beside)])
     sources = {"": own, **{name: _open_table(path.parent / name, layout) for name in beside}}
     return _assemble(sources, layout, digest)
@@ -119,7 +120,7 @@ def _digest(files: Sequence[Path]) -> str:
 def _assemble(sources: Mapping[str, LogFile], layout: LogLayout, digest: str) -> Log:
     """Read the channels of a log from its own table, "", and those beside it."""
     own = sources[""]
-    columns, time, optional = _wanted_columns(own, layout)
+    columns, time, optional = _wanted_columns(sources, layout)
     columns = [_numbered(entry, sources) for entry in columns]
     entries = [*columns, *([time] if time else [])]
     refuse_shared(entries, layout.source)
@@ -149,10 +150,11 @@ def _assemble(sources: Mapping[str, LogFile], layout: LogLayout, digest: str) ->
 
 
 def _wanted_columns(
-    source: LogFile, layout: LogLayout
+    sources: Mapping[str, LogFile], layout: LogLayout
 ) -> tuple[list[ChannelColumn], ChannelColumn | None, set[str]]:
     """Columns of the layout, or those that the header names; time; which of them may hold text."""
-    time, columns, optional = layout.time, list(layout.channels), set[str]()
+    source, time = sources[""], layout.time
+    columns, optional = list(layout.channels), set[str]()
     named: list[ChannelColumn] = []
     needs_time = time is None and layout.rate is None
     if not columns or (needs_time and source.names):
@@ -168,9 +170,9 @@ def _wanted_columns(
                 f"({source.name} has no column of time: name it `t`, or write a layout with "
                 "`time: {column: …}` or `rate: …`.)",
             )
-    time = None if time is None else _numbered(time, {"": source})
+    time = None if time is None else _numbered(time, sources)
     if time is not None and not layout.channels:
-        columns = [entry for entry in columns if entry.column != time.column]
+        columns = [entry for entry in columns if time.file or entry.column != time.column]
     return columns, time, optional
 
 

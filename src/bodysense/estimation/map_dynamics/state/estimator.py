@@ -35,7 +35,7 @@ from bodysense.spatial.arrays import Array, as_array
 #
 # 1. Readings that depend on the state alone move it (encoders, gyroscopes, orientations).
 # 2. Steps of the linearised problem, each with what the linearisation leaves out as slack (see
-#    `second_order`), at a d that trusts equations only as far as the state (see `first_guess`),
+#    `_with_second_order`), at a d that trusts equations only as far as the state (`_softened`),
 #    and none further than the sine of an angle is straight.
 #
 # Every step is one linearisation of the whole problem with the whole prior: the first one is the

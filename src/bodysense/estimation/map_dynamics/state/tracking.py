@@ -49,7 +49,7 @@ _SMOOTHING_ITERATIONS = 20
 _SHORTEST = 1e-9  # s: samples that are not apart
 
 
-class _MovingState:
+class MovingState:
     """The state of a robot that moves on from sample to sample.
 
     `time` is that of the last readings [s]; `None` before the first.
@@ -139,8 +139,8 @@ class _MovingState:
         return sample_of(self._linearisation, q, readings, gravity)
 
 
-class StateTracker(_MovingState):
-    """The estimator of a stream; for attributes and arguments see `_MovingState`."""
+class StateTracker(MovingState):
+    """The estimator of a stream; for attributes and arguments see `MovingState`."""
 
     def step(
         self,
@@ -166,7 +166,7 @@ class StateTracker(_MovingState):
         return posterior
 
 
-class StateSmoother(_MovingState):
+class StateSmoother(MovingState):
     """The estimator of a window of samples: all readings for every sample.
 
         min  Σ_t |r_t(x_t, c)|²  +  Σ_t |x_t+1 - F x_t|²_Q  +  |(x_0, c) - prior|²
@@ -174,7 +174,7 @@ class StateSmoother(_MovingState):
     with r_t what the best d of the sample leaves unexplained (see `linearisation`), x = (q, q̇, q̈)
     driven by white jerk, c biases and parameters, the same at all samples. Gauss-Newton over the
     whole window, from what tracking it says. A gyroscope and an accelerometer above and below a
-    joint stand in for its encoder. For attributes and arguments see `_MovingState`.
+    joint stand in for its encoder. For attributes and arguments see `MovingState`.
     """
 
     def estimate(
