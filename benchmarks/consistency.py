@@ -10,9 +10,9 @@ from benchmarks.timing import interleaved
 from bodysense import FourierTrajectory, base_parameters
 from bodysense.identification import Identification, Regression, identifier
 from bodysense.identification.consistent.projection import consistent_least_squares
-from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.prior import Prior
+from bodysense.identification.solution import Solution
 from bodysense.robot.dynamics import inverse_dynamics
 
 RATE = 100.0  # Hz

@@ -9,9 +9,9 @@ import pytest
 from scipy.linalg import solve_triangular, toeplitz
 
 from bodysense.identification import Regression, identifier
-from bodysense.identification.linear.least_squares import PriorTerm
 from bodysense.identification.methods import IDENTIFIERS
 from bodysense.identification.prior import Prior
+from bodysense.identification.solution import PriorTerm
 from bodysense.identification.uncertainty import (
     BaseUncertainty,
     _full_uncertainty,

@@ -26,12 +26,13 @@ from scipy.signal import welch
 
 from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.identification.identifier import Identifier
-from bodysense.identification.linear.least_squares import Ridge, Solution
+from bodysense.identification.linear.least_squares import Ridge
 from bodysense.identification.linear.method import LinearMethod, few_rows, fit_noise_weights
 from bodysense.identification.methods import identifier
 from bodysense.identification.preprocessing import Plan, Preprocessing, motions, require_below_half
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import Solution
 from bodysense.logs.filtering import LEAST_RANGE, resample
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters

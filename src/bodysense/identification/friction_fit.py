@@ -28,12 +28,12 @@ from scipy.linalg import qr, solve_triangular
 from scipy.optimize import least_squares
 
 from bodysense.errors import MismatchError, unknown_name
-from bodysense.identification.linear.least_squares import rounding_levels
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import triangle
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import rounding_levels
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
 

@@ -15,10 +15,11 @@ from bodysense.errors import ShapeError
 from bodysense.identification._kernels.adaline import descend, learn_instants
 from bodysense.identification.identification import Iteration
 from bodysense.identification.identifier import require_settings
-from bodysense.identification.linear.least_squares import LeastSquares, Solution
+from bodysense.identification.linear.least_squares import LeastSquares
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import Solution
 from bodysense.spatial.arrays import Array
 
 # Adaline

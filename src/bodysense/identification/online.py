@@ -34,9 +34,10 @@ from scipy.linalg import solve_triangular
 from bodysense.compiled.triangles import fold_in
 from bodysense.errors import ShapeError
 from bodysense.identification.identifier import require_settings
-from bodysense.identification.linear.least_squares import LeastSquares, PriorTerm, Solution
+from bodysense.identification.linear.least_squares import LeastSquares
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import PriorTerm, Solution
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.dynamics import torque_regressor
 from bodysense.robot.robot import Robot

@@ -21,9 +21,9 @@ from scipy.linalg import solve_triangular
 from scipy.special import stdtrit
 
 from bodysense.identification.identification import Identification, Iteration, Status
-from bodysense.identification.linear.least_squares import PriorTerm, Solution, noise_levels
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import PriorTerm, Solution, noise_levels
 from bodysense.spatial.arrays import Array, read_only
 
 _MIN_LAGS = 4  # of the window: even white noise is correlated over the filter's length

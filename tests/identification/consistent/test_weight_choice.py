@@ -9,8 +9,8 @@ import pytest
 
 from bodysense.identification import identifier
 from bodysense.identification.consistent.solvers import _choose_weight
-from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
+from bodysense.identification.solution import Solution
 
 KINDS = pytest.mark.parametrize("kind", ["euclidean", "pullback", "entropic"])
 

@@ -7,12 +7,9 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.identification import Regression, identifier
-from bodysense.identification.linear.least_squares import (
-    TotalLeastSquares,
-    noise_levels,
-    rounding_levels,
-)
+from bodysense.identification.linear.least_squares import TotalLeastSquares
 from bodysense.identification.prior import Prior
+from bodysense.identification.solution import noise_levels, rounding_levels
 from bodysense.robot import inverse_dynamics
 
 NOISE = ((0.1, 1.0, 0.02), (0.5, 0.05, 0.3))

@@ -12,8 +12,8 @@ import pytest
 from bodysense.identification import Preprocessing, Regression, identifier, motions
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.consistent.relaxation import MARGIN
-from bodysense.identification.linear.least_squares import noise_levels
 from bodysense.identification.prior import Prior
+from bodysense.identification.solution import noise_levels
 from bodysense.simulation import rollout
 from bodysense.spatial import pseudo_inertia_from_pi
 

@@ -11,10 +11,11 @@ from scipy.optimize import nnls
 from bodysense.errors import ShapeError
 from bodysense.identification.consistent.projection import checked, unconstrained, unsolved_message
 from bodysense.identification.consistent.relaxation import LinkMatrices, Relaxation
-from bodysense.identification.linear.least_squares import PriorTerm, Solution, Solver
+from bodysense.identification.linear.least_squares import Solver
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import PriorTerm, Solution
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.hull import Hull, box_corners
 from bodysense.robot.shapes.link_shapes import link_hulls

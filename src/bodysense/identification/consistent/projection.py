@@ -37,9 +37,9 @@ from bodysense.identification.consistent.relaxation import (
     Relaxation,
     minimise_entropic,
 )
-from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
+from bodysense.identification.solution import Solution
 from bodysense.spatial.arrays import Array
 
 _CONSTRAINT_TOLERANCE = 1e-6  # violation, in units of its size, that a solver may leave

@@ -16,18 +16,13 @@ from bodysense.identification.consistent.projection import (
 )
 from bodysense.identification.consistent.relaxation import Relaxation
 from bodysense.identification.consistent.sqp import Centred, square_root_least_squares
-from bodysense.identification.linear.least_squares import (
-    PriorTerm,
-    Solution,
-    Solve,
-    Solver,
-    least_squares,
-)
+from bodysense.identification.linear.least_squares import Solve, Solver, least_squares
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import PriorTerm, Solution
 from bodysense.spatial.arrays import Array, as_array
 
 _WEIGHT_GRID = tuple(10.0**power for power in range(-2, 7))

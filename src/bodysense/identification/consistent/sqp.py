@@ -38,9 +38,9 @@ from bodysense.identification.consistent.relaxation import (
     LinkMatrices,
     Relaxation,
 )
-from bodysense.identification.linear.least_squares import Solution
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
+from bodysense.identification.solution import Solution
 from bodysense.spatial.arrays import Array
 
 # All parameters by square roots: links as C Cᵀ + ε 1, drives as they are; thesis eqs (168)-(173).

@@ -19,11 +19,11 @@ from bodysense.identification.filtering.body_model import (
     filter_stride,
     pieces,
 )
-from bodysense.identification.linear.least_squares import noise_levels
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.preprocessing import Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import noise_levels
 from bodysense.logs.filtering import LEAST_RANGE, STILL_SPEED, usable_cutoff
 from bodysense.robot.robot import Robot
 from bodysense.simulation.propagation import Drive, Propagation

@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from bodysense.identification.identification import Iteration
-from bodysense.identification.linear.least_squares import (
-    Solution,
-    Solve,
-    Weights,
-    rounding_levels,
-)
+from bodysense.identification.linear.least_squares import Solve, Weights
 from bodysense.identification.linear.method import EqualWeights, few_rows
 from bodysense.identification.preprocessing import Motion, Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, Regression
+from bodysense.identification.solution import Solution, rounding_levels
 from bodysense.robot.dynamics import energy_regressor, power_regressor
 from bodysense.spatial.arrays import Array
 

@@ -8,73 +8,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bodysense.identification.identification import Iteration
 from bodysense.identification.identifier import require_settings
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import PriorTerm, Solution
 from bodysense.spatial.arrays import Array
 
 _SINGULAR = 1e-9  # effect, relative to the strongest, below which a direction keeps the prior's
 _UNEXCITED_SHARE = 0.1  # squared share in unexcited directions from which one is named
 _LAST_SINGULAR = 1e-12  # entry of the singular vector below which there is no solution
-_LEAST_FREEDOM = 0.1  # share of the rows that counts as degrees of freedom at least
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """Solution of a reduced problem; and, once `Weights` have been chosen, of the weighted rows.
-
-    Attributes:
-        theta: (p,) all parameters.
-        unexcited: base parameters that the data do not reach.
-        failure: why there is no solution, with advice; empty if there is one.
-        sigma: (n_logs, n) standard deviations that rows are divided by.
-        stack: the weighted problem.
-        weights: (m, n) of each block, by which rows are multiplied; `None` for the blocks' own.
-        trace: the iterations.
-        converged: whether the iteration ended by itself.
-        bread: curvature of the cost at the solution, where it is not that of `stack`.
-        note: remark on the weights; empty if there is none.
-        rows: the rows that were solved for, where they are not those of the problem.
-        at_bound: (b,) base parameters that a bound about the prior holds; `None` for none.
-    """
-
-    theta: Array
-    unexcited: tuple[str, ...] = ()
-    failure: str = ""
-    sigma: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    stack: Stack = field(default_factory=lambda: Stack(np.zeros((0, 0)), np.zeros(0), 0.0, 0))
-    weights: tuple[Array, ...] | None = None
-    trace: tuple[Iteration, ...] = ()
-    converged: bool = True
-    bread: Stack | None = None
-    note: str = ""
-    rows: Regression | None = None
-    at_bound: NDArray[np.bool_] | None = None
 
 
 Solve = Callable[[Stack], Solution]
-
-
-class PriorTerm(NamedTuple):
-    """The prior that a solver uses, as `base_uncertainty` takes it.
-
-    Attributes:
-        spread: standard deviation in plausible sizes of the parameters; infinite for no prior.
-        factor: (b, k) L of the prior N(0, L Lᵀ), where it is not one of plausible sizes.
-        doubt: (b, k) such a factor of the prior's real uncertainty, where that is larger.
-    """
-
-    spread: float = np.inf
-    factor: Array | None = None
-    doubt: Array | None = None
 
 
 class Weights(ABC):
@@ -191,22 +141,3 @@ class Ridge(Solver):
         rest = stack.z - stack.A @ prior.theta_base
         x = np.linalg.lstsq(A, np.concatenate([rest, np.zeros(d.size)]), rcond=None)[0]
         return Solution(prior.theta + d * x)
-
-
-def noise_levels(problem: Regression, theta_base: Array) -> Array:
-    """(n_logs, n) standard deviations of residuals, corrected for the fitted parameters."""
-    squares, rows = problem.squares(theta_base)
-    used = problem.size / max(float((rows > 0).sum()), 1.0)  # parameters per log and joint
-    freedom = np.maximum(rows - used, _LEAST_FREEDOM * rows)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        sigma = np.sqrt(squares / freedom)
-    floor = rounding_levels(problem)
-    return np.where(rows > 0, np.maximum(sigma, floor), 1.0)
-
-
-def rounding_levels(problem: Regression) -> Array:
-    """(n,) residuals that are rounding: noise-free data must not divide by zero."""
-    size = problem.torque_size
-    if not size.any():  # no torque to compare with: that of 1 N·m, or squares of rows overflow
-        size = np.ones_like(size)
-    return np.maximum(problem.finest * size, 1e-300)

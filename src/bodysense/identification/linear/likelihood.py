@@ -26,17 +26,12 @@ from bodysense.compiled.jit import in_threads
 from bodysense.identification._kernels.noise_propagation import torque_slopes_batch, whiten_batch
 from bodysense.identification.identification import Iteration
 from bodysense.identification.identifier import require_settings
-from bodysense.identification.linear.least_squares import (
-    Solution,
-    Solve,
-    Weights,
-    least_squares,
-    rounding_levels,
-)
+from bodysense.identification.linear.least_squares import Solve, Weights, least_squares
 from bodysense.identification.linear.method import NoiseWeights, fit_noise_weights
 from bodysense.identification.preprocessing import Plan, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, GivenRows, Regression
+from bodysense.identification.solution import Solution, rounding_levels
 from bodysense.logs.filtering import differentiate, lowpass, usable_cutoff
 from bodysense.robot.dynamics import torque_regressor
 from bodysense.robot.robot import Robot

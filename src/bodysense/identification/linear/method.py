@@ -18,18 +18,15 @@ from bodysense.identification.identification import Identification, Iteration, S
 from bodysense.identification.identifier import Identifier, require_settings
 from bodysense.identification.linear.least_squares import (
     LeastSquares,
-    PriorTerm,
-    Solution,
     Solve,
     Solver,
     Weights,
     least_squares,
-    noise_levels,
-    rounding_levels,
 )
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import PriorTerm, Solution, noise_levels, rounding_levels
 from bodysense.identification.uncertainty import base_uncertainty, identification_with
 from bodysense.spatial.arrays import Array, read_only
 

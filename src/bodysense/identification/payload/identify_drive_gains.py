@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import BodysenseError, MismatchError, ShapeError
 from bodysense.identification.consistent.projection import unconstrained
-from bodysense.identification.linear.least_squares import PriorTerm, Solution, Solver
+from bodysense.identification.linear.least_squares import Solver
 from bodysense.identification.linear.method import LinearMethod, RobustWeights
 from bodysense.identification.payload.drive_gains import DriveGains, require_liftable
 from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
@@ -30,6 +30,7 @@ from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Constraints, Factor, Stack
 from bodysense.identification.regression import Regression
+from bodysense.identification.solution import PriorTerm, Solution
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only

@@ -16,12 +16,12 @@ import numpy as np
 
 from bodysense.errors import ShapeError
 from bodysense.identification.consistent.solvers import Conic
-from bodysense.identification.linear.least_squares import PriorTerm, Solution
 from bodysense.identification.linear.method import LinearMethod, RobustWeights
 from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
 from bodysense.identification.payload.parts import PartRows
 from bodysense.identification.payload.payload import Payload
 from bodysense.identification.prior import Prior
+from bodysense.identification.solution import PriorTerm, Solution
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only

@@ -14,11 +14,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.linear.least_squares import PriorTerm, Solution
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Factor
+from bodysense.identification.solution import PriorTerm, Solution
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.spatial.arrays import Array
 

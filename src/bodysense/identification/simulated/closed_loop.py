@@ -28,12 +28,13 @@ from bodysense.identification.consistent.projection import consistent_least_squa
 from bodysense.identification.consistent.solvers import Conic
 from bodysense.identification.identification import Iteration
 from bodysense.identification.identifier import require_settings
-from bodysense.identification.linear.least_squares import Solution, Solve
+from bodysense.identification.linear.least_squares import Solve
 from bodysense.identification.linear.method import LinearMethod, NoiseWeights
 from bodysense.identification.preprocessing import Motion
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.controller_fit import fit_controller
+from bodysense.identification.solution import Solution
 from bodysense.logs.filtering import standing
 from bodysense.robot.actuators import Controller, suggested_controller
 from bodysense.robot.robot import Robot

@@ -35,16 +35,12 @@ import numpy as np
 from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.identification import Iteration
 from bodysense.identification.identifier import require_settings
-from bodysense.identification.linear.least_squares import (
-    Solution,
-    Solve,
-    Weights,
-    noise_levels,
-)
+from bodysense.identification.linear.least_squares import Solve, Weights
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack, triangle
 from bodysense.identification.regression import GivenRows, Regression
 from bodysense.identification.simulated.closed_loop import START_WEIGHTS, ClosedLoop, LoopSimulation
+from bodysense.identification.solution import Solution, noise_levels
 from bodysense.spatial.arrays import Array
 
 _SHORTER_STEPS = (0.5, 0.25, 0.1)  # simulated together, where the whole step is lost

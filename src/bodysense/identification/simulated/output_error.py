@@ -22,11 +22,7 @@ from scipy.optimize import differential_evolution as evolve
 from bodysense.errors import MismatchError
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier, require_settings
-from bodysense.identification.linear.least_squares import (
-    PriorTerm,
-    Solution,
-    least_squares,
-)
+from bodysense.identification.linear.least_squares import least_squares
 from bodysense.identification.linear.method import identification_from
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
@@ -34,6 +30,7 @@ from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop, LoopSimulation
 from bodysense.identification.simulated.controller_fit import ControllerFit, fit_controller
 from bodysense.identification.simulated.linearised import Directions, Quantity, SimulatedRows
+from bodysense.identification.solution import PriorTerm, Solution
 from bodysense.identification.uncertainty import base_uncertainty, identification_with
 from bodysense.spatial.arrays import Array
 
