@@ -55,12 +55,12 @@ class PriorTerm(NamedTuple):
     Attributes:
         spread: standard deviation in plausible sizes of the parameters; infinite for no prior.
         factor: (b, k) L of the prior N(0, L Lᵀ), where it is not one of plausible sizes.
-        doubt: (b, k) such a factor of the prior's real uncertainty, where that is larger.
+        error_factor: (b, k) such a factor of the prior's actual error, where that is larger.
     """
 
     spread: float = np.inf
     factor: Array | None = None
-    doubt: Array | None = None
+    error_factor: Array | None = None
 
 
 def noise_levels(problem: Regression, theta_base: Array) -> Array:

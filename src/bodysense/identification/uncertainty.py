@@ -68,7 +68,7 @@ def base_uncertainty(
     free = _uncertainty(problem, prior.base_factor, theta_base, fit, term.spread)
     if term.factor is None:
         return free
-    held = _uncertainty(problem, term.factor, theta_base, fit, 1.0, term.doubt)
+    held = _uncertainty(problem, term.factor, theta_base, fit, 1.0, term.error_factor)
     return replace(free, covariance=held.covariance, widening=held.widening)
 
 
@@ -78,7 +78,7 @@ def _uncertainty(
     theta_base: Array,
     fit: Solution,
     spread: float,
-    doubt: Array | None = None,
+    error_factor: Array | None = None,
 ) -> BaseUncertainty:
     """As `base_uncertainty`, about a prior N(0, spread² L Lᵀ)."""
     curvature = fit.stack if fit.bread is None else fit.bread
@@ -109,9 +109,10 @@ def _uncertainty(
         fourths += np.square(pulls).sum(axis=0) * (1.0 + _PARZEN_POWER * window)
     S = 0.5 * (S + S.T)
     by_prior = np.diag((weight / root) ** 2)
-    if doubt is not None:
+    if error_factor is not None:
         # The prior pulls by weight² times its error: its actual uncertainty, not one spread.
-        off = (weight**2 / root)[:, None] * (Vt @ np.linalg.lstsq(L, doubt, rcond=None)[0])
+        error = np.linalg.lstsq(L, error_factor, rcond=None)[0]
+        off = (weight**2 / root)[:, None] * (Vt @ error)
         by_prior = off @ off.T
     half = (S + by_prior) / root / root[:, None]
     half = _with_variance(half, hidden, min(spread, 1.0) ** 2)

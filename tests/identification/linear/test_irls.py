@@ -109,7 +109,7 @@ def test_weights_of_the_window_never_grow(dirty, monkeypatch):
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.weights.weighting)
 def test_weights_as_functions_of_the_residual(method):
     u = np.array([0.0, 1.0, -1.345, 2.0, -3.0, 4.0, 100.0])
-    weights = method.weights._weight(u) ** 2
+    weights = method.weights._row_factor(u) ** 2
     if method.weights.weighting == "huber":
         np.testing.assert_allclose(weights, np.minimum(1.0, 1.345 / np.maximum(np.abs(u), 1e-9)))
     else:

@@ -84,12 +84,12 @@ class Conic(Solver):
         relaxation = self._relaxation()
         spread = float(1.0 / np.sqrt(relaxation.weight))
         # A weight that was chosen says nothing about the file, which may be off by its size.
-        doubt = None if self.trusted else prior.constrained_factor(np.diag(prior.size))
+        error_factor = None if self.trusted else prior.constrained_factor(np.diag(prior.size))
         if relaxation.kind == "euclidean" and not prior.constraints.e.size and self.trusted:
             return PriorTerm(spread)
         if relaxation.kind == "entropic":  # which to second order is the pullback
             relaxation = replace(relaxation, kind="pullback")
-        return PriorTerm(spread, prior.constrained_factor(relaxation.factor(prior)), doubt)
+        return PriorTerm(spread, prior.constrained_factor(relaxation.factor(prior)), error_factor)
 
     def solve(self, problem: Regression, prior: Prior, stack: Stack) -> Solution:
         return consistent_least_squares(prior, stack, self._relaxation())

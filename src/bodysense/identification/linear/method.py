@@ -146,7 +146,7 @@ class RobustWeights(Weights):
             residuals = list(_residuals(problem, theta_base))
             sigma = _robust_levels(problem, residuals, sigma)
             new = tuple(
-                block.use * self._weight(e / sigma[block.log])
+                block.use * self._row_factor(e / sigma[block.log])
                 for block, e in zip(problem.blocks(), residuals, strict=True)
             )
             if self.weighting == "window":
@@ -184,13 +184,13 @@ class RobustWeights(Weights):
             problem.blocks(), _residuals(problem, theta_base), weights, strict=True
         ):
             u, h = e / sigma[block.log], _SLOPE_STEP
-            ahead, behind = (self._weight(u + d) ** 2 * (u + d) for d in (h, -h))
+            ahead, behind = (self._row_factor(u + d) ** 2 * (u + d) for d in (h, -h))
             slopes[block.log] += (block.use * (ahead - behind)).sum(axis=0) / (2.0 * h)
             squares[block.log] += (weight**2).sum(axis=0)
         share: Array = np.clip(slopes / np.maximum(squares, 1e-300), 0.1, 1.0)
         return share
 
-    def _weight(self, u: Array) -> Array:
+    def _row_factor(self, u: Array) -> Array:
         """Factor on rows with residuals u, in standard deviations: the root of their weight."""
         size = np.abs(u)
         if self.weighting == "huber":
