@@ -32,7 +32,7 @@ from bodysense.identification.methods import identifier
 from bodysense.identification.preprocessing import Plan, Preprocessing, motions, require_below_half
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
-from bodysense.identification.solution import Solution
+from bodysense.identification.solution import WeightedSolution
 from bodysense.logs.filtering import LEAST_RANGE, resample
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
@@ -271,7 +271,7 @@ def _relaxation(problem: Regression, prior: Prior, sigma: Array) -> tuple[dict[s
     )
 
 
-def _weighting(problem: Regression, prior: Prior, first: Solution) -> tuple[str, str]:
+def _weighting(problem: Regression, prior: Prior, first: WeightedSolution) -> tuple[str, str]:
     """The method by how its rows are weighted, and why."""
     if few_rows(problem):
         return "pc-ols", "There are too few rows to tell the noise of the joints apart."

@@ -19,7 +19,7 @@ from bodysense.identification.linear.least_squares import LeastSquares
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
-from bodysense.identification.solution import Solution
+from bodysense.identification.solution import WeightedSolution
 from bodysense.spatial.arrays import Array
 
 # Adaline
@@ -84,8 +84,12 @@ class Adaline(LeastSquares):
             raise ShapeError(f"seed is {self.seed}: give a whole number from 0.")
 
     def refined(
-        self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
-    ) -> Solution:
+        self,
+        problem: Regression,
+        prior: Prior,
+        fit: WeightedSolution,
+        rng: np.random.Generator | None,
+    ) -> WeightedSolution:
         seed = self.seed if rng is None else int(rng.integers(2**31))
         stack, note = fit.stack, fit.note
         long = 8.0 * problem.n_samples * problem.n_joints * problem.size > _MOST_BYTES
@@ -109,7 +113,7 @@ class Adaline(LeastSquares):
         return replace(fit, theta=theta, trace=tuple(trace), note=note)
 
     def _by_row(
-        self, problem: Regression, prior: Prior, fit: Solution, unit: Array, seed: int
+        self, problem: Regression, prior: Prior, fit: WeightedSolution, unit: Array, seed: int
     ) -> tuple[Array, list[Iteration]]:
         """Learn row by row; returns x in units of `unit`, and the epochs."""
         parts = list(_scaled(problem, prior, fit.sigma, unit))
@@ -247,8 +251,12 @@ class Hopfield(LeastSquares):
         require_settings(self, positive=("bound", "tolerance"), counts=("steps",))
 
     def refined(
-        self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
-    ) -> Solution:
+        self,
+        problem: Regression,
+        prior: Prior,
+        fit: WeightedSolution,
+        rng: np.random.Generator | None,
+    ) -> WeightedSolution:
         rest, range_ = self._rest(prior, fit.stack), self.bound * prior.size_base
         theta = prior.untouched(prior.complete(prior.theta_base + range_ * rest.x))
         return replace(

@@ -37,7 +37,7 @@ from bodysense.identification.identifier import require_settings
 from bodysense.identification.linear.least_squares import LeastSquares
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
-from bodysense.identification.solution import PriorTerm, Solution
+from bodysense.identification.solution import PriorTerm, WeightedSolution
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.dynamics import torque_regressor
 from bodysense.robot.robot import Robot
@@ -222,8 +222,12 @@ class RecursivePass(RecursiveLeastSquares, LeastSquares):
         return PriorTerm(self.spread)
 
     def refined(
-        self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
-    ) -> Solution:
+        self,
+        problem: Regression,
+        prior: Prior,
+        fit: WeightedSolution,
+        rng: np.random.Generator | None,
+    ) -> WeightedSolution:
         state = self.init(prior)
         for block in problem.blocks():
             state = self.advance(state, block.Y, block.y, block.use / fit.sigma[block.log])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,12 +18,28 @@ _LEAST_FREEDOM = 0.1  # share of the rows that counts as degrees of freedom at l
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Solution of a reduced problem; and, once `Weights` have been chosen, of the weighted rows.
+    """Solution of a reduced problem.
 
     Attributes:
         theta: (p,) all parameters.
         unexcited: base parameters that the data do not reach.
         failure: why there is no solution, with advice; empty if there is one.
+    """
+
+    theta: Array
+    unexcited: tuple[str, ...] = ()
+    failure: str = ""
+
+    def weighted(self, sigma: Array, stack: Stack) -> WeightedSolution:
+        """The same as the solution of rows that were divided by sigma and reduced to the stack."""
+        return WeightedSolution(self.theta, self.unexcited, self.failure, sigma=sigma, stack=stack)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WeightedSolution(Solution):
+    """Solution of rows whose weights have been chosen.
+
+    Attributes:
         sigma: (n_logs, n) standard deviations that rows are divided by.
         stack: the weighted problem.
         weights: (m, n) of each block, by which rows are multiplied; `None` for the blocks' own.
@@ -35,11 +51,8 @@ class Solution:
         at_bound: (b,) base parameters that a bound about the prior holds; `None` for none.
     """
 
-    theta: Array
-    unexcited: tuple[str, ...] = ()
-    failure: str = ""
-    sigma: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    stack: Stack = field(default_factory=lambda: Stack(np.zeros((0, 0)), np.zeros(0), 0.0, 0))
+    sigma: Array
+    stack: Stack
     weights: tuple[Array, ...] | None = None
     trace: tuple[Iteration, ...] = ()
     converged: bool = True

@@ -23,7 +23,7 @@ from scipy.special import stdtrit
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
-from bodysense.identification.solution import PriorTerm, Solution, noise_levels
+from bodysense.identification.solution import PriorTerm, WeightedSolution, noise_levels
 from bodysense.spatial.arrays import Array, read_only
 
 _MIN_LAGS = 4  # of the window: even white noise is correlated over the filter's length
@@ -59,7 +59,7 @@ class BaseUncertainty:
 
 
 def base_uncertainty(
-    problem: Regression, prior: Prior, theta_base: Array, fit: Solution, term: PriorTerm
+    problem: Regression, prior: Prior, theta_base: Array, fit: WeightedSolution, term: PriorTerm
 ) -> BaseUncertainty:
     """Covariance of the base parameters, of the estimate (b,) and from the data alone.
 
@@ -76,7 +76,7 @@ def _uncertainty(
     problem: Regression,
     L: Array,
     theta_base: Array,
-    fit: Solution,
+    fit: WeightedSolution,
     spread: float,
     error_factor: Array | None = None,
 ) -> BaseUncertainty:
@@ -148,7 +148,7 @@ def _with_variance(C: Array, where: NDArray[np.bool_], variance: float) -> Array
 
 
 def _gather(
-    problem: Regression, theta_base: Array, fit: Solution, whitening: Array
+    problem: Regression, theta_base: Array, fit: WeightedSolution, whitening: Array
 ) -> list[tuple[int, float, Array, Array]]:
     """For each piece: log, period, scores (m, b) in whitened coordinates, residuals (m, n).
 

@@ -17,7 +17,7 @@ from bodysense.identification.linear.method import EqualWeights, few_rows
 from bodysense.identification.preprocessing import Motion, Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, Regression
-from bodysense.identification.solution import Solution, rounding_levels
+from bodysense.identification.solution import Solution, WeightedSolution, rounding_levels
 from bodysense.robot.dynamics import energy_regressor, power_regressor
 from bodysense.spatial.arrays import Array
 
@@ -163,13 +163,14 @@ class EnergyWeights(Weights):
     tolerance: float = 1e-3
     iterations: int = 50
 
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedSolution:
         if not isinstance(problem, _EnergyRows):
             problem = problem.recast(_EnergyRows)
-        solution = EqualWeights().fit(problem, prior, solve)
+        start = EqualWeights().fit(problem, prior, solve)
         if few_rows(problem):
-            return replace(solution, note=_FEW_ROWS, rows=problem)
-        stack, theta_base = solution.stack, prior.to_base(solution.theta)
+            return replace(start, note=_FEW_ROWS, rows=problem)
+        solution: Solution = start
+        stack, theta_base = start.stack, prior.to_base(start.theta)
         weights: tuple[Array, ...] = ()
         trace: list[Iteration] = []
         sigma, change = np.ones((problem.n_logs, 1)), np.inf
@@ -184,9 +185,7 @@ class EnergyWeights(Weights):
             if change < self.tolerance:
                 break
         return replace(
-            solution,
-            sigma=sigma,
-            stack=stack,
+            solution.weighted(sigma, stack),
             weights=weights,
             trace=tuple(trace),
             converged=change < self.tolerance,

@@ -16,7 +16,7 @@ from bodysense.identification.identifier import require_settings
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
-from bodysense.identification.solution import PriorTerm, Solution
+from bodysense.identification.solution import PriorTerm, Solution, WeightedSolution
 from bodysense.spatial.arrays import Array
 
 _SINGULAR = 1e-9  # effect, relative to the strongest, below which a direction keeps the prior's
@@ -31,7 +31,7 @@ class Weights(ABC):
     """How rows are weighted. Implementations are frozen dataclasses."""
 
     @abstractmethod
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedSolution:
         """Choose weights of the rows and solve."""
 
 
@@ -56,8 +56,12 @@ class Solver(ABC):
         """Solve a reduced problem."""
 
     def refined(
-        self, problem: Regression, prior: Prior, fit: Solution, rng: np.random.Generator | None
-    ) -> Solution:
+        self,
+        problem: Regression,
+        prior: Prior,
+        fit: WeightedSolution,
+        rng: np.random.Generator | None,
+    ) -> WeightedSolution:
         """The fit after a pass over the rows themselves, for solvers that make one."""
         return fit
 

@@ -31,7 +31,7 @@ from bodysense.identification.linear.method import NoiseWeights, fit_noise_weigh
 from bodysense.identification.preprocessing import Plan, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Block, GivenRows, Regression
-from bodysense.identification.solution import Solution, rounding_levels
+from bodysense.identification.solution import WeightedSolution, rounding_levels
 from bodysense.logs.filtering import differentiate, lowpass, usable_cutoff
 from bodysense.robot.dynamics import torque_regressor
 from bodysense.robot.robot import Robot
@@ -192,7 +192,7 @@ class LikelihoodWeights(Weights):
     def __post_init__(self) -> None:
         require_settings(self, positive=("tolerance",), counts=("iterations",))
 
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedSolution:
         """Whiten rows by the covariance that the noise of their motion leads to, and solve."""
         variances = _motion_variances(problem)
         if variances is None:
@@ -200,9 +200,8 @@ class LikelihoodWeights(Weights):
             return replace(start, note=start.note or _EXACT_POSITIONS)
         start = fit_noise_weights(problem, prior)
         if start.note:  # too few rows to distinguish noise levels
-            return replace(
-                solve(start.stack), sigma=start.sigma, stack=start.stack, note=start.note
-            )
+            weighted = solve(start.stack).weighted(start.sigma, start.stack)
+            return replace(weighted, note=start.note)
         blocks = list(problem.blocks())
         theta_base, levels = prior.to_base(start.theta), start.sigma**2
         rows: Regression = problem
@@ -228,9 +227,7 @@ class LikelihoodWeights(Weights):
             plain = replace(self, corrected=False).fit(problem, prior, solve)
             return replace(plain, note=_TOO_NOISY)
         return replace(
-            solve(stack),
-            sigma=np.ones_like(levels),
-            stack=stack,
+            solve(stack).weighted(np.ones_like(levels), stack),
             trace=tuple(trace),
             converged=change < self.tolerance,
             rows=rows,

@@ -26,7 +26,13 @@ from bodysense.identification.linear.least_squares import (
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
-from bodysense.identification.solution import PriorTerm, Solution, noise_levels, rounding_levels
+from bodysense.identification.solution import (
+    PriorTerm,
+    Solution,
+    WeightedSolution,
+    noise_levels,
+    rounding_levels,
+)
 from bodysense.identification.uncertainty import base_uncertainty, identification_with
 from bodysense.spatial.arrays import Array, read_only
 
@@ -49,13 +55,13 @@ _SLOPE_STEP = 1e-4  # of the difference of the influence function, in standard d
 class EqualWeights(Weights):
     """All rows alike, Σ = σ² 1; sigma is their common standard deviation."""
 
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedSolution:
         shape = (problem.n_logs, problem.n_joints)
         stack = problem.stack(np.ones(shape))
         sigma = np.sqrt(max(stack.rest, 0.0) / max(stack.rows - problem.size, 1))
         level = np.full(shape, max(float(sigma), rounding_levels(problem).min()))
         stack = problem.stack(level)
-        return replace(solve(stack), sigma=level, stack=stack)
+        return solve(stack).weighted(level, stack)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class NoiseWeights(Weights):
     tolerance: float = 1e-3
     iterations: int = 20
 
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedSolution:
         if few_rows(problem):
             return replace(EqualWeights().fit(problem, prior, solve), note=_FEW_ROWS)
         first = EqualWeights().fit(problem, prior, lambda stack: least_squares(prior, stack))
@@ -91,15 +97,13 @@ class NoiseWeights(Weights):
                 break
         stack = problem.stack(sigma)
         return replace(
-            solve(stack),
-            sigma=sigma,
-            stack=stack,
+            solve(stack).weighted(sigma, stack),
             trace=tuple(trace),
             converged=change < self.tolerance,
         )
 
 
-def fit_noise_weights(problem: Regression, prior: Prior) -> Solution:
+def fit_noise_weights(problem: Regression, prior: Prior) -> WeightedSolution:
     """Weighted least squares, for methods that need noise levels or a first estimate."""
     return NoiseWeights().fit(problem, prior, lambda stack: least_squares(prior, stack))
 
@@ -132,12 +136,13 @@ class RobustWeights(Weights):
     def __post_init__(self) -> None:
         require_settings(self, weighting=("huber", "window"))
 
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedSolution:
         """Weigh, solve, and weigh again until predictions no longer change."""
         start = NoiseWeights(tolerance=1e-2, iterations=5).fit(problem, prior, solve)
         if start.note:  # noise levels are not known well enough to call any row an outlier
             return start
-        solution, stack, sigma = start, start.stack, start.sigma
+        solution: Solution = start
+        stack, sigma = start.stack, start.sigma
         weights = tuple(block.use for block in problem.blocks())
         theta_base = prior.to_base(solution.theta)
         trace: list[Iteration] = []
@@ -163,9 +168,7 @@ class RobustWeights(Weights):
                 break
         slopes = self._slopes(problem, theta_base, sigma, weights)
         return replace(
-            solution,
-            sigma=sigma,
-            stack=stack,
+            solution.weighted(sigma, stack),
             weights=weights,
             trace=tuple(trace),
             converged=change < self.tolerance,
@@ -248,14 +251,14 @@ class LinearMethod(Identifier):
 
     def estimate(
         self, problem: Regression, prior: Prior, rng: np.random.Generator | None = None
-    ) -> Solution:
+    ) -> WeightedSolution:
         """Weigh and solve, without the uncertainty; random methods take the rng."""
         solver, _ = self.solver.chosen(problem, prior)
         return self._solve(solver, problem, prior, rng)
 
     def _solve(
         self, solver: Solver, problem: Regression, prior: Prior, rng: np.random.Generator | None
-    ) -> Solution:
+    ) -> WeightedSolution:
         reduced = solver.reduced_solver(problem, prior)
 
         def solve(stack: Stack) -> Solution:
@@ -278,7 +281,7 @@ class LinearMethod(Identifier):
 
 
 def identification_from(
-    name: str, problem: Regression, prior: Prior, fit: Solution, term: PriorTerm
+    name: str, problem: Regression, prior: Prior, fit: WeightedSolution, term: PriorTerm
 ) -> Identification:
     """The result with its uncertainty, from residuals that are correlated in time.
 
@@ -305,7 +308,7 @@ def identification_from(
     )
 
 
-def _status(fit: Solution) -> Status:
+def _status(fit: WeightedSolution) -> Status:
     remarks = []
     if fit.failure:
         return Status(False, fit.failure)

@@ -30,7 +30,7 @@ from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Constraints, Factor, Stack
 from bodysense.identification.regression import Regression
-from bodysense.identification.solution import PriorTerm, Solution
+from bodysense.identification.solution import PriorTerm, Solution, WeightedSolution
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
@@ -187,7 +187,7 @@ class _Gains:
     com: Array | None
     g: Array
     x: Array
-    weighing: Solution | None = None
+    weighing: WeightedSolution | None = None
     change: float = np.inf
 
     @classmethod
@@ -300,7 +300,9 @@ def _solved(
     return x
 
 
-def _inconsistencies(experiment: LoadExperiment, state: _Gains, weighing: Solution) -> list[str]:
+def _inconsistencies(
+    experiment: LoadExperiment, state: _Gains, weighing: WeightedSolution
+) -> list[str]:
     """Notes if the load, with the new gains, was not the same in all parts of the recordings."""
     regained = tuple(replace(m, tau=m.tau / state.g) for m in state.problem.motions)
     problem = replace(state.problem, motions=regained)

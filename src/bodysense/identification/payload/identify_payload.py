@@ -21,7 +21,7 @@ from bodysense.identification.payload.experiment import LoadExperiment, Logs, pr
 from bodysense.identification.payload.parts import PartRows
 from bodysense.identification.payload.payload import Payload
 from bodysense.identification.prior import Prior
-from bodysense.identification.solution import PriorTerm, Solution
+from bodysense.identification.solution import PriorTerm, WeightedSolution
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
@@ -96,7 +96,7 @@ def payload_of(
     )
 
 
-def fitted_load(experiment: LoadExperiment) -> tuple[Prior, Solution, Array]:
+def fitted_load(experiment: LoadExperiment) -> tuple[Prior, WeightedSolution, Array]:
     """Prior, weights and all unknowns x of the arm and the load, with gains as they are."""
     problem, first = experiment.problem, experiment.x[experiment.problem.load]
     prior = problem.prior(arm=experiment.arm, pi=first if first[0] > 0.0 else None)
@@ -175,7 +175,7 @@ def _other_link(experiment: LoadExperiment, pi: Array, *, visible: bool) -> list
 
 def _status(
     experiment: LoadExperiment,
-    weighing: Solution,
+    weighing: WeightedSolution,
     pi: Array,
     covariance: Array,
     note: str,

@@ -18,7 +18,7 @@ from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Factor
-from bodysense.identification.solution import PriorTerm, Solution
+from bodysense.identification.solution import PriorTerm, WeightedSolution
 from bodysense.identification.uncertainty import base_uncertainty
 from bodysense.spatial.arrays import Array
 
@@ -97,12 +97,12 @@ class PartRows:
     """
 
     problem: LoadedRegression
-    weighing: Solution
+    weighing: WeightedSolution
     third: tuple[NDArray[np.int64], ...]
     factors: dict[tuple[int, int, int], Factor]
 
     @classmethod
-    def of(cls, problem: LoadedRegression, weighing: Solution) -> PartRows:
+    def of(cls, problem: LoadedRegression, weighing: WeightedSolution) -> PartRows:
         """Sort and factor all rows, once."""
         start, total = _starts(problem)
         third = []

@@ -34,7 +34,7 @@ from bodysense.identification.preprocessing import Motion
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.controller_fit import fit_controller
-from bodysense.identification.solution import Solution
+from bodysense.identification.solution import WeightedSolution
 from bodysense.logs.filtering import standing
 from bodysense.robot.actuators import Controller, suggested_controller
 from bodysense.robot.robot import Robot
@@ -159,7 +159,9 @@ class ClosedLoop:
             legs.append(replace(leg, experiment=replace(leg.experiment, controller=same_rate)))
         return replace(self, controller=controller, legs=tuple(legs))
 
-    def start(self, prior: Prior, solve: Solve) -> tuple[Solution, Array, Regression | None]:
+    def start(
+        self, prior: Prior, solve: Solve
+    ) -> tuple[WeightedSolution, Array, Regression | None]:
         """Weighted least squares; its consistent form or the prior, what follows the motion better.
 
         Returns:
@@ -173,7 +175,7 @@ class ClosedLoop:
         best = int(np.argmin(fits))
         return plain, candidates[best], runs[best]
 
-    def lost(self, plain: Solution, trace: list[Iteration]) -> Solution:
+    def lost(self, plain: WeightedSolution, trace: list[Iteration]) -> WeightedSolution:
         """The failure when no simulation follows the recorded motion: plain least squares."""
         when = f"after {len(trace)} steps" if trace else "from the start"
         failure = (
@@ -183,7 +185,7 @@ class ClosedLoop:
         )
         return replace(plain, failure=failure, trace=tuple(trace))
 
-    def remarks(self, plain: Solution, moved: float | None) -> str:
+    def remarks(self, plain: WeightedSolution, moved: float | None) -> str:
         """Remarks on controller and reference, and of the weighted least squares before.
 
         `moved` is by how many standard deviations of the residual predictions would change with

@@ -40,7 +40,7 @@ from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack, triangle
 from bodysense.identification.regression import GivenRows, Regression
 from bodysense.identification.simulated.closed_loop import START_WEIGHTS, ClosedLoop, LoopSimulation
-from bodysense.identification.solution import Solution, noise_levels
+from bodysense.identification.solution import WeightedSolution, noise_levels
 from bodysense.spatial.arrays import Array
 
 _SHORTER_STEPS = (0.5, 0.25, 0.1)  # simulated together, where the whole step is lost
@@ -75,7 +75,7 @@ class SimulatedWeights(Weights):
     def __post_init__(self) -> None:
         require_settings(self, positive=("tolerance",), counts=("iterations",))
 
-    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> Solution:
+    def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedSolution:
         loop = self.simulation.loop(problem)
         plain, theta, simulated = loop.start(prior, solve)
         if simulated is None:
@@ -110,7 +110,7 @@ class SimulatedWeights(Weights):
 
     def refit(
         self, problem: Regression, prior: Prior, simulated: Regression, theta: Array, solve: Solve
-    ) -> Solution:
+    ) -> WeightedSolution:
         """Estimate with the motions that theta (p,) was simulated with."""
         if self.rows == "regressor":
             return replace(START_WEIGHTS.fit(simulated, prior, solve), rows=simulated)
@@ -118,10 +118,10 @@ class SimulatedWeights(Weights):
         stack, C, D = _Instruments.from_rows(problem, simulated, sigma).reduced()
         solution = solve(stack)
         rows = _instrumental_rows(problem, simulated, C, D, prior.to_base(solution.theta))
-        return replace(solution, sigma=sigma, stack=stack, rows=rows)
+        return replace(solution.weighted(sigma, stack), rows=rows)
 
     def _with_more_gain(
-        self, loop: ClosedLoop, prior: Prior, fit: Solution, solve: Solve
+        self, loop: ClosedLoop, prior: Prior, fit: WeightedSolution, solve: Solve
     ) -> float | None:
         """Change of predictions with higher gains; `None` if they cannot be simulated."""
         theta = _consistent(fit, prior)
@@ -132,7 +132,7 @@ class SimulatedWeights(Weights):
         return fit.stack.change(prior.to_base(again.theta - fit.theta))
 
 
-def _consistent(fit: Solution, prior: Prior) -> Array:
+def _consistent(fit: WeightedSolution, prior: Prior) -> Array:
     """(p,) the consistent estimate of the same rows; the estimate itself if there is none."""
     consistent = consistent_least_squares(prior, fit.stack)
     return fit.theta if consistent.failure else consistent.theta
@@ -150,7 +150,7 @@ def _step(loop: ClosedLoop, theta: Array, step: Array) -> tuple[Array, Regressio
     return theta, None
 
 
-def _relative_change(fit: Solution, prior: Prior, step: Array) -> float:
+def _relative_change(fit: WeightedSolution, prior: Prior, step: Array) -> float:
     """Change of predictions by a step of theta, relative to the predictions themselves."""
     whole = float(np.linalg.norm(fit.stack.A @ prior.to_base(fit.theta)))
     return float(np.linalg.norm(fit.stack.A @ prior.to_base(step))) / max(whole, 1e-300)

@@ -30,7 +30,7 @@ from bodysense.identification.regression import Regression
 from bodysense.identification.simulated.closed_loop import ClosedLoop, LoopSimulation
 from bodysense.identification.simulated.controller_fit import ControllerFit, fit_controller
 from bodysense.identification.simulated.linearised import Directions, Quantity, SimulatedRows
-from bodysense.identification.solution import PriorTerm, Solution
+from bodysense.identification.solution import PriorTerm, Solution, WeightedSolution
 from bodysense.identification.uncertainty import base_uncertainty, identification_with
 from bodysense.spatial.arrays import Array
 
@@ -109,7 +109,7 @@ class OutputError(Identifier):
 
     def estimate(
         self, problem: Regression, prior: Prior, rng: np.random.Generator | None = None
-    ) -> Solution:
+    ) -> WeightedSolution:
         """Search; then take the derivatives at the end for weights and covariance."""
         loop = self.simulation.loop(problem)
 
@@ -136,7 +136,7 @@ class OutputError(Identifier):
 
     def _descended(
         self, rows: SimulatedRows, prior: Prior, theta: Array, trace: list[Iteration]
-    ) -> Solution | None:
+    ) -> WeightedSolution | None:
         """Steps of Levenberg and Marquardt from theta (p,); `None` if no step can be simulated."""
         converged = False
         start = rows.residuals(theta[None])[0]
@@ -152,7 +152,7 @@ class OutputError(Identifier):
             directions = Directions.from_stack(stack, prior, theta)
             unexcited = directions.unexcited
             theta = directions.with_unexcited_of_prior(theta)
-            result = Solution(theta, unexcited, sigma=sigma, stack=stack, rows=linear)
+            result = WeightedSolution(theta, unexcited, sigma=sigma, stack=stack, rows=linear)
             steps = [directions.step(damping) for damping in _DAMPING]
             runs = rows.residuals(np.stack([theta + step for step in steps]))
             costs = [np.inf if run is None else _cost(rows, run, sigma) for run in runs]
@@ -213,7 +213,7 @@ class OutputError(Identifier):
             slopes = [(b - a) / step for a, b in zip(here, there, strict=True)]
             moves.append(sigma_gain * directions.along(linear, sigma, slopes))
         D = np.reshape(moves, (len(moves), result.base.size))
-        fit = Solution(result.theta, sigma=sigma, stack=stack)
+        fit = WeightedSolution(result.theta, sigma=sigma, stack=stack)
         plain = base_uncertainty(linear, prior, result.theta_base, fit, PriorTerm())
         unit = solve_triangular(prior.base_factor, D.T, lower=True)
         counted = replace(
@@ -223,7 +223,7 @@ class OutputError(Identifier):
             self.name, loop.problem, prior, result.theta, counted, result.status, result.trace
         )
 
-    def _change(self, rows: SimulatedRows, prior: Prior, result: Solution) -> float | None:
+    def _change(self, rows: SimulatedRows, prior: Prior, result: WeightedSolution) -> float | None:
         """Change of predictions with other gains; `None` if they cannot be simulated."""
         theta = result.theta
         linear = rows.linearised(theta, prior.to_base(theta))
@@ -233,7 +233,7 @@ class OutputError(Identifier):
         return result.stack.change(prior.to_base(step))
 
 
-def _remarks(loop: ClosedLoop, plain: Solution, moved: float | None) -> str:
+def _remarks(loop: ClosedLoop, plain: WeightedSolution, moved: float | None) -> str:
     """As of the others; whether intervals include the uncertainty of gains is added by `fit`."""
     if moved is None or _gains_of_log(loop) is None:
         return loop.remarks(plain, moved)
