@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.identification import Regression, identifier
+from bodysense.identification.linear.energy import EnergyWeights
+from bodysense.identification.linear.least_squares import LeastSquares
+from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.prior import Prior
 
 
@@ -28,6 +33,35 @@ def test_weights_are_those_of_the_noise_at_each_speed(simulate):
     found = simulated.problem.base.to_base(weighing.theta)
     assert np.median(np.abs(found - ideal) / sigma) < 0.3
     assert weighing.converged
+
+
+def test_every_step_of_the_solver_gets_the_rows_of_energy(simulate):
+    """Also its choice of settings, and what it makes of the rows after the fit."""
+
+    @dataclass(frozen=True)
+    class Witness(LeastSquares):
+        rows: list[Regression] = field(default_factory=list)
+
+        def chosen(self, problem, prior):
+            self.rows.append(problem)
+            return super().chosen(problem, prior)
+
+        def reduced_solver(self, problem, prior):
+            self.rows.append(problem)
+            return super().reduced_solver(problem, prior)
+
+        def refined(self, problem, prior, fit, rng):
+            self.rows.append(problem)
+            assert fit.rows is problem
+            return super().refined(problem, prior, fit, rng)
+
+    problem = simulate(0.1, n_t=800).problem
+    for call in ("fit", "theta"):
+        solver = Witness()
+        getattr(LinearMethod("energy", weights=EnergyWeights(), solver=solver), call)(problem)
+        assert len(solver.rows) == 3
+        assert {rows.n_joints for rows in solver.rows} == {1}
+        assert len({id(rows) for rows in solver.rows}) == 1
 
 
 def test_each_log_has_its_own_noise(simulate):

@@ -163,20 +163,22 @@ class EnergyWeights(Weights):
     tolerance: float = 1e-3
     iterations: int = 50
 
+    def regression(self, problem: Regression) -> _EnergyRows:
+        return problem if isinstance(problem, _EnergyRows) else problem.recast(_EnergyRows)
+
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedSolution:
-        if not isinstance(problem, _EnergyRows):
-            problem = problem.recast(_EnergyRows)
-        start = EqualWeights().fit(problem, prior, solve)
-        if few_rows(problem):
-            return replace(start, note=_FEW_ROWS, rows=problem)
+        rows = self.regression(problem)
+        start = EqualWeights().fit(rows, prior, solve)
+        if few_rows(rows):
+            return replace(start, note=_FEW_ROWS, rows=rows)
         solution: Solution = start
         stack, theta_base = start.stack, prior.to_base(start.theta)
         weights: tuple[Array, ...] = ()
         trace: list[Iteration] = []
-        sigma, change = np.ones((problem.n_logs, 1)), np.inf
+        sigma, change = np.ones((rows.n_logs, 1)), np.inf
         for _ in range(self.iterations):
-            weights = _weights(problem, theta_base, weights)
-            stack = problem.stack(sigma, factors=problem.weighted_factors(weights))
+            weights = _weights(rows, theta_base, weights)
+            stack = rows.stack(sigma, factors=rows.weighted_factors(weights))
             solution = solve(stack)
             new = prior.to_base(solution.theta)
             change = stack.change(new - theta_base)
@@ -189,7 +191,7 @@ class EnergyWeights(Weights):
             weights=weights,
             trace=tuple(trace),
             converged=change < self.tolerance,
-            rows=problem,
+            rows=rows,
         )
 
 

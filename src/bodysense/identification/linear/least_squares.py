@@ -30,9 +30,13 @@ Solve = Callable[[Stack], Solution]
 class Weights(ABC):
     """How rows are weighted. Implementations are frozen dataclasses."""
 
+    def regression(self, problem: Regression) -> Regression:
+        """The rows that are weighted, and that the solver gets: by default the problem's own."""
+        return problem
+
     @abstractmethod
     def fit(self, problem: Regression, prior: Prior, solve: Solve) -> WeightedSolution:
-        """Choose weights of the rows and solve."""
+        """Choose weights of rows as `regression` makes them, and solve."""
 
 
 class Solver(ABC):

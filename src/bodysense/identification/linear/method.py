@@ -253,27 +253,28 @@ class LinearMethod(Identifier):
         self, problem: Regression, prior: Prior, rng: np.random.Generator | None = None
     ) -> WeightedSolution:
         """Weigh and solve, without the uncertainty; random methods take the rng."""
-        solver, _ = self.solver.chosen(problem, prior)
-        return self._solve(solver, problem, prior, rng)
+        rows = self.weights.regression(problem)
+        solver, _ = self.solver.chosen(rows, prior)
+        return self._solve(solver, rows, prior, rng)
 
     def _solve(
-        self, solver: Solver, problem: Regression, prior: Prior, rng: np.random.Generator | None
+        self, solver: Solver, rows: Regression, prior: Prior, rng: np.random.Generator | None
     ) -> WeightedSolution:
-        reduced = solver.reduced_solver(problem, prior)
+        reduced = solver.reduced_solver(rows, prior)
 
         def solve(stack: Stack) -> Solution:
             solution = reduced(stack)
             return replace(solution, theta=prior.untouched(solution.theta))
 
-        return solver.refined(problem, prior, self.weights.fit(problem, prior, solve), rng)
+        return solver.refined(rows, prior, self.weights.fit(rows, prior, solve), rng)
 
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
         return self.estimate(problem, Prior.of(problem), rng).theta
 
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
-        prior = Prior.of(problem)
-        solver, remark = self.solver.chosen(problem, prior)
-        solution = self._solve(solver, problem, prior, rng)
+        prior, rows = Prior.of(problem), self.weights.regression(problem)
+        solver, remark = self.solver.chosen(rows, prior)
+        solution = self._solve(solver, rows, prior, rng)
         result = identification_from(self.name, problem, prior, solution, solver.prior_term(prior))
         if not remark:
             return result
