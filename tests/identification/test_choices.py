@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bodysense.excitation import FourierTrajectory
-from bodysense.identification import Preprocessing
+from bodysense.identification import Preprocessing, choices
 from bodysense.identification.choices import choose_cutoff
 from bodysense.logs import Log
 from bodysense.robot import inverse_dynamics
@@ -85,6 +85,27 @@ def test_the_choice_tells_what_was_tried(cutoff_of):
     assert error[choice.cutoff] < 1.05 * min(choice.errors)
     # One cut-off loses motion or lets noise in.
     assert max(choice.errors) > 1.2 * min(choice.errors)
+
+
+@pytest.mark.parametrize("best", [3.0, 10.0, 40.0, 1e3])
+def test_few_cutoffs_are_tried_and_each_once(cutoff_of, monkeypatch, best):
+    """The highest of those as good as the best, of an error that grows slowly beyond it."""
+    tried: list[float] = []
+
+    def error(robot, pieces, settings, base, cutoff):
+        tried.append(cutoff)
+        off = np.log(cutoff / best)
+        log_error = max(-2.0 * off, 0.01 * off)
+        return log_error, np.exp(0.5 * log_error)
+
+    monkeypatch.setattr(choices, "_prediction_error", error)
+    choice = cutoff_of(1e-8)
+    assert len(tried) == len(set(tried))
+    assert tuple(sorted(tried)) == choice.tried
+    good = [
+        k for k, e in zip(choice.tried, choice.errors, strict=True) if e < 1.01 * min(choice.errors)
+    ]
+    assert choice.cutoff == max(good)
 
 
 def test_a_short_log_gets_the_highest_cutoff(cutoff_of):

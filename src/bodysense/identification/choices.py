@@ -16,8 +16,8 @@ they are poor it decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -79,17 +79,15 @@ def choose_cutoff(
     if grid.size == 0:
         return CutoffChoice(highest, (highest,), (float("nan"),))
     grid = grid[: max(1, int(np.searchsorted(grid, _highest_visible(short))))]
-    errors: dict[int, tuple[float, float]] = {}
-
-    def error(k: int) -> float:
-        if k not in errors:
-            errors[k] = _prediction_error(robot, short, settings, base, float(grid[k]))
-        return errors[k][0]
-
-    best = _highest_good(error, grid.size, errors)
-    tried = sorted(errors)
+    search = _CutoffSearch(
+        grid, lambda cutoff: _prediction_error(robot, short, settings, base, cutoff)
+    )
+    best = search.highest_good()
+    tried = sorted(search.errors)
     return CutoffChoice(
-        float(grid[best]), tuple(float(grid[k]) for k in tried), tuple(errors[k][1] for k in tried)
+        float(grid[best]),
+        tuple(float(grid[k]) for k in tried),
+        tuple(search.errors[k][1] for k in tried),
     )
 
 
@@ -108,17 +106,36 @@ def _grid(t: Array) -> tuple[Array, float]:
     return grid[(grid > 10.0 / span) & (grid < highest)], highest
 
 
-def _highest_good(error: Callable[[int], float], size: int, tried: Mapping[int, object]) -> int:
-    """The highest place of a grid whose log squared error is as good as the best, within 1 %.
+@dataclass(eq=False)
+class _CutoffSearch:
+    """Search of a grid of cut-offs whose errors are costly: few are computed, and each is kept.
 
-    `tried` are the places whose error has been computed, as `error` goes.
+    Attributes:
+        grid: cut-offs [Hz], ascending.
+        evaluate: computes the errors of a cut-off, as `_prediction_error` does.
+        errors: of the cut-offs tried so far, by place in the grid.
     """
-    best = min(range(size - 1, -1, -3), key=error)
-    best = min((k for k in (best - 1, best, best + 1) if 0 <= k < size), key=error)
-    best = max(k for k in tried if k >= best and error(k) < error(best) + 2.0 * _EQUIVALENT)
-    while best + 1 < size and error(best + 1) < min(map(error, tried)) + 2.0 * _EQUIVALENT:
-        best += 1
-    return best
+
+    grid: Array
+    evaluate: Callable[[float], tuple[float, float]]
+    errors: dict[int, tuple[float, float]] = field(default_factory=dict)
+
+    def log_error(self, k: int) -> float:
+        """Log squared error at a place of the grid, which is then among those tried."""
+        if k not in self.errors:
+            self.errors[k] = self.evaluate(float(self.grid[k]))
+        return self.errors[k][0]
+
+    def highest_good(self) -> int:
+        """The highest place whose error is as good as the best one tried, within 1 %."""
+        size, error = self.grid.size, self.log_error
+        best = min(range(size - 1, -1, -3), key=error)
+        best = min((k for k in (best - 1, best, best + 1) if 0 <= k < size), key=error)
+        within = 2.0 * _EQUIVALENT
+        best = max(k for k in self.errors if k >= best and error(k) < error(best) + within)
+        while best + 1 < size and error(best + 1) < min(map(error, self.errors)) + within:
+            best += 1
+        return best
 
 
 def settle_filters(
@@ -318,11 +335,7 @@ def _weak_directions(problem: Regression, prior: Prior, sigma: Array) -> int:
     return int((s < _WELL_EXCITED).sum())
 
 
-def _outlier_share(
-    problem: Regression,
-    theta_base: Array,
-    sigma: Array,
-) -> float:
+def _outlier_share(problem: Regression, theta_base: Array, sigma: Array) -> float:
     far = rows = 0.0
     for block in problem.blocks():
         u = np.abs(block.y - block.Y @ theta_base) / sigma[block.log]
