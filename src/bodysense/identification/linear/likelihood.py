@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -116,6 +117,14 @@ def _row_states(problem: Regression, block: Block) -> tuple[Array, Array, Array]
     return q, v, a
 
 
+class _NoisyBlock(NamedTuple):
+    """A block with its motion, q, v and a (m, n), and the variances (3, n) of their noise."""
+
+    block: Block
+    states: tuple[Array, Array, Array]
+    variance: Array
+
+
 def _torque_slopes(robot: Robot, theta: Array, q: Array, v: Array, a: Array) -> Array:
     """G (m, n, 3 n): derivatives of the torques by q, v and a (m, n), of a robot with a fixed base.
 
@@ -202,18 +211,22 @@ class LikelihoodWeights(Weights):
         if start.note:  # too few rows to distinguish noise levels
             weighted = solve(start.stack).weighted(start.sigma, start.stack)
             return replace(weighted, note=start.note)
-        blocks = list(problem.blocks())
+        noisy_blocks = [
+            _NoisyBlock(block, _row_states(problem, block), variances[block.piece])
+            for block in problem.blocks()
+        ]
         theta_base, levels = prior.to_base(start.theta), start.sigma**2
         rows: Regression = problem
         stack, change = start.stack, np.inf
         trace: list[Iteration] = []
         for _ in range(self.iterations):
             theta = prior.complete(theta_base)
-            slopes = [_row_slopes(problem, theta, block) for block in blocks]
-            noise = [(b, G, variances[b.piece]) for b, G in zip(blocks, slopes, strict=True)]
+            slopes = [_row_slopes(problem, theta, noisy.block) for noisy in noisy_blocks]
+            noise = list(zip(noisy_blocks, slopes, strict=True))
             levels = _torque_variances(problem, theta_base, noise, levels)
             whitened = (
-                self._whitened(problem, theta_base, *rows, levels[rows[0].log]) for rows in noise
+                self._whitened(problem, theta_base, noisy, G, levels[noisy.block.log])
+                for noisy, G in noise
             )
             rows = problem.recast(GivenRows, given=tuple(whitened))
             stack = rows.stack(np.ones_like(levels))
@@ -237,16 +250,15 @@ class LikelihoodWeights(Weights):
         self,
         problem: Regression,
         theta_base: Array,
-        block: Block,
+        noisy: _NoisyBlock,
         G: Array,
-        variance: Array,
         level: Array,
     ) -> Block:
         """The rows of one block, of the corrected motion, divided by the root of their noise.
 
         Their right-hand side is such that residuals at theta_base are those of the data.
         """
-        n = level.size
+        n, block, variance = level.size, noisy.block, noisy.variance
         epsilon = (block.y - block.Y @ theta_base) * block.use
         S = _propagated(G, variance)
         # A standing joint says nothing, nor do others by being correlated with it.
@@ -256,7 +268,7 @@ class LikelihoodWeights(Weights):
         if self.corrected:
             pull = np.linalg.solve(S, epsilon[:, :, None])[:, :, 0]
             step = variance.ravel() * np.einsum("tij,ti->tj", G, pull)
-            Y = Y + _correction(problem, block, step)
+            Y = Y + _correction(problem, noisy, step)
         both = np.concatenate([Y, (Y @ theta_base + epsilon)[:, :, None]], axis=2)
         in_threads(whiten_batch, len(both), S, both)
         return replace(
@@ -266,9 +278,9 @@ class LikelihoodWeights(Weights):
         )
 
 
-def _correction(problem: Regression, block: Block, step: Array) -> Array:
+def _correction(problem: Regression, noisy: _NoisyBlock, step: Array) -> Array:
     """(m, n, b) by how much regressors change when the motion does by steps (m, 3 n) of q, v, a."""
-    q, v, a = _row_states(problem, block)
+    q, v, a = noisy.states
     n = problem.n_joints
     ahead = v + step[:, n : 2 * n]
     ahead = np.where(ahead * v > 0.0, ahead, v)  # no jump of friction: the noise is small
@@ -276,7 +288,7 @@ def _correction(problem: Regression, block: Block, step: Array) -> Array:
         problem.widened(
             torque_regressor(problem.robot, *state, columns=problem.base.independent),
             state[1],
-            block.log,
+            noisy.block.log,
         )
         for state in ((q, v, a), (q + step[:, :n], ahead, a + step[:, 2 * n :]))
     )
@@ -286,19 +298,19 @@ def _correction(problem: Regression, block: Block, step: Array) -> Array:
 def _torque_variances(
     problem: Regression,
     theta_base: Array,
-    noise: Sequence[tuple[Block, Array, Array]],
+    noise: Sequence[tuple[_NoisyBlock, Array]],
     before: Array,
 ) -> Array:
     """(n_logs, n) variance of residuals beyond what the noise of the motion makes of them.
 
         sigma² = Σ_k w_k (f epsilon_k² - P_k) / Σ_k w_k,      w_k = (P_k + sigma²)⁻²
 
-    with the variance P that G propagates from variances (3, n) of each block, and a factor f for
-    what the fit has used up: a step towards the largest likelihood of each joint's residuals, in
-    which rows of much noise count little.
+    with the variance P that G (m, n, 3 n) of each block propagates, and a factor f for what the fit
+    has used up: a step towards the largest likelihood of each joint's residuals, in which rows of
+    much noise count little.
     """
     squares, made, weights, rows, mean = np.zeros((5, *before.shape))
-    for block, G, variance in noise:
+    for (block, _, variance), G in noise:
         log = block.log
         P = np.einsum("tij,j->ti", G**2, variance.ravel())
         w = block.use / (P + before[log]) ** 2
