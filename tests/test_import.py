@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import compileall
+import importlib
 import json
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
+
+import pytest
 
 import bodysense
 
@@ -60,3 +67,39 @@ def test_import_leaves_logging_and_warnings_alone():
 
 def test_version_is_that_of_the_installed_package():
     assert bodysense.__version__ == version("bodysense")
+
+
+@pytest.mark.parametrize("package", ["bodysense", "bodysense.excitation", "bodysense.report"])
+def test_names_are_imported_from_where_type_checkers_find_them(package):
+    module = importlib.import_module(package)
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    checked = {alias.name: node.module for node in block.body for alias in node.names}
+    assert checked == {name: f"bodysense.{home}" for name, home in module._HOMES.items()}
+    assert module.__all__ == sorted(checked)
+    for name, home in checked.items():
+        assert getattr(module, name) is getattr(importlib.import_module(home), name)
+        assert name in dir(module)
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nose'"):
+        _ = module.nose
+
+
+def test_names_are_imported_without_sources(tmp_path):
+    """As from frozen apps, and from folders of compiled files alone."""
+    here, package = Path(bodysense.__file__).parent, tmp_path / "bodysense"
+    package.mkdir()
+    for name in ("__init__.py", "errors.py", "lazy.py"):
+        shutil.copy(here / name, package)
+    assert compileall.compile_dir(package, quiet=1, legacy=True)
+    for source in package.glob("*.py"):
+        source.unlink()
+    show = "import bodysense; print(bodysense.BodysenseError.__module__, bodysense.__file__)"
+    process = subprocess.run(
+        [sys.executable, "-c", show],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert process.stdout.split() == ["bodysense.errors", str(package / "__init__.pyc")]

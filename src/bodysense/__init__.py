@@ -1,14 +1,13 @@
 """bodysense tells a robot what its body is, how it moves and what touches it.
 
-The names below are loaded when they are first used, so that importing the package costs nothing:
-at run time the imports do not happen, they say where each name is at home.
+Names are imported when they are first used, so that importing the package costs nothing.
 """
 
 from __future__ import annotations
 
-import importlib
-from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from bodysense.lazy import import_on_use
 
 if TYPE_CHECKING:
     from bodysense.errors import BodysenseError as BodysenseError
@@ -72,30 +71,77 @@ if TYPE_CHECKING:
     from bodysense.simulation import rollout as rollout
     from bodysense.simulation import sensitivities as sensitivities
 
+_HOMES = {
+    "Actuators": "robot",
+    "Assumptions": "estimation",
+    "BaseParameters": "robot",
+    "BodysenseError": "errors",
+    "Controller": "robot",
+    "Design": "excitation",
+    "DriveGains": "identification.payload.drive_gains",
+    "EstimationRun": "estimation",
+    "EstimationSetup": "estimation",
+    "EstimatorStream": "estimation",
+    "FourierTrajectory": "excitation",
+    "Friction": "robot",
+    "GaussianPrior": "estimation",
+    "HoldTrajectory": "excitation",
+    "Identification": "identification",
+    "IdentificationRun": "identification",
+    "Knowledge": "identification",
+    "Log": "logs",
+    "LogEstimate": "estimation",
+    "MapDynamics": "estimation",
+    "Observability": "estimation",
+    "ParameterLayout": "robot",
+    "Payload": "identification.payload.payload",
+    "Posterior": "estimation",
+    "Preprocessing": "identification",
+    "Regression": "identification",
+    "Robot": "robot",
+    "Rollout": "simulation",
+    "Sample": "estimation",
+    "SampledTrajectory": "excitation",
+    "Sensitivities": "simulation",
+    "Sensor": "sensors",
+    "base_parameters": "robot",
+    "design_motion": "excitation",
+    "design_poses": "excitation",
+    "estimate_log": "estimation",
+    "examine": "identification",
+    "identify": "identification",
+    "identify_drive_gains": "identification.payload.identify_drive_gains",
+    "identify_payload": "identification.payload.identify_payload",
+    "load_estimation": "estimation",
+    "load_robot": "robot",
+    "load_sensors": "sensors",
+    "observability": "estimation",
+    "read_log": "logs",
+    "register_friction_model": "robot",
+    "rollout": "simulation",
+    "sensitivities": "simulation",
+    "suggested_controller": "robot",
+    "urdf_sensors": "sensors",
+    "with_payload": "robot",
+    "write_actuators": "robot",
+    "write_identification_page": "report",
+    "write_log": "logs",
+    "write_mjcf": "robot",
+    "write_urdf": "robot",
+}
+"""Module of each name, which is imported when the name is first used."""
 
-@cache
-def _homes() -> dict[str, str]:
-    """The module of every name, from the imports above."""
-    import ast
-    import pkgutil
-
-    source = ast.parse(pkgutil.get_data(__name__, "__init__.py") or b"")
-    imports = (node for node in ast.walk(source) if isinstance(node, ast.ImportFrom))
-    homes = {alias.name: str(node.module) for node in imports for alias in node.names}
-    return {name: home for name, home in homes.items() if home.startswith(f"{__name__}.")}
+__all__ = sorted(_HOMES)
+_import, _names = import_on_use(__name__, _HOMES)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
         return version("bodysense")
-    if name == "__all__":
-        return sorted(_homes())
-    if name in _homes():
-        return getattr(importlib.import_module(_homes()[name]), name)
-    raise AttributeError(f"module 'bodysense' has no attribute {name!r}")
+    return _import(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*_homes(), "__version__"])
+    return [*_names(), "__version__"]

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bodysense.lazy import import_on_use
 
 if TYPE_CHECKING:
-    from bodysense.report.estimation_page import write_estimation_page
-    from bodysense.report.excitation_page import write_excitation_page
-    from bodysense.report.identification_page import write_identification_page
-    from bodysense.report.load_page import write_gains_page, write_payload_page
-    from bodysense.report.motion_page import write_motion_page, write_rollout_page
+    from bodysense.report.estimation_page import write_estimation_page as write_estimation_page
+    from bodysense.report.excitation_page import write_excitation_page as write_excitation_page
+    from bodysense.report.identification_page import (
+        write_identification_page as write_identification_page,
+    )
+    from bodysense.report.load_page import write_gains_page as write_gains_page
+    from bodysense.report.load_page import write_payload_page as write_payload_page
+    from bodysense.report.motion_page import write_motion_page as write_motion_page
+    from bodysense.report.motion_page import write_rollout_page as write_rollout_page
 
-__all__ = [
-    "write_estimation_page",
-    "write_excitation_page",
-    "write_gains_page",
-    "write_identification_page",
-    "write_motion_page",
-    "write_payload_page",
-    "write_rollout_page",
-]
-
-
-_SHARED = {
-    "write_gains_page": "load_page",
-    "write_payload_page": "load_page",
-    "write_rollout_page": "motion_page",
+_HOMES = {
+    "write_estimation_page": "report.estimation_page",
+    "write_excitation_page": "report.excitation_page",
+    "write_gains_page": "report.load_page",
+    "write_identification_page": "report.identification_page",
+    "write_motion_page": "report.motion_page",
+    "write_payload_page": "report.load_page",
+    "write_rollout_page": "report.motion_page",
 }
+"""Module of each name, imported when first used: no page loads what another one needs."""
 
-
-def __getattr__(name: str) -> Any:
-    """Import a page when it is first asked for: no report loads what another one needs."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    stem = _SHARED.get(name, name.removeprefix("write_"))
-    return getattr(importlib.import_module(f"{__name__}.{stem}"), name)
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = import_on_use(__name__, _HOMES)
