@@ -189,3 +189,22 @@ def test_reader_that_goes_away_is_no_error():
         err = process.stderr.read()
         assert process.wait(timeout=60) == 141
     assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "group", "options"),
+    [
+        ("estimate", "robot", ["--actuators", "--fixed", "--floating"]),
+        ("identify", "data and method", ["--cutoff", "--set"]),
+        ("payload", "data and method", ["--cutoff", "--set"]),
+        ("gains", "data and method", ["--cutoff", "--set"]),
+    ],
+)
+def test_help_of_runs_is_grouped_and_starts_with_the_output(capsys, command, group, options):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    usage, *sections = capsys.readouterr().out.split("\n\n")
+    (section,) = (text for text in sections if text.startswith(f"{group}:"))
+    assert all(f"  {option}" in section for option in options)
+    for early in ("[-o DIR]", "[--config FILE]"):
+        assert usage.index(early) < usage.index("[--actuators FILE]")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bodysense.cli.options import print_notes, print_result, progress_bar, reproduction, working
-from bodysense.cli.run_options import RunOptions, option
+from bodysense.cli.run_options import Groups, RunOptions, option
 from bodysense.cli.tables import BAND, Page, number, percent
 from bodysense.errors import FileReadError, MismatchError
 
@@ -82,10 +82,10 @@ class EstimateOptions(RunOptions):
     )
 
     @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> Groups:
         """Declare all options."""
-        super().add_arguments(parser)
-        add = parser.add_mutually_exclusive_group().add_argument
+        groups = super().add_arguments(parser)
+        add = groups["robot"].add_mutually_exclusive_group().add_argument
         about = "fix the root link to the ground"
         add("--fixed", dest="floating", action="store_false", default=None, help=about)
         add(
@@ -94,6 +94,7 @@ class EstimateOptions(RunOptions):
             default=None,
             help="treat the root link as a floating base",
         )
+        return groups
 
     @property
     def identified(self) -> Path | None:

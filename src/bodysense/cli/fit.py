@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bodysense.cli.run_options import RunOptions, option
+from bodysense.cli.run_options import Groups, RunOptions, option
 from bodysense.cli.tables import Page
 from bodysense.errors import BodysenseError, MismatchError, unknown_name
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from bodysense.logs.log import Log
     from bodysense.robot import Robot
     from bodysense.status import Status
+
+METHOD = "data and method"
+"""Title of a group of options."""
 
 _FRICTION_CHOICES = ("auto", "own", "choose")
 """Words for --friction that name no law."""
@@ -60,7 +63,7 @@ class FitOptions(RunOptions):
     )
     friction_shape: Mapping[str, float] = field(default_factory=dict)
     cutoff: float | None = option(
-        "of the low-pass on positions (from the data)", group="data and method", metavar="HZ"
+        "of the low-pass on positions (from the data)", group=METHOD, metavar="HZ"
     )
     band: float | None = None
     order: int = 4
@@ -70,14 +73,16 @@ class FitOptions(RunOptions):
     allow_unusable: bool = option(
         "continue in spite of errors that the doctor reports",
         default=False,
-        group="data and method",
+        group=METHOD,
     )
 
     @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> Groups:
         """Declare all options."""
-        super().add_arguments(parser)
-        parser.add_argument("--set", metavar="NAME=VALUE", action="append", help=cls.settings_help)
+        groups = super().add_arguments(parser)
+        add = groups[METHOD].add_argument
+        add("--set", metavar="NAME=VALUE", action="append", help=cls.settings_help)
+        return groups
 
     @classmethod
     def _given(cls, args: argparse.Namespace) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bodysense.cli.fit import FitOptions, add_diagnoses, setting_value
+from bodysense.cli.fit import METHOD, FitOptions, add_diagnoses, setting_value
 from bodysense.cli.options import print_notes, print_result, reproduction, working, write_folder
 from bodysense.cli.run_options import option, read_table
 from bodysense.cli.tables import Page, percent
@@ -79,12 +79,12 @@ class IdentifyOptions(FitOptions):
     weighting: str | None = None
     spread: float | None = None
     forgetting: float | None = None
-    seed: int = option("of random numbers (0)", default=0, metavar="N")
+    seed: int = option("of random numbers (0)", default=0, group=METHOD, metavar="N")
     relax: str | None = option(
-        "pull pc-* to the prior: euclidean, pullback or entropic", metavar="KIND"
+        "pull pc-* to the prior: euclidean, pullback or entropic", group=METHOD, metavar="KIND"
     )
     relax_weight: float | Literal["auto"] | None = option(
-        "of --relax (1), or auto: from the data", type=_weight, metavar="X"
+        "of --relax (1), or auto: from the data", group=METHOD, type=_weight, metavar="X"
     )
     settings: Mapping[str, str] = field(default_factory=dict)
     knowledge: str | None = option("masses, symmetries, … (YAML)", group=_KNOWN, metavar="FILE")

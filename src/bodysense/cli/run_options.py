@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from types import NoneType, UnionType
@@ -21,6 +21,8 @@ from typing import (
 )
 
 from bodysense.errors import BodysenseError, FileReadError, MismatchError, unknown_name
+
+Groups = Mapping[str, "argparse._ArgumentGroup"]
 
 
 class Digested(Protocol):
@@ -78,27 +80,36 @@ class RunOptions:
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        """Declare the options of all fields, and those for output and configuration."""
-        groups: dict[str, Any] = {"": parser}
-        hints = get_type_hints(cls)
-        for f in fields(cls):
-            if not f.metadata:
-                continue
-            about = dict(f.metadata)
-            group = about.pop("group")
-            if group not in groups:
-                groups[group] = parser.add_argument_group(group)
-            flags = about.pop("flags") or (f"--{f.name.replace('_', '-')}",)
-            keywords = _keywords(flags, hints[f.name])
-            if flags[0].startswith("-"):
-                keywords |= {"dest": f.name}
-            groups[group].add_argument(*flags, **keywords | about)
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> Groups:
+        """Declare the options of all fields, and those for output and configuration.
+
+        In usage the options without a group come first, then those for output. Returns the groups
+        by title.
+        """
+        declared = [f for f in fields(cls) if f.metadata]
+        for f in declared:
+            if not f.metadata["group"]:
+                cls._add_option(parser, f)
         add = parser.add_argument
         add("-o", "--output", metavar="DIR", help=f"write {cls.written} here")
         add("--force", action="store_true", default=None, help="replace files in an existing DIR")
         add("--config", metavar="FILE", help="run again with the settings of a config.yaml")
         add("--json", action="store_true", default=None, help=f"print {cls.printed} as JSON")
+        titles = dict.fromkeys(f.metadata["group"] for f in declared if f.metadata["group"])
+        groups = {title: parser.add_argument_group(title) for title in titles}
+        for f in declared:
+            if f.metadata["group"]:
+                cls._add_option(groups[f.metadata["group"]], f)
+        return groups
+
+    @classmethod
+    def _add_option(cls, group: argparse._ActionsContainer, f: Field[Any]) -> None:
+        about = {key: value for key, value in f.metadata.items() if key != "group"}
+        flags = about.pop("flags") or (f"--{f.name.replace('_', '-')}",)
+        keywords = _keywords(flags, get_type_hints(cls)[f.name])
+        if flags[0].startswith("-"):
+            keywords |= {"dest": f.name}
+        group.add_argument(*flags, **keywords | about)
 
     @classmethod
     def from_arguments(cls, args: argparse.Namespace) -> Self:
