@@ -271,6 +271,7 @@ def wrong(here, logs) -> Path:
 
 def test_gains_as_usual(wrong, capsys):
     assert gains(*GAINS, "--layout", "layout.yaml", "-o", "out") == 0
+    assert "payload" not in yaml.safe_load(Path("out/config.yaml").read_text())
     out, err = capsys.readouterr()
     assert err == ""
     assert "drive gains from a load of 1.5 kg at link6" in out

@@ -207,6 +207,12 @@ def _shape_value(text: str, part: str) -> tuple[str, float]:
 # Runs on recordings with and without a load: payload and gains.
 
 
+def link_option(default: str | None = None) -> Any:
+    """The link that holds the load."""
+    about = "that holds the load (the last link)"
+    return option(about, "--link", default=default, metavar="LINK")
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions(FitOptions):
     """Settings of a run on recordings with and without a load."""
@@ -221,9 +227,7 @@ class LoadOptions(FitOptions):
     )
     logs: tuple[str, ...] = option("recordings with the load", "logs", metavar="LOG")
     unloaded: tuple[str, ...] = option("recordings without the load", default=(), metavar="LOG")
-    payload: str = option(
-        "that holds the load (the last link)", "--link", default="", metavar="LINK"
-    )
+    payload: str | None = link_option()
 
     @classmethod
     def _set(cls, table: dict[str, object], pairs: dict[str, str]) -> None:

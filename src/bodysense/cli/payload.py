@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from bodysense.cli.fit import LoadOptions, add_recordings, add_status
+from bodysense.cli.fit import LoadOptions, add_recordings, add_status, link_option
 from bodysense.cli.options import print_notes, print_result, reproduction, working, write_folder
 from bodysense.cli.run_options import option
 from bodysense.cli.tables import Page, percent
@@ -31,6 +31,7 @@ class _PayloadOptions(LoadOptions):
     written: ClassVar[str] = "the loaded robot, the result and a report"
     retired: ClassVar[tuple[str, ...]] = ("load",)
 
+    payload: str = link_option("")  # in every config.yaml: `identify` knows a load by it
     drive_gains: Literal[False] = False
     gain_uncertainty: float | None = option(
         "relative standard deviation of the drive gains (0.02)", group="uncertainty", metavar="X"
