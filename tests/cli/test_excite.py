@@ -332,6 +332,12 @@ def test_start_outside_the_limits(refused):
     assert "joint3 at 9" in message
 
 
+@pytest.mark.parametrize("start", ["", "1,2"])
+def test_start_with_the_wrong_number_of_positions(refused, start):
+    message = refused("tx40", "-o", "m.csv", *ALONE, "--start", start)
+    assert f"--start: invalid value '{start}'; expected 6 positions in numbers" in message
+
+
 def test_start_in_collision(refused):
     robot = load_robot("example:panda")
     pose = ["0"] * robot.n_joints

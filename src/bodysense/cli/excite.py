@@ -183,14 +183,13 @@ def _design(
     )
     if args.poses is not None:
         return design_poses(robot, args.poses, **common)
-    n = robot.n_joints
     return design_motion(
         robot,
         family=args.family or "fourier",
         duration=10.0 if args.duration is None else args.duration,
         harmonics=args.harmonics,
         knots=args.knots,
-        start=args.start and options.numbers(args.start, "--start", f"{n} positions", (n,)),
+        start=_start(args, robot),
         trajectories=args.trajectories or 1,
         known=_existing_information(args),
         # A robot that follows a table is recorded at its rate.
@@ -199,6 +198,14 @@ def _design(
         progress=progress,
         **common,
     )
+
+
+def _start(args: argparse.Namespace, robot: Robot) -> list[float] | None:
+    """The pose to start and end in."""
+    if args.start is None:
+        return None
+    n = robot.n_joints
+    return options.numbers(args.start, "--start", f"{n} positions", (n,))
 
 
 def _existing_information(args: argparse.Namespace) -> Information | None:
