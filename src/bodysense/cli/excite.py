@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bodysense.excitation.criterion import Criterion
+    from bodysense.excitation.design import Design
     from bodysense.excitation.limits import MotionLimits
     from bodysense.excitation.motion_problem import Information
+    from bodysense.excitation.poses import PoseDesign
     from bodysense.excitation.search import Progress
     from bodysense.robot.robot import Robot
     from bodysense.robot.shapes.collisions import Collisions
@@ -130,6 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Design first, then write: a search that finds nothing leaves no file behind."""
     from bodysense.cli import excite_tables as tables
+    from bodysense.excitation.design import Design
 
     motions, report = _outputs(args)
     _require_used(args)
@@ -145,11 +148,11 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("bodysense: interrupted before a motion was ready: nothing written", file=sys.stderr)
         return _EXIT_INTERRUPTED
-    if args.poses is None and design.status == "violated":
+    if isinstance(design, Design) and design.status == "violated":
         print(f"bodysense: nothing written: {design.advice}", file=sys.stderr)
         return _EXIT_VIOLATED
     _write(args, motions, robot, design)
-    if report is not None:
+    if report is not None and isinstance(design, Design):  # poses have none
         from bodysense.report.excitation_page import write_excitation_page
 
         command = shlex.join(["bodysense", *args.words])
@@ -168,8 +171,8 @@ def _design(
     criterion: Criterion,
     bounds: dict[str, Any],
     progress: Callable[[Progress], None],
-) -> Any:
-    """A `Design` of motions, or the `PoseDesign` of --poses."""
+) -> Design | PoseDesign:
+    """Motions, or the poses of --poses."""
     import numpy as np
 
     from bodysense.excitation.design import design_motion
@@ -219,12 +222,15 @@ def _existing_information(args: argparse.Namespace) -> Information | None:
     return lambda robot, base, noise: information_of(robot, logs, base, noise)
 
 
-def _write(args: argparse.Namespace, motions: list[Path], robot: Robot, design: Any) -> None:
+def _write(
+    args: argparse.Namespace, motions: list[Path], robot: Robot, design: Design | PoseDesign
+) -> None:
+    from bodysense.excitation.poses import PoseDesign
     from bodysense.excitation.trajectory_file import write_poses, write_trajectory
 
     kinds = zip(robot.joint_names, robot.joint_types, strict=True)
     sliding = [joint for joint, kind in kinds if kind == "prismatic"]
-    if args.poses is not None:
+    if isinstance(design, PoseDesign):
         write_poses(motions[0], design.poses, robot.joint_names, sliding=sliding)
         return
     # Controllers fill in what is between the points of a message.
