@@ -73,6 +73,12 @@ def test_former_options_are_settings(former, setting):
         parsed(*former, "--set", last)
 
 
+@pytest.mark.parametrize("given", [{"robot": "tx40"}, {"logs": ("log.csv",)}])
+def test_options_need_robot_and_logs(given):
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument"):
+        IdentifyOptions(**given)
+
+
 def test_help_shows_what_is_often_used_only():
     parser = argparse.ArgumentParser()
     add_arguments(parser)

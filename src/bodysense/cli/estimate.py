@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bodysense.cli.options import print_notes, print_result, progress_bar, reproduction, working
-from bodysense.cli.run_options import Groups, RunOptions, option
+from bodysense.cli.run_options import Groups, RunOptions, option, required
 from bodysense.cli.tables import BAND, Page, number, percent
 from bodysense.errors import FileReadError, MismatchError
 
@@ -53,14 +53,16 @@ class EstimateOptions(RunOptions):
     recordings: ClassVar[tuple[str, ...]] = ("log",)
     files: ClassVar[tuple[str, ...]] = ("sensors", *RunOptions.files)
 
-    robot: str = option(
+    robot: str = required(
         "a URDF, MJCF or DH file, a built-in robot such as tx40, example:NAME, or the folder that "
         "identify wrote",
         "robot",
         metavar="ROBOT",
     )
-    log: str = option("a recording: CSV, Parquet, MCAP or a ROS 2 bag", "log", metavar="LOG")
-    sensors: str = option("sensors, external wrenches and priors (YAML); required", metavar="FILE")
+    log: str = required("a recording: CSV, Parquet, MCAP or a ROS 2 bag", "log", metavar="LOG")
+    sensors: str = required(
+        "sensors, external wrenches and priors (YAML); required", metavar="FILE"
+    )
     floating: bool | None = None
     parameter_covariance: bool = option(
         "include the uncertainty of the parameters in the bands; ROBOT must be the folder that "
@@ -88,12 +90,8 @@ class EstimateOptions(RunOptions):
         add = groups["robot"].add_mutually_exclusive_group().add_argument
         about = "fix the root link to the ground"
         add("--fixed", dest="floating", action="store_false", default=None, help=about)
-        add(
-            "--floating",
-            action="store_true",
-            default=None,
-            help="treat the root link as a floating base",
-        )
+        about = "treat the root link as a floating base"
+        add("--floating", action="store_true", default=None, help=about)
         return groups
 
     @property

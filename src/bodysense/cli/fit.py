@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bodysense.cli.run_options import Groups, RunOptions, option
+from bodysense.cli.run_options import Groups, RunOptions, option, required
 from bodysense.cli.tables import Page
 from bodysense.errors import BodysenseError, MismatchError, unknown_name
 
@@ -220,12 +220,12 @@ class LoadOptions(FitOptions):
     recordings: ClassVar[tuple[str, ...]] = ("logs", "unloaded")
     printed: ClassVar[str] = "the result"
 
-    robot: str = option(
+    robot: str = required(
         "the arm: a URDF, MJCF or DH file, a built-in robot (tx40, …) or example:NAME",
         "robot",
         metavar="ROBOT",
     )
-    logs: tuple[str, ...] = option("recordings with the load", "logs", metavar="LOG")
+    logs: tuple[str, ...] = required("recordings with the load", "logs", metavar="LOG")
     unloaded: tuple[str, ...] = option("recordings without the load", default=(), metavar="LOG")
     payload: str | None = link_option()
 

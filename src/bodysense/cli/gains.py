@@ -13,7 +13,7 @@ import numpy as np
 
 from bodysense.cli.fit import LoadOptions, add_recordings, add_status
 from bodysense.cli.options import numbers, print_result, reproduction, working, write_folder
-from bodysense.cli.run_options import option
+from bodysense.cli.run_options import required
 from bodysense.cli.tables import BAND, Page, percent
 
 if TYPE_CHECKING:
@@ -38,10 +38,8 @@ class _GainsOptions(LoadOptions):
     }
 
     drive_gains: Literal[True] = True
-    load: tuple[float, ...] = option(
-        "weighed mass of the load, and its centre of mass [m]",
-        default=(),
-        metavar="KG[,x,y,z]",
+    load: tuple[float, ...] = required(
+        "weighed mass of the load, and its centre of mass [m]", metavar="KG[,x,y,z]"
     )
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bodysense.cli.fit import METHOD, FitOptions, add_diagnoses, setting_value
 from bodysense.cli.options import print_notes, print_result, reproduction, working, write_folder
-from bodysense.cli.run_options import option, read_table
+from bodysense.cli.run_options import option, read_table, required
 from bodysense.cli.tables import Page, percent
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
 
@@ -56,12 +56,12 @@ class IdentifyOptions(FitOptions):
         "border, still_speed, decimate; may be repeated"
     )
 
-    robot: str = option(
+    robot: str = required(
         "the prior: a URDF, MJCF or DH file, a built-in robot (tx40, …) or example:NAME",
         "robot",
         metavar="ROBOT",
     )
-    logs: tuple[str, ...] = option(
+    logs: tuple[str, ...] = required(
         "recordings: CSV, Parquet, MCAP or a ROS 2 bag", "logs", metavar="LOG"
     )
     friction: str = option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from types import NoneType, UnionType
@@ -45,6 +45,11 @@ def option(about: str, *flags: str, default: Any = None, group: str = "", **keyw
     return field(
         default=default, metadata={"flags": flags, "group": group, "help": about, **keywords}
     )
+
+
+def required(about: str, *flags: str, **keywords: Any) -> Any:
+    """Declare a setting that a run cannot do without, as `option` does."""
+    return option(about, *flags, default=MISSING, **keywords)
 
 
 @dataclass(frozen=True, kw_only=True)
