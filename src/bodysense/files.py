@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -231,20 +232,12 @@ def load_result(
     Raises:
         FileReadError: the files are missing, damaged, or do not belong together.
     """
-    own: Any = kind  # a dataclass, as type variables cannot say
-    names = {f.name for f in fields(own) if f.init} - set(made)
-    hints, kept = get_type_hints(kind), names & set(_array_fields(kind))
-    beside = sorted(names & set(arrays))
-    rest = {f: (keys or {}).get(f, f) for f in sorted(names - kept - set(beside))}
-    about = read_json(Path(folder) / f"{name}.json", list(rest.values()))
-    kept -= {field for field in kept if about.get(field, field) is None}  # optional, not there
-    parts = {
-        field: [f"{field}.{k}" for k in range(len(about[field]))]
-        for field in _array_mappings(kind)
-        if field in rest and isinstance(about[field], list)
-    }
-    wanted = [*sorted(kept), *arrays, *(key for part in parts.values() for key in part)]
-    numbers = read_arrays(Path(folder) / f"{name}.npz", wanted)
+    names = set(_hints(kind)) - set(made)
+    others = sorted(names - set(arrays) - set(_array_fields(kind)))
+    by_field = {field: (keys or {}).get(field, field) for field in others}
+    about = read_json(Path(folder) / f"{name}.json", list(by_field.values()))
+    parts = _names_to_read(kind, names - set(arrays), about)
+    numbers = read_arrays(Path(folder) / f"{name}.npz", [*chain(*parts.values()), *arrays])
     for array in numbers.values():
         array.setflags(write=False)
     stored: _Stored = {**about, **numbers}
@@ -253,12 +246,9 @@ def load_result(
         wrong = [key for key, shape in expected.items() if stored[key].shape != shape]
         if wrong:
             raise ValueError(f"shape of {', '.join(wrong)}")
-        for field, own_keys in parts.items():
-            about[field] = zip(about[field], (numbers[key] for key in own_keys), strict=True)
-        values = {field: restored(about[key], hints[field]) for field, key in rest.items()}
-        values |= {field: restored(numbers[field].tolist(), hints[field]) for field in beside}
-        values |= {field: make(stored) for field, make in made.items()}
-        return kind(**values, **{field: numbers[field] for field in kept})
+        by_field |= {field: field for field in names & set(arrays)}
+        values = _values_of(kind, by_field, parts, stored)
+        return kind(**values, **{field: make(stored) for field, make in made.items()})
     except (BodysenseError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileReadError(
             f"{name}.json and {name}.npz in {folder} are damaged or do not belong together "
@@ -268,6 +258,32 @@ def load_result(
 
 _Stored = dict[str, Any]
 _Result = TypeVar("_Result")
+
+
+def _names_to_read(kind: type, names: set[str], about: _Stored) -> dict[str, list[str]]:
+    """Arrays to read by field: one of its name, or ``field.0``, … for arrays by name."""
+    parts = {field: [field] for field in _array_fields(kind) if about.get(field, field) is not None}
+    lists = [field for field in _array_mappings(kind) if isinstance(about.get(field), list)]
+    parts |= {field: [f"{field}.{k}" for k in range(len(about[field]))] for field in lists}
+    return {field: parts[field] for field in sorted(names & set(parts))}
+
+
+def _values_of(
+    kind: type, by_field: dict[str, str], parts: dict[str, list[str]], stored: _Stored
+) -> dict[str, Any]:
+    """Values of fields from what is stored by their key, or in their parts."""
+    hints, values = _hints(kind), {}
+    for field in by_field.keys() - parts.keys():
+        value = stored[by_field[field]]
+        numbers = value.tolist() if isinstance(value, np.ndarray) else value
+        values[field] = restored(numbers, hints[field])
+    for field, names in parts.items():
+        if field in by_field:
+            arrays = (stored[name] for name in names)
+            values[field] = dict(zip(stored[field], arrays, strict=True))
+        else:
+            values[field] = stored[field]
+    return values
 
 
 def _array_fields(kind: type) -> list[str]:
