@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -136,6 +136,12 @@ def test_json_tells_the_same_of_all(printed):
     alone = json.loads(printed("ols", "--json"))
     assert alone == listed[0]
     assert alone["settings"] == []
+
+
+@pytest.mark.parametrize(("name", "like"), [("lms", "wls"), ("pc-lms", "pc-wls")])
+def test_a_row_without_parts_is_not_taken_for_wls(name, like):
+    with pytest.raises(NotImplementedError, match="lms has no weights and solver: add a case"):
+        replace(IDENTIFIERS[like], name=name).identifier()
 
 
 def test_an_unknown_method_is_refused_with_the_closest(capsys):

@@ -23,6 +23,8 @@ def _compose_linear(name: str) -> LinearMethod:
     match name:
         case "ols":
             return LinearMethod(name, weights=EqualWeights())
+        case "wls":
+            return LinearMethod(name)
         case "irls":
             return LinearMethod(name, weights=RobustWeights())
         case "tls":
@@ -41,7 +43,7 @@ def _compose_linear(name: str) -> LinearMethod:
             from bodysense.identification.linear.likelihood import LikelihoodWeights
 
             return LinearMethod(name, weights=LikelihoodWeights())
-    return LinearMethod(name)
+    raise NotImplementedError(f"{name} has no weights and solver: add a case to _compose_linear.")
 
 
 def _compose_consistent(name: str) -> Identifier:
@@ -232,8 +234,7 @@ _METHODS = (
     _consistent(
         "pc-points",
         "weighted least squares over point masses inside the links' shapes",
-        needs="shapes of the links, from the robot file, or boxes; noise levels: taken from the "
-        "log",
+        needs=f"shapes of the links, from the robot file, or boxes; {_NOISE}",
         cost="one regression, one quadratic program with hundreds of unknowns per link",
         when="links must fit inside their shapes, and these are known",
         description="Rows weighted as by wls; links are non-negative masses at points inside "
@@ -244,8 +245,7 @@ _METHODS = (
         "least squares, then the closest consistent robot (eq 62)",
         cost="one regression, one semidefinite program",
         when="for comparison, or (in Python) estimates whose data are not at hand",
-        description="Ordinary least squares first, then the closest consistent robot, thesis eq "
-        "(62).",
+        description="Ordinary least squares, then the closest consistent robot, thesis eq (62).",
     ),
     _simulated(
         "pc-iv",
