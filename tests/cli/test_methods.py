@@ -124,6 +124,13 @@ def test_settings_come_with_defaults_options_and_meaning(printed):
     assert "auto" in table["relaxation_weight"]["about"]
 
 
+def test_robust_methods_are_found_by_the_name_of_their_cost(printed):
+    assert "Huber" in printed("irls").splitlines()[0]
+    whole = " ".join(printed().split())
+    for name, following in (("irls", "tls"), ("pc-irls", "pc-sqp-ols")):
+        assert "Huber" in whole.partition(f" {name} ")[2].partition(f" {following} ")[0]
+
+
 def test_json_tells_the_same_of_all(printed):
     listed = json.loads(printed("--json"))
     assert [method["name"] for method in listed] == list(IDENTIFIERS)

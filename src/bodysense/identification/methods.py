@@ -133,10 +133,10 @@ _METHODS = (
     ),
     _linear(
         "irls",
-        "robust least squares: rows that do not fit lose weight",
+        "robust least squares (Huber): rows that do not fit lose weight",
         needs=_NOISE,
         cost="one regression, a pass over all rows per iteration",
-        when="recordings with outliers: knocks, contacts, wrong samples",
+        when="outliers (knocks, contacts, wrong samples): weighted by Huber's cost",
         description="Weighted least squares whose rows carry another weight υ(residual), thesis "
         "eqs (18)-(20).",
     ),
@@ -202,7 +202,7 @@ _METHODS = (
         "robust least squares over physically consistent robots",
         needs=_NOISE,
         cost="one regression, one semidefinite program per iteration",
-        when="recordings with outliers: knocks, contacts, wrong samples",
+        when="outliers (knocks, contacts, wrong samples): weighted by Huber's cost",
         description="Rows weighted as by irls, solved over physically consistent robots.",
     ),
     _consistent(
