@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError, ShapeError, UnknownNameError, UnusableLogError
 from bodysense.identification import Preprocessing
-from bodysense.identification.payload.experiment import prepare
+from bodysense.identification.payload.experiment import LoadSettings, prepare
 from bodysense.identification.payload.identify_drive_gains import identify_drive_gains
 from bodysense.identification.payload.identify_payload import identify_payload
 from bodysense.logs.log import Log
@@ -44,6 +46,33 @@ def test_from_logs_to_a_load(arm, logs, body):
     ]
     assert found.provenance["still_speed"] == 0.05
     assert [entry["source"] for entry in found.provenance["loaded"]] == ["log"]
+
+
+def test_an_unknown_keyword_is_refused_by_the_function_that_was_called(arm, logs):
+    empty, loaded = logs
+    with pytest.raises(UnknownNameError, match=r"keyword of identify_payload 'frictoin'.*friction"):
+        identify_payload(arm, loaded, empty, frictoin="own")
+    with pytest.raises(
+        UnknownNameError, match=r"identify_payload.*did you mean 'gain_uncertainty'"
+    ):
+        identify_payload(arm, loaded, empty, gain_uncertanty=0.01)
+    with pytest.raises(UnknownNameError, match=r"keyword of identify_drive_gains 'centre'.*com"):
+        identify_drive_gains(arm, loaded, empty, load=2.0, centre=[0.0, 0.0, 0.1])
+
+
+def test_drive_gains_take_no_uncertainty_of_the_arm(arm, logs):
+    """There is always a recording without the load, so that it would have no effect."""
+    empty, loaded = logs
+    with pytest.raises(UnknownNameError, match="identify_drive_gains 'robot_uncertainty'"):
+        identify_drive_gains(arm, loaded, empty, load=2.0, robot_uncertainty=0.02)
+
+
+def test_load_settings_are_keywords_of_prepare():
+    keywords = inspect.signature(prepare).parameters
+    assert LoadSettings.__optional_keys__ == set(keywords) - {
+        *("robot", "loaded", "unloaded"),
+        *("robot_uncertainty", "files"),
+    }
 
 
 def test_the_cut_off_is_chosen_unless_it_is_given(arm, logs):

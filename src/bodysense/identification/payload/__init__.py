@@ -1,7 +1,7 @@
 """Payload and drive gains, from recordings with and without a load."""
 
 from bodysense.identification.payload.drive_gains import DriveGains, write_drive_gains
-from bodysense.identification.payload.experiment import LoadExperiment, prepare
+from bodysense.identification.payload.experiment import LoadExperiment, LoadSettings, prepare
 from bodysense.identification.payload.identify_drive_gains import (
     drive_gains_of,
     identify_drive_gains,
@@ -14,6 +14,7 @@ __all__ = [
     "DriveGains",
     "LoadExperiment",
     "LoadPart",
+    "LoadSettings",
     "Payload",
     "drive_gains_of",
     "identify_drive_gains",

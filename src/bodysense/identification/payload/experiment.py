@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from bodysense.doctor import Diagnosis, examine, require_clean
-from bodysense.errors import MismatchError, ShapeError
+from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.files import versions
 from bodysense.identification.choices import settle_filters
 from bodysense.identification.friction_comparison import friction_unknown, with_law, with_richest
@@ -44,6 +44,37 @@ _OTHER_HOLDER = 0.9  # times the held-out error, below which another link held t
 _PASSES = 3  # iterations of losses from the torques of the previous fit; the third changes nothing
 
 Logs = Log | Sequence[Log]
+
+
+class LoadSettings(TypedDict, total=False):
+    """Keywords that every identification with a load takes.
+
+    Attributes:
+        link: that holds the load, or a frame fixed to it, in which the load is described; by
+            default the last link of a chain.
+        preprocessing: how logs are filtered; by default chosen from the data.
+        friction: ``auto``, ``own`` or the name of a law; see `prepare`.
+        allow_unusable: continue with logs in which the doctor has found errors.
+        progress: called with each step's name.
+    """
+
+    link: str | None
+    preprocessing: Preprocessing | None
+    friction: str
+    allow_unusable: bool
+    progress: Callable[[str], None]
+
+
+def require_load_settings(function: str, options: Mapping[str, object], *own: str) -> None:
+    """Raise on keywords that are not load settings, for a function with keywords of its own.
+
+    Raises:
+        UnknownNameError: the first of them, with the function's name and the valid keywords.
+    """
+    for name in options:
+        if name not in LoadSettings.__optional_keys__:
+            valid = sorted((*own, *LoadSettings.__optional_keys__))
+            raise unknown_name(f"keyword of {function}", name, valid)
 
 
 @dataclass(frozen=True, eq=False)

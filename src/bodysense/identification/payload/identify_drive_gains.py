@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,13 @@ from bodysense.identification.consistent.projection import unconstrained
 from bodysense.identification.linear.least_squares import Solver
 from bodysense.identification.linear.method import LinearMethod, RobustWeights
 from bodysense.identification.payload.drive_gains import DriveGains, require_liftable
-from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
+from bodysense.identification.payload.experiment import (
+    LoadExperiment,
+    LoadSettings,
+    Logs,
+    prepare,
+    require_load_settings,
+)
 from bodysense.identification.payload.identify_payload import ROBUST, fitted_load
 from bodysense.identification.payload.loaded_regression import GainRegression, LoadedRegression
 from bodysense.identification.payload.parts import PartRows
@@ -77,7 +83,7 @@ def identify_drive_gains(
     load: float,
     com: ArrayLike | None = None,
     nominal: ArrayLike = 1.0,
-    **options: Any,
+    **options: Unpack[LoadSettings],
 ) -> DriveGains:
     """Identify drive gains.
 
@@ -88,11 +94,16 @@ def identify_drive_gains(
         load: mass of the load, as weighed [kg].
         com: (3,) its centre of mass in the frame that holds it, if known [m].
         nominal: one number or one per joint: the gains that the logs' torques were made with.
-        options: link, filters, friction and others; see `prepare`.
+        options: link, preprocessing, friction, allow_unusable and progress; see `LoadSettings`.
 
     Raises:
-        MismatchError: a log is missing, the load is not visible, or the arm cannot lift it.
+        UnknownNameError: a link, a friction law or a keyword that does not exist.
+        MismatchError: a log is missing, or the same with and without the load; the load is not
+            visible, or the arm cannot lift it.
+        UnusableLogError: a log that the doctor has found errors in.
+        ShapeError: a mass that is not positive, or arrays of the wrong shape.
     """
+    require_load_settings("identify_drive_gains", options, "load", "com", "nominal")
     _require_load(load, com)
     _require_unloaded(unloaded)
     experiment = prepare(robot, loaded, unloaded, **options)

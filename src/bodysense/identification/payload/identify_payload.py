@@ -10,14 +10,21 @@ interval, the uncertainty of the drive gains the other: a gain that is 2 % too h
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from bodysense.errors import ShapeError
 from bodysense.identification.consistent.solvers import Conic
 from bodysense.identification.linear.method import LinearMethod, RobustWeights
-from bodysense.identification.payload.experiment import LoadExperiment, Logs, prepare
+from bodysense.identification.payload.experiment import (
+    ROBOT_UNCERTAINTY,
+    LoadExperiment,
+    LoadSettings,
+    Logs,
+    prepare,
+    require_load_settings,
+)
 from bodysense.identification.payload.parts import PartRows
 from bodysense.identification.payload.payload import Payload
 from bodysense.identification.prior import Prior
@@ -48,7 +55,8 @@ def identify_payload(
     unloaded: Logs = (),
     *,
     gain_uncertainty: float = GAIN_UNCERTAINTY,
-    **options: Any,
+    robot_uncertainty: float = ROBOT_UNCERTAINTY,
+    **options: Unpack[LoadSettings],
 ) -> Payload:
     """Identify the load that a robot holds.
 
@@ -59,12 +67,20 @@ def identify_payload(
             identified one.
         gain_uncertainty: relative standard deviation of each drive gain, half of whose variance
             all joints have in common.
-        options: link, filters, friction and others; see `prepare`.
+        robot_uncertainty: standard deviation of the arm's inertial parameters, in units of their
+            plausible sizes, where there is no recording without the load.
+        options: link, preprocessing, friction, allow_unusable and progress; see `LoadSettings`.
+
+    Raises:
+        UnknownNameError: a link, a friction law or a keyword that does not exist.
+        MismatchError: no log, or the same one with and without the load.
+        UnusableLogError: a log that the doctor has found errors in.
+        ShapeError: an uncertainty out of its range.
     """
+    require_load_settings("identify_payload", options, "gain_uncertainty", "robot_uncertainty")
     require_uncertainty(gain_uncertainty)
-    return payload_of(
-        prepare(robot, loaded, unloaded, **options), gain_uncertainty=gain_uncertainty
-    )
+    experiment = prepare(robot, loaded, unloaded, robot_uncertainty=robot_uncertainty, **options)
+    return payload_of(experiment, gain_uncertainty=gain_uncertainty)
 
 
 def payload_of(
