@@ -85,3 +85,8 @@ def listing(items: Iterable[object], most: int = 8) -> str:
     names = [str(item) for item in items]
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun: ``1 row``, ``2 rows``."""
+    return f"{n} {noun}" + ("" if n == 1 else "s")

@@ -1,10 +1,13 @@
-"""`Status`: how a computation ended, and what to do about it. The same for all results."""
+"""The same for all results: `Status`, how a computation ended, and how wide 95 % intervals are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+BAND = 1.96
+"""Standard deviations to either side of the mean in a 95 % interval."""
 
 
 @dataclass(frozen=True)

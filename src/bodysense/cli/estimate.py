@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bodysense.cli.options import print_notes, print_result, progress_bar, reproduction, working
 from bodysense.cli.run_options import Groups, RunOptions, option, required
-from bodysense.cli.tables import BAND, Page, number, percent
+from bodysense.cli.tables import Page, number, percent
 from bodysense.errors import FileReadError, MismatchError
+from bodysense.status import BAND
 
 if TYPE_CHECKING:
     from bodysense.estimation import EstimationRun, EstimationSetup, LogEstimate, StateSetup

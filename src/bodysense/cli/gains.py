@@ -14,7 +14,8 @@ import numpy as np
 from bodysense.cli.fit import LoadOptions, add_recordings, add_status
 from bodysense.cli.options import numbers, print_result, reproduction, working, write_folder
 from bodysense.cli.run_options import required
-from bodysense.cli.tables import BAND, Page, percent
+from bodysense.cli.tables import Page, percent
+from bodysense.status import BAND
 
 if TYPE_CHECKING:
     from bodysense.identification.payload.drive_gains import DriveGains

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bodysense.cli.options import add_robot_options, load_robot, print_result
 from bodysense.cli.tables import Page, number
+from bodysense.errors import count
 
 if TYPE_CHECKING:
     from bodysense.robot.inspection import Inspection
@@ -49,8 +50,8 @@ def _overview(page: Page, inspection: Inspection) -> None:
     base = "floating" if robot.floating_base else "fixed"
     page.line(robot.name, style="bold")
     page.line(
-        f"{_count(len(inspection.joints), 'joint')}, {base} base, "
-        f"{_count(len(inspection.links), 'moving link')}, {inspection.total_mass:.6g} kg"
+        f"{count(len(inspection.joints), 'joint')}, {base} base, "
+        f"{count(len(inspection.links), 'moving link')}, {inspection.total_mass:.6g} kg"
     )
     if robot.source is not None:
         page.line(f"from {robot.source.path}", wrap=False)
@@ -58,11 +59,11 @@ def _overview(page: Page, inspection: Inspection) -> None:
         page.line(f"note: {note}")
     if inspection.flat:
         names = ", ".join(link.name for link in inspection.flat)
-        page.line(f"note: {_count(len(inspection.flat), 'link')} without volume: {names}")
+        page.line(f"note: {count(len(inspection.flat), 'link')} without volume: {names}")
     bad = inspection.infeasible
     if bad:
         page.line("")
-        page.line(f"{_count(len(bad), 'link')} with infeasible inertia:", style="bold red")
+        page.line(f"{count(len(bad), 'link')} with infeasible inertia:", style="bold red")
         for link in bad:
             page.line(f"  {link.name}: {link.reason}", style="red")
 
@@ -152,7 +153,3 @@ def _base_parameters(page: Page, inspection: Inspection) -> None:
 
 def _numbers(values: Iterable[float], digits: int = 6) -> list[str]:
     return [number(value, digits) for value in values]
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" + ("" if n == 1 else "s")

@@ -8,9 +8,6 @@ import shutil
 import sys
 from collections.abc import Container, Iterable, Sequence
 
-BAND = 1.96
-"""Standard deviations to either side of the mean in a 95 % interval."""
-
 _PIPED_WIDTH = 100
 
 

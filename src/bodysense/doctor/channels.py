@@ -13,9 +13,9 @@ from bodysense.doctor.samples import (
     BridgingRules,
     LogSamples,
     channel_list,
-    count,
     row_ranges,
 )
+from bodysense.errors import count
 from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array

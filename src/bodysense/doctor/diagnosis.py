@@ -23,14 +23,13 @@ from bodysense.doctor.samples import (
     LogSamples,
     Severity,
     channel_list,
-    count,
     row_ranges,
     spread,
 )
 from bodysense.doctor.timing import evenness, gaps, length, time_order
 from bodysense.doctor.torque import torque_model
 from bodysense.doctor.units import position_units, recorded_velocities
-from bodysense.errors import UnusableLogError
+from bodysense.errors import UnusableLogError, count
 from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bodysense.doctor.samples import LogSamples, Mask, count
+from bodysense.doctor.samples import LogSamples, Mask
+from bodysense.errors import count
 from bodysense.robot.frames import carried_mass
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array

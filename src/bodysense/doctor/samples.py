@@ -181,11 +181,6 @@ class LogSamples:
 # How rows, channels and runs of samples are named and counted.
 
 
-def count(n: int, noun: str) -> str:
-    """A number with its noun: ``1 row``, ``2 rows``."""
-    return f"{n} {noun}" + ("" if n == 1 else "s")
-
-
 def row_ranges(rows: NDArray[np.int64], most: int = 4) -> str:
     """Rows in words: ``rows 2-10, 17 and 3 more ranges``."""
     rows = np.unique(rows)

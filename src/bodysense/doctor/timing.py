@@ -7,7 +7,8 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.doctor.samples import LogSamples, Severity, count, row_ranges, runs, spread
+from bodysense.doctor.samples import LogSamples, Severity, row_ranges, runs, spread
+from bodysense.errors import count
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 

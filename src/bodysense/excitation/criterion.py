@@ -19,11 +19,9 @@ from typing import ClassVar
 import numpy as np
 
 from bodysense.errors import TrajectoryError, unknown_name
-from bodysense.excitation.information import information
+from bodysense.excitation.information import EIGENVALUE_FLOOR, information
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.spatial.arrays import Array
-
-_FLOOR = 1e-15  # of the largest eigenvalue: smaller ones are rounding
 
 Measure = Callable[[Array, float], tuple[float, float, Array]]
 """A criterion for one set of base parameters: from M (b, b) and the order p above to its value as
@@ -157,7 +155,7 @@ def criterion_of(criterion: str | Criterion) -> Criterion:
 
 def _eigen(M: Array) -> tuple[Array, Array]:
     values, vectors = np.linalg.eigh(M)
-    return np.maximum(values, max(_FLOOR * values[-1], np.finfo(float).tiny)), vectors
+    return np.maximum(values, max(EIGENVALUE_FLOOR * values[-1], np.finfo(float).tiny)), vectors
 
 
 def _soft_max(logs: Array, order: float) -> tuple[float, Array]:

@@ -30,7 +30,7 @@ _NOISE_SHARE = 0.01  # of the torque's size: its noise
 _EFFORT_SHARE = 0.1  # of the effort limit: root mean square of a motion's torque, about
 _GRAVITY_SHARE = 0.5  # of gravity's greatest torque, likewise
 _MOTION_SHARE = 0.25  # of the greatest speeds and accelerations, likewise
-_FLOOR = 1e-15  # of the largest eigenvalue: smaller ones are rounding
+EIGENVALUE_FLOOR = 1e-15  # of the largest eigenvalue: smaller ones are rounding
 _WIDTH = 0.02  # [rad/s or m/s] over which the sign in friction is smoothed
 
 
@@ -117,7 +117,7 @@ def with_smooth_friction(robot: Robot, friction: str | None) -> tuple[Robot, tup
 def condition_number(M: Array) -> float:
     """cond(W) = sqrt(cond(M)), infinite for a singular M."""
     values = np.linalg.eigvalsh(M)
-    if not values[0] > _FLOOR * values[-1]:
+    if not values[0] > EIGENVALUE_FLOOR * values[-1]:
         return float("inf")
     return float(np.sqrt(values[-1] / values[0]))
 

@@ -18,6 +18,7 @@ from bodysense.identification.run import IdentificationRun
 from bodysense.robot.io.actuator_writer import write_actuators
 from bodysense.robot.io.mjcf_writer import write_mjcf
 from bodysense.robot.io.urdf import write_urdf
+from bodysense.status import BAND
 
 _PARAMETER_COLUMNS = (
     "kind",
@@ -150,5 +151,5 @@ def _standard_rows(result: Identification) -> Iterator[tuple[object, ...]]:
 
 
 def _numbers(value: float, sigma: float, prior: float) -> tuple[float, ...]:
-    reach = 1.96 * float(sigma)
+    reach = BAND * float(sigma)
     return float(value), float(sigma), float(value) - reach, float(value) + reach, float(prior)

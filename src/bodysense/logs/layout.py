@@ -41,8 +41,7 @@ from bodysense.logs.channels import (
     units_of,
 )
 from bodysense.logs.csv_format import SEPARATORS
-from bodysense.logs.motors import MotorSide, parse_motors
-from bodysense.schema import Schema
+from bodysense.logs.motors import SCHEMA, MotorSide, parse_motors
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,6 @@ class LogLayout:
 
 # The layout file.
 
-_SCHEMA = Schema(kind="a layout")
 _KEYS = (
     *("joints", "time", "rate", "channels", "frames", "other", "rows", "motors"),
     *("separator", "decimal", "header", "topic"),
@@ -127,13 +125,13 @@ def read_layout(path: str | PathLike[str]) -> LogLayout:
         UnknownNameError: an unknown key, unit or joint.
         MismatchError: not one value per joint.
     """
-    return parse_layout(_SCHEMA.read(path), str(path))
+    return parse_layout(SCHEMA.read(path), str(path))
 
 
 def parse_layout(content: Mapping[str, object], where: str = "layout") -> LogLayout:
     """Check the content of a layout file; see `read_layout`."""
-    table = _SCHEMA.mapping(content, where, _KEYS)
-    joints = _SCHEMA.names(table["joints"], f"{where}, joints") if "joints" in table else ()
+    table = SCHEMA.mapping(content, where, _KEYS)
+    joints = SCHEMA.names(table["joints"], f"{where}, joints") if "joints" in table else ()
     columns = [
         *_joint_channels(table.get("channels", {}), joints, f"{where}, channels"),
         *_frame_channels(table.get("frames", {}), f"{where}, frames"),
@@ -159,14 +157,14 @@ def parse_layout(content: Mapping[str, object], where: str = "layout") -> LogLay
         separator=_separator(text["separator"], f"{where}, separator"),
         decimal=_decimal(text["decimal"], f"{where}, decimal"),
         header=_header(text["header"], f"{where}, header"),
-        topic=None if topic is None else _SCHEMA.text(topic, f"{where}, topic"),
+        topic=None if topic is None else SCHEMA.text(topic, f"{where}, topic"),
         source=where,
     )
 
 
 def _joint_channels(given: object, joints: tuple[str, ...], where: str) -> list[ChannelColumn]:
     result = []
-    for quantity, entry in _SCHEMA.mapping(given, where, tuple(JOINT_QUANTITIES)).items():
+    for quantity, entry in SCHEMA.mapping(given, where, tuple(JOINT_QUANTITIES)).items():
         place = f"{where}, {quantity}"
         if not joints:
             raise FileReadError(f"{where}: whose? List the joints: `joints: [name, …]`.")
@@ -180,9 +178,9 @@ def _joint_channels(given: object, joints: tuple[str, ...], where: str) -> list[
 
 def _frame_channels(given: object, where: str) -> list[ChannelColumn]:
     result = []
-    for frame, vectors in _SCHEMA.mapping(given, where).items():
+    for frame, vectors in SCHEMA.mapping(given, where).items():
         place = f"{where}, {frame}"
-        for key, entry in _SCHEMA.mapping(vectors, place, tuple(FRAME_QUANTITIES)).items():
+        for key, entry in SCHEMA.mapping(vectors, place, tuple(FRAME_QUANTITIES)).items():
             start, components, _ = FRAME_QUANTITIES[key]
             table = _table(entry, ("columns", *_SCALING), f"{place}, {key}")
             channels = [f"{start}.{frame}.{component}" for component in components]
@@ -192,7 +190,7 @@ def _frame_channels(given: object, where: str) -> list[ChannelColumn]:
 
 def _other_channels(given: object, where: str) -> list[ChannelColumn]:
     result = []
-    for channel, entry in _SCHEMA.mapping(given, where).items():
+    for channel, entry in SCHEMA.mapping(given, where).items():
         place = f"{where}, {channel}"
         if channel in ("t", "time") or units_of(channel):
             raise FileReadError(
@@ -215,7 +213,7 @@ def _table(
     """An entry with its columns, which may also stand there alone."""
     if not isinstance(given, Mapping):
         return {key: given}
-    table = _SCHEMA.mapping(given, where, keys)
+    table = SCHEMA.mapping(given, where, keys)
     if key not in table:
         raise FileReadError(f"{where}: {key} missing; say by name or number where the values are.")
     return table
@@ -233,16 +231,16 @@ def _columns(
         raise FileReadError(
             f"{where}: expected a list of columns for {', '.join(each)}; got {columns!r:.60}."
         )
-    places = _SCHEMA.one_each(columns, each, f"{where}, columns")
-    gains = _SCHEMA.one_each(table.get("gain", 1.0), each, f"{where}, gain")
-    offsets = _SCHEMA.one_each(table.get("offset", 0.0), each, f"{where}, offset")
-    units = _SCHEMA.one_each(table.get("unit"), each, f"{where}, unit")
+    places = SCHEMA.one_each(columns, each, f"{where}, columns")
+    gains = SCHEMA.one_each(table.get("gain", 1.0), each, f"{where}, gain")
+    offsets = SCHEMA.one_each(table.get("offset", 0.0), each, f"{where}, offset")
+    units = SCHEMA.one_each(table.get("unit"), each, f"{where}, unit")
     file = _file(table["file"], f"{where}, file") if "file" in table else ""
     result = []
     for k, channel in enumerate(channels):
         place = f"{where}, {each[k]}"
         unit, factor = _unit(units[k], units_of(channel) if allowed is None else allowed, place)
-        gain = _SCHEMA.number(gains[k], f"{place}, gain")
+        gain = SCHEMA.number(gains[k], f"{place}, gain")
         if gain == 0.0:
             raise FileReadError(f"{place}, gain: zero leaves nothing of the values; give another.")
         result.append(
@@ -252,7 +250,7 @@ def _columns(
                 unit=unit,
                 factor=factor,
                 gain=gain,
-                offset=_SCHEMA.number(offsets[k], f"{place}, offset"),
+                offset=SCHEMA.number(offsets[k], f"{place}, offset"),
                 file=file,
             )
         )
@@ -263,7 +261,7 @@ def _unit(given: object, allowed: tuple[str, ...], where: str) -> tuple[str, flo
     """SI unit and factor; a channel that bodysense does not know keeps a unit that it does not."""
     if given is None:
         return (allowed[0] if allowed else ""), 1.0
-    stated = _SCHEMA.text(given, f"{where}, unit")
+    stated = SCHEMA.text(given, f"{where}, unit")
     if allowed == ("",):
         raise FileReadError(f"{where}, unit: a quaternion has none; leave the unit out.")
     unit = parse_unit(stated, where) if allowed else find_unit(stated)
@@ -276,11 +274,11 @@ def _unit(given: object, allowed: tuple[str, ...], where: str) -> tuple[str, flo
 
 
 def _column(value: object, where: str) -> str | int:
-    return _SCHEMA.whole(value, where) if not isinstance(value, str) else _SCHEMA.text(value, where)
+    return SCHEMA.whole(value, where) if not isinstance(value, str) else SCHEMA.text(value, where)
 
 
 def _file(value: object, where: str) -> str:
-    name = _SCHEMA.text(value, where)
+    name = SCHEMA.text(value, where)
     if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
         raise FileReadError(f"{where}: {name!r} is not beside the log; give a name in its folder.")
     return name
@@ -309,14 +307,14 @@ def refuse_shared(columns: Sequence[ChannelColumn], where: str) -> None:
 
 
 def _rate(value: object, where: str) -> float:
-    rate = _SCHEMA.number(value, where)
+    rate = SCHEMA.number(value, where)
     if rate <= 0.0:
         raise FileReadError(f"{where}: {rate:g} rows per second; give a positive number.")
     return rate
 
 
 def _rows(given: object, where: str) -> dict[str, tuple[int, int | None]]:
-    table = _SCHEMA.mapping(given, where)
+    table = SCHEMA.mapping(given, where)
     if table and set(table) <= {"first", "last"}:
         return {"*": _range(table, where)}
     return {pattern: _range(rows, f"{where}, {pattern}") for pattern, rows in table.items()}
@@ -327,9 +325,9 @@ def _range(given: object, where: str) -> tuple[int, int | None]:
         if len(given) != 2:
             raise FileReadError(f"{where}: expected [first, last], got {given!r:.60}.")
         given = {"first": given[0], "last": given[1]}
-    table = _SCHEMA.mapping(given, where, ("first", "last"))
-    first = _SCHEMA.whole(table.get("first", 1), f"{where}, first")
-    last = None if table.get("last") is None else _SCHEMA.whole(table["last"], f"{where}, last")
+    table = SCHEMA.mapping(given, where, ("first", "last"))
+    first = SCHEMA.whole(table.get("first", 1), f"{where}, first")
+    last = None if table.get("last") is None else SCHEMA.whole(table["last"], f"{where}, last")
     if last is not None and last < first:
         raise FileReadError(f"{where}: the last row, {last}, comes before the first, {first}.")
     return first, last
@@ -350,4 +348,4 @@ def _decimal(value: object, where: str) -> str | None:
 
 
 def _header(value: object, where: str) -> bool | int | None:
-    return value if value is None or isinstance(value, bool) else _SCHEMA.whole(value, where)
+    return value if value is None or isinstance(value, bool) else SCHEMA.whole(value, where)

@@ -11,7 +11,7 @@ from bodysense.errors import FileReadError, MismatchError, unknown_name
 from bodysense.schema import Schema
 from bodysense.spatial.arrays import Array, read_only
 
-_SCHEMA = Schema(kind="a layout")
+SCHEMA = Schema(kind="a layout")  # of motors and of all else in it
 _POSITIONS, _MOTIONS, _TORQUES = ("q", "q_des"), ("v", "v_des", "a", "a_des"), ("tau", "tau_des")
 
 
@@ -58,7 +58,7 @@ class MotorSide:
 
 def parse_motors(given: object, joints: tuple[str, ...], where: str) -> MotorSide:
     """Check `motors` of a layout file: gear ratios, coupling and zero positions of the joints."""
-    table = _SCHEMA.mapping(given, where, ("gear_ratio", "coupling", "zero"))
+    table = SCHEMA.mapping(given, where, ("gear_ratio", "coupling", "zero"))
     if not joints:
         raise FileReadError(f"{where}: of which joints? List them: `joints: [name, …]`.")
     ratios = _number_per_joint(table.get("gear_ratio", 1.0), joints, f"{where}, gear_ratio")
@@ -73,7 +73,7 @@ def parse_motors(given: object, joints: tuple[str, ...], where: str) -> MotorSid
         raise FileReadError(f"{where}, coupling: expected a list of {{motor, joint, ratio}}.")
     for k, given_entry in enumerate(entries):
         place = f"{where}, coupling, entry {k + 1}"
-        entry = _SCHEMA.mapping(given_entry, place, ("motor", "joint", "ratio"))
+        entry = SCHEMA.mapping(given_entry, place, ("motor", "joint", "ratio"))
         missing = [key for key in ("motor", "joint", "ratio") if key not in entry]
         if missing:
             raise FileReadError(f"{place}: {', '.join(missing)} missing.")
@@ -84,7 +84,7 @@ def parse_motors(given: object, joints: tuple[str, ...], where: str) -> MotorSid
                 f"{place}: motor {joints[motor]!r} moves {joints[joint]!r} already; list each pair "
                 "once, and put the own ratio of a motor into gear_ratio."
             )
-        coupling[motor, joint] = _SCHEMA.number(entry["ratio"], f"{place}, ratio")
+        coupling[motor, joint] = SCHEMA.number(entry["ratio"], f"{place}, ratio")
     if abs(np.linalg.det(coupling)) < 1e-9:
         raise FileReadError(
             f"{where}, coupling: singular; every joint needs a motor that moves it."
@@ -97,7 +97,7 @@ def _number_per_joint(value: object, joints: tuple[str, ...], where: str) -> Arr
     for name in value if isinstance(value, dict) else ():
         if name not in joints:
             raise unknown_name("joint", str(name), joints, f"({where})")
-    return _SCHEMA.number_per_name(value, joints, where)
+    return SCHEMA.number_per_name(value, joints, where)
 
 
 def _position(value: object, joints: tuple[str, ...], where: str) -> int:

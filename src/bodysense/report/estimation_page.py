@@ -20,7 +20,6 @@ from bodysense.estimation.map_dynamics.log.totals import SensorScore
 from bodysense.files import versions
 from bodysense.report.figures import TracePool, float_bytes
 from bodysense.report.page import (
-    BAND,
     Section,
     count,
     number,
@@ -29,6 +28,7 @@ from bodysense.report.page import (
     tile,
     write_page,
 )
+from bodysense.status import BAND
 
 _SECTIONS = {
     "summary": "Summary",

@@ -16,7 +16,6 @@ from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.payload import Payload
 from bodysense.report.figures import WIDTH, Axis, ellipsoid, round_step
 from bodysense.report.page import (
-    BAND,
     NOTHING,
     Section,
     findings_section,
@@ -28,7 +27,7 @@ from bodysense.report.page import (
     write_page,
 )
 from bodysense.spatial.arrays import Array
-from bodysense.status import Status
+from bodysense.status import BAND, Status
 
 _SECTIONS = {"losses": "Losses", "findings": "Recordings", "provenance": "Provenance"}
 """Titles of the sections that both reports have, by name."""

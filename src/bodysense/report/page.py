@@ -27,9 +27,6 @@ from bodysense.robot.robot import Robot
 
 # Numbers and units as a reader wants to see them.
 
-BAND = 1.96
-"""Standard deviations to either side of the mean in a 95 % interval."""
-
 NOTHING = "\N{EN DASH}"
 """Stands where there is no number."""
 

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bodysense.report.figures import WIDTH, WhiskerScale
-from bodysense.report.page import BAND, NOTHING, Section, count, number, percent
+from bodysense.report.page import NOTHING, Section, count, number, percent
 from bodysense.robot.frames import supporting_joints
 from bodysense.robot.layout import ParameterLayout
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
+from bodysense.status import BAND
 
 if TYPE_CHECKING:
     from bodysense.excitation.design import Design

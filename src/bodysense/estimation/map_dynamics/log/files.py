@@ -25,6 +25,7 @@ from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimat
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.logs.filtering import Stretches
 from bodysense.spatial.arrays import Array
+from bodysense.status import BAND
 
 # Names and units of every number of what is estimated, as columns of files have them.
 
@@ -151,9 +152,6 @@ def _schema(pa: Any, columns: list[tuple[str, str]], *, nullable: bool) -> Any:
 
 # `EstimatedCurves`: what the report draws, thinned while a log is solved.
 
-_BAND = 1.96
-"""Standard deviations to either side of a band that holds the truth 95 times out of 100."""
-
 _POINTS = 2000  # of a curve
 _POINTS_IN_ALL = 1_000_000
 _LINKS = 40  # with curves of their wrenches: a page is to be opened
@@ -205,7 +203,7 @@ class EstimatedCurves:
         mean = result.mean[:, self._columns]
         reach = np.zeros_like(mean)
         if result.variance is not None:
-            reach = _BAND * np.sqrt(np.maximum(result.variance[:, self._columns], 0.0))
+            reach = BAND * np.sqrt(np.maximum(result.variance[:, self._columns], 0.0))
         curves = np.stack([mean, mean - reach, mean + reach], axis=2).reshape(chunk.t.size, -1)
         for begin, end in pairwise([0, *cuts, chunk.t.size]):
             stretches = Stretches((end - begin,), self._width)
