@@ -9,10 +9,10 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from numba.core import event
 
 from bodysense.cli import main as compiling
 from bodysense.cli.main import _WORDS, announce_compilation, main
+from bodysense.compiled.numba_internals import event
 
 MODULE = """
 from numba import njit

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 CALL = """
-from numba.core import event
+from bodysense.compiled.numba_internals import event
 from bodysense.cli.main import announce_compilation
 from bodysense.compiled import jit
 

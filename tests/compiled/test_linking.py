@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 from numba import njit
-from numba.core import errors
 
 from bodysense.compiled import numba_internals
 from bodysense.compiled.jit import called, inlined, threaded
+from bodysense.compiled.numba_internals import errors
 
 
 @inlined

@@ -62,7 +62,7 @@ def _one_line(otherwise: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _clock() -> Iterator[None]:
-    from numba.core import event
+    from bodysense.compiled.numba_internals import event
 
     class Announcer(event.Listener):
         """Starts a clock with the outermost compilation; those within it do not count."""

@@ -1,8 +1,9 @@
 """All that bodysense takes from inside numba, imported here and nowhere else.
 
 numba promises nothing about these names from one version to the next: `linking` and `jit` change
-how it compiles and caches, `views` and `lanes` add types to it. Before a new version is let in,
-here and in pyproject.toml, `tests/compiled` has to pass with it.
+how it compiles and caches, `views` and `lanes` add types to it, friction calls laws of users, and
+the command line says when it compiles. Before a new version is let in, here and in pyproject.toml,
+`tests/compiled` has to pass with it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import __version__, _dynfunc, extending  # type: ignore[attr-defined]
-from numba.core import cgutils, errors, typed_passes, untyped_passes
+from numba.core import cgutils, errors, event, typed_passes, untyped_passes
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -26,6 +27,7 @@ from numba.core.typing.templates import (
     signature,
 )
 from numba.extending import models, register_model
+from numba.np.numpy_support import carray
 
 __all__ = [
     "AbstractTemplate",
@@ -37,8 +39,10 @@ __all__ = [
     "FunctionCache",
     "JITCodeLibrary",
     "_dynfunc",
+    "carray",
     "cgutils",
     "errors",
+    "event",
     "infer_getattr",
     "infer_global",
     "intrinsic",

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import cfunc, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.numpy_support import carray
 
 from bodysense.compiled.jit import Kernel, called, inlined, uncached
+from bodysense.compiled.numba_internals import carray, cgutils, intrinsic
 from bodysense.errors import BodysenseError
 from bodysense.robot.friction import CustomBasis
 from bodysense.spatial.arrays import Array
