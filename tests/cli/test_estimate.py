@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -107,12 +108,23 @@ def test_notes_go_to_stderr(capsys):
     assert any("'acc'" in note for note in json.loads(out)["notes"])
 
 
+def test_it_is_said_that_no_external_wrenches_were_modelled(capsys):
+    sensors = yaml.safe_load(SENSORS)
+    del sensors["external_wrenches"]
+    Path("sensors.yaml").write_text(yaml.safe_dump(sensors))
+    assert main(words()) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    advice = "list links under external_wrenches in the sensors file"
+    assert f"no external wrenches were modelled: {advice}" in out
+
+
 def test_sensors_are_explained_and_exact_ones_that_cannot_be_true_named(capsys):
     assert main(words()) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "ratio: rms of the residuals over its expected value; 1 is right" in out
-    assert "beyond: share outside the 95 % band; 5 % is right" in out
+    assert "ratio: rms of the residuals over its expected value; expected: 1." in out
+    assert "beyond: share outside the 95 % band; expected: 5 %." in out
     assert "contradict each other" not in out
+    assert re.search(r"beyond 95 % +missing", out)
     text = SENSORS.replace("all, std: 0.05}", "all, std: 0}")
     text = text.replace("std: [0.2, 0.2, 0.2, 0.02, 0.02, 0.02]", "std: 0")
     Path("sensors.yaml").write_text(text)

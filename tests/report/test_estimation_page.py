@@ -87,13 +87,17 @@ def test_times_are_those_of_the_recording(pushed, tmp_path):
 
 
 def test_columns_of_sensors_are_explained(pushed, tmp_path):
-    for estimate, right in ((estimate_of(pushed), "1 is right"), (stated_estimate(), "At most 1")):
+    for estimate, right in (
+        (estimate_of(pushed), "Expected: 1."),
+        (stated_estimate(), "Expected: at most 1."),
+    ):
         page = page_of(estimate, tmp_path / "r.html")
         titles = re.findall(r'<th scope="col" title="([^"]*)"><button type="button">(.*?)<', page)
         assert [name for _, name in titles] == ["ratio", "beyond 95 %"]
         assert titles[0][0].startswith("How large residuals are")
         assert right in titles[0][0]
         assert titles[1][0].startswith("How many residuals are too large")
+        assert '<button type="button">missing</button>' in page
         assert "A large ratio with few beyond: a few readings are far off" in page
 
 

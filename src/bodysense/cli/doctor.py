@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from bodysense.cli.options import add_robot_options, load_robot
+from bodysense.cli.options import LAYOUT_HELP, add_robot_options, load_robot
 from bodysense.cli.tables import Page
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "logs", metavar="LOG", nargs="+", help="recordings of it: CSV, Parquet, MCAP or ROS 2 bags"
     )
-    parser.add_argument(
-        "--layout", metavar="FILE", help="meaning of the columns of the logs (YAML)"
-    )
+    parser.add_argument("--layout", metavar="FILE", help=LAYOUT_HELP)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 

@@ -18,7 +18,6 @@ from bodysense.status import BAND
 
 if TYPE_CHECKING:
     from bodysense.estimation import EstimationRun, EstimationSetup, LogEstimate, StateSetup
-    from bodysense.estimation.map_dynamics.setup import StateMethod
     from bodysense.logs.log import Log
     from bodysense.robot import Robot
     from bodysense.spatial.arrays import Array
@@ -131,8 +130,7 @@ class EstimateOptions(RunOptions):
         known = StateSetup() if setup.state is None else setup.state
         if self.state == "file":
             return known
-        method: StateMethod = "smooth" if self.state == "smooth" else "track"
-        return replace(known, method=method)
+        return replace(known, method=self.state)
 
     def parameter_directions(self, robot: Robot) -> Array | None:
         """One standard deviation of the robot's parameters in each direction, if asked for."""
@@ -324,7 +322,10 @@ def _contacts(page: Page, summary: Mapping[str, Any]) -> None:
 
 def _no_contacts(page: Page, summary: Mapping[str, Any]) -> None:
     if not summary["contact_share"]:
-        page.line("no external wrench was allowed for (external_wrenches of the sensors file)")
+        page.line(
+            "no external wrenches were modelled: list links under external_wrenches in the "
+            "sensors file"
+        )
     for link, (best, worst) in summary["force_std"].items():
         if link not in summary["unobservable_links"]:
             page.line(
@@ -372,7 +373,7 @@ def _sensors(page: Page, sensors: list[Mapping[str, Any]], *, stated: bool) -> N
     )[::-1]
     page.table(
         "Sensors: residuals, readings minus their predictions by the estimate",
-        ("sensor", "rms", "stated std", "ratio", "beyond 95 %", "absent"),
+        ("sensor", "rms", "stated std", "ratio", "beyond 95 %", "missing"),
         (
             (
                 s["name"],
@@ -385,10 +386,10 @@ def _sensors(page: Page, sensors: list[Mapping[str, Any]], *, stated: bool) -> N
     )
     _more(page, sensors, _SENSORS)
     # Where the state is estimated it follows the readings too.
-    over, right = ("the stated std", "at most ") if stated else ("its expected value", "")
+    over, most = ("the stated std", "at most ") if stated else ("its expected value", "")
     page.line(
-        f"  ratio: rms of the residuals over {over}; {right}1 is right. beyond: share outside the "
-        f"95 % band; {right}5 % is right. Many beyond: a std is too small. A large ratio with few "
+        f"  ratio: rms of the residuals over {over}; expected: {most}1. beyond: share outside the "
+        f"95 % band; expected: {most}5 %. Many beyond: a std is too small. A large ratio with few "
         "beyond: a few outliers."
     )
 

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="standard deviation wanted of a base parameter; criterion precision, may be repeated",
     )
     add("--complement", metavar="LOG", nargs="+", default=[], help="existing recordings")
-    add("--layout", metavar="FILE", help="meaning of the columns of these recordings (YAML)")
+    add("--layout", metavar="FILE", help=options.LAYOUT_HELP)
     add(
         "--noise-torque",
         metavar="SIGMA",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from bodysense.robot import Robot
 
+LAYOUT_HELP = "layout file that maps columns of the log to channels (YAML)"
+
 _N = TypeVar("_N", int, float)
 
 # Values of options: what argparse calls, and numbers between commas.

@@ -20,6 +20,7 @@ from typing import (
     get_type_hints,
 )
 
+from bodysense.cli.options import LAYOUT_HELP
 from bodysense.errors import BodysenseError, FileReadError, MismatchError, unknown_name
 
 Groups = Mapping[str, "argparse._ArgumentGroup"]
@@ -80,7 +81,7 @@ class RunOptions:
     retired: ClassVar[tuple[str, ...]] = ()
 
     robot: str
-    layout: str | None = option("meaning of the columns of the logs (YAML)", metavar="FILE")
+    layout: str | None = option(LAYOUT_HELP, metavar="FILE")
     actuators: str | None = option("an actuator file (YAML)", metavar="FILE", group="robot")
     sha256: Mapping[str, str] = field(default_factory=dict)
 

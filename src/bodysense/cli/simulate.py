@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bodysense.cli.options import (
+    LAYOUT_HELP,
     add_robot_options,
     count,
     load_robot,
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("motion").add_argument
     add("--duration", type=positive, metavar="S", help="of a random motion (10 s)")
     add("--harmonics", type=count, metavar="N", help="of a random motion (20)")
-    add("--layout", metavar="FILE", help="meaning of the columns of the file (YAML)")
+    add("--layout", metavar="FILE", help=LAYOUT_HELP)
     add("--in-motion", action="store_true", help="the file is a piece of a running motion")
     add("--save-trajectory", metavar="FILE", help="write the reference motion, .csv or .parquet")
     add = body.add_argument

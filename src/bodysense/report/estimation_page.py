@@ -111,7 +111,7 @@ def _summary(run: EstimationRun) -> Section:
 
 
 def _tiles(run: EstimationRun, contradicting: int, judged: int) -> tuple[Section, ...]:
-    absent = sum(score.absent for score in run.sensors)
+    missing = sum(score.absent for score in run.sensors)
     labels = [label for label in run.observability.labels if label != "assumed"]
     return (
         tile("contacts", str(len(run.contacts)), _strongest(run)),
@@ -126,8 +126,8 @@ def _tiles(run: EstimationRun, contradicting: int, judged: int) -> tuple[Section
             "of what is estimated, by readings alone",
         ),
         tile(
-            "absent readings",
-            f"{absent:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
+            "missing readings",
+            f"{missing:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
             run.estimate.recording.left_out or "no row of the recording left out",
         ),
     )
