@@ -77,6 +77,13 @@ def test_the_grade_is_that_of_unseen_data(found, error, grade):
     assert "the robot's file alone to 90.0 %" in verdict.summary
 
 
+def test_noise_is_that_of_the_data_judged(found):
+    fit = [scores("training", noise=0.042), scores("held-out", noise=0.042)]
+    assert "is 4.2 % of the raw torque" in judge(found, fit).summary
+    others = [scores("validation", noise=0.034), scores("validation", noise=0.036)]
+    assert "is 3.5 % of the raw torque" in judge(found, [*fit, *others]).summary
+
+
 def test_good_results_need_no_advice(found):
     verdict = judged(found, scores("held-out", 0.05))
     assert verdict == Verdict("good", verdict.summary, ())

@@ -141,6 +141,7 @@ def test_the_verdict_says_what_the_run_says(tmp_path: Path, run: IdentificationR
     assert float(tiles[2].split()[0]) == pytest.approx(
         100 * validation.prior.moving.mean_relative_error, rel=0.03
     )
+    assert float(tiles[3].split()[0]) == pytest.approx(100 * validation.noise_floor_d_tau, rel=0.06)
     labels = run.identification.base_labels
     assert tiles[4] == f"{labels.count('identified')} of {len(labels)}"
     assert tiles[5] == ("consistent" if run.identification.consistent else "not consistent")

@@ -91,6 +91,12 @@ class DataScores:
         return dict(plain(asdict(self)))
 
 
+def mean_noise(scores: Sequence[DataScores]) -> float:
+    """Share of noise in the raw torque, averaged over recordings."""
+    levels = [data.noise_floor_d_tau for data in scores if np.isfinite(data.noise_floor_d_tau)]
+    return float(np.mean(levels)) if levels else np.nan
+
+
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """Measured and predicted torques of one piece of a recording.

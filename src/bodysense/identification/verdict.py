@@ -10,7 +10,7 @@ import numpy as np
 
 from bodysense.identification.identification import Identification
 from bodysense.identification.methods import consistent_alternative
-from bodysense.identification.scores import DataScores, Kind, Score
+from bodysense.identification.scores import DataScores, Kind, Score, mean_noise
 
 Grade = Literal["good", "fair", "poor", "failed"]
 
@@ -94,7 +94,7 @@ def judge(
     summary = (
         f"on {where} the model predicts the torque of moving joints to {_percent(error)} on "
         f"average; the robot's file alone to {_percent(before)}. Noise, which no model predicts, "
-        f"is {_percent(held_out.noise_floor_d_tau)} of the raw torque."
+        f"is {_percent(mean_noise(judged))} of the raw torque."
     )
     return Verdict(_grade(error, worse=bool(worse), reserved=bool(reservations)), summary, advice)
 

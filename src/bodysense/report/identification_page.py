@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from bodysense.identification.identification import Identification
 from bodysense.identification.run import IdentificationRun
-from bodysense.identification.scores import DataScores, Prediction, score
+from bodysense.identification.scores import DataScores, Prediction, mean_noise, score
 from bodysense.logs.filtering import Stretches
 from bodysense.report.figures import (
     WIDTH,
@@ -121,7 +121,6 @@ def _errors(run: IdentificationRun) -> tuple[Section, ...]:
     held_out = [s for s in run.scores if s.kind == "held-out"]
     validation = [s for s in run.scores if s.kind == "validation"]
     judged = validation or held_out or list(run.scores)
-    floor = (held_out or judged)[0].noise_floor_d_tau if judged else float("nan")
     return (
         tile(
             "Held-out error",
@@ -138,7 +137,11 @@ def _errors(run: IdentificationRun) -> tuple[Section, ...]:
             else "no recording was kept for validation",
         ),
         tile("Error before", percent(_mean(judged, prior=True)), "of the robot's file, same data"),
-        tile("Noise floor", percent(floor), "of the raw torque, which no model predicts"),
+        tile(
+            "Noise floor",
+            percent(mean_noise(judged)),
+            "of the raw torque, which no model predicts, same data",
+        ),
     )
 
 
