@@ -144,6 +144,7 @@ def test_the_verdict_says_what_the_run_says(tmp_path: Path, run: IdentificationR
     assert float(tiles[3].split()[0]) == pytest.approx(100 * validation.noise_floor_d_tau, rel=0.06)
     labels = run.identification.base_labels
     assert tiles[4] == f"{labels.count('identified')} of {len(labels)}"
+    assert run.identification.unidentified() in verdict
     assert tiles[5] == ("consistent" if run.identification.consistent else "not consistent")
 
 

@@ -111,6 +111,11 @@ class Identification:
         """Of each base parameter."""
         return tuple(_label(r) for r in self.base_resolution)
 
+    def unidentified(self) -> str:
+        """How many base parameters are not identified, by label, in words."""
+        _, driven, hidden, _ = (self.base_labels.count(label) for label in LABELS)
+        return f"{driven} are {LABELS[1]}, {hidden} {LABELS[2]}"
+
     @cached_property
     def consistency(self) -> tuple[PhysicalConsistency, ...]:
         """Whether the inertia of each link is physically consistent, with margins."""

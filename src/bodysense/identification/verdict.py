@@ -236,11 +236,9 @@ def _physics(identification: Identification) -> list[str]:
 
 
 def _unidentified(identification: Identification) -> list[str]:
-    labels = identification.base_labels
-    missing, total = len(labels) - labels.count("identified"), len(labels)
-    if not missing:
+    if set(identification.base_labels) <= {"identified"}:
         return []
     return [
-        f"{missing} of {total} base parameters are not identified by these data (see "
-        "parameters.csv): excite all joints for longer and faster."
+        f"Of {len(identification.base_labels)} base parameters {identification.unidentified()} "
+        "(see parameters.csv): excite all joints for longer and faster."
     ]

@@ -156,8 +156,7 @@ def _reach(run: IdentificationRun) -> Section:
     return tile(
         "Identified",
         f"{labels.count('identified')} of {len(labels)}",
-        f"base parameters; {labels.count('driven by the prior')} are driven by the prior, "
-        f"{labels.count('not identifiable')} not identifiable",
+        f"base parameters; {run.identification.unidentified()}",
     )
 
 
