@@ -206,6 +206,25 @@ def test_overfitted(found):
     assert sentence.startswith("It is overfitted: 5.0 % on the training data, 9.0 % on held-out")
 
 
+@pytest.mark.parametrize(
+    ("method", "settings", "remedy"),
+    [
+        ("pc-wls", {"relaxation_weight": 1.0}, "or try --relax pullback --relax-weight auto."),
+        ("pc-wls", {"relaxation_weight": None}, "Record for longer."),
+        ("ridge", {}, "or try --method pc-wls --relax pullback --relax-weight auto."),
+        ("iv", {}, "or try --method pc-iv --relax pullback --relax-weight auto."),
+        ("pc-points", {}, "or try --method pc-wls --relax pullback --relax-weight auto."),
+    ],
+)
+def test_overfitting_is_cured_by_a_relaxation_that_is_not_there_yet(
+    found, method, settings, remedy
+):
+    relaxed = {"relaxation": "pullback", **settings} if settings else {}
+    overfitted = replace(found, method=method, provenance={"method": relaxed})
+    sentence = only(judged(overfitted, scores("held-out", 0.09), fit=0.05))
+    assert sentence.endswith(remedy)
+
+
 def test_does_not_generalise(found):
     verdict = judged(found, scores(), scores("validation", 0.09, source="warm [1].csv"))
     assert only(verdict).startswith("It does not generalise to warm [1].csv (9.0 % against 5.0 %)")

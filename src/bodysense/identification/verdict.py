@@ -82,7 +82,7 @@ def judge(
     advice = (
         *reservations,
         *worse,
-        *_overfitting(training, held_out),
+        *_overfitting(identification, training, held_out),
         *_generalisation(held_out, validation),
         *_joints(identification.prior.joint_names, training, held_out),
         *_physics(identification),
@@ -159,14 +159,26 @@ def _percent(value: float) -> str:
     return f"{100.0 * value:.1f} %"
 
 
-def _overfitting(training: DataScores, held_out: DataScores) -> list[str]:
+def _overfitting(
+    identification: Identification, training: DataScores, held_out: DataScores
+) -> list[str]:
     fit, unseen = (_mean_error(data, data.identified.moving) for data in (training, held_out))
     if not _clearly_more(unseen, _OVERFITTING_RATIO * fit):
         return []
     return [
         f"It is overfitted: {_percent(fit)} on the training data, {_percent(unseen)} on held-out "
-        "blocks. Record for longer, or use a method that is regularised by the prior (ridge)."
+        f"blocks. {_overfitting_remedy(identification)}"
     ]
+
+
+def _overfitting_remedy(identification: Identification) -> str:
+    """More data, and a relaxation towards the prior by the method or by one that has it."""
+    settings = identification.provenance.get("method", {})
+    if settings.get("relaxation") == "pullback" and settings["relaxation_weight"] is None:
+        return "Record for longer."
+    other = f"--method {consistent_alternative(identification.method)} "
+    method = "" if "relaxation" in settings else other
+    return f"Record for longer, or try {method}--relax pullback --relax-weight auto."
 
 
 def _generalisation(held_out: DataScores, validation: Sequence[DataScores]) -> list[str]:
