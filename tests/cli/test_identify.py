@@ -90,6 +90,7 @@ def test_a_run_as_usual(here, capsys):
     assert "GOOD: on validation recordings" in out
     assert "one.csv: usable" in out
     assert "valid. 1: two.parquet" in out
+    assert re.search(r"prior, valid\. 1 +noise \(raw\)", out)  # errors are of filtered torque
     assert "cut-off" in out
     assert "(chosen)" in out
     assert "joint6" in out

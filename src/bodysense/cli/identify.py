@@ -343,7 +343,7 @@ def _scores(page: Page, run: IdentificationRun) -> None:
     columns += [f"valid. {k + 1}" for k in range(len(validation))]
     page.table(
         "Error of predicted torque [%]: moving joints, then d_tau over all samples",
-        ("joint", *columns, f"prior, {columns[-1]}", "noise"),
+        ("joint", *columns, f"prior, {columns[-1]}", "noise (raw)"),
         _score_rows(run.problem.robot.joint_names, run.scores),
         whole=(0,),
     )
