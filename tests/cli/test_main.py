@@ -125,7 +125,7 @@ def test_unforeseen_error_is_not_hidden(monkeypatch):
 def test_interruption_from_the_keyboard(monkeypatch, capsys):
     fake_failing(monkeypatch, KeyboardInterrupt())
     assert main(["explode", "now"], commands=TABLE) == 130
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "bodysense: interrupted; nothing written\n"
 
 
 def test_version(capsys):

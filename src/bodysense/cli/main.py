@@ -150,6 +150,7 @@ def main(argv: Sequence[str] | None = None, *, commands: Mapping[str, str] = COM
         print(f"bodysense: error: {message}", file=sys.stderr)
         return EXIT_ERROR
     except KeyboardInterrupt:
+        print("bodysense: interrupted; nothing written", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The interpreter flushes stdout once more at exit: let it write to nowhere.
