@@ -161,6 +161,15 @@ def test_gains_from_a_wrong_centre_are_not_printed_to_be_pasted(here, capsys):
     out = capsys.readouterr().out
     assert "FAILED: Torques are predicted worse" in out
     assert "gain: [" not in out
+    assert "Gains with 95 % intervals" not in out
+
+
+def test_a_load_in_grams_prints_no_gains(here, capsys):
+    assert gains("--load", "2000", "--unloaded", "empty.csv") == 1
+    out = capsys.readouterr().out
+    assert "FAILED: " in out
+    assert "Gains with 95 % intervals" not in out
+    assert "gain: [" not in out
 
 
 def test_an_empty_recording_among_the_loaded_ones_is_told(here, capsys):

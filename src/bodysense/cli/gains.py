@@ -137,6 +137,14 @@ def _text(gains: DriveGains, experiment: LoadExperiment, line: str) -> str:
         style="bold",
     )
     add_recordings(page, experiment)
+    if gains.status.ok:  # others are not to be pasted
+        _add_gains(page, gains, line)
+    add_status(page, gains.status)
+    return page.text()
+
+
+def _add_gains(page: Page, gains: DriveGains, line: str) -> None:
+    """Add the gains, what they make of the load, and the line that holds them."""
     reach = BAND * gains.sigma_gains
     page.table(
         "Gains with 95 % intervals, and error of the predicted torque on held-out blocks [%]",
@@ -161,8 +169,5 @@ def _text(gains: DriveGains, experiment: LoadExperiment, line: str) -> str:
         f"{100.0 * gains.model_sensitivity:.1f} %"
     )
     page.line(f"1 % more load makes every gain 1 % larger{rest if gains.losses.any() else ''}")
-    if gains.status.ok:  # others are not to be pasted
-        page.line("")
-        page.line(line, wrap=False)
-    add_status(page, gains.status)
-    return page.text()
+    page.line("")
+    page.line(line, wrap=False)
