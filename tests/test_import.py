@@ -74,9 +74,13 @@ def test_names_are_imported_from_where_type_checkers_find_them(package):
     module = importlib.import_module(package)
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
-    checked = {alias.name: node.module for node in block.body for alias in node.names}
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    checked = {alias.name: node.module for node in imports for alias in node.names}
     assert checked == {name: f"bodysense.{home}" for name, home in module._HOMES.items()}
     assert module.__all__ == sorted(checked)
+    for node in block.body:  # what the API pages show
+        if isinstance(node, ast.Assign):
+            assert sorted(ast.literal_eval(node.value)) == module.__all__
     for name, home in checked.items():
         assert getattr(module, name) is getattr(importlib.import_module(home), name)
         assert name in dir(module)

@@ -131,7 +131,6 @@ _HOMES = {
 }
 """Module of each name, which is imported when the name is first used."""
 
-__all__ = sorted(_HOMES)
 _import, _names = import_on_use(__name__, _HOMES)
 
 

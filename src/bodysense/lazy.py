@@ -10,7 +10,7 @@ from typing import Any
 def import_on_use(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and the ``__dir__`` of a package.
+    """The ``__getattr__``, which also gives ``__all__``, and the ``__dir__`` of a package.
 
     Args:
         package: its ``__name__``.
@@ -18,6 +18,8 @@ def import_on_use(
     """
 
     def get(name: str) -> Any:
+        if name == "__all__":
+            return names()
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(importlib.import_module(f"bodysense.{homes[name]}"), name)

@@ -7,28 +7,51 @@ from typing import TYPE_CHECKING
 from bodysense.lazy import import_on_use
 
 if TYPE_CHECKING:
-    from bodysense.errors import TrajectoryError as TrajectoryError
-    from bodysense.excitation.criterion import CRITERIA as CRITERIA
-    from bodysense.excitation.criterion import ConditionNumber as ConditionNumber
-    from bodysense.excitation.criterion import Criterion as Criterion
-    from bodysense.excitation.criterion import Determinant as Determinant
-    from bodysense.excitation.criterion import Precision as Precision
-    from bodysense.excitation.design import Design as Design
-    from bodysense.excitation.design import design_motion as design_motion
-    from bodysense.excitation.fourier import FourierTrajectory as FourierTrajectory
-    from bodysense.excitation.fourier import MotionBounds as MotionBounds
-    from bodysense.excitation.limits import LimitUse as LimitUse
-    from bodysense.excitation.limits import MotionLimits as MotionLimits
-    from bodysense.excitation.limits import limit_breaches as limit_breaches
-    from bodysense.excitation.poses import PoseDesign as PoseDesign
-    from bodysense.excitation.poses import design_poses as design_poses
-    from bodysense.excitation.search import Progress as Progress
-    from bodysense.excitation.trajectory import HoldTrajectory as HoldTrajectory
-    from bodysense.excitation.trajectory import SampledTrajectory as SampledTrajectory
-    from bodysense.excitation.trajectory import SplineTrajectory as SplineTrajectory
-    from bodysense.excitation.trajectory import Trajectory as Trajectory
-    from bodysense.excitation.trajectory_file import read_trajectory as read_trajectory
-    from bodysense.excitation.trajectory_file import write_trajectory as write_trajectory
+    from bodysense.errors import TrajectoryError
+    from bodysense.excitation.criterion import (
+        CRITERIA,
+        ConditionNumber,
+        Criterion,
+        Determinant,
+        Precision,
+    )
+    from bodysense.excitation.design import Design, design_motion
+    from bodysense.excitation.fourier import FourierTrajectory, MotionBounds
+    from bodysense.excitation.limits import LimitUse, MotionLimits, limit_breaches
+    from bodysense.excitation.poses import PoseDesign, design_poses
+    from bodysense.excitation.search import Progress
+    from bodysense.excitation.trajectory import (
+        HoldTrajectory,
+        SampledTrajectory,
+        SplineTrajectory,
+        Trajectory,
+    )
+    from bodysense.excitation.trajectory_file import read_trajectory, write_trajectory
+
+    __all__ = [
+        "CRITERIA",
+        "ConditionNumber",
+        "Criterion",
+        "Design",
+        "Determinant",
+        "FourierTrajectory",
+        "HoldTrajectory",
+        "LimitUse",
+        "MotionBounds",
+        "MotionLimits",
+        "PoseDesign",
+        "Precision",
+        "Progress",
+        "SampledTrajectory",
+        "SplineTrajectory",
+        "Trajectory",
+        "TrajectoryError",
+        "design_motion",
+        "design_poses",
+        "limit_breaches",
+        "read_trajectory",
+        "write_trajectory",
+    ]
 
 _HOMES = {
     "CRITERIA": "excitation.criterion",
@@ -56,5 +79,4 @@ _HOMES = {
 }
 """Module of each name, imported when the name is first used: simulations need no design."""
 
-__all__ = sorted(_HOMES)
 __getattr__, __dir__ = import_on_use(__name__, _HOMES)

@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING
 from bodysense.lazy import import_on_use
 
 if TYPE_CHECKING:
-    from bodysense.report.estimation_page import write_estimation_page as write_estimation_page
-    from bodysense.report.excitation_page import write_excitation_page as write_excitation_page
-    from bodysense.report.identification_page import (
-        write_identification_page as write_identification_page,
-    )
-    from bodysense.report.load_page import write_gains_page as write_gains_page
-    from bodysense.report.load_page import write_payload_page as write_payload_page
-    from bodysense.report.motion_page import write_motion_page as write_motion_page
-    from bodysense.report.motion_page import write_rollout_page as write_rollout_page
+    from bodysense.report.estimation_page import write_estimation_page
+    from bodysense.report.excitation_page import write_excitation_page
+    from bodysense.report.identification_page import write_identification_page
+    from bodysense.report.load_page import write_gains_page, write_payload_page
+    from bodysense.report.motion_page import write_motion_page, write_rollout_page
+
+    __all__ = [
+        "write_estimation_page",
+        "write_excitation_page",
+        "write_gains_page",
+        "write_identification_page",
+        "write_motion_page",
+        "write_payload_page",
+        "write_rollout_page",
+    ]
 
 _HOMES = {
     "write_estimation_page": "report.estimation_page",
@@ -28,5 +34,4 @@ _HOMES = {
 }
 """Module of each name, imported when first used: no page loads what another one needs."""
 
-__all__ = sorted(_HOMES)
 __getattr__, __dir__ = import_on_use(__name__, _HOMES)
