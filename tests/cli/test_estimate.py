@@ -264,7 +264,7 @@ def test_a_log_in_degrees_is_refused_as_identify_does(refused, capsys):
     Path("few.yaml").write_text("sensors: {m: {kind: joint_torque, joint: all, std: 1}}")
     told = refused("tx40", "deg.csv", "--sensors", "few.yaml", "-o", "out")
     assert "deg.csv cannot be estimated from: degrees, q.joint1" in told
-    assert "write `q: {unit: deg}` into the layout file" in told
+    assert "write `channels: {q: {unit: deg}}` into the layout file" in told
     assert main(["identify", "tx40", "deg.csv"]) == EXIT_ERROR
     same = " ".join(capsys.readouterr().err.split())
     assert told == same.replace("identified from", "estimated from")

@@ -41,13 +41,13 @@ def test_a_torque_with_the_wrong_sign_is_found(name, k, recorded, changed, robot
         "error",
         f"tau.{joint}",
     )
-    assert f"`gain: -1`, or its present gain times -1, for tau.{joint}" in finding.action
+    assert f"`channels: {{tau: {{gain: {{{joint}: -1}}}}}}` into the layout" in finding.action
 
 
 def test_torques_that_all_have_the_wrong_sign_are_one_finding(clean, changed, only):
     raw = altered(clean, changed, **{f"tau_joint{k}": -1.0 for k in JOINTS})
     finding = only(raw, "torque-sign", "error")
-    assert "`tau: {gain: -1}`" in finding.action
+    assert "`channels: {tau: {gain: -1}}`" in finding.action
 
 
 @pytest.mark.parametrize("k", [2, 3])

@@ -35,12 +35,14 @@ def test_positions_in_degrees_are_found_without_velocities(
     (finding,) = findings
     assert (finding.kind, finding.severity) == ("degrees", "error")
     assert finding.where.count("q.") == 6
-    assert "`q: {unit: deg}`" in finding.action
+    assert "`channels: {q: {unit: deg}}` into the layout file" in finding.action
+    assert f"`q.{robot_named(name, None).joint_names[0]} [deg]`" in finding.action
 
 
 def test_positions_and_velocities_in_degrees_are_one_finding(clean, changed, only):
     raw = scaled(clean, changed, q=DEGREES, v=DEGREES)
-    assert "`q: {unit: deg}`" in only(raw, "degrees", "error").action
+    action = only(raw, "degrees", "error").action
+    assert "`channels: {q: {unit: deg}, v: {unit: deg/s}}`" in action
 
 
 def test_velocities_in_degrees_are_found(clean, changed, found):
@@ -48,7 +50,7 @@ def test_velocities_in_degrees_are_found(clean, changed, found):
     (finding,) = diagnosis.findings
     assert (finding.kind, finding.severity) == ("degrees", "error")
     assert finding.where == ", ".join(f"v.joint{k}" for k in range(1, 7))
-    assert "`v: {unit: deg/s}`" in finding.action
+    assert "`channels: {v: {unit: deg/s}}`" in finding.action
     assert "v.joint1" not in diagnosis.segments[0].channels
 
 
@@ -60,7 +62,7 @@ def test_a_single_joint_in_degrees_is_named(clean, changed, found):
 
 def test_velocities_in_turns_a_minute_are_found(clean, changed, only):
     finding = only(scaled(clean, changed, v=60.0 / (2.0 * np.pi)), "wrong-scale", "error")
-    assert "`v: {unit: rpm}`" in finding.action
+    assert "`channels: {v: {unit: rpm}}`" in finding.action
 
 
 def test_positions_far_out_of_scale_are_an_error(clean, changed, found):
@@ -81,14 +83,14 @@ def test_velocities_out_of_scale_are_a_warning_if_little(clean, changed, found):
         "warning",
         "v.joint2",
     )
-    assert "gain: 0.667" in finding.action
+    assert "`channels: {v: {gain: {joint2: 0.667}}}`" in finding.action
     assert diagnosis.usable
 
 
 def test_velocities_with_the_wrong_sign_are_found(clean, changed, only):
     finding = only(scaled(clean, changed, v_joint3=-1.0), "velocity-sign", "error")
     assert finding.where == "v.joint3"
-    assert "gain: -1" in finding.action
+    assert "`channels: {v: {gain: {joint3: -1}}}`" in finding.action
 
 
 @pytest.mark.parametrize("pair", tuple(itertools.combinations(range(1, 7), 2)))

@@ -76,6 +76,50 @@ def test_gains_units_and_offsets(file):
     np.testing.assert_allclose(log.channels["tau.a"], [0.023, 0.046])
 
 
+def test_a_layout_scales_columns_that_the_file_names_itself(file):
+    path = file("time [us],q.a [rad],q.b,tau.a,tau.b,temperature\n1000,90,180,1,2,30\n")
+    layout = {
+        "time": {"unit": "ms"},
+        "channels": {"q": {"unit": "deg"}, "tau": {"gain": {"b": -2}}},
+    }
+    log = read_log(path, parse_layout(layout))
+    assert list(log.channels) == ["q.a", "q.b", "tau.a", "tau.b", "temperature"]
+    assert {name: x[0] for name, x in log.channels.items() if name[0] == "t"} == {
+        "tau.a": 1.0,
+        "tau.b": -4.0,
+        "temperature": 30.0,
+    }
+    np.testing.assert_allclose([log.t[0], *stack(log, "q", "ab")[0]], [1.0, np.pi / 2, np.pi])
+    assert log.units["q.a"] == "rad"
+
+
+def test_the_header_keeps_its_unit_beside_a_gain_of_the_layout(file):
+    path = file("t [ms],q.a [deg],q.b [deg]\n0,90,90\n")
+    layout = {"joints": ["b", "a"], "channels": {"q": {"gain": [1, -1], "offset": {"b": 90}}}}
+    log = read_log(path, parse_layout(layout))
+    np.testing.assert_allclose(stack(log, "q", "ab"), [[-np.pi / 2, np.pi]])
+
+
+def test_named_and_numbered_columns_in_one_layout(file):
+    path = file("t,x,tau.a,tau.b\n0,1,2,3\n")
+    layout = {"joints": ["a"], "channels": {"q": ["x"], "tau": {"gain": -1}}}
+    log = read_log(path, parse_layout(layout))
+    assert {name: x[0] for name, x in log.channels.items()} == {
+        "q.a": 1.0,
+        "tau.a": -2.0,
+        "tau.b": -3.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("channels", "name"),
+    [({"v": {"unit": "deg/s"}}, "v.<joint>"), ({"q": {"gain": {"c": -1}}}, "q.c")],
+)
+def test_scaled_columns_that_are_not_there(file, channels, name):
+    with pytest.raises(UnknownNameError, match=rf"unknown column '{name}'.*say where it is"):
+        read_log(file("t,q.a\n0,1\n"), parse_layout({"channels": channels}))
+
+
 def test_a_lost_row_leaves_a_gap_in_time_at_a_rate(file):
     layout = parse_layout({"joints": ["a", "b"], "rate": 100, "channels": {"q": [1, 2]}})
     log = read_log(file("1,2\n3\n\n5,6\n"), layout)

@@ -103,7 +103,7 @@ def _nominal_gains(
     Torques in the log were made with the gains of its layout file, those from currents with the
     gains of the actuator file.
     """
-    from bodysense.logs.layout import read_layout
+    from bodysense.logs.layout import ChannelColumn, read_layout
 
     names = [f"tau.{joint}" for joint in robot.joint_names]
     if not all(name in log.channels for log in logs for name in names):
@@ -113,7 +113,8 @@ def _nominal_gains(
     layout = read_layout(options.layout)
     if layout.motors is not None:
         return np.ones(len(names)), _motor_line
-    gain = {column.channel: column.gain for column in layout.channels}
+    gain = {name: layout.scaled(ChannelColumn(name, "", "")).gain for name in names}
+    gain |= {column.channel: column.gain for column in layout.channels}
     others = {joint: gain.get(f"tau.{joint}", 1.0) for joint in layout.joints}
     nominal = np.array([gain.get(name, 1.0) for name in names])
     return nominal, lambda gains: gains.layout_line(layout.joints, others)

@@ -13,6 +13,7 @@ from bodysense.doctor.samples import (
     BridgingRules,
     LogSamples,
     channel_list,
+    layout_edit,
     row_ranges,
 )
 from bodysense.errors import count
@@ -154,7 +155,8 @@ def _report_degrees(samples: LogSamples, log: Log, channels: Sequence[str]) -> L
     if not declared:
         return samples
     text = "the source says that these are in degrees"
-    action = "write `unit: deg` (`deg/s`) for them in the layout file"
+    units = {name: "deg/s" if log.units[name].endswith("/s") else "deg" for name in declared}
+    action = f"write {layout_edit('unit', units)}"
     return samples.report("degrees", "error", ", ".join(declared), text, action)
 
 

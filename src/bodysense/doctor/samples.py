@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.logs.channels import FRAME_QUANTITIES, JOINT_QUANTITIES, units_of
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -206,6 +207,55 @@ def spread(x: Array) -> float:
 def channel_list(quantity: str, names: Iterable[str]) -> str:
     """Channels of a quantity in words: ``q.shoulder, q.elbow``."""
     return ", ".join(f"{quantity}.{name}" for name in names)
+
+
+_MOST_EDITS = 8  # in one finding; the rest is shown when these are done
+
+
+def layout_edit(key: str, values: Mapping[str, object]) -> str:
+    """What to write into a layout file: ```channels: {q: {unit: deg}}` into the layout file``.
+
+    Args:
+        key: ``unit`` or ``gain``.
+        values: by channel; "q" stands for the positions of all joints.
+    """
+    import yaml
+
+    content: dict[str, dict[str, dict[str, object]]] = {}
+    for channel, value in list(values.items())[:_MOST_EDITS]:
+        quantity, _, rest = channel.partition(".")
+        if quantity in JOINT_QUANTITIES:
+            entry = content.setdefault("channels", {}).setdefault(quantity, {})
+            of_joints = entry.setdefault(key, {} if rest else value)
+            if isinstance(of_joints, dict):
+                of_joints[rest] = value
+        elif units_of(channel):
+            frame, _, component = rest.rpartition(".")
+            vector = next(
+                name
+                for name, (start, components, _) in FRAME_QUANTITIES.items()
+                if start == quantity and component in components
+            )
+            content.setdefault("frames", {}).setdefault(frame, {})[vector] = {key: value}
+        else:
+            content.setdefault("other", {})[channel] = {key: value}
+    text = yaml.safe_dump(
+        content, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9
+    )
+    more = len(values) - _MOST_EDITS
+    likewise = f" (and likewise for {more} more)" if more > 0 else ""
+    return f"`{text.strip()[1:-1]}`{likewise} into the layout file"
+
+
+def unit_edit(units: Mapping[str, str], example: str) -> str:
+    """A `layout_edit` of units, or the same in the header, shown for the channel `example`."""
+    unit = units.get(example) or units[example.partition(".")[0]]
+    return f"{layout_edit('unit', units)}, or the unit into the header: `{example} [{unit}]`"
+
+
+def time_edit(unit: str) -> str:
+    """The unit of time in a layout file, or in the header."""
+    return f"`time: {{unit: {unit}}}` into the layout file, or `t [{unit}]` into the header"
 
 
 def runs(mask: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -7,7 +7,14 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.doctor.samples import LogSamples, Severity, row_ranges, runs, spread
+from bodysense.doctor.samples import (
+    LogSamples,
+    Severity,
+    row_ranges,
+    runs,
+    spread,
+    time_edit,
+)
 from bodysense.errors import count
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -90,19 +97,18 @@ def evenness(robot: Robot, samples: LogSamples) -> LogSamples:
     if not np.isfinite(period):
         return samples
     rate = 1.0 / period if period > 0.0 else np.inf
-    unit = f"`time: {{unit: {_likely_unit(period)}}}`"
+    unit = time_edit(_likely_unit(period))
     if rate < _NO_RATE or rate > _ANY_RATE:
         samples = samples.report(
             "time-unit",
             "error",
             "t",
             f"samples are {_seconds(period)} apart, if time is in seconds",
-            "no arm can be identified so: write the unit of time into the layout file, as in "
-            f"{unit}",
+            f"no arm can be identified so: write the unit of time, {unit}",
         )
     elif rate < _LOW_RATE:
         text = f"there are {rate:.3g} samples per second, which hardly shows accelerations"
-        action = f"record at 100 Hz or more, or check the unit of time ({unit})"
+        action = f"record at 100 Hz or more, or write the unit of time, {unit}"
         samples = samples.report("low-rate", "warning", "t", text, action)
     steps = samples.steps
     width = spread(steps) / period

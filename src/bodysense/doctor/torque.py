@@ -20,7 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.doctor.motion import CondensedMotion, condense, unit_columns
-from bodysense.doctor.samples import Finding, LogSamples, Mask, Severity, channel_list
+from bodysense.doctor.samples import (
+    Finding,
+    LogSamples,
+    Mask,
+    Severity,
+    channel_list,
+    layout_edit,
+    unit_edit,
+)
 from bodysense.robot.dynamics import inverse_dynamics, torque_regressor
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -76,7 +84,7 @@ def torque_model(robot: Robot, samples: LogSamples) -> LogSamples:
     for j in np.flatnonzero(np.abs(tau).max(axis=0) > _NO_TORQUE):
         channel = f"tau.{robot.joint_names[j]}"
         text = f"values beyond {_NO_TORQUE:.0e} are no torques"
-        edit = "name the right column in the layout file"
+        edit = "name the right column in the layout file or in the header"
         samples = samples.report("wrong-scale", "error", channel, text, edit)
     moved = np.ptp(q, axis=0) > _LEAST_RANGE
     if not moved.any() or np.abs(tau).max() > _NO_TORQUE:
@@ -115,7 +123,8 @@ def _swapped(robot: Robot, motion: CondensedMotion, fit: _Fit, moved: Mask) -> l
         for j in np.flatnonzero(away)
     )
     swapped = [names[j] for j in np.flatnonzero(away)]
-    edit = f"exchange the columns of {channel_list('tau', swapped)} in the layout file"
+    edit = f"exchange the names of {channel_list('tau', swapped)} in the header, or their columns "
+    edit += "in the layout file"
     return [Finding("swapped-joints", "error", ", ".join(swapped), pairs, edit)]
 
 
@@ -174,7 +183,8 @@ def _position_swap(
         f"{_percent(after[j])} of tau.{names[j]} instead of {_percent(before[j])}" for j in pair
     )
     text = f"with their positions exchanged, the model explains {parts}"
-    action = f"exchange the columns of q.{one}, q.{other} (and of v alike) in the layout file"
+    action = f"exchange the names of q.{one}, q.{other} (and of v alike) in the header, or their "
+    action += "columns in the layout file"
     return Finding("swapped-joints", "error", f"{one}, {other}", text, action)
 
 
@@ -196,11 +206,12 @@ def _signs(robot: Robot, motion: CondensedMotion, fit: _Fit, moved: Mask) -> lis
     names = robot.joint_names
     if certain.any() and (certain | maybe)[moved].all() and np.count_nonzero(moved) > 1:
         shares = opposite[certain].min(), plain[certain].max()
-        return [_sign_finding("tau", names, "error", shares, "`tau: {gain: -1}`")]
+        edit = layout_edit("gain", {"tau": -1})
+        return [_sign_finding("tau", names, "error", shares, edit)]
     findings = []
     for j in np.flatnonzero(certain | maybe):
         wrong = "q" if _mirrored(robot, motion, fit, moved, int(j)) else "tau"
-        edit = f"`gain: -1`, or its present gain times -1, for {wrong}.{names[j]}"
+        edit = layout_edit("gain", {f"{wrong}.{names[j]}": -1}) + " (or its present gain times -1)"
         severity: Severity = "error" if certain[j] else "warning"
         shares = opposite[j], plain[j]
         findings.append(_sign_finding(wrong, names[j : j + 1], severity, shares, edit))
@@ -211,14 +222,14 @@ def _sign_finding(
     wrong: str, names: tuple[str, ...], severity: Severity, shares: tuple[float, float], edit: str
 ) -> Finding:
     """Of q or tau, with what the opposite and the present sign explain."""
-    also = " (and for v alike)" if wrong == "q" else ", or to q and v if the joint is mirrored"
+    also = ", and for v alike" if wrong == "q" else "; or for q and v if the joint is mirrored"
     return Finding(
         "torque-sign" if wrong == "tau" else "position-sign",
         severity,
         channel_list(wrong, names),
         "lifting the links and overcoming friction would take the opposite torque: that would "
         f"explain {_percent(shares[0])} of it, this sign {_percent(shares[1])}",
-        f"write {edit} into the layout file{also}",
+        f"write {edit}{also}",
     )
 
 
@@ -247,10 +258,10 @@ def _scales(
     names = robot.joint_names
     if wrong.any() and np.count_nonzero(weighed) > 1 and _are_alike(factor[weighed]):
         common = float(np.exp(np.log(factor[wrong]).mean()))
-        return [_scale_finding("tau (all joints)", common, f"tau: {{{_edit(common)}}}")]
+        return [_scale_finding("tau (all joints)", common, _edit(common, "tau", names[0]))]
     findings = []
     for j in np.flatnonzero(wrong):
-        edit = f"{_edit(factor[j])} for tau.{names[j]}"
+        edit = _edit(float(factor[j]), f"tau.{names[j]}", names[j])
         findings.append(_scale_finding(f"tau.{names[j]}", float(factor[j]), edit))
     for j in np.flatnonzero(~wrong & (peak > _SUSPICIOUS)):
         findings.append(
@@ -259,8 +270,8 @@ def _scales(
                 "error" if peak[j] > _IMPOSSIBLE else "warning",
                 f"tau.{names[j]}",
                 f"it reaches {peak[j]:.3g} times the effort limit of {robot.effort_limit[j]:.4g}",
-                f"write the right `unit:` or `gain:` for tau.{names[j]} into the layout file, or "
-                "correct the limit",
+                "write the right unit or gain, as in "
+                f"{layout_edit('gain', {f'tau.{names[j]}': 0.001})}, or correct the limit",
             )
         )
     return findings
@@ -270,12 +281,12 @@ def _are_alike(factor: Array) -> bool:
     return bool(np.ptp(np.log(factor)) < np.log(2.5))
 
 
-def _edit(factor: float) -> str:
+def _edit(factor: float, channel: str, joint: str) -> str:
     """The layout edit that undoes a factor."""
     for known, unit in ((1000.0, "mN·m"), (0.001, "kN·m")):
         if 0.5 < factor / known < 2.0:
-            return f"unit: {unit}"
-    return f"gain: {1.0 / factor:.2g}"
+            return unit_edit({channel: unit}, f"tau.{joint}")
+    return layout_edit("gain", {channel: float(f"{1.0 / factor:.2g}")})
 
 
 def _scale_finding(where: str, factor: float, edit: str) -> Finding:
@@ -288,7 +299,7 @@ def _scale_finding(where: str, factor: float, edit: str) -> Finding:
         where,
         f"torques are about {off:.3g} times as {'small' if small else 'large'} as the robot's "
         "links need",
-        f"{hint}write `{edit}` into the layout file",
+        f"{hint}write {edit}",
     )
 
 

@@ -14,6 +14,9 @@ from bodysense.doctor.samples import (
     LogSamples,
     Mask,
     channel_list,
+    layout_edit,
+    time_edit,
+    unit_edit,
 )
 from bodysense.robot.robot import Robot
 from bodysense.sensors.motion_sensors import Accelerometer, JointTorque
@@ -35,12 +38,12 @@ _SAME = 0.9
 _SCALE_OFF, _SCALE_WRONG = 1.25, 2.0
 # To compare at all: half a second of samples, and a motion that is no noise.
 _LEAST_SAMPLES, _LEAST_RANGE = 50, 0.05
-# Usual wrong units of velocity (rad/s a unit) and what to write; q in degrees shows as 57.3.
+# Usual wrong units of velocity (rad/s a unit); q in degrees shows as 57.3.
 _FACTORS = (
-    (_DEGREES, "q", "unit: deg"),
-    (1.0 / _DEGREES, "v", "unit: deg/s"),
-    (2.0 * np.pi, "v", "unit: rev/s"),
-    (2.0 * np.pi / 60.0, "v", "unit: rpm"),
+    (_DEGREES, "q", "deg"),
+    (1.0 / _DEGREES, "v", "deg/s"),
+    (2.0 * np.pi, "v", "rev/s"),
+    (2.0 * np.pi / 60.0, "v", "rpm"),
 )
 _FACTOR_TOLERANCE = 1.15
 
@@ -67,8 +70,10 @@ def position_units(robot: Robot, samples: LogSamples) -> LogSamples:
     if in_degrees.any():
         most = np.count_nonzero(in_degrees) >= 0.5 * max(1, int(np.count_nonzero(~slides)))
         certain = bool(most or ratio[in_degrees].max() > _IMPOSSIBLE)
-        names = [n for j, n in enumerate(samples.joint_names) if in_degrees[j] or most]
-        edit = "`q: {unit: deg}`" if most else f"`unit: deg` for {channel_list('q', names)}"
+        turning = in_degrees | (most & ~slides)
+        names = [samples.joint_names[j] for j in np.flatnonzero(turning)]
+        units = dict.fromkeys(_named(samples, "q", names), "deg")
+        also = {**units, **dict.fromkeys(_named(samples, "v", names), "deg/s")}
         worst = int(np.argmax(ratio))
         samples = samples.report(
             "degrees",
@@ -77,8 +82,13 @@ def position_units(robot: Robot, samples: LogSamples) -> LogSamples:
             f"read as radians, the robot could not do this: {samples.joint_names[worst]} gets to "
             f"{furthest[worst]:.3g} rad at {fastest[worst]:.3g} rad/s, its limits are "
             f"{bound[worst]:.3g} rad and {limit[worst]:.3g} rad/s; in degrees it could",
-            f"write {edit} into the layout file (with `v: {{unit: deg/s}}` if velocities are "
-            "alike); if these are motor angles, give gear ratios there",
+            f"write {unit_edit(units, f'q.{names[0]}')}"
+            + (
+                ""
+                if samples.v is None
+                else f"; if velocities are alike, {layout_edit('unit', also)}"
+            )
+            + "; if these are motor angles, give gear ratios there",
         )
     for j in np.flatnonzero(beyond & ~in_degrees):
         name = samples.joint_names[j]
@@ -88,7 +98,7 @@ def position_units(robot: Robot, samples: LogSamples) -> LogSamples:
             f"q.{name}",
             f"{ratio[j]:.3g} times beyond what the robot can do ({furthest[j]:.3g} at "
             f"{fastest[j]:.3g} a second; limits {bound[j]:.3g} and {limit[j]:.3g})",
-            f"write the right `unit:` or `gain:` for q.{name} into the layout file",
+            f"write the right unit or gain, as in {layout_edit('gain', {f'q.{name}': 0.01})}",
         )
     return samples
 
@@ -121,8 +131,8 @@ def _beyond_limits(samples: LogSamples, q: Array, lower: Array, upper: Array) ->
             f"q.{samples.joint_names[j]}",
             f"it goes from {low[j]:.4g} to {high[j]:.4g}, the robot's limits are "
             f"{lower[j]:.4g} and {upper[j]:.4g}",
-            "check the zero (`offset:`) and sign (`gain: -1`) of the position in the layout file, "
-            "or the limits of the robot",
+            f"check its sign ({layout_edit('gain', {f'q.{samples.joint_names[j]}': -1})}), its "
+            "zero (`offset:` in the same place), or the limits of the robot",
         )
     return samples
 
@@ -133,7 +143,7 @@ def _huge(samples: LogSamples) -> LogSamples:
     for j in np.flatnonzero(largest > 1e9):
         where = f"q.{samples.joint_names[j]}"
         text = f"positions of up to {largest[j]:.3g} are no angles"
-        action = "name the right column in the layout file"
+        action = "name the right column in the layout file or in the header"
         samples = samples.report("wrong-scale", "error", where, text, action)
     return samples
 
@@ -154,7 +164,8 @@ def _swapped(samples: LogSamples, likeness: Array, moved: Mask) -> LogSamples:
             f"{likeness[j, k]:.3f}, that of v.{names[j]} is {likeness[j, j]:.3f})"
             for j, k in pairs
         ),
-        "exchange their columns in the layout file, for v or for q, whichever is wrong",
+        "exchange their names in the header, or their columns in the layout file, for v or for q, "
+        "whichever is wrong",
     )
 
 
@@ -177,22 +188,22 @@ def _scaled(
     if unit:
         common = float(np.median(factor[tested]))
         text = f"all positions change {common:.3g} times as fast as the recorded velocities say"
-        edit = f"write `time: {{unit: {unit}}}` into the layout file"
+        edit = f"write {time_edit(unit)}"
         return samples.report("time-unit", "error", "t", text, edit)
-    groups: dict[str, list[int]] = {}
+    groups: dict[tuple[str, str], list[int]] = {}
     for j in tested:
         if factor[j] < 0.0:
             text = f"it has the opposite sign of what q.{names[j]} does (factor {factor[j]:.3g})"
             edit = (
-                f"write `gain: -1` for v.{names[j]}, or for q.{names[j]} if that one is wrong, "
-                "into the layout file"
+                f"write {layout_edit('gain', {f'v.{names[j]}': -1})}, or the same for "
+                f"q.{names[j]} if that one is wrong"
             )
             samples = samples.report("velocity-sign", "error", f"v.{names[j]}", text, edit)
         elif max(factor[j], 1.0 / factor[j]) > _SCALE_OFF:
             groups.setdefault(_named_factor(factor[j]), []).append(int(j))
-    for edit, joints in groups.items():
+    for named, joints in groups.items():
         factors = factor[joints]
-        samples = _wrong_factor(samples, [names[j] for j in joints], factors, edit)
+        samples = _wrong_factor(samples, [names[j] for j in joints], factors, *named)
     return samples
 
 
@@ -210,34 +221,47 @@ def _common_time_unit(factor: Array) -> str:
     return ""
 
 
-def _named_factor(factor: float) -> str:
-    """The channel and layout edit that a factor is known for, or nothing."""
-    for known, channel, edit in _FACTORS:
-        if abs(np.log(factor / known)) < np.log(_FACTOR_TOLERANCE):
-            return f"{channel}: {{{edit}}}"
-    return ""
+def _named_factor(factor: float) -> tuple[str, str]:
+    """The quantity and the unit that a factor is known for, or no unit."""
+    for size, quantity, unit in _FACTORS:
+        if abs(np.log(factor / size)) < np.log(_FACTOR_TOLERANCE):
+            return quantity, unit
+    return "v", ""
 
 
-def _wrong_factor(samples: LogSamples, names: list[str], factor: Array, edit: str) -> LogSamples:
+def _wrong_factor(
+    samples: LogSamples, names: list[str], factor: Array, quantity: str, unit: str
+) -> LogSamples:
     value = float(np.median(factor))
     certain = max(value, 1.0 / value) > _SCALE_WRONG
-    written = f"`{edit}`" if edit else f"`gain: {value:.3g}` for {channel_list('v', names)}"
+    if unit:
+        units = dict.fromkeys(_named(samples, quantity, names), unit)
+        edit = unit_edit(units, f"{quantity}.{names[0]}")
+    else:
+        gains = dict.fromkeys(_named(samples, "v", names), float(f"{value:.3g}"))
+        edit = layout_edit("gain", gains)
     return samples.report(
-        "degrees" if "deg" in edit else "wrong-scale",
+        "degrees" if "deg" in unit else "wrong-scale",
         "error" if certain else "warning",
-        channel_list("q" if edit.startswith("q") else "v", names),
+        channel_list(quantity, names),
         f"positions change {value:.4g} times as fast as the recorded velocities say",
-        f"write {written} into the layout file{_or_else(edit)}"
+        f"write {edit}{_or_else(unit)}"
         + ("" if certain else "; recorded velocities only serve as a check"),
     )
 
 
-def _or_else(edit: str) -> str:
+def _named(samples: LogSamples, quantity: str, names: Sequence[str]) -> list[str]:
+    """The channels of these joints for a `layout_edit`; the quantity where they are all."""
+    every = len(names) == len(samples.joint_names)
+    return [quantity] if every else [f"{quantity}.{name}" for name in names]
+
+
+def _or_else(unit: str) -> str:
     """The other way to make the two agree, where nobody can tell which of them is wrong."""
-    if "deg/s" in edit:
-        return ", or `q: {unit: rad}` if positions are radians already"
-    if "unit: deg" in edit:
-        return ", or `v: {unit: rad/s}` if it is velocities that are converted twice"
+    if unit == "deg/s":
+        return "; or `channels: {q: {unit: rad}}` if positions are radians already"
+    if unit == "deg":
+        return "; or `channels: {v: {unit: rad/s}}` if it is velocities that are converted twice"
     return ""
 
 
@@ -275,7 +299,7 @@ def sensor_findings(
         y = y[np.isfinite(y).all(axis=1)]
         if not len(y):
             text = "it has no reading at all in this recording"
-            action = "check its channels in the layout file"
+            action = "check its channels in the layout file or in the header"
             findings.append(Finding("dead-channel", "warning", sensor.who, text, action))
             continue
         y = y[some_samples(len(y))]
@@ -330,7 +354,8 @@ def _beyond_effort(robot: Robot, sensor: JointTorque, y: Array) -> list[Finding]
             "warning",
             sensor.who,
             f"it reads up to {most:.4g}, {most / limit:.3g} times the effort limit of the joint",
-            "correct its unit or gain in the layout file",
+            f"write the right unit or gain, as in "
+            f"{layout_edit('gain', dict.fromkeys(sensor.channels, 0.001))}",
         )
     ]
 
@@ -344,7 +369,7 @@ def _other_unit(
             "warning",
             sensor.who,
             f"it looks as if it were in {unit}: {text}",
-            f"write `unit: {unit}` for its channels into the layout file",
+            f"write {layout_edit('unit', dict.fromkeys(sensor.channels, unit))}",
         )
         for unit, factor in units.items()
         if factor / _UNIT_TOLERANCE < ratio < factor * _UNIT_TOLERANCE

@@ -93,7 +93,7 @@ _TABLE: dict[str, dict[str, float]] = {
     "rad/s²": {"rad/s²": 1.0, "deg/s²": _DEGREE, "°/s²": _DEGREE, "rev/s²": _TURN},
     "m": {"m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6},
     "m/s": {"m/s": 1.0, "cm/s": 1e-2, "mm/s": 1e-3},
-    "m/s²": {"m/s²": 1.0, "mm/s²": 1e-3, "g": 9.80665},
+    "m/s²": {"m/s²": 1.0, "cm/s²": 1e-2, "mm/s²": 1e-3, "g": 9.80665},
     "N·m": {"N·m": 1.0, "mN·m": 1e-3, "kN·m": 1e3, "N·cm": 1e-2, "N·mm": 1e-3},
     "N": {"N": 1.0, "mN": 1e-3, "kN": 1e3},
     "A": {"A": 1.0, "mA": 1e-3},

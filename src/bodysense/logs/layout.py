@@ -22,12 +22,17 @@ The layout file is a YAML mapping:
 
 Every key may be left out. A value is gain · cell + offset, in the stated unit; it is then turned
 into SI. Without channels, frames and other the columns of the file name the channels themselves.
+Where they do, unit, gain and offset stand without columns, for all joints or by joint:
+
+    time: {unit: ms}
+    channels: {q: {unit: deg}, tau: {gain: {elbow: -1}}}
+    frames: {base: {acc: {unit: g}}}
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from os import PathLike
 from pathlib import PurePath
@@ -50,7 +55,7 @@ class ChannelColumn:
 
     Attributes:
         channel: its name, e.g. "q.elbow".
-        column: name, or number counted from 1.
+        column: name, or number counted from 1; "" if the file names the channel itself.
         unit: of the result: SI, or as stated for a channel that bodysense does not know.
         factor: from the stated unit to SI.
         gain: unit of the result a unit of the cell, e.g. N·m/A.
@@ -66,6 +71,10 @@ class ChannelColumn:
     offset: float = 0.0
     file: str = ""
 
+    def fits(self, channel: str) -> bool:
+        """Whether it is of this channel, by name or as "q.*"."""
+        return self.channel in (channel, f"{channel.partition('.')[0]}.*")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogLayout:
@@ -73,6 +82,8 @@ class LogLayout:
 
     Attributes:
         channels: where they are; if empty, the columns name them.
+        named: unit, gain and offset of columns that the file names itself, "q.*" for those of
+            all joints; the first that fits counts. The unit is "" where the file states it.
         joints: names of the joints, in the order of the lists of the layout.
         time: column of the time, its channel is "t".
         rate: rows per second, if there is no column of time [Hz].
@@ -88,6 +99,7 @@ class LogLayout:
     """
 
     channels: tuple[ChannelColumn, ...] = ()
+    named: tuple[ChannelColumn, ...] = ()
     joints: tuple[str, ...] = ()
     time: ChannelColumn | None = None
     rate: float | None = None
@@ -106,6 +118,12 @@ class LogLayout:
         """First and last row to take of a file; the last is `None` for all that follow."""
         fitting = [rows for pattern, rows in self.rows.items() if fnmatchcase(file_name, pattern)]
         return fitting[0] if fitting else (1, None)
+
+    def scaled(self, column: ChannelColumn) -> ChannelColumn:
+        """A column that the file names itself, with the unit, gain and offset stated here."""
+        fitting = [entry for entry in self.named if entry.fits(column.channel)]
+        stated = fitting[0] if fitting else column
+        return replace(stated, channel=column.channel, column=column.column)
 
 
 # The layout file.
@@ -132,13 +150,14 @@ def parse_layout(content: Mapping[str, object], where: str = "layout") -> LogLay
     """Check the content of a layout file; see `read_layout`."""
     table = SCHEMA.mapping(content, where, _KEYS)
     joints = SCHEMA.names(table["joints"], f"{where}, joints") if "joints" in table else ()
-    columns = [
+    time = _time(table["time"], f"{where}, time") if "time" in table else None
+    entries = [
         *_joint_channels(table.get("channels", {}), joints, f"{where}, channels"),
         *_frame_channels(table.get("frames", {}), f"{where}, frames"),
         *_other_channels(table.get("other", {}), f"{where}, other"),
+        *([time] if time else []),
     ]
-    time = _time(table["time"], f"{where}, time") if "time" in table else None
-    _refuse_repeats([*columns, *([time] if time else [])], where)
+    _refuse_repeats([entry for entry in entries if entry.column], where)
     if time is not None and "rate" in table:
         raise FileReadError(f"{where}: time and rate exclude each other; keep time.")
     motors = None
@@ -148,9 +167,10 @@ def parse_layout(content: Mapping[str, object], where: str = "layout") -> LogLay
     text = {key: table.get(key) for key in ("separator", "decimal", "header")}
     text = {key: None if value == "auto" else value for key, value in text.items()}
     return LogLayout(
-        channels=tuple(columns),
+        channels=tuple(entry for entry in entries if entry.column and entry is not time),
+        named=tuple(entry for entry in entries if not entry.column),
         joints=joints,
-        time=time,
+        time=time if time and time.column else None,
         rate=_rate(table["rate"], f"{where}, rate") if "rate" in table else None,
         rows=_rows(table.get("rows", {}), f"{where}, rows"),
         motors=motors,
@@ -166,14 +186,40 @@ def _joint_channels(given: object, joints: tuple[str, ...], where: str) -> list[
     result = []
     for quantity, entry in SCHEMA.mapping(given, where, tuple(JOINT_QUANTITIES)).items():
         place = f"{where}, {quantity}"
-        if not joints:
-            raise FileReadError(f"{where}: whose? List the joints: `joints: [name, …]`.")
         table = _table(entry, ("columns", *_SCALING), place)
+        listed = any(isinstance(value, list) for value in table.values())
+        if not joints and (listed or "columns" in table):
+            raise FileReadError(f"{where}: whose? List the joints: `joints: [name, …]`.")
+        if "columns" not in table:
+            result += _named_columns(table, quantity, joints, place)
+            continue
         of, columns = joints, table["columns"]
         if isinstance(columns, Mapping):  # not of all joints
             of = tuple(name for name in joints if name in columns)
         result += _columns(table, [f"{quantity}.{name}" for name in of], of, place)
     return result
+
+
+def _named_columns(
+    table: Mapping[str, object], quantity: str, joints: tuple[str, ...], where: str
+) -> list[ChannelColumn]:
+    """Unit, gain and offset of columns ``<quantity>.<joint>`` that the file names itself."""
+    by_joint, for_all = dict[str, dict[str, object]](), dict[str, object]()
+    for key, value in table.items():
+        if isinstance(value, list):
+            value = dict(
+                zip(joints, SCHEMA.one_each(value, joints, f"{where}, {key}"), strict=True)
+            )
+        if isinstance(value, Mapping):
+            by_joint[key] = SCHEMA.mapping(value, f"{where}, {key}")
+        else:
+            for_all[key] = value
+    each = list(dict.fromkeys(joint for values in by_joint.values() for joint in values))
+    each += ["*"] if for_all else []  # all other joints
+    default = {"unit": None, "gain": 1.0, "offset": 0.0}
+    for key, values in by_joint.items():
+        for_all[key] = {joint: values.get(joint, default[key]) for joint in each}
+    return _columns(for_all, [f"{quantity}.{joint}" for joint in each], each, where)
 
 
 def _frame_channels(given: object, where: str) -> list[ChannelColumn]:
@@ -197,25 +243,24 @@ def _other_channels(given: object, where: str) -> list[ChannelColumn]:
                 f"{place}: a channel that bodysense knows; put it under time, channels or frames."
             )
         table = _table(entry, ("column", *_SCALING), place, key="column")
-        result += _columns({**table, "columns": [table["column"]]}, [channel], [channel], place)
+        result += _columns(table, [channel], [channel], place)
     return result
 
 
 def _time(given: object, where: str) -> ChannelColumn:
     table = _table(given, ("column", "unit", "gain", "offset"), where, key="column")
-    columns = {**table, "columns": [table["column"]]}
-    return _columns(columns, ["t"], ["time"], where, allowed=("s",))[0]
+    return _columns(table, ["t"], ["time"], where, allowed=("s",))[0]
 
 
 def _table(
     given: object, keys: Sequence[str], where: str, key: str = "columns"
 ) -> dict[str, object]:
-    """An entry with its columns, which may also stand there alone."""
-    if not isinstance(given, Mapping):
-        return {key: given}
-    table = SCHEMA.mapping(given, where, keys)
-    if key not in table:
+    """An entry with its columns, which may also stand there alone or be named by the file."""
+    table = SCHEMA.mapping(given, where, keys) if isinstance(given, Mapping) else {key: given}
+    if not table or ("file" in table and key not in table):
         raise FileReadError(f"{where}: {key} missing; say by name or number where the values are.")
+    if "column" in table:
+        table["columns"] = [table.pop("column")]
     return table
 
 
@@ -226,8 +271,9 @@ def _columns(
     where: str,
     allowed: tuple[str, ...] | None = None,
 ) -> list[ChannelColumn]:
-    columns = table["columns"]
-    if not isinstance(columns, (list, Mapping)):
+    """Where the channels are; column "" for those that the file names itself."""
+    columns, named = table.get("columns"), "columns" not in table
+    if not named and not isinstance(columns, (list, Mapping)):
         raise FileReadError(
             f"{where}: expected a list of columns for {', '.join(each)}; got {columns!r:.60}."
         )
@@ -246,8 +292,8 @@ def _columns(
         result.append(
             ChannelColumn(
                 channel=channel,
-                column=_column(places[k], f"{place}, column"),
-                unit=unit,
+                column="" if named else _column(places[k], f"{place}, column"),
+                unit="" if named and units[k] is None else unit,
                 factor=factor,
                 gain=gain,
                 offset=SCHEMA.number(offsets[k], f"{place}, offset"),

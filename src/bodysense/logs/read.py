@@ -157,9 +157,11 @@ def _wanted_columns(
     columns, optional = list(layout.channels), set[str]()
     named: list[ChannelColumn] = []
     needs_time = time is None and layout.rate is None
-    if not columns or (needs_time and source.names):
-        named, unknown = _named_columns(source)
+    if not columns or layout.named or (needs_time and source.names):
+        named, unknown = _named_columns(source, layout)
         columns, optional = (columns, optional) if columns else (named, unknown)
+        stated = _stated_columns(named, layout, source)
+        columns += stated if layout.channels else []
     if needs_time:
         time = _pick_time(named)
         if time is None:
@@ -253,7 +255,7 @@ def _all_rows(table: LogTable) -> NDArray[np.int64]:
     return np.sort(np.concatenate([table.rows, broken]))
 
 
-def _named_columns(source: LogFile) -> tuple[list[ChannelColumn], set[str]]:
+def _named_columns(source: LogFile, layout: LogLayout) -> tuple[list[ChannelColumn], set[str]]:
     """Channels that the columns name themselves, and those of them that bodysense does not know."""
     if source.names is None:
         raise FileReadError(
@@ -271,9 +273,31 @@ def _named_columns(source: LogFile) -> tuple[list[ChannelColumn], set[str]]:
         if not known and source.names.count(name) == 1:
             optional.add(name)
         if known or name in optional:
-            unit, factor = _unit(name, stated, known, source.name)
-            result.append(ChannelColumn(name, k + 1, unit, factor))
+            column = layout.scaled(ChannelColumn("t" if name == time else name, k + 1, ""))
+            if not column.unit:
+                unit, factor = _unit(name, stated, known, source.name)
+                column = replace(column, unit=unit, factor=factor)
+            result.append(replace(column, channel=name))
     return result, optional
+
+
+def _stated_columns(
+    columns: Sequence[ChannelColumn], layout: LogLayout, source: LogFile
+) -> list[ChannelColumn]:
+    """Those of the columns that the layout states a unit, gain or offset of."""
+    result = list[ChannelColumn]()
+    for entry in layout.named:
+        fitting = [column for column in columns if entry.fits(column.channel)]
+        if not fitting and entry.channel != "t":
+            raise unknown_name(
+                "column",
+                entry.channel.replace("*", "<joint>"),
+                source.names or (),
+                f"({source.name} does not name it so: say where it is, `columns: …`, in "
+                f"{layout.source}.)",
+            )
+        result += [column for column in fitting if column not in result]
+    return result
 
 
 def _unit(name: str, stated: str, known: tuple[str, ...], file: str) -> tuple[str, float]:
@@ -295,7 +319,7 @@ def _pick_time(columns: list[ChannelColumn]) -> ChannelColumn | None:
     for name in _TIME_NAMES:
         for entry in columns:
             if entry.channel == name:
-                return ChannelColumn("t", entry.column, entry.unit, entry.factor)
+                return replace(entry, channel="t")
     return None
 
 
