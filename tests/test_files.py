@@ -266,7 +266,7 @@ def test_a_new_or_empty_folder_is_free(tmp_path):
 
 def test_a_folder_with_something_in_it_is_not_free(tmp_path):
     (tmp_path / ".hidden").write_text("")
-    with pytest.raises(FileWriteError, match=r"exists and is not empty: .*--force"):
+    with pytest.raises(FileWriteError, match=r"exists and is not empty: .*--force to"):
         require_free(tmp_path)
     assert require_free(tmp_path, replace=True) == tmp_path
 

@@ -83,7 +83,7 @@ def require_free(folder: str | os.PathLike[str], *, replace: bool = False) -> Pa
     if not replace and target.is_dir() and any(target.iterdir()):
         raise FileWriteError(
             f"the folder {target} exists and is not empty: name another one, or pass --force "
-            "(replace=True) to replace the files of the same names in it."
+            "to replace the files of the same names in it."
         )
     return target
 

@@ -390,8 +390,8 @@ def test_the_former_option_says_which_command_it_is_now(here, capsys):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["--unloaded", "empty.csv"], "--unloaded is not an option of `bodysense identify`"),
-        (["--load", "2"], "--load is not an option of `bodysense identify`"),
+        (["--unloaded", "empty.csv"], "of `bodysense identify`: use `bodysense payload`, or leave"),
+        (["--load", "2"], "--load is not an option of `bodysense identify`: use `bodysense gains`"),
         (["--gain-uncertainty", "0.1"], "--gain-uncertainty is not an option of"),
         (["--robot-uncertainty", "0.1"], "--robot-uncertainty is not an option of"),
         (["--payload", *PAIR, "--load", "2"], "--load is not an option of `bodysense payload`"),
@@ -399,7 +399,7 @@ def test_the_former_option_says_which_command_it_is_now(here, capsys):
         (["--payload", *PAIR, "--method", "pc-wls"], "--method is not an option of"),
         (["--payload", *PAIR, "--relax", "pullback"], "--relax is not an option of"),
         (["--payload", *PAIR, "--total-mass", "20"], "--total-mass is not an option of"),
-        (["--payload", *PAIR, "--seed", "3"], "--seed is not an option of"),
+        (["--payload", *PAIR, "--seed", "3"], "`bodysense payload`: use `bodysense identify`, or"),
         (
             ["--drive-gains", *GAINS, "--gain-uncertainty", "1"],
             "--gain-uncertainty is not an option of `bodysense gains`",

@@ -326,12 +326,11 @@ def _friction(page: Page, choice: FrictionChoice) -> None:
         ),
         text=(0, 3),
     )
-    if choice.load is not None:
-        change = "reduce" if choice.load.gain > 0.0 else "increase"
+    if choice.load is not None and choice.load.gain > 0.0:
         Fl = ", ".join(f"{x:.2g}" for x in choice.load.coefficients)
         page.line(
-            f"load-dependent friction would {change} the error of {choice.law} by "
-            f"{100.0 * abs(choice.load.gain):.1f} % (Fl {Fl}); no friction law of a robot has it"
+            f"load-dependent friction would reduce the error of {choice.law} by "
+            f"{100.0 * choice.load.gain:.1f} % (Fl {Fl}); it is not a built-in law"
         )
 
 

@@ -144,7 +144,7 @@ class RunOptions:
             if name not in own:
                 raise MismatchError(
                     f"--{name.replace('_', '-')} is not an option of `bodysense {cls.command}`: "
-                    "leave it out."
+                    f"use `bodysense {_OWNERS.get(name, 'identify')}`, or leave it out."
                 )
 
     @classmethod
@@ -196,6 +196,14 @@ class RunOptions:
         table = {key: plain(value) for key, value in asdict(same).items() if value is not None}
         return {**table, "sha256": same._digests(recordings)}
 
+
+_OWNERS = {
+    "unloaded": "payload",
+    "gain_uncertainty": "payload",
+    "robot_uncertainty": "payload",
+    "load": "gains",
+}
+"""Commands with options that others parse only to refuse them; all else is of identify."""
 
 _COMMON = {"config", "force", "json", "output", "run_command", "set", "version", "words"}
 """What argparse holds beside the settings of a run."""

@@ -68,7 +68,7 @@ class FrictionTrial:
 class LoadDependence:
     """What load-dependent Coulomb friction would add to the chosen law.
 
-    No law of a robot has it (see `_LoadRows`), so that it is reported and never chosen.
+    No built-in law has it (see `_LoadRows`), so that it is reported and never chosen.
 
     Attributes:
         error: held-out mean squared error of the chosen law with this term.

@@ -58,7 +58,8 @@ def moving_frame(robot: Robot, name: str | None, who: str) -> pin.Frame:
     if frame is not None:
         raise MismatchError(
             f"{who}: {name!r} of {robot.name!r} is part of the ground, which does not move: mount "
-            f"it on a link, e.g. {robot.link_names[0]!r}, or load the robot with a floating base."
+            f"it on a link, e.g. {robot.link_names[0]!r}, or load the robot with a floating base "
+            "(--floating, where the command has it)."
         )
     place = f"({who}, robot {robot.name!r})"
     raise unknown_name("link or frame", name, _moving_frame_names(robot), place)
