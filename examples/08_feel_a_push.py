@@ -112,7 +112,7 @@ def main() -> None:
     estimator = MapDynamics(robot, sensors, believed)
     console.print(
         f"{robot.name}: {len(sensors)} sensors with {estimator.layout.size} readings for "
-        f"{estimator.variables.size} unknowns, at {recorded.t.size} samples."
+        f"{estimator.variables.size} estimated quantities, at {recorded.t.size} samples."
     )
     with console.status("estimating …"):
         felt = estimator.estimate(

@@ -229,7 +229,7 @@ def test_methods_are_compared_with_the_truth(tmp_path):
 @pytest.mark.skipif(not INSTALLED_ROBOTS, reason="example-robot-data is not installed")
 def test_pushes_are_felt_where_they_are(tmp_path):
     printed = run_example("08_feel_a_push.py", tmp_path)
-    assert "52 sensors with 110 readings for 652 unknowns" in printed
+    assert "52 sensors with 110 readings for 652 estimated quantities" in printed
     row = r"│ (\w+) +│ +[\d.]+ │ +([\d.]+) │ +([\d.]+) │ +± ([\d.]+) │ +([\d.]+) % │"
     felt = {link: map(float, numbers) for link, *numbers in re.findall(row, printed)}
     assert list(felt) == ["l_forearm", "chest", "r_upper_leg"]

@@ -80,6 +80,21 @@ def test_json_is_the_summary(capsys):
     assert printed == json.loads(Path("out/summary.json").read_text())
 
 
+def test_terminal_and_report_count_the_same_quantities(capsys):
+    assert main(words("-o", "out")) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    total = json.loads(Path("out/summary.json").read_text())["unknowns"]
+    assert f"readings for {total} estimated quantities" in out
+    (counts,) = re.findall(
+        rf"Observability: {total} estimated quantities, \d+ of them independent, and \d+ readings "
+        r"that depend on them: ([^.]*)\.",
+        out,
+    )
+    page = Path("out/report.html").read_text(encoding="utf-8")
+    assert f"estimated quantities: {counts}<" in page
+    assert f">{int(counts.split()[0])} of {total}<" in page
+
+
 def test_without_a_folder_nothing_is_written(capsys):
     assert main(words()) == 0
     assert "Contacts" in capsys.readouterr().out

@@ -272,7 +272,7 @@ def _text(summary: Mapping[str, Any]) -> str:
     page.line(
         f"{summary['robot']}, {summary['log']}: {summary['samples']} samples over "
         f"{summary['duration']:.4g} s, {summary['readings']} readings for {summary['unknowns']} "
-        "unknowns",
+        "estimated quantities",
         style="bold",
     )
     for reason, n in summary["left_out"].items():

@@ -23,7 +23,6 @@ from bodysense.report.page import (
     Section,
     count,
     number,
-    percent,
     provenance_section,
     tile,
     write_page,
@@ -112,7 +111,7 @@ def _summary(run: EstimationRun) -> Section:
 
 def _tiles(run: EstimationRun, contradicting: int, judged: int) -> tuple[Section, ...]:
     missing = sum(score.absent for score in run.sensors)
-    labels = [label for label in run.observability.labels if label != "assumed"]
+    labels = run.observability.labels
     return (
         tile("contacts", str(len(run.contacts)), _strongest(run)),
         tile(
@@ -122,8 +121,8 @@ def _tiles(run: EstimationRun, contradicting: int, judged: int) -> tuple[Section
         ),
         tile(
             "observable",
-            percent(labels.count("observable") / len(labels) if labels else 1.0),
-            "of what is estimated, by readings alone",
+            f"{labels.count('observable')} of {len(labels)}",
+            f"estimated quantities: {run.observability.counts()}",
         ),
         tile(
             "missing readings",

@@ -57,7 +57,7 @@ def test_six_torques_see_a_push_on_the_last_link(arm):
     assert set(found[f"fx.{arm.link_names[-1]}"]) == {"observable"}
     assert set(found[f"fx.{arm.link_names[0]}"]) == {"assumed"}
     assert found.help == ()
-    assert "12 readings for 12 unknowns" in found.summary()
+    assert "120 estimated quantities, 12 of them independent, and 12 readings" in found.summary()
 
 
 def test_three_torques_do_not_and_a_wrist_sensor_would(arm):

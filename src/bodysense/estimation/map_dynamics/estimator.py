@@ -100,7 +100,7 @@ class MapDynamics:
         root = f"{'floating' if self.tree.floating else 'held'} at {self.tree.names[0]}"
         return (
             f"<MapDynamics: {self.robot.name}, {root}, {len(self.sensors)} sensors with "
-            f"{self.layout.size} readings, {self.variables.size} unknowns>"
+            f"{self.layout.size} readings, {self.variables.size} estimated quantities>"
         )
 
     def with_sensors(self, sensors: Sequence[Sensor]) -> MapDynamics:

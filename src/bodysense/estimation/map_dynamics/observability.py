@@ -69,8 +69,8 @@ class Observability:
         before: (size,) standard deviations without sensors, the mean over the states.
         after: (size,) with them.
         labels: (size,) of each number.
-        readings: how many numbers the sensors read that depend on an unknown.
-        unknowns: how many independent numbers are unknown.
+        readings: how many numbers the sensors read that depend on an estimated quantity.
+        unknowns: how many independent numbers the estimated quantities depend on.
         help: sensors that would make most of the rest observable, the best first, and after them
             the best assumption.
     """
@@ -108,11 +108,16 @@ class Observability:
 
     def summary(self) -> str:
         """What is observable and what is not, in a line."""
-        counts = {label: self.labels.count(label) for label in _LABELS}
-        listed = ", ".join(f"{count} {label}" for label, count in counts.items() if count)
-        text = f"{self.readings} readings for {self.unknowns} unknowns; of {len(self.labels)} "
-        text += f"numbers {listed}."
+        text = (
+            f"{len(self.labels)} estimated quantities, {self.unknowns} of them independent, and "
+            f"{self.readings} readings that depend on them: {self.counts()}."
+        )
         return text if self.complete else f"{text} {self._remedy()}"
+
+    def counts(self) -> str:
+        """How many estimated quantities have each label, in words."""
+        counts = {label: self.labels.count(label) for label in _LABELS}
+        return ", ".join(f"{count} {label}" for label, count in counts.items() if count)
 
     def report(self) -> str:
         """The same at length: a line for each unobservable quantity, and what would help."""

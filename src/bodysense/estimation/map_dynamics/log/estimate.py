@@ -103,7 +103,7 @@ class LogEstimate:
         left = f"; left out: {r.left_out}" if r.left_out else ""
         return (
             f"{t.size} samples over {t[-1] - t[0]:.4g} s, {len(self.problem.sensors)} sensors with "
-            f"{self.problem.layout.size} readings, {self.variables.size} unknowns{left}"
+            f"{self.problem.layout.size} readings, {self.variables.size} estimated quantities{left}"
         )
 
     def chunks(
