@@ -5,6 +5,7 @@ import json
 import signal
 import threading
 from dataclasses import fields
+from types import SimpleNamespace
 
 import numpy as np
 import pinocchio as pin
@@ -22,7 +23,10 @@ from bodysense.excitation import (
     design_motion,
 )
 from bodysense.excitation import design as design_module
+from bodysense.excitation.criterion import criterion_of
+from bodysense.excitation.design import _advice
 from bodysense.excitation.limits import limit_breaches
+from bodysense.excitation.search import Search
 from bodysense.robot import (
     Collisions,
     Robot,
@@ -311,6 +315,26 @@ def test_held_joints_without_speed_use_no_limit(robot_of):
 def test_iterations_that_are_used_up_are_not_rest(robot_of):
     design = designed(robot_of("tx40"), iterations=10)
     assert design.advice.startswith("The iterations are used up")
+
+
+@pytest.mark.parametrize(
+    ("criterion", "starts", "early", "late", "words"),
+    [
+        ("d-optimal", 20, -695.0, -700.0, "Still improving"),  # standard deviations: 5 % smaller
+        ("d-optimal", 20, -695.0, -695.1, "The search converged"),
+        ("d-optimal", 3, -695.0, -695.1, "Still improving"),  # not all first starts are done
+        ("precision", 20, 1.2, 1.0, "Still improving"),
+        ("precision", 20, 1.005, 1.0, "The search converged"),
+    ],
+)
+def test_a_search_converged_if_little_was_gained_late(criterion, starts, early, late, words):
+    """Of a logarithm the difference counts, and not its share of a number without meaning."""
+    problem = SimpleNamespace(regressor=SimpleNamespace(base=SimpleNamespace(size=52)))
+    search = Search(problem, np.random.default_rng(0), 3.0)
+    search.history, search.best_value = [(0.5, early + 50.0), (1.9, early), (2.8, late)], late
+    search.elapsed, search._begun_starts, search._threads = 3.0, starts, 2
+    advice = _advice(search, SimpleNamespace(kept=True), criterion_of(criterion))
+    assert advice.startswith(words)
 
 
 def test_what_is_violated_is_named(robot_of, monkeypatch):

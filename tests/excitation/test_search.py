@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +55,34 @@ def test_the_best_keeps_the_limits_and_beats_all_starts(search_of):
     assert search.start_value == pytest.approx(np.median(search.starts))
     assert [value for _, value in search.history][-1] == search.best_value
     assert search.problem.evaluate(search.best, 1.0).value == pytest.approx(search.best_value)
+
+
+def test_nothing_is_compiled_while_the_clock_runs(search_of, monkeypatch):
+    """Not even where the first motions do not keep the limits, so that nothing is evaluated."""
+    search, called = search_of(Wall(), seconds=0.2), []
+    pull = type(search.problem.regressor).pull
+
+    def noted(self, *args):
+        called.append(search._begun)
+        return pull(self, *args)
+
+    monkeypatch.setattr(type(search.problem.regressor), "pull", noted)
+    with contextlib.suppress(TrajectoryError):
+        search.run(1, None)
+    assert called == [0.0]
+
+
+def test_time_before_the_clock_does_not_count(search_of, monkeypatch):
+    search = search_of(seconds=0.2)
+    compiled = type(search.problem).compile
+
+    def slow(self):
+        time.sleep(1.0)
+        compiled(self)
+
+    monkeypatch.setattr(type(search.problem), "compile", slow)
+    search.run(1, None)
+    assert 0.2 <= search.elapsed < 0.9
 
 
 def test_two_threads_share_the_work(search_of):

@@ -155,6 +155,14 @@ def test_the_noise_and_the_shapes_are_told(content, design, robot, collisions):
         assert note[0].upper() + note[1:] in summary["notes"]
 
 
+@pytest.mark.parametrize("status", ["time", "interrupted", "enough"])
+def test_how_the_search_ended_is_told_once(content, design, status):
+    ended = replace(design, status=status, advice="The search converged.", seconds=3.0)
+    verdict = content(ended)["verdict"]
+    assert verdict["advice"] == ["The search converged."]
+    assert dict(verdict["facts"])["Search"] == ["3.00 s"]
+
+
 def test_clearance_is_that_of_the_closest_pair(content, design, collisions):
     section = content(design, collisions)["clearance"]
     least = min(

@@ -51,6 +51,10 @@ class Criterion(ABC):
     def measure(self, base: BaseParameters, sizes: Array) -> Measure:
         """Make it for base parameters of plausible sizes (b,)."""
 
+    def gain(self, before: float, after: float, size: int) -> float:
+        """Share by which the value of so many base parameters became smaller."""
+        return 1.0 - after / before
+
 
 @dataclass(frozen=True)
 class ConditionNumber(Criterion):
@@ -91,6 +95,10 @@ class Determinant(Criterion):
     def measure(self, base: BaseParameters, sizes: Array) -> Measure:
         # Sizes would only add a constant.
         return _log_determinant
+
+    def gain(self, before: float, after: float, size: int) -> float:
+        """Share by which standard deviations became smaller, in the geometric mean."""
+        return -float(np.expm1(0.5 * (after - before) / size))
 
 
 @dataclass(frozen=True)

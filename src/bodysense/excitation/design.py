@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -41,6 +40,8 @@ from bodysense.spatial.arrays import Array
 _CHECK_RATE = 1000.0  # [Hz] of the final check, at least
 _REPAIRS = 60  # times that a motion is shrunk at most
 _SHRINK = 0.995  # each time, where clearances are not kept
+_LATE = 0.7  # share of the search after which a clear gain means that it is still improving
+_CLEAR_GAIN = 0.01
 _FIGURES = ("value", "condition", "start_value", "workspace_margin", "rate", "seconds")
 _WORDS = (
     *("robot_name", "joints", "criterion", "status", "advice", "notes"),
@@ -77,7 +78,7 @@ class Design:
             ``failed`` (an error ended the search, see `notes`), or ``violated``: no scale of the
             best motion keeps all limits between the samples, so that it must not be run.
         advice: what to do next, in words.
-        seconds: how long it took, checks included.
+        seconds: how long the search took, without compilation and checks.
         history: seconds and value of every improvement.
         notes: what was decided, in words.
     """
@@ -219,7 +220,7 @@ def design_motion(
         friction: name of another friction law to excite than the robot's.
         rate: of the recording, whose samples all count, and of the final check (1000 Hz at least)
             [Hz].
-        seconds: time for the search [s].
+        seconds: time for the search [s], which begins when all is compiled.
         iterations: stop after so many steps, for results that can be repeated (with threads=1).
         threads: number of threads; all cores by default.
         rng: source of random starts.
@@ -230,7 +231,6 @@ def design_motion(
         UnknownNameError: a joint, criterion, family or parameter that does not exist.
         KeyboardInterrupt: before a first motion was found.
     """
-    begun = time.monotonic()
     seconds = positive(seconds, "seconds", "s")
     for name, count in (("threads", threads), ("iterations", iterations)):
         if count is not None and count < 1:
@@ -288,8 +288,8 @@ def design_motion(
         workspace_margin=checked.workspace_margin,
         rate=check_rate,
         status=search.status if checked.kept else "violated",
-        advice=_advice(search, checked, seconds),
-        seconds=time.monotonic() - begun,
+        advice=_advice(search, checked, criterion_of(criterion)),
+        seconds=search.elapsed,
         history=tuple(search.history),
         notes=tuple(notes),
     )
@@ -332,7 +332,7 @@ def _factor(M: Array) -> Array:
     return np.asarray(np.linalg.qr(root, mode="r"))
 
 
-def _advice(search: Search, checked: MotionCheck, seconds: float) -> str:
+def _advice(search: Search, checked: MotionCheck, criterion: Criterion) -> str:
     if not checked.kept:
         return (
             "No scale of the best motion keeps all limits between the samples "
@@ -343,16 +343,22 @@ def _advice(search: Search, checked: MotionCheck, seconds: float) -> str:
         return "Interrupted: this is the best motion so far; more time may improve it."
     if search.status == "failed":
         return "An error ended the search: this is the best motion before it; see the notes."
-    last = search.history[-1][0]
-    before = min((value for at, value in search.history if at < 0.7 * last), default=np.inf)
-    improving = search.best_value < before - 0.01 * abs(before)
+    improving = _is_improving(search, criterion)
     if search.status == "enough":
         return "The iterations are used up" + (
             ", and it was still improving: allow more of them." if improving else "."
         )
-    if last > 0.8 * seconds and improving:
+    if improving or not search.compared:
         return "Still improving when the time was over: give more seconds."
     return "The search converged: more seconds would change little."
+
+
+def _is_improving(search: Search, criterion: Criterion) -> bool:
+    """Whether the last part of its time made the best motion clearly better."""
+    late = _LATE * search.elapsed
+    before = min((value for at, value in search.history if at < late), default=np.inf)
+    size = search.problem.regressor.base.size
+    return not criterion.gain(before, search.best_value, size) < _CLEAR_GAIN
 
 
 @contextmanager

@@ -321,6 +321,12 @@ class MotionProblem:
             self._add_rows(curvature, sample, (by_q,), 1.0 / (n_t * s**2))
         return Evaluation(value, smooth, barrier, gradient, barrier_gradient, curvature)
 
+    def compile(self) -> None:
+        """Compile all that evaluations call, whether or not a motion keeps the limits."""
+        q, v, a = self.states(np.zeros(self.shape))
+        W = self.regressor.rows(q, v, a, self._row_scale)
+        self.regressor.pull(q, v, a, self._row_scale, np.zeros_like(W))
+
     def feasible(self, x: Array) -> bool:
         """Whether x keeps all limits at the samples."""
         if not (self.linear_use(x) < 1.0).all():

@@ -175,6 +175,7 @@ class Search:
         history: seconds and value of every improvement.
         status: ``time``, ``interrupted``, ``enough`` (its iterations are used up), ``failed`` (an
             error ended it, after a first motion was found).
+        elapsed: how long it took [s], without compilation.
         notes: what went wrong without ending the search in vain, in words.
     """
 
@@ -187,6 +188,7 @@ class Search:
     starts: list[float] = field(default_factory=list)
     history: list[tuple[float, float]] = field(default_factory=list)
     status: str = "time"
+    elapsed: float = 0.0
     notes: list[str] = field(default_factory=list)
     _threads: int = 1
     _begun: float = 0.0
@@ -211,8 +213,8 @@ class Search:
             self._run(threads, progress)
 
     def _run(self, threads: int, progress: Callable[[Progress], None] | None) -> None:
-        # Compiled before the clock starts: the first time that takes longer than a short search.
-        self.problem.evaluate(self._tiny_motion(), 1.0)
+        # Before the clock starts: the first time that takes longer than a short search.
+        self.problem.compile()
         self._begun = time.monotonic()
         self._threads = threads
         workers = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
@@ -232,6 +234,7 @@ class Search:
             self._stop.set()
             for worker in workers:
                 worker.join()
+            self.elapsed = self._elapsed()
         if self._failure is not None:
             if self.best is None:
                 raise self._failure
@@ -249,13 +252,10 @@ class Search:
         if words not in self.notes:
             self.notes.append(words)
 
-    def _tiny_motion(self) -> Array:
-        """Coefficients of next to no motion about the first centre."""
-        problem = self.problem
-        x = 1e-3 * np.random.default_rng(0).standard_normal(problem.shape)
-        if not problem.family.anchored:
-            x[:, :, 0] = (problem.centres[0] - problem.anchor)[problem.moving]
-        return x
+    @property
+    def compared(self) -> bool:
+        """Whether all first starts are done; each thread was at work on another one at the end."""
+        return self._begun_starts - self._threads >= _STARTS
 
     @property
     def start_value(self) -> float:

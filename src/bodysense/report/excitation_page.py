@@ -41,12 +41,6 @@ _SECTIONS = {
     "provenance": "Provenance",
 }
 _QUANTITIES = ("position", "speed", "acceleration", "torque")
-_ENDS = {
-    "time": "until its time was used up",
-    "interrupted": "until it was interrupted",
-    "enough": "until its steps were used up",
-    "violated": "no motion keeps all limits",
-}  # what ended a search
 
 _POINTS = 1500  # of a curve: every motion has far fewer ups and downs
 _POINTS_IN_ALL = 600_000
@@ -177,7 +171,7 @@ def _facts(design: Design, robot: Robot) -> list[tuple[str, Sequence[str]]]:
         ("Holds", [", ".join(held) or NOTHING]),
         ("Motion", [f"{motions} of {number(design.trajectories[0].duration, 3)} s"]),
         ("Torque noise assumed", [_noise(design, robot)]),
-        ("Search", [f"{number(design.seconds, 3)} s, {_ENDS.get(design.status, design.status)}"]),
+        ("Search", [f"{number(design.seconds, 3)} s"]),
         ("Checked at", [f"{number(design.rate, 4)} Hz"]),
     ]
 
