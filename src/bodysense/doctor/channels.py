@@ -167,21 +167,23 @@ def _report_missing_positions(samples: LogSamples, recorded: Sequence[str]) -> L
         return samples.report(kind, "error", "robot", text, "load another robot")
     missing = [name for name in names if name not in recorded]
     others = [name for name in recorded if name not in names]
-    text, joints = f"there is no position of {', '.join(missing)}", f"[{', '.join(names)}]"
+    text = f"there is no position of {', '.join(missing)}"
     if not recorded:
         text += "; no channel is named q.<joint>"
-        action = f"name the columns in a layout file, `joints: {joints}`, or in the file"
+        action = "say in a layout file (`joints:` and `channels:`) or in the header which column "
+        action += f"is which: q.{names[0]}, …"
         return samples.report(kind, "error", "q", text, action)
     if others:
         text += f"; there is one of {', '.join(others)}, which the robot does not have"
-    return samples.report(
-        kind,
-        "error",
-        channel_list("q", missing),
-        text,
-        "is it the recording of another robot? Otherwise write the robot's joint names into the "
-        f"layout file: `joints: {joints}`",
-    )
+    if len(missing) == len(names):
+        action = "is it the recording of another robot? Otherwise give its columns the robot's "
+        action += (
+            f"joint names in the header, q.{names[0]}, …, or under `joints:` of the layout file"
+        )
+    else:
+        which = "it, or fix that joint" if len(missing) == 1 else "them, or fix these joints"
+        action = f"the log lacks {', '.join(missing)}: record {which} in the robot description"
+    return samples.report(kind, "error", channel_list("q", missing), text, action)
 
 
 def _report_no_torque(samples: LogSamples, channels: Mapping[str, Array]) -> LogSamples:
