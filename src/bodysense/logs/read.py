@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.errors import FileReadError, MismatchError, unknown_name
+from bodysense.errors import FileReadError, MismatchError, UnknownNameError, count, unknown_name
 from bodysense.logs.channels import find_unit, units_of
 from bodysense.logs.layout import ChannelColumn, LogLayout, read_layout, refuse_shared
 from bodysense.logs.log import Log, LogFile, LogTable, RowFault
@@ -328,8 +328,10 @@ def _numbered(entry: ChannelColumn, sources: Mapping[str, LogFile]) -> ChannelCo
     column, source = entry.column, sources[entry.file]
     if isinstance(column, int):
         if column > len(source.units):
-            valid = [str(k + 1) for k in range(len(source.units))]
-            raise unknown_name("column", str(column), valid, f"(of {source.name})")
+            raise UnknownNameError(
+                f"{entry.channel} in column {column}: the file {source.name} has "
+                f"{count(len(source.units), 'column')}; correct the layout, or its `separator:`."
+            )
         return entry
     if source.names is None:
         raise FileReadError(
