@@ -222,7 +222,7 @@ def test_columns_that_are_not_there(file, columns, kind, message):
 @pytest.mark.parametrize(
     ("content", "kind", "message"),
     [
-        ("1,2\n3,4\n", FileReadError, "does not name its columns: give a layout"),
+        ("1,2\n3,4\n", FileReadError, r"name its columns: .*a layout file \(--layout FILE"),
         ("q.a,tau.a\n1,2\n", UnknownNameError, "unknown column 't'.*`rate: …`"),
         ("t,q.a,q.a\n1,2,3\n", FileReadError, "column 'q.a' is there twice"),
         ("t,q.a [N]\n1,2\n", FileReadError, "'q.a' is in 'N', which is no unit of it.*rad or m"),

@@ -259,8 +259,9 @@ def _named_columns(source: LogFile, layout: LogLayout) -> tuple[list[ChannelColu
     """Channels that the columns name themselves, and those of them that bodysense does not know."""
     if source.names is None:
         raise FileReadError(
-            f"{source.name} does not name its columns: give a layout that says which is which, "
-            "or give the file a header: t, q.<joint>, tau.<joint>, …"
+            f"{source.name} does not name its columns: say which is which in a layout file "
+            "(--layout FILE, `layout=` in Python), or give the file a header: t, q.<joint>, "
+            "tau.<joint>, …"
         )
     result, optional = [], set[str]()
     time = next((name for name in _TIME_NAMES if name in source.names), None)
