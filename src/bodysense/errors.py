@@ -80,11 +80,11 @@ def unknown_name(kind: str, name: str, valid: Iterable[str], remedy: str = "") -
     return UnknownNameError(f"unknown {kind} {name!r}: {hint}{' ' + remedy if remedy else ''}")
 
 
-def listing(items: Iterable[object], most: int = 8) -> str:
-    """The first `most` items, separated by commas, and how many there are if there are more."""
+def listing(items: Iterable[object], most: int = 8, separator: str = ", ") -> str:
+    """The first `most` items, and how many more there are."""
     names = [str(item) for item in items]
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
+    shown = separator.join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def count(n: int, noun: str) -> str:

@@ -23,6 +23,7 @@ from bodysense.errors import (
     FileReadError,
     MismatchError,
     RobotFileError,
+    listing,
     unknown_name,
 )
 from bodysense.files import LARGEST_ROBOT_FILE, read_bytes
@@ -162,14 +163,12 @@ class Schema:
                     raise unknown_name("name", str(key), each, f"({where})")
             missing = [name for name in each if name not in value]
             if missing:
-                raise MismatchError(
-                    f"{where}: {', '.join(missing)} missing; give a value for each."
-                )
+                raise MismatchError(f"{where}: {listing(missing)} missing; give a value for each.")
             return [value[name] for name in each]
         if isinstance(value, list):
             if len(value) != len(each):
                 raise MismatchError(
-                    f"{where}: {len(value)} values for {len(each)} ({', '.join(each)}); give one "
+                    f"{where}: {len(value)} values for {len(each)} ({listing(each)}); give one "
                     "for all, or one each."
                 )
             return list(value)
@@ -206,13 +205,13 @@ class Schema:
             foreign = [str(key) for key in value if key not in names]
             if foreign:
                 raise MismatchError(
-                    f"{where}: {', '.join(map(repr, foreign[:5]))} "
+                    f"{where}: {listing(map(repr, foreign), 5)} "
                     f"{'is' if len(foreign) == 1 else 'are'} not of this robot, whose names are "
-                    f"{', '.join(names)}; is the table for another robot?"
+                    f"{listing(names)}; is the table for another robot?"
                 )
             absent = [name for name in names if name not in value]
             if absent and default is None:
-                raise self.error(f"{where}: {', '.join(absent)} missing; give a number for each.")
+                raise self.error(f"{where}: {listing(absent)} missing; give a number for each.")
             numbers = np.zeros(len(names))
             numbers[:] = default if absent else 0.0
             for k, name in enumerate(names):
@@ -223,7 +222,7 @@ class Schema:
             return np.full(len(names), self.number(value, where))
         if len(value) != len(names):
             raise MismatchError(
-                f"{where}: {len(value)} values for {len(names)} joints ({', '.join(names)}); give "
+                f"{where}: {len(value)} values for {len(names)} joints ({listing(names)}); give "
                 "one number for all, one per joint, or a mapping from joint to number."
             )
         each = zip(value, names, strict=True)

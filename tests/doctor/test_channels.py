@@ -105,3 +105,11 @@ def test_units_that_were_not_converted_are_an_error(clean, changed, found):
     diagnosis = found(changed(clean, units={"q.joint1": "deg"}))
     (finding,) = diagnosis.findings
     assert (finding.kind, finding.severity, finding.where) == ("degrees", "error", "q.joint1")
+
+
+def test_many_missing_joints_are_not_all_listed(clean, changed, robot_named):
+    icub = robot_named("example:icub", None)
+    findings = examine(icub, clean).findings
+    assert {f.kind for f in findings} == {"missing-joint", "no-torque"}
+    assert f"and {icub.n_joints - 8} more" in findings[0].message
+    assert all(len(str(finding)) < 700 for finding in findings)

@@ -16,7 +16,7 @@ from bodysense.doctor.samples import (
     layout_edit,
     row_ranges,
 )
-from bodysense.errors import count
+from bodysense.errors import count, listing
 from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -157,7 +157,7 @@ def _report_degrees(samples: LogSamples, log: Log, channels: Sequence[str]) -> L
     text = "the source says that these are in degrees"
     units = {name: "deg/s" if log.units[name].endswith("/s") else "deg" for name in declared}
     action = f"write {layout_edit('unit', units)}"
-    return samples.report("degrees", "error", ", ".join(declared), text, action)
+    return samples.report("degrees", "error", listing(declared), text, action)
 
 
 def _report_missing_positions(samples: LogSamples, recorded: Sequence[str]) -> LogSamples:
@@ -167,14 +167,14 @@ def _report_missing_positions(samples: LogSamples, recorded: Sequence[str]) -> L
         return samples.report(kind, "error", "robot", text, "load another robot")
     missing = [name for name in names if name not in recorded]
     others = [name for name in recorded if name not in names]
-    text = f"there is no position of {', '.join(missing)}"
+    text = f"there is no position of {listing(missing)}"
     if not recorded:
         text += "; no channel is named q.<joint>"
         action = "say in a layout file (`joints:` and `channels:`) or in the header which column "
         action += f"is which: q.{names[0]}, …"
         return samples.report(kind, "error", "q", text, action)
     if others:
-        text += f"; there is one of {', '.join(others)}, which the robot does not have"
+        text += f"; there is one of {listing(others)}, which the robot does not have"
     if len(missing) == len(names):
         action = "is it the recording of another robot? Otherwise give its columns the robot's "
         action += (
@@ -182,20 +182,21 @@ def _report_missing_positions(samples: LogSamples, recorded: Sequence[str]) -> L
         )
     else:
         which = "it, or fix that joint" if len(missing) == 1 else "them, or fix these joints"
-        action = f"the log lacks {', '.join(missing)}: record {which} in the robot description"
+        action = f"the log lacks {listing(missing)}: record {which} in the robot description"
     return samples.report(kind, "error", channel_list("q", missing), text, action)
 
 
 def _report_no_torque(samples: LogSamples, channels: Mapping[str, Array]) -> LogSamples:
     recorded = _joints_with(channels, "tau") or _joints_with(channels, "i")
     missing = [name for name in samples.joint_names if name not in recorded]
-    text = f"there is neither torque nor current of {', '.join(missing)}"
+    text = f"there is neither torque nor current of {listing(missing)}"
     action = "record them: without torque, no mass and no friction can be identified"
     if len(missing) == len(samples.joint_names):
         text = "there are neither torques (tau.<joint>) nor currents (i.<joint>)"
         if recorded:
-            joints = ", ".join(recorded)
-            action = f"those of {joints} are there: give channels the robot's joint names"
+            action = (
+                f"those of {listing(recorded)} are there: give channels the robot's joint names"
+            )
     return samples.report("no-torque", "error", channel_list("tau", missing), text, action)
 
 
@@ -206,6 +207,6 @@ def _report_currents(samples: LogSamples, gains: Array) -> LogSamples:
         action = "give the gains in an actuator file (`drive_gain:`)"
         action += ": as it is, all masses come out in wrong units"
         return samples.report("unknown-gain", "warning", "i", text, action)
-    values = ", ".join(f"{gain:g}" for gain in gains)
+    values = listing(f"{gain:g}" for gain in gains)
     action = f"torque = current times the robot's drive gains, {values} N·m/A"
     return samples.report("current", "note", "i", text, action)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bodysense.doctor.samples import LogSamples, Mask
-from bodysense.errors import count
+from bodysense.errors import count, listing
 from bodysense.robot.frames import carried_mass
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -167,7 +167,7 @@ def _pushed(robot: Robot, samples: LogSamples) -> LogSamples:
     pushed = np.flatnonzero(change > _PUSH * robot.effort_limit)
     if not pushed.size:
         return samples
-    where = ", ".join(f"{samples.joint_names[j]} ({change[j]:.3g} N·m)" for j in pushed)
+    where = listing(f"{samples.joint_names[j]} ({change[j]:.3g} N·m)" for j in pushed)
     text = "torque changes that much while the robot stands still: somebody pushes it"
     action = "do not use the recording to find masses"
     return samples.report("external-force", "warning", where, text, action)

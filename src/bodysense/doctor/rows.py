@@ -17,6 +17,7 @@ from bodysense.doctor.samples import (
     runs,
     spread,
 )
+from bodysense.errors import listing
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -149,8 +150,7 @@ def missing_values(robot: Robot, samples: LogSamples) -> LogSamples:
         cleaned = cleaned.report(
             "nan",
             _severity(n_dropped / max(1, samples.n)),
-            f"{', '.join(channels[:4])}{' and others' if len(channels) > 4 else ''}, "
-            f"{row_ranges(samples.rows[missing])}",
+            f"{listing(channels, 4)}, {row_ranges(samples.rows[missing])}",
             f"values are missing or not finite in {np.count_nonzero(missing)} of {samples.n} rows",
             _treatment(rules, bridged, n_dropped),
         )

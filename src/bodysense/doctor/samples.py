@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.errors import listing
 from bodysense.logs.channels import FRAME_QUANTITIES, JOINT_QUANTITIES, units_of
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -205,8 +206,8 @@ def spread(x: Array) -> float:
 
 
 def channel_list(quantity: str, names: Iterable[str]) -> str:
-    """Channels of a quantity in words: ``q.shoulder, q.elbow``."""
-    return ", ".join(f"{quantity}.{name}" for name in names)
+    """Channels of a quantity in words: ``q.shoulder, q.elbow``, not all if there are many."""
+    return listing(f"{quantity}.{name}" for name in names)
 
 
 _MOST_EDITS = 8  # in one finding; the rest is shown when these are done
@@ -251,6 +252,11 @@ def unit_edit(units: Mapping[str, str], example: str) -> str:
     """A `layout_edit` of units, or the same in the header, shown for the channel `example`."""
     unit = units.get(example) or units[example.partition(".")[0]]
     return f"{layout_edit('unit', units)}, or the unit into the header: `{example} [{unit}]`"
+
+
+def exchange_names(channels: str) -> str:
+    """What to do about channels that belong to each other's joints."""
+    return f"exchange the names of {channels} in the header, or their columns in the layout file"
 
 
 def time_edit(unit: str) -> str:

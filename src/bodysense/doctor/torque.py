@@ -26,9 +26,11 @@ from bodysense.doctor.samples import (
     Mask,
     Severity,
     channel_list,
+    exchange_names,
     layout_edit,
     unit_edit,
 )
+from bodysense.errors import listing
 from bodysense.robot.dynamics import inverse_dynamics, torque_regressor
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -82,10 +84,9 @@ def torque_model(robot: Robot, samples: LogSamples) -> LogSamples:
     q, v, a, tau = (np.ascontiguousarray(x[::every]) for x in motion[:4])
     motion = CondensedMotion(q, v, a, tau, None)
     for j in np.flatnonzero(np.abs(tau).max(axis=0) > _NO_TORQUE):
-        channel = f"tau.{robot.joint_names[j]}"
-        text = f"values beyond {_NO_TORQUE:.0e} are no torques"
+        where, text = f"tau.{robot.joint_names[j]}", f"beyond {_NO_TORQUE:.0e}: no torques"
         edit = "name the right column in the layout file or in the header"
-        samples = samples.report("wrong-scale", "error", channel, text, edit)
+        samples = samples.report("wrong-scale", "error", where, text, edit)
     moved = np.ptp(q, axis=0) > _LEAST_RANGE
     if not moved.any() or np.abs(tau).max() > _NO_TORQUE:
         return samples
@@ -117,15 +118,14 @@ def _swapped(robot: Robot, motion: CondensedMotion, fit: _Fit, moved: Mask) -> l
         left = _unexplained(by_torque, moved) if torques else np.inf
         if _unexplained(by_position, moved) < left - _RATHER_POSITION:
             return [_position_swap(names, pair, np.diag(fit.plain), by_position)]
-    pairs = "; ".join(
+    swapped = [names[j] for j in np.flatnonzero(away)]
+    pairs = [
         f"tau.{names[channel[j]]} fits the motion of q.{names[j]} "
         f"({_percent(by_torque[j])} explained, {_percent(fit.plain[j, j])} of tau.{names[j]})"
         for j in np.flatnonzero(away)
-    )
-    swapped = [names[j] for j in np.flatnonzero(away)]
-    edit = f"exchange the names of {channel_list('tau', swapped)} in the header, or their columns "
-    edit += "in the layout file"
-    return [Finding("swapped-joints", "error", ", ".join(swapped), pairs, edit)]
+    ]
+    text, edit = listing(pairs, separator="; "), exchange_names(channel_list("tau", swapped))
+    return [Finding("swapped-joints", "error", listing(swapped), text, edit)]
 
 
 def _best_channels(rest: Array, moved: Mask) -> NDArray[np.intp]:
@@ -183,8 +183,7 @@ def _position_swap(
         f"{_percent(after[j])} of tau.{names[j]} instead of {_percent(before[j])}" for j in pair
     )
     text = f"with their positions exchanged, the model explains {parts}"
-    action = f"exchange the names of q.{one}, q.{other} (and of v alike) in the header, or their "
-    action += "columns in the layout file"
+    action = exchange_names(f"q.{one}, q.{other} (and of v alike)")
     return Finding("swapped-joints", "error", f"{one}, {other}", text, action)
 
 
@@ -206,8 +205,7 @@ def _signs(robot: Robot, motion: CondensedMotion, fit: _Fit, moved: Mask) -> lis
     names = robot.joint_names
     if certain.any() and (certain | maybe)[moved].all() and np.count_nonzero(moved) > 1:
         shares = opposite[certain].min(), plain[certain].max()
-        edit = layout_edit("gain", {"tau": -1})
-        return [_sign_finding("tau", names, "error", shares, edit)]
+        return [_sign_finding("tau", names, "error", shares, layout_edit("gain", {"tau": -1}))]
     findings = []
     for j in np.flatnonzero(certain | maybe):
         wrong = "q" if _mirrored(robot, motion, fit, moved, int(j)) else "tau"
@@ -258,11 +256,10 @@ def _scales(
     names = robot.joint_names
     if wrong.any() and np.count_nonzero(weighed) > 1 and _are_alike(factor[weighed]):
         common = float(np.exp(np.log(factor[wrong]).mean()))
-        return [_scale_finding("tau (all joints)", common, _edit(common, "tau", names[0]))]
-    findings = []
-    for j in np.flatnonzero(wrong):
-        edit = _edit(float(factor[j]), f"tau.{names[j]}", names[j])
-        findings.append(_scale_finding(f"tau.{names[j]}", float(factor[j]), edit))
+        return [_scale_finding("tau", common, names[0])]
+    findings = [
+        _scale_finding(f"tau.{names[j]}", float(factor[j]), names[j]) for j in np.flatnonzero(wrong)
+    ]
     for j in np.flatnonzero(~wrong & (peak > _SUSPICIOUS)):
         findings.append(
             Finding(
@@ -289,17 +286,17 @@ def _edit(factor: float, channel: str, joint: str) -> str:
     return layout_edit("gain", {channel: float(f"{1.0 / factor:.2g}")})
 
 
-def _scale_finding(where: str, factor: float, edit: str) -> Finding:
+def _scale_finding(channel: str, factor: float, joint: str) -> Finding:
     small = factor < 1.0
     off = 1.0 / factor if small else factor
     hint = "are these currents or motor torques? " if small else ""
     return Finding(
         "wrong-scale",
         "error" if off > _IMPOSSIBLE else "warning",
-        where,
+        "tau (all joints)" if channel == "tau" else channel,
         f"torques are about {off:.3g} times as {'small' if small else 'large'} as the robot's "
         "links need",
-        f"{hint}write {edit}",
+        f"{hint}write {_edit(factor, channel, joint)}",
     )
 
 

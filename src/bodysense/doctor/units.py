@@ -18,6 +18,7 @@ from bodysense.doctor.samples import (
     time_edit,
     unit_edit,
 )
+from bodysense.errors import listing
 from bodysense.robot.robot import Robot
 from bodysense.sensors.motion_sensors import Accelerometer, JointTorque
 from bodysense.sensors.sensor import Sensor
@@ -158,11 +159,14 @@ def _swapped(samples: LogSamples, likeness: Array, moved: Mask) -> LogSamples:
     return samples.report(
         "swapped-joints",
         "error",
-        ", ".join(names[j] for j, _ in pairs),
-        "; ".join(
-            f"v.{names[k]} is the velocity of q.{names[j]} (correlation "
-            f"{likeness[j, k]:.3f}, that of v.{names[j]} is {likeness[j, j]:.3f})"
-            for j, k in pairs
+        listing(names[j] for j, _ in pairs),
+        listing(
+            (
+                f"v.{names[k]} is the velocity of q.{names[j]} (correlation "
+                f"{likeness[j, k]:.3f}, that of v.{names[j]} is {likeness[j, j]:.3f})"
+                for j, k in pairs
+            ),
+            separator="; ",
         ),
         "exchange their names in the header, or their columns in the layout file, for v or for q, "
         "whichever is wrong",

@@ -37,7 +37,7 @@ from fnmatch import fnmatchcase
 from os import PathLike
 from pathlib import PurePath
 
-from bodysense.errors import FileReadError, unknown_name
+from bodysense.errors import FileReadError, listing, unknown_name
 from bodysense.logs.channels import (
     FRAME_QUANTITIES,
     JOINT_QUANTITIES,
@@ -275,7 +275,7 @@ def _columns(
     columns, named = table.get("columns"), "columns" not in table
     if not named and not isinstance(columns, (list, Mapping)):
         raise FileReadError(
-            f"{where}: expected a list of columns for {', '.join(each)}; got {columns!r:.60}."
+            f"{where}: expected a list of columns for {listing(each)}; got {columns!r:.60}."
         )
     places = SCHEMA.one_each(columns, each, f"{where}, columns")
     gains = SCHEMA.one_each(table.get("gain", 1.0), each, f"{where}, gain")

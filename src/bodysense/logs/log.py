@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import MismatchError, ShapeError
+from bodysense.errors import MismatchError, ShapeError, listing
 from bodysense.spatial.arrays import Array, as_array, read_only
 
 UNITS = MappingProxyType({"q": "rad", "v": "rad/s", "a": "rad/s²", "tau": "N·m", "i": "A"})
@@ -111,8 +111,8 @@ class Log:
                 name.removeprefix(prefix) for name in self.channels if name.startswith(prefix)
             ]
             raise MismatchError(
-                f"the log has no {quantity!r} of joints {', '.join(missing)}; it has it of "
-                f"{', '.join(result) or 'none'}. Is it the log of another robot? Otherwise rename "
+                f"the log has no {quantity!r} of joints {listing(missing)}; it has it of "
+                f"{listing(result) or 'none'}. Is it the log of another robot? Otherwise rename "
                 f"its channels to {prefix}<joint>."
             )
         columns = [self.channels[prefix + name] for name in joint_names]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bodysense.errors import FileReadError, MismatchError, unknown_name
+from bodysense.errors import FileReadError, MismatchError, listing, unknown_name
 from bodysense.schema import Schema
 from bodysense.spatial.arrays import Array, read_only
 
@@ -48,8 +48,7 @@ class MotorSide:
                 continue
             if missing:
                 raise MismatchError(
-                    f"{', '.join(missing)} missing: joints follow from motors only if all are "
-                    "there."
+                    f"{listing(missing)} missing: joints follow from motors only if all are there."
                 )
             of_motors = np.stack([channels[name] for name in names], axis=1)
             for name, column in zip(names, self.to_joints(quantity, of_motors).T, strict=True):

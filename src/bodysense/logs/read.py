@@ -12,7 +12,14 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.errors import FileReadError, MismatchError, UnknownNameError, count, unknown_name
+from bodysense.errors import (
+    FileReadError,
+    MismatchError,
+    UnknownNameError,
+    count,
+    listing,
+    unknown_name,
+)
 from bodysense.logs.channels import find_unit, units_of
 from bodysense.logs.layout import ChannelColumn, LogLayout, read_layout, refuse_shared
 from bodysense.logs.log import Log, LogFile, LogTable, RowFault
@@ -342,7 +349,7 @@ def _numbered(entry: ChannelColumn, sources: Mapping[str, LogFile]) -> ChannelCo
     numbers = [k for k, name in enumerate(source.names, start=1) if name == column]
     if len(numbers) > 1:
         raise FileReadError(
-            f"{source.name}: columns {', '.join(map(str, numbers))} are all named {column!r}; give "
+            f"{source.name}: columns {listing(numbers)} are all named {column!r}; give "
             "the number of the one that is meant."
         )
     if not numbers:
