@@ -52,6 +52,8 @@ def test_a_bad_log_is_not(bad, capsys):
     out = capsys.readouterr().out
     assert "Errors: cannot be used as it is" in out
     assert "torque-sign" in out
+    assert "what to do" in out
+    assert "what is done" not in out
     assert out.splitlines()[-1] == "bad [red].csv: NOT usable (1 error)"
 
 

@@ -84,3 +84,17 @@ def test_a_channel_that_is_held_is_told(clean, changed, only):
     finding = only(with_channel(clean, changed, "tau.joint4", held), "held-channel", "warning")
     assert finding.where == "tau.joint4"
     assert "100 times per second" in finding.message
+
+
+def test_channels_that_are_dead_alike_are_one_finding(clean, changed, found):
+    torques = {f"tau.joint{k}": 0.0 * clean.t for k in range(1, 7)}
+    (finding,) = found(changed(clean, {**clean.channels, **torques})).of("error")
+    assert finding.where == ", ".join(torques)
+    assert finding.message == "stays at 0 while the joint moves"
+
+
+def test_twelve_channels_without_values_are_one_finding(clean, changed, found):
+    empty = {f"{x}.joint{k}": np.nan * clean.t for x in ("q", "tau") for k in range(1, 7)}
+    (finding,) = found(changed(clean, {**clean.channels, **empty})).of("error")
+    assert finding.kind == "dead-channel"
+    assert finding.where == ", ".join(empty)

@@ -19,6 +19,11 @@ _TITLES: dict[Severity, str] = {
     "warning": "Warnings: deserve a look",
     "note": "Notes: dealt with",
 }
+_ACTIONS: dict[Severity, str] = {
+    "error": "what to do",
+    "warning": "what is done, or to do",
+    "note": "what is done",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +105,7 @@ def _findings(page: Page, diagnosis: Diagnosis, severity: Severity) -> None:
     page.line(_TITLES[severity], style=_STYLES[severity])
     page.table(
         "",
-        ("kind", "where", "what", "what is done"),
+        ("kind", "where", "what", _ACTIONS[severity]),
         ((f.kind, f.where, f.message, f.action) for f in findings),
         text=range(4),
         whole=(0,),

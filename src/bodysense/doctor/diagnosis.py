@@ -29,7 +29,7 @@ from bodysense.doctor.samples import (
 from bodysense.doctor.timing import evenness, gaps, length, time_order
 from bodysense.doctor.torque import torque_model
 from bodysense.doctor.units import position_units, recorded_velocities
-from bodysense.errors import UnusableLogError, count
+from bodysense.errors import UnusableLogError, count, listing
 from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 
@@ -188,6 +188,8 @@ def _recorded_reference(samples: LogSamples) -> LogSamples:
     return samples.report("reference", "note", channels, text, action)
 
 
+_MOST_PLACES = 12  # of one finding
+
 _Check = Callable[[Robot, LogSamples], LogSamples]
 
 
@@ -322,13 +324,24 @@ def _diagnosis(
         source=log.source,
         digest=log.digest,
         joint_names=joint_names,
-        findings=tuple(sorted(samples.findings, key=lambda f: SEVERITIES.index(f.severity))),
+        findings=_merged(sorted(samples.findings, key=lambda f: SEVERITIES.index(f.severity))),
         segments=tuple(_segment(samples, part) for part in parts),
         moving=tuple(mask[part] for part in parts),
         n_samples=n_samples,
         rate=float(1.0 / steps.mean()) if steps.size else float("nan"),
         places=tuple(samples.place[part] for part in parts),
         left_out=left_out,
+    )
+
+
+def _merged(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Findings that differ in their places only as one, with all places."""
+    places: dict[Finding, list[str]] = {}
+    for finding in findings:
+        places.setdefault(replace(finding, where=""), []).append(finding.where)
+    return tuple(
+        replace(finding, where=listing(dict.fromkeys(where), _MOST_PLACES))
+        for finding, where in places.items()
     )
 
 

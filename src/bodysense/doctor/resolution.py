@@ -157,7 +157,7 @@ def _quantised(
 
 
 def _dead(samples: LogSamples, quantity: str, channel: str, value: float) -> LogSamples:
-    kind, text = "dead-channel", f"it stays at {value:.6g}"
+    kind, text = "dead-channel", f"stays at {value:.6g}"
     if quantity == "q":
         text += " rad exactly while other joints move"
         action = "check the encoder; a joint that stands still cannot be identified"
@@ -167,7 +167,7 @@ def _dead(samples: LogSamples, quantity: str, channel: str, value: float) -> Log
         samples = replace(samples, v=None)
         return samples.report(kind, "warning", channel, text, VELOCITIES_ARE_A_CHECK)
     text += " while the joint moves"
-    action = "name the right column in the layout file, or record the torque of this joint"
+    action = "name the right column in the layout file, or record the torque"
     return samples.report(kind, "error", channel, text, action)
 
 

@@ -142,7 +142,7 @@ def missing_values(robot: Robot, samples: LogSamples) -> LogSamples:
     tau = blocks.get("i" if samples.current else "tau", samples.tau)
     cleaned = replace(samples, q=blocks.get("q", samples.q), tau=tau, v=blocks.get("v"))
     for channel in empty:
-        text = "it holds no finite value at all"
+        text = "no finite value at all"
         action = "record the channel, or name the right column in the layout file"
         cleaned = cleaned.report("dead-channel", "error", channel, text, action)
     if channels and not empty:
