@@ -322,7 +322,7 @@ def test_a_mass_is_not_drawn_below_zero(written, payload):
 def test_the_centre_from_each_part(written, payload):
     part = LoadPart("first third", 1.95, 0.03, (0.1, -0.05, 0.2), (0.001, 0.002, 0.003))
     page = written(replace(payload, parts=(part,)))
-    assert "(100 ± 1, -50 ± 2, 200 ± 3) mm" in page.of_id("mass")
+    assert "(100.0 ± 1.0, -50.0 ± 2.0, 200.0 ± 3.0) mm" in page.of_id("mass")
 
 
 def test_an_arm_that_was_taken_from_its_file(written, payload, experiment):

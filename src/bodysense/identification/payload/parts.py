@@ -82,7 +82,7 @@ class LoadPart:
         if not np.isfinite(self.com).all():
             return ""
         pairs = zip(self.com, self.sigma_com, strict=True)
-        return f"({', '.join(f'{1e3 * x + 0.0:.0f} ± {1e3 * s:.0f}' for x, s in pairs)}) mm"
+        return f"({', '.join(f'{1e3 * x + 0.0:.1f} ± {1e3 * s:.1f}' for x, s in pairs)}) mm"
 
 
 @dataclass(frozen=True, eq=False)
