@@ -45,6 +45,7 @@ def test_a_good_log_is_usable(good, capsys):
     assert err == ""
     assert out.splitlines()[-1].startswith("good.csv: usable (nothing found): 801 of 801 samples")
     assert "joint6" in out
+    assert "--layout" not in out
 
 
 def test_a_bad_log_is_not(bad, capsys):
@@ -54,6 +55,7 @@ def test_a_bad_log_is_not(bad, capsys):
     assert "torque-sign" in out
     assert "what to do" in out
     assert "what is done" not in out
+    assert "--layout FILE" in out
     assert out.splitlines()[-1] == "bad [red].csv: NOT usable (1 error)"
 
 

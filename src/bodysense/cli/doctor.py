@@ -55,20 +55,22 @@ def run(args: argparse.Namespace) -> int:
         diagnoses.append(diagnosis)
         if not args.json:
             gap = "\n" if len(diagnoses) > 1 else ""
-            print(f"{gap}{_rendered(diagnosis)}", end="")
+            print(f"{gap}{_rendered(diagnosis, layout is not None)}", end="")
     if args.json:
         listed = [diagnosis.to_dict() for diagnosis in diagnoses]
         print(json.dumps(listed, indent=2, allow_nan=False))
     return 0 if all(diagnosis.usable for diagnosis in diagnoses) else _EXIT_NOT_USABLE
 
 
-def _rendered(diagnosis: Diagnosis) -> str:
+def _rendered(diagnosis: Diagnosis, has_layout: bool) -> str:
     """The findings as text."""
     page = Page()
     page.line(diagnosis.source, style="bold")
     _segments(page, diagnosis)
     for severity in _TITLES:
         _findings(page, diagnosis, severity)
+    if not has_layout and any("layout file" in finding.action for finding in diagnosis.findings):
+        page.line("A layout file is a YAML file with such lines: give it with --layout FILE.")
     style = "bold green" if diagnosis.usable else "bold red"
     page.line(diagnosis.verdict(), style=style, wrap=False)
     return page.text()

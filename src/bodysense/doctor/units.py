@@ -89,7 +89,7 @@ def position_units(robot: Robot, samples: LogSamples) -> LogSamples:
                 if samples.v is None
                 else f"; if velocities are alike, {layout_edit('unit', also)}"
             )
-            + "; if these are motor angles, give gear ratios there",
+            + "; if these are motor angles, give gear ratios (`motors:` of the layout)",
         )
     for j in np.flatnonzero(beyond & ~in_degrees):
         name = samples.joint_names[j]
