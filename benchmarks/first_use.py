@@ -18,8 +18,7 @@ from pathlib import Path
 start = time.perf_counter()  # the clock includes all imports
 
 import numpy as np  # noqa: E402
-
-from bodysense.compiled.numba_internals import event  # noqa: E402
+from numba.core import event  # noqa: E402
 
 # numba is untyped; this is what it is.
 record: Callable[[str], AbstractContextManager[event.RecordingListener]] = event.install_recorder
