@@ -9,8 +9,8 @@ import pytest
 
 from bodysense.errors import MismatchError
 from bodysense.identification import Regression, identify
-from bodysense.identification.choices import choose_method
 from bodysense.identification.knowledge import Knowledge
+from bodysense.identification.method_choice import choose_method
 from bodysense.identification.preprocessing import Preprocessing
 from bodysense.logs.log import Log
 from bodysense.robot import inverse_dynamics

@@ -1,10 +1,10 @@
 """Identification: what a robot is made of, from what it did."""
 
 from bodysense.doctor import Diagnosis, Finding, examine
-from bodysense.identification.choices import MethodChoice, choose_method
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier, Method
 from bodysense.identification.knowledge import EqualLinks, Knowledge, Mirror
+from bodysense.identification.method_choice import MethodChoice, choose_method
 from bodysense.identification.methods import IDENTIFIERS, identifier
 from bodysense.identification.output import write_run
 from bodysense.identification.preprocessing import Motion, Preprocessing, motions

@@ -1,45 +1,25 @@
-"""Data-driven choice of the low-pass cut-off and of the method; information of recordings.
-
-Which method to take: the decisions of thesis figure 43, made by what the recordings show.
-
-    Are controller and reference known?       then the closed loop could be simulated (IV, DIDIM,
-                                              output error); otherwise inverse models
-    Is the rate high enough for differences?  if not, and the loop can be simulated: IV
-    Is the noise of the joints alike?         ordinary or weighted least squares
-    Are there outliers?                       robust weights
-    Does the motion excite all parameters?    otherwise lean on the prior, as strongly as predicts
-                                              best what was left out of the fit
-
-Physically consistent links are always asked for: where the data are good it costs nothing, where
-they are poor it decides.
-"""
+"""Data-driven choice of the low-pass cut-off; information of recordings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from scipy.linalg import null_space
 from scipy.signal import welch
 
 from bodysense.doctor import Diagnosis, examine, require_clean
-from bodysense.identification.identifier import Identifier
 from bodysense.identification.linear.least_squares import Ridge
-from bodysense.identification.linear.method import LinearMethod, few_rows, fit_noise_weights
-from bodysense.identification.methods import identifier
+from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import Plan, Preprocessing, motions, require_below_half
-from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
-from bodysense.identification.solution import WeightedSolution
 from bodysense.logs.filtering import LEAST_RANGE, resample
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
-from bodysense.spatial.pseudo_inertia import physical_consistency
 
 _HIGHEST_CUTOFF = 0.2  # of the sampling rate: what finite differences can follow
 _RATIO = 1.35  # between neighbouring cut-offs of the grid
@@ -231,117 +211,6 @@ def _prediction_error(
     ratio: Array = error[present] / signal[present]
     tiny = np.finfo(float).tiny
     return float(np.log(ratio + tiny).mean()), float(np.sqrt(ratio).mean())
-
-
-AUTO = "auto"
-"""Name by which the command line asks for a choice."""
-
-_LOW_RATE = 100.0  # sampling rate [Hz] below which the thesis advises against plain differences
-_SAMPLES_PER_PERIOD = 8.0  # of the cut-off, for differences good to a per cent
-_NOISE_RATIO = 1.5  # ratio of the joints' noise levels up to which all rows count alike
-_OUTLIER = 4.0  # residual in standard deviations; a normal distribution has 6e-5 beyond
-_OUTLIER_SHARE = 2e-3  # share of outliers from which on robust weights are worth their cost
-_WELL_EXCITED = 3.0  # information in units of the prior's below which a direction is poorly excited
-
-
-@dataclass(frozen=True)
-class MethodChoice:
-    """A method and why it was chosen.
-
-    Attributes:
-        identifier: the method with its settings.
-        reasons: in the order of the decisions, in words.
-    """
-
-    identifier: Identifier
-    reasons: tuple[str, ...]
-
-    def summary(self) -> str:
-        return f"{self.identifier.name}: {' '.join(self.reasons)}"
-
-
-def choose_method(problem: Regression) -> MethodChoice:
-    """Choose a method for a problem, its recordings filtered."""
-    prior = Prior.of(problem)
-    first = fit_noise_weights(problem, prior)
-    known, controller = _controller(problem)
-    too_slow, rate = _rate(problem)
-    settings, excitation = _relaxation(problem, prior, first.sigma)
-    reasons = [controller, rate, excitation]
-    if known and too_slow:
-        name, reason = "pc-iv", "The simulated motion needs no differences: instrumental variables."
-    else:
-        name, reason = _weighting(problem, prior, first)
-    return MethodChoice(identifier(name, **settings), (*reasons, reason))
-
-
-def _relaxation(problem: Regression, prior: Prior, sigma: Array) -> tuple[dict[str, Any], str]:
-    """Settings of the relaxation towards the prior, and why."""
-    weak = _weak_directions(problem, prior, sigma)
-    if not weak:
-        return {}, "The motion excites every direction: the prior is not needed."
-    consistent = all(physical_consistency(prior.theta[link]).consistent for link in prior.links)
-    kind = "pullback" if consistent else "euclidean"
-    return {"relaxation": kind, "relaxation_weight": None}, (
-        f"The motion leaves {weak} of {problem.size} directions to the prior: relaxed towards "
-        f"it ({kind}), as strongly as predicts blocks best that are left out."
-    )
-
-
-def _weighting(problem: Regression, prior: Prior, first: WeightedSolution) -> tuple[str, str]:
-    """The method by how its rows are weighted, and why."""
-    if few_rows(problem):
-        return "pc-ols", "There are too few rows to tell the noise of the joints apart."
-    far = _outlier_share(problem, prior.to_base(first.theta), first.sigma)
-    if far > _OUTLIER_SHARE:
-        return "pc-irls", (
-            f"{100.0 * far:.1f} % of the residuals lie beyond {_OUTLIER:g} standard deviations: "
-            "robust weights."
-        )
-    levels = first.sigma[first.sigma > 0.0]
-    ratio = float(levels.max() / levels.min())
-    if ratio > _NOISE_RATIO:
-        return "pc-wls", f"The noise of the joints differs by {ratio:.1f} times: weighted rows."
-    return "pc-ols", "The noise of all joints is alike: all rows count alike."
-
-
-def _controller(problem: Regression) -> tuple[bool, str]:
-    """Whether the loop can be simulated as it was, and that in words."""
-    referenced = all(motion.reference is not None for motion in problem.motions)
-    if problem.robot.controller is None or not referenced:
-        missing = "its controller" if problem.robot.controller is None else "the reference motion"
-        return False, f"{missing[0].upper()}{missing[1:]} is not known: inverse dynamics."
-    return True, (
-        "Controller and reference are known, so that the loop could be simulated (iv, didim, cloe)."
-    )
-
-
-def _rate(problem: Regression) -> tuple[bool, str]:
-    """Whether the rate is too low for differences of positions, and that in words."""
-    rate = min(motion.rate for motion in problem.motions)
-    cutoff = problem.settings.cutoff or rate
-    if rate >= _LOW_RATE or rate >= _SAMPLES_PER_PERIOD * cutoff:
-        return False, f"{rate:.4g} Hz are enough for differences below {cutoff:.3g} Hz."
-    return True, (
-        f"At {rate:.4g} Hz differences are inexact up to the cut-off of {cutoff:.3g} Hz: record "
-        "faster, or lower it."
-    )
-
-
-def _weak_directions(problem: Regression, prior: Prior, sigma: Array) -> int:
-    """Number of directions in which the data are hardly better than the prior."""
-    stack = problem.stack(sigma)
-    s = np.linalg.svd(stack.A @ prior.base_factor, compute_uv=False)
-    return int((s < _WELL_EXCITED).sum())
-
-
-def _outlier_share(problem: Regression, theta_base: Array, sigma: Array) -> float:
-    far = rows = 0.0
-    for block in problem.blocks():
-        u = np.abs(block.y - block.Y @ theta_base) / sigma[block.log]
-        far += float((block.use * (u > _OUTLIER)).sum())
-        rows += float(block.use.sum())
-    return far / max(rows, 1.0)
 
 
 # The information of existing recordings on the base parameters that a motion is designed for.

@@ -11,13 +11,7 @@ import numpy as np
 from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
-from bodysense.identification.choices import (
-    AUTO,
-    CutoffChoice,
-    MethodChoice,
-    choose_method,
-    settle_filters,
-)
+from bodysense.identification.choices import CutoffChoice, settle_filters
 from bodysense.identification.friction_comparison import (
     FrictionChoice,
     settle_friction,
@@ -26,6 +20,7 @@ from bodysense.identification.friction_comparison import (
 from bodysense.identification.identification import Identification
 from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
+from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
 from bodysense.identification.methods import DEFAULT, consistent_alternative, identifier
 from bodysense.identification.preprocessing import (
     FOLDS,
