@@ -28,6 +28,7 @@ from benchmarks import (
     coverage,
     dynamics,
     excitation,
+    first_try,
     identification,
     least_squares,
     long_log,
@@ -42,6 +43,7 @@ from benchmarks import (
     start,
     state,
     threads,
+    ur10e,
 )
 from benchmarks.figaroh_process import Answer
 from benchmarks.record import (
@@ -84,6 +86,10 @@ TINY = {
     "square-root": (partial(square_root.run, noisy=2, forms=("wls",)), 3),
     "payload": (partial(payload.run, pairs=("01_31",)), 2),
     "poor-data": (partial(poor_data.run, starts=(10.0,)), 3),
+    "first-try": (
+        partial(first_try.run, training=("20sec_8harm",), predicted=("30sec_12harm",)),
+        2,
+    ),
     "excitation": (partial(excitation.run, seconds=2.0, starts=1, duration=4.0), 2),
     "map-dynamics": (partial(map_dynamics.run, steps=1, batch=4, links=(5, 10)), 14),
     "state": (partial(state.run, repetitions=1, samples=12), 9),
@@ -127,6 +133,17 @@ def test_benchmark_runs_and_both_sides_agree(name):
         if "nothing compiled" in result.target:
             assert result.notes.endswith(" 0 functions compiled")
     assert any(result.target for result in results)
+
+
+@pytest.mark.usefixtures("recordings")
+def test_first_try_gives_a_robot_and_the_parameters_of_the_peer_the_same_score():
+    (file,) = first_try.SETS["20sec_8harm"]
+    robot = ur10e.robot()
+    theta = np.zeros(84)
+    theta[:60] = robot.theta[:60]
+    score, peer = first_try.Model(robot).error([file]), first_try.Model(theta=theta).error([file])
+    assert score == pytest.approx(peer, rel=1e-9)
+    assert first_try.plain_wls([file]).error([file]) < 0.2 * score
 
 
 def test_peer_keeps_any_ascending_columns():
