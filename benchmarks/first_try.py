@@ -51,6 +51,7 @@ MOVING = 0.02  # rad/s from which a sample of a joint counts
 LEAST_MOVING = 1.0  # s in which a joint must move, and …
 LEAST_RANGE = 0.05  # rad through which it must, to be one that moves
 SHARP = 50.0  # s/rad, of tanh in the peer's Coulomb friction
+FAINT = 1e-2  # N·m per unit of a parameter, r.m.s., below which the peer leaves it at zero
 KEPT = 1e-2  # smallest singular value of the peer's weighted, scaled regressor, over the largest
 
 
@@ -152,7 +153,8 @@ def plain_wls(files: Sequence[str]) -> Model:
         stacked = np.concatenate([y / s for y, s in zip(Y, sigma, strict=True)])
         right = np.concatenate([t / s for t, s in zip(tau, sigma, strict=True)])
         size = np.linalg.norm(stacked, axis=0)
-        scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0.0)
+        faint = size < FAINT * np.sqrt(right.size)  # nothing but noise of standing joints
+        scale = np.where(faint, 0.0, 1.0 / np.maximum(size, np.finfo(float).tiny))
         theta = scale * np.linalg.lstsq(stacked * scale, right, rcond=KEPT)[0]
         for j in range(6):
             if tau[j].size:
@@ -260,7 +262,7 @@ def run(
         results += [
             Result.judged(
                 "first-try",
-                f"UR10e, {name} → {on}: held-out torque error with defaults, peer: {side}",
+                f"UR10e, {name} → {on}, defaults, peer: {side}",
                 unit="%",
                 ours=ours,
                 peer=best,
