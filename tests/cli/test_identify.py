@@ -204,7 +204,7 @@ def test_laws_that_were_compared_are_shown(here, capsys):
     assert identified("rv2sq", "one.csv", *QUICK, "--friction", "choose", "--method", "wls") == 0
     printed = capsys.readouterr().out
     for law in ("viscous", "coulomb", "offset", "stribeck", "stribeck-offset"):
-        assert re.search(rf"^ *{law} +\d+\.\d{{3}} +\d+", printed, re.MULTILINE), law
+        assert re.search(rf"^ *{law} +\d+\.\d{{3}} +\d+\.\d{{3}} +\d+", printed, re.MULTILINE), law
     assert "load-dependent friction would increase" not in printed
 
 

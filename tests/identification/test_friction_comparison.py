@@ -9,19 +9,17 @@ import pytest
 
 from bodysense.errors import MismatchError, UnknownNameError
 from bodysense.excitation import FourierTrajectory
-from bodysense.identification import Regression, identifier, identify
+from bodysense.identification import Regression, identify
 from bodysense.identification.friction_comparison import (
     _LAWS,
-    _RICHEST,
-    _STRIBECK_SPEED,
-    WIDTH,
     FrictionChoice,
     _LoadRows,
     at_the_links,
     choose_friction,
     fit_shape,
 )
-from bodysense.identification.prior import Prior
+from bodysense.identification.given_friction import _STRIBECK_SPEED, RICHEST, WIDTH
+from bodysense.identification.held_out import Candidate, Comparison
 from bodysense.robot import inverse_dynamics, load_robot
 from bodysense.simulation import rollout
 
@@ -51,7 +49,7 @@ def test_the_friction_law_that_was_simulated_is_found(law, seed, tx40, base_of, 
     tau += 0.3 * np.random.default_rng(seed).normal(size=tau.shape)
     # Of its own friction the prior knows nothing.
     prior = tx40.with_friction(
-        _RICHEST,
+        RICHEST,
         coefficients=dict.fromkeys(("Fv", "Fc", "Fs", "Fo"), 0.0),
         width=WIDTH,
         vs=_STRIBECK_SPEED,
@@ -59,7 +57,7 @@ def test_the_friction_law_that_was_simulated_is_found(law, seed, tx40, base_of, 
     problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
     choice = choose_friction(problem)
     assert choice.law == law
-    assert choice.tried[:5] == ("viscous", "coulomb", "offset", "stribeck", _RICHEST)
+    assert choice.tried[:5] == ("viscous", "coulomb", "offset", "stribeck", RICHEST)
     assert [trial.coefficients for trial in choice.trials[:5]] == [6, 12, 18, 18, 24]
     # In units of the noise's variance: what is left of the right law is noise alone.
     errors = dict(zip(choice.tried, errors_of(choice), strict=True))
@@ -74,17 +72,13 @@ def test_simpler_laws_are_fitted_as_if_the_robot_had_them(tx40, base_of, sines):
     tau += 0.3 * np.random.default_rng(1).normal(size=tau.shape)
     problem = Regression.from_samples(truth, q, v, a, tau, rate=100.0, base=base_of(truth))
     choice = choose_friction(problem)
-    sigma = identifier("wls").estimate(problem, Prior.of(problem)).sigma
+    comparison = Comparison.of(Candidate.of(problem))
+    assert not comparison.void
     for law, error in zip(choice.tried[:5], errors_of(choice)[:5], strict=True):
         robot = true_robot(tx40, law)
         own = Regression.from_samples(robot, q, v, a, tau, rate=100.0, base=base_of(robot))
-        total = rows = 0.0
-        for fold in range(3):
-            stack = own.without(fold).stack(sigma)
-            squares, count = own.squares(np.linalg.solve(stack.A, stack.z), fold)
-            total += np.sum(squares / sigma**2)
-            rows += count.sum()
-        assert error == pytest.approx(total / rows, rel=1e-6)
+        (errors,) = comparison.errors(Candidate.of(own))
+        assert error == pytest.approx(errors.mean, rel=1e-3)  # but for the prior of Fs
 
 
 # -- the shape --------------------------------------------------------------------------------
@@ -98,7 +92,7 @@ def steep(tx40, base_of, sines) -> Regression:
     _, q, v, a = sines(6, 0, 4000, 200.0, slowest=0.1)
     tau = inverse_dynamics(truth, q, v, a)
     tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
-    prior = truth.with_friction(_RICHEST, coefficients={"Fo": 0.0}, vs=_STRIBECK_SPEED)
+    prior = truth.with_friction(RICHEST, coefficients={"Fo": 0.0}, vs=_STRIBECK_SPEED)
     return Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
 
 
@@ -119,7 +113,7 @@ def test_a_shape_that_is_right_already_is_kept(tx40, base_of, sines):
     _, q, v, a = sines(6, 0, 3000, 200.0, slowest=0.1)
     tau = inverse_dynamics(truth, q, v, a)
     tau += 0.3 * np.random.default_rng(0).normal(size=tau.shape)
-    prior = truth.with_friction(_RICHEST)
+    prior = truth.with_friction(RICHEST)
     problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
     choice = choose_friction(problem)
     assert choice.law == choice.name == "stribeck"
@@ -134,8 +128,8 @@ def test_a_fold_is_judged_by_a_shape_that_has_not_seen_it(steep):
     rng = np.random.default_rng(3)
     tau = np.where(fold[:, None] == 1, motion.tau + 5.0 * rng.normal(size=(4000, 6)), motion.tau)
     spoiled = Regression.of(steep.robot, (replace(motion, tau=tau),), steep.settings, steep.base)
-    sigma = np.full((1, 6), 0.1)
-    clean, bad = (fit_shape(problem, sigma).trials[1].error for problem in (steep, spoiled))
+    comparison = replace(Comparison.of(Candidate.of(steep)), sigma=np.full(6, 0.1))
+    clean, bad = (fit_shape(problem, comparison).trials[1].error for problem in (steep, spoiled))
     assert clean == pytest.approx(1.0, abs=0.1)
     # A third of the rows with 50 sigma, and next to nothing else.
     assert bad == pytest.approx(2500.0 / 3.0, rel=0.15)
@@ -145,7 +139,7 @@ def test_a_fold_is_judged_by_a_shape_that_has_not_seen_it(steep):
 
 
 def test_friction_that_grows_with_the_load_is_told_and_not_chosen(tx40, base_of, sines):
-    prior = true_robot(tx40, "coulomb").with_friction(_RICHEST, vs=_STRIBECK_SPEED)
+    prior = true_robot(tx40, "coulomb").with_friction(RICHEST, vs=_STRIBECK_SPEED)
     Fl = np.array([0.1, 0.05, 0.08, 0.1, 0.05, 0.1])
     frictionless = tx40.theta.copy()
     frictionless[tx40.layout.rotor.stop :] = 0.0
@@ -169,7 +163,7 @@ def test_friction_without_load_gains_nothing_by_it(tx40, base_of, sines):
     _, q, v, a = sines(6, 1, 3000, 200.0, slowest=0.1)
     tau = inverse_dynamics(truth, q, v, a)
     tau += 0.3 * np.random.default_rng(0).normal(size=tau.shape)
-    prior = truth.with_friction(_RICHEST, vs=_STRIBECK_SPEED)
+    prior = truth.with_friction(RICHEST, vs=_STRIBECK_SPEED)
     problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
     load = choose_friction(problem).load
     assert abs(load.gain) < 0.01

@@ -25,7 +25,7 @@ from bodysense.identification import (
     identifier,
     identify,
 )
-from bodysense.identification.friction_comparison import _RICHEST
+from bodysense.identification.given_friction import RICHEST
 from bodysense.logs.log import Log
 from bodysense.robot import Robot, base_parameters, inverse_dynamics, load_robot
 from bodysense.simulation import rollout
@@ -334,7 +334,7 @@ def test_friction_is_chosen_where_the_robot_knows_none(law):
     unknown = truth().with_friction("coulomb", coefficients=zero)
     run = identify(unknown, [log], preprocessing=GIVEN)
     assert run.friction is not None
-    assert set(run.friction.tried) >= {"coulomb", "offset", "stribeck", _RICHEST}
+    assert set(run.friction.tried) >= {"coulomb", "offset", "stribeck", RICHEST}
     assert run.friction.law == run.robot.friction.model.name == law
     layout = run.robot.layout
     for term in layout.friction_terms:

@@ -122,7 +122,7 @@ class FitOptions(RunOptions):
 
     def load_robot(self) -> Robot:
         """The robot, with the friction law that is named."""
-        from bodysense.identification.friction_comparison import with_law
+        from bodysense.identification.given_friction import with_law
         from bodysense.robot import load_robot
 
         robot = load_robot(

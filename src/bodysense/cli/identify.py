@@ -312,20 +312,25 @@ def _law_origin(run: IdentificationRun) -> str:
 
 def _friction(page: Page, choice: FrictionChoice) -> None:
     """Held-out errors of the friction laws, and what a dependence on load would change."""
-    page.table(
-        "Friction laws: squared error on held-out blocks, in units of the noise variance",
-        ("law", "error", "coefficients", ""),
-        (
+    if choice.reason:
+        page.line(f"friction law {choice.name} (chosen): {choice.reason}")
+    if choice.trials:
+        page.table(
+            "Friction laws: squared error of moving joints on held-out blocks, in units of the "
+            "noise variance; standard error of its difference from the chosen law's",
+            ("law", "error", "difference ±", "coefficients", ""),
             (
-                trial.name,
-                f"{trial.error:.3f}",
-                str(trial.coefficients),
-                "chosen" if trial.name == choice.name else "",
-            )
-            for trial in choice.trials
-        ),
-        text=(0, 3),
-    )
+                (
+                    trial.name,
+                    f"{trial.error:.3f}",
+                    f"{trial.standard_error:.3f}",
+                    str(trial.coefficients),
+                    "chosen" if trial.name == choice.name else "",
+                )
+                for trial in choice.trials
+            ),
+            text=(0, 4),
+        )
     if choice.load is not None and choice.load.gain > 0.0:
         Fl = ", ".join(f"{x:.2g}" for x in choice.load.coefficients)
         page.line(

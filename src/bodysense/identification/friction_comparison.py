@@ -1,51 +1,44 @@
 """Data-driven choice of the friction law: laws compared on held-out blocks.
 
-Every law is fitted without one fold and scored on that fold, in turn. A richer law must reduce the
-error of the best simpler one by 1 %, or it is not worth its coefficients.
+Every law is fitted without one fold and scored on that fold, in turn, by samples that can tell laws
+apart (see `Comparison`). Drives have viscous and Coulomb friction: that is the law unless the data
+say otherwise. A richer one must reduce the error by 1 % and by more than chance; viscous friction
+alone must be shown to lose less than 1 %. A comparison that tells nothing changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag
 
-from bodysense.errors import unknown_name
-from bodysense.identification.friction_fit import fit_stribeck, require_stribeck
-from bodysense.identification.linear.method import fit_noise_weights
+from bodysense.identification.friction_fit import StribeckFit, fit_stribeck
+from bodysense.identification.given_friction import RICHEST, parsed_friction
+from bodysense.identification.held_out import Candidate, Comparison, HeldOutErrors
 from bodysense.identification.preprocessing import FOLDS
-from bodysense.identification.prior import Prior
-from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.friction import friction_models
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-WIDTH = 0.02
-"""rad/s: over which friction reverses, by default. Measured on a UR10e and a TX40: sharper and the
-noise of the velocity decides its sign, wider and reversals are no longer fitted."""
-
-_STRIBECK_SPEED = 0.1  # rad/s: where the Stribeck curve has come down, by default
-_RICHEST = "stribeck-offset"  # contains all laws that are compared
-
-_LAWS = ("viscous", "coulomb", "offset", "stribeck", _RICHEST)
+_LAWS = ("viscous", "coulomb", "offset", "stribeck", RICHEST)
 """The laws that are compared, simple ones first."""
-
-FRICTION_CHOICES = ("auto", "own", "choose")
-"""Ways to choose a law, where a law could be named."""
 
 _DROPPED = {
     "viscous": ("Fc", "Fs", "Fo"),
     "coulomb": ("Fs", "Fo"),
     "offset": ("Fs",),
     "stribeck": ("Fo",),
-    _RICHEST: (),
+    RICHEST: (),
 }
+_DEFAULT = "coulomb"  # what drives have, where the data do not say otherwise
+_WITH_CURVE = {"coulomb": "stribeck", "offset": RICHEST}  # what a Stribeck curve makes of a law
 _MIN_IMPROVEMENT = 0.01  # relative reduction of the held-out error that a richer law must bring
+_QUANTILE = 1.959964  # standard errors by which it must be lower: an interval of 95 %
 _LOSS_SIZE = 0.1  # plausible coefficient of load-dependent friction
 
 
@@ -57,11 +50,13 @@ class FrictionTrial:
         name: of the law; with ``, fitted`` where its shape was fitted too.
         error: held-out mean squared error in units of the noise's variance.
         coefficients: number of friction coefficients of all joints, fitted shapes included.
+        standard_error: of the difference between its error and that of the chosen law.
     """
 
     name: str
     error: float
     coefficients: int
+    standard_error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -87,16 +82,18 @@ class FrictionChoice:
 
     Attributes:
         law: the chosen one.
-        trials: all that were tried, simple ones first.
+        trials: all that were tried, simple ones first; none where they could not be compared.
         load: what a dependence on load would add; `None` where it was not computed.
         shape: shape parameters of the chosen law by name, one value per joint; empty where they
             were not fitted.
+        reason: why this law was chosen, in words; empty if it was given.
     """
 
     law: str
     trials: tuple[FrictionTrial, ...]
     load: LoadDependence | None = None
     shape: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    reason: str = ""
 
     @property
     def tried(self) -> tuple[str, ...]:
@@ -113,66 +110,11 @@ class FrictionChoice:
         return robot.with_friction(self.law, coefficients=None, **shape)
 
 
-def friction_unknown(robot: Robot) -> bool:
-    """Whether all friction coefficients of the robot are zero, with a law of the library."""
-    return not robot.theta[robot.layout.rotor.stop :].any() and not robot.friction.model.custom
-
-
-def with_richest(robot: Robot) -> Robot:
-    """The robot with the law that contains all that are compared, of the usual shape."""
-    return robot.with_friction(_RICHEST, width=WIDTH, vs=_STRIBECK_SPEED)
-
-
-def with_law(robot: Robot, law: str) -> Robot:
-    """The robot with another friction law, smooth where its own is sharp.
-
-    Raises:
-        UnknownNameError: neither a law nor a way to choose one.
-    """
-    laws = friction_models()
-    if law not in laws:
-        raise unknown_name("friction", law, (*FRICTION_CHOICES, *laws))
-    own = dict(zip(robot.friction.model.shape, robot.friction.shape.T, strict=True))
-    shape: dict[str, ArrayLike] = {}
-    if "width" in laws[law].shape and not np.any(own.get("width", 0.0)):
-        shape["width"] = WIDTH
-    if "vs" in laws[law].shape and "vs" not in own:
-        shape["vs"] = _STRIBECK_SPEED
-    return robot.with_friction(law, coefficients=None, **shape)
-
-
-def _parsed(robot: Robot, name: str) -> tuple[str | None, bool, bool]:
-    """The law that is named, whether the data choose one, and whether its shape is fitted."""
-    wanted = name.removesuffix(":fit")
-    if wanted != name and wanted in ("auto", "choose"):  # which fit where it is worth it
-        raise unknown_name("friction", name, (*FRICTION_CHOICES, "own:fit", "stribeck:fit"))
-    choose = wanted == "choose" or (wanted == "auto" and friction_unknown(robot))
-    return None if wanted in FRICTION_CHOICES else wanted, choose, wanted != name
-
-
-def start_friction(robot: Robot, name: str) -> Robot:
-    """The robot with the law that its regression is built for.
-
-    The name is ``auto``, ``own``, ``choose`` or a law, the latter and ``own`` also with ``:fit``.
-
-    Raises:
-        UnknownNameError: no such law, or a choice that cannot be fitted.
-        MismatchError: a law without a Stribeck curve that could be fitted.
-    """
-    law, choose, fit = _parsed(robot, name)
-    if choose:
-        return with_richest(robot)
-    robot = robot if law is None else with_law(robot, law)
-    if fit:
-        require_stribeck(robot)
-    return robot
-
-
 def settle_friction(
     problem: Regression, name: str, progress: Callable[[str], None]
 ) -> tuple[Regression, FrictionChoice | None]:
     """Choose or fit the law; returns the problem with it, and how it was chosen."""
-    _, choose, fit = _parsed(problem.robot, name)
+    _, choose, fit = parsed_friction(problem.robot, name)
     if not (choose or fit):
         return problem, None
     progress("choosing the friction law" if choose else "fitting the friction law")
@@ -190,86 +132,111 @@ def choose_friction(problem: Regression) -> FrictionChoice:
     are linear constraints on the richest one's coefficients. Where a law with a Stribeck curve is
     chosen, its shape is fitted as well, and taken if it predicts better by as much.
     """
-    sigma = fit_noise_weights(problem, Prior.of(problem)).sigma
-    n = problem.n_joints
-    bases = {law: _constraint(problem, law) for law in _LAWS}
-    terms = len(problem.robot.friction.model.terms)
-    trials = [
-        FrictionTrial(
-            law, _held_out_error(problem, sigma, bases[law]), n * (terms - len(_DROPPED[law]))
-        )
-        for law in _LAWS
-    ]
-    best = trials[0]
-    for trial in trials[1:]:
-        if trial.error < (1.0 - _MIN_IMPROVEMENT) * best.error:
-            best = trial
-    load = _load_dependence(problem, sigma, bases[best.name], best.error)
-    choice = FrictionChoice(best.name, tuple(trials), load)
-    if not best.name.startswith("stribeck"):
-        return choice
-    own = problem
-    if best.name != _RICHEST:
-        own = _with_robot(problem, problem.robot.with_friction(best.name))
-    fitted = fit_shape(own, sigma)
-    trial = fitted.trials[-1]
-    worth = trial.error < (1.0 - _MIN_IMPROVEMENT) * best.error
-    return replace(
-        choice, trials=(*choice.trials, trial), shape=fitted.shape if worth else choice.shape
-    )
+    candidates = {law: Candidate.of(problem, _constraint(problem, law)) for law in _LAWS}
+    comparison = Comparison.of(candidates[RICHEST])
+    if comparison.void:
+        reason = f"Drives have it, and these recordings cannot tell laws apart: {comparison.void}."
+        return FrictionChoice(_DEFAULT, (), reason=reason)
+    errors = dict(zip(_LAWS, comparison.errors(*candidates.values()), strict=True))
+    law = _best(errors)
+    load = _load_dependence(comparison, candidates[law], errors[law])
+    sizes, shape = {law: _size(problem.robot, law) for law in _LAWS}, {}
+    curved = _worth_fitting(errors, law)
+    if curved:
+        own = problem
+        if curved != RICHEST:
+            own = _with_robot(problem, problem.robot.with_friction(curved))
+        name = _fitted_name(curved)
+        fit, errors[name] = _fitted(own, comparison)
+        sizes[name] = sizes[curved] + len(fit.fitted) * problem.n_joints
+        if _is_better(errors[name], errors[law]):
+            law, shape = curved, fit.shapes
+    chosen = _fitted_name(law) if shape else law
+    trials = tuple(_trial(name, errors[name], errors[chosen], sizes[name]) for name in errors)
+    return FrictionChoice(law, trials, load, shape, _reason(errors, chosen))
 
 
-def fit_shape(problem: Regression, sigma: Array | None = None) -> FrictionChoice:
+def _best(errors: Mapping[str, HeldOutErrors]) -> str:
+    """The law that held-out errors speak for."""
+    best = _DEFAULT
+    for law in _LAWS:
+        if len(_DROPPED[law]) < len(_DROPPED[_DEFAULT]) and _is_better(errors[law], errors[best]):
+            best = law
+    if best != _DEFAULT:
+        return best
+    gain, error = errors[_DEFAULT].gain_over(errors["viscous"])
+    return "viscous" if gain + _QUANTILE * error < _MIN_IMPROVEMENT else _DEFAULT
+
+
+def _worth_fitting(errors: Mapping[str, HeldOutErrors], law: str) -> str:
+    """The law whose curve is worth fitting; empty if none is.
+
+    The usual curve need only seem to predict better: it may have the wrong shape.
+    """
+    curved = law if law.startswith("stribeck") else _WITH_CURVE.get(law, "")
+    if not curved or curved == law:
+        return curved
+    gain, _ = errors[curved].gain_over(errors[law])
+    return curved if gain > _MIN_IMPROVEMENT else ""
+
+
+def _reason(errors: Mapping[str, HeldOutErrors], chosen: str) -> str:
+    """Why a law was chosen, as a sentence."""
+    if chosen == _DEFAULT:
+        return "No other law is shown to predict held-out motion better."
+    gain, error = errors[chosen].gain_over(errors[_DEFAULT])
+    if chosen == "viscous":
+        gain, error = errors[_DEFAULT].gain_over(errors[chosen])
+        return f"Coulomb friction lowers the error on held-out motion by {_percent(gain, error)}."
+    return f"It lowers the error of {_DEFAULT} on held-out motion by {_percent(gain, error)}."
+
+
+def _is_better(one: HeldOutErrors, other: HeldOutErrors) -> bool:
+    """Whether an error is lower by a percent, and by more than chance."""
+    gain, error = one.gain_over(other)
+    return gain > max(_MIN_IMPROVEMENT, _QUANTILE * error)
+
+
+def _percent(gain: float, error: float) -> str:
+    return f"{100.0 * gain:.1f} ± {100.0 * error:.1f} %"
+
+
+def _trial(name: str, errors: HeldOutErrors, chosen: HeldOutErrors, size: int) -> FrictionTrial:
+    _, deviation = errors.gain_over(chosen)
+    return FrictionTrial(name, errors.mean, size, deviation * chosen.mean)
+
+
+def _size(robot: Robot, law: str) -> int:
+    """Number of friction coefficients of all joints."""
+    return robot.n_joints * (len(robot.friction.model.terms) - len(_DROPPED[law]))
+
+
+def fit_shape(problem: Regression, comparison: Comparison | None = None) -> FrictionChoice:
     """Fit the Stribeck shape of the robot's own law, and compare it with the shape it has.
 
     On each fold the shape that was fitted without that fold is scored. The fitted shape is taken
-    whatever the comparison says: it was asked for. Errors are divided by sigma (n_logs, n), by
-    default that of weighted least squares with the robot's own shape.
+    whatever the comparison says: it was asked for. Samples and noise are those of the comparison,
+    by default what the robot's own shape makes of them.
     """
-    result = fit_stribeck(problem)
-    if sigma is None:
-        sigma = fit_noise_weights(problem, Prior.of(problem)).sigma
-    law, n = problem.robot.friction.model, problem.n_joints
-    fixed = _held_out_error(problem, sigma)
-    total = rows = 0.0
-    for fold in range(FOLDS):
-        # From the same start as the whole: another would have seen the fold.
-        rest = fit_stribeck(problem.without(fold))
-        again = _with_robot(problem, rest.robot)
-        squares, count = again.held_out_squares(fold, sigma, _fit)
-        total, rows = total + float(squares.sum()), rows + float(count.sum())
-    linear = n * len(law.terms)
+    fixed = Candidate.of(problem)
+    comparison = Comparison.of(fixed) if comparison is None else comparison
+    fit, errors = _fitted(problem, comparison)
+    law = problem.robot.friction.model
+    size = problem.n_joints * len(law.terms)
+    (before,) = comparison.errors(fixed)
     trials = (
-        FrictionTrial(law.name, fixed, linear),
-        FrictionTrial(
-            _fitted_name(law.name), total / max(rows, 1.0), linear + n * len(result.fitted)
-        ),
+        _trial(law.name, before, errors, size),
+        _trial(_fitted_name(law.name), errors, errors, size + problem.n_joints * len(fit.fitted)),
     )
-    return FrictionChoice(law.name, trials, shape=result.shapes)
+    return FrictionChoice(law.name, trials, shape=fit.shapes)
 
 
-def _held_out_error(
-    problem: Regression, sigma: Array, Z: Array | None = None, faint: Array | None = None
-) -> float:
-    """Mean squared error on folds left out in turn, with the unknowns in the range of Z (size, c).
-
-    Rows `faint` (k, c) are wanted to be zero, in units of the noise.
-    """
-    total = rows = 0.0
-    for fold in range(FOLDS):
-        squares, count = problem.held_out_squares(fold, sigma, lambda rest: _fit(rest, Z, faint))
-        total, rows = total + float(squares.sum()), rows + float(count.sum())
-    return total / max(rows, 1.0)
-
-
-def _fit(stack: Stack, Z: Array | None = None, faint: Array | None = None) -> Array:
-    """(size,) least squares over the range of Z."""
-    basis = np.eye(stack.z.size) if Z is None else Z
-    A, z = stack.A @ basis, stack.z
-    if faint is not None:
-        A, z = np.vstack([A, faint]), np.append(z, np.zeros(len(faint)))
-    theta: Array = basis @ np.linalg.lstsq(A, z, rcond=1e-9)[0]
-    return theta
+def _fitted(problem: Regression, comparison: Comparison) -> tuple[StribeckFit, HeldOutErrors]:
+    """The fitted shape of the robot's own law, and held-out errors of such a shape."""
+    # From the same start as the whole: another would have seen the fold.
+    robots = [fit_stribeck(problem.without(fold)).robot for fold in range(FOLDS)]
+    candidates = [Candidate.of(_with_robot(problem, robot)) for robot in robots]
+    return fit_stribeck(problem), comparison.errors_by_fold(candidates)
 
 
 def _with_robot(problem: Regression, robot: Robot) -> Regression:
@@ -293,21 +260,30 @@ def _constraint(problem: Regression, law: str) -> Array:
     return Z[:, kept]
 
 
-def _load_dependence(problem: Regression, sigma: Array, Z: Array, error: float) -> LoadDependence:
+def _load_dependence(
+    comparison: Comparison, candidate: Candidate, errors: HeldOutErrors
+) -> LoadDependence:
     """Held-out error with a column of the load for every joint, and its coefficients."""
-    n = problem.n_joints
-    # A joint that carries next to nothing would get any coefficient: zero, give or take a tenth.
-    faint = np.hstack([np.zeros((n, Z.shape[1])), np.eye(n) / _LOSS_SIZE])
+    problem = candidate.rows
     # The load hardly depends on which fold is left out: that of the whole fit does for all.
-    link_theta = at_the_links(problem.base, _fit(problem.stack(sigma), Z))
-    rows = problem.recast(_LoadRows, link_theta=link_theta)
-    wide = np.zeros((rows.size, Z.shape[1] + n))
-    wide[: problem.size, : Z.shape[1]] = Z
-    wide[problem.size :, Z.shape[1] :] = np.eye(n)
-    with_load = _held_out_error(rows, sigma, wide, faint)
-    Fl = _fit(rows.stack(sigma), wide, faint)[problem.size :]
-    gain = 1.0 - with_load / error if error > 0.0 else 0.0
-    return LoadDependence(with_load, gain, tuple(map(float, Fl)))
+    link_theta = at_the_links(problem.base, comparison.solution(candidate))
+    with_load = _with_load(candidate, link_theta)
+    (better,) = comparison.errors(with_load)
+    gain, _ = better.gain_over(errors)
+    Fl = comparison.solution(with_load)[problem.size :]
+    return LoadDependence(better.mean, gain, tuple(map(float, Fl)))
+
+
+def _with_load(candidate: Candidate, link_theta: Array) -> Candidate:
+    """A candidate with a column of the load for every joint."""
+    n = candidate.rows.n_joints
+    # A joint that carries next to nothing would get any coefficient: zero, give or take a tenth.
+    return Candidate(
+        candidate.rows.recast(_LoadRows, link_theta=link_theta),
+        block_diag(candidate.basis, np.eye(n)),
+        block_diag(candidate.held, np.eye(n) / _LOSS_SIZE),
+        np.append(candidate.held_at, np.zeros(n)),
+    )
 
 
 def _fitted_name(law: str) -> str:

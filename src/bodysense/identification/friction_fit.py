@@ -56,7 +56,7 @@ _MOST_ROWS = 20_000  # of a joint; more are subsampled
 
 
 @dataclass(frozen=True, eq=False)
-class _StribeckFit:
+class StribeckFit:
     """Fitted shapes.
 
     Attributes:
@@ -96,7 +96,7 @@ def require_stribeck(robot: Robot) -> None:
         )
 
 
-def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> _StribeckFit:
+def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> StribeckFit:
     """Fit the shapes of the Stribeck curves of all joints, those of `SHAPES` that are named.
 
     The search is a local one, which starts from the robot's own shapes. Joints that do not move
@@ -138,7 +138,7 @@ def fit_stribeck(problem: Regression, shapes: Sequence[str] = ("vs",)) -> _Strib
         sigma = new
         if converged:
             break
-    return _StribeckFit(
+    return StribeckFit(
         robot,
         fitted,
         read_only(shape),

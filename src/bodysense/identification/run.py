@@ -12,11 +12,8 @@ from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, settle_filters
-from bodysense.identification.friction_comparison import (
-    FrictionChoice,
-    settle_friction,
-    start_friction,
-)
+from bodysense.identification.friction_comparison import FrictionChoice, settle_friction
+from bodysense.identification.given_friction import start_friction
 from bodysense.identification.identification import Identification
 from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge

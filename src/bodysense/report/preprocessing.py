@@ -86,16 +86,18 @@ def _processing(run: IdentificationRun) -> list[tuple[str, str]]:
 
 def _friction(choice: FrictionChoice) -> list[tuple[str, str]]:
     tried = sorted(choice.trials, key=lambda trial: trial.error)
-    facts = [
-        (
-            "Friction law",
-            f"{choice.name}. Squared error on blocks left out, in units of the noise: "
-            + ", ".join(
-                f"{trial.name} {number(trial.error)} ({trial.coefficients} coefficients)"
-                for trial in tried
-            ),
+    compared = ", ".join(
+        f"{trial.name} {number(trial.error)} ({trial.coefficients} coefficients)" for trial in tried
+    )
+    facts = [("Friction law", f"{choice.name}. {choice.reason}".strip())]
+    if compared:
+        facts.append(
+            (
+                "Friction laws",
+                "squared error of moving joints on blocks left out, in units of the noise "
+                f"variance: {compared}",
+            )
         )
-    ]
     facts += [
         (f"Fitted {name}", ", ".join(number(x, 3) for x in values))
         for name, values in choice.shape.items()

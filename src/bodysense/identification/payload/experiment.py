@@ -12,7 +12,7 @@ from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.files import versions
 from bodysense.identification.choices import settle_filters
-from bodysense.identification.friction_comparison import friction_unknown, with_law, with_richest
+from bodysense.identification.given_friction import friction_unknown, with_law, with_richest
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import noisy_recordings

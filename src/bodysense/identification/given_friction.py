@@ -1,0 +1,77 @@
+"""The friction law that is given: in the robot's files, or by its name."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bodysense.errors import unknown_name
+from bodysense.identification.friction_fit import require_stribeck
+from bodysense.robot.friction import friction_models
+from bodysense.robot.robot import Robot
+
+WIDTH = 0.02
+"""rad/s: over which friction reverses, by default. Measured on a UR10e and a TX40: sharper and the
+noise of the velocity decides its sign, wider and reversals are no longer fitted."""
+
+_STRIBECK_SPEED = 0.1  # rad/s: where the Stribeck curve has come down, by default
+RICHEST = "stribeck-offset"
+"""Contains all laws that are compared."""
+
+FRICTION_CHOICES = ("auto", "own", "choose")
+"""Ways to choose a law, where a law could be named."""
+
+
+def friction_unknown(robot: Robot) -> bool:
+    """Whether all friction coefficients of the robot are zero, with a law of the library."""
+    return not robot.theta[robot.layout.rotor.stop :].any() and not robot.friction.model.custom
+
+
+def with_richest(robot: Robot) -> Robot:
+    """The robot with the law that contains all that are compared, of the usual shape."""
+    return robot.with_friction(RICHEST, width=WIDTH, vs=_STRIBECK_SPEED)
+
+
+def with_law(robot: Robot, law: str) -> Robot:
+    """The robot with another friction law, smooth where its own is sharp.
+
+    Raises:
+        UnknownNameError: neither a law nor a way to choose one.
+    """
+    laws = friction_models()
+    if law not in laws:
+        raise unknown_name("friction", law, (*FRICTION_CHOICES, *laws))
+    own = dict(zip(robot.friction.model.shape, robot.friction.shape.T, strict=True))
+    shape: dict[str, ArrayLike] = {}
+    if "width" in laws[law].shape and not np.any(own.get("width", 0.0)):
+        shape["width"] = WIDTH
+    if "vs" in laws[law].shape and "vs" not in own:
+        shape["vs"] = _STRIBECK_SPEED
+    return robot.with_friction(law, coefficients=None, **shape)
+
+
+def parsed_friction(robot: Robot, name: str) -> tuple[str | None, bool, bool]:
+    """The law that is named, whether the data choose one, and whether its shape is fitted."""
+    wanted = name.removesuffix(":fit")
+    if wanted != name and wanted in ("auto", "choose"):  # which fit where it is worth it
+        raise unknown_name("friction", name, (*FRICTION_CHOICES, "own:fit", "stribeck:fit"))
+    choose = wanted == "choose" or (wanted == "auto" and friction_unknown(robot))
+    return None if wanted in FRICTION_CHOICES else wanted, choose, wanted != name
+
+
+def start_friction(robot: Robot, name: str) -> Robot:
+    """The robot with the law that its regression is built for.
+
+    The name is ``auto``, ``own``, ``choose`` or a law, the latter and ``own`` also with ``:fit``.
+
+    Raises:
+        UnknownNameError: no such law, or a choice that cannot be fitted.
+        MismatchError: a law without a Stribeck curve that could be fitted.
+    """
+    law, choose, fit = parsed_friction(robot, name)
+    if choose:
+        return with_richest(robot)
+    robot = robot if law is None else with_law(robot, law)
+    if fit:
+        require_stribeck(robot)
+    return robot
