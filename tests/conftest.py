@@ -130,7 +130,7 @@ def named_robot(name: str) -> Robot:
             coupled_terms=("Iam", "Fvm", "Fcm"),
         )
         return robot.with_actuators(actuators, {"Iam": 0.02, "Fvm": 0.8, "Fcm": 1.6})
-    return load_robot(name, allow_inconsistent=name == "example:icub")
+    return load_robot(name)
 
 
 def random_states(robot: Robot, rng: np.random.Generator, n_t: int) -> tuple[Array, Array, Array]:

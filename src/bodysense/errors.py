@@ -80,6 +80,12 @@ def unknown_name(kind: str, name: str, valid: Iterable[str], remedy: str = "") -
     return UnknownNameError(f"unknown {kind} {name!r}: {hint}{' ' + remedy if remedy else ''}")
 
 
+def require_type(value: object, kind: type | tuple[type, ...], name: str, remedy: str) -> None:
+    """Raise `ShapeError` unless an argument is of its kind, e.g. a file's name instead of a log."""
+    if not isinstance(value, kind):
+        raise ShapeError(f"expected {name}, got {value!r:.60}: {remedy}")
+
+
 def listing(items: Iterable[object], most: int = 8, separator: str = ", ") -> str:
     """The first `most` items, and how many more there are."""
     names = [str(item) for item in items]

@@ -1,10 +1,10 @@
-"""The same for all results: `Status`, how a computation ended, and how wide 95 % intervals are."""
+"""The same for all results: `Status` and `Finding`, and how wide 95 % intervals are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 BAND = 1.96
 """Standard deviations to either side of the mean in a 95 % interval."""
@@ -53,3 +53,31 @@ class Status:
         ok, notes = bool(table["ok"]), tuple(str(note) for note in table.get("notes", ()))
         message = str(table["message"]).removesuffix(" ".join(notes)).rstrip()
         return cls(ok, message or cls.message, notes)
+
+
+Severity = Literal["note", "warning", "error"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""From bad to harmless."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be.
+
+    Attributes:
+        kind: what it is, a stable word such as ``garbage-rows``.
+        severity: ``note`` (dealt with and harmless), ``warning`` (deserves a look) or ``error``
+            (what was examined cannot be used as it is).
+        where: the channel, joint, link or rows.
+        message: what was observed, with numbers.
+        action: what bodysense does about it, or what the user should do.
+    """
+
+    kind: str
+    severity: Severity
+    where: str
+    message: str
+    action: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.kind}: {self.where}: {self.message}; {self.action}"

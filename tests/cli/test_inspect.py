@@ -48,8 +48,8 @@ def test_a_terminal_gets_colours(capsys, monkeypatch):
 
 def test_links_that_cannot_exist_stand_out(capsys):
     out = inspected(capsys, "example:romeo_small")
-    assert "2 links with infeasible inertia:" in out
-    assert "  RShoulderYawLink: the principal moments about the centre of mass" in out
+    assert "note: error: infeasible-inertia: link 'RShoulderYawLink': the principal moments" in out
+    assert "1 more: `bodysense check`" in " ".join(out.split())
     assert out.count("INFEASIBLE") == 2
 
 

@@ -418,7 +418,7 @@ def test_broken_files(tmp_path, text, message):
 def test_bad_tables(tmp_path, table, change, error, message):
     change(table)
     with pytest.raises(error, match=message):
-        load_dh(_save(table, tmp_path))
+        load_dh(_save(table, tmp_path), allow_inconsistent=False)
 
 
 def test_unknown_friction(tmp_path, table):
@@ -429,9 +429,9 @@ def test_unknown_friction(tmp_path, table):
 @pytest.mark.parametrize(
     "pi", [[-1.0] + [0.0] * 9, [0.0] * 4 + [1.0] * 6, [1, 0, 0, 0, 1, 0, 1, 0, 0, 9]]
 )
-def test_inconsistent_links_load_when_allowed(tmp_path, table, pi):
+def test_inconsistent_links_load_unless_they_are_refused(tmp_path, table, pi):
     table["links"][0] = {"name": "l0", "pi": pi}
     path = _save(table, tmp_path)
     with pytest.raises(InconsistentInertiaError, match="'l0'"):
-        load_dh(path)
-    np.testing.assert_array_equal(load_dh(path, allow_inconsistent=True).pi("l0"), pi)
+        load_dh(path, allow_inconsistent=False)
+    np.testing.assert_array_equal(load_dh(path).pi("l0"), pi)

@@ -60,7 +60,7 @@ def test_values_are_those_of_the_combinations(tx40: Inspection):
 
 
 def test_a_floating_robot_with_links_that_cannot_exist():
-    found = inspect_robot(load_robot("example:romeo_small", allow_inconsistent=True))
+    found = inspect_robot(load_robot("example:romeo_small"))
     assert found.robot.floating_base
     assert found.links[0].index == 0
     assert "RShoulderYawLink" in [link.name for link in found.infeasible]
@@ -81,7 +81,7 @@ def test_links_without_volume_are_told_apart_from_infeasible_ones():
 
 
 def test_massless_links_have_no_centre_of_mass():
-    found = inspect_robot(load_robot("example:human", allow_inconsistent=True))
+    found = inspect_robot(load_robot("example:human"))
     assert not found.infeasible  # these links carry others: joints with several axes
     massless = found.flat[0]
     assert massless.mass == 0.0

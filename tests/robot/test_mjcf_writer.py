@@ -228,7 +228,7 @@ def _chain(rng, massless):
         i = model.addJoint(k, pin.JointModelRY(), _placement(rng), f"j{k}")
         if k == massless:
             model.appendBodyToJoint(i, _inertia(rng), pin.SE3.Identity())
-    return Robot.from_pinocchio(model, allow_inconsistent=True)
+    return Robot.from_pinocchio(model)
 
 
 def test_a_chain_of_massless_links(tmp_path):

@@ -224,7 +224,7 @@ def test_several_trees_on_the_ground_are_one_robot():
 
 def test_what_a_joint_is():
     model = two_joints(pin.JointModelPrismaticUnaligned(np.array([0, 0.6, 0.8])))
-    robot = Robot.from_pinocchio(model, allow_inconsistent=True)
+    robot = Robot.from_pinocchio(model)
     assert robot.joint_types == ("revolute", "prismatic")
     np.testing.assert_allclose(robot.tree.axis, [[1, 0, 0], [0, 0.6, 0.8]], rtol=1e-15)
     flying = normalise_model(two_joints(pin.JointModelPZ(), first=pin.JointModelFreeFlyer()))
@@ -240,7 +240,7 @@ def test_links_have_the_names_of_the_bodies_at_their_joints():
     flying = pin.buildModelFromXML(CONTINUOUS, pin.JointModelFreeFlyer())
     assert Robot.from_pinocchio(flying).link_names == ("foot", "wheel", "tool")
     nameless = two_joints(pin.JointModelRX())
-    assert Robot.from_pinocchio(nameless, allow_inconsistent=True).link_names == ("first", "second")
+    assert Robot.from_pinocchio(nameless).link_names == ("first", "second")
 
 
 def test_names_that_occur_twice():

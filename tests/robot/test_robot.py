@@ -363,14 +363,14 @@ def test_impossible_links_are_named(model):
     model.inertias[2] = pin.Inertia(-1.0, np.zeros(3), np.eye(3))
     model.inertias[4] = pin.Inertia(1.0, np.zeros(3), np.diag([1.0, 1.0, 5.0]))
     with pytest.raises(InconsistentInertiaError) as caught:
-        Robot.from_pinocchio(model)
+        Robot.from_pinocchio(model, allow_inconsistent=False)
     message = str(caught.value)
     assert "robot 'random-4': link 'link2': the mass is -1 kg" in message
     assert "link 'link4': " in message
     assert "the triangle inequality fails by 3 kg m^2" in message
     assert "link1" not in message
-    assert "allow_inconsistent=True" in message
-    robot = Robot.from_pinocchio(model, allow_inconsistent=True)
+    assert "leave out allow_inconsistent=False" in message
+    robot = Robot.from_pinocchio(model)
     assert [check.consistent for check in robot.consistency()] == [True, False, True, False]
     assert robot.parameter("M2") == -1.0
 
@@ -380,7 +380,7 @@ def test_at_most_five_links_are_named(random_model, rng):
     for k in range(1, 9):
         model.inertias[k] = pin.Inertia(-1.0, np.zeros(3), np.eye(3))
     with pytest.raises(InconsistentInertiaError, match=r"'link5': .*; and 3 more\. Correct"):
-        Robot.from_pinocchio(model)
+        Robot.from_pinocchio(model, allow_inconsistent=False)
 
 
 def test_the_model_and_theta_say_the_same_after_every_change(robot_of, states_of, rng):

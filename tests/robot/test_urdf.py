@@ -66,7 +66,7 @@ def load(tmp_path: Path, text: str | bytes, **options):
 
 @pytest.mark.parametrize("floating", [False, True])
 def test_the_model_is_the_one_that_pinocchio_reads(floating, tmp_path: Path):
-    robot = load(tmp_path, ARM, floating_base=floating, allow_inconsistent=True)
+    robot = load(tmp_path, ARM, floating_base=floating)
     root = (pin.JointModelFreeFlyer(),) if floating else ()
     plain = pin.buildModelFromXML(ARM, *root)
     assert list(robot.model.names) == list(plain.names)
@@ -106,7 +106,7 @@ def test_notes_say_what_was_decided(tmp_path: Path):
     assert "mimic joints are treated as independent: slide" in notes
     assert "'coulomb' has no place for the file's static_friction (Fs), offset (Fo)" in notes
     massless = ARM.replace(INERTIAL, "", 1)
-    notes = " | ".join(load(tmp_path, massless, allow_inconsistent=True).notes)
+    notes = " | ".join(load(tmp_path, massless).notes)
     assert "moving links without mass: upper" in notes
 
 
@@ -147,7 +147,7 @@ def test_the_files_own_floating_joint_can_be_held(tmp_path: Path):
 
 def test_a_joint_may_have_the_name_of_pinocchios_root(tmp_path: Path):
     text = ARM.replace('"shoulder"', '"root_joint"')
-    robot = load(tmp_path, text, floating_base=True, allow_inconsistent=True)
+    robot = load(tmp_path, text, floating_base=True)
     assert robot.joint_names == ("root_joint", "slide")
     assert robot.model.names[1] != "root_joint"
 
@@ -320,14 +320,14 @@ BAD = {
 @pytest.mark.parametrize(("content", "kind", "message"), BAD.values(), ids=BAD.keys())
 def test_bad_files_are_named_with_the_reason(content, kind, message, tmp_path: Path, capfd):
     with pytest.raises(kind, match=message) as caught:
-        load(tmp_path, content)
+        load(tmp_path, content, allow_inconsistent=False)
     assert "arm.urdf" in str(caught.value)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("case", ["triangle", "massless"])
-def test_links_that_cannot_exist_load_when_allowed(case, tmp_path: Path):
-    robot = load(tmp_path, BAD[case][0], allow_inconsistent=True)
+def test_links_that_cannot_exist_load_unless_they_are_refused(case, tmp_path: Path):
+    robot = load(tmp_path, BAD[case][0])
     assert sorted(check.consistent for check in robot.consistency()) == [False, True]
 
 
@@ -338,7 +338,7 @@ def test_massless_links_that_carry_others_are_accepted(tmp_path: Path):
 
 def test_a_negative_mass_is_refused_even_then(tmp_path: Path):
     with pytest.raises(InconsistentInertiaError, match=r"-2\.5 kg"):
-        load(tmp_path, BAD["negative mass"][0], allow_inconsistent=True)
+        load(tmp_path, BAD["negative mass"][0])
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path):
@@ -367,7 +367,7 @@ def test_no_mutation_raises_anything_else(tmp_path: Path, mutations, length, flo
     for place, removed, added in mutations:
         data = data[:place] + added + data[place + removed :]
     with contextlib.suppress(BodysenseError):
-        load(tmp_path, data[:length], floating_base=floating, allow_inconsistent=True)
+        load(tmp_path, data[:length], floating_base=floating)
 
 
 numbers = st.sampled_from(["0", "-0", "1e-320", "-1e30", "1e30", "1e-30", "3", "-7", "1e15", ".5"])
@@ -382,4 +382,4 @@ def test_no_number_raises_anything_else(tmp_path: Path, data):
             new = " ".join(data.draw(numbers) for _ in old.split())
             text = text.replace(f'"{old}', f'"{new}')
     with contextlib.suppress(BodysenseError):
-        load(tmp_path, text, allow_inconsistent=True)
+        load(tmp_path, text)

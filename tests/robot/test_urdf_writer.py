@@ -110,7 +110,7 @@ def require_same_dynamics(model: pin.Model, robot: Robot, rng: np.random.Generat
 @pytest.mark.parametrize("source", [FULL, SPARSE], ids=["full", "sparse"])
 def test_plain_pinocchio_reads_the_same_dynamics(source, floating, tmp_path: Path):
     path = saved(tmp_path, source)
-    robot = random_robot(load_urdf(path, floating_base=floating, allow_inconsistent=True), 0)
+    robot = random_robot(load_urdf(path, floating_base=floating), 0)
     root = (pin.JointModelFreeFlyer(),) if floating else ()
     model = pin.buildModelFromUrdf(str(write_urdf(robot, path)), *root)
     require_same_dynamics(model, robot, np.random.default_rng(0))
@@ -183,7 +183,7 @@ def test_comments_and_foreign_attributes_inside_the_tags_stay(tmp_path: Path):
 
 
 def test_missing_elements_are_put_where_they_belong(tmp_path: Path):
-    robot = load_urdf(saved(tmp_path, SPARSE), allow_inconsistent=True)
+    robot = load_urdf(saved(tmp_path, SPARSE))
     theta = robot.theta.copy()
     for k in range(3):
         theta[robot.layout.link(k)] = [2, 0, 0, 0, 1, 0, 1, 0, 0, 1]
@@ -255,7 +255,7 @@ def test_a_robot_without_urdf_gets_a_new_one(tmp_path: Path):
 
 def test_a_robot_with_other_joints_than_its_file_is_refused(tmp_path: Path):
     robot = load_urdf(saved(tmp_path, FULL))
-    other = load_urdf(saved(tmp_path, SPARSE), allow_inconsistent=True)
+    other = load_urdf(saved(tmp_path, SPARSE))
     with pytest.raises(RobotFileError, match="other joints than its file"):
         urdf_bytes(replace(robot, source=other.source))
 

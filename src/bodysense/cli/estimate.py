@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bodysense.cli.options import print_notes, print_result, progress_bar, reproduction, working
+from bodysense.cli.options import (
+    print_notes,
+    print_result,
+    print_robot_findings,
+    progress_bar,
+    reproduction,
+    working,
+)
 from bodysense.cli.run_options import Groups, RunOptions, option, required
 from bodysense.cli.tables import Page, number, percent
 from bodysense.errors import FileReadError, MismatchError
@@ -117,9 +124,9 @@ class EstimateOptions(RunOptions):
                 )
             if actuators is None and drives.is_file():
                 actuators = str(drives)
-        return load_robot(
-            source, floating_base=self.floating, actuators=actuators, allow_inconsistent=True
-        )
+        robot = load_robot(source, floating_base=self.floating, actuators=actuators)
+        print_robot_findings(robot)
+        return robot
 
     def state_setup(self, setup: EstimationSetup) -> StateSetup | None:
         """How positions are to be estimated: as the sensors file says, by the method asked for."""

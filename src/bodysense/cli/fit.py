@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from bodysense.cli.options import print_robot_findings
 from bodysense.cli.run_options import Groups, RunOptions, option, required
 from bodysense.cli.tables import Page
 from bodysense.errors import BodysenseError, MismatchError, unknown_name
@@ -129,8 +130,8 @@ class FitOptions(RunOptions):
             self.robot,
             floating_base=False if self.fixed else None,
             actuators=self.actuators,
-            allow_inconsistent=True,
         )
+        print_robot_findings(robot)
         if self.law not in _FRICTION_CHOICES:
             robot = with_law(robot, self.law)
             model, shape = robot.friction.model, dict(self.friction_shape)

@@ -21,12 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Load the robot, consistent or not, and print its tables."""
+    """Load the robot and print its tables."""
     from rich.console import Console
 
     from bodysense.robot.inspection import inspect_robot
 
-    robot = load_robot(args)
+    robot = load_robot(args, silent=True)
     # Visible on a terminal only; the first run compiles, and a humanoid takes seconds.
     with Console(stderr=True).status("computing the base parameters …"):
         inspection = inspect_robot(robot)
@@ -56,16 +56,10 @@ def _overview(page: Page, inspection: Inspection) -> None:
     if robot.source is not None:
         page.line(f"from {robot.source.path}", wrap=False)
     for note in robot.notes:
-        page.line(f"note: {note}")
+        page.line(f"note: {note}", style="red" if note.startswith("error") else None)
     if inspection.flat:
         names = ", ".join(link.name for link in inspection.flat)
         page.line(f"note: {count(len(inspection.flat), 'link')} without volume: {names}")
-    bad = inspection.infeasible
-    if bad:
-        page.line("")
-        page.line(f"{count(len(bad), 'link')} with infeasible inertia:", style="bold red")
-        for link in bad:
-            page.line(f"  {link.name}: {link.reason}", style="red")
 
 
 def _links(page: Page, inspection: Inspection) -> None:

@@ -130,10 +130,11 @@ def add_robot_options(
     return group
 
 
-def load_robot(
-    args: argparse.Namespace, *, fixed_for: str = "", allow_inconsistent: bool = True
-) -> Robot:
-    """The robot of `add_robot_options`; a floating base is refused by what is `fixed_for`."""
+def load_robot(args: argparse.Namespace, *, fixed_for: str = "", silent: bool = False) -> Robot:
+    """The robot of `add_robot_options`; a floating base is refused by what is `fixed_for`.
+
+    What is wrong with its parameters is said on stderr, unless the command is to be `silent`.
+    """
     from bodysense.robot.io import load
 
     floating = True if getattr(args, "floating", False) else False if args.fixed else None
@@ -142,13 +143,14 @@ def load_robot(
         floating_base=floating,
         friction=args.friction,
         actuators=args.actuators,
-        allow_inconsistent=allow_inconsistent,
     )
     if fixed_for and robot.floating_base:
         raise MismatchError(
             f"{robot.name!r} has a floating base, and {fixed_for} fixed bases: fix its root link "
             "with --fixed."
         )
+    if not silent:
+        print_robot_findings(robot)
     return robot
 
 
@@ -204,6 +206,14 @@ def print_result(
     print(text, end="")
     if written:
         print(f"\nwritten to {args.output}: {', '.join(written)}")
+
+
+def print_robot_findings(robot: Robot) -> None:
+    """Print what is wrong with the parameters that a robot came with."""
+    from bodysense.robot.check import loading_notes
+
+    for note in loading_notes(robot):
+        print(f"{robot.name}: {note}", file=sys.stderr)
 
 
 def print_notes(notes: Iterable[str]) -> None:

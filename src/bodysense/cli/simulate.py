@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     logs = _outputs(args)
     _require_used(args)
     use = "experiments are simulated on"
-    robot = load_robot(args, fixed_for=use, allow_inconsistent=False)
+    robot = load_robot(args, fixed_for=use)
     notes = _friction_notes(robot)
     controller = _controller(robot, args, notes)
     sampling_rate = _require_dividing(controller.rate, args.sampling_rate)

@@ -1,7 +1,7 @@
 """The doctor: looks at a recording before anybody computes with it."""
 
 from bodysense.doctor.diagnosis import Diagnosis, examine, examine_readings, require_clean
-from bodysense.doctor.samples import SEVERITIES, Finding, Severity
+from bodysense.status import SEVERITIES, Finding, Severity
 
 __all__ = [
     "SEVERITIES",

@@ -16,22 +16,14 @@ from bodysense.doctor.channels import recorded_speeds, take_channels, take_posit
 from bodysense.doctor.motion import moving_mask, rests, standstill
 from bodysense.doctor.resolution import clipped_channels, dead_channels, quantised_channels
 from bodysense.doctor.rows import garbage_rows, missing_values, spikes
-from bodysense.doctor.samples import (
-    SEVERITIES,
-    BridgingRules,
-    Finding,
-    LogSamples,
-    Severity,
-    channel_list,
-    row_ranges,
-    spread,
-)
+from bodysense.doctor.samples import BridgingRules, LogSamples, channel_list, row_ranges, spread
 from bodysense.doctor.timing import evenness, gaps, length, time_order
 from bodysense.doctor.torque import torque_model
 from bodysense.doctor.units import position_units, recorded_velocities
 from bodysense.errors import UnusableLogError, count, listing
-from bodysense.logs.log import Log
-from bodysense.robot.robot import Robot
+from bodysense.logs.log import Log, require_log
+from bodysense.robot.robot import Robot, require_robot
+from bodysense.status import SEVERITIES, Finding, Severity
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -246,6 +238,8 @@ def examine(robot: Robot, log: Log) -> Diagnosis:
             against. The model may be rough: only what is beyond any doubt is called an error.
         log: the recording as it was read.
     """
+    require_robot(robot)
+    require_log(log)
     left_out: dict[str, int] = {}
     # Numbers near the end of the float range overflow in differences: that is garbage, which the
     # checks tell by its not being finite.
@@ -273,6 +267,8 @@ def examine_readings(
         complete: whether rows need all of these positions: then missing ones are interpolated,
             spikes removed, and the segments hold them. Otherwise segments hold times alone.
     """
+    require_robot(robot)
+    require_log(log)
     left_out = {"that cannot be read": len(log.faults)} if log.faults else {}
     with np.errstate(all="ignore"):
         samples = take_positions(robot, log, positions, _ESTIMATION)

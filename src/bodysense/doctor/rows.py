@@ -12,7 +12,6 @@ from bodysense.doctor.samples import (
     BridgingRules,
     LogSamples,
     Mask,
-    Severity,
     row_ranges,
     runs,
     spread,
@@ -20,6 +19,7 @@ from bodysense.doctor.samples import (
 from bodysense.errors import listing
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
+from bodysense.status import Severity
 
 # An outlier is this many usual ranges away, on top of what the robot could do at all.
 # Ten: a motion that is idle most of the time has peaks a few times its usual range.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,38 +14,12 @@ from bodysense.errors import listing
 from bodysense.logs.channels import FRAME_QUANTITIES, JOINT_QUANTITIES, units_of
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
-
-Severity = Literal["note", "warning", "error"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""From bad to harmless."""
+from bodysense.status import Finding, Severity
 
 Mask = NDArray[np.bool_]
 
 VELOCITIES_ARE_A_CHECK = "recorded velocities only serve as a check; positions are differentiated"
 """Action where recorded velocities cannot be used."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is not as it should be.
-
-    Attributes:
-        kind: what it is, a stable word such as ``garbage-rows``.
-        severity: ``note`` (dealt with and harmless), ``warning`` (deserves a look) or ``error``
-            (the recording cannot be used as it is).
-        where: the channel, joint or rows.
-        message: what was observed, with numbers.
-        action: what bodysense does about it, or what the user should do.
-    """
-
-    kind: str
-    severity: Severity
-    where: str
-    message: str
-    action: str
-
-    def __str__(self) -> str:
-        return f"{self.severity}: {self.kind}: {self.where}: {self.message}; {self.action}"
 
 
 class BridgingRules(NamedTuple):

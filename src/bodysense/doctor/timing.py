@@ -7,17 +7,11 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.doctor.samples import (
-    LogSamples,
-    Severity,
-    row_ranges,
-    runs,
-    spread,
-    time_edit,
-)
+from bodysense.doctor.samples import LogSamples, row_ranges, runs, spread, time_edit
 from bodysense.errors import count
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
+from bodysense.status import Severity
 
 # A clock that goes wrong for more rows in a row than this was set anew; for fewer, it stumbled.
 _STUMBLE = 3

@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 
 from bodysense.doctor.motion import CondensedMotion, condense, unit_columns
 from bodysense.doctor.samples import (
-    Finding,
     LogSamples,
     Mask,
-    Severity,
     channel_list,
     exchange_names,
     layout_edit,
@@ -34,6 +32,7 @@ from bodysense.errors import listing
 from bodysense.robot.dynamics import inverse_dynamics, torque_regressor
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
+from bodysense.status import Finding, Severity
 
 # Two seconds of motion, and a joint that moves by more than 5 degrees.
 _LEAST_SAMPLES, _LEAST_RANGE = 200, 0.1

@@ -10,7 +10,6 @@ import numpy as np
 from bodysense.doctor.motion import condense, unit_columns
 from bodysense.doctor.samples import (
     VELOCITIES_ARE_A_CHECK,
-    Finding,
     LogSamples,
     Mask,
     channel_list,
@@ -23,6 +22,7 @@ from bodysense.robot.robot import Robot
 from bodysense.sensors.motion_sensors import Accelerometer, JointTorque
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
+from bodysense.status import Finding
 
 _DEGREES = 180.0 / np.pi
 # Limits in robot files are rough, and motions may overshoot: three times a limit is suspicious,

@@ -32,7 +32,7 @@ from bodysense.excitation.trajectory_file import (
 )
 from bodysense.files import load_result
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.robot.shapes.collisions import Closest, Collisions
 from bodysense.robot.shapes.workspace import Workspace, WorkspaceMargins
 from bodysense.spatial.arrays import Array
@@ -231,6 +231,7 @@ def design_motion(
         UnknownNameError: a joint, criterion, family or parameter that does not exist.
         KeyboardInterrupt: before a first motion was found.
     """
+    require_robot(robot)
     seconds = positive(seconds, "seconds", "s")
     for name, count in (("threads", threads), ("iterations", iterations)):
         if count is not None and count < 1:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError, TrajectoryError
 from bodysense.excitation.trajectory import Trajectory, positive
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
 _SAMPLES_PER_HARMONIC = 64
@@ -146,6 +146,7 @@ class FourierTrajectory(Trajectory):
 
         Speeds without a limit are kept below 2 rad/s or m/s, accelerations below 10.
         """
+        require_robot(robot)
         lower, upper = robot.position_limits
         velocity, acceleration = robot.velocity_limit, robot.acceleration_limit
         return cls.random(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bodysense.errors import MismatchError, TrajectoryError
 from bodysense.excitation.trajectory import Trajectory
 from bodysense.robot.dynamics import inverse_dynamics
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.robot.shapes.collisions import Collisions
 from bodysense.robot.shapes.workspace import WorkspaceMargins
 from bodysense.spatial.arrays import Array, one_each, read_only
@@ -67,6 +67,7 @@ class MotionLimits:
             acceleration: instead of the robot's own.
             effort: instead of the robot's own.
         """
+        require_robot(robot)
         if not 0.0 < share <= 1.0:
             raise TrajectoryError(f"share is {share}: give a number above 0 and up to 1.")
         n = robot.n_joints
@@ -184,6 +185,7 @@ def limit_breaches(robot: Robot, trajectory: Trajectory, rate: float) -> tuple[L
         trajectory: the motion, one axis per joint.
         rate: of the samples [Hz], e.g. that of the controller.
     """
+    require_robot(robot)
     if trajectory.n_axes != robot.n_joints:
         raise MismatchError(
             f"the trajectory moves {trajectory.n_axes} axes, {robot.name!r} has {robot.n_joints} "

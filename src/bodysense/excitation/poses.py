@@ -37,7 +37,7 @@ from bodysense.excitation.limits import MotionLimits
 from bodysense.excitation.trajectory_file import design_arrays, save_design, stored_base
 from bodysense.files import load_result
 from bodysense.robot.base_parameters import BaseParameters
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.robot.shapes.collisions import Collisions
 from bodysense.robot.shapes.workspace import Workspace, WorkspaceMargins
 from bodysense.spatial.arrays import Array
@@ -140,6 +140,7 @@ def design_poses(
             by default 1 % of the effort limit.
         rng: source of the random poses.
     """
+    require_robot(robot)
     space = DesignSpace.from_robot(
         robot, joints=joints, limits=limits, collisions=collisions, workspace=workspace
     )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,8 @@ from bodysense.logs.filtering import (
     smooth_motion,
     usable_cutoff,
 )
-from bodysense.logs.log import Log
-from bodysense.robot.robot import Robot
+from bodysense.logs.log import Log, require_log
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 
 _BAND_RATIO = 1.25
@@ -134,6 +135,7 @@ def motions(
     Raises:
         MismatchError: nothing is left after the borders are cut.
     """
+    require_robot(robot)
     require_fixed(robot)
     made = tuple(
         motion
@@ -161,7 +163,10 @@ def require_below_half(cutoff: float, rates: Iterable[float]) -> None:
 
 def as_logs(given: Log | Sequence[Log]) -> list[Log]:
     """One log or several, as a list."""
-    return [given] if isinstance(given, Log) else list(given)
+    logs = [given] if isinstance(given, Log | str | PathLike) else list(given)
+    for log in logs:
+        require_log(log)
+    return logs
 
 
 def require_fixed(robot: Robot) -> None:

@@ -34,7 +34,7 @@ from bodysense.identification.reduced import Factor, Stack, tall_matrix, triangl
 from bodysense.logs.filtering import standing
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.dynamics import regressor_pattern, torque_regressor
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array, as_array
 
 _BLOCK_BYTES = 32e6  # of the regressor that is computed at once
@@ -116,6 +116,7 @@ class Regression:
         Raises:
             MismatchError: fewer rows than unknowns.
         """
+        require_robot(robot)
         require_fixed(robot)
         base = base_parameters(robot) if base is None else base
         n_logs = 1 + max((motion.log for motion in motions), default=-1)
@@ -149,6 +150,7 @@ class Regression:
         The rate [Hz] decides what held-out blocks are; rows of joints slower than `still_speed` are
         left out (see `Preprocessing`); `reference` are positions that the controller was given.
         """
+        require_robot(robot)
         require_fixed(robot)
         if not 0.0 < rate < np.inf:
             raise ShapeError(f"the rate is {rate:g} Hz: give a positive one.")

@@ -31,7 +31,7 @@ from bodysense.identification.scores import DataScores, Kind, Prediction, predic
 from bodysense.identification.verdict import Verdict, judge
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import base_parameters
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 
 
@@ -120,6 +120,7 @@ def identify(
         UnusableLogError: a log with errors.
         MismatchError: no log, too little of it left, or a floating base.
     """
+    require_robot(robot)
     settings = preprocessing if preprocessing is not None else Preprocessing()
     given = DEFAULT if method == AUTO else method
     chosen = identifier(given) if isinstance(given, str) else given

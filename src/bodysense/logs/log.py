@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import MismatchError, ShapeError, listing
+from bodysense.errors import MismatchError, ShapeError, listing, require_type
 from bodysense.spatial.arrays import Array, as_array, read_only
 
 UNITS = MappingProxyType({"q": "rad", "v": "rad/s", "a": "rad/s²", "tau": "N·m", "i": "A"})
@@ -117,6 +117,11 @@ class Log:
             )
         columns = [self.channels[prefix + name] for name in joint_names]
         return np.stack(columns, axis=1) if columns else np.zeros((self.t.size, 0))
+
+
+def require_log(log: object) -> None:
+    """Raise `ShapeError` if a file is given where a `Log` is expected."""
+    require_type(log, Log, "a Log", "read it first, read_log(…)")
 
 
 # What every file format looks like to the rest: columns by number, rows, rows that are broken.

@@ -11,7 +11,7 @@ from pathlib import Path
 from bodysense.errors import FileWriteError
 from bodysense.files import write_atomically
 from bodysense.logs.channels import join_unit, units_of
-from bodysense.logs.log import Log
+from bodysense.logs.log import Log, require_log
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
@@ -30,6 +30,7 @@ def write_log(path: str | PathLike[str], log: Log) -> Path:
         FileWriteError: the suffix or a channel's name has no place in a file, or the system
             refuses.
     """
+    require_log(log)
     suffix = Path(path).suffix.lower()
     if suffix not in (*_SEPARATORS, *_PARQUET):
         raise FileWriteError(

@@ -27,7 +27,7 @@ from bodysense.report.page import (
 )
 from bodysense.report.parameters import PRECISION_LABELS, precision_labels, precision_section
 from bodysense.robot.dynamics import inverse_dynamics
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.robot.shapes.collisions import Collisions
 from bodysense.spatial.arrays import Array
 
@@ -71,6 +71,7 @@ def write_excitation_page(
         command: by which the design can be repeated, to be shown and copied.
         seed: of the random starts.
     """
+    require_robot(robot)
     motion, clearance = _motion(design, robot, limits), _clearance(design, collisions)
     origin = {
         "versions": versions(),

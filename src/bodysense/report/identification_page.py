@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 
+from bodysense.errors import require_type
 from bodysense.identification.identification import Identification
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import DataScores, Prediction, mean_noise, score
@@ -78,6 +79,7 @@ def write_identification_page(
         title: heading of the page; by default the robot's name.
         command: by which the run can be repeated, to be shown and copied.
     """
+    require_type(run, IdentificationRun, "an IdentificationRun", "identify(…) returns one")
     torques, links, preprocessing = _torques(run), _links(run), preprocessing_section(run)
     return write_page(
         path,

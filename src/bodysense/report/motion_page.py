@@ -17,7 +17,7 @@ from bodysense.excitation.trajectory import Trajectory
 from bodysense.logs.filtering import Stretches, drawable
 from bodysense.report.figures import TracePool, float_bytes, stick_figure
 from bodysense.report.page import Section, write_page
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.simulation.rollout import Rollout
 from bodysense.spatial.arrays import Array, as_array
 
@@ -230,6 +230,7 @@ def write_rollout_page(
 
     The reference `trajectory` is drawn dashed; `facts` are rows beside the animation.
     """
+    require_robot(robot)
     if rollout.joint_names != robot.joint_names or trajectory.n_axes != robot.n_joints:
         raise MismatchError(
             f"the run has joints {', '.join(rollout.joint_names)} and the trajectory "

@@ -202,6 +202,9 @@ def suggested_controller(
     exceeds the rate. Bandwidth of the position loop and control rate are in Hz. It holds a
     simulated robot on a fixed base; it is not meant for a real one.
     """
+    from bodysense.robot.robot import require_robot  # which imports this module
+
+    require_robot(robot)
     from bodysense.robot.dynamics import mass_matrix  # which needs robots, as this does not
 
     if robot.floating_base or robot.n_joints == 0:

@@ -40,7 +40,7 @@ from scipy.linalg import qr, solve_triangular
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.robot.dynamics import torque_regressor
 from bodysense.robot.layout import ParameterLayout
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array, as_array
 
 Rows = Literal["all", "base", "joints"]
@@ -208,6 +208,7 @@ def base_parameters(robot: Robot, *, rows: Rows = "all", tolerance: float = 1e-5
             fraction of the largest one. Where a file rounds right angles the regrouping is exact
             to this fraction only; with exact geometry it is exact.
     """
+    require_robot(robot)
     if not 1e-12 <= tolerance < 1.0:
         raise ShapeError(f"tolerance is {tolerance:g}: give a fraction from 1e-12 to 1.")
     Y = _random_regressor(robot, rows)

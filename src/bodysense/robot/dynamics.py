@@ -35,7 +35,7 @@ from bodysense.robot._kernels.regressor import (
     regressor_batch,
 )
 from bodysense.robot._kernels.tree import in_shares
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array, as_array
 
 _NO_ROWS = Table(Full(np.zeros((0, 0))))
@@ -46,6 +46,7 @@ def _check_motion(
     robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, names: str = "q v a"
 ) -> tuple[Array, Array, Array]:
     """Check q (n_t, nq), v and a (n_t, nv) of one robot and return them as arrays."""
+    require_robot(robot)
     q_name, v_name, a_name = names.split()
     q = as_array(q, (None, robot.nq), f"{q_name} of {robot.name}")
     v = as_array(v, (q.shape[0], robot.nv), f"{v_name} of {robot.name}")
@@ -124,6 +125,7 @@ def forward_dynamics(
 
 def mass_matrix(robot: Robot, q: ArrayLike, *, theta: ArrayLike | None = None) -> Array:
     """M (n_t, nv, nv) with rotor inertias; theta (p,) or (n_t, p), the robot's own if not given."""
+    require_robot(robot)
     q = as_array(q, (None, robot.nq), f"q of {robot.name}")
     M = np.zeros((q.shape[0], robot.nv, robot.nv))
     rows = theta_rows(robot, theta, q.shape[0])
@@ -160,6 +162,7 @@ def torque_regressor(
     Returns:
         (n_t, nv, n_columns); ``Y.reshape(-1, n_columns)`` is the stacked regressor.
     """
+    require_robot(robot)
     q, v, a = _check_motion(robot, q, v, a)
     rows = kept = places = np.zeros(0, dtype=np.int64)
     size = robot.layout.size
@@ -200,6 +203,7 @@ def gravity_regressor(
     robot: Robot, q: ArrayLike, *, columns: NDArray[np.int64] | None = None
 ) -> Array:
     """Y of the torques that hold the robot still: (n_t, nv, n_columns) from q (n_t, nq)."""
+    require_robot(robot)
     q = as_array(q, (None, robot.nq), "q")
     still = np.zeros((q.shape[0], robot.nv))
     return torque_regressor(robot, q, still, still, columns=columns)
@@ -268,6 +272,7 @@ def contact_map(robot: Robot, q: ArrayLike, frames: list[str]) -> Array:
     the named frames (links, sensors, any frame of the model) where the wrenches act. f stacks the
     wrenches that the environment exerts, linear first, each in its own frame.
     """
+    require_robot(robot)
     q = as_array(q, (None, robot.nq), "q")
     names = [frame.name for frame in robot.model.frames]
     for frame in frames:
@@ -291,6 +296,7 @@ def energy_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
 
     Friction columns are zero. The potential energy is zero at the world's origin.
     """
+    require_robot(robot)
     q = as_array(q, (None, robot.nq), f"q of {robot.name}")
     v = as_array(v, (q.shape[0], robot.nv), f"v of {robot.name}")
     height = np.zeros(q.shape[0])
@@ -305,6 +311,7 @@ def energy_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
 
 def power_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
     """Rows (n_t, p) of the power [W] that friction takes; inertial columns are zero."""
+    require_robot(robot)
     q = as_array(q, (None, robot.nq), f"q of {robot.name}")
     v = as_array(v, (q.shape[0], robot.nv), f"v of {robot.name}")
     columns = np.arange(robot.layout.rotor.stop, robot.layout.size)

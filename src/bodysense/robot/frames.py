@@ -14,7 +14,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import InconsistentInertiaError, MismatchError, ShapeError, unknown_name
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array, as_array
 from bodysense.spatial.pseudo_inertia import (
     physical_consistency,
@@ -102,6 +102,7 @@ def with_payload(
         MismatchError: the frame does not move, or the robot has several last links.
         InconsistentInertiaError: the payload is not physically consistent.
     """
+    require_robot(robot)
     if not (math.isfinite(mass) and mass > 0.0):
         raise ShapeError(f"the mass of the payload is {mass:g} kg: give a number above zero.")
     frame = moving_frame(robot, link, "the payload")

@@ -9,7 +9,7 @@ import numpy as np
 
 from bodysense.files import plain
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 
 
@@ -141,6 +141,7 @@ class Inspection:
 
 def inspect_robot(robot: Robot) -> Inspection:
     """Collect the links, joints, drives and base parameters of a robot."""
+    require_robot(robot)
     return Inspection(robot, base_parameters(robot), _links(robot), _joints(robot))
 
 

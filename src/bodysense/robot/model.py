@@ -231,7 +231,7 @@ def _motion_subspace(model: pin.Model, joint: int) -> Array:
     return S
 
 
-_LOAD_ANYWAY = "Correct the file, or load with allow_inconsistent=True to look at it."
+_LOAD_ANYWAY = "Correct the file, or leave out allow_inconsistent=False to load it anyway."
 
 
 def require_feasible_links(robot: Robot, where: str, remedy: str = _LOAD_ANYWAY) -> None:

@@ -11,13 +11,14 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from bodysense.errors import ShapeError
+from bodysense.errors import ShapeError, require_type
 from bodysense.robot._kernels.tree import Tree
 from bodysense.robot.actuators import Actuators, Controller
 from bodysense.robot.friction import Friction, FrictionModel, friction_model
@@ -95,7 +96,7 @@ class Robot:
         acceleration_limit: ArrayLike = np.inf,
         source: Source | None = None,
         notes: tuple[str, ...] = (),
-        allow_inconsistent: bool = False,
+        allow_inconsistent: bool = True,
     ) -> Robot:
         """Build a robot from a Pinocchio model, which is copied and not changed.
 
@@ -387,3 +388,13 @@ class Robot:
         """Which links only connect joints: without any inertia, and carrying others."""
         carries = {int(parent) for parent in self.model.parents[1:]}
         return tuple(not self.pi(k).any() and k + 1 in carries for k in range(self.layout.n_links))
+
+
+def require_robot(robot: object) -> None:
+    """Raise `ShapeError` if a name or a file is given where a `Robot` is expected."""
+    remedy = (
+        "load it first, load_robot(…)"
+        if isinstance(robot, str | PathLike)
+        else "load_robot gives one"
+    )
+    require_type(robot, Robot, "a Robot", remedy)

@@ -27,7 +27,7 @@ import numpy as np
 
 from bodysense.errors import BodysenseError, RobotFileError, unknown_name
 from bodysense.robot.model import check_sensors
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.schema import (
     finite_number,
     name_list,
@@ -74,6 +74,7 @@ _OWN: dict[type[Sensor], tuple[str, ...]] = {
 
 def load_sensors(path: str | PathLike[str], robot: Robot) -> tuple[Sensor, ...]:
     """Read a sensor file for a robot; see `parse_sensors`."""
+    require_robot(robot)
     table = section(read_yaml(path), ("sensors",), str(path))
     return parse_sensors(table.get("sensors"), robot, f"{path}, sensors")
 

@@ -35,7 +35,7 @@ from bodysense.files import read_robot_file
 from bodysense.robot.io.urdf_elements import UrdfDescription, UrdfJoint
 from bodysense.robot.io.urdf_xml import Document, Element
 from bodysense.robot.model import check_sensors
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.sensors.motion_sensors import Accelerometer, Gyroscope
 from bodysense.sensors.sensor import Mount, Sensor, variances
 from bodysense.sensors.wrench_sensors import ForceTorque
@@ -218,6 +218,7 @@ def urdf_sensors(
         RobotFileError: the file or a tag is invalid, or names a missing joint or link.
         UnknownNameError: a kind in `std` that files do not have.
     """
+    require_robot(robot)
     covariances = _covariances(std or {})
     if isinstance(source, bytes):
         where, data = f"the URDF of {robot.name!r}", source

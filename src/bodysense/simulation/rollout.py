@@ -15,7 +15,7 @@ from bodysense.files import load_result, save_result
 from bodysense.logs.log import UNITS, Log
 from bodysense.robot.actuators import Controller
 from bodysense.robot.dynamics import theta_rows
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.simulation._kernels.rollout import Loop, Runs, simulate_runs
 from bodysense.spatial.arrays import Array, as_array, one_each
 
@@ -342,6 +342,7 @@ def rollout(
         torque_noise: standard deviation of the logged torques [N·m], one number or one per joint.
         rng: source of all noise; needed when there is any.
     """
+    require_robot(robot)
     controller = require_controller(robot, controller)
     experiment = Experiment(
         robot,

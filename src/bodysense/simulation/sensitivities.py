@@ -18,7 +18,7 @@ from bodysense.files import load_result, save_result
 from bodysense.robot.actuators import Controller
 from bodysense.robot.base_parameters import BaseParameters
 from bodysense.robot.dynamics import theta_rows
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.simulation._kernels.sensitivity import run_with_tangent_batch
 from bodysense.simulation.rollout import Experiment, Integrator, Rollout, require_controller
 from bodysense.spatial.arrays import Array
@@ -114,6 +114,7 @@ def sensitivities(
         saturate: limit the torques; a saturated motor does not answer to parameters.
         differentiate: give the controller backward differences of positions.
     """
+    require_robot(robot)
     controller = require_controller(robot, controller)
     experiment = Experiment(
         robot,

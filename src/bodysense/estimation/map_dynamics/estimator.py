@@ -48,6 +48,7 @@ from bodysense.estimation.map_dynamics.solution import (
 )
 from bodysense.estimation.posterior import Posterior
 from bodysense.robot import Robot
+from bodysense.robot.robot import require_robot
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array, as_array
 
@@ -87,6 +88,7 @@ class MapDynamics:
             base: link at the root of the tree; by default the robot's base.
             fixed: whether the root is held still; by default as the robot's base is.
         """
+        require_robot(robot)
         self.robot = robot
         self.tree = BodyTree.of(robot, base=base, fixed=fixed)
         self.sensors = tuple(robot.sensors if sensors is None else sensors)

@@ -46,7 +46,7 @@ from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.map_dynamics.state.tracking import JERK
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.schema import (
     finite_number,
     number_list,
@@ -176,6 +176,7 @@ _DEFAULT = "default"
 
 def load_estimation(path: str | PathLike[str], robot: Robot) -> EstimationSetup:
     """Read a sensors file for a robot; see `parse_estimation`."""
+    require_robot(robot)
     return parse_estimation(read_yaml(path), robot, str(path))
 
 

@@ -38,7 +38,7 @@ from bodysense.identification.reduced import Constraints, Factor, Stack
 from bodysense.identification.regression import Regression
 from bodysense.identification.solution import PriorTerm, Solution, WeightedSolution
 from bodysense.identification.uncertainty import base_uncertainty
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.status import Status
 
@@ -103,6 +103,7 @@ def identify_drive_gains(
         UnusableLogError: a log that the doctor has found errors in.
         ShapeError: a mass that is not positive, or arrays of the wrong shape.
     """
+    require_robot(robot)
     require_load_settings("identify_drive_gains", options, "load", "com", "nominal")
     _require_load(load, com)
     _require_unloaded(unloaded)

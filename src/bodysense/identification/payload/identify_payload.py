@@ -30,7 +30,7 @@ from bodysense.identification.payload.payload import Payload
 from bodysense.identification.prior import Prior
 from bodysense.identification.solution import PriorTerm, WeightedSolution
 from bodysense.identification.uncertainty import base_uncertainty
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array, read_only
 from bodysense.status import Status
 
@@ -77,6 +77,7 @@ def identify_payload(
         UnusableLogError: a log that the doctor has found errors in.
         ShapeError: an uncertainty out of its range.
     """
+    require_robot(robot)
     require_load_settings("identify_payload", options, "gain_uncertainty", "robot_uncertainty")
     require_uncertainty(gain_uncertainty)
     experiment = prepare(robot, loaded, unloaded, robot_uncertainty=robot_uncertainty, **options)

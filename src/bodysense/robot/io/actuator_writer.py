@@ -19,7 +19,7 @@ import yaml
 from bodysense.errors import ShapeError
 from bodysense.files import write_atomically
 from bodysense.robot.model import require_rotor_inertias
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 
 _WIDTH = 96  # characters of a line
@@ -60,6 +60,7 @@ def actuator_text(robot: Robot) -> str:
         InconsistentInertiaError: a rotor inertia is negative.
         ShapeError: an acceleration limit is not positive.
     """
+    require_robot(robot)
     _require_readable(robot)
     drives, names, limit = robot.actuators, robot.joint_names, robot.acceleration_limit
     text = f"# Drives, friction and control of {robot.name!r}, written by bodysense.\n"

@@ -70,7 +70,7 @@ class _Joint(NamedTuple):
 
 
 def load_dh(
-    path: str | PathLike[str], *, friction: str | None = None, allow_inconsistent: bool = False
+    path: str | PathLike[str], *, friction: str | None = None, allow_inconsistent: bool = True
 ) -> Robot:
     """Read a robot from a DH table.
 

@@ -18,11 +18,19 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from bodysense.errors import MissingDependencyError, RobotFileError, UnknownNameError, unknown_name
+from bodysense.errors import (
+    MissingDependencyError,
+    RobotFileError,
+    UnknownNameError,
+    require_type,
+    unknown_name,
+)
 from bodysense.files import read_robot_file
+from bodysense.robot.check import loading_notes
 from bodysense.robot.io.actuator_file import with_actuator_file
 from bodysense.robot.io.dh import load_dh
 from bodysense.robot.io.mjcf import load_mjcf
@@ -42,7 +50,7 @@ def load_robot(
     floating_base: bool | None = None,
     friction: str | None = None,
     actuators: str | os.PathLike[str] | None = None,
-    allow_inconsistent: bool = False,
+    allow_inconsistent: bool = True,
 ) -> Robot:
     """Load a robot by name or from a file.
 
@@ -52,18 +60,31 @@ def load_robot(
             fixed where it says nothing. Example robots that walk or fly float.
         friction: name of the friction law; by default the source's own, or "coulomb".
         actuators: an actuator file with gears, friction and control; it counts before the source.
-        allow_inconsistent: accept links with infeasible inertia.
+        allow_inconsistent: accept links with infeasible inertia, which `Robot.notes` then name.
 
     Raises:
         UnknownNameError: there is no such robot; the message lists what there is.
         RobotFileError: the file cannot be read or understood.
-        InconsistentInertiaError: a link has infeasible inertia, unless allowed.
+        InconsistentInertiaError: a mass is negative, or a link has infeasible inertia and that
+            is not allowed.
         MissingDependencyError: the format needs a package that is not installed.
     """
-    path: str | Path = os.fspath(source)
-    kind = _kind(str(path))
+    require_type(source, (str, os.PathLike), "a name or a path", "a Robot needs no loading")
+    robot = _loaded(os.fspath(source), floating_base, friction, actuators, allow_inconsistent)
+    return replace(robot, notes=(*robot.notes, *loading_notes(robot)))
+
+
+def _loaded(
+    source: str,
+    floating_base: bool | None,
+    friction: str | None,
+    actuators: str | os.PathLike[str] | None,
+    allow_inconsistent: bool,
+) -> Robot:
+    path: str | Path = source
+    kind = _kind(source)
     if kind == "example":
-        path, floats = _example(str(path).removeprefix(_EXAMPLE_PREFIX))
+        path, floats = _example(source.removeprefix(_EXAMPLE_PREFIX))
         floating_base, kind = floats if floating_base is None else floating_base, "urdf"
     if kind == "urdf":
         return load_urdf(

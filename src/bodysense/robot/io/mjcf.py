@@ -66,7 +66,7 @@ def load_mjcf(
     *,
     floating_base: bool | None = None,
     friction: str | None = None,
-    allow_inconsistent: bool = False,
+    allow_inconsistent: bool = True,
 ) -> Robot:
     """Read a robot from an MJCF file.
 

@@ -27,7 +27,7 @@ from bodysense.robot.frames import named_frames
 from bodysense.robot.io.urdf_fresh import lost_drives
 from bodysense.robot.io.urdf_xml import format_numbers
 from bodysense.robot.model import one_axis_joints, require_rotor_inertias
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency
 
@@ -60,6 +60,7 @@ def write_mjcf(robot: Robot, path: str | os.PathLike[str]) -> Path:
 
     The file is replaced in one step: a failure leaves the old one untouched.
     """
+    require_robot(robot)
     return write_atomically(path, mjcf_text(robot))
 
 
@@ -118,6 +119,7 @@ def mjcf_text(robot: Robot) -> str:
 
 def mjcf_notes(robot: Robot) -> tuple[str, ...]:
     """What MJCF cannot express of a robot, in words."""
+    require_robot(robot)
     notes = [*lost_drives(robot, _ATTRIBUTES)]
     lower, upper = robot.position_limits
     for j in np.flatnonzero(lower >= upper):

@@ -47,7 +47,7 @@ from bodysense.robot.io.urdf_xml import (
     inertial_element,
 )
 from bodysense.robot.model import has_floating_base, require_feasible_links, require_rotor_inertias
-from bodysense.robot.robot import Robot, Source
+from bodysense.robot.robot import Robot, Source, require_robot
 from bodysense.schema import read_yaml
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency, transform_pi
@@ -62,7 +62,7 @@ def load_urdf(
     *,
     floating_base: bool | None = None,
     friction: str | None = None,
-    allow_inconsistent: bool = False,
+    allow_inconsistent: bool = True,
     actuators: str | PathLike[str] | None = None,
 ) -> Robot:
     """Load a robot from a URDF file.
@@ -190,6 +190,7 @@ def write_urdf(robot: Robot, path: str | os.PathLike[str]) -> Path:
 
     The file is replaced in one step: a failure leaves the old one untouched.
     """
+    require_robot(robot)
     return write_atomically(path, urdf_bytes(robot))
 
 

@@ -26,7 +26,7 @@ from bodysense.errors import RobotFileError
 from bodysense.robot.frames import named_frames
 from bodysense.robot.io.urdf_xml import DYNAMICS, add_joint, format_numbers, inertial_element
 from bodysense.robot.model import one_axis_joints
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com
 
@@ -106,6 +106,7 @@ def _add_frames(root: ET.Element, robot: Robot, parents: dict[int, str], names: 
 
 def urdf_notes(robot: Robot) -> tuple[str, ...]:
     """What URDF cannot express of a robot, in words; the actuator file holds most of it."""
+    require_robot(robot)
     law, notes = robot.friction.model, []
     if law.name != "coulomb":
         notes.append(f"the friction law {law.name!r}: readers take 'coulomb' unless told otherwise")

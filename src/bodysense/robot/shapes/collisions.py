@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import ShapeError
 from bodysense.robot.frames import LinkPoses, sample_poses, supporting_joints
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.robot.shapes.collision_pairs import (
     ConvexPieces,
     PairDistances,
@@ -134,6 +134,7 @@ class Collisions:
             UnknownNameError: a name in `ignore` that is no body or link.
             RobotFileError: see `link_hulls`.
         """
+        require_robot(robot)
         if not np.isfinite(margin):
             raise ShapeError(f"margin is {margin}: give a finite distance in metres.")
         hulls = link_hulls(robot, shapes, package_dirs=package_dirs)

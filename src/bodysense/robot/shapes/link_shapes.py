@@ -23,7 +23,7 @@ import numpy as np
 import pinocchio as pin
 
 from bodysense.errors import RobotFileError, unknown_name
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.robot.shapes.file_shapes import file_shapes
 from bodysense.robot.shapes.hull import Hull, box_corners
 from bodysense.spatial.arrays import Array
@@ -138,6 +138,7 @@ def link_hulls(
         RobotFileError: the file has no shape for a link with mass, or names a mesh that is not
             there. "auto" takes a box instead and says so in `notes`.
     """
+    require_robot(robot)
     if shapes not in SHAPES:
         raise unknown_name("shapes", shapes, SHAPES)
     folders = [fspath(folder) for folder in package_dirs]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.errors import MismatchError, ShapeError, listing
+from bodysense.errors import MismatchError, ShapeError, listing, require_type
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.estimate import LogEstimate
 from bodysense.estimation.map_dynamics.log.recording import (
@@ -23,8 +23,8 @@ from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimat
 from bodysense.estimation.map_dynamics.setup import EstimationSetup, StateSetup
 from bodysense.estimation.map_dynamics.state.estimator import StateAndDynamics
 from bodysense.estimation.map_dynamics.state.prior import StatePrior
-from bodysense.logs.log import Log
-from bodysense.robot.robot import Robot
+from bodysense.logs.log import Log, require_log
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.sensors.motion_sensors import Encoder, JointAcceleration
 from bodysense.sensors.sensor import Sensor, variances
 from bodysense.spatial.arrays import Array, as_array
@@ -67,6 +67,9 @@ def prepare_log(
             joint nor a sensor that makes them observable.
         UnusableLogError: the doctor finds errors in the log, or nothing is left of it.
     """
+    require_robot(robot)
+    require_type(setup, EstimationSetup, "an EstimationSetup", "load_estimation reads one")
+    require_log(log)
     asked = setup.state if state is None else state
     missing = _unmeasured_joints(setup, robot, log)
     # A log without any position at all is rather one of another robot, unless it is asked for.

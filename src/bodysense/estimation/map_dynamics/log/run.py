@@ -27,7 +27,7 @@ from bodysense.estimation.map_dynamics.observability import Observability, obser
 from bodysense.estimation.map_dynamics.setup import EstimationSetup, StateSetup
 from bodysense.files import write_atomically
 from bodysense.logs.log import Log
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.sensors.motion_sensors import JointAcceleration
 from bodysense.sensors.sensor import variances
 from bodysense.spatial.arrays import Array
@@ -156,6 +156,7 @@ def estimate_log(
         UnusableLogError: the doctor finds errors in the log, or nothing is left of it.
         KeyboardInterrupt: interrupted before the first chunk was done.
     """
+    require_robot(robot)
     estimate = prepare_log(
         setup, robot, log, cutoff=cutoff, parameter_directions=parameter_directions, state=state
     )

@@ -1,0 +1,63 @@
+"""What is wrong with a robot's parameters: findings with severity and remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bodysense.errors import count
+from bodysense.robot.robot import Robot
+from bodysense.status import Finding
+
+
+def parameter_findings(robot: Robot) -> tuple[Finding, ...]:
+    """Inertias that no body has and friction that drives, link by link and joint by joint.
+
+    Such a robot can be loaded and identified; it cannot be trusted before that.
+    """
+    return (*_infeasible_links(robot), *_negative_friction(robot))
+
+
+def loading_notes(robot: Robot) -> tuple[str, ...]:
+    """`parameter_findings` in a line per kind, each with its severity."""
+    findings = parameter_findings(robot)
+    kinds = dict.fromkeys(finding.kind for finding in findings)
+    return tuple(_in_a_line([f for f in findings if f.kind == kind]) for kind in kinds)
+
+
+def _in_a_line(alike: Sequence[Finding]) -> str:
+    if len(alike) == 1:
+        return str(alike[0])
+    return f"{alike[0]} (and {count(len(alike) - 1, 'more')}: `bodysense check` lists them)"
+
+
+def _infeasible_links(robot: Robot) -> list[Finding]:
+    """Links whose pseudo-inertia has a negative eigenvalue; massless ones that carry nothing."""
+    action = (
+        "correct mass, centre of mass and inertia together, or identify them with a consistent "
+        "method (pc-wls)"
+    )
+    checks = zip(robot.link_names, robot.consistency(), robot.structural(), strict=True)
+    return [
+        Finding("infeasible-inertia", "error", f"link {name!r}", check.reason, action)
+        for name, check, structural in checks
+        if not (check.feasible or structural)
+    ]
+
+
+def _negative_friction(robot: Robot) -> list[Finding]:
+    """Joints whose viscous, Coulomb or static friction drives them."""
+    signed = [term for term in robot.layout.friction_terms if term in ("Fv", "Fc", "Fs")]
+    return [
+        Finding(
+            "negative-friction",
+            "error",
+            f"joint {joint!r}",
+            f"{term} is {value:g}: this friction drives the joint",
+            "give it the opposite sign, or leave it out if it is unknown",
+        )
+        for term in signed
+        for joint, value in zip(
+            robot.joint_names, robot.theta[robot.layout.friction(term)], strict=True
+        )
+        if value < 0.0
+    ]
