@@ -60,7 +60,7 @@ def test_options_reach_the_reader(tmp_path: Path):
     path.write_text(URDF)
     path.write_text(URDF.replace('izz="1"', 'izz="9"'))
     with pytest.raises(InconsistentInertiaError, match="link 'l'"):
-        load_robot(path, floating_base=True)
+        load_robot(path, floating_base=True, allow_inconsistent=False)
     robot = load_robot(path, floating_base=True, friction="viscous")
     assert robot.floating_base
     assert robot.friction.model.name == "viscous"
