@@ -40,7 +40,7 @@ def test_a_missing_joint_is_named(clean, changed, only):
     finding = only(changed(clean, without(clean, "q.joint4")), "missing-joint", "error")
     assert finding.where == "q.joint4"
     assert finding.action == (
-        "the log lacks joint4: record it, or fix that joint in the robot description"
+        "the log lacks joint4: record it, or lock it where it stood, --lock joint4=POSITION"
     )
 
 

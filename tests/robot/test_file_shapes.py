@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from bodysense.robot.robot import Source
 from bodysense.robot.shapes.file_shapes import (
     _cylinder_points,
     _slice_mesh,
@@ -14,6 +13,7 @@ from bodysense.robot.shapes.file_shapes import (
     file_shapes,
 )
 from bodysense.robot.shapes.hull import Hull, box_corners
+from bodysense.robot.source import Source
 from bodysense.spatial import Array
 
 TETRAHEDRON = """solid t

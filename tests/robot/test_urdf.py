@@ -134,6 +134,16 @@ def test_the_files_own_floating_joint_is_the_base(tmp_path: Path):
         assert any("'shoulder' is the floating base" in note for note in robot.notes)
 
 
+def test_a_mobile_base_on_a_planar_joint_is_held(tmp_path: Path):
+    text = ARM.replace('"shoulder" type="revolute"', '"shoulder" type="planar"')
+    held = load(tmp_path, text)
+    fixed = load(tmp_path, text.replace("planar", "fixed"))
+    np.testing.assert_array_equal(held.theta, fixed.theta)
+    assert held.joint_names == fixed.joint_names
+    assert "planar joints are taken as fixed where the file puts them: shoulder" in held.notes
+    assert urdf_bytes(held) == text.encode()
+
+
 def test_the_files_own_floating_joint_can_be_held(tmp_path: Path):
     text = ARM.replace('"shoulder" type="revolute"', '"shoulder" type="floating"')
     held = load(tmp_path, text, floating_base=False)

@@ -6,11 +6,13 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from bodysense.cli.options import LAYOUT_HELP, add_robot_options, load_robot
+from bodysense.cli.fit import add_locked
+from bodysense.cli.options import LAYOUT_HELP, add_robot_options, load_robot, locked_joints
 from bodysense.cli.tables import Page
 
 if TYPE_CHECKING:
     from bodysense.doctor import Diagnosis, Severity
+    from bodysense.robot import Robot
 
 _EXIT_NOT_USABLE = 1
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "yellow", "note": "none"}
@@ -41,31 +43,34 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from bodysense.doctor import examine
+    from bodysense.doctor import examine, lock_unrecorded
     from bodysense.logs.layout import read_layout
     from bodysense.logs.read import read_log
 
-    robot = load_robot(args)
+    robot = load_robot(args, lock=False)
     layout = read_layout(args.layout) if args.layout else None
+    logs = [read_log(log, layout) for log in args.logs]
+    robot = lock_unrecorded(robot, logs, locked_joints(args.lock))
     diagnoses = []
-    for log in args.logs:
+    for log in logs:
         # Visible on a terminal only.
-        with Console(stderr=True).status(Text(f"examining {log} …")):
-            diagnosis = examine(robot, read_log(log, layout))
+        with Console(stderr=True).status(Text(f"examining {log.source} …")):
+            diagnosis = examine(robot, log)
         diagnoses.append(diagnosis)
         if not args.json:
             gap = "\n" if len(diagnoses) > 1 else ""
-            print(f"{gap}{_rendered(diagnosis, layout is not None)}", end="")
+            print(f"{gap}{_rendered(diagnosis, robot, layout is not None)}", end="")
     if args.json:
         listed = [diagnosis.to_dict() for diagnosis in diagnoses]
         print(json.dumps(listed, indent=2, allow_nan=False))
     return 0 if all(diagnosis.usable for diagnosis in diagnoses) else _EXIT_NOT_USABLE
 
 
-def _rendered(diagnosis: Diagnosis, has_layout: bool) -> str:
+def _rendered(diagnosis: Diagnosis, robot: Robot, has_layout: bool) -> str:
     """The findings as text."""
     page = Page()
     page.line(diagnosis.source, style="bold")
+    add_locked(page, robot)
     _segments(page, diagnosis)
     for severity in _TITLES:
         _findings(page, diagnosis, severity)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bodysense.cli.options import (
+    locked_joints,
     print_notes,
     print_result,
     print_robot_findings,
@@ -33,11 +34,7 @@ _IDENTIFIED = ("identified.urdf", "identified.actuators.yaml")
 """What `bodysense identify` calls the identified robot."""
 
 _OUTPUT_FILES = (
-    "config.yaml",
-    "estimates.parquet",
-    "report.html",
-    "sensors.parquet",
-    "summary.json",
+    *("config.yaml", "estimates.parquet", "report.html", "sensors.parquet", "summary.json"),
 )
 """Everything that the command writes."""
 
@@ -126,7 +123,11 @@ class EstimateOptions(RunOptions):
                 actuators = str(drives)
         robot = load_robot(source, floating_base=self.floating, actuators=actuators)
         print_robot_findings(robot)
-        return robot
+        if self.identified is None:
+            return robot
+        from bodysense.identification.identification import locked_as_in
+
+        return locked_as_in(self.identified, robot)
 
     def state_setup(self, setup: EstimationSetup) -> StateSetup | None:
         """How positions are to be estimated: as the sensors file says, by the method asked for."""
@@ -143,29 +144,15 @@ class EstimateOptions(RunOptions):
         """One standard deviation of the robot's parameters in each direction, if asked for."""
         if not self.parameter_covariance:
             return None
-        import numpy as np
-
         from bodysense.estimation.map_dynamics.log.prepare import directions_of
-        from bodysense.files import read_arrays
-        from bodysense.robot.base_parameters import base_parameters
+        from bodysense.identification.identification import covariance_in
 
         if self.identified is None:
             raise MismatchError(
                 "--parameter-covariance needs the covariance of an identification: give the folder "
                 "that `bodysense identify` wrote as ROBOT."
             )
-        path = self.identified / "identification.npz"
-        stored = read_arrays(path, ("theta", "covariance"))
-        base = base_parameters(robot)
-        same = stored["theta"].shape == robot.theta.shape and np.allclose(
-            stored["theta"], robot.theta, rtol=1e-6, atol=1e-9
-        )
-        if not same or stored["covariance"].shape != (base.size, base.size):
-            raise MismatchError(
-                f"{path} is of another robot than {_IDENTIFIED[0]} beside it: identify anew, or "
-                "leave --parameter-covariance, --actuators and --floating out."
-            )
-        return directions_of(stored["covariance"], np.array(base.independent), robot.theta.size)
+        return directions_of(*covariance_in(self.identified, robot), robot.theta.size)
 
     def _robot_files(self) -> tuple[str, ...]:
         if self.identified is None:
@@ -178,17 +165,18 @@ add_arguments = EstimateOptions.add_arguments
 
 def run(args: argparse.Namespace) -> int:
     """Read, estimate, write and print."""
+    from bodysense.doctor import lock_asked
     from bodysense.estimation import load_estimation, prepare_log
     from bodysense.logs.read import read_log
 
     options = EstimateOptions.from_arguments(args)
     try:
         with working(args):
-            robot = options.load()
-            setup = load_estimation(options.sensors, robot)
-            directions = options.parameter_directions(robot)
             log = read_log(options.log, options.layout)
             options.check_digests(log)
+            robot = lock_asked(options.load(), [log], locked_joints(options.lock))
+            setup = load_estimation(options.sensors, robot)
+            directions = options.parameter_directions(robot)
             estimate = prepare_log(
                 setup,
                 robot,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bodysense.cli.options import print_robot_findings
+from bodysense.cli.options import locked_joints, print_robot_findings
 from bodysense.cli.run_options import Groups, RunOptions, option, required
 from bodysense.cli.tables import Page
 from bodysense.errors import BodysenseError, MismatchError, unknown_name
@@ -137,6 +137,14 @@ class FitOptions(RunOptions):
             model, shape = robot.friction.model, dict(self.friction_shape)
             robot = robot.with_friction(model, coefficients=None, **shape)
         return robot
+
+    def read(self) -> tuple[Robot, list[list[Log]]]:
+        """The robot, without joints that stand still, and the logs of `read_logs`."""
+        from bodysense.doctor import lock_unrecorded
+
+        robot, logs = self.load_robot(), self.read_logs()
+        together = [log for group in logs for log in group]
+        return lock_unrecorded(robot, together, locked_joints(self.lock)), logs
 
     def read_logs(self) -> list[list[Log]]:
         """The logs of each field of `recordings`; none changed since the config.yaml."""
@@ -267,8 +275,15 @@ class LoadOptions(FitOptions):
         )
 
 
+def add_locked(page: Page, robot: Robot) -> None:
+    """Add which joints are locked, where some are."""
+    if robot.locked is not None:
+        page.line(f"locked joints (--lock): {robot.locked.summary()}")
+
+
 def add_recordings(page: Page, experiment: LoadExperiment) -> None:
     """Add what the doctor says of the recordings, and the choices made."""
+    add_locked(page, experiment.robot)
     add_diagnoses(page, experiment.loaded, "loaded: ")
     add_diagnoses(page, experiment.unloaded, "unloaded: ")
     settings, law = experiment.problem.settings, experiment.robot.friction.model.name

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     options = _GainsOptions.from_arguments(args)
     preprocessing = options.preprocessing()  # invalid settings are refused before a file is read
     with working(args) as shown:
-        robot, logs = options.load_robot(), options.read_logs()
+        robot, logs = options.read()
         experiment = options.experiment(shown, robot, logs, preprocessing=preprocessing)
         nominal, line_of = _nominal_gains(options, robot, [*logs[0], *logs[1]])
         mass, *com = options.load

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bodysense.cli.fit import METHOD, FitOptions, add_diagnoses, setting_value
+from bodysense.cli.fit import METHOD, FitOptions, add_diagnoses, add_locked, setting_value
 from bodysense.cli.options import print_notes, print_result, reproduction, working, write_folder
 from bodysense.cli.run_options import option, read_table, required
 from bodysense.cli.tables import Page, percent
@@ -201,7 +201,7 @@ def run(args: argparse.Namespace) -> int:
     # Invalid settings are refused before any file is read.
     method, preprocessing = options.identifier(), options.preprocessing()
     with working(args) as shown:
-        robot, (logs, validate) = options.load_robot(), options.read_logs()
+        robot, (logs, validate) = options.read()
         result = identify(
             robot,
             logs,
@@ -262,6 +262,7 @@ def _text(run: IdentificationRun) -> str:
     """The result as text."""
     page = Page()
     page.line(run.identification.summary(), style="bold")
+    add_locked(page, run.robot)
     _method(page, run)
     add_diagnoses(page, (*run.diagnoses, *run.validation))
     page.line(

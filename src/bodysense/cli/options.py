@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from bodysense.robot import Robot
 
+LOCK_HELP = (
+    "joint that stands still, or pattern of names; at Q [rad or m], else where the log has it; may "
+    "be repeated"
+)
 LAYOUT_HELP = "layout file that maps columns of the log to channels (YAML)"
 
 _N = TypeVar("_N", int, float)
@@ -127,13 +131,28 @@ def add_robot_options(
     base.add_argument("--fixed", action="store_true", help="fix the root link to the ground")
     group.add_argument("--friction", metavar="LAW", help="friction law, e.g. coulomb, stribeck")
     group.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
+    group.add_argument("--lock", metavar="NAME[=Q]", action="append", default=[], help=LOCK_HELP)
     return group
 
 
-def load_robot(args: argparse.Namespace, *, fixed_for: str = "", silent: bool = False) -> Robot:
+def locked_joints(texts: Iterable[str]) -> dict[str, float | None]:
+    """Positions by pattern from the words of --lock, ``*finger*=0.02``, `None` without one."""
+    positions: dict[str, float | None] = {}
+    for text in texts:
+        name, given, q = (part.strip() for part in text.partition("="))
+        if not name:
+            raise ShapeError(f"--lock {text}: write NAME or NAME=POSITION, e.g. wheel_left=0.")
+        positions[name] = numbers(q, f"--lock {name}", "a position", (1,))[0] if given else None
+    return positions
+
+
+def load_robot(
+    args: argparse.Namespace, *, fixed_for: str = "", silent: bool = False, lock: bool = True
+) -> Robot:
     """The robot of `add_robot_options`; a floating base is refused by what is `fixed_for`.
 
-    What is wrong with its parameters is said on stderr, unless the command is to be `silent`.
+    With `lock` it comes without the joints of --lock. What is wrong with its parameters is said on
+    stderr, unless the command is to be `silent`.
     """
     from bodysense.robot.io import load
 
@@ -151,7 +170,7 @@ def load_robot(args: argparse.Namespace, *, fixed_for: str = "", silent: bool = 
         )
     if not silent:
         print_robot_findings(robot)
-    return robot
+    return robot.with_locked_joints(locked_joints(args.lock)) if lock else robot
 
 
 # What a command writes and prints.

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     require_uncertainty(gains)
     preprocessing = options.preprocessing()  # invalid settings are refused before a file is read
     with working(args) as shown:
-        robot, logs = options.load_robot(), options.read_logs()
+        robot, logs = options.read()
         experiment = options.experiment(
             shown, robot, logs, preprocessing=preprocessing, robot_uncertainty=arm
         )

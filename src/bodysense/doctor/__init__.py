@@ -1,6 +1,7 @@
 """The doctor: looks at a recording before anybody computes with it."""
 
 from bodysense.doctor.diagnosis import Diagnosis, examine, examine_readings, require_clean
+from bodysense.doctor.locked_joints import lock_asked, lock_unrecorded
 from bodysense.status import SEVERITIES, Finding, Severity
 
 __all__ = [
@@ -10,5 +11,7 @@ __all__ = [
     "Severity",
     "examine",
     "examine_readings",
+    "lock_asked",
+    "lock_unrecorded",
     "require_clean",
 ]

@@ -181,8 +181,9 @@ def _report_missing_positions(samples: LogSamples, recorded: Sequence[str]) -> L
             f"joint names in the header, q.{names[0]}, …, or under `joints:` of the layout file"
         )
     else:
-        which = "it, or fix that joint" if len(missing) == 1 else "them, or fix these joints"
-        action = f"the log lacks {listing(missing)}: record {which} in the robot description"
+        which = "it, or lock it" if len(missing) == 1 else "them, or lock them"
+        action = f"the log lacks {listing(missing)}: record {which} where it stood"
+        action += f", --lock {missing[0]}=POSITION"
     return samples.report(kind, "error", channel_list("q", missing), text, action)
 
 
@@ -191,7 +192,9 @@ def _report_no_torque(samples: LogSamples, channels: Mapping[str, Array]) -> Log
     missing = [name for name in samples.joint_names if name not in recorded]
     text = f"there is neither torque nor current of {listing(missing)}"
     action = "record them: without torque, no mass and no friction can be identified"
-    if len(missing) == len(samples.joint_names):
+    if len(missing) < len(samples.joint_names):
+        action = f"record it, or lock joints that hardly move, --lock {missing[0]}=POSITION"
+    else:
         text = "there are neither torques (tau.<joint>) nor currents (i.<joint>)"
         if recorded:
             action = (

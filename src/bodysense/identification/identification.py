@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from bodysense.errors import BodysenseError, FileReadError, ShapeError
-from bodysense.files import load_result, plain, read_json, save_result
+from bodysense.errors import BodysenseError, FileReadError, MismatchError, ShapeError
+from bodysense.files import load_result, plain, read_arrays, read_json, save_result
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
@@ -180,7 +180,7 @@ class Identification:
             FileReadError: the files are damaged, or belong to another robot.
         """
         about = read_json(Path(folder) / "identification.json", ("robot", "provenance"))
-        robot = _with_law(about["provenance"], prior)
+        robot = _with_law(about["provenance"], _with_locks(about["provenance"], prior))
         _require_same(about["robot"], robot, folder)
         reduced = base if base is not None else base_parameters(robot)
         p, b = robot.layout.size, reduced.size
@@ -214,6 +214,45 @@ def _card(robot: Robot) -> dict[str, Any]:
         "friction": [robot.friction.model.name, robot.friction.shape.tolist()],
         "theta": [float(x) for x in robot.theta],
     }
+
+
+def locked_as_in(folder: str | PathLike[str], robot: Robot) -> Robot:
+    """The robot with the joints locked that were in the identification of a folder, if any."""
+    path = Path(folder) / "identification.json"
+    if not path.is_file():
+        return robot
+    return _with_locks(read_json(path, ("provenance",))["provenance"], robot)
+
+
+def covariance_in(folder: str | PathLike[str], robot: Robot) -> tuple[Array, Array]:
+    """Covariance (b, b) in the folder of an identification, and the places in theta it is of (b,).
+
+    Raises:
+        MismatchError: it is of another robot than this one.
+    """
+    path = Path(folder) / "identification.npz"
+    stored, base = read_arrays(path, ("theta", "covariance")), base_parameters(robot)
+    same = stored["theta"].shape == robot.theta.shape and np.allclose(
+        stored["theta"], robot.theta, rtol=1e-6, atol=1e-9
+    )
+    if not same or stored["covariance"].shape != (base.size, base.size):
+        raise MismatchError(
+            f"{path} is of another robot than the one beside it: identify anew, or leave "
+            "--parameter-covariance, --actuators, --lock and --floating out."
+        )
+    return stored["covariance"], np.array(base.independent)
+
+
+def _with_locks(provenance: object, robot: Robot) -> Robot:
+    """The robot with the joints locked that were in the run of a provenance, where it has them."""
+    origin = provenance.get("robot") if isinstance(provenance, dict) else None
+    locked = origin.get("locked") if isinstance(origin, dict) else None
+    if not isinstance(locked, dict) or robot.locked is not None:
+        return robot
+    try:
+        return robot.with_locked_joints({str(name): float(q) for name, q in locked.items()})
+    except (BodysenseError, TypeError, ValueError):
+        return robot  # another robot, or damage: the comparison that follows tells
 
 
 def _with_law(provenance: object, robot: Robot) -> Robot:

@@ -100,6 +100,7 @@ def scores(run: IdentificationRun) -> dict[str, Any]:
             "advice": list(run.verdict.advice),
         },
         "joints": list(run.problem.robot.joint_names),
+        "locked": run.problem.robot.origin.get("locked", {}),
         "method": run.identification.method,
         "friction": run.problem.robot.friction.model.name,
         "cutoff_hz": run.settings.cutoff,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bodysense.doctor import Diagnosis, examine, require_clean
+from bodysense.doctor import Diagnosis, examine, lock_unrecorded, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, settle_filters
@@ -96,7 +96,8 @@ def identify(
     """Identify a robot from recordings, and judge the result.
 
     Args:
-        robot: the prior: geometry, friction law, and parameters as far as they are known.
+        robot: the prior: geometry, friction law, and parameters as far as they are known. Joints
+            that the recordings do not have are locked where that is safe (see `lock_unrecorded`).
         logs: recordings to identify from; each gets its own noise level.
         method: an identifier or its name (see `IDENTIFIERS`); ``auto`` chooses one by what the
             recordings allow (see `choose_method`).
@@ -126,6 +127,7 @@ def identify(
     chosen = identifier(given) if isinstance(given, str) else given
     logs, validate = as_logs(logs), as_logs(validate)
     _require_valid(robot, logs, chosen, knowledge, seed)
+    robot = lock_unrecorded(robot, (*logs, *validate))
     robot = start_friction(robot, friction)
     progress("examining the logs")
     diagnoses, validation = (

@@ -186,6 +186,8 @@ def setup_facts(
         ("Robot", (robot.summary(),)),
         ("Friction law", (f"{friction.name} ({', '.join(friction.terms) or 'none'})",)),
     ]
+    if robot.locked is not None:
+        facts.append(("Locked joints", (robot.locked.summary(),)))
     if diagnoses:
         seconds = number(sum(diagnosis.duration for diagnosis in diagnoses), 3)
         low_pass = number(math.nan if cutoff is None else cutoff, 3)

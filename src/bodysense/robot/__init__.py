@@ -29,11 +29,12 @@ from bodysense.robot.io.mjcf_writer import mjcf_notes, write_mjcf
 from bodysense.robot.io.urdf import write_urdf
 from bodysense.robot.io.urdf_fresh import urdf_notes
 from bodysense.robot.layout import ParameterLayout
-from bodysense.robot.robot import Robot, Source
+from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Closest, Collisions, NearPairs
 from bodysense.robot.shapes.hull import Hull
 from bodysense.robot.shapes.link_shapes import LinkHulls, link_hulls
 from bodysense.robot.shapes.workspace import Workspace, WorkspaceMargins
+from bodysense.robot.source import Source
 
 __all__ = [
     "Actuators",

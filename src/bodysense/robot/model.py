@@ -16,6 +16,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.errors import (
+    BodysenseError,
     InconsistentInertiaError,
     MismatchError,
     RobotFileError,
@@ -274,6 +275,19 @@ def check_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]
         sensor.measurement(robot)  # refuses what it cannot resolve
         mounted[sensor.name] = sensor
     return tuple(mounted.values())
+
+
+def fitting_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
+    """Those of the sensors whose joint the robot has, or whose link moves."""
+
+    def fits(sensor: Sensor) -> bool:
+        try:
+            sensor.measurement(robot)
+        except BodysenseError:
+            return False
+        return True
+
+    return tuple(filter(fits, sensors))
 
 
 _TERM_CODES = {"Fv": 0, "Fc": 1, "Fs": 2, "Fo": 3}  # of the kernels

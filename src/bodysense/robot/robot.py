@@ -1,15 +1,13 @@
 """`Robot`: a body with links, joints, drives and friction, and all of its parameters.
 
 A robot is immutable. What changes it returns a new one: `with_parameters`, `with_friction`,
-`with_actuators`, `with_sensors`. It owns its Pinocchio model; `robot.model` is shared by everything
-that computes with the robot, so copy it (``robot.model.copy()``) before you change it.
+`with_locked_joints`. It owns its Pinocchio model: copy `robot.model` before you change it.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -32,6 +30,7 @@ from bodysense.robot.model import (
     one_axis_joints,
     require_feasible_links,
 )
+from bodysense.robot.source import Source
 from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import (
     PhysicalConsistency,
@@ -42,16 +41,8 @@ from bodysense.spatial.pseudo_inertia import (
 )
 
 if TYPE_CHECKING:
+    from bodysense.robot.locking import LockedJoints
     from bodysense.sensors.sensor import Sensor
-
-
-@dataclass(frozen=True)
-class Source:
-    """The file that a robot was read from (urdf, mjcf or dh), kept to be written back."""
-
-    format: str
-    path: str
-    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +61,7 @@ class Robot:
         source: the file behind it, if any.
         notes: what the loader had to decide, in words.
         sensors: mounted on it.
+        locked: joints that stand still and are no part of it, if any.
     """
 
     name: str
@@ -83,6 +75,7 @@ class Robot:
     source: Source | None = None
     notes: tuple[str, ...] = ()
     sensors: tuple[Sensor, ...] = ()
+    locked: LockedJoints | None = None
 
     @classmethod
     def from_pinocchio(
@@ -208,12 +201,11 @@ class Robot:
         return tuple("prismatic" if slides else "revolute" for slides in self.tree.prismatic)
 
     @property
-    def origin(self) -> dict[str, str]:
-        """Name, file and digest, for provenance."""
-        if self.source is None:
-            return {"name": self.name}
-        digest = hashlib.sha256(self.source.data).hexdigest()
-        return {"name": self.name, "file": self.source.path, "sha256": digest}
+    def origin(self) -> dict[str, object]:
+        """Name, file, digest and locked joints, for provenance."""
+        source = {} if self.source is None else self.source.origin
+        locked = {} if self.locked is None else {"locked": dict(self.locked.positions)}
+        return {"name": self.name, **source, **locked}
 
     def __repr__(self) -> str:
         return f"<Robot {self.summary()}>"
@@ -376,9 +368,19 @@ class Robot:
             allow_inconsistent=True,
         )
         # Once more, for Pinocchio's centre of mass and back rounds, without limit for small masses.
-        inertial = self.theta[self.layout.inertial]
-        theta = np.concatenate([inertial, robot.theta[inertial.size :]])
-        return replace(robot, sensors=self.sensors).with_parameters(theta)
+        n = self.layout.n_inertial
+        theta = np.concatenate([self.theta[:n], robot.theta[n:]])
+        return replace(robot, sensors=self.sensors, locked=self.locked).with_parameters(theta)
+
+    def with_locked_joints(self, positions: Mapping[str, float | None]) -> Robot:
+        """Return the robot without joints that stand still; see `bodysense.robot.locking.lock`."""
+        from bodysense.robot import locking  # which builds robots
+
+        return locking.lock(self, positions)
+
+    def unlocked(self) -> Robot:
+        """Return the robot with all joints; see `bodysense.robot.locking.unlock`."""
+        return self if self.locked is None else self.locked.free(self)
 
     def consistency(self) -> tuple[PhysicalConsistency, ...]:
         """Physical consistency of every link, with its margin."""
@@ -392,9 +394,6 @@ class Robot:
 
 def require_robot(robot: object) -> None:
     """Raise `ShapeError` if a name or a file is given where a `Robot` is expected."""
-    remedy = (
-        "load it first, load_robot(…)"
-        if isinstance(robot, str | PathLike)
-        else "load_robot gives one"
-    )
+    file = isinstance(robot, str | PathLike)
+    remedy = "load it first, load_robot(…)" if file else "load_robot gives one"
     require_type(robot, Robot, "a Robot", remedy)

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from bodysense.doctor import Diagnosis, examine, require_clean
+from bodysense.doctor import Diagnosis, examine, lock_unrecorded, require_clean
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.files import versions
 from bodysense.identification.choices import settle_filters
@@ -207,7 +207,8 @@ def prepare(
     """Check and filter recordings, and decide whether friction depends on the load.
 
     Args:
-        robot: the arm.
+        robot: the arm; joints that the recordings do not have are locked where that is safe (see
+            `lock_unrecorded`).
         loaded: recordings with the load.
         unloaded: recordings without it; none if the robot's parameters are known.
         link: that holds the load, or a frame fixed to it; by default the last one.
@@ -221,8 +222,9 @@ def prepare(
         progress: called with each step's name.
     """
     require_fixed(robot)
-    frame = moving_frame(robot, link, "the payload")
     with_load, without = as_logs(loaded), as_logs(unloaded)
+    robot = lock_unrecorded(robot, (*with_load, *without))
+    frame = moving_frame(robot, link, "the payload")
     _require_valid(with_load, without, robot_uncertainty)
     robot = _with_friction(robot, friction)
     progress("examining the logs")

@@ -61,6 +61,7 @@ def actuator_text(robot: Robot) -> str:
         ShapeError: an acceleration limit is not positive.
     """
     require_robot(robot)
+    robot = robot.unlocked()
     _require_readable(robot)
     drives, names, limit = robot.actuators, robot.joint_names, robot.acceleration_limit
     text = f"# Drives, friction and control of {robot.name!r}, written by bodysense.\n"

@@ -47,7 +47,8 @@ from bodysense.files import read_bytes
 from bodysense.robot.friction import FrictionModel
 from bodysense.robot.io.actuator_file import parse_actuation
 from bodysense.robot.model import require_distinct, require_feasible_links
-from bodysense.robot.robot import Robot, Source
+from bodysense.robot.robot import Robot
+from bodysense.robot.source import Source
 from bodysense.schema import finite_number, number_list, parse_yaml, required_name, section
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import pi_from_mass_com_inertia, transform_pi

@@ -44,7 +44,8 @@ from bodysense.errors import MissingDependencyError, RobotFileError, Unsupported
 from bodysense.files import read_robot_file
 from bodysense.robot.friction import Friction
 from bodysense.robot.model import require_distinct
-from bodysense.robot.robot import Robot, Source
+from bodysense.robot.robot import Robot
+from bodysense.robot.source import Source
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:

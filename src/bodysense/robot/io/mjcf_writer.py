@@ -74,6 +74,7 @@ def mjcf_text(robot: Robot) -> str:
         InconsistentInertiaError: a link or a rotor inertia is infeasible.
         BodysenseError: a link has the name that MuJoCo keeps for the world.
     """
+    robot = robot.unlocked()
     bodies = _bodies(robot)
     _require_writable(robot)
     root = ET.Element("mujoco", model=robot.name)

@@ -47,7 +47,8 @@ from bodysense.robot.io.urdf_xml import (
     inertial_element,
 )
 from bodysense.robot.model import has_floating_base, require_feasible_links, require_rotor_inertias
-from bodysense.robot.robot import Robot, Source, require_robot
+from bodysense.robot.robot import Robot, require_robot
+from bodysense.robot.source import Source
 from bodysense.schema import read_yaml
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com, physical_consistency, transform_pi
@@ -107,8 +108,8 @@ def _build_model(
     """Let Pinocchio build the model of a checked description."""
     floats_by_file = bool(description.floating_joint) and floating_base is not False
     xml = _minimal_urdf(description, hold=not floats_by_file)
-    moving = (j.moves for j in description.joints.values() if j.name != description.floating_joint)
-    if not (floating_base or floats_by_file or any(moving)):
+    moving = any(j.kind not in ("fixed", "planar", "floating") for j in description.joints.values())
+    if not (floating_base or floats_by_file or moving):
         raise RobotFileError(
             f"{where} has no moving joint, so nothing moves while its base is fixed: load it with "
             "a floating base."
@@ -138,7 +139,8 @@ def _minimal_urdf(description: UrdfDescription, *, hold: bool) -> str:
             own = link.inertial
             element.append(inertial_element(own.mass, own.com, own.tensor))
     for joint in description.joints.values():
-        kind = "fixed" if hold and joint.kind == "floating" else joint.kind
+        held = joint.kind == "planar" or (hold and joint.kind == "floating")
+        kind = "fixed" if held else joint.kind
         links = (joint.parent, joint.child)
         element = add_joint(robot, joint.name, kind, links, joint.xyz, joint.rpy)
         ET.SubElement(element, "axis", xyz=format_numbers(joint.axis))
@@ -166,6 +168,11 @@ def _notes(
     massless = _massless_links(model, joints)
     if massless:
         notes.append(f"moving links without mass: {listing(massless, 6)}")
+    planar = [joint.name for joint in description.joints.values() if joint.kind == "planar"]
+    if planar:
+        notes.append(
+            f"planar joints are taken as fixed where the file puts them: {listing(planar)}"
+        )
     if description.floating_joint:
         floats = "is the floating base" if has_floating_base(model) else "is held, as asked for"
         notes.append(f"the file's own joint {description.floating_joint!r} {floats}")
@@ -197,11 +204,13 @@ def write_urdf(robot: Robot, path: str | os.PathLike[str]) -> Path:
 def urdf_bytes(robot: Robot) -> bytes:
     """Return the URDF file behind a robot with the robot's present parameters.
 
+    Locked joints are in it as in the file (see `Robot.unlocked`).
+
     Raises:
         RobotFileError: the file has other joints, or a name cannot be written.
         InconsistentInertiaError: a link or a rotor inertia is infeasible.
     """
-    where = f"robot {robot.name!r} cannot be written"
+    where, robot = f"robot {robot.name!r} cannot be written", robot.unlocked()
     require_feasible_links(
         robot, where, "Change mass, centre of mass and inertia together, as robot.with_link does."
     )

@@ -122,12 +122,7 @@ def _read_joint(element: Element, links: Collection[str]) -> UrdfJoint:
 
 def _joint_type(joint: Element) -> str:
     kind = joint.attributes.get("type", "")
-    if kind == "planar":
-        raise UnsupportedJointError(
-            f"{joint.place}: a planar joint has three axes; replace it by two prismatic joints and "
-            "a revolute one."
-        )
-    if kind not in (*_VALID_TYPES, "floating"):
+    if kind not in (*_VALID_TYPES, "floating", "planar"):
         raise UnsupportedJointError(
             f"{joint.place}: unknown joint type {kind!r}; valid: {', '.join(_VALID_TYPES)}, and "
             "floating between the root and the robot."
@@ -223,6 +218,7 @@ class UrdfDescription:
             root.fail("there is no <link> in it; a robot needs at least one.")
         joints = _by_name(root.all("joint"), lambda element: _read_joint(element, links))
         top = _root_of_tree(root, links, joints)
+        _require_planar_base(top, joints)
         return cls(root.text("name"), document, links, joints, top, _floating_joint(top, joints))
 
     def merged(self, link: str) -> list[tuple[str, pin.SE3]]:
@@ -302,6 +298,18 @@ def _below(start: Collection[str], joints: Collection[UrdfJoint]) -> list[UrdfJo
         result += carried
         waiting += [joint.child for joint in carried]
     return result
+
+
+def _require_planar_base(root: str, joints: Mapping[str, UrdfJoint]) -> None:
+    """Refuse planar joints but those of a mobile base, which is taken as standing still."""
+    held = [joint for joint in joints.values() if joint.kind in ("fixed", "planar", "floating")]
+    ground = {root, *(joint.child for joint in _below([root], held))}
+    for joint in joints.values():
+        if joint.kind == "planar" and joint.parent not in ground:
+            raise UnsupportedJointError(
+                f"{joint.element.place}: a planar joint has three axes; replace it by two "
+                "prismatic joints and a revolute one."
+            )
 
 
 def _floating_joint(root: str, joints: Mapping[str, UrdfJoint]) -> str:

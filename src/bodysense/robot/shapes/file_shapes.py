@@ -18,8 +18,8 @@ from bodysense.errors import RobotFileError, listing
 from bodysense.robot.io.mjcf import body_name, compile_mjcf
 from bodysense.robot.io.urdf_elements import UrdfDescription
 from bodysense.robot.io.urdf_xml import Element
-from bodysense.robot.robot import Source
 from bodysense.robot.shapes.hull import box_corners, principal_box
+from bodysense.robot.source import Source
 from bodysense.spatial.arrays import Array, read_only
 
 if TYPE_CHECKING:

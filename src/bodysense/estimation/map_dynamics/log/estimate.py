@@ -86,7 +86,9 @@ class LogEstimate:
             f"{sensor.who} is not used: it tells about positions, which the log has"
             for sensor in self.setup.unused
         ]
-        return (*self.setup.notes, *unused, *self.recording.notes)
+        locked = self.problem.robot.locked
+        still = [] if locked is None else [f"taken as standing still: {locked.summary()}"]
+        return (*self.setup.notes, *still, *unused, *self.recording.notes)
 
     @property
     def variables(self) -> NamedSlices:

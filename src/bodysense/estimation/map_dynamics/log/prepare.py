@@ -157,7 +157,8 @@ def _require_observable(
     raise MismatchError(
         f"{source} has no positions of {listing(named)} (it has them of "
         f"{listing(known) or 'none'}), and they are unobservable with these sensors. Name the "
-        "channels q.<joint> in the layout file; or add to the sensors file "
+        f"channels q.<joint> in the layout file; or lock joints that stand still (--lock "
+        f"{named[0]}); or add to the sensors file "
         + "; ".join(_remedy(problem, joint) for joint in named[:3])
         + "."
     )
