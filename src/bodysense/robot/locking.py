@@ -56,7 +56,7 @@ class LockedJoints:
     whole: Robot
 
     def free(self, robot: Robot) -> Robot:
-        """`unlock`."""
+        """The robot with all joints: `unlock`."""
         return unlock(robot)
 
     def summary(self) -> str:
