@@ -22,6 +22,7 @@ from bodysense.robot import (
 )
 from bodysense.robot import friction as registry
 from bodysense.robot._kernels.friction import friction_basis
+from bodysense.robot.dynamics import drive_loads
 from bodysense.robot.model import kernel_tree
 
 CUSTOM = "tests-own-law"
@@ -103,13 +104,16 @@ def test_kernel_and_numpy_agree(name):
     speeds = np.concatenate([SPEEDS, [0.0, -0.0, 1e-300, 100.0]])
     v = np.tile(speeds[:, None], (1, 6))
     Y = torque_regressor(robot, v, v, v)
+    load = np.abs(drive_loads(robot, v, v, v)) if model.depends_on_load else None
     n_terms = len(model.terms)
     for j in range(6):
         phi, dphi = model.basis(speeds, robot.friction.shape[j])
         assert phi.shape == dphi.shape == (speeds.size, n_terms)
         for k, term in enumerate(model.terms):
             place = robot.layout.friction(term).start + j
-            np.testing.assert_allclose(Y[:, j, place], phi[:, k], rtol=1e-14, atol=1e-300)
+            per_load = load[:, j] if term == "Fl" else 1.0
+            expected = phi[:, k] * per_load
+            np.testing.assert_allclose(Y[:, j, place], expected, rtol=1e-14, atol=1e-300)
         for i, speed in enumerate(speeds):
             one, slope = np.full((2, max(1, n_terms)), np.nan)
             kernel_basis(robot.tree, j, speed, one, slope)
@@ -124,11 +128,24 @@ def test_adds_to_the_inverse_dynamics(name, rng):
     F = {term: rng.uniform(0.5, 2.0, 6) for term in model.terms}
     robot = frictionless.with_friction(name, coefficients=F, **shape_of(model))
     q, v, a = rng.normal(size=(3, 5, 6))
-    difference = inverse_dynamics(robot, q, v, a) - inverse_dynamics(frictionless, q, v, a)
+    load = inverse_dynamics(frictionless, q, v, a)
+    difference = inverse_dynamics(robot, q, v, a) - load
     for j in range(6):
         phi, _ = model.basis(v[:, j], robot.friction.shape[j])
+        if model.depends_on_load:
+            phi[:, -1] *= np.abs(load[:, j])
         expected = phi @ np.array([F[term][j] for term in model.terms])
         np.testing.assert_allclose(difference[:, j], expected, rtol=0, atol=1e-12)
+
+
+@every_law
+def test_takes_no_load_or_one_as_its_last_term(name):
+    model = friction_model(name)
+    assert model.depends_on_load == name.endswith("-load") == (model.terms[-1:] == ("Fl",))
+    plain = model.without_load
+    assert not plain.depends_on_load
+    assert plain.terms == model.terms[: len(model.terms) - model.depends_on_load]
+    assert plain.shape == model.shape
 
 
 @every_law

@@ -7,6 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.optimize import root
 
 from bodysense.excitation import FourierTrajectory, HoldTrajectory, Trajectory
 from bodysense.robot import (
@@ -122,6 +123,30 @@ def test_friction_laws(law, coefficients, shape, name, integrator, robot_of, pla
     motion = wave_of(6, 0.2)
     settings = {"integrator": integrator, "substeps": 2}
     assert_same_motion(rollout(robot, motion, **settings), plainly(robot, motion, **settings))
+
+
+@every_integrator
+def test_load_dependent_friction(integrator, robot_of, plainly, wave_of):
+    """Against the root of its equation of motion, T + Fl |T| s(v) = net with T = M a + h."""
+    Fl, width = np.array([0.05, 0.2, 0.1, 0.6, 0.3, 0.1]), 0.03
+    robot = robot_of("tx40").with_friction("offset-load", coefficients={"Fl": Fl}, width=width)
+    model, data = robot.model, robot.model.createData()
+
+    def accelerate(q, v, net):
+        def residual(a):
+            T = pin.rnea(model, data, q, v, a)
+            return T + Fl * np.abs(T) * np.tanh(v / width) - net
+
+        start = pin.aba(model, data, q, v, net)
+        found = root(residual, start, tol=1e-14)
+        assert np.abs(residual(found.x)).max() < 1e-9
+        return found.x
+
+    motion = wave_of(6, 0.05)
+    expected = plainly(robot, motion, integrator=integrator, acceleration=accelerate)
+    assert_same_motion(rollout(robot, motion, integrator=integrator), expected, tolerance=1e-8)
+    free = plainly(robot, motion, integrator=integrator)
+    assert np.abs(expected.a - free.a).max() > 0.1 * np.abs(expected.a).max()
 
 
 @every_integrator

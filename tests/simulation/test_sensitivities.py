@@ -8,7 +8,15 @@ import pytest
 
 from bodysense.errors import MismatchError, ShapeError, UnknownNameError
 from bodysense.excitation import FourierTrajectory, HoldTrajectory, SampledTrajectory
-from bodysense.robot import Actuators, Controller, Robot, base_parameters, inverse_dynamics
+from bodysense.robot import (
+    Actuators,
+    Controller,
+    Friction,
+    Robot,
+    base_parameters,
+    inverse_dynamics,
+)
+from bodysense.robot.dynamics import drive_loads
 from bodysense.simulation import rollout, sensitivities
 from bodysense.simulation._kernels.sensitivity import run_with_tangent_batch
 
@@ -173,6 +181,30 @@ def test_stribeck_and_offset(tx40, wave_of):
     robot = tx40.with_friction("stribeck-offset", coefficients=coefficients, **shape)
     found = check(robot, wave_of(6))
     assert len(found.parameters) == 64
+
+
+@pytest.mark.parametrize("integrator", ["euler", "rk4"])
+def test_load_dependent_friction(integrator, random_model, gains_for):
+    # All loads keep their sign, so that no step of a difference crosses the kink of |T|.
+    model = random_model(np.random.default_rng(0), 3)
+    model.gravity.linear = np.array([4.0, 6.0, -7.0])
+    coupling = [[1, 0, 0], [0, 1, 0], [0, 1, 1]]
+    robot = Robot.from_pinocchio(
+        model,
+        friction=Friction.from_model("stribeck-load", 3, vs=0.3, delta=1.5, width=0.05),
+        coefficients={"Fv": 0.3, "Fc": 0.2, "Fs": 0.6, "Fl": [0.1, 0.3, 0.2], "Iam": 0.005},
+        actuators=Actuators.from_values(3, coupling=coupling, coupled_terms=("Iam", "Fcm")),
+    )
+    controller, times = gains_for(robot), np.linspace(0.0, 0.2, 8)
+    points = np.outer(times + 4.0 * times**2, [0.5, -0.5, 0.5])
+    motion = SampledTrajectory(times, points, at_rest=False)
+    _, *states = motion.sample(controller.rate)
+    settings = {"controller": controller, "feed_forward": inverse_dynamics(robot, *states)}
+    found = check(robot, motion, integrator=integrator, **settings)
+    assert {"Fl1", "Fl2", "Fl3", "Iam3"} <= set(found.parameters)
+    run = rollout(robot, motion, **settings)
+    side = np.sign(drive_loads(robot, run.q[0], run.v[0], run.a[0]))
+    assert (side == side[0]).all()
 
 
 def test_a_friction_law_of_the_users(custom_law, tx40, wave_of):

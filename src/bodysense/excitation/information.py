@@ -101,17 +101,22 @@ def moving_base_parameters(
 
 
 def with_smooth_friction(robot: Robot, friction: str | None) -> tuple[Robot, tuple[str, ...]]:
-    """The robot with a friction law, its own if None, that is smooth in v; and notes."""
-    law = robot.friction.model if friction is None else friction
-    changed = robot if friction is None else robot.with_friction(friction)
-    names = changed.friction.model.shape
-    if "width" not in names or changed.friction.model.custom is not None:
-        return changed, ()
-    width = changed.friction.shape[:, names.index("width")]
+    """The robot with a friction law, its own if None, smooth in v and without load; and notes."""
+    changed, notes = robot if friction is None else robot.with_friction(friction), []
+    law = changed.friction.model
+    if law.depends_on_load:
+        law = law.without_load
+        changed = changed.with_friction(law)
+        notes.append(f"friction was taken as {law.name!r}, without load, for the optimisation.")
+    if "width" not in law.shape or law.custom is not None:
+        return changed, tuple(notes)
+    width = changed.friction.shape[:, law.shape.index("width")]
     if (width >= _WIDTH).all():
-        return changed, ()
-    note = f"the sign in friction was smoothed over {_WIDTH:g} rad/s or m/s for the optimisation."
-    return changed.with_friction(law, width=np.maximum(width, _WIDTH)), (note,)
+        return changed, tuple(notes)
+    notes.append(
+        f"the sign in friction was smoothed over {_WIDTH:g} rad/s or m/s for the optimisation."
+    )
+    return changed.with_friction(law, width=np.maximum(width, _WIDTH)), tuple(notes)
 
 
 def condition_number(M: Array) -> float:

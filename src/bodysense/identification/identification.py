@@ -285,7 +285,7 @@ def _require_same(card: object, robot: Robot, folder: str | PathLike[str]) -> No
         )
 
 
-_POSITIVE = ("Ia", "Iam", "Fv", "Fvm", "Fc", "Fcm", "Fs")
+_POSITIVE = ("Ia", "Iam", "Fv", "Fvm", "Fc", "Fcm", "Fs", "Fl")
 
 
 def positive_parameters(robot: Robot) -> list[int]:

@@ -23,6 +23,7 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
 _MIN_MASS = 0.01  # of a link, as a share of the robot's: files may neglect a link's mass
+LOAD_FRICTION = 0.1  # plausible friction per load (Fl): gears of arms lose several per cent
 _MIN_LENGTH = 0.1  # plausible radius of gyration at least, as a share of the longest link's
 
 
@@ -146,7 +147,9 @@ class Prior:
 
 
 def _drive_size(prefix: str, tau: Array, v: Array, a: Array) -> Array:
-    """(n,) sizes of a drive's coefficients that would explain all of its joint's torque."""
+    """(n,) sizes of a drive's coefficients that would explain all of its joint's torque, but Fl."""
+    if prefix == "Fl":
+        return np.full(tau.size, LOAD_FRICTION)
     if prefix in ("Ia", "Iam"):
         return tau / a
     return tau / v if prefix in ("Fv", "Fvm") else tau

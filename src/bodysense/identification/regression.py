@@ -86,6 +86,8 @@ class Regression:
         n_logs: number of logs.
         held_out: fold whose rows do not count, if any; see `without`.
         knowledge: what is known of the links for certain; physically consistent methods use it.
+        load_theta: (p,) parameters that the load of load-dependent friction follows from; `None`
+            stands for the robot's own, and is all that other laws need.
     """
 
     robot: Robot
@@ -95,6 +97,7 @@ class Regression:
     n_logs: int
     held_out: int | None = None
     knowledge: Knowledge = field(default_factory=Knowledge)
+    load_theta: Array | None = None
 
     finest: ClassVar[float] = 1e-11
     """Smallest noise level, as a share of a joint's torque: rounding."""
@@ -113,6 +116,8 @@ class Regression:
     ) -> Regression:
         """Set the problem up; rows are computed when they are needed.
 
+        Under load-dependent friction the load is that of weighted least squares, see `under_load`.
+
         Raises:
             MismatchError: fewer rows than unknowns.
         """
@@ -128,7 +133,11 @@ class Regression:
                 f"{n_rows} rows for {base.size} unknowns: record for longer, raise the cut-off, or "
                 "switch the decimation off."
             )
-        return problem
+        if not robot.friction.model.depends_on_load:
+            return problem
+        from bodysense.identification.linear.method import under_load  # which needs this module
+
+        return under_load(problem)
 
     @classmethod
     def from_samples(
@@ -270,6 +279,7 @@ class Regression:
                 np.ascontiguousarray(v[taken]),
                 np.ascontiguousarray(a[taken]),
                 columns=self.base.independent,
+                theta=self.load_theta,
                 out=buffer[: taken.stop - taken.start],
             )
             Y = self.widened(Y, v[taken], motion.log)

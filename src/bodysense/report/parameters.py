@@ -57,6 +57,7 @@ _TERMS = {
     "Fc": ("Coulomb friction", "N·m", "N"),
     "Fs": ("static friction", "N·m", "N"),
     "Fo": ("torque offset", "N·m", "N"),
+    "Fl": ("load-dependent friction, per load", "1", "1"),
     "Iam": ("inertia of a coupled motor", "kg·m²", "kg"),
     "Fvm": ("viscous friction of a coupled motor", "N·m·s/rad", "N·s/m"),
     "Fcm": ("Coulomb friction of a coupled motor", "N·m", "N"),

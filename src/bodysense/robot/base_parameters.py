@@ -265,7 +265,9 @@ def _random_regressor(robot: Robot, rows: Rows, samples: int | None = None) -> A
         q[:, 3:7] = rng.normal(size=(n_t, 4))
         q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
     v, a = rng.normal(scale=2.0, size=(2, n_t, robot.nv))
-    Y = torque_regressor(robot, q, v, 2.0 * a)
+    # A load as of any robot: the values of theta do not decide.
+    theta = rng.normal(size=robot.layout.size) if robot.friction.model.depends_on_load else None
+    Y = torque_regressor(robot, q, v, 2.0 * a, theta=theta)
     return Y[:, chosen[rows]].reshape(-1, robot.layout.size)
 
 

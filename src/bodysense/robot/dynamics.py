@@ -7,6 +7,9 @@ with theta as in the robot's `ParameterLayout`, rotor inertias in M and friction
 steady state) in h. Parameters need not be physical: they enter linearly, and no mass is divided by.
 The second equation is linear in theta too, and needs no acceleration (Gautier and Khalil 1988).
 
+Load-dependent friction (see `friction`) is the one part that is not linear in theta: its columns of
+Y hold the load, so that both equations need one that is given, and the second one cannot have it.
+
 Joint coordinates come as q of length `robot.nq`: for a floating base position, quaternion (xyzw)
 and joints, as in Pinocchio; v and a have length `robot.nv`, base first, linear first, in base
 coordinates.
@@ -19,7 +22,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from bodysense.compiled.views import Table
-from bodysense.errors import ShapeError, unknown_name
+from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.robot._kernels.dynamics import (
     Batch,
     MassMatrices,
@@ -142,6 +145,7 @@ def torque_regressor(
     *,
     columns: NDArray[np.int64] | None = None,
     base_link: str | None = None,
+    theta: ArrayLike | None = None,
     out: Array | None = None,
 ) -> Array:
     """Y of tau = Y theta, sample by sample.
@@ -150,12 +154,14 @@ def torque_regressor(
     outside, about the base's origin in base coordinates, and the joint rows follow.
 
     Args:
-        robot: the robot; only its geometry, friction law and couplings enter.
+        robot: the robot; only its geometry, friction law and couplings enter, and the load.
         q: (n_t, nq) positions.
         v: (n_t, nv) velocities.
         a: (n_t, nv) accelerations.
         columns: keep only these columns of theta, e.g. ``base.independent``.
         base_link: take this link as the base instead; floating base only.
+        theta: (p,) parameters that the load of load-dependent friction follows from, the robot's
+            own if not given: with these alone tau = Y theta. No other friction law needs them.
         out: (n_t, nv, n_columns) array to write to. Getting fresh memory takes as long as
             filling it, so that work in blocks is faster with one array for all of them.
 
@@ -186,9 +192,48 @@ def torque_regressor(
         in_shares(share, len(q), robot.tree, batch, compiled=regressor_batch)
     elif out is not None:
         Y.fill(0.0)
+    if robot.friction.model.depends_on_load:
+        if base_link is not None:
+            raise _needs_no_load(robot, "a regressor for another base link", "base_link")
+        _multiply_by_loads(Y, drive_loads(robot, q, v, a, theta=theta), robot, columns)
     if base_link is not None:
         _rebase_rows(robot, q, base_link, Y)
     return Y
+
+
+def drive_loads(
+    robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, theta: ArrayLike | None = None
+) -> Array:
+    """(n_t, n_joints) torques of the joints without friction, of links and rotors alone.
+
+    Arguments are those of `inverse_dynamics`.
+    """
+    q, v, a = _check_motion(robot, q, v, a)
+    rows = theta_rows(robot, theta, len(q)).copy()
+    frictions = np.arange(robot.layout.rotor.stop, robot.layout.size)
+    inertias = np.flatnonzero([term == "Iam" for term, _ in robot.layout.coupled])
+    rows[:, np.setdiff1d(frictions, robot.layout.coupling.start + inertias)] = 0.0
+    return inverse_dynamics(robot, q, v, a, theta=rows)[:, robot.nv - robot.n_joints :]
+
+
+def _multiply_by_loads(
+    Y: Array, load: Array, robot: Robot, columns: NDArray[np.int64] | None
+) -> None:
+    """Make columns of Y per unit of load those of the loads (n_t, n_joints), in place."""
+    first, base = robot.layout.friction("Fl").start, robot.nv - robot.n_joints
+    places = np.arange(robot.layout.size) if columns is None else np.asarray(columns)
+    for k, place in enumerate(places):
+        j = int(place) - first
+        if 0 <= j < robot.n_joints:
+            Y[:, base + j, k] *= np.abs(load[:, j])
+
+
+def _needs_no_load(robot: Robot, what: str, source: str) -> MismatchError:
+    law = robot.friction.model
+    return MismatchError(
+        f"{what} cannot have friction {law.name!r} of {robot.name!r}, which depends on the load: "
+        f"use robot.with_friction({law.without_load.name!r}), or no {source}."
+    )
 
 
 def _output(shape: tuple[int, int, int], out: Array | None) -> Array:
@@ -310,8 +355,14 @@ def energy_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
 
 
 def power_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
-    """Rows (n_t, p) of the power [W] that friction takes; inertial columns are zero."""
+    """Rows (n_t, p) of the power [W] that friction takes; inertial columns are zero.
+
+    Raises:
+        MismatchError: friction that depends on the load, and so on accelerations.
+    """
     require_robot(robot)
+    if robot.friction.model.depends_on_load:
+        raise _needs_no_load(robot, "the energy balance, which has no accelerations,", "energy")
     q = as_array(q, (None, robot.nq), f"q of {robot.name}")
     v = as_array(v, (q.shape[0], robot.nv), f"v of {robot.name}")
     columns = np.arange(robot.layout.rotor.stop, robot.layout.size)

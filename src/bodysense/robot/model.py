@@ -290,7 +290,7 @@ def fitting_sensors(robot: Robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ..
     return tuple(filter(fits, sensors))
 
 
-_TERM_CODES = {"Fv": 0, "Fc": 1, "Fs": 2, "Fo": 3}  # of the kernels
+_TERM_CODES = {"Fv": 0, "Fc": 1, "Fs": 2, "Fo": 3, "Fl": 4}  # of the kernels
 
 
 def kernel_tree(model: pin.Model, friction: Friction, actuators: Actuators) -> Tree:

@@ -41,10 +41,15 @@ def test_slopes_are_pinocchios(branched, seed, random_model, states_of):
             np.testing.assert_allclose(block, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("load", [False, True])
 @pytest.mark.parametrize("name", ["serial", "branched", "tx40-three"])
-def test_slopes_are_those_of_the_torques_with_friction_and_coupling(name, robot_of, states_of, rng):
+def test_slopes_are_those_of_the_torques_with_friction_and_coupling(
+    name, load, robot_of, states_of, rng
+):
     """By differences, for parameters that need not be physical."""
     robot = robot_of(name)
+    if load:
+        robot = robot.with_friction("coulomb-load", width=0.5)
     n = robot.n_joints
     q, v, a = states_of(robot, rng, 1)
     v = np.where(np.abs(v) < 0.2, 0.5, v)  # away from the jumps, which are left out

@@ -1,8 +1,9 @@
 """Slopes of the torques by positions, velocities and accelerations, and whitened rows, compiled.
 
-    G = [∂ID/∂q, ∂ID/∂v, M]        L Lᵀ = S        rows ← L⁻¹ rows
+    G = [∂ID/∂q, ∂ID/∂v, ∂ID/∂a]        L Lᵀ = S        rows ← L⁻¹ rows
 
-Friction is in ∂ID/∂v; a jump in it (sign) is passed over.
+Friction is in ∂ID/∂v; a jump in it (sign) is passed over. ∂ID/∂a is M, but for friction that
+depends on the load.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import numpy as np
 
 from bodysense.compiled.jit import inlined, threaded
 from bodysense.robot._kernels.derivatives import inverse_dynamics_derivatives
-from bodysense.robot._kernels.dynamics import gather, mass_matrix
+from bodysense.robot._kernels.dynamics import add_rotors, gather, mass_matrix
 from bodysense.robot._kernels.tree import DERIVATIVES_WIDTH, make_scratch, move, place, weigh
-from bodysense.simulation._kernels.sensitivity import add_friction_slope
+from bodysense.simulation._kernels.sensitivity import add_friction_slope, load_slope
 
 
 @inlined
@@ -29,15 +30,17 @@ def _torque_slopes(tree, theta, q, v, a, w, by_q, by_v, G):
     move(tree, v, a, True, tree.gravity, w.body)
     weigh(tree, theta, w.body)
     gather(tree, w.body, w.bias)
+    add_rotors(tree, theta, a, w.bias)
     inverse_dynamics_derivatives(tree, w.body, w.motion, by_q, by_v)
-    add_friction_slope(tree, theta, v, w, by_v)
+    add_friction_slope(tree, theta, v, w.bias, w, by_q, by_v)
     weigh(tree, theta, w.body)  # the derivatives have made subtrees of the bodies
     mass_matrix(tree, theta, w.body, w.M)
     for i in range(n):
+        slope = load_slope(tree, theta, v, w.bias, i)
         for j in range(n):
             G[i, j] = by_q[i, j]
             G[i, n + j] = by_v[i, j]
-            G[i, 2 * n + j] = w.M[i, j] if i >= j else w.M[j, i]
+            G[i, 2 * n + j] = slope * (w.M[i, j] if i >= j else w.M[j, i])
 
 
 @threaded

@@ -286,7 +286,12 @@ def _correction(problem: Regression, noisy: _NoisyBlock, step: Array) -> Array:
     ahead = np.where(ahead * v > 0.0, ahead, v)  # no jump of friction: the noise is small
     Y, Y_ahead = (
         problem.widened(
-            torque_regressor(problem.robot, *state, columns=problem.base.independent),
+            torque_regressor(
+                problem.robot,
+                *state,
+                columns=problem.base.independent,
+                theta=problem.load_theta,
+            ),
             state[1],
             noisy.block.log,
         )

@@ -45,6 +45,10 @@ _FEW_ROWS = (
     "longer."
 )
 
+_LOAD_FITS = 9  # to find the load of load-dependent friction, at most
+_LOAD_TOLERANCE = 0.01  # change of predictions, in standard deviations, at which the load is known
+_LOAD_ROUNDING = 1e-9  # the same as a share of predictions, where there is hardly any noise
+
 _HUBER = 1.345  # standard deviations: 95 % efficiency on Gaussian noise
 _WINDOW = (2.0, 4.0)  # standard deviations: full weight, and none; a cosine in between
 _MAD = 1.4826  # standard deviation of Gaussian noise in units of its median absolute deviation
@@ -106,6 +110,27 @@ class NoiseWeights(Weights):
 def fit_noise_weights(problem: Regression, prior: Prior) -> WeightedSolution:
     """Weighted least squares, for methods that need noise levels or a first estimate."""
     return NoiseWeights().fit(problem, prior, lambda stack: least_squares(prior, stack))
+
+
+def under_load(problem: Regression) -> Regression:
+    """The problem with the load that its own weighted least-squares estimate leads to.
+
+    Given the load of load-dependent friction, torques are linear in all parameters, and the load
+    follows from these: fit without load, take the load of the fit, fit again, until predictions no
+    longer change. An error of the load comes back times Fl, a few per cent, so that few fits do.
+    """
+    prior = Prior.of(problem)
+    theta = np.zeros(prior.theta.size)
+    for _ in range(_LOAD_FITS):
+        problem = replace(problem, load_theta=theta)
+        fit = fit_noise_weights(problem, prior)
+        step, whole = (
+            fit.stack.change(prior.to_base(change)) for change in (fit.theta - theta, fit.theta)
+        )
+        if step < max(_LOAD_TOLERANCE, _LOAD_ROUNDING * whole):
+            break
+        theta = fit.theta
+    return problem
 
 
 def few_rows(problem: Regression) -> bool:

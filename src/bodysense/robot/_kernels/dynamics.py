@@ -2,17 +2,24 @@
 
     M(q, theta) a + h(q, v, theta) = tau
 
-with the rotor inertias in M and the friction in h. The mass matrix is factorised as Lᵀ D L along
-the tree (Featherstone), which needs no square roots, so it works for unphysical parameters too.
+with the rotor inertias in M and the friction in h, of which the load-dependent part alone depends
+on the acceleration too, see `drive_load`. The mass matrix is factorised as Lᵀ D L along the tree
+(Featherstone), which needs no square roots, so it works for unphysical parameters too.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, NamedTuple
 
 from bodysense.compiled.jit import inlined, threaded
 from bodysense.compiled.views import reader
-from bodysense.robot._kernels.friction import friction_basis, smooth_sign
+from bodysense.robot._kernels.friction import (
+    friction_basis,
+    load_share,
+    load_term,
+    smooth_sign,
+)
 from bodysense.robot._kernels.tree import (
     ACC,
     AXIS,
@@ -127,13 +134,22 @@ def gather(tree, b, out):
 
 @inlined
 def add_friction(tree, theta, v, w, out):
-    """Add the friction of joints and coupled motors to out (nv,), LuGre at its steady state."""
+    """Add the friction of joints and coupled motors to out (nv,), LuGre at its steady state.
+
+    What stands in out before is the load of load-dependent friction: where it is zero, what is
+    added is the friction that no load changes.
+    """
     n = tree.parent.size
     base = 6 * tree.floating
     start = 10 * (n + tree.floating) + n
+    terms = tree.term.size
+    if load_term(tree) >= 0:
+        terms = load_term(tree)
+        for j in range(n):
+            out[base + j] += load_share(tree, theta, j, v[base + j]) * abs(out[base + j])
     for j in range(n):
         friction_basis(tree, j, v[base + j], w.phi, w.dphi)
-        for k in range(tree.term.size):
+        for k in range(terms):
             out[base + j] += theta[start + k * n + j] * w.phi[k]
     add_motor_friction(tree, theta, v, out)
 
@@ -160,7 +176,28 @@ def add_motor_friction(tree, theta, v, out):
 
 
 @inlined
-def _add_rotors(tree, theta, a, out):
+def drive_load(tree, theta, v, net):
+    """Replace net (nv,), torque minus the friction that no load changes, by the joints' loads.
+
+    The load T of a joint's drive is its torque without friction, of M a + h, and with g = Fl s(v)
+
+        T + g |T| = net        <=>        T = net / (1 + g sign(net)),
+
+    the one solution, since the left-hand side ascends with T, while |g| < 1. Beyond, a drive locks
+    itself: no motion follows from a torque, and the result is not finite.
+    """
+    if load_term(tree) < 0:
+        return
+    base = 6 * tree.floating
+    for j in range(tree.parent.size):
+        g = load_share(tree, theta, j, v[base + j])
+        if not abs(g) < 1.0:
+            net[base + j] = math.nan
+        net[base + j] /= 1.0 + math.copysign(g, g * net[base + j])
+
+
+@inlined
+def add_rotors(tree, theta, a, out):
     """Add the torque that accelerates the rotors to out (nv,)."""
     n = tree.parent.size
     base = 6 * tree.floating
@@ -185,8 +222,8 @@ def _inverse_dynamics(tree, theta, q, v, a, g, w, tau):
     move(tree, v, a, True, g, w.body)
     weigh(tree, theta, w.body)
     gather(tree, w.body, tau)
+    add_rotors(tree, theta, a, tau)
     add_friction(tree, theta, v, w, tau)
-    _add_rotors(tree, theta, a, tau)
 
 
 @inlined
@@ -265,9 +302,9 @@ def _solve(dof_parent, M, x):
 
 @inlined
 def forward_dynamics(tree, theta, q, v, net, g, w, a):
-    """A (nv,) of one sample; `net` (nv,) is the applied torque minus friction.
+    """A (nv,) of one sample; `net` (nv,) is the applied torque minus friction that no load changes.
 
-    Leaves the factors of the mass matrix in w.M.
+    Leaves the factors of the mass matrix in w.M, and in net the torque without any friction.
     """
     place(tree, q, w)
     move(tree, v, v, False, g, w.body)
@@ -275,6 +312,7 @@ def forward_dynamics(tree, theta, q, v, net, g, w, a):
     gather(tree, w.body, w.bias)
     mass_matrix(tree, theta, w.body, w.M)
     _factorise(tree.dof_parent, w.M)
+    drive_load(tree, theta, v, net)
     for i in range(a.size):
         a[i] = net[i] - w.bias[i]
     _solve(tree.dof_parent, w.M, a)

@@ -153,5 +153,25 @@ def friction_basis(tree, j, v, phi, dphi):
             phi[k], dphi[k] = s * (1.0 - e), ds * (1.0 - e) - s * de
         elif code == 2:
             phi[k], dphi[k] = s * e, ds * e + s * de
-        else:
+        elif code == 3:
             phi[k], dphi[k] = 1.0, 0.0
+        else:  # per unit of load
+            phi[k], dphi[k] = s, ds
+
+
+@inlined
+def load_term(tree):
+    """Place of the load-dependent term among those of the friction law, the last; -1 without."""
+    last = tree.term.size - 1
+    return last if last >= 0 and tree.term[last] == 4 else -1
+
+
+@inlined
+def load_share(tree, theta, j, v):
+    """Fl s(v) of joint j: friction per unit of load, zero without the term."""
+    place = load_term(tree)
+    if place < 0:
+        return 0.0
+    n = tree.parent.size
+    s, _ = smooth_sign(v, tree.shape[j, 0])
+    return theta[10 * (n + tree.floating) + n * (1 + place) + j] * s

@@ -32,6 +32,7 @@ _UNITS = {  # of what a key holds: its meaning, its unit for a turning joint and
     "Fc": ("Coulomb", "N·m", "N"),
     "Fs": ("static level", "N·m", "N"),
     "Fo": ("offset", "N·m", "N"),
+    "Fl": ("friction per load", "1", "1"),
     "Iam": ("inertia", "kg·m²", "kg"),
     "Fvm": ("viscous", "N·m·s/rad", "N·s/m"),
     "Fcm": ("Coulomb", "N·m", "N"),
@@ -94,7 +95,7 @@ def _require_readable(robot: Robot) -> None:
 def _negative_coefficients(robot: Robot) -> str:
     """A comment on coefficients that no physical drive has; those of own laws may be negative."""
     layout = robot.layout
-    terms = () if robot.friction.model.custom is not None else ("Fv", "Fc", "Fs")
+    terms = () if robot.friction.model.custom is not None else ("Fv", "Fc", "Fs", "Fl")
     bad = [
         f"{term} of {robot.joint_names[j]!r}"
         for term in terms

@@ -6,11 +6,14 @@ integrator solves, for all chosen parameters at once,
     M da = dtau - Y - (∂ID/∂q) dq - (∂ID/∂v) dv
 
 where Y are the regressor's columns of those parameters, and dtau follows from the controller.
-Friction must be a function of velocity alone; a jump in it (sign) is passed over.
+Friction must have no state; a jump in it (sign) is passed over. Under load-dependent friction
+joint torques change by S = 1 + Fl s(v) sign(T) times as much as their loads T do, and by |T| s(v)
+with Fl: S multiplies rows of M, ∂ID and Y but for what friction adds to them.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +21,12 @@ import numpy as np
 from bodysense.compiled.jit import allocating, inlined, threaded
 from bodysense.robot._kernels.derivatives import inverse_dynamics_derivatives
 from bodysense.robot._kernels.dynamics import forward_dynamics, gather
-from bodysense.robot._kernels.friction import friction_basis, smooth_sign
+from bodysense.robot._kernels.friction import (
+    friction_basis,
+    load_share,
+    load_term,
+    smooth_sign,
+)
 from bodysense.robot._kernels.regressor import regressor
 from bodysense.robot._kernels.tree import DERIVATIVES_WIDTH, make_scratch, move, weigh
 from bodysense.simulation._kernels.rollout import (
@@ -123,12 +131,26 @@ def control_tangent(loop, x, d):
 
 
 @inlined
-def add_friction_slope(tree, theta, v, w, by_v):
-    """Add the derivative of the friction by velocities to by_v (n, n)."""
+def load_slope(tree, theta, v, load, j):
+    """By how much the torque of joint j changes with its load T: S = 1 + Fl s(v) sign(T)."""
+    g = load_share(tree, theta, j, v[j])
+    return 1.0 if load[j] == 0.0 else 1.0 + math.copysign(g, g * load[j])
+
+
+@inlined
+def add_friction_slope(tree, theta, v, load, w, by_q, by_v):
+    """Make derivatives (n, n) of the loads (n,) of the joints those of their torques."""
     n = tree.parent.size
     start = 11 * n
+    loaded = load_term(tree)
     for j in range(n):
         friction_basis(tree, j, v[j], w.phi, w.dphi)
+        if loaded >= 0:
+            w.dphi[loaded] *= abs(load[j])
+            slope = load_slope(tree, theta, v, load, j)
+            for i in range(n):
+                by_q[j, i] *= slope
+                by_v[j, i] *= slope
         for k in range(tree.term.size):
             by_v[j, j] += theta[start + k * n + j] * w.dphi[k]
     start += tree.term.size * n
@@ -172,8 +194,25 @@ def _solve_columns(dof_parent, M, X):
 
 
 @inlined
+def _load_columns(tree, theta, v, load, Y):
+    """Make the regressor Y (n, p) of the loads (n,) that of the torques, at given loads."""
+    n = tree.parent.size
+    loaded = load_term(tree)
+    if loaded < 0:
+        return
+    for j in range(n):
+        slope = load_slope(tree, theta, v, load, j)
+        for c in range(11 * n):
+            Y[j, c] *= slope
+        for k in range(tree.coupled_term.size):
+            if tree.coupled_term[k] == 0:
+                Y[j, 11 * n + n * tree.term.size + k] *= slope
+        Y[j, 11 * n + n * loaded + j] *= abs(load[j])
+
+
+@inlined
 def acceleration_tangent(tree, theta, columns, w, x, d):
-    """d.a of one stage, after `forward_dynamics` there, which leaves poses and factors in w."""
+    """d.a of one stage, after `forward_dynamics` there: poses and factors in w, loads in x.net."""
     n, n_p = d.q.shape
     b, v = w.body, x.v_stage
     move(tree, v, x.a, True, tree.gravity, b)
@@ -184,8 +223,9 @@ def acceleration_tangent(tree, theta, columns, w, x, d):
             for j in range(n):
                 d.by_v[i, j] = 0.0
     inverse_dynamics_derivatives(tree, b, w.motion, d.by_q, d.by_v)
-    add_friction_slope(tree, theta, v, w, d.by_v)
+    add_friction_slope(tree, theta, v, x.net, w, d.by_q, d.by_v)
     regressor(tree, v, x.a, w, d.Y)
+    _load_columns(tree, theta, v, x.net, d.Y)
     for i in range(n):
         for c in range(n_p):
             d.a[i, c] = d.tau[i, c] - d.Y[i, columns[c]]
@@ -194,6 +234,10 @@ def acceleration_tangent(tree, theta, columns, w, x, d):
             if by_q != 0.0 or by_v != 0.0:
                 for c in range(n_p):
                     d.a[i, c] -= by_q * d.q_stage[j, c] + by_v * d.v_stage[j, c]
+        if load_term(tree) >= 0:
+            inverse = 1.0 / load_slope(tree, theta, v, x.net, i)
+            for c in range(n_p):
+                d.a[i, c] *= inverse
     _solve_columns(tree.dof_parent, w.M, d.a)
 
 
