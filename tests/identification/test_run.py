@@ -24,6 +24,7 @@ from bodysense.identification import (
     Preprocessing,
     identifier,
     identify,
+    write_run,
 )
 from bodysense.identification.given_friction import RICHEST
 from bodysense.logs.log import Log
@@ -456,13 +457,27 @@ def test_an_unknown_method_is_refused_before_any_work():
     assert not steps
 
 
+def test_defects_of_a_log_come_first_in_the_verdict(tmp_path):
+    log = recorded(0)
+    shifted = {**log.channels, "q.joint2": log.channels["q.joint2"] + 0.5}
+    run = identify(prior(), [Log.of(log.t, shifted, log.units)], preprocessing=GIVEN)
+    assert [(defect.kind, defect.joint) for defect in run.defects] == [("zero", "joint2")]
+    assert abs(run.defects[0].estimate - 0.5) < 3.0 * run.defects[0].std
+    assert run.verdict.advice[0] == str(run.defects[0])
+    assert run.verdict.grade != "good"
+    assert identify(prior(), [log], preprocessing=GIVEN).defects == ()
+    write_run(tmp_path, run)
+    table = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert table["defects"][0]["message"].startswith("joint2's zero is off by 0.5")
+
+
 # -- progress and provenance ------------------------------------------------------------------
 
 
 def test_progress_is_told_step_by_step():
     steps: list[str] = []
     identify(prior(), [recorded(0)], friction="choose", progress=steps.append)
-    words = ("examining", "cut-off", "friction", "identifying with pc-wls", "held-out")
+    words = ("examining", "cut-off", "friction", "identifying with pc-wls", "held-out", "defects")
     assert len(steps) == len(words)
     for step, word in zip(steps, words, strict=True):
         assert word in step

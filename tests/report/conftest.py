@@ -166,5 +166,6 @@ def made_run(
         method_choice=None,
         scores=scores,
         predictions=tuple(predictions),
+        defects=(),
         verdict=judge(identification, scores),
     )

@@ -1,6 +1,7 @@
 """Identification: what a robot is made of, from what it did."""
 
 from bodysense.doctor import Diagnosis, Finding, examine
+from bodysense.identification.defects import Defect
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier, Method
 from bodysense.identification.knowledge import EqualLinks, Knowledge, Mirror
@@ -16,6 +17,7 @@ from bodysense.identification.verdict import Verdict
 __all__ = [
     "IDENTIFIERS",
     "DataScores",
+    "Defect",
     "Diagnosis",
     "EqualLinks",
     "Finding",

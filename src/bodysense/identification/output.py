@@ -6,12 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from bodysense.errors import BodysenseError
-from bodysense.files import write_atomically, write_configuration
+from bodysense.files import plain, write_atomically, write_configuration
 from bodysense.identification.identification import Identification
 from bodysense.identification.methods import DEFAULT, consistent_alternative
 from bodysense.identification.run import IdentificationRun
@@ -99,6 +100,7 @@ def scores(run: IdentificationRun) -> dict[str, Any]:
             "summary": run.verdict.summary,
             "advice": list(run.verdict.advice),
         },
+        "defects": [plain(asdict(defect)) for defect in run.defects],
         "joints": list(run.problem.robot.joint_names),
         "locked": run.problem.robot.origin.get("locked", {}),
         "method": run.identification.method,

@@ -12,6 +12,7 @@ from bodysense.doctor import Diagnosis, examine, lock_unrecorded, require_clean
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, settle_filters
+from bodysense.identification.defects import Defect, find_defects
 from bodysense.identification.friction_comparison import FrictionChoice, settle_friction
 from bodysense.identification.given_friction import start_friction
 from bodysense.identification.identification import Identification
@@ -49,6 +50,7 @@ class IdentificationRun:
         method_choice: how the method was chosen; `None` if it was given.
         scores: on the training data, on held-out blocks, and on each validation log.
         predictions: torques behind the scores, piece by piece.
+        defects: what is wrong with the logs, or with the file that they are held against.
         verdict: how good the result is.
     """
 
@@ -61,6 +63,7 @@ class IdentificationRun:
     method_choice: MethodChoice | None
     scores: tuple[DataScores, ...]
     predictions: tuple[Prediction, ...]
+    defects: tuple[Defect, ...]
     verdict: Verdict
 
     @property
@@ -162,6 +165,8 @@ def identify(
         moved = replace(problem, motions=motions(robot, [diagnosis.segments], settings))
         predictions.append(_predict([identification.theta], moved, [diagnosis], "validation"))
     scores = tuple(map(score, predictions))
+    progress("looking for defects of the logs")
+    defects = find_defects(problem)
     return IdentificationRun(
         identification=identification,
         diagnoses=diagnoses,
@@ -172,11 +177,12 @@ def identify(
         method_choice=choice,
         scores=scores,
         predictions=tuple(piece for pieces in predictions for piece in pieces),
+        defects=defects,
         verdict=judge(
             identification,
             scores,
             warnings=_warnings(diagnoses, validation),
-            concerns=_contradictions(chosen, problem, identification),
+            concerns=[*map(str, defects), *_contradictions(chosen, problem, identification)],
             duration=sum(diagnosis.duration for diagnosis in diagnoses),
         ),
     )

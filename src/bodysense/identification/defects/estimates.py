@@ -1,0 +1,233 @@
+"""Sizes of defects beside the model, with standard deviations that hold the model's error.
+
+    y = Y theta_base + F f + D x + noise
+
+theta_base and what friction laws lack, f, are free at the same time, so that x is what neither of
+them explains: a zero of the last joint, which turns the parameters of its link and nothing else,
+has next to no information, and no interval that could accuse it. One triangle of [Y F D y] for each
+block of the recording is all that it takes: an estimate with one block left out (the delete-a-group
+jackknife, Tukey 1958) is a stack of the others, and
+
+    var x = (g - 1) / g  Σ_k (x_k - mean x)²,
+
+which holds the error of the model, as that differs between blocks, and not noise alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import stdtrit
+
+from bodysense.identification.defects.columns import PredictedTorques, Suspect
+from bodysense.identification.linear.least_squares import Ridge
+from bodysense.identification.linear.method import LinearMethod
+from bodysense.identification.preprocessing import Plan
+from bodysense.identification.prior import Prior
+from bodysense.identification.reduced import triangle
+from bodysense.identification.regression import Regression
+from bodysense.identification.solution import rounding_levels
+from bodysense.spatial.arrays import Array
+
+_BLOCKS = 18  # that are left out in turn
+_MIN_BLOCK = 0.5  # duration of a block [s]
+_FEWEST_BLOCKS = 6  # with fewer, standard deviations mean nothing
+_ROWS_PER_COLUMN = 2.0  # that are needed, or leaving any out changes all
+_MOST_SAMPLES = 4000  # of the problem; more are thinned
+_WEIGHT_UPDATES = 3  # of the noise levels
+_HELD = 1e-2  # weight of the prior, and of zero for x and f: for what the data do not show at all
+_NORMAL_QUANTILE = 0.99865  # of three standard deviations
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Sizes of some suspects.
+
+    Attributes:
+        suspects: what was estimated.
+        sizes: (k,) estimates.
+        std: (k,) their standard deviations.
+        errors: (k,) mean logarithm, over joints, of the held-out squared error with each.
+        error: the same without any.
+        noise: (n_logs, n) standard deviations of residuals of the fit, without any.
+    """
+
+    suspects: tuple[Suspect, ...]
+    sizes: Array
+    std: Array
+    errors: Array
+    error: float
+    noise: Array
+
+    @property
+    def gains(self) -> Array:
+        """(k,) share of the held-out squared error that each suspect explains."""
+        gains: Array = 1.0 - np.exp(np.minimum(self.errors - self.error, 0.0))
+        return gains
+
+
+def estimate_defects(
+    problem: Regression, suspects: Sequence[Suspect], *, together: bool = False
+) -> Estimates | None:
+    """Estimate each suspect alone beside the model, or all of them together.
+
+    Returns `None` where the recordings are too short to leave anything out.
+    """
+    rows = _rows(problem, suspects)
+    if sum(r.count for r in rows) < _ROWS_PER_COLUMN * (problem.size + 2 * problem.n_joints):
+        return None
+    made = _estimates(problem, tuple(suspects), rows, together)
+    finite = all(np.isfinite(x).all() for x in (made.sizes, made.std, made.errors))
+    return made if finite else None
+
+
+def ridge_theta(problem: Regression) -> Array:
+    """(p,) parameters near the prior's where the data do not tell."""
+    return LinearMethod("ridge", solver=Ridge(spread=1.0)).theta(problem)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """[Y F D y] of one block of the recording, one log and one joint, or its triangle.
+
+    Attributes:
+        block: which one.
+        log: of which log.
+        joint: of which joint.
+        R: (≤ c, c) with c = b + 2 n + k + 1.
+        count: how many rows it stands for.
+    """
+
+    block: int
+    log: int
+    joint: int
+    R: Array
+    count: int
+
+
+def _rows(problem: Regression, suspects: Sequence[Suspect]) -> list[_Rows]:
+    """Rows of all blocks; none if there are too few blocks."""
+    spans = np.array([motion.t[-1] - motion.t[0] for motion in problem.motions])
+    wanted = min(_BLOCKS, int(spans.sum() / _MIN_BLOCK))
+    counts = np.maximum(np.rint(wanted * spans / max(spans.sum(), 1e-300)), 1.0).astype(int)
+    if wanted < _FEWEST_BLOCKS:
+        return []
+    theta = ridge_theta(problem)
+    columns = [_columns(problem, piece, theta, suspects) for piece in range(spans.size)]
+    first = np.concatenate([[0], np.cumsum(counts)])
+    thin = -(-problem.n_samples // _MOST_SAMPLES)
+    parts: dict[tuple[int, int, int], list[Array]] = {}
+    at = np.zeros(spans.size, dtype=int)
+    for rows in problem.blocks():
+        piece, m = rows.piece, rows.t.size
+        place = at[piece] + np.arange(m)
+        at[piece] += m
+        D = columns[piece]
+        block = first[piece] + place * counts[piece] // max(len(D), 1)
+        for k in np.unique(block):
+            for j in range(problem.n_joints):
+                use = (block == k) & (rows.use[:, j] > 0.0) & (place % thin == 0)
+                if use.any():
+                    made = np.column_stack([rows.Y[use, j], D[place[use], j], rows.y[use, j]])
+                    parts.setdefault((int(k), rows.log, j), []).append(made)
+    return [_reduced(key, np.concatenate(made)) for key, made in sorted(parts.items())]
+
+
+def _reduced(key: tuple[int, int, int], tall: Array) -> _Rows:
+    R = triangle(tall) if tall.shape[0] > tall.shape[1] else tall
+    return _Rows(*key, R, tall.shape[0])
+
+
+def _columns(problem: Regression, piece: int, theta: Array, suspects: Sequence[Suspect]) -> Array:
+    """(n_out, n, 2 n + k) columns F and D of a motion, filtered like its rows."""
+    motion = problem.motions[piece]
+    plan = Plan.of(motion, problem.settings)
+    q, v, a = (np.ascontiguousarray(x[:: plan.stride]) for x in (motion.q, motion.v, motion.a))
+    torques = PredictedTorques(problem.robot, theta, q, v, a, motion.rate / plan.stride)
+    made = [*torques.friction_columns(), *(torques.column(suspect) for suspect in suspects)]
+    return plan.filtered(np.stack(made, axis=2))
+
+
+def _estimates(
+    problem: Regression, suspects: tuple[Suspect, ...], rows: list[_Rows], together: bool
+) -> Estimates:
+    k, b = len(suspects), problem.size
+    held = _held(problem, rows[0].R.shape[1])
+    sigma = _noise_levels(problem, rows, held, k)
+    blocks = sorted({r.block for r in rows})
+    weighted = [
+        triangle(np.concatenate([r.R / sigma[r.log, r.joint] for r in rows if r.block == block]))
+        for block in blocks
+    ]
+    whole = _solved(triangle(np.concatenate([held, *weighted])), b, k, together)
+    sizes = whole[-k - 1 : -1, 1:].diagonal() if not together else whole[-k - 1 : -1, 1]
+    left, squares = [], np.zeros((problem.n_logs, problem.n_joints, whole.shape[1]))
+    counts = np.zeros((problem.n_logs, problem.n_joints))
+    for block, others in zip(blocks, _without_each(held, weighted), strict=True):
+        X = _solved(others, b, k, together)
+        left.append(X[-k - 1 : -1, 1:].diagonal() if not together else X[-k - 1 : -1, 1])
+        for r in rows:
+            if r.block == block:
+                squares[r.log, r.joint] += np.square(r.R @ X).sum(axis=0)
+                counts[r.log, r.joint] += r.count
+    floor = np.square(rounding_levels(problem))[None, :, None] * counts[:, :, None]
+    mean = np.maximum(squares, np.maximum(floor, 1e-300)) / np.maximum(counts, 1.0)[:, :, None]
+    error = (np.log(mean) * counts[:, :, None]).sum(axis=(0, 1)) / counts.sum()
+    g = len(blocks)
+    spread = np.square(left - np.mean(left, axis=0)).sum(axis=0)
+    widening = float(stdtrit(g - 1, _NORMAL_QUANTILE)) / 3.0
+    std = widening * np.sqrt((g - 1) / g * spread)
+    return Estimates(suspects, np.array(sizes), std, error[1:], float(error[0]), sigma)
+
+
+def _held(problem: Regression, width: int) -> Array:
+    """Rows that hold what the data do not show: theta_base at the prior's, f and x at zero."""
+    prior, b = Prior.of(problem), problem.size
+    held = _HELD * np.eye(width - 1, width)
+    held[:b, :b] = _HELD * solve_triangular(prior.base_factor, np.eye(b), lower=True)
+    held[:b, -1] = held[:b, :b] @ prior.theta_base
+    return held
+
+
+def _noise_levels(problem: Regression, rows: list[_Rows], held: Array, k: int) -> Array:
+    """(n_logs, n) standard deviations of the residuals beside no defect."""
+    floor = np.maximum(rounding_levels(problem), np.finfo(float).tiny)
+    sigma = np.ones((problem.n_logs, problem.n_joints))
+    for _ in range(_WEIGHT_UPDATES):
+        tall = [held, *(r.R / sigma[r.log, r.joint] for r in rows)]
+        x = _solved(triangle(np.concatenate(tall)), problem.size, k, True)[:, 0]
+        squares, counts = np.zeros((2, *sigma.shape))
+        for r in rows:
+            squares[r.log, r.joint] += np.square(r.R @ x).sum()
+            counts[r.log, r.joint] += r.count
+        sigma = np.maximum(np.sqrt(squares / np.maximum(counts, 1.0)), floor)
+    return sigma
+
+
+def _without_each(held: Array, blocks: Sequence[Array]) -> list[Array]:
+    """Triangles of all blocks but one, each in turn: of those before it and those behind it."""
+    before, behind = [held], [held[:0]]
+    for block in blocks[:-1]:
+        before.append(triangle(np.concatenate([before[-1], block])))
+    for block in reversed(blocks[1:]):
+        behind.append(triangle(np.concatenate([behind[-1], block])))
+    return [triangle(np.concatenate([a, b])) for a, b in zip(before, reversed(behind), strict=True)]
+
+
+def _solved(T: Array, b: int, k: int, together: bool) -> Array:
+    """Solutions (c, 1 + k) of a triangle over [Y F D y]: (theta_base, f, x, -1) in the columns.
+
+    The first without any suspect, the others with one each; or a second one with all together.
+    """
+    m = T.shape[1] - 1 - k
+    H, t = T[m:, m:-1], T[m:, -1]
+    if together:
+        x = np.linalg.lstsq(H, t, rcond=None)[0][:, None]
+    else:
+        x = np.diag((H.T @ t) / np.maximum(np.square(H).sum(axis=0), 1e-300))
+    x = np.column_stack([np.zeros(k), x])
+    inner = solve_triangular(T[:m, :m], T[:m, -1:] - T[:m, m:-1] @ x)
+    return np.concatenate([inner, x, -np.ones((1, x.shape[1]))])

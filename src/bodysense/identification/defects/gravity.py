@@ -1,0 +1,105 @@
+"""Gravity along another axis of the base, or none at all: too far away for derivatives.
+
+A robot on a wall or a ceiling, or torques from which gravity was taken. Residuals alone do not
+always tell: gravity upside down needs negative masses, and none at all none, and where friction
+prevails the fit is hardly worse. So what a gravity makes of the parameters counts as well, by their
+distance from the robot's file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from bodysense.identification.defects.columns import gravity_of, with_gravity
+from bodysense.identification.defects.estimates import Estimates, ridge_theta
+from bodysense.identification.preprocessing import Motion
+from bodysense.identification.prior import Prior
+from bodysense.identification.regression import Regression
+from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.spatial.arrays import Array
+
+_POOR = 0.1  # relative error of a joint from which other gravities are tried
+_LIKE = 0.5  # of the file's gravity torques; less, or twice as much, is unlike them
+_NO_GRAVITY = 0.05  # share of a joint's torque below which the file has no gravity torque there
+_SAMPLES = 600  # on which gravities are compared
+_INDEPENDENT = 18.0  # rows of a joint that count as independent there
+_SPREAD = 0.3  # standard deviation of a file's values, in plausible sizes of the parameters
+_EVIDENCE = 10.0  # logarithm of the odds from which another gravity is followed up
+_NO_WORSE = 0.02  # logarithm of the squared error by which another gravity may fit worse
+_NEIGHBOUR = 0.5  # distance, in units of gravity, within which tilts reach
+_STANDARD = 9.81  # where the robot's file has none [m/s²]
+
+
+def gravity_is_doubtful(problem: Regression, estimates: Estimates) -> bool:
+    """Whether gravity may be another: little is explained, or unlike the file's gravity torques."""
+    if (estimates.noise / np.maximum(problem.torque_size, 1e-300)).max() > _POOR:
+        return True
+    theta = ridge_theta(problem)
+    pairs = [_gravity_torques(problem, motion, theta) for motion in problem.motions]
+    ours, files = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    large = np.sqrt(np.mean(files**2, axis=0)) > _NO_GRAVITY * problem.torque_size
+    if not large.any():
+        return False
+    ours, files = (x[:, large] / problem.torque_size[large] for x in (ours, files))
+    share = float((ours * files).sum() / np.square(files).sum())
+    return not _LIKE < share < 1.0 / _LIKE
+
+
+def _gravity_torques(problem: Regression, motion: Motion, theta: Array) -> tuple[Array, Array]:
+    """(m, n) gravity torques with theta (p,) and with the file's parameters, on some samples."""
+    q = _thinned(problem, motion).q
+    still, robot = np.zeros_like(q), problem.robot
+    without = with_gravity(robot, np.zeros(3))
+    ours, files = (
+        inverse_dynamics(robot, q, still, still, theta=x)
+        - inverse_dynamics(without, q, still, still, theta=x)
+        for x in (theta, robot.theta)
+    )
+    return ours, files
+
+
+def more_plausible_gravity(problem: Regression) -> Array | None:
+    """(3,) gravity that fits no worse and makes the parameters far more plausible, if there is."""
+    now = gravity_of(problem.robot)
+    size = float(np.linalg.norm(now)) or _STANDARD
+    others = [np.zeros(3), *(sign * size * e for e in np.eye(3) for sign in (1.0, -1.0))]
+    error, distance = _under(problem, now)
+    best, most = None, _EVIDENCE
+    for gravity in others:
+        if np.linalg.norm(gravity - now) < _NEIGHBOUR * size:
+            continue
+        other, further = _under(problem, gravity)
+        rows = _INDEPENDENT * problem.n_joints
+        evidence = 0.5 * (rows * (error - other) + distance - further)
+        if evidence > most and other < error + _NO_WORSE:
+            best, most = gravity, evidence
+    return best
+
+
+def _under(problem: Regression, gravity: Array) -> tuple[float, float]:
+    """Mean log squared error on some samples, and squared distance of the parameters from the file.
+
+    The latter in standard deviations of a file's values.
+    """
+    motions = [_thinned(problem, motion) for motion in problem.motions]
+    settings = replace(problem.settings, decimate=False)
+    coarse = Regression.of(with_gravity(problem.robot, gravity), motions, settings)
+    theta_base = coarse.base.to_base(ridge_theta(coarse))
+    squares, rows = coarse.squares(theta_base)
+    present = rows > 0.0
+    mean = np.maximum(squares[present] / rows[present], np.finfo(float).tiny)
+    prior = Prior.of(coarse)
+    off = solve_triangular(prior.base_factor, theta_base - prior.theta_base, lower=True) / _SPREAD
+    return float(np.average(np.log(mean), weights=rows[present])), float(off @ off)
+
+
+def _thinned(problem: Regression, motion: Motion) -> Motion:
+    every = -(-sum(m.t.size for m in problem.motions) // _SAMPLES)
+    t, q, v, a, tau, raw = (
+        np.ascontiguousarray(x[::every])
+        for x in (motion.t, motion.q, motion.v, motion.a, motion.tau, motion.tau_raw)
+    )
+    return Motion(t, q, v, a, tau, raw, motion.rate / every, motion.log)

@@ -1,0 +1,159 @@
+"""Columns of defects against Pinocchio's derivatives, and logs freed of what they were given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from bodysense.identification.defects.columns import (
+    PredictedTorques,
+    Suspect,
+    across,
+    freed_motion,
+    gravity_of,
+    suspects_of,
+    with_gravity,
+)
+from bodysense.identification.preprocessing import Motion
+from bodysense.robot import inverse_dynamics
+
+RATE = 200.0
+
+
+@pytest.fixture(scope="module")
+def arm(small_arm):
+    """The small arm without friction, which Pinocchio does not have; gravity is oblique."""
+    theta = small_arm.theta.copy()
+    theta[small_arm.layout.rotor.start :] = 0.0
+    return with_gravity(small_arm.with_parameters(theta), np.array([3.0, -2.0, -9.0]))
+
+
+@pytest.fixture(scope="module")
+def motion(sines) -> Motion:
+    t, q, v, a = sines(3, 4, 400, RATE)
+    return Motion(t, q, v, a, np.zeros_like(q), np.zeros_like(q), RATE)
+
+
+@pytest.fixture(scope="module")
+def predicted(arm, motion) -> PredictedTorques:
+    return PredictedTorques(arm, arm.theta, motion.q, motion.v, motion.a, RATE)
+
+
+@pytest.fixture(scope="module")
+def derivatives(arm, motion) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """By q, v and a, sample by sample."""
+    data = arm.model.createData()
+    return [
+        tuple(np.array(x) for x in pin.computeRNEADerivatives(arm.model, data, *sample))
+        for sample in zip(motion.q, motion.v, motion.a, strict=True)
+    ]
+
+
+def close(column, expected):
+    np.testing.assert_allclose(column, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("j", range(3))
+def test_zeros(predicted, derivatives, j):
+    close(predicted.column(Suspect("zero", j)), [-by_q[:, j] for by_q, _, _ in derivatives])
+
+
+def test_time(predicted, derivatives, motion):
+    samples = zip(derivatives, motion.v, motion.a, strict=True)
+    expected = [by_v @ v + 2.0 * (by_a @ a) for (_, by_v, by_a), v, a in samples]
+    close(predicted.column(Suspect("time")), expected)
+
+
+def test_delay(predicted, derivatives, sines):
+    """d tau/dt, with the jerk as the derivative of analytic accelerations."""
+    h = 1e-5
+    ahead, behind = (
+        inverse_dynamics(predicted.robot, *(x + s * h * dx for x, dx in rates))
+        for s in (1.0, -1.0)
+        for rates in [motion_rates(predicted)]
+    )
+    inner = slice(4, -4)  # at the ends differences are of a lower order
+    column = predicted.column(Suspect("delay"))
+    expected = -(ahead - behind) / (2.0 * h)
+    np.testing.assert_allclose(column[inner], expected[inner], atol=2e-4 * np.abs(expected).max())
+
+
+def motion_rates(predicted: PredictedTorques) -> list[tuple[np.ndarray, np.ndarray]]:
+    """q, v and a, each with its rate of change."""
+    jerk = np.gradient(predicted.a, 1.0 / RATE, axis=0, edge_order=2)
+    return [
+        (predicted.q, predicted.v),
+        (predicted.v, predicted.a),
+        (predicted.a, jerk),
+    ]
+
+
+def test_torque_scale(predicted):
+    column = predicted.column(Suspect("scale", 1))
+    np.testing.assert_array_equal(column[:, 1], predicted.tau[:, 1])
+    assert not column[:, [0, 2]].any()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_tilt(arm, predicted, axis):
+    """Torques are linear in gravity: the difference of two of Pinocchio's."""
+    g = gravity_of(arm)
+    e = across(g)[axis]
+    assert abs(e @ g) < 1e-12
+    assert abs(np.linalg.norm(e) - 1.0) < 1e-12
+    model = arm.model.copy()
+    size, h = np.linalg.norm(g), 1e-3
+    model.gravity.linear = g + h * size * e
+    data = model.createData()
+    samples = zip(predicted.q, predicted.v, predicted.a, strict=True)
+    turned = np.array([pin.rnea(model, data, *sample) for sample in samples])
+    close(predicted.column(Suspect("tilt", axis)), (turned - predicted.tau) / h)
+
+
+def test_every_suspect_has_a_column(arm, predicted):
+    suspects = suspects_of(arm)
+    assert len(set(suspects)) == len(suspects) == 2 + 2 * 3 + 2
+    for suspect in suspects:
+        assert np.isfinite(predicted.column(suspect)).all()
+    for column in predicted.friction_columns():
+        assert column.shape == predicted.tau.shape
+
+
+# -- a log with a defect, freed of it, is the log without -----------------------------------------
+
+
+def with_torques(arm, motion: Motion) -> Motion:
+    tau = inverse_dynamics(arm, motion.q, motion.v, motion.a)
+    return Motion(motion.t, motion.q, motion.v, motion.a, tau, tau, RATE)
+
+
+def test_freed_of_a_zero_and_of_a_scale(arm, motion):
+    sound = with_torques(arm, motion)
+    q, tau = sound.q.copy(), sound.tau.copy()
+    q[:, 1] += 0.3
+    tau[:, 2] *= -1.4
+    logged = Motion(sound.t, q, sound.v, sound.a, tau, tau, RATE)
+    freed = freed_motion(freed_motion(logged, Suspect("zero", 1), 0.3), Suspect("scale", 2), -2.4)
+    np.testing.assert_allclose(freed.q, sound.q, atol=1e-12)
+    np.testing.assert_allclose(freed.tau, sound.tau, atol=1e-12)
+
+
+def test_freed_of_a_time_scale(arm, motion):
+    sound = with_torques(arm, motion)
+    logged = Motion(
+        2.0 * sound.t, sound.q, sound.v / 2.0, sound.a / 4.0, sound.tau, sound.tau, RATE / 2.0
+    )
+    freed = freed_motion(logged, Suspect("time"), 1.0)
+    np.testing.assert_allclose(freed.v, sound.v)
+    np.testing.assert_allclose(freed.a, sound.a)
+
+
+def test_freed_of_a_delay(arm, sines):
+    t, q, v, a = sines(3, 4, 400, RATE)
+    shifted = sines(3, 4, 400, RATE)
+    delay = 4  # samples
+    tau = inverse_dynamics(arm, *shifted[1:])
+    late = np.concatenate([np.repeat(tau[:1], delay, axis=0), tau[:-delay]])
+    freed = freed_motion(Motion(t, q, v, a, late, late, RATE), Suspect("delay"), delay / RATE)
+    np.testing.assert_allclose(freed.tau[:-delay], tau[:-delay], atol=1e-9)

@@ -1,0 +1,180 @@
+"""Each defect is recovered within its interval and named first; sound logs are left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bodysense.identification import Preprocessing, Regression
+from bodysense.identification.defects import Defect, find_defects
+from bodysense.identification.defects.columns import with_gravity
+from bodysense.identification.preprocessing import Motion
+from bodysense.robot import Robot, base_parameters, inverse_dynamics, load_robot
+from bodysense.spatial import Array
+
+PLAIN = Preprocessing(cutoff=1e6, band=1e6, border=0.0, still_speed=0.0, decimate=False)
+RATE = 40.0
+
+
+@pytest.fixture(scope="module")
+def robot() -> Robot:
+    return load_robot("rv2sq").with_friction("coulomb", width=0.02)
+
+
+@pytest.fixture(scope="module")
+def prior(robot) -> Robot:
+    """Masses, inertias and friction 15 % off."""
+    theta = robot.theta.copy()
+    rng = np.random.default_rng(7)
+    for k in range(robot.layout.n_links):
+        theta[robot.layout.link(k)] *= np.exp(0.15 * rng.normal())
+    drives = slice(robot.layout.rotor.start, None)
+    theta[drives] *= np.exp(0.15 * rng.normal(size=theta[drives].size))
+    return robot.with_parameters(theta)
+
+
+@pytest.fixture(scope="module")
+def problem_of(robot, prior, sines):
+    """The regression of a log of ten seconds; imperfect ones hold friction that no law has."""
+    base = base_parameters(prior)
+
+    def make(damage=None, *, seed=0, imperfect=False, gravity=None) -> Regression:
+        t, q, v, a = sines(6, seed, 400, RATE)
+        moved = robot if gravity is None else with_gravity(robot, np.array(gravity))
+        tau = inverse_dynamics(moved, q, v, a)
+        if imperfect:
+            tau = tau + unmodelled(robot, q, v)
+        rng = np.random.default_rng(seed + 100)
+        motion = Motion(t, q, v, a, tau, tau, RATE)
+        if damage is not None:
+            motion = damage(motion, rng)
+        noisy = motion.tau + 0.05 * rng.normal(size=tau.shape)
+        motion = Motion(t, motion.q, motion.v, motion.a, noisy, noisy, RATE)
+        return Regression.of(prior, [motion], PLAIN, base)
+
+    return make
+
+
+def unmodelled(robot: Robot, q: Array, v: Array) -> Array:
+    """A Stribeck curve, friction that grows less than linearly, and a ripple of the gears."""
+    size = np.array([robot.parameter(f"Fc{j + 1}") for j in range(robot.n_joints)])
+    s = np.tanh(v / 0.02)
+    curve = 0.4 * np.exp(-np.square(v / 0.1)) + 0.2 * np.sqrt(np.abs(v))
+    return size * (curve * s + 0.05 * np.sin(40.0 * q))
+
+
+def changed(motion: Motion, **values: Array) -> Motion:
+    parts = {name: values.get(name, getattr(motion, name)) for name in ("q", "v", "a", "tau")}
+    return Motion(motion.t, *parts.values(), parts["tau"], RATE)
+
+
+def zero(j: int, x: float):
+    return lambda motion, rng: changed(motion, q=motion.q + x * np.eye(6)[j])
+
+
+def scale(j: int, factor: float):
+    return lambda motion, rng: changed(
+        motion, tau=motion.tau * np.where(np.arange(6) == j, factor, 1.0)
+    )
+
+
+def slow(factor: float):
+    return lambda motion, rng: changed(motion, v=motion.v / factor, a=motion.a / factor**2)
+
+
+def late(samples: int):
+    def damage(motion: Motion, rng) -> Motion:
+        tau = np.concatenate([np.repeat(motion.tau[:1], samples, axis=0), motion.tau[:-samples]])
+        return changed(motion, tau=tau)
+
+    return damage
+
+
+def only(defects: tuple[Defect, ...], kind: str, joint: str, size: float) -> Defect:
+    """The one that is named."""
+    assert [(d.kind, d.joint) for d in defects] == [(kind, joint)], defects
+    assert defects[0].gain > 0.02
+    assert defects[0].std < 0.2 * abs(size)
+    return defects[0]
+
+
+DAMAGES = {
+    "zero": ("zero", "joint3", 0.1, zero(2, 0.1)),
+    "large zero": ("zero", "joint2", -0.5, zero(1, -0.5)),
+    "scale": ("scale", "joint3", 1.3, scale(2, 1.3)),
+    "sign": ("scale", "joint2", -1.0, scale(1, -1.0)),
+    "delay": ("delay", "", 0.025, late(1)),
+    "slow": ("time", "", 2.0, slow(2.0)),
+    "fast": ("time", "", 0.5, slow(0.5)),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_recovers_a_defect(problem_of, name):
+    kind, joint, size, damage = DAMAGES[name]
+    found = only(find_defects(problem_of(damage)), kind, joint, size)
+    assert abs(found.estimate - size) < 3.0 * found.std
+
+
+@pytest.mark.parametrize("name", ["zero", "scale", "delay", "slow"])
+def test_recovers_a_defect_beside_unmodelled_friction(problem_of, name):
+    """That is the same in all blocks, so that it may shift the estimate beyond the interval."""
+    kind, joint, size, damage = DAMAGES[name]
+    found = only(find_defects(problem_of(damage, imperfect=True)), kind, joint, size)
+    assert abs(found.estimate / size - 1.0) < 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("imperfect", [False, True])
+def test_a_sound_log_is_left_alone(problem_of, seed, imperfect):
+    assert find_defects(problem_of(seed=seed, imperfect=imperfect)) == ()
+
+
+def test_small_defects_are_plausible(problem_of):
+    """Within what calibration leaves nothing is named, however certain it is."""
+    assert find_defects(problem_of(zero(1, 0.01))) == ()
+
+
+def test_two_defects_are_named_one_after_the_other(problem_of):
+    def both(motion, rng):
+        return late(1)(zero(1, 0.2)(motion, rng), rng)
+
+    found = {(d.kind, d.joint): d for d in find_defects(problem_of(both))}
+    assert set(found) == {("zero", "joint2"), ("delay", "")}
+    assert abs(found["zero", "joint2"].estimate - 0.2) < 3.0 * found["zero", "joint2"].std
+
+
+@pytest.mark.parametrize("gravity", [(9.81, 0.0, 0.0), (0.0, 0.0, 9.81), (1.949, 0.0, -9.614)])
+def test_finds_where_gravity_points(problem_of, gravity):
+    (found,) = find_defects(problem_of(gravity=gravity, imperfect=True))
+    expected = np.arccos(np.dot(gravity, (0.0, 0.0, -9.81)) / 9.81**2)
+    assert found.kind == "gravity"
+    assert abs(found.estimate - expected) < 0.03
+    largest = int(np.argmax(np.abs(gravity)))
+    components = found.message.split("along (")[1].split(")")[0].split(", ")
+    assert abs(float(components[largest]) - gravity[largest]) < 0.15
+
+
+def test_finds_that_gravity_was_compensated(problem_of):
+    (found,) = find_defects(problem_of(gravity=(0.0, 0.0, 0.0)))
+    assert found.kind == "gravity"
+    assert "no gravity" in found.message
+
+
+def test_a_short_log_tells_nothing(problem_of, prior):
+    problem = problem_of(zero(1, 0.5))
+    motion = problem.motions[0]
+    parts = (x[:100] for x in (motion.t, motion.q, motion.v, motion.a, motion.tau, motion.tau))
+    short = Regression.of(prior, [Motion(*parts, RATE)], PLAIN, problem.base)
+    assert find_defects(short) == ()
+
+
+def test_says_what_to_write(problem_of):
+    (found,) = find_defects(problem_of(zero(2, 0.1)))
+    assert found.message.startswith("joint3's zero is off by 0.1")
+    assert found.unit == "rad"
+    assert "channels: {q: {offset: {joint3: -0.1" in found.remedy
+    (found,) = find_defects(problem_of(scale(2, 1.3)))
+    assert "channels: {tau: {gain: {joint3: 0.7" in found.remedy
+    (found,) = find_defects(problem_of(late(1)))
+    assert "ms late against positions" in str(found)
