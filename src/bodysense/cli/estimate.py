@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bodysense.cli.options import (
     locked_joints,
+    mounted,
     print_notes,
     print_result,
     print_robot_findings,
@@ -122,6 +123,7 @@ class EstimateOptions(RunOptions):
             if actuators is None and drives.is_file():
                 actuators = str(drives)
         robot = load_robot(source, floating_base=self.floating, actuators=actuators)
+        robot = mounted(robot, self.gravity, self.mount)
         print_robot_findings(robot)
         if self.identified is None:
             return robot

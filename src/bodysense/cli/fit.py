@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bodysense.cli.options import locked_joints, print_robot_findings
+from bodysense.cli.options import locked_joints, mounted, print_robot_findings
 from bodysense.cli.run_options import Groups, RunOptions, option, required
 from bodysense.cli.tables import Page
 from bodysense.errors import BodysenseError, MismatchError, unknown_name
@@ -132,6 +132,7 @@ class FitOptions(RunOptions):
             actuators=self.actuators,
         )
         print_robot_findings(robot)
+        robot = mounted(robot, self.gravity, self.mount)
         if self.law not in _FRICTION_CHOICES:
             robot = with_law(robot, self.law)
             model, shape = robot.friction.model, dict(self.friction_shape)

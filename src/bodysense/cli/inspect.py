@@ -47,6 +47,8 @@ def _text(inspection: Inspection) -> str:
 
 def _overview(page: Page, inspection: Inspection) -> None:
     robot = inspection.robot
+    from bodysense.robot.mounting import GRAVITY
+
     base = "floating" if robot.floating_base else "fixed"
     page.line(robot.name, style="bold")
     page.line(
@@ -55,6 +57,9 @@ def _overview(page: Page, inspection: Inspection) -> None:
     )
     if robot.source is not None:
         page.line(f"from {robot.source.path}", wrap=False)
+    if (robot.model.gravity.linear != [0.0, 0.0, -GRAVITY]).any():
+        g = ", ".join(f"{x:.6g}" for x in robot.model.gravity.linear)
+        page.line(f"gravity ({g}) m/s² in the axes of the root link")
     for note in robot.notes:
         page.line(f"note: {note}", style="red" if note.startswith("error") else None)
     if inspection.flat:

@@ -23,6 +23,11 @@ LOCK_HELP = (
     "joint that stands still, or pattern of names; at Q [rad or m], else where the log has it; may "
     "be repeated"
 )
+GRAVITY_HELP = "in the axes of the root link [m/s²]; --gravity=-9.81,0,0 if it begins with a minus"
+MOUNT_HELP = (
+    "floor, wall (x axis of the base down), ceiling, or roll, pitch and yaw of the base [rad], as "
+    "0,90,0deg in degrees"
+)
 LAYOUT_HELP = "layout file that maps columns of the log to channels (YAML)"
 
 _N = TypeVar("_N", int, float)
@@ -131,8 +136,28 @@ def add_robot_options(
     base.add_argument("--fixed", action="store_true", help="fix the root link to the ground")
     group.add_argument("--friction", metavar="LAW", help="friction law, e.g. coulomb, stribeck")
     group.add_argument("--actuators", metavar="FILE", help="an actuator file (YAML)")
+    down = group.add_mutually_exclusive_group()
+    down.add_argument("--gravity", metavar="X,Y,Z", help=GRAVITY_HELP)
+    down.add_argument("--mount", metavar="HOW", help=MOUNT_HELP)
     group.add_argument("--lock", metavar="NAME[=Q]", action="append", default=[], help=LOCK_HELP)
     return group
+
+
+def mounted(robot: Robot, gravity: str | None, mount: str | None) -> Robot:
+    """The robot as --gravity or --mount say, if one of them is given."""
+    from bodysense.robot.mounting import MOUNTS, with_gravity
+
+    if gravity is not None and mount is not None:
+        raise MismatchError("--gravity and --mount exclude each other: give one of them.")
+    if gravity is not None:
+        return with_gravity(robot, numbers(gravity, "--gravity", "x,y,z in m/s²", (3,)))
+    if mount is None or mount in MOUNTS:
+        return robot if mount is None else with_gravity(robot, mount=mount)
+    plain = mount.strip()
+    form = f"{', '.join(MOUNTS)}, or roll,pitch,yaw"
+    angles = numbers(plain.removesuffix("deg"), "--mount", form, (3,))
+    unit = math.pi / 180.0 if plain.endswith("deg") else 1.0
+    return with_gravity(robot, mount=[unit * angle for angle in angles])
 
 
 def locked_joints(texts: Iterable[str]) -> dict[str, float | None]:
@@ -168,6 +193,7 @@ def load_robot(
             f"{robot.name!r} has a floating base, and {fixed_for} fixed bases: fix its root link "
             "with --fixed."
         )
+    robot = mounted(robot, args.gravity, args.mount)
     if not silent:
         print_robot_findings(robot)
     return robot.with_locked_joints(locked_joints(args.lock)) if lock else robot

@@ -20,7 +20,7 @@ from typing import (
     get_type_hints,
 )
 
-from bodysense.cli.options import LAYOUT_HELP, LOCK_HELP
+from bodysense.cli.options import GRAVITY_HELP, LAYOUT_HELP, LOCK_HELP, MOUNT_HELP
 from bodysense.errors import BodysenseError, FileReadError, MismatchError, unknown_name
 
 Groups = Mapping[str, "argparse._ArgumentGroup"]
@@ -83,6 +83,8 @@ class RunOptions:
     robot: str
     layout: str | None = option(LAYOUT_HELP, metavar="FILE")
     actuators: str | None = option("an actuator file (YAML)", metavar="FILE", group="robot")
+    gravity: str | None = option(GRAVITY_HELP, group="robot", metavar="X,Y,Z")
+    mount: str | None = option(MOUNT_HELP, group="robot", metavar="HOW")
     lock: tuple[str, ...] = option(
         LOCK_HELP, default=(), group="robot", metavar="NAME[=Q]", action="append", nargs=None
     )

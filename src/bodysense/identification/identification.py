@@ -213,6 +213,7 @@ def _card(robot: Robot) -> dict[str, Any]:
         "parameters": list(robot.layout.names),
         "friction": [robot.friction.model.name, robot.friction.shape.tolist()],
         "theta": [float(x) for x in robot.theta],
+        "gravity": [float(x) for x in robot.model.gravity.linear],
     }
 
 
@@ -276,12 +277,13 @@ def _require_same(card: object, robot: Robot, folder: str | PathLike[str]) -> No
         )
     try:
         same = np.allclose(theirs["theta"], mine["theta"], rtol=1e-9, atol=0.0)
+        same &= np.allclose(theirs.get("gravity", mine["gravity"]), mine["gravity"])
     except (KeyError, TypeError, ValueError):
         same = False
     if not same:
         raise FileReadError(
             f"the identification in {folder} started from other values than {robot.name!r} has: "
-            "load the robot file that it was identified from."
+            "load the robot file that it was identified from, with the same gravity."
         )
 
 

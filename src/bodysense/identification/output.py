@@ -19,6 +19,7 @@ from bodysense.identification.run import IdentificationRun
 from bodysense.robot.io.actuator_writer import write_actuators
 from bodysense.robot.io.mjcf_writer import write_mjcf
 from bodysense.robot.io.urdf import write_urdf
+from bodysense.robot.mounting import gravity_notes
 from bodysense.status import BAND
 
 _PARAMETER_COLUMNS = (
@@ -65,7 +66,7 @@ def write_run(
         Notes on files that could not be written, e.g. because a link is not physical.
     """
     target, robot = Path(folder), run.robot
-    notes = []
+    notes = [f"identified.urdf: {note}" for note in gravity_notes(robot)]
     for name, write in (
         ("identified.urdf", write_urdf),
         ("identified.xml", write_mjcf),

@@ -29,6 +29,7 @@ from bodysense.robot.io.mjcf_writer import mjcf_notes, write_mjcf
 from bodysense.robot.io.urdf import write_urdf
 from bodysense.robot.io.urdf_fresh import urdf_notes
 from bodysense.robot.layout import ParameterLayout
+from bodysense.robot.mounting import gravity_of_mount, with_gravity
 from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.collisions import Closest, Collisions, NearPairs
 from bodysense.robot.shapes.hull import Hull
@@ -62,6 +63,7 @@ __all__ = [
     "forward_dynamics",
     "friction_model",
     "friction_models",
+    "gravity_of_mount",
     "gravity_regressor",
     "inspect_robot",
     "inverse_dynamics",
@@ -74,6 +76,7 @@ __all__ = [
     "suggested_controller",
     "torque_regressor",
     "urdf_notes",
+    "with_gravity",
     "with_payload",
     "work",
     "work_regressor",

@@ -18,6 +18,7 @@ from bodysense.identification.payload.parts import LoadPart
 from bodysense.robot.frames import with_payload
 from bodysense.robot.io.mjcf_writer import write_mjcf
 from bodysense.robot.io.urdf import write_urdf
+from bodysense.robot.mounting import gravity_notes
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
 from bodysense.spatial.pseudo_inertia import (
@@ -237,7 +238,9 @@ def write_payload(
         Notes on files that could not be written.
     """
     target, notes = Path(folder), []
-    if not payload.status.ok:
+    if payload.status.ok:
+        notes += [f"loaded.urdf: {note}" for note in gravity_notes(robot)]
+    else:
         notes.append("loaded.urdf and loaded.xml are not written: no load was identified.")
     files = (("loaded.urdf", write_urdf), ("loaded.xml", write_mjcf)) if payload.status.ok else ()
     for name, write in files:

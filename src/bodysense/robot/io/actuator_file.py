@@ -14,6 +14,8 @@ A YAML mapping; every key may be left out, and the same keys stand under `actuat
       shape: {width: 0.01, vs: 0.05}
     controller: {kp: 100, kd: 5, ki: 0, rate: 1000}
     acceleration_limit: 10              # rad/s² or m/s²
+    mount: ceiling                      # floor, wall, or roll, pitch and yaw of the base [rad]
+    gravity: [9.81, 0, 0]               # instead of it, in the axes of the root link [m/s²]
 
 A value is one number for all joints, a list with one number per joint, or a mapping from joint name
 to number. A key or joint that is left out keeps the value of the robot's own file, or the default:
@@ -32,13 +34,14 @@ from numpy.typing import ArrayLike
 from bodysense.errors import BodysenseError, RobotFileError, unknown_name
 from bodysense.robot.actuators import COUPLED_TERMS, Actuators, Controller
 from bodysense.robot.friction import Friction, friction_model
+from bodysense.robot.mounting import gravity_in_file, with_gravity
 from bodysense.robot.robot import Robot
 from bodysense.schema import finite_number, name_list, number_per_name, read_yaml, section
 from bodysense.spatial.arrays import Array, read_only
 
 _KEYS = (
     *("gear_ratio", "drive_gain", "rotor_inertia", "coupling", "coupled_terms"),
-    *("friction", "controller", "acceleration_limit"),
+    *("friction", "controller", "acceleration_limit", "gravity", "mount"),
 )
 
 
@@ -66,10 +69,14 @@ def with_actuator_file(
     layout, coupled = robot.layout, robot.actuators.coupled_terms
     prefixes = ("Ia", *layout.friction_terms, *coupled)
     own = {prefix: robot.theta[layout.places(prefix)] for prefix in prefixes}
+    table = read_yaml(path)
     actuation = parse_actuation(
-        read_yaml(path), robot.joint_names, str(path), friction=friction, own=own, before=robot
+        table, robot.joint_names, str(path), friction=friction, own=own, before=robot
     )
-    return robot.with_drives(**vars(actuation))
+    before = np.array(robot.model.gravity.linear)
+    gravity = gravity_in_file(table, str(path), before)
+    robot = robot.with_drives(**vars(actuation))
+    return robot if gravity is before else with_gravity(robot, gravity)
 
 
 def parse_actuation(

@@ -19,6 +19,7 @@ import yaml
 from bodysense.errors import ShapeError
 from bodysense.files import write_atomically
 from bodysense.robot.model import require_rotor_inertias
+from bodysense.robot.mounting import gravity_notes
 from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 
@@ -75,6 +76,7 @@ def actuator_text(robot: Robot) -> str:
         rotor = _each(robot.theta[robot.layout.rotor], names)
         text += _entry("rotor_inertia", rotor, _meaning(robot, "rotor_inertia"))
     text += _coupling(robot) + _friction(robot) + _controller(robot)
+    text += _gravity(robot)
     if np.isfinite(limit).any():
         unit = _meaning(robot, "acceleration_limit")
         text += _entry("acceleration_limit", _each(limit, names), unit)
@@ -111,6 +113,14 @@ def _negative_coefficients(robot: Robot) -> str:
         return ""
     text = f"Negative, which is not physical: {', '.join(bad)}. A consistent method (pc-wls) helps."
     return textwrap.fill(text, _WIDTH, initial_indent="# ", subsequent_indent="# ") + "\n"
+
+
+def _gravity(robot: Robot) -> str:
+    """Gravity, where the URDF file of the robot, which cannot hold it, stays as it is."""
+    if not gravity_notes(robot):
+        return ""
+    g = robot.model.gravity.linear.tolist()
+    return _entry("gravity", g, "in the axes of the root link, m/s²")
 
 
 def _coupling(robot: Robot) -> str:

@@ -47,6 +47,7 @@ from bodysense.files import read_bytes
 from bodysense.robot.friction import FrictionModel
 from bodysense.robot.io.actuator_file import parse_actuation
 from bodysense.robot.model import require_distinct, require_feasible_links
+from bodysense.robot.mounting import gravity_in_file
 from bodysense.robot.robot import Robot
 from bodysense.robot.source import Source
 from bodysense.schema import finite_number, number_list, parse_yaml, required_name, section
@@ -110,6 +111,11 @@ def load_dh(
     model.name = required_name({"name": Path(path).stem, **table}, "name", where)
     if "gravity" in table:
         model.gravity.linear = number_list(table["gravity"], 3, f"{where}, gravity")
+    drives = table.get("actuators")
+    if isinstance(drives, Mapping):
+        model.gravity.linear = gravity_in_file(
+            drives, f"{where}, actuators", np.array(model.gravity.linear)
+        )
     T_world_base = _pose(table.get("base", {}), angle_unit, f"{where}, base")
     pi = _build_chain(model, convention, T_world_base, joints, links)
 

@@ -47,6 +47,7 @@ from bodysense.robot.io.urdf_xml import (
     inertial_element,
 )
 from bodysense.robot.model import has_floating_base, require_feasible_links, require_rotor_inertias
+from bodysense.robot.mounting import gravity_in_file
 from bodysense.robot.robot import Robot, require_robot
 from bodysense.robot.source import Source
 from bodysense.schema import read_yaml
@@ -93,6 +94,7 @@ def load_urdf(
     table = {} if actuators is None else read_yaml(actuators)
     where = str(path if actuators is None else actuators)
     actuation = parse_actuation(table, names, where, friction=friction, own=own)
+    model.gravity.linear = gravity_in_file(table, where, np.array(model.gravity.linear))
     return Robot.from_pinocchio(
         model,
         **vars(actuation),

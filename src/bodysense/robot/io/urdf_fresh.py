@@ -26,11 +26,11 @@ from bodysense.errors import RobotFileError
 from bodysense.robot.frames import named_frames
 from bodysense.robot.io.urdf_xml import DYNAMICS, add_joint, format_numbers, inertial_element
 from bodysense.robot.model import one_axis_joints
+from bodysense.robot.mounting import GRAVITY
 from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import inertia_at_com
 
-_GRAVITY = 9.81  # m/s², what readers of URDF assume
 _NO_LIMIT = float(np.finfo(float).max)  # URDF asks for a number; Pinocchio takes this for none
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -117,8 +117,8 @@ def urdf_notes(robot: Robot) -> tuple[str, ...]:
     for j in np.flatnonzero(lower > upper):
         notes.append(f"position limits of {robot.joint_names[j]} left out: they leave no room")
     gravity = float(np.linalg.norm(robot.model.gravity.linear))
-    if abs(gravity - _GRAVITY) > 1e-12:
-        notes.append(f"gravity of {gravity!r} m/s²: readers of URDF take {_GRAVITY}")
+    if abs(gravity - GRAVITY) > 1e-12:
+        notes.append(f"gravity of {gravity!r} m/s²: readers of URDF take {GRAVITY}")
     return tuple(notes)
 
 

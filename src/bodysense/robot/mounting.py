@@ -1,0 +1,132 @@
+"""Which way gravity points: robots on walls, ceilings and tilted bases.
+
+Gravity is given in the axes of the robot's root link (of the world, for a floating base):
+
+    g_base = R_world_baseᵀ (0, 0, -9.81)        R_world_base = Rz(yaw) Ry(pitch) Rx(roll)
+
+| mount   | roll, pitch, yaw | gravity         | the base                                    |
+|---------|------------------|-----------------|---------------------------------------------|
+| floor   | 0, 0, 0          | (0, 0, -9.81)   | stands upright; what URDF files assume      |
+| wall    | 0, π/2, 0        | (9.81, 0, 0)    | its z axis is level, its x axis points down |
+| ceiling | π, 0, 0          | (0, 0, 9.81)    | its z axis points down                      |
+
+An arm on a wall whose x axis does not point down has other angles, or another gravity: with its y
+axis down, gravity is (0, 9.81, 0). URDF files hold no gravity; the actuator file does (`gravity:`
+or `mount:`), and MJCF.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from bodysense.errors import MismatchError, RobotFileError, ShapeError, unknown_name
+from bodysense.robot.robot import Robot
+from bodysense.schema import number_list
+from bodysense.spatial.arrays import Array, as_array
+
+MOUNTS: Mapping[str, tuple[float, float, float]] = {
+    "floor": (0.0, 0.0, 0.0),
+    "wall": (0.0, 0.5 * math.pi, 0.0),
+    "ceiling": (math.pi, 0.0, 0.0),
+}
+"""Roll, pitch and yaw of the base [rad] by the name of a mount."""
+
+GRAVITY = 9.81  # m/s², of Pinocchio and of what URDF files assume
+_LEAST_GRAVITY = 1.5
+"""m/s²: less than on the Moon, 1.62; a unit vector stands for a direction and is no gravity."""
+_MOST_GRAVITY = 30.0  # m/s²: more than on any planet that one can stand on
+
+
+def gravity_of_mount(mount: str | ArrayLike, size: float = GRAVITY) -> Array:
+    """Gravity (3,) in the base of a robot, by the name of its mount or roll, pitch and yaw [rad].
+
+    Raises:
+        UnknownNameError: no mount has this name.
+    """
+    if isinstance(mount, str) and mount not in MOUNTS:
+        raise unknown_name("mount", mount, MOUNTS, "Or give roll, pitch and yaw.")
+    rpy = as_array(MOUNTS[mount] if isinstance(mount, str) else mount, (3,), "mount")
+    g: Array = pin.rpy.rpyToMatrix(*rpy).T @ np.array([0.0, 0.0, -size])
+    g[np.abs(g) < 1e-12 * size] = 0.0  # cos(π/2) is no gravity
+    return g
+
+
+def with_gravity(
+    robot: Robot, gravity: ArrayLike | None = None, *, mount: str | ArrayLike | None = None
+) -> Robot:
+    """Return the same robot under another gravity, or mounted in another way.
+
+    Args:
+        robot: locked joints included.
+        gravity: (3,) in the axes of the root link [m/s²]; zero where nothing weighs.
+        mount: instead of it, see `gravity_of_mount`; the size of gravity stays.
+
+    Raises:
+        ShapeError: a gravity that no place on a planet has.
+        MismatchError: both or neither are given, or a floating base is to be mounted.
+    """
+    if (gravity is None) == (mount is None):
+        raise MismatchError("give either gravity or mount, one of them.")
+    if mount is not None:
+        if robot.floating_base:
+            raise MismatchError(
+                f"{robot.name!r} floats, so that it is not mounted: fix its root link, or give "
+                "gravity, which is that of the world."
+            )
+        g = gravity_of_mount(mount, float(np.linalg.norm(robot.model.gravity.linear)))
+    else:
+        g = checked_gravity(as_array(np.asarray(gravity), (3,), "gravity"), "gravity")
+    model, locked = robot.model.copy(), robot.locked
+    model.gravity.linear = g
+    if locked is not None:
+        locked = replace(locked, whole=with_gravity(locked.whole, g))
+    return replace(robot, model=model, locked=locked)
+
+
+def checked_gravity(g: Array, where: str) -> Array:
+    """The gravity (3,), if it is one.
+
+    Raises:
+        ShapeError: it is none in m/s².
+    """
+    size = float(np.linalg.norm(g))
+    if size != 0.0 and not _LEAST_GRAVITY <= size <= _MOST_GRAVITY:
+        raise ShapeError(f"{where}: its size is {size:.4g}; give it in m/s², e.g. 9.81, 0, 0.")
+    return g
+
+
+def gravity_notes(robot: Robot) -> tuple[str, ...]:
+    """What is lost where a URDF file is written of a robot that came from one, in words."""
+    g = robot.model.gravity.linear
+    if robot.source is None or robot.source.format != "urdf" or not (g != [0, 0, -GRAVITY]).any():
+        return ()
+    down = ",".join(f"{x:.6g}" for x in g)
+    return (f"URDF holds no gravity; it is {down} m/s² in the actuator file, or with --gravity",)
+
+
+def gravity_in_file(table: Mapping[str, object], where: str, before: Array) -> Array:
+    """Gravity (3,) that the keys `gravity` or `mount` of an actuator file state, or the one before.
+
+    Raises:
+        RobotFileError: both keys, or values that are no gravity or angles.
+        UnknownNameError: an unknown mount.
+    """
+    if "gravity" in table and "mount" in table:
+        raise RobotFileError(f"{where}: gravity and mount exclude each other; keep one.")
+    try:
+        if "gravity" in table:
+            place = f"{where}, gravity"
+            return checked_gravity(number_list(table["gravity"], 3, place), place)
+        if "mount" in table:
+            given = table["mount"]
+            angles = given if isinstance(given, str) else number_list(given, 3, f"{where}, mount")
+            return gravity_of_mount(angles, float(np.linalg.norm(before)))
+    except ShapeError as error:
+        raise RobotFileError(str(error)) from error
+    return before
