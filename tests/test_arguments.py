@@ -16,8 +16,8 @@ PACKAGES = (
     *("bodysense.excitation", "bodysense.simulation", "bodysense.identification"),
     *("bodysense.estimation", "bodysense.report"),
 )
-_MADE_BY_OTHERS = {"parse_estimation", "parse_sensors"}
-"""Take a table that `load_estimation` and `load_sensors` have read for a robot."""
+_OTHERS = {"parse_estimation", "parse_sensors", "check_robot"}
+"""The first two take what others have read for a robot; the last takes names and files."""
 
 
 def functions_of(argument: str) -> dict[str, object]:
@@ -27,7 +27,7 @@ def functions_of(argument: str) -> dict[str, object]:
         module = importlib.import_module(package)
         for name in getattr(module, "__all__", None) or dir(module):
             item = getattr(module, name)
-            if inspect.isfunction(item) and name not in _MADE_BY_OTHERS:
+            if inspect.isfunction(item) and name not in _OTHERS:
                 found[name] = item
             elif inspect.isclass(item) and item.__module__.startswith("bodysense"):
                 for key in vars(item):

@@ -55,7 +55,9 @@ if TYPE_CHECKING:
     from bodysense.robot import Friction as Friction
     from bodysense.robot import ParameterLayout as ParameterLayout
     from bodysense.robot import Robot as Robot
+    from bodysense.robot import RobotCheck as RobotCheck
     from bodysense.robot import base_parameters as base_parameters
+    from bodysense.robot import check_robot as check_robot
     from bodysense.robot import load_robot as load_robot
     from bodysense.robot import register_friction_model as register_friction_model
     from bodysense.robot import suggested_controller as suggested_controller
@@ -99,12 +101,14 @@ _HOMES = {
     "Preprocessing": "identification",
     "Regression": "identification",
     "Robot": "robot",
+    "RobotCheck": "robot",
     "Rollout": "simulation",
     "Sample": "estimation",
     "SampledTrajectory": "excitation",
     "Sensitivities": "simulation",
     "Sensor": "sensors",
     "base_parameters": "robot",
+    "check_robot": "robot",
     "design_motion": "excitation",
     "design_poses": "excitation",
     "estimate_log": "estimation",

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
+import pytest
+import yaml
 
 from bodysense.cli.main import main
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import Preprocessing, identify
 from bodysense.logs import write_log
-from bodysense.robot import load_robot, suggested_controller
+from bodysense.robot import check_robot, load_robot, suggested_controller, write_mjcf
 from bodysense.simulation import rollout
 
-ARM = (Path(__file__).parents[2] / "examples" / "robots" / "arm.urdf").read_text()
+ROOT = Path(__file__).parents[2]
+ROBOTS = ROOT / "examples" / "robots"
+ARM = (ROBOTS / "arm.urdf").read_text()
 
 
 def arm(folder: Path, *changes: tuple[str, str]) -> Path:
@@ -28,6 +33,11 @@ def arm(folder: Path, *changes: tuple[str, str]) -> Path:
     return path
 
 
+ZERO = 'ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"'
+ONES = 'ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"'
+LARGE = 'ixx="1.1" ixy="0" ixz="0" iyy="0.9" iyz="0" izz="0.8"'
+BEYOND = 'ixx="0.11" ixy="0" ixz="0" iyy="0.09" iyz="0" izz="0.08"'
+MESH = '<visual><geometry><mesh filename="{}"/></geometry></visual>'
 IMPOSSIBLE = ('izz="0.004"', 'izz="0.4"')  # of the upper arm: breaks the triangle inequality
 BACKWARD = ('damping="0.6"', 'damping="-0.6"')
 
@@ -74,3 +84,200 @@ def test_python_identifies_what_the_command_identifies(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "small-arm: error: infeasible-inertia: link 'upper_arm'" in err
     assert json.loads(out)["verdict"] is not None
+
+
+# -- bodysense check --------------------------------------------------------------------------
+
+BOX = '<collision><origin xyz="0 0 0.06"/><geometry><box size="0.1 0.1 0.2"/></geometry>'
+BOX += "</collision>"
+SHOULDER = '<link name="shoulder">'
+CASES = {
+    "triangle": ((IMPOSSIBLE,), "infeasible-inertia", "error", "upper_arm"),
+    "on the base": (
+        (('izz="0.016"', 'izz="0.16"'),),
+        "infeasible-inertia",
+        "error",
+        "base",
+    ),
+    "in a sum": ((('izz="0.0004"', 'izz="0.004"'),), "infeasible-inertia", "error", "gripper"),
+    "massless": (
+        (
+            ('<mass value="1.3"/>', '<mass value="0"/>'),
+            ('ixx="0.008" ixy="0" ixz="-0.0002" iyy="0.0078" iyz="0" izz="0.0014"', ZERO),
+            ('<mass value="0.45"/>', '<mass value="0"/>'),
+            ('ixx="0.0006" ixy="0" ixz="0" iyy="0.0007" iyz="0" izz="0.0004"', ZERO),
+        ),
+        "infeasible-inertia",
+        "error",
+        "forearm",
+    ),
+    "negative mass": ((('value="2.4"', 'value="-2.4"'),), "unreadable", "error", "arm.urdf"),
+    "millimetres": ((('xyz="0 0 0.30"', 'xyz="0 0 300"'),), "unit-of-length", "error", "elbow"),
+    "huge": ((('value="2.4"', 'value="1e20"'),), "unit-of-mass", "error", "upper_arm"),
+    "1e308": ((('value="2.4"', 'value="1e308"'),), "unreadable", "error", "arm.urdf"),
+    "grams": (
+        tuple((f'value="{m}"', f'value="{1000 * m}"') for m in (4.0, 3.2, 2.4, 1.3, 0.45)),
+        "unit-of-inertia",
+        "error",
+        "all links",
+    ),
+    "identity": (
+        (('ixx="0.026" ixy="0" ixz="0.0004" iyy="0.025" iyz="0" izz="0.004"', ONES),),
+        "placeholder-inertia",
+        "warning",
+        "upper_arm",
+    ),
+    "foam": (
+        (('ixx="0.011" ixy="0" ixz="0" iyy="0.009" iyz="0.0006" izz="0.008"', LARGE),),
+        "implausible-inertia",
+        "warning",
+        "shoulder",
+    ),
+    "outside": (
+        ((SHOULDER, SHOULDER + BOX), ('xyz="0 0.01 0.06"', 'xyz="0 0.11 0.06"')),
+        "com-outside",
+        "warning",
+        "shoulder",
+    ),
+    "far outside": (
+        ((SHOULDER, SHOULDER + BOX), ('xyz="0 0.01 0.06"', 'xyz="0 10 60"')),
+        "com-outside",
+        "error",
+        "shoulder",
+    ),
+    "beyond the shape": (
+        (
+            (SHOULDER, SHOULDER + BOX),
+            ('ixx="0.011" ixy="0" ixz="0" iyy="0.009" iyz="0.0006" izz="0.008"', BEYOND),
+        ),
+        "inertia-beyond-shape",
+        "warning",
+        "shoulder",
+    ),
+    "no range": ((('lower="-1.9" upper="1.9" ', ""),), "empty-range", "error", "lift"),
+    "degrees": (
+        (('lower="-1.9" upper="1.9"', 'lower="-110" upper="110"'),),
+        "unit-of-limits",
+        "warning",
+        "lift",
+    ),
+    "endless": (
+        (('lower="-1.9" upper="1.9"', 'lower="-1e9" upper="1e9"'),),
+        "no-limits",
+        "note",
+        "lift",
+    ),
+    "no effort": ((('effort="30"', 'effort="0"'),), "no-limits", "warning", "elbow"),
+    "no speed": ((('velocity="4.0"', 'velocity="0"'),), "no-limits", "warning", "elbow"),
+    "any speed": (
+        (('velocity="4.0"', 'velocity="10000"'),),
+        "placeholder-limits",
+        "warning",
+        "elbow",
+    ),
+    "negative damping": ((BACKWARD,), "negative-friction", "error", "elbow"),
+    "all the same": (
+        tuple(
+            (f'damping="{d}" friction="{c}"', 'damping="1.0" friction="1.0"')
+            for d, c in ((1.2, 2.0), (1.4, 2.4), (0.6, 1.1))
+        ),
+        "placeholder-friction",
+        "warning",
+        "all joints",
+    ),
+    "no mesh": (
+        ((SHOULDER, SHOULDER + MESH.format("shoulder.stl")),),
+        "broken-mesh",
+        "error",
+        "shoulder.stl",
+    ),
+    "no package": (
+        ((SHOULDER, SHOULDER + MESH.format("package://other/shoulder.stl")),),
+        "broken-mesh",
+        "warning",
+        "package://other/shoulder.stl",
+    ),
+    "no robot": ((("<robot", "<robt"), ("</robot", "</robt")), "unreadable", "error", "arm.urdf"),
+}
+
+
+@pytest.mark.parametrize(("changes", "kind", "severity", "where"), CASES.values(), ids=CASES)
+def test_a_defect_is_found_and_nothing_else(changes, kind, severity, where, tmp_path):
+    before = {str(finding) for finding in check_robot(arm(tmp_path)).findings}
+    check = check_robot(arm(tmp_path, *changes))
+    new = [finding for finding in check.findings if str(finding) not in before]
+    assert {(finding.kind, finding.severity) for finding in new} == {(kind, severity)}
+    assert any(where in finding.where for finding in new)
+    assert check.ok is (severity != "error")
+
+
+def test_a_good_robot_passes(tmp_path):
+    assert check_robot(arm(tmp_path)).findings == ()
+    assert check_robot("tx40").ok
+    assert check_robot(load_robot("tx40")).findings == check_robot("tx40").findings
+
+
+def test_a_unit_shared_by_all_bodies_is_one_finding(tmp_path):
+    """Inertias in kg·mm² beside masses in kg."""
+    path = arm(tmp_path)
+    text = re.sub(r'(i[xyz]{2})="([^"]*)"', lambda m: f'{m[1]}="{float(m[2]) * 1e6}"', ARM)
+    path.write_text(text)
+    (finding,) = check_robot(path).findings
+    assert (finding.kind, finding.severity) == ("unit-of-inertia", "error")
+
+
+def test_copies_along_a_chain_are_found_and_legs_that_are_alike_are_not(tmp_path):
+    link = '<link name="{0}"><inertial><mass value="1"/><inertia ixx="2e-3" ixy="0" ixz="0" '
+    link += 'iyy="3e-3" iyz="0" izz="4e-3"/></inertial></link>'
+    joint = '<joint name="{1}" type="continuous"><parent link="{0}"/><child link="{1}"/>'
+    joint += '<limit effort="1" velocity="2"/></joint>'
+
+    def robot(*pairs: tuple[str, str]) -> str:
+        names = dict.fromkeys(name for pair in pairs for name in pair)
+        parts = [link.format(name) for name in names if name != "w"]
+        parts += [joint.format(*pair) for pair in pairs]
+        return f'<robot name="r"><link name="w"/>{"".join(parts)}</robot>'
+
+    path = tmp_path / "r.urdf"
+    path.write_text(robot(("w", "a"), ("a", "b"), ("b", "c")))
+    (finding,) = check_robot(path).findings
+    assert finding.kind == "copied-inertia"
+    path.write_text(robot(("w", "a"), ("w", "b"), ("w", "c")))
+    assert check_robot(path).findings == ()
+
+
+def test_a_dh_table_in_millimetres_and_mjcf_are_checked(tmp_path):
+    table = yaml.safe_load((ROBOTS / "scara.yaml").read_text())
+    table["joints"][1]["a"] = 1000 * table["joints"][1]["a"]
+    path = tmp_path / "scara.yaml"
+    path.write_text(yaml.safe_dump(table))
+    assert "unit-of-length" in {finding.kind for finding in check_robot(path).of("error")}
+    mjcf = write_mjcf(load_robot(arm(tmp_path)), tmp_path / "arm.xml")
+    assert check_robot(mjcf).ok
+
+
+def test_the_command_has_an_exit_status(tmp_path, capsys):
+    good, bad = arm(tmp_path), tmp_path / "bad.urdf"
+    bad.write_text(ARM.replace(*IMPOSSIBLE))
+    assert main(["check", str(good)]) == 0
+    assert main(["check", str(good), str(bad), "--json"]) == 1
+    listed = json.loads(capsys.readouterr().out.split("\n", 1)[1])
+    assert [entry["ok"] for entry in listed] == [True, False]
+    assert listed[1]["findings"][0]["kind"] == "infeasible-inertia"
+    assert main(["check", "tx40"]) == 0
+    assert main(["check", "tx40", "--strict"]) == 1
+    assert "no-limits" in capsys.readouterr().out
+
+
+def test_the_hook_and_the_action_call_the_command():
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert hook["entry"] == "bodysense check"
+    assert re.search(hook["files"], "robots/arm.urdf")
+    assert hook["language"] == "python"
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    steps = action["runs"]["steps"]
+    assert action["runs"]["using"] == "composite"
+    assert "bodysense check" in steps[-1]["run"]
+    assert set(action["inputs"]) == {"robots", "options", "python-version"}
+    for name in ("robots", "options"):
+        assert f"${{{{ inputs.{name} }}}}" in str(steps[-1]["env"].values())

@@ -116,6 +116,7 @@ _EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 COMMANDS: Mapping[str, str] = {
+    "check": "check robot descriptions for errors and placeholders",
     "inspect": "show links, joints and parameters of a robot",
     "excite": "design an excitation motion for identification",
     "simulate": "record a simulated experiment",

@@ -255,7 +255,7 @@ def print_result(
 
 def print_robot_findings(robot: Robot) -> None:
     """Print what is wrong with the parameters that a robot came with."""
-    from bodysense.robot.check import loading_notes
+    from bodysense.robot.checks.parameters import loading_notes
 
     for note in loading_notes(robot):
         print(f"{robot.name}: {note}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from bodysense.robot.actuators import Actuators, Controller, suggested_controller
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
+from bodysense.robot.checks.check import RobotCheck, check_robot
 from bodysense.robot.dynamics import (
     contact_map,
     energy_regressor,
@@ -51,12 +52,14 @@ __all__ = [
     "NearPairs",
     "ParameterLayout",
     "Robot",
+    "RobotCheck",
     "Source",
     "Workspace",
     "WorkspaceMargins",
     "actuator_text",
     "base_parameters",
     "builtin_names",
+    "check_robot",
     "contact_map",
     "energy_regressor",
     "example_robot_names",

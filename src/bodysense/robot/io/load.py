@@ -30,7 +30,7 @@ from bodysense.errors import (
     unknown_name,
 )
 from bodysense.files import read_robot_file
-from bodysense.robot.check import loading_notes
+from bodysense.robot.checks.parameters import loading_notes
 from bodysense.robot.io.actuator_file import with_actuator_file
 from bodysense.robot.io.dh import load_dh
 from bodysense.robot.io.mjcf import load_mjcf

@@ -83,12 +83,18 @@ def _crossings(points: Array, heights: Array, edges: NDArray[np.intp], cut: floa
 
 
 def file_shapes(
-    source: Source, kind: str, package_dirs: Sequence[str] = (), skip: Collection[str] = ()
+    source: Source,
+    kind: str,
+    package_dirs: Sequence[str] = (),
+    skip: Collection[str] = (),
+    *,
+    sliced: bool = True,
 ) -> tuple[dict[str, list[Array]], dict[str, str]]:
     """Shapes of a kind, "collision" or "visual", of the bodies of a URDF or MJCF file.
 
     In MJCF, geoms that touch others (contype or conaffinity) are the former, the rest the latter;
-    planes and height fields have no hull. Packages of meshes lie in `package_dirs`.
+    planes and height fields have no hull. Packages of meshes lie in `package_dirs`. Unless
+    `sliced`, a mesh of a URDF file is one piece, which is read much faster.
 
     Returns:
         Of every body that has a shape, (n, 3) points of each of its pieces, in the frame of the
@@ -103,7 +109,9 @@ def file_shapes(
             continue
         try:
             elements = link.element.all(kind)
-            clouds = [cloud for e in elements for cloud in _pieces(e, package_dirs) if cloud.size]
+            clouds = [
+                cloud for e in elements for cloud in _pieces(e, package_dirs, sliced) if cloud.size
+            ]
         except RobotFileError as error:
             problems[name] = str(error)
             continue
@@ -112,7 +120,7 @@ def file_shapes(
     return points, problems
 
 
-def _pieces(element: Element, package_dirs: Sequence[str]) -> list[Array]:
+def _pieces(element: Element, package_dirs: Sequence[str], sliced: bool) -> list[Array]:
     """Points (n, 3) of the pieces of one <collision> or <visual>, in the frame of its link."""
     xyz, rpy = element.origin()
     geometry = element.required_child("geometry")
@@ -127,7 +135,7 @@ def _pieces(element: Element, package_dirs: Sequence[str]) -> list[Array]:
         radius, length = (shape.number(key) for key in ("radius", "length"))
         clouds = [_cylinder_points(radius, length, rounded=shape.tag == "capsule")]
     elif shape.tag == "mesh":
-        clouds = _mesh_pieces(shape, package_dirs)
+        clouds = _mesh_pieces(shape, package_dirs, sliced)
     else:
         shape.fail(
             f"<{shape.tag}> is no shape of URDF; valid: box, cylinder, capsule, sphere, mesh. "
@@ -165,27 +173,45 @@ def _sphere_points(radius: float) -> Array:
     return abs(radius) * _ball()
 
 
-def _mesh_pieces(mesh: Element, package_dirs: Sequence[str]) -> list[Array]:
+def _mesh_pieces(mesh: Element, package_dirs: Sequence[str], sliced: bool) -> list[Array]:
     name = mesh.text("filename")
     scale = mesh.vector("scale") if "scale" in mesh.attributes else np.ones(3)
-    places = list(_places(name, Path(mesh.where), package_dirs))
-    path = next((place for place in places if place.is_file()), None)
+    path = mesh_file(mesh, package_dirs)
     if path is None:
+        places = list(_places(name, Path(mesh.where), package_dirs))
         mesh.fail(
             f"the mesh {name!r} is not found (looked for {listing(places, 3)}): name the folder "
             'that holds its package in package_dirs, or take shapes="boxes".'
         )
     try:
-        model = coal.MeshLoader().load(str(path), scale)
+        model = coal.MeshLoader(coal.BV_AABB).load(str(path), scale)  # the fastest to build
         points = np.array(model.vertices(), dtype=np.float64).reshape(-1, 3)
-        sides = [model.tri_indices(k) for k in range(model.num_tris)]
+        sides = [model.tri_indices(k) for k in range(model.num_tris if sliced else 0)]
     except (ValueError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         mesh.fail(f'the mesh {path} cannot be read ({reason}): repair it, or take shapes="boxes".')
     if not np.isfinite(points).all():
         mesh.fail(f"the mesh {path} holds numbers that are not finite: repair it.")
+    if not sliced:
+        return [points]
     triangles = np.array([(side[0], side[1], side[2]) for side in sides], dtype=np.intp)
     return _slice_mesh(points, triangles.reshape(-1, 3))
+
+
+def mesh_file(mesh: Element, package_dirs: Sequence[str]) -> Path | None:
+    """The file of a <mesh>; none where it is not found."""
+    places = _places(mesh.text("filename"), Path(mesh.where), package_dirs)
+    return next((place for place in places if place.is_file()), None)
+
+
+def package_found(mesh: Element, package_dirs: Sequence[str]) -> bool:
+    """Whether there is a folder of the package of a <mesh>; true where it is in none."""
+    scheme, separator, rest = mesh.text("filename").partition("://")
+    if not separator or scheme == "file":
+        return True
+    package = rest.partition("/")[0]
+    places = _places(f"package://{package}/", Path(mesh.where), package_dirs)
+    return any(place.name == package and place.is_dir() for place in places)
 
 
 def _places(name: str, urdf: Path, package_dirs: Sequence[str]) -> Iterator[Path]:

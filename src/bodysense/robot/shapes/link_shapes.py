@@ -198,7 +198,7 @@ def _bodies_of_file(
             f"{_where(robot)} holds no {shapes} shapes, only kinematics and inertia: take "
             'shapes="boxes".'
         )
-    places = _places(robot)
+    places = body_places(robot)
     bodies: dict[str, Body] = {}
     problems: dict[str, str] = {}
     for kind in ("collision", "visual") if shapes == "auto" else (shapes,):
@@ -229,8 +229,8 @@ def _box(robot: Robot, name: str, joint: int) -> Body:
     return Body(name, joint, hull, (hull,), "boxes")
 
 
-def _places(robot: Robot) -> dict[str, tuple[int, pin.SE3]]:
-    """By name of a body: the joint that moves it, and T_link_body."""
+def body_places(robot: Robot) -> dict[str, tuple[int, pin.SE3]]:
+    """By name of a body of the file: the joint that moves it, -1 on the base, and T_link_body."""
     base = int(robot.floating_base)
     places: dict[str, tuple[int, pin.SE3]] = {}
     if not base:

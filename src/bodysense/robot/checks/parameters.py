@@ -30,17 +30,24 @@ def _in_a_line(alike: Sequence[Finding]) -> str:
     return f"{alike[0]} (and {count(len(alike) - 1, 'more')}: `bodysense check` lists them)"
 
 
+def infeasible_links(robot: Robot) -> dict[str, str]:
+    """Links whose pseudo-inertia has a negative eigenvalue, massless ones that carry none; why."""
+    checks = zip(robot.link_names, robot.consistency(), robot.structural(), strict=True)
+    return {
+        name: check.reason
+        for name, check, structural in checks
+        if not (check.feasible or structural)
+    }
+
+
 def _infeasible_links(robot: Robot) -> list[Finding]:
-    """Links whose pseudo-inertia has a negative eigenvalue; massless ones that carry nothing."""
     action = (
         "correct mass, centre of mass and inertia together, or identify them with a consistent "
         "method (pc-wls)"
     )
-    checks = zip(robot.link_names, robot.consistency(), robot.structural(), strict=True)
     return [
-        Finding("infeasible-inertia", "error", f"link {name!r}", check.reason, action)
-        for name, check, structural in checks
-        if not (check.feasible or structural)
+        Finding("infeasible-inertia", "error", f"link {name!r}", reason, action)
+        for name, reason in infeasible_links(robot).items()
     ]
 
 

@@ -1,0 +1,1 @@
+"""What is wrong with a robot file before anything is computed with it."""

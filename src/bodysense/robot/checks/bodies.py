@@ -1,0 +1,338 @@
+"""Bodies of a robot file: their inertias against their shapes and against matter.
+
+Three bounds hold for every body, whatever is inside it:
+
+    its centre of mass lies in the convex hull of its shape
+    I_max <= m R²                  R: from the centre of mass to the farthest point of the shape
+    m <= rho_max V_ellipsoid       V of the uniform ellipsoid with the same mass and inertia: for a
+                                   given volume no body has smaller second moments
+
+A link's shape is that of all bodies on fixed joints with it: files often keep shapes apart from
+masses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+
+import numpy as np
+import pinocchio as pin
+from scipy.spatial import ConvexHull, QhullError
+
+from bodysense.errors import listing
+from bodysense.robot.checks.parameters import infeasible_links
+from bodysense.robot.io.urdf_elements import UrdfDescription
+from bodysense.robot.io.urdf_xml import Element
+from bodysense.robot.robot import Robot, Source
+from bodysense.robot.shapes.file_shapes import file_shapes, mesh_file, package_found
+from bodysense.robot.shapes.link_shapes import body_places
+from bodysense.spatial.arrays import Array
+from bodysense.spatial.pseudo_inertia import (
+    inertia_at_com,
+    physical_consistency,
+    transform_pi,
+)
+from bodysense.status import Finding
+
+# Bounds, and how far beyond them a file may round.
+_DENSEST = 22_590.0  # kg/m³, osmium
+_LIGHTEST = 10.0  # kg/m³ of a whole body, hollow ones included; polystyrene foam has 10 to 30
+_OUTSIDE = 0.005  # m that a centre of mass may lie outside its shape, and
+_OUTSIDE_SHARE = 0.05  # of the shape's size: shapes are simplified
+_GYRATION = 1.1  # radius of gyration over R, which is at most 1
+_OTHER_UNIT = 1e3  # times beyond a bound of density: half the bodies so far off are another unit
+_MOST_MASS = 1e5  # kg; a large crane altogether has some 10⁶
+_COPIES = 3  # links of one chain with the same inertia
+_ROUNDED = 1e-3  # margin of consistency that digits of a file may take off a plate or a rod
+
+
+@dataclass(frozen=True, eq=False)
+class FileBody:
+    """A body of a robot file with mass.
+
+    Attributes:
+        name: of the file's link.
+        joint: position of the joint that moves it, -1 on the base.
+        pi: (10,) in the frame of the robot's link that it belongs to.
+    """
+
+    name: str
+    joint: int
+    pi: Array
+
+    @property
+    def com(self) -> Array:
+        """(3,) centre of mass [m]."""
+        com: Array = self.pi[1:4] / self.pi[0]
+        return com
+
+    @property
+    def density(self) -> float:
+        """Of the uniform ellipsoid with this mass and inertia [kg/m³]; infinite without volume."""
+        Sigma = 0.5 * np.trace(I := inertia_at_com(self.pi)) * np.eye(3) - I
+        axes = np.sqrt(5.0 * np.maximum(np.linalg.eigvalsh(Sigma) / self.pi[0], 0.0))
+        volume = 4.0 / 3.0 * math.pi * float(np.prod(axes))
+        return float(self.pi[0]) / volume if volume > 0.0 else math.inf
+
+
+def file_bodies(robot: Robot) -> list[FileBody]:
+    """Bodies with mass, as the file has them; of files that are no URDF, the robot's links."""
+    first = -int(robot.floating_base)
+    if robot.source is None or robot.source.format != "urdf":
+        bodies = [FileBody(n, k + first, robot.pi(k)) for k, n in enumerate(robot.link_names)]
+    else:
+        links = UrdfDescription.from_bytes(robot.source.data, robot.source.path).links
+        places = body_places(robot)
+        bodies = [
+            FileBody(name, places[name][0], transform_pi(own.pi, places[name][1].homogeneous))
+            for name, link in links.items()
+            if (own := link.inertial) is not None and name in places
+        ]
+    return [body for body in bodies if body.pi[0] > 0.0]
+
+
+def body_findings(
+    robot: Robot, package_dirs: Sequence[str | PathLike[str]] = ()
+) -> tuple[Finding, ...]:
+    """What no body can have, and what hardly any has, of the bodies and meshes of a file."""
+    bodies, folders = file_bodies(robot), [fspath(folder) for folder in package_dirs]
+    findings, shapes = _shapes(robot, folders)
+    sound = [body for body in bodies if physical_consistency(body.pi).feasible]
+    units = _units(sound)
+    light = [body for body in sound if body.pi[0] <= _MOST_MASS]
+    plain = [body for body in light if not _is_placeholder(body)]
+    return (
+        *_infeasible(body for body in bodies if body.name not in infeasible_links(robot)),
+        *findings,
+        *_heavy(sound),
+        *units,
+        *_placeholders(sound),
+        *_copies(robot, plain),
+        *([] if units else _densities(plain)),
+        *_outside(plain, shapes),
+        *_too_large(plain, shapes),
+    )
+
+
+def _infeasible(bodies: Iterable[FileBody]) -> list[Finding]:
+    """Bodies that no link of the robot stands for: on the base, or summed up with others."""
+    checks = [(body, physical_consistency(body.pi)) for body in bodies]
+    return _by_message(
+        "infeasible-inertia",
+        lambda body: "warning" if physical_consistency(body.pi).margin > -_ROUNDED else "error",
+        [(body, check.reason) for body, check in checks if not check.feasible],
+        "correct mass, centre of mass and inertia together; identification estimates them anew",
+    )
+
+
+def _heavy(bodies: Iterable[FileBody]) -> list[Finding]:
+    return _by_message(
+        "unit-of-mass",
+        lambda body: "error",
+        [(body, f"the mass is {body.pi[0]:.4g} kg") for body in bodies if body.pi[0] > _MOST_MASS],
+        "give masses in kg, not in g",
+    )
+
+
+def _units(bodies: Sequence[FileBody]) -> list[Finding]:
+    """One finding where most bodies are as light or as dense as in another unit."""
+    density = [body.density for body in bodies if math.isfinite(body.density)]
+    if len(density) < 2:
+        return []
+    middle = float(np.median(density))
+    if _LIGHTEST / _OTHER_UNIT < middle < _DENSEST * _OTHER_UNIT:
+        return []
+    text = f"half of the {len(density)} bodies have {middle:.3g} kg/m³ or "
+    text += "less" if middle < _LIGHTEST else "more"
+    action = "give masses in kg and inertias in kg·m², not g, g·mm² or kg·mm²"
+    return [Finding("unit-of-inertia", "error", "all links", text, action)]
+
+
+def _is_placeholder(body: FileBody) -> bool:
+    """Whether the inertia is the same power of ten about every axis, as nobody measures."""
+    I = inertia_at_com(body.pi)
+    value = float(I[0, 0])
+    power = 10.0 ** round(math.log10(value)) if value > 0.0 else 0.0
+    return bool(np.abs(I - power * np.eye(3)).max() <= 1e-9 * max(power, abs(value)))
+
+
+def _placeholders(bodies: Iterable[FileBody]) -> list[Finding]:
+    alike = [(body, f"{inertia_at_com(body.pi)[0, 0]:.3g}") for body in bodies]
+    return _by_message(
+        "placeholder-inertia",
+        lambda body: "warning",
+        [
+            (body, f"the inertia is {value} kg·m² about every axis, for {body.pi[0]:g} kg")
+            for body, value in alike
+            if _is_placeholder(body)
+        ],
+        "compute it from shape and mass, or leave <inertial> out of a frame without a body",
+    )
+
+
+def _copies(robot: Robot, bodies: Iterable[FileBody]) -> list[Finding]:
+    """The same mass and inertia several times along one chain; legs and arms may be alike."""
+    alike: dict[tuple[float, ...], list[FileBody]] = {}
+    for body in bodies:
+        moments = np.linalg.eigvalsh(inertia_at_com(body.pi)).tolist()
+        key = tuple(float(f"{x:.9g}") for x in (body.pi[0], *moments))
+        alike.setdefault(key, []).append(body)
+    found = []
+    for copies in alike.values():
+        chain = max(
+            ([b for b in copies if b.joint in _above(robot, last.joint)] for last in copies),
+            key=len,
+        )
+        if len(chain) >= _COPIES:
+            text = f"{len(chain)} links of one chain have the same mass and inertia"
+            found += [(body, text) for body in chain]
+    action = "give each link its own; copied values are right for equal modules alone"
+    return _by_message("copied-inertia", lambda body: "warning", found, action)
+
+
+def _above(robot: Robot, joint: int) -> set[int]:
+    """A joint and those that carry it."""
+    chain = set[int]()
+    while joint >= 0:
+        chain.add(joint)
+        joint = int(robot.tree.parent[joint])
+    return chain
+
+
+def _densities(bodies: Iterable[FileBody]) -> list[Finding]:
+    found = []
+    for body in bodies:
+        text = f"a uniform body of {body.pi[0]:.4g} kg with this inertia has "
+        if body.density == math.inf:
+            found.append((body, text + "no volume"))
+        elif body.density > _DENSEST:
+            found.append((body, text + f"{body.density:.3g} kg/m³, beyond osmium's 22 590"))
+        elif body.density < _LIGHTEST:
+            found.append((body, text + f"{body.density:.3g} kg/m³, lighter than foam"))
+    return _by_message(
+        "implausible-inertia",
+        lambda body: "warning",
+        found,
+        "compare with the drawing (the inertia of a rotor is armature), or identify them",
+    )
+
+
+def _outside(bodies: Iterable[FileBody], shapes: dict[int, ConvexHull]) -> list[Finding]:
+    found = []
+    for body in bodies:
+        if body.joint in shapes:
+            hull = shapes[body.joint]
+            sides, size = hull.equations, float(np.linalg.norm(np.ptp(hull.points, axis=0)))
+            excess = float((sides[:, :3] @ body.com + sides[:, 3]).max())
+            if excess > _OUTSIDE + _OUTSIDE_SHARE * size:
+                text = f"the centre of mass is {excess:.3g} m outside its shape of {size:.3g} m"
+                found.append((body, text, excess > size))
+    far = {body.name for body, _, beyond in found if beyond}
+    return _by_message(
+        "com-outside",
+        lambda body: "error" if body.name in far else "warning",
+        [(body, text) for body, text, _ in found],
+        "check the unit (m) and the frame of <origin>, and the shape",
+    )
+
+
+def _too_large(bodies: Iterable[FileBody], shapes: dict[int, ConvexHull]) -> list[Finding]:
+    found = []
+    for body in bodies:
+        if body.joint in shapes:
+            reach = np.linalg.norm(shapes[body.joint].points - body.com, axis=1).max()
+            gyration = math.sqrt(np.linalg.eigvalsh(inertia_at_com(body.pi))[-1] / body.pi[0])
+            if gyration > _GYRATION * reach:
+                text = f"the radius of gyration is {gyration:.3g} m, and no point of the shape is "
+                found.append((body, f"{text}farther than {reach:.3g} m from the centre of mass"))
+    return _by_message(
+        "inertia-beyond-shape",
+        lambda body: "warning",
+        found,
+        "check the unit (kg·m²), and that it is about the centre of mass and counts no rotor",
+    )
+
+
+def _by_message(
+    kind: str,
+    severity: Callable[[FileBody], str],
+    found: Sequence[tuple[FileBody, str]],
+    action: str,
+) -> list[Finding]:
+    """One finding for all bodies of which the same is to be said."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for body, text in found:
+        groups.setdefault((severity(body), text), []).append(repr(body.name))
+    return [
+        Finding(
+            kind,
+            "error" if level == "error" else "warning",
+            f"{'link' if len(names) == 1 else 'links'} {listing(names, 4)}",
+            text,
+            action,
+        )
+        for (level, text), names in groups.items()
+    ]
+
+
+def _shapes(robot: Robot, folders: Sequence[str]) -> tuple[list[Finding], dict[int, ConvexHull]]:
+    """What is wrong with the meshes, and the hull of each link whose shapes are all known."""
+    if robot.source is None or robot.source.format not in ("urdf", "mjcf"):
+        return [], {}
+    places = body_places(robot)
+    clouds: dict[int, list[Array]] = {}
+    unread: dict[str, str] = {}
+    for kind in ("collision", "visual"):
+        points, problems = file_shapes(robot.source, kind, folders, sliced=False)
+        unread |= problems
+        for name in (name for name in points if name in places):
+            joint, T_link_body = places[name]
+            clouds.setdefault(joint, []).extend(_moved(c, T_link_body) for c in points[name])
+    for joint in {places[name][0] for name in unread if name in places}:
+        clouds.pop(joint, None)
+    hulls = {}
+    for joint, points_of_link in clouds.items():
+        with contextlib.suppress(QhullError):  # flat, or a point: it bounds nothing
+            hulls[joint] = ConvexHull(np.vstack(points_of_link))
+    return _broken_meshes(robot.source, folders, unread), hulls
+
+
+def _broken_meshes(source: Source, folders: Sequence[str], unread: dict[str, str]) -> list[Finding]:
+    """Meshes that are not there, and shapes that cannot be read."""
+    if source.format != "urdf":
+        return []  # MuJoCo refuses the file
+    links = UrdfDescription.from_bytes(source.data, source.path).links
+    missing: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for element in (e for link in links.values() for e in _meshes(link.element)):
+        if mesh_file(element, folders) is None:
+            missing[package_found(element, folders)][element.text("filename")] = None
+    found = []
+    if missing[True]:
+        text, action = "there is no such mesh", "correct the path, or add the file"
+        where = listing(missing[True], 4)
+        found.append(Finding("broken-mesh", "error", where, text, action))
+    if missing[False]:
+        text, action = "its package is not found", "name the folder that holds it: --package-dirs"
+        where = listing(missing[False], 4)
+        found.append(Finding("broken-mesh", "warning", where, text, action))
+    if not found:
+        action = "repair the file or the shape"
+        found = [
+            Finding("broken-mesh", "error", f"link {name!r}", text, action)
+            for name, text in unread.items()
+        ]
+    return found
+
+
+def _meshes(link: Element) -> list[Element]:
+    shapes = [*link.all("collision"), *link.all("visual")]
+    return [mesh for s in shapes for g in s.all("geometry") for mesh in g.all("mesh")]
+
+
+def _moved(points: Array, T: pin.SE3) -> Array:
+    moved: Array = points @ T.rotation.T + T.translation
+    return moved

@@ -1,0 +1,151 @@
+"""Joints of a robot file: limits, lengths, and friction that nobody measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.errors import listing
+from bodysense.robot.model import one_axis_joints
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+from bodysense.status import Finding, Severity
+
+_LONGEST = 20.0  # m between two joints; booms of large cranes have sections of 15 m
+_MOST_TURNS = 8.0 * math.pi  # rad that a joint with stops turns; four turns to either side
+_DEGREES = 1000.0  # rad: a limit below may be one in degrees, beyond it a made-up number
+_MOST_SPEED = 1000.0  # rad/s or m/s that only a placeholder allows
+_FEW = 0.5  # distinct values per joint; measured ones all differ
+
+
+def joint_findings(robot: Robot) -> tuple[Finding, ...]:
+    """Limits missing or made up, lengths in another unit, placeholder friction."""
+    return (
+        *_lengths(robot),
+        *_position_limits(robot),
+        *_drive_limits(robot),
+        *_placeholder_friction(robot),
+    )
+
+
+def _of(
+    kind: str, severity: Severity, names: Iterable[str], text: str, action: str
+) -> list[Finding]:
+    """One finding about these joints, none if there are none."""
+    quoted = [repr(str(name)) for name in names]
+    if not quoted:
+        return []
+    where = f"{'joint' if len(quoted) == 1 else 'joints'} {listing(quoted, 4)}"
+    return [Finding(kind, severity, where, text, action)]
+
+
+def _lengths(robot: Robot) -> list[Finding]:
+    """Distances between joints that no robot has."""
+    joints = one_axis_joints(robot.model)
+    length = {
+        robot.model.names[i]: float(np.linalg.norm(robot.model.jointPlacements[i].translation))
+        for i in joints
+    }
+    far = {name: value for name, value in length.items() if value > _LONGEST}
+    if not far:
+        return []
+    text = f"up to {max(far.values()):.4g} m from the joint before it"
+    return _of("unit-of-length", "error", far, text, "give lengths in m, not in mm")
+
+
+def _position_limits(robot: Robot) -> list[Finding]:
+    lower, upper = robot.position_limits
+    names, turns = np.array(robot.joint_names), ~robot.tree.prismatic.astype(bool)
+    closed = np.isfinite(lower) & np.isfinite(upper)
+    wide = turns & closed & (np.maximum(-lower, upper) > _MOST_TURNS)
+    degrees = wide & (np.maximum(-lower, upper) < _DEGREES)
+    open_slides = ~turns & ~(np.isfinite(lower) | np.isfinite(upper))
+    return [
+        *_of(
+            "empty-range",
+            "error",
+            names[closed & (lower >= upper)],
+            "the lower limit is not below the upper one, so that the joint cannot move (URDF takes "
+            "0 for a limit that is left out)",
+            "give both limits, or make it continuous or fixed",
+        ),
+        *_of(
+            "unit-of-limits",
+            "warning",
+            names[degrees],
+            f"position limits up to {_largest(lower, upper, degrees):.4g} rad: degrees?",
+            "give limits in rad, or make the joint continuous",
+        ),
+        *_of(
+            "no-limits",
+            "note",
+            names[wide & ~degrees],
+            f"position limits of {_largest(lower, upper, wide & ~degrees):.4g} rad limit nothing",
+            "make the joint continuous, or give its stops",
+        ),
+        *_of(
+            "no-limits",
+            "warning",
+            names[open_slides],
+            "a sliding joint without position limits",
+            "give the ends of its way",
+        ),
+    ]
+
+
+def _largest(lower: Array, upper: Array, which: NDArray[np.bool_]) -> float:
+    return float(np.maximum(-lower, upper)[which].max(initial=0.0))
+
+
+def _drive_limits(robot: Robot) -> list[Finding]:
+    names, effort, speed = np.array(robot.joint_names), robot.effort_limit, robot.velocity_limit
+    made_up = np.isfinite(speed) & (speed >= _MOST_SPEED)
+    both = made_up & np.isfinite(effort)
+    return [
+        *_of(
+            "no-limits",
+            "warning",
+            names[~np.isfinite(effort)],
+            "no effort limit, or zero, which many readers take as a joint without force",
+            "give the largest torque or force of the drive",
+        ),
+        *_of(
+            "no-limits",
+            "warning",
+            names[~np.isfinite(speed)],
+            "no speed limit, or zero",
+            "give the largest speed of the drive",
+        ),
+        *_of(
+            "placeholder-limits",
+            "warning",
+            names[both],
+            f"a speed limit of {speed[both].max(initial=0.0):.4g} rad/s or m/s limits nothing",
+            "give the largest speed of the drive",
+        ),
+    ]
+
+
+def _placeholder_friction(robot: Robot) -> list[Finding]:
+    """Friction with few values for many joints, or without a Coulomb part: made for simulators."""
+    layout = robot.layout
+    terms = {term: robot.theta[layout.friction(term)] for term in layout.friction_terms}
+    given = {term: values[values != 0.0] for term, values in terms.items() if values.any()}
+    if not given or robot.friction.model.custom is not None:
+        return []
+    distinct = {term: np.unique(values) for term, values in given.items()}
+    if all(distinct[t].size <= _FEW * given[t].size and given[t].size > 1 for t in given):
+        text = "the same few values for all joints"
+    elif not {"Fc", "Fs"} & given.keys():
+        text = "viscous friction without a Coulomb part, which gears have"
+    else:
+        return []
+    values = "; ".join(
+        f"{term} {listing((f'{x:g}' for x in some), 3)}" for term, some in distinct.items()
+    )
+    action = "measure it, or leave it out and let `bodysense identify` find it"
+    found = f"{text}, as made for simulators ({values})"
+    return [Finding("placeholder-friction", "warning", "all joints", found, action)]
