@@ -27,9 +27,10 @@ from bodysense.errors import listing
 from bodysense.robot.checks.parameters import infeasible_links
 from bodysense.robot.io.urdf_elements import UrdfDescription
 from bodysense.robot.io.urdf_xml import Element
-from bodysense.robot.robot import Robot, Source
+from bodysense.robot.robot import Robot
 from bodysense.robot.shapes.file_shapes import file_shapes, mesh_file, package_found
 from bodysense.robot.shapes.link_shapes import body_places
+from bodysense.robot.source import Source
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import (
     inertia_at_com,
