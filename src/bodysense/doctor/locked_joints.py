@@ -25,7 +25,7 @@ from bodysense.logs.channels import JOINT_QUANTITIES
 from bodysense.logs.log import Log
 from bodysense.robot.frames import LinkPoses
 from bodysense.robot.locking import matching_joints
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 
 _STANDING = 0.01
@@ -67,6 +67,7 @@ def lock_asked(robot: Robot, logs: Sequence[Log], asked: Mapping[str, float | No
         MismatchError: such a joint moves in the recordings, and no position is given.
         UnknownNameError: the robot has no such joint.
     """
+    require_robot(robot)
     positions = {
         name: _standing_position(logs, name) if q is None else q
         for name, q in matching_joints(robot, asked).items()
