@@ -83,9 +83,9 @@ def test_a_knowledge_file_that_changed_is_refused(here, capsys):
 @pytest.mark.parametrize(
     ("words", "relaxation", "weight"),
     [
-        (["--relax", "pullback"], "pullback", 1.0),
+        (["--relax", "pullback"], "pullback", None),
         (["--relax", "entropic", "--relax-weight", "10"], "entropic", 10.0),
-        (["--relax-weight", "0.5"], "euclidean", 0.5),
+        (["--relax-weight", "0.5"], "auto", 0.5),
     ],
 )
 def test_relaxation_reaches_the_method(here, words, relaxation, weight):
@@ -93,12 +93,12 @@ def test_relaxation_reaches_the_method(here, words, relaxation, weight):
     origin = json.loads(Path("out/identification.json").read_text())["provenance"]["method"]
     assert (origin["relaxation"], origin["relaxation_weight"]) == (relaxation, weight)
     config = yaml.safe_load(Path("out/config.yaml").read_text())
-    assert config.get("relax", "euclidean") == relaxation
+    assert config.get("relax", "auto") == relaxation
 
 
 def test_a_weight_from_the_data(here, capsys):
     assert identified("--relax", "pullback", "--relax-weight", "auto", "-o", "out") == 0
-    assert "Relaxation weight" in " ".join(capsys.readouterr().out.split())
+    assert "chosen by the data" in " ".join(capsys.readouterr().out.split())
     assert yaml.safe_load(Path("out/config.yaml").read_text())["relax_weight"] == "auto"
 
 

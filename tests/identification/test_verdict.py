@@ -209,11 +209,11 @@ def test_overfitted(found):
 @pytest.mark.parametrize(
     ("method", "settings", "remedy"),
     [
-        ("pc-wls", {"relaxation_weight": 1.0}, "or try --relax pullback --relax-weight auto."),
+        ("pc-wls", {"relaxation_weight": 1.0}, "or try --relax auto --relax-weight auto."),
         ("pc-wls", {"relaxation_weight": None}, "Record for longer."),
-        ("ridge", {}, "or try --method pc-wls --relax pullback --relax-weight auto."),
-        ("iv", {}, "or try --method pc-iv --relax pullback --relax-weight auto."),
-        ("pc-points", {}, "or try --method pc-wls --relax pullback --relax-weight auto."),
+        ("ridge", {}, "or try --method pc-wls --relax auto --relax-weight auto."),
+        ("iv", {}, "or try --method pc-iv --relax auto --relax-weight auto."),
+        ("pc-points", {}, "or try --method pc-wls --relax auto --relax-weight auto."),
     ],
 )
 def test_overfitting_is_cured_by_a_relaxation_that_is_not_there_yet(

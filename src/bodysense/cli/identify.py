@@ -81,10 +81,12 @@ class IdentifyOptions(FitOptions):
     forgetting: float | None = None
     seed: int = option("of random numbers (0)", default=0, group=METHOD, metavar="N")
     relax: str | None = option(
-        "pull pc-* to the prior: euclidean, pullback or entropic", group=METHOD, metavar="KIND"
+        "pull pc-* to the prior: euclidean, pullback, entropic or auto (default)",
+        group=METHOD,
+        metavar="KIND",
     )
     relax_weight: float | Literal["auto"] | None = option(
-        "of --relax (1), or auto: from the data", group=METHOD, type=_weight, metavar="X"
+        "of --relax, or auto (default): from the data", group=METHOD, type=_weight, metavar="X"
     )
     settings: Mapping[str, str] = field(default_factory=dict)
     knowledge: str | None = option("masses, symmetries, … (YAML)", group=_KNOWN, metavar="FILE")

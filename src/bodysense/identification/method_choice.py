@@ -5,9 +5,9 @@
     Is the rate high enough for differences?  if not, and the loop can be simulated: IV
     Is the noise of the joints alike?         ordinary or weighted least squares
     Are there outliers?                       robust weights
-    Does the motion excite all parameters?    otherwise lean on the prior, as strongly as predicts
-                                              best what was left out of the fit
 
+How far to lean on the prior where the motion excites too little is no question of the method: all
+consistent ones relax towards it as far as the data ask for (see `evidence`).
 Physically consistent links are always asked for: where the data are good it costs nothing, where
 they are poor it decides.
 """
@@ -15,7 +15,6 @@ they are poor it decides.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,6 @@ from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.solution import WeightedSolution
 from bodysense.spatial.arrays import Array
-from bodysense.spatial.pseudo_inertia import physical_consistency
 
 AUTO = "auto"
 """Name by which the command line asks for a choice."""
@@ -36,7 +34,6 @@ _SAMPLES_PER_PERIOD = 8.0  # of the cut-off, for differences good to a per cent
 _NOISE_RATIO = 1.5  # ratio of the joints' noise levels up to which all rows count alike
 _OUTLIER = 4.0  # residual in standard deviations; a normal distribution has 6e-5 beyond
 _OUTLIER_SHARE = 2e-3  # share of outliers from which on robust weights are worth their cost
-_WELL_EXCITED = 3.0  # information in units of the prior's below which a direction is poorly excited
 
 
 @dataclass(frozen=True)
@@ -61,26 +58,12 @@ def choose_method(problem: Regression) -> MethodChoice:
     first = fit_noise_weights(problem, prior)
     known, controller = _controller(problem)
     too_slow, rate = _rate(problem)
-    settings, excitation = _relaxation(problem, prior, first.sigma)
-    reasons = [controller, rate, excitation]
+    reasons = [controller, rate]
     if known and too_slow:
         name, reason = "pc-iv", "The simulated motion needs no differences: instrumental variables."
     else:
         name, reason = _weighting(problem, prior, first)
-    return MethodChoice(identifier(name, **settings), (*reasons, reason))
-
-
-def _relaxation(problem: Regression, prior: Prior, sigma: Array) -> tuple[dict[str, Any], str]:
-    """Settings of the relaxation towards the prior, and why."""
-    weak = _weak_directions(problem, prior, sigma)
-    if not weak:
-        return {}, "The motion excites every direction: the prior is not needed."
-    consistent = all(physical_consistency(prior.theta[link]).consistent for link in prior.links)
-    kind = "pullback" if consistent else "euclidean"
-    return {"relaxation": kind, "relaxation_weight": None}, (
-        f"The motion leaves {weak} of {problem.size} directions to the prior: relaxed towards "
-        f"it ({kind}), as strongly as predicts blocks best that are left out."
-    )
+    return MethodChoice(identifier(name), (*reasons, reason))
 
 
 def _weighting(problem: Regression, prior: Prior, first: WeightedSolution) -> tuple[str, str]:
@@ -121,13 +104,6 @@ def _rate(problem: Regression) -> tuple[bool, str]:
         f"At {rate:.4g} Hz differences are inexact up to the cut-off of {cutoff:.3g} Hz: record "
         "faster, or lower it."
     )
-
-
-def _weak_directions(problem: Regression, prior: Prior, sigma: Array) -> int:
-    """Number of directions in which the data are hardly better than the prior."""
-    stack = problem.stack(sigma)
-    s = np.linalg.svd(stack.A @ prior.base_factor, compute_uv=False)
-    return int((s < _WELL_EXCITED).sum())
 
 
 def _outlier_share(problem: Regression, theta_base: Array, sigma: Array) -> float:

@@ -13,6 +13,7 @@ from white, and that formula then gives intervals several times too short.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -93,17 +94,9 @@ def _uncertainty(
     S = np.zeros((s.size, s.size))
     squares, fourths = np.zeros((2, problem.size))
     times: dict[int, list[float]] = {}
-    for log, period, scores, residuals in _gather(problem, theta_base, fit, turned / root):
-        rho = autocorrelation(residuals)
-        lags = correlation_lags(rho)
-        times.setdefault(log, []).append(lags * period)
-        window = max(_MIN_LAGS, min(2 * lags, len(scores) // 4))
-        loss = _window_loss(rho, lags, window)
-        if window > _MAX_LAGS:  # a long window does not need every sample
-            together = -(-window // _MAX_LAGS)
-            scores = np.add.reduceat(scores, np.arange(0, len(scores), together), axis=0)
-            window = -(-window // together)
-        S += loss * _long_run(scores, window)
+    for log, time, scores, window, part in _correlated(problem, theta_base, fit, turned / root):
+        times.setdefault(log, []).append(time)
+        S += part
         pulls = np.square(scores @ (turned / root).T)  # on each base parameter
         squares += pulls.sum(axis=0)
         fourths += np.square(pulls).sum(axis=0) * (1.0 + _PARZEN_POWER * window)
@@ -124,6 +117,31 @@ def _uncertainty(
     by_data = Vt.T @ _with_variance(S * gain * gain[:, None], unknown, _UNKNOWN_VARIANCE) @ Vt
     correlation = np.array([max(times.get(log, [0.0])) for log in range(problem.n_logs)])
     return BaseUncertainty(0.5 * (C + C.T), 0.5 * (by_data + by_data.T), widen, correlation)
+
+
+def score_covariance(
+    problem: Regression, theta_base: Array, fit: WeightedSolution, whitening: Array
+) -> Array:
+    """(k, k) S of the module's equation without its prior, for rows y_r whitening (b, k)."""
+    parts = (part for *_, part in _correlated(problem, theta_base, fit, whitening))
+    S: Array = sum(parts, np.zeros((whitening.shape[1],) * 2))
+    return 0.5 * (S + S.T)
+
+
+def _correlated(
+    problem: Regression, theta_base: Array, fit: WeightedSolution, whitening: Array
+) -> Iterator[tuple[int, float, Array, int, Array]]:
+    """For each piece: log, correlation time, scores, their window and their share of S."""
+    for log, period, scores, residuals in _gather(problem, theta_base, fit, whitening):
+        rho = autocorrelation(residuals)
+        lags = correlation_lags(rho)
+        window = max(_MIN_LAGS, min(2 * lags, len(scores) // 4))
+        loss = _window_loss(rho, lags, window)
+        if window > _MAX_LAGS:  # a long window does not need every sample
+            together = -(-window // _MAX_LAGS)
+            scores = np.add.reduceat(scores, np.arange(0, len(scores), together), axis=0)
+            window = -(-window // together)
+        yield log, lags * period, scores, window, loss * _long_run(scores, window)
 
 
 def _widening(squares: Array, fourths: Array) -> Array:

@@ -172,13 +172,13 @@ def _overfitting(
 
 
 def _overfitting_remedy(identification: Identification) -> str:
-    """More data, and a relaxation towards the prior by the method or by one that has it."""
+    """More data, and a relaxation towards the prior that the data choose, if there is none yet."""
     settings = identification.provenance.get("method", {})
-    if settings.get("relaxation") == "pullback" and settings["relaxation_weight"] is None:
+    if "relaxation" in settings and settings["relaxation_weight"] is None:
         return "Record for longer."
     other = f"--method {consistent_alternative(identification.method)} "
     method = "" if "relaxation" in settings else other
-    return f"Record for longer, or try {method}--relax pullback --relax-weight auto."
+    return f"Record for longer, or try {method}--relax auto --relax-weight auto."
 
 
 def _generalisation(held_out: DataScores, validation: Sequence[DataScores]) -> list[str]:

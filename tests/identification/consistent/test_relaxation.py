@@ -104,7 +104,7 @@ def test_methods_are_their_settings(method, names):
     other = _with_settings(method, {"relaxation": "entropic", "relaxation_weight": None})
     assert other != method
     assert "relaxation='entropic'" in repr(other)
-    assert _with_settings(other, {"relaxation": "euclidean", "relaxation_weight": 1.0}) == method
+    assert _with_settings(other, {"relaxation": "auto", "relaxation_weight": None}) == method
 
 
 def test_settings_of_the_weights_are_checked_too():

@@ -117,5 +117,5 @@ def test_consistent_in_every_one_of_many_noisy_problems(method, simulate):
 def test_the_weight_is_chosen_as_by_the_others(simulate):
     problem = simulate(3.0, n_t=90).problem
     found = identifier("pc-sqp-wls", relaxation_weight=None).fit(problem)
-    assert "chosen on blocks left out" in found.status.message
+    assert "chosen by the data" in found.status.message
     assert found.consistent

@@ -27,7 +27,7 @@ from bodysense.spatial.arrays import Array
 from bodysense.spatial.distances import pullback_metric
 from bodysense.spatial.pseudo_inertia import PSEUDO_INERTIA_BASIS, physical_consistency
 
-_RELAXATIONS = ("euclidean", "pullback", "entropic")
+RELAXATIONS = ("euclidean", "pullback", "entropic")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Relaxation:
     """A distance and its weight.
 
     Attributes:
-        kind: one of `_RELAXATIONS`.
+        kind: one of `RELAXATIONS`.
         weight: λ.
     """
 
@@ -43,8 +43,8 @@ class Relaxation:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.kind not in _RELAXATIONS:
-            raise unknown_name("relaxation", self.kind, _RELAXATIONS)
+        if self.kind not in RELAXATIONS:
+            raise unknown_name("relaxation", self.kind, RELAXATIONS)
         if not (np.isfinite(self.weight) and self.weight > 0.0):
             raise ShapeError(
                 f"the weight of the relaxation is {self.weight:g}: give a positive number; a small "

@@ -9,28 +9,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bodysense.errors import ShapeError
+from bodysense.errors import ShapeError, unknown_name
+from bodysense.identification.consistent.evidence import (
+    choose_relaxation,
+    excitation_of,
+    possible_kinds,
+)
 from bodysense.identification.consistent.projection import (
     consistent_least_squares,
     nearest_consistent,
 )
-from bodysense.identification.consistent.relaxation import Relaxation
+from bodysense.identification.consistent.relaxation import RELAXATIONS, Relaxation
 from bodysense.identification.consistent.sqp import Centred, square_root_least_squares
 from bodysense.identification.linear.least_squares import Solve, Solver, least_squares
-from bodysense.identification.linear.method import fit_noise_weights
-from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.identification.solution import PriorTerm, Solution
 from bodysense.spatial.arrays import Array, as_array
 
-_WEIGHT_GRID = tuple(10.0**power for power in range(-2, 7))
-"""Weights of the relaxation that are compared on blocks left out."""
-
-_ERROR_TOLERANCE = 0.005
-"""Relative difference of held-out errors that does not count: the stronger weight is taken, which
-keeps links further from the border."""
+AUTO = "auto"  # of a relaxation: chosen by the data
 
 _ESTIMATE_STRENGTHS = (1e6, 1e5, 1e4, 1e3, 1e2)
 """Of the estimate over the prior, at the middle of the metric's directions: the prior decides no
@@ -48,36 +46,54 @@ class Conic(Solver):
         relaxation: distance to the robot file that is added to the squared error: ``euclidean``
             (in plausible sizes of the parameters), ``pullback`` (of links, whatever their units
             and frames) or ``entropic`` (the same, and no link becomes a plate, a rod or a point).
+            ``auto`` takes one of the first two where the motion leaves directions to the prior.
         relaxation_weight: weight of the distance to the robot file: with 1 the file counts like
             one measurement with a standard deviation of a plausible size; ``auto`` (`None` in
-            Python) chooses it on blocks left out of the fit.
+            Python) takes the one that explains the data best. With both on ``auto``, and a motion
+            that excites every direction, it is 1, of the Euclidean distance: next to nothing.
         trusted: whether intervals take the weight of the relaxation for the uncertainty of the
             robot file. With a weight that was chosen they never do: a file that helps to predict
             may still be off by a plausible size.
     """
 
-    relaxation: str = "euclidean"
-    relaxation_weight: float | None = 1.0
+    relaxation: str = AUTO
+    relaxation_weight: float | None = None
     trusted: bool = True
 
     def __post_init__(self) -> None:
-        self._relaxation()  # refuses invalid settings
+        if self.relaxation not in (AUTO, *RELAXATIONS):
+            raise unknown_name("relaxation", self.relaxation, (AUTO, *RELAXATIONS))
+        self._relaxation()  # refuses invalid weights
 
     @property
     def consistent(self) -> bool:
         return True
 
     def _relaxation(self) -> Relaxation:
+        """As given; where that is open, the one that leaves all to data that can tell."""
         weight = self.relaxation_weight
-        return Relaxation(self.relaxation, 1.0 if weight is None else weight)
+        kind = Relaxation.kind if self.relaxation == AUTO else self.relaxation
+        return Relaxation(kind, Relaxation.weight if weight is None else weight)
 
     def chosen(self, problem: Regression, prior: Prior) -> tuple[Solver, str]:
-        """The same with its weight chosen, if that is open."""
-        if self.relaxation_weight is not None:
+        """The same with kind and weight of its relaxation chosen, if they are open."""
+        kind, weight = self.relaxation, self.relaxation_weight
+        if kind != AUTO and weight is not None:
             return self, ""
-        weight = _choose_weight(problem, prior, self.relaxation)
-        remark = f"Relaxation weight {weight:.3g}, chosen on blocks left out."
-        return replace(self, relaxation_weight=weight, trusted=False), remark
+        everything = kind == AUTO and weight is None
+        data = excitation_of(problem, prior, always=not everything)
+        if data is None or (everything and not data.weak):
+            given = self._relaxation()
+            return replace(self, relaxation=given.kind, relaxation_weight=given.weight), ""
+        kinds = possible_kinds(prior) if kind == AUTO else (kind,)
+        best = choose_relaxation(prior, data, kinds, weight)
+        chosen = replace(self, relaxation=best.kind, relaxation_weight=best.weight)
+        by_data = ", chosen by the data" if weight is None else ""
+        leaves = f"The motion leaves {data.weak} of {problem.size} directions to the prior. "
+        return replace(chosen, trusted=self.trusted and weight is not None), (
+            f"{leaves if data.weak else ''}Relaxed towards the prior "
+            f"({best.kind}, weight {best.weight:.3g}{by_data})."
+        )
 
     def prior_term(self, prior: Prior) -> PriorTerm:
         """That of the relaxation, without spread where constraints hold parameters."""
@@ -131,37 +147,6 @@ class ClosestRobot(Solver):
         free = least_squares(prior, stack)
         closest = closest_consistent(prior, prior.mapping @ free.theta)
         return replace(closest, unexcited=free.unexcited)
-
-
-def _choose_weight(problem: Regression, prior: Prior, kind: str) -> float:
-    """The largest weight whose held-out error is as good as any, within half a per cent.
-
-    Folds are left out in turn, one more where the problem has left one out already. Errors count
-    in units of the noise of each log and joint.
-    """
-    sigma = fit_noise_weights(problem, prior).sigma
-    errors = {
-        weight: _held_out(problem, prior, sigma, Relaxation(kind, weight))
-        for weight in _WEIGHT_GRID
-    }
-    best = min(errors.values())
-    if not np.isfinite(best):  # no weight has a solution: none is better than the default
-        return 1.0
-    return max(
-        weight for weight, error in errors.items() if error <= (1.0 + _ERROR_TOLERANCE) * best
-    )
-
-
-def _held_out(problem: Regression, prior: Prior, sigma: Array, relaxation: Relaxation) -> float:
-    def solve(rest: Stack) -> Array:
-        solution = consistent_least_squares(prior, rest, relaxation)
-        return prior.to_base(solution.theta) * (np.nan if solution.failure else 1.0)
-
-    total = 0.0
-    for fold in range(FOLDS):
-        if fold != problem.held_out:
-            total += float(problem.held_out_squares(fold, sigma, solve)[0].sum())
-    return total if np.isfinite(total) else np.inf
 
 
 def closest_consistent(prior: Prior, theta_base: Array, metric: Array | None = None) -> Solution:

@@ -45,7 +45,9 @@ _SWAPPED = -4.0  # standard deviations of a mass below zero: recordings have bee
 _MAX_DISTANCE = 0.5  # of the centre of mass from the link, or the arm's longest link [m]
 
 
-ROBUST = LinearMethod("pc-irls", weights=RobustWeights(), solver=Conic())
+ROBUST = LinearMethod(
+    "pc-irls", weights=RobustWeights(), solver=Conic(relaxation="euclidean", relaxation_weight=1.0)
+)
 """Robust weights over physically consistent arms and loads."""
 
 
