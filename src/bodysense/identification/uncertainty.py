@@ -101,14 +101,14 @@ def _uncertainty(
         squares += pulls.sum(axis=0)
         fourths += np.square(pulls).sum(axis=0) * (1.0 + _PARZEN_POWER * window)
     S = 0.5 * (S + S.T)
-    by_prior = np.diag((weight / root) ** 2)
-    if error_factor is not None:
+    if error_factor is None:
+        half = (S + np.diag((weight / root) ** 2)) / root / root[:, None]
+        half = _with_variance(half, hidden, min(spread, 1.0) ** 2)
+    else:
         # The prior pulls by weight² times its error: its actual uncertainty, not one spread.
         error = np.linalg.lstsq(L, error_factor, rcond=None)[0]
         off = (weight**2 / root)[:, None] * (Vt @ error)
-        by_prior = off @ off.T
-    half = (S + by_prior) / root / root[:, None]
-    half = _with_variance(half, hidden, min(spread, 1.0) ** 2)
+        half = (_with_variance(S, hidden, 0.0) + off @ off.T) / root / root[:, None]
     widen = _widening(squares, fourths)
     C = (turned @ half @ turned.T) * widen * widen[:, None]
     # M of the data alone is 1 / s²; what would come out beyond the largest variance is unknown.
