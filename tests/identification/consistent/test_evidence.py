@@ -38,8 +38,8 @@ def test_the_further_off_the_file_the_smaller_the_weight(kind, seed, simulate):
 
 @KINDS
 def test_noise_that_drowns_the_data_leaves_the_weight_open(kind, simulate):
-    """Then the file counts for about what it is taken for: off by its sizes, or by some tenths."""
-    assert 0.3 < weight_of(simulate(100.0, n_t=120, off=0.0).problem, kind) < 1e3
+    """Then the file counts for what it is taken for: off by its sizes, or by less."""
+    assert weight_of(simulate(100.0, n_t=120, off=0.0).problem, kind) > 0.3
 
 
 @KINDS
