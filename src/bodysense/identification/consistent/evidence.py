@@ -101,8 +101,7 @@ def choose_relaxation(
     """
     found = {kind: _weighed(prior, data, kind, weight) for kind in kinds}
     kind = max(kinds, key=lambda kind: found[kind][0])
-    mean = found[kind][1]
-    return Relaxation(kind, mean if weight is not None else mean * data.level)
+    return Relaxation(kind, found[kind][1] * data.level if weight is None else weight)
 
 
 def _weighed(
