@@ -86,6 +86,50 @@ def test_a_channel_that_is_held_is_told(clean, changed, only):
     assert "100 times per second" in finding.message
 
 
+@pytest.mark.parametrize(("share", "severity"), [(88.0, "error"), (30.0, "warning")])
+def test_a_dead_band_is_no_held_and_no_dead_channel(share, severity, clean, changed, only):
+    x = clean.channels["tau.joint2"]
+    cut = np.where(np.abs(x) < np.percentile(np.abs(x), share), 0.0, x)
+    finding = only(with_channel(clean, changed, "tau.joint2", cut), "dead-band", severity)
+    assert finding.where == "tau.joint2"
+    assert "while the joint moves" in finding.message
+    told = float(finding.message.partition("exactly 0 in ")[2].partition(" %")[0])
+    assert told == pytest.approx(share, abs=2.0)
+
+
+def test_a_position_that_hangs_loses_those_rows(clean, changed, found):
+    x = clean.channels["q.joint2"].copy()
+    fast = int(np.argmax(np.abs(np.diff(x[2000:2300])))) + 2000
+    x[fast : fast + 400] = x[fast]
+    channels = {name: y for name, y in clean.channels.items() if name[0] != "v"}
+    findings = found(changed(clean, {**channels, "q.joint2": x})).findings
+    hung = next(f for f in findings if f.kind == "dead-channel")
+    assert hung.severity == "warning"
+    assert hung.where.startswith("q.joint2, rows")
+    assert "although it was moving" in hung.message
+
+
+def test_a_joint_that_rests_on_a_coarse_encoder_does_not_hang(clean, changed, found):
+    """It comes to rest, stays on one value for a second, and goes on."""
+    t = clean.t
+    way = np.clip(t, None, 4.0) + np.clip(t - 6.0, 0.0, None)
+    s = way - np.sin(np.pi * way / 2.0) * 2.0 / np.pi  # its speed is zero at 4 s
+    x = 1e-4 * np.round((0.1 * s) / 1e-4)
+    assert (np.diff(x)[(t[:-1] > 4.1) & (t[:-1] < 5.9)] == 0.0).all()
+    channels = {name: y for name, y in clean.channels.items() if name[0] != "v"}
+    kinds = {f.kind for f in found(changed(clean, {**channels, "q.joint6": x})).findings}
+    assert "dead-channel" not in kinds
+
+
+def test_a_torque_that_is_clipped_on_both_sides_is_one_finding(clean, changed, only):
+    x = clean.channels["tau.joint1"]
+    limit = 0.6 * np.abs(x).max()
+    raw = with_channel(clean, changed, "tau.joint1", np.clip(x, -limit, limit))
+    finding = only(raw, "saturated-channel", "warning")
+    assert finding.where.count("tau.joint1, rows") == 2
+    assert finding.message.endswith("; the others likewise)")
+
+
 def test_channels_that_are_dead_alike_are_one_finding(clean, changed, found):
     torques = {f"tau.joint{k}": 0.0 * clean.t for k in range(1, 7)}
     (finding,) = found(changed(clean, {**clean.channels, **torques})).of("error")

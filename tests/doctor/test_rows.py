@@ -138,3 +138,15 @@ def test_a_clock_that_was_set_back_does_not_confuse_what_is_mended(clean, change
     for name in ("q.joint1", "q.joint2"):
         mended = np.concatenate([segment.channels[name] for segment in diagnosis.segments])
         np.testing.assert_allclose(mended, clean.channels[name], rtol=0, atol=1e-4)
+
+
+def test_single_torques_that_jump_away_are_interpolated(clean, changed, only, found):
+    x = clean.channels["tau.joint2"].copy()
+    rows = np.array([700, 1900, 3300])
+    x[rows] += 30.0 * x.std()
+    raw = changed(clean, {**clean.channels, "tau.joint2": x})
+    finding = only(raw, "spike", "note")
+    assert finding.where == "tau.joint2, rows 701, 1901, 3301"
+    (segment,) = found(raw).segments
+    smooth = clean.channels["tau.joint2"]
+    np.testing.assert_allclose(segment.channels["tau.joint2"][rows], smooth[rows], atol=0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 from bodysense.doctor import examine
@@ -48,6 +49,32 @@ def test_torques_that_all_have_the_wrong_sign_are_one_finding(clean, changed, on
     raw = altered(clean, changed, **{f"tau_joint{k}": -1.0 for k in JOINTS})
     finding = only(raw, "torque-sign", "error")
     assert "`channels: {tau: {gain: -1}}`" in finding.action
+
+
+@pytest.mark.parametrize("name", ["tx40", "rv2sq"])
+def test_one_joint_that_cannot_tell_leaves_opposite_torques_one_finding(
+    name, recorded, changed, robot_named
+):
+    """A joint whose torque is mostly noise fits neither sign, and two others one another's."""
+    robot = robot_named(name, None)
+    raw = recorded(name, 6, noise=1e-5)
+    last = robot.joint_names[-1]
+    rng = np.random.default_rng(1)
+    noise = np.cumsum(rng.normal(size=raw.t.size)) * 0.05
+    channels = {x: -y if x.startswith("tau") else y for x, y in raw.channels.items()}
+    channels[f"tau.{last}"] = channels[f"tau.{last}"] + noise
+    (finding,) = examine(robot, changed(raw, channels)).findings
+    assert (finding.kind, finding.severity) == ("torque-sign", "error")
+    assert finding.message.startswith("all torques have the opposite sign")
+    assert "`channels: {tau: {gain: -1}}`" in finding.action
+
+
+def test_two_torques_with_the_wrong_sign_are_one_finding(clean, changed, only):
+    finding = only(
+        altered(clean, changed, tau_joint2=-1.0, tau_joint3=-1.0), "torque-sign", "error"
+    )
+    assert finding.where == "tau.joint2, tau.joint3"
+    assert "`channels: {tau: {gain: {joint2: -1, joint3: -1}}}`" in finding.action
 
 
 @pytest.mark.parametrize("k", [2, 3])

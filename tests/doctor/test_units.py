@@ -88,6 +88,8 @@ def test_velocities_out_of_scale_are_a_warning_if_little(clean, changed, found):
 
 
 def test_velocities_with_the_wrong_sign_are_found(clean, changed, only):
+    many = only(scaled(clean, changed, v_joint3=-1.0, v_joint5=-1.0), "velocity-sign", "error")
+    assert many.where == "v.joint3, v.joint5"
     finding = only(scaled(clean, changed, v_joint3=-1.0), "velocity-sign", "error")
     assert finding.where == "v.joint3"
     assert "`channels: {v: {gain: {joint3: -1}}}`" in finding.action

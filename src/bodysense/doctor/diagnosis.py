@@ -14,8 +14,13 @@ from numpy.typing import NDArray
 
 from bodysense.doctor.channels import recorded_speeds, take_channels, take_positions
 from bodysense.doctor.motion import moving_mask, rests, standstill
-from bodysense.doctor.resolution import clipped_channels, dead_channels, quantised_channels
-from bodysense.doctor.rows import garbage_rows, missing_values, spikes
+from bodysense.doctor.resolution import (
+    clipped_channels,
+    dead_bands,
+    dead_channels,
+    quantised_channels,
+)
+from bodysense.doctor.rows import garbage_rows, missing_values, spikes, torque_spikes
 from bodysense.doctor.samples import BridgingRules, LogSamples, channel_list, row_ranges, spread
 from bodysense.doctor.timing import evenness, gaps, length, time_order
 from bodysense.doctor.torque import torque_model
@@ -194,8 +199,10 @@ _CHECKS: tuple[_Check, ...] = (
     gaps,
     spikes,
     _joint_torques,
+    torque_spikes,
     evenness,
     standstill,
+    dead_bands,
     dead_channels,
     rests,
     length,
@@ -331,14 +338,19 @@ def _diagnosis(
 
 
 def _merged(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Findings that differ in their places only as one, with all places."""
-    places: dict[Finding, list[str]] = {}
+    """Findings with the same remedy as one, with all places: what differs is that of the first."""
+    groups: dict[tuple[str, Severity, str], list[Finding]] = {}
     for finding in findings:
-        places.setdefault(replace(finding, where=""), []).append(finding.where)
-    return tuple(
-        replace(finding, where=listing(dict.fromkeys(where), _MOST_PLACES))
-        for finding, where in places.items()
-    )
+        groups.setdefault((finding.kind, finding.severity, finding.action), []).append(finding)
+    return tuple(map(_one, groups.values()))
+
+
+def _one(alike: Sequence[Finding]) -> Finding:
+    first = alike[0]
+    differ = any(finding.message != first.message for finding in alike)
+    where = listing(dict.fromkeys(finding.where for finding in alike), _MOST_PLACES)
+    rest = f" ({first.where}; the others likewise)" if differ else ""
+    return replace(first, where=where, message=first.message + rest)
 
 
 def _segment(samples: LogSamples, part: slice) -> Log:

@@ -1,10 +1,11 @@
-"""Channels that are dead, clipped, held or coarsely quantised."""
+"""Channels that are dead, cut out around zero, clipped, held or coarsely quantised."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.doctor.motion import moving_mask
 from bodysense.doctor.samples import (
@@ -23,6 +24,12 @@ from bodysense.spatial.arrays import Array
 _FROZEN_TIME, _FROZEN_SAMPLES = 0.25, 20
 # … if it does so ten times as long as it ever does otherwise: coarse steps repeat as well.
 _UNUSUAL = 10.0
+# A position that stops within a sample at this speed [rad/s or m/s] and this deceleration [/s²], or
+# starts so: no joint does, an encoder that hangs does.
+_HALT_SPEED, _HALT = 0.05, 20.0
+# A torque that is exactly zero so often while its joint moves, and otherwise hardly ever the same
+# twice, is cut out where it is small; beyond half of the samples there is too little left.
+_CUT_OUT, _MOSTLY_CUT_OUT = 0.1, 0.5
 # Clipped: this many samples at the very same extreme, and more of them than in the next twentieth
 # of the range and the next three levels. A smooth peak, however coarse, has its neighbours.
 _CLIPPED, _BELOW, _NEIGHBOURS = 10, 0.05, 3
@@ -51,20 +58,49 @@ def dead_channels(robot: Robot, samples: LogSamples) -> LogSamples:
             if x.min() == x.max():
                 if (moving if quantity == "q" else moving[:, j]).any():
                     samples = _dead(samples, quantity, channel, float(x[0]))
-            elif quantity != "q":
-                stuck = _stuck(samples, x, moving[:, j])
+            elif not _is_cut_out(samples, channel):
+                stuck = _hung(samples, x) if quantity == "q" else _stuck(samples, x, moving[:, j])
                 if stuck.any():
+                    moved = "although it was moving" if quantity == "q" else "while the joint moves"
                     samples = samples.report(
                         "dead-channel",
                         "warning",
                         f"{channel}, {row_ranges(samples.rows[stuck])}",
-                        f"it repeats one value over {np.count_nonzero(stuck)} rows while the joint "
-                        "moves",
-                        "these rows left out",
+                        f"it repeats one value over {np.count_nonzero(stuck)} rows {moved}",
+                        "these rows left out" + ("; check the encoder" * (quantity == "q")),
                     )
                     frozen |= stuck
     end = runs(frozen)[1]
     return samples.split(end[end < samples.n]).kept(~frozen) if frozen.any() else samples
+
+
+def dead_bands(robot: Robot, samples: LogSamples) -> LogSamples:
+    """Report torques that are zero wherever they are small."""
+    moving = moving_mask(samples)
+    for j, name in enumerate(samples.joint_names):
+        own = moving[:, j]
+        x = samples.tau[own, j]
+        zero = x == 0.0
+        share = float(zero.mean()) if x.size else 0.0
+        if not _CUT_OUT < share < 1.0:
+            continue
+        rest = np.abs(x[~zero])
+        repeated = np.mean((np.diff(samples.tau[:, j]) == 0.0)[own[1:] & (samples.tau[1:, j] != 0)])
+        if repeated > 1.0 - _REPEATING or np.unique(rest).size < _CLIPPED:
+            continue  # held, or coarse steps
+        samples = samples.report(
+            "dead-band",
+            "error" if share > _MOSTLY_CUT_OUT else "warning",
+            f"tau.{name}",
+            f"it is exactly 0 in {100.0 * share:.0f} % of the samples while the joint moves, and "
+            f"{rest.min():.3g} N·m or more otherwise: a dead band cuts small torques out",
+            "switch the dead band of drive or recorder off: what it cuts out is lost",
+        )
+    return samples
+
+
+def _is_cut_out(samples: LogSamples, channel: str) -> bool:
+    return any(f.kind == "dead-band" and f.where == channel for f in samples.findings)
 
 
 def clipped_channels(robot: Robot, samples: LogSamples) -> LogSamples:
@@ -72,7 +108,7 @@ def clipped_channels(robot: Robot, samples: LogSamples) -> LogSamples:
     moving = moving_mask(samples)
     for j, name in enumerate(samples.joint_names):
         x = samples.tau[moving[:, j], j]
-        if x.size < _CLIPPED or x.min() == x.max():
+        if x.size < _CLIPPED or x.min() == x.max() or _is_cut_out(samples, f"tau.{name}"):
             continue
         levels = np.unique(x)
         near, few = _BELOW * (levels[-1] - levels[0]), min(_NEIGHBOURS, levels.size - 1)
@@ -104,7 +140,7 @@ def quantised_channels(robot: Robot, samples: LogSamples) -> LogSamples:
         for j, name in enumerate(samples.joint_names):
             own = moving[:, j]
             x = values[own, j]
-            if x.size < _LEVELS:
+            if x.size < _LEVELS or _is_cut_out(samples, f"{quantity}.{name}"):
                 continue
             held = _held(samples, values[:, j], own)
             if held is not None:
@@ -171,12 +207,35 @@ def _dead(samples: LogSamples, quantity: str, channel: str, value: float) -> Log
     return samples.report(kind, "error", channel, text, action)
 
 
-def _stuck(samples: LogSamples, x: Array, moving: Mask) -> Mask:
-    """Where a channel repeats one value for long while its joint moves."""
+def _hung(samples: LogSamples, x: Array) -> Mask:
+    """Where a position (n,) repeats one value for long after a stop, or before a start, at once."""
+    first, length = _constant_runs(samples, x)
+    long = (length >= _FROZEN_SAMPLES) & (length * samples.period >= _FROZEN_TIME)
+    if not long.any():
+        return np.zeros(x.size, dtype=bool)
+    # Speed before each sample, a step or two away from the one that starts or ends the run.
+    speed = np.abs(np.diff(x)) / samples.period
+    fast = max(_HALT_SPEED, _HALT * samples.period)
+    before = np.array([_least(speed[max(0, k - 4) : k - 1]) for k in first])
+    after = np.array([_least(speed[k : k + 3]) for k in first + length])
+    return np.repeat(long & (np.maximum(before, after) > fast), length)
+
+
+def _least(speeds: Array) -> float:
+    return float(speeds.min()) if speeds.size == 3 else 0.0
+
+
+def _constant_runs(samples: LogSamples, x: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First place and length of every run of one value."""
     new = np.ones(x.size, dtype=bool)
     new[1:] = (np.diff(x) != 0.0) | ~samples.joined
     first = np.flatnonzero(new)
-    length = np.diff(np.append(first, x.size))
+    return first, np.diff(np.append(first, x.size))
+
+
+def _stuck(samples: LogSamples, x: Array, moving: Mask) -> Mask:
+    """Where a channel repeats one value for long while its joint moves."""
+    first, length = _constant_runs(samples, x)
     busy = np.add.reduceat(moving.astype(np.int64), first)
     long = (busy >= _FROZEN_SAMPLES) & (busy * samples.period >= _FROZEN_TIME)
     long &= length > _UNUSUAL * np.percentile(length, 99.0)

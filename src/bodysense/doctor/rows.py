@@ -37,6 +37,7 @@ _SMALL_BLOCK = 0.01
 # A spike stands out of its neighbours by this many of the largest usual steps. White noise
 # stays below 4, and the fastest true motion makes the largest usual step itself.
 _STEPS = 20.0
+_USUAL_STEP = 95.0  # percentile of the steps of torques that counts as a usual one
 
 
 def garbage_rows(robot: Robot, samples: LogSamples) -> LogSamples:
@@ -98,7 +99,7 @@ def spikes(robot: Robot, samples: LogSamples) -> LogSamples:
                 f"the position jumps away and back by up to {distance[away].max():.4g}",
                 "interpolated",
             )
-            q[away, j] = np.interp(np.flatnonzero(away), np.flatnonzero(~away), x[~away])
+            q[away, j] = _bridged(x, away)
         left = np.flatnonzero((np.abs(np.diff(q[:, j])) > great) & joined)
         if left.size:
             jumps = np.union1d(jumps, left + 1)
@@ -111,6 +112,38 @@ def spikes(robot: Robot, samples: LogSamples) -> LogSamples:
                 "the recording is split there; make sure that the zero is the same on both sides",
             )
     return replace(samples, q=q).split(jumps)
+
+
+def torque_spikes(robot: Robot, samples: LogSamples) -> LogSamples:
+    """Interpolate single torques that jump away and come back."""
+    if samples.n < 10:
+        return samples
+    from scipy.ndimage import median_filter
+
+    tau = samples.tau.copy()
+    for j, name in enumerate(samples.joint_names):
+        x = samples.tau[:, j]
+        usual = float(np.percentile(np.abs(np.diff(x)), _USUAL_STEP))
+        great = max(_STEPS * usual, spread(x))
+        if not great > 0.0 or not (np.abs(np.diff(x)) > great).any():
+            continue
+        distance = np.abs(x - median_filter(x, 5, mode="nearest"))
+        away = distance > great
+        if 0 < np.count_nonzero(away) <= _RARE * samples.n:
+            samples = samples.report(
+                "spike",
+                _severity(np.count_nonzero(away) / samples.n),
+                f"tau.{name}, {row_ranges(samples.rows[away])}",
+                f"the torque jumps away and back by up to {distance[away].max():.4g} N·m",
+                "interpolated",
+            )
+            tau[away, j] = _bridged(x, away)
+    return replace(samples, tau=tau)
+
+
+def _bridged(x: Array, away: Mask) -> Array:
+    """Values in place of those that are away, interpolated between their neighbours."""
+    return np.interp(np.flatnonzero(away), np.flatnonzero(~away), x[~away])
 
 
 def missing_values(robot: Robot, samples: LogSamples) -> LogSamples:

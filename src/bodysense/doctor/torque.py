@@ -4,22 +4,30 @@ The model may be rough (masses from a drawing, no friction, an unknown load in t
 what no such roughness can explain is called wrong. The numbers below were set on recordings of two
 real arms and on simulated ones with loads beyond what these arms can carry.
 
-    tau_k ≈ c m_j(q, v, a) + Ia a_j + Fv v_j + Fc sign(v_j) + constant,      c, Ia, Fv, Fc >= 0
-
-with m_j the torque that the links of the robot's file would need. None of the four may be negative:
-links are lifted, rotors sped up and friction overcome by a torque in the direction of what it
-does. So a channel with the wrong sign, or that of another joint, is hardly explained at all, while
-a robot file with wrong masses and no friction hardly matters.
+Joints may have each other's torques or positions, torques or positions the opposite sign, and
+gravity another direction. Each of these causes has symptoms that look like the others': what is
+reported is the one that leaves the least unexplained, over all joints.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.doctor.motion import CondensedMotion, condense, unit_columns
+from bodysense.doctor.explained_torque import (
+    FLOOR,
+    Explained,
+    explain,
+    link_torques,
+    loaded_torques,
+    unexplained,
+    weigh,
+)
+from bodysense.doctor.gravity import gravity_finding
+from bodysense.doctor.motion import CondensedMotion, condense
 from bodysense.doctor.samples import (
     LogSamples,
     Mask,
@@ -29,7 +37,6 @@ from bodysense.doctor.samples import (
     unit_edit,
 )
 from bodysense.errors import listing
-from bodysense.robot.dynamics import inverse_dynamics, torque_regressor
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.status import Finding, Severity
@@ -44,8 +51,6 @@ _MAYBE_FLIPPED, _HARDLY_PLAIN = 0.3, 0.05
 # Order: the other channel must leave a fifth of what its own leaves unexplained. Neighbouring
 # joints of an arm lift the same load, so that 94 % of one may be explained by the other.
 _OTHER, _TIMES_BETTER, _EACH_BETTER = 0.8, 5.0, 2.0
-# No fit is trusted to be better than this: all clean ones would differ endlessly.
-_FLOOR = 0.005
 # Exchanged positions are looked for where a joint explains less than this of its torque.
 _POOR = 0.6
 # Positions are blamed instead of torques if that explains all joints better, in total, by this.
@@ -56,18 +61,6 @@ _HEAVY, _SHARE = 0.2, 0.5
 _SUSPICIOUS, _IMPOSSIBLE = 5.0, 10.0
 # No machine gives this torque [N·m], in whatever unit.
 _NO_TORQUE = 1e9
-# Largest load in the hand, as a share of the robot's own mass.
-_GREATEST_LOAD = 0.5
-
-
-class _Fit(NamedTuple):
-    """What joint j (row) explains of torque channel k (column), as a part of its variance.
-
-    (n_joints, n_joints) each, 0 to 1, for the channels as they are and with opposite sign.
-    """
-
-    plain: Array
-    opposite: Array
 
 
 def torque_model(robot: Robot, samples: LogSamples) -> LogSamples:
@@ -89,34 +82,44 @@ def torque_model(robot: Robot, samples: LogSamples) -> LogSamples:
     moved = np.ptp(q, axis=0) > _LEAST_RANGE
     if not moved.any() or np.abs(tau).max() > _NO_TORQUE:
         return samples
-    m = _link_torques(robot, motion)
-    fit = _explained(robot, motion, m)
+    m = link_torques(robot, motion)
+    fit = explain(robot, motion, m)
     if not (np.isfinite(m).all() and np.isfinite(fit.plain).all()):
         return samples
     # Each channel, as it is, has the benefit of a load that the robot may have held.
-    loaded = _loaded_torques(robot, motion, m)
-    own = np.maximum(np.diag(fit.plain), np.diag(_explained(robot, motion, loaded).plain))
+    loaded = loaded_torques(robot, motion, m)
+    own = np.maximum(np.diag(fit.plain), np.diag(explain(robot, motion, loaded).plain))
     np.fill_diagonal(fit.plain, own)
-    findings = _swapped(robot, motion, fit, moved) or _signs(robot, motion, fit, moved)
+    causes = [
+        _swapped(robot, motion, fit, moved),
+        _signs(robot, motion, fit, moved),
+        gravity_finding(robot, motion, own, moved),
+    ]
+    _, findings = min(causes, key=lambda cause: cause[0])
     return samples.with_findings(findings or _scales(robot, motion, m, loaded, moved))
 
 
-def _swapped(robot: Robot, motion: CondensedMotion, fit: _Fit, moved: Mask) -> list[Finding]:
+# What a cause leaves unexplained, and its findings; infinity and none where there is none.
+_Cause = tuple[float, list[Finding]]
+
+
+def _swapped(robot: Robot, motion: CondensedMotion, fit: Explained, moved: Mask) -> _Cause:
     """Torques that belong to other joints, or positions that do."""
-    rest = np.maximum(1.0 - fit.plain, _FLOOR)
+    rest = np.maximum(1.0 - fit.plain, FLOOR)
     channel = _best_channels(rest, moved)
     by_torque = np.diag(fit.plain[:, channel])
     away = channel != np.arange(robot.n_joints)
     torques = away.any() and _much_better(np.diag(fit.plain), by_torque, away)
     pair = _swapped_positions(robot, motion, fit, moved)
     if pair is None and not torques:
-        return []
+        return np.inf, []
     names = robot.joint_names
+    left_by_torque = unexplained(by_torque, moved) if torques else np.inf
     if pair is not None:
         by_position = _own(robot, _exchanged(motion, *pair))
-        left = _unexplained(by_torque, moved) if torques else np.inf
-        if _unexplained(by_position, moved) < left - _RATHER_POSITION:
-            return [_position_swap(names, pair, np.diag(fit.plain), by_position)]
+        by_pair = unexplained(by_position, moved)
+        if by_pair < left_by_torque - _RATHER_POSITION:
+            return by_pair, [_position_swap(names, pair, np.diag(fit.plain), by_position)]
     swapped = [names[j] for j in np.flatnonzero(away)]
     pairs = [
         f"tau.{names[channel[j]]} fits the motion of q.{names[j]} "
@@ -124,7 +127,7 @@ def _swapped(robot: Robot, motion: CondensedMotion, fit: _Fit, moved: Mask) -> l
         for j in np.flatnonzero(away)
     ]
     text, edit = listing(pairs, separator="; "), exchange_names(channel_list("tau", swapped))
-    return [Finding("swapped-joints", "error", listing(swapped), text, edit)]
+    return left_by_torque, [Finding("swapped-joints", "error", listing(swapped), text, edit)]
 
 
 def _best_channels(rest: Array, moved: Mask) -> NDArray[np.intp]:
@@ -133,14 +136,14 @@ def _best_channels(rest: Array, moved: Mask) -> NDArray[np.intp]:
 
     cost = rest.copy()
     cost[~moved, :] = cost[:, ~moved] = 1.0
-    np.fill_diagonal(cost, np.where(moved, np.diag(rest), _FLOOR))  # still ones stay
+    np.fill_diagonal(cost, np.where(moved, np.diag(rest), FLOOR))  # still ones stay
     return np.asarray(linear_sum_assignment(np.log(cost))[1])
 
 
 def _much_better(before: Array, after: Array, chosen: Mask) -> bool:
     """Whether a change explains all of the chosen joints, and far better than before."""
-    left = np.maximum(1.0 - after[chosen], _FLOOR)
-    times = np.maximum(1.0 - before[chosen], _FLOOR) / left
+    left = np.maximum(1.0 - after[chosen], FLOOR)
+    times = np.maximum(1.0 - before[chosen], FLOOR) / left
     return bool(
         (times > _EACH_BETTER).all()
         and (after[chosen] > _OTHER).all()
@@ -149,19 +152,19 @@ def _much_better(before: Array, after: Array, chosen: Mask) -> bool:
 
 
 def _swapped_positions(
-    robot: Robot, motion: CondensedMotion, fit: _Fit, moved: Mask
+    robot: Robot, motion: CondensedMotion, fit: Explained, moved: Mask
 ) -> tuple[int, int] | None:
     """The pair of joints whose exchange explains both far better, and all together best."""
     before = np.diag(fit.plain)
     poor = np.flatnonzero(moved & (before < _POOR))
-    best, least = None, _unexplained(before, moved)
+    best, least = None, unexplained(before, moved)
     for j in poor:
         for k in np.flatnonzero(moved):
             if k == j or (k < j and k in poor):
                 continue
             after = _own(robot, _exchanged(motion, int(j), int(k)))
             both = np.isin(np.arange(robot.n_joints), (j, k))
-            left = _unexplained(after, moved)
+            left = unexplained(after, moved)
             if left < least and _much_better(before, after, both):
                 best, least = (int(min(j, k)), int(max(j, k))), left
     return best
@@ -188,35 +191,42 @@ def _position_swap(
 
 def _own(robot: Robot, motion: CondensedMotion) -> Array:
     """(n_joints,) what each joint explains of its own channel."""
-    return _explained(robot, motion, _link_torques(robot, motion), own=True).plain.diagonal()
+    return explain(robot, motion, link_torques(robot, motion), own=True).plain.diagonal()
 
 
-def _unexplained(plain: Array, moved: Mask) -> float:
-    """How much is left unexplained, all joints together: the sum of logarithms."""
-    return float(np.log(np.maximum(1.0 - plain[moved], _FLOOR)).sum())
-
-
-def _signs(robot: Robot, motion: CondensedMotion, fit: _Fit, moved: Mask) -> list[Finding]:
+def _signs(robot: Robot, motion: CondensedMotion, fit: Explained, moved: Mask) -> _Cause:
+    """Torques or positions with the opposite sign; all torques are one finding."""
     plain, opposite = np.diag(fit.plain), np.diag(fit.opposite)
     certain = moved & (opposite > _FLIPPED) & (plain < _NOT_PLAIN)
     certain &= (1.0 - plain) > _EACH_BETTER * (1.0 - opposite)
     maybe = moved & ~certain & (opposite > _MAYBE_FLIPPED) & (plain < _HARDLY_PLAIN)
-    names = robot.joint_names
-    if certain.any() and (certain | maybe)[moved].all() and np.count_nonzero(moved) > 1:
+    wrong = certain | maybe
+    if not wrong.any():
+        return np.inf, []
+    # Where most joints are wrong for certain, those that cannot tell are wrong as well.
+    most = np.count_nonzero(certain) > 0.5 * np.count_nonzero(moved)
+    if certain.any() and (wrong | (most & (opposite > plain)))[moved].all() and moved.sum() > 1:
         shares = opposite[certain].min(), plain[certain].max()
-        return [_sign_finding("tau", names, "error", shares, layout_edit("gain", {"tau": -1}))]
+        edit = f"write {layout_edit('gain', {'tau': -1})}"
+        finding = _sign_finding("tau", robot.joint_names, "error", shares, edit)
+        finding = replace(finding, message=f"all torques have the opposite sign: {finding.message}")
+        return unexplained(opposite, moved), [finding]
+    groups: dict[tuple[str, Severity], list[int]] = {}
+    for j in np.flatnonzero(wrong):
+        quantity = "q" if _mirrored(robot, motion, fit, moved, int(j)) else "tau"
+        groups.setdefault((quantity, "error" if certain[j] else "warning"), []).append(int(j))
     findings = []
-    for j in np.flatnonzero(certain | maybe):
-        wrong = "q" if _mirrored(robot, motion, fit, moved, int(j)) else "tau"
-        edit = layout_edit("gain", {f"{wrong}.{names[j]}": -1}) + " (or its present gain times -1)"
-        severity: Severity = "error" if certain[j] else "warning"
-        shares = opposite[j], plain[j]
-        findings.append(_sign_finding(wrong, names[j : j + 1], severity, shares, edit))
-    return findings
+    for (quantity, severity), joints in groups.items():
+        names = [robot.joint_names[j] for j in joints]
+        gains = {f"{quantity}.{name}": -1 for name in names}
+        edit = f"write {layout_edit('gain', gains)} (or its present gain times -1)"
+        shares = opposite[joints].min(), plain[joints].max()
+        findings.append(_sign_finding(quantity, names, severity, shares, edit))
+    return unexplained(np.where(wrong, opposite, plain), moved), findings
 
 
 def _sign_finding(
-    wrong: str, names: tuple[str, ...], severity: Severity, shares: tuple[float, float], edit: str
+    wrong: str, names: Sequence[str], severity: Severity, shares: tuple[float, float], edit: str
 ) -> Finding:
     """Of q or tau, with what the opposite and the present sign explain."""
     also = ", and for v alike" if wrong == "q" else "; or for q and v if the joint is mirrored"
@@ -226,25 +236,25 @@ def _sign_finding(
         channel_list(wrong, names),
         "lifting the links and overcoming friction would take the opposite torque: that would "
         f"explain {_percent(shares[0])} of it, this sign {_percent(shares[1])}",
-        f"write {edit}{also}",
+        f"{edit}{also}",
     )
 
 
-def _mirrored(robot: Robot, motion: CondensedMotion, fit: _Fit, moved: Mask, j: int) -> bool:
+def _mirrored(robot: Robot, motion: CondensedMotion, fit: Explained, moved: Mask, j: int) -> bool:
     """Whether turning the position of a joint around explains all joints better."""
     sign = np.where(np.arange(robot.n_joints) == j, -1.0, 1.0)
     turned = motion._replace(q=motion.q * sign, v=motion.v * sign, a=motion.a * sign)
     by_position = _own(robot, turned)
     by_torque = np.where(sign < 0.0, np.diag(fit.opposite), np.diag(fit.plain))
-    return _unexplained(by_position, moved) < _unexplained(by_torque, moved) - _RATHER_POSITION
+    return unexplained(by_position, moved) < unexplained(by_torque, moved) - _RATHER_POSITION
 
 
 def _scales(
     robot: Robot, motion: CondensedMotion, m: Array, loaded: Array, moved: Mask
 ) -> list[Finding]:
     """Channels that are multiples of the link torques (n_t, n_joints), with and without a load."""
-    factor, share = _weigh(robot, motion, m)
-    with_load, _ = _weigh(robot, motion, loaded)
+    factor, share = weigh(robot, motion, m)
+    with_load, _ = weigh(robot, motion, loaded)
     size = np.sqrt(np.mean(m * m, axis=0))
     weighed = moved & (share > _SHARE) & (factor > 0.0)
     heavy = weighed & (size > _HEAVY * size[moved].max()) & (with_load > 0.0)
@@ -301,99 +311,3 @@ def _scale_finding(channel: str, factor: float, joint: str) -> Finding:
 
 def _percent(part: float) -> str:
     return f"{100.0 * max(part, 0.0):.0f} %"
-
-
-def _link_torques(robot: Robot, motion: CondensedMotion) -> Array:
-    """(n, n_joints) torques that the links alone need: no rotors, no friction."""
-    theta = robot.theta.copy()
-    theta[robot.layout.n_inertial :] = 0.0
-    return inverse_dynamics(robot, motion.q, motion.v, motion.a, theta=theta)
-
-
-def _loaded_torques(robot: Robot, motion: CondensedMotion, m: Array) -> Array:
-    """(n, n_joints) link torques with the load in the hand that explains the channels best.
-
-    A load that the robot's file does not know outweighs the links of a wrist by far. It hangs on
-    the last links, and all joints must agree about it.
-    """
-    from scipy.optimize import lsq_linear
-
-    layout, parent = robot.layout, robot.tree.parent
-    leaves = [k for k in range(layout.n_links) if k not in parent]
-    columns = np.concatenate([np.arange(layout.size)[layout.link(k)] for k in leaves])
-    Y = torque_regressor(robot, motion.q, motion.v, motion.a, columns=columns)
-    rows = []
-    for j in range(robot.n_joints):
-        scale = motion.tau[:, j].std()
-        if scale > 0.0:
-            both = np.column_stack([Y[:, j], motion.tau[:, j] - m[:, j]])
-            rows.append(_without_drive(robot, motion, j, both) / scale)
-    if not rows:
-        return m
-    # Half the robot's own mass, at most half a metre away: no arm carries more.
-    most = _GREATEST_LOAD * sum(robot.pi(k)[0] for k in range(layout.n_links))
-    upper = np.tile(most * np.array([1.0, *[0.5] * 3, *[0.25] * 6]), len(leaves))
-    lower = np.where(np.isin(np.arange(columns.size) % 10, (0, 4, 6, 9)), 0.0, -upper)
-    if not most > 0.0:
-        return m
-    # Through the small triangular factor: the same solution, from 4000 times fewer rows.
-    R = np.linalg.qr(np.concatenate(rows)).R
-    load = lsq_linear(R[:, :-1], R[:, -1], bounds=(lower, upper)).x
-    return np.asarray(m + Y @ load)
-
-
-def _explained(robot: Robot, motion: CondensedMotion, m: Array, *, own: bool = False) -> _Fit:
-    """Hold every torque channel against every joint, or only each against its own.
-
-    m: (n, n_joints) link torques. With `own`, all but the diagonals of the result are zero.
-    """
-    from scipy.optimize import nnls
-
-    tau = motion.tau - motion.tau.mean(axis=0)
-    total = np.einsum("tk,tk->k", tau, tau)
-    n = robot.n_joints
-    fit = _Fit(*np.zeros((2, n, n)))
-    for j in range(n):
-        Q, R = np.linalg.qr(unit_columns(np.stack([m[:, j], *_drive(robot, motion, j)], axis=1)))
-        b = Q.T @ tau
-        unseen = np.maximum(total - np.einsum("ik,ik->k", b, b), 0.0)
-        for k in [j] if own else range(n):
-            if not total[k] > 0.0:
-                continue
-            for table, sign in ((fit.plain, 1.0), (fit.opposite, -1.0)):
-                _, rest = nnls(R, sign * b[:, k])
-                table[j, k] = 1.0 - (unseen[k] + rest**2) / total[k]
-    return fit
-
-
-def _weigh(robot: Robot, motion: CondensedMotion, m: Array) -> tuple[Array, Array]:
-    """(n_joints,) c of each joint's own channel, and the part of the channel that it explains.
-
-    Both of what of the link torques m (n, n_joints) neither friction nor rotor resembles.
-    """
-    n = robot.n_joints
-    factor, share = np.full(n, np.nan), np.zeros(n)
-    for j in range(n):
-        both = np.column_stack([m[:, j], motion.tau[:, j]])
-        own, tau = _without_drive(robot, motion, j, both).T
-        if own @ own > 0.0 and tau @ tau > 0.0:
-            factor[j] = (own @ tau) / (own @ own)
-            share[j] = (own @ tau) ** 2 / ((own @ own) * (tau @ tau))
-    return factor, share
-
-
-def _drive(robot: Robot, motion: CondensedMotion, j: int) -> list[Array]:
-    """What the drives themselves need: acceleration, speed and direction, of coupled motors too."""
-    columns = [motion.a[:, j], motion.v[:, j], np.sign(motion.v[:, j])]
-    for k in robot.actuators.coupled_motors:
-        c = robot.actuators.coupling[k]
-        if c[j] != 0.0:
-            speed = motion.v @ c
-            columns += [c[j] * (motion.a @ c), c[j] * speed, c[j] * np.sign(speed)]
-    return columns
-
-
-def _without_drive(robot: Robot, motion: CondensedMotion, j: int, x: Array) -> Array:
-    """(n, k) what of x (n, k) no drive of joint j and no constant explains."""
-    Q, _ = np.linalg.qr(np.stack([*_drive(robot, motion, j), np.ones(motion.n)], axis=1))
-    return np.asarray(x - Q @ (Q.T @ x))

@@ -125,17 +125,24 @@ def recorded_velocities(robot: Robot, samples: LogSamples) -> LogSamples:
 def _beyond_limits(samples: LogSamples, q: Array, lower: Array, upper: Array) -> LogSamples:
     room = _BEYOND * (upper - lower)
     low, high = np.percentile(q, (0.5, 99.5), axis=0)
-    for j in np.flatnonzero((low < lower - room) | (high > upper + room)):
-        samples = samples.report(
-            "beyond-limits",
-            "warning",
-            f"q.{samples.joint_names[j]}",
-            f"it goes from {low[j]:.4g} to {high[j]:.4g}, the robot's limits are "
-            f"{lower[j]:.4g} and {upper[j]:.4g}",
-            f"check its sign ({layout_edit('gain', {f'q.{samples.joint_names[j]}': -1})}), its "
-            "zero (`offset:` in the same place), or the limits of the robot",
-        )
-    return samples
+    beyond = np.flatnonzero((low < lower - room) | (high > upper + room))
+    if not beyond.size:
+        return samples
+    names = [f"q.{samples.joint_names[j]}" for j in beyond]
+    reached = [
+        f"from {low[j]:.4g} to {high[j]:.4g}, the robot's limits are {lower[j]:.4g} and "
+        f"{upper[j]:.4g}"
+        for j in beyond
+    ]
+    gains, checks = layout_edit("gain", dict.fromkeys(names, -1)), "(`offset:` in the same place)"
+    if len(names) == 1:
+        text = f"it goes {reached[0]}"
+        action = f"check its sign ({gains}), its zero {checks}, or the limits of the robot"
+    else:
+        text = "; ".join(f"{name} goes {way}" for name, way in zip(names, reached, strict=True))
+        action = "is it the recording of another robot? Otherwise check their signs "
+        action += f"({gains}), their zeros {checks}, or the limits of the robot"
+    return samples.report("beyond-limits", "warning", listing(names), text, action)
 
 
 def _huge(samples: LogSamples) -> LogSamples:
@@ -194,16 +201,17 @@ def _scaled(
         text = f"all positions change {common:.3g} times as fast as the recorded velocities say"
         edit = f"write {time_edit(unit)}"
         return samples.report("time-unit", "error", "t", text, edit)
+    opposite = [names[j] for j in tested if factor[j] < 0.0]
+    if opposite:
+        whose = _named(samples, "v", opposite)
+        edit = f"write {layout_edit('gain', dict.fromkeys(whose, -1))}, or the same for q if "
+        edit += "that one is wrong"
+        text = "velocities have the opposite sign of what positions do"
+        where = channel_list("v", opposite)
+        samples = samples.report("velocity-sign", "error", where, text, edit)
     groups: dict[tuple[str, str], list[int]] = {}
     for j in tested:
-        if factor[j] < 0.0:
-            text = f"it has the opposite sign of what q.{names[j]} does (factor {factor[j]:.3g})"
-            edit = (
-                f"write {layout_edit('gain', {f'v.{names[j]}': -1})}, or the same for "
-                f"q.{names[j]} if that one is wrong"
-            )
-            samples = samples.report("velocity-sign", "error", f"v.{names[j]}", text, edit)
-        elif max(factor[j], 1.0 / factor[j]) > _SCALE_OFF:
+        if factor[j] > 0.0 and max(factor[j], 1.0 / factor[j]) > _SCALE_OFF:
             groups.setdefault(_named_factor(factor[j]), []).append(int(j))
     for named, joints in groups.items():
         factors = factor[joints]
