@@ -41,7 +41,7 @@ from benchmarks.record import (
 from benchmarks.result import NotMeasuredError, Result
 from bodysense.files import write_atomically
 
-BENCHMARKS: dict[str, Callable[[int], tuple[Result, ...]]] = {
+BENCHMARKS: dict[str, Callable[..., tuple[Result, ...]]] = {
     "rollout": rollout.run,
     "regressor": regressor.run,
     "sensitivity": sensitivity.run,
@@ -80,11 +80,14 @@ def main(arguments: list[str] | None = None) -> int:
     if args.table:
         _publish(args.json or RESULTS)
         return 0
+    if args.only and args.names != ["sabotage"]:
+        parser.error("--only names damages: give it with sabotage alone")
+    parts = {"only": args.only} if args.only else {}
     results: list[Result] = []
     for name in args.names or BENCHMARKS:
         try:
             with console.status(f"measuring {name} …"):
-                results += BENCHMARKS[name](args.repeat)
+                results += BENCHMARKS[name](args.repeat, **parts)
         except NotMeasuredError as reason:
             console.print(f"[yellow]not measured[/yellow] {name}: {reason}", highlight=False)
     console.print(terminal_table(results))
@@ -122,6 +125,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--repeat", type=int, default=7, metavar="N", help="rounds of each comparison (default: 7)"
+    )
+    parser.add_argument(
+        "--only",
+        metavar="TEXT",
+        help="of sabotage: the damages whose name holds this, e.g. zero; none: clean recordings",
     )
     parser.add_argument(
         "--table",

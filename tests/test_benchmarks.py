@@ -122,7 +122,7 @@ def test_benchmark_runs_and_both_sides_agree(name):
     assert len({result.what for result in results}) == lines
     for result in results:
         assert result.name == name
-        assert result.ours > 0.0
+        assert result.ours > 0.0 or result.unit == "%"  # of recordings: none is best
         assert (result.ratio is None) == (result.peer is None)
         if result.peer is not None:
             assert result.ratio == result.peer / result.ours
