@@ -17,18 +17,11 @@ import yaml
 
 import bodysense.identification.run
 import bodysense.report.identification_page
-from bodysense.cli.identify import _friction
 from bodysense.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, main
-from bodysense.cli.tables import Page
 from bodysense.errors import InconsistentInertiaError
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import output
 from bodysense.identification.consistent import projection
-from bodysense.identification.friction_comparison import (
-    FrictionChoice,
-    FrictionTrial,
-    LoadDependence,
-)
 from bodysense.logs.log import Log
 from bodysense.logs.write import write_log
 from bodysense.robot import inverse_dynamics, load_robot, write_urdf
@@ -203,22 +196,8 @@ def test_a_shape_can_be_fitted(here, capsys):
 def test_laws_that_were_compared_are_shown(here, capsys):
     assert identified("rv2sq", "one.csv", *QUICK, "--friction", "choose", "--method", "wls") == 0
     printed = capsys.readouterr().out
-    for law in ("viscous", "coulomb", "offset", "stribeck", "stribeck-offset"):
+    for law in ("viscous", "coulomb", "offset", "stribeck", "stribeck-offset", r"[a-z-]+-load"):
         assert re.search(rf"^ *{law} +\d+\.\d{{3}} +\d+\.\d{{3}} +\d+", printed, re.MULTILINE), law
-    assert "load-dependent friction would increase" not in printed
-
-
-@pytest.mark.parametrize(("gain", "shown"), [(0.125, True), (-0.125, False)])
-def test_load_dependent_friction_is_shown_where_it_would_help(gain, shown):
-    trials = (FrictionTrial("coulomb", 1.0, 12),)
-    page = Page()
-    _friction(page, FrictionChoice("coulomb", trials, load=LoadDependence(0.875, gain, (0.06,))))
-    sentence = (
-        "load-dependent friction would reduce the error of coulomb by 12.5 % (Fl 0.06); it is not "
-        "a built-in law"
-    )
-    assert (sentence in " ".join(page.text().split())) == shown
-    assert ("load-dependent" in page.text()) == shown
 
 
 def test_forgetting_reaches_the_method(here):

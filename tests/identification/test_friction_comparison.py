@@ -9,18 +9,16 @@ import pytest
 
 from bodysense.errors import MismatchError, UnknownNameError
 from bodysense.excitation import FourierTrajectory
-from bodysense.identification import Regression, identify
+from bodysense.identification import Regression, identifier, identify
 from bodysense.identification.friction_comparison import (
     _LAWS,
     FrictionChoice,
-    _LoadRows,
-    at_the_links,
     choose_friction,
     fit_shape,
 )
 from bodysense.identification.given_friction import _STRIBECK_SPEED, RICHEST, WIDTH
 from bodysense.identification.held_out import Candidate, Comparison
-from bodysense.robot import inverse_dynamics, load_robot
+from bodysense.robot import base_parameters, inverse_dynamics, load_robot
 from bodysense.simulation import rollout
 
 
@@ -99,9 +97,10 @@ def steep(tx40, base_of, sines) -> Regression:
 def test_a_shape_that_is_worth_it_is_taken(steep):
     choice = choose_friction(steep)
     assert choice.law == "stribeck"
-    assert choice.name == choice.tried[-1] == "stribeck, fitted"
-    assert choice.trials[-1].coefficients == 24
-    assert errors_of(choice)[-1] < 0.9 * errors_of(choice)[3]
+    assert choice.name == choice.tried[5] == "stribeck, fitted"
+    assert choice.tried[6:] == ("stribeck-load, fitted",)
+    assert choice.trials[5].coefficients == 24
+    assert errors_of(choice)[5] < 0.9 * errors_of(choice)[3]
     np.testing.assert_allclose(choice.shape["vs"], [0.3, 0.4, 0.2, 0.35, 0.25, 0.3], rtol=0.1)
     robot = choice.applied_to(steep.robot)
     assert robot.friction.model.name == "stribeck"
@@ -118,7 +117,7 @@ def test_a_shape_that_is_right_already_is_kept(tx40, base_of, sines):
     choice = choose_friction(problem)
     assert choice.law == choice.name == "stribeck"
     assert not choice.shape
-    assert choice.tried[-1] == "stribeck, fitted"
+    assert choice.tried[5:] == ("stribeck, fitted", "stribeck-load")
 
 
 def test_a_fold_is_judged_by_a_shape_that_has_not_seen_it(steep):
@@ -138,57 +137,57 @@ def test_a_fold_is_judged_by_a_shape_that_has_not_seen_it(steep):
 # -- load -------------------------------------------------------------------------------------
 
 
-def test_friction_that_grows_with_the_load_is_told_and_not_chosen(tx40, base_of, sines):
-    prior = true_robot(tx40, "coulomb").with_friction(RICHEST, vs=_STRIBECK_SPEED)
-    Fl = np.array([0.1, 0.05, 0.08, 0.1, 0.05, 0.1])
-    frictionless = tx40.theta.copy()
-    frictionless[tx40.layout.rotor.stop :] = 0.0
+LOAD = np.array([0.08, 0.05, 0.08, 0.1, 0.05, 0.1])
+
+
+@pytest.mark.parametrize("law", ["coulomb", "stribeck"])
+def test_friction_that_grows_with_the_load_is_chosen(law, tx40, base_of, sines):
+    truth = true_robot(tx40, law).with_friction(f"{law}-load", coefficients={"Fl": LOAD})
     _, q, v, a = sines(6, 1, 4000, 200.0, slowest=0.1)
-    load = np.abs(inverse_dynamics(tx40, q, v, a, theta=frictionless))
-    tau = inverse_dynamics(tx40, q, v, a) + Fl * load * np.tanh(v / WIDTH)
+    tau = inverse_dynamics(truth, q, v, a)
     tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
+    prior = tx40.with_friction(RICHEST, width=WIDTH, vs=_STRIBECK_SPEED)
     problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
     choice = choose_friction(problem)
-    assert choice.law in _LAWS
-    assert choice.load is not None
-    # The wrist carries next to nothing: what its friction does under load cannot be seen.
-    np.testing.assert_allclose(choice.load.coefficients[:3], Fl[:3], rtol=0.02)
-    assert choice.load.gain > 0.5
-    best = dict(zip(choice.tried, errors_of(choice), strict=True))[choice.law]
-    assert choice.load.gain == pytest.approx(1.0 - choice.load.error / best)
+    assert choice.law == f"{law}-load"
+    assert choice.trials[-1].coefficients == 6 * len(truth.friction.model.terms)
+    errors = dict(zip(choice.tried, errors_of(choice), strict=True))
+    assert errors[f"{law}-load"] < 0.8 * errors[law]
+    settled = Regression.of(choice.applied_to(prior), problem.motions, problem.settings)
+    result = identifier("wls").fit(settled)
+    places = [result.base.names.index(f"Fl{j + 1}") for j in range(6)]
+    sigma = result.sigma_base[places]
+    assert (np.abs(result.theta_base[places] - LOAD) < 3.0 * sigma).all()
+    assert (sigma[:3] < 0.01).all()  # wrists carry next to nothing
+    assert {
+        f"Fl{j + 1}": result.labels[result.base.layout.index(f"Fl{j + 1}")] for j in range(3)
+    } == {f"Fl{j + 1}": "identified" for j in range(3)}
 
 
-def test_friction_without_load_gains_nothing_by_it(tx40, base_of, sines):
+def test_a_law_without_load_is_kept_where_friction_has_none(tx40, base_of, sines):
     truth = true_robot(tx40, "coulomb")
     _, q, v, a = sines(6, 1, 3000, 200.0, slowest=0.1)
     tau = inverse_dynamics(truth, q, v, a)
     tau += 0.3 * np.random.default_rng(0).normal(size=tau.shape)
     prior = truth.with_friction(RICHEST, vs=_STRIBECK_SPEED)
     problem = Regression.from_samples(prior, q, v, a, tau, rate=200.0, base=base_of(prior))
-    load = choose_friction(problem).load
-    assert abs(load.gain) < 0.01
-    np.testing.assert_allclose(load.coefficients[:3], 0.0, atol=0.01)
+    choice = choose_friction(problem)
+    assert choice.law == "coulomb"
+    assert choice.tried[-1] == "coulomb-load"
 
 
-def test_columns_of_the_load_are_those_of_the_formula(simulate):
-    simulated = simulate(0.1)
-    problem = simulated.problem
-    link_theta = at_the_links(problem.base, simulated.truth)
-    rows = problem.recast(_LoadRows, link_theta=link_theta)
-    motion = problem.motions[0]
-    theta = problem.base.join(simulated.truth)
-    theta[problem.robot.layout.rotor.start :] = 0.0
-    load = np.abs(inverse_dynamics(problem.robot, motion.q, motion.v, motion.a, theta=theta))
-    expected = load * np.tanh(motion.v / 0.02)
-    Y = np.concatenate([block.Y for block in rows.blocks()])
-    for j in range(3):
-        # A load near zero is a difference of torques as large as the largest.
-        rounding = 1e-13 * load[:, j].max()
-        np.testing.assert_allclose(Y[:, j, problem.size + j], expected[:, j], 1e-13, rounding)
-        others = np.delete(Y[:, j, problem.size :], j, axis=1)
-        assert not others.any()
-        assert rows.columns[j][-1] == problem.size + j
-    np.testing.assert_array_equal(Y[:, :, : problem.size], next(problem.blocks()).Y)
+def test_the_load_is_that_of_the_estimate_itself(simulate):
+    """Without noise the fixed point is the truth, whatever the prior's masses are."""
+    simulated = simulate(0.0)
+    motion, robot = simulated.problem.motions[0], simulated.problem.robot
+    Fl = np.array([0.1, 0.05, 0.2])
+    loaded = robot.with_friction("coulomb-load", coefficients={"Fl": Fl})
+    base = base_parameters(loaded)
+    truth = base.join(np.append(simulated.truth, Fl))
+    tau = inverse_dynamics(loaded, motion.q, motion.v, motion.a, theta=truth)
+    problem = Regression.from_samples(loaded, motion.q, motion.v, motion.a, tau, base=base)
+    estimate = base.to_base(identifier("wls").theta(problem))
+    np.testing.assert_allclose(estimate, base.to_base(truth), rtol=0, atol=1e-6)
 
 
 # -- in one call ------------------------------------------------------------------------------

@@ -17,11 +17,7 @@ import pytest
 from bodysense.doctor import Diagnosis, Finding
 from bodysense.identification import identifier
 from bodysense.identification.choices import CutoffChoice
-from bodysense.identification.friction_comparison import (
-    FrictionChoice,
-    FrictionTrial,
-    LoadDependence,
-)
+from bodysense.identification.friction_comparison import FrictionChoice, FrictionTrial
 from bodysense.identification.regression import Regression
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import predict, score
@@ -161,7 +157,6 @@ def made_run(
         friction=FrictionChoice(
             "coulomb",
             (FrictionTrial("coulomb", 1.1, 12), FrictionTrial("offset", 1.2, 18)),
-            LoadDependence(1.08, 0.02, (0.05, 0.04, 0.03, 0.02, 0.01, 0.0)),
         ),
         method_choice=None,
         scores=scores,

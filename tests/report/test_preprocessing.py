@@ -50,18 +50,7 @@ def test_friction_laws_that_were_compared(make_run) -> None:
     assert (
         "coulomb 1.100 (12 coefficients), offset 1.200 (18 coefficients)" in facts["Friction law"]
     )
-    load = facts["Load-dependent friction"]
-    assert load.startswith("would reduce the error of coulomb to 1.080, with Fl = 0.050, 0.040")
-    assert "not a built-in law" in load
     assert not any(name.startswith("Fitted") for name in facts)
-
-
-def test_load_dependent_friction_that_does_not_help_is_not_shown(make_run) -> None:
-    run = make_run(["one", "two"])
-    harmful = replace(run.friction, load=replace(run.friction.load, gain=-0.1))
-    facts = dict(preprocessing_section(replace(run, friction=harmful))["facts"])
-    assert "Friction law" in facts
-    assert "Load-dependent friction" not in facts
 
 
 def test_a_fitted_shape_is_told(make_run) -> None:

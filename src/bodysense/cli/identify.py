@@ -314,7 +314,7 @@ def _law_origin(run: IdentificationRun) -> str:
 
 
 def _friction(page: Page, choice: FrictionChoice) -> None:
-    """Held-out errors of the friction laws, and what a dependence on load would change."""
+    """Held-out errors of the friction laws."""
     if choice.reason:
         page.line(f"friction law {choice.name} (chosen): {choice.reason}")
     if choice.trials:
@@ -333,12 +333,6 @@ def _friction(page: Page, choice: FrictionChoice) -> None:
                 for trial in choice.trials
             ),
             text=(0, 4),
-        )
-    if choice.load is not None and choice.load.gain > 0.0:
-        Fl = ", ".join(f"{x:.2g}" for x in choice.load.coefficients)
-        page.line(
-            f"load-dependent friction would reduce the error of {choice.law} by "
-            f"{100.0 * choice.load.gain:.1f} % (Fl {Fl}); it is not a built-in law"
         )
 
 

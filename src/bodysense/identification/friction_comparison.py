@@ -3,25 +3,25 @@
 Every law is fitted without one fold and scored on that fold, in turn, by samples that can tell laws
 apart (see `Comparison`). Drives have viscous and Coulomb friction: that is the law unless the data
 say otherwise. A richer one must reduce the error by 1 % and by more than chance; viscous friction
-alone must be shown to lose less than 1 %. A comparison that tells nothing changes nothing.
+alone must be shown to lose less than 1 %. A comparison that tells nothing changes nothing. Friction
+that grows with the load is tried last, beside the law that was best without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import block_diag
+from numpy.typing import ArrayLike
 
 from bodysense.identification.friction_fit import StribeckFit, fit_stribeck
 from bodysense.identification.given_friction import RICHEST, parsed_friction
 from bodysense.identification.held_out import Candidate, Comparison, HeldOutErrors
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.regression import Regression
-from bodysense.robot.base_parameters import BaseParameters
+from bodysense.robot.base_parameters import base_parameters
+from bodysense.robot.friction import FrictionModel, friction_model
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -39,7 +39,6 @@ _DEFAULT = "coulomb"  # what drives have, where the data do not say otherwise
 _WITH_CURVE = {"coulomb": "stribeck", "offset": RICHEST}  # what a Stribeck curve makes of a law
 _MIN_IMPROVEMENT = 0.01  # relative reduction of the held-out error that a richer law must bring
 _QUANTILE = 1.959964  # standard errors by which it must be lower: an interval of 95 %
-_LOSS_SIZE = 0.1  # plausible coefficient of load-dependent friction
 
 
 @dataclass(frozen=True)
@@ -60,30 +59,12 @@ class FrictionTrial:
 
 
 @dataclass(frozen=True)
-class LoadDependence:
-    """What load-dependent Coulomb friction would add to the chosen law.
-
-    No built-in law has it (see `_LoadRows`), so that it is reported and never chosen.
-
-    Attributes:
-        error: held-out mean squared error of the chosen law with this term.
-        gain: by which share the term lowers the chosen law's error; negative where it harms.
-        coefficients: Fl of each joint: friction per load, without unit.
-    """
-
-    error: float
-    gain: float
-    coefficients: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class FrictionChoice:
     """The friction law that predicts held-out blocks best.
 
     Attributes:
         law: the chosen one.
         trials: all that were tried, simple ones first; none where they could not be compared.
-        load: what a dependence on load would add; `None` where it was not computed.
         shape: shape parameters of the chosen law by name, one value per joint; empty where they
             were not fitted.
         reason: why this law was chosen, in words; empty if it was given.
@@ -91,7 +72,6 @@ class FrictionChoice:
 
     law: str
     trials: tuple[FrictionTrial, ...]
-    load: LoadDependence | None = None
     shape: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     reason: str = ""
 
@@ -139,7 +119,7 @@ def choose_friction(problem: Regression) -> FrictionChoice:
         return FrictionChoice(_DEFAULT, (), reason=reason)
     errors = dict(zip(_LAWS, comparison.errors(*candidates.values()), strict=True))
     law = _best(errors)
-    load = _load_dependence(comparison, candidates[law], errors[law])
+    arm = problem.base.join(comparison.solution(candidates[law]))
     sizes, shape = {law: _size(problem.robot, law) for law in _LAWS}, {}
     curved = _worth_fitting(errors, law)
     if curved:
@@ -152,8 +132,15 @@ def choose_friction(problem: Regression) -> FrictionChoice:
         if _is_better(errors[name], errors[law]):
             law, shape = curved, fit.shapes
     chosen = _fitted_name(law) if shape else law
+    loaded = friction_model(law).with_load
+    if loaded is not None:
+        name = _fitted_name(loaded.name) if shape else loaded.name
+        (errors[name],) = comparison.errors(_under_load(problem, loaded, shape, arm))
+        sizes[name] = sizes[chosen] + problem.n_joints
+        if _is_better(errors[name], errors[chosen]):
+            law, chosen = loaded.name, name
     trials = tuple(_trial(name, errors[name], errors[chosen], sizes[name]) for name in errors)
-    return FrictionChoice(law, trials, load, shape, _reason(errors, chosen))
+    return FrictionChoice(law, trials, shape, _reason(errors, chosen))
 
 
 def _best(errors: Mapping[str, HeldOutErrors]) -> str:
@@ -260,91 +247,20 @@ def _constraint(problem: Regression, law: str) -> Array:
     return Z[:, kept]
 
 
-def _load_dependence(
-    comparison: Comparison, candidate: Candidate, errors: HeldOutErrors
-) -> LoadDependence:
-    """Held-out error with a column of the load for every joint, and its coefficients."""
-    problem = candidate.rows
-    # The load hardly depends on which fold is left out: that of the whole fit does for all.
-    link_theta = at_the_links(problem.base, comparison.solution(candidate))
-    with_load = _with_load(candidate, link_theta)
-    (better,) = comparison.errors(with_load)
-    gain, _ = better.gain_over(errors)
-    Fl = comparison.solution(with_load)[problem.size :]
-    return LoadDependence(better.mean, gain, tuple(map(float, Fl)))
+def _under_load(
+    problem: Regression, law: FrictionModel, shape: Mapping[str, tuple[float, ...]], theta: Array
+) -> Candidate:
+    """A law whose load follows from parameters theta (p,) of the problem's robot.
 
-
-def _with_load(candidate: Candidate, link_theta: Array) -> Candidate:
-    """A candidate with a column of the load for every joint."""
-    n = candidate.rows.n_joints
-    # A joint that carries next to nothing would get any coefficient: zero, give or take a tenth.
-    return Candidate(
-        candidate.rows.recast(_LoadRows, link_theta=link_theta),
-        block_diag(candidate.basis, np.eye(n)),
-        block_diag(candidate.held, np.eye(n) / _LOSS_SIZE),
-        np.append(candidate.held_at, np.zeros(n)),
-    )
+    The load hardly depends on which fold is left out: that of the whole fit does for all.
+    """
+    shapes: dict[str, ArrayLike] = dict(shape)
+    robot = problem.robot.with_friction(law, coefficients=None, **shapes)
+    known = dict(zip(problem.robot.layout.names, theta, strict=True))
+    load_theta = np.array([known.get(name, 0.0) for name in robot.layout.names])
+    base = base_parameters(robot)
+    return Candidate.of(replace(problem, robot=robot, base=base, load_theta=load_theta))
 
 
 def _fitted_name(law: str) -> str:
     return f"{law}, fitted"
-
-
-# Rows with one more column per joint: load-dependent Coulomb friction.
-#
-# Gears and bearings have more friction under load (as harmonic drives do):
-#
-#     tau_f = (Fc + Fl |tau_link|) s(v),
-#
-# with the torque tau_link that the joint passes on to its link, without friction and rotor. It is
-# the one that an estimate of the other parameters predicts; given that, the term is linear in Fl.
-# (Measured torque would not do: it holds the friction that is to be explained, and where that is
-# most of it, |tau| s(v) is the torque itself.) A term that depends on the other parameters is no
-# friction law that a `Robot` can have: it serves for comparison, and for identifying loads.
-
-
-@dataclass(frozen=True, eq=False)
-class _LoadRows(Regression):
-    """A regression whose unknowns are theta_base and Fl of each joint, in this order.
-
-    Attributes:
-        link_theta: (b,) base parameters that predict the torque at the links.
-    """
-
-    link_theta: Array = field(default_factory=lambda: np.zeros(0))
-
-    @property
-    def size(self) -> int:
-        return self.base.size + self.n_joints
-
-    @cached_property
-    def columns(self) -> tuple[NDArray[np.int64], ...]:
-        """For each joint the unknowns that its torque can depend on, its own Fl last."""
-        return tuple(
-            np.append(places, self.base.size + j) for j, places in enumerate(super().columns)
-        )
-
-    def widened(self, Y: Array, v: Array, log: int) -> Array:
-        return np.concatenate([Y, loss_columns(self.robot, Y, v, self.link_theta)], axis=2)
-
-
-def at_the_links(base: BaseParameters, theta_base: Array) -> Array:
-    """(b,) the part of theta_base that makes torque at the links: neither friction nor rotors."""
-    names = (base.layout.names[k] for k in base.independent)
-    rigid: Array = theta_base * np.array([not name.startswith(("F", "Ia")) for name in names])
-    return rigid
-
-
-def loss_columns(robot: Robot, Y: Array, v: Array, link_theta: Array) -> Array:
-    """(m, n, n) columns of Fl: for joint j, |tau_link_j| s(v_j) in its own row and column.
-
-    The robot's friction law defines the width of s(v); link_theta is from `at_the_links`.
-    """
-    names = robot.friction.model.shape
-    width = robot.friction.shape[:, names.index("width")] if "width" in names else np.zeros(1)
-    smooth = np.tanh(v / np.where(width > 0.0, width, 1.0))
-    sign = np.where(width > 0.0, smooth, np.sign(v))
-    columns = np.zeros((*v.shape, v.shape[1]))
-    joints = np.arange(v.shape[1])
-    columns[:, joints, joints] = np.abs(Y @ link_theta) * sign
-    return columns

@@ -279,7 +279,7 @@ class Regression:
                 np.ascontiguousarray(v[taken]),
                 np.ascontiguousarray(a[taken]),
                 columns=self.base.independent,
-                theta=self.load_theta,
+                theta=self.load_theta_of(motion.log),
                 out=buffer[: taken.stop - taken.start],
             )
             Y = self.widened(Y, v[taken], motion.log)
@@ -289,6 +289,10 @@ class Regression:
             Y, y = plan.filtered(Y), plan.filtered(y)
             at = start + middle + plan.step * np.arange(m)
             yield Block(motion.log, piece, t[at], Y, y, use, folds[at * plan.stride])
+
+    def load_theta_of(self, log: int) -> Array | None:
+        """(p,) parameters that the load of load-dependent friction follows from in one log."""
+        return self.load_theta
 
     def widened(self, Y: Array, v: Array, log: int) -> Array:
         """Unfiltered columns (m, n, size) of all unknowns, from those of the base parameters."""

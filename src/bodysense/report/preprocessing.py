@@ -103,15 +103,6 @@ def _friction(choice: FrictionChoice) -> list[tuple[str, str]]:
         for name, values in choice.shape.items()
         if len(set(values)) > 1
     ]
-    if choice.load is not None and choice.load.gain > 0.0:
-        facts.append(
-            (
-                "Load-dependent friction",
-                f"would reduce the error of {choice.law} to {number(choice.load.error)}, with "
-                f"Fl = {', '.join(number(x, 2) for x in choice.load.coefficients)}; it is not a "
-                "built-in law.",
-            )
-        )
     return facts
 
 

@@ -89,6 +89,11 @@ class FrictionModel:
         return self.custom is None and self.terms[-1:] == ("Fl",)
 
     @property
+    def with_load(self) -> FrictionModel | None:
+        """The law with a load-dependent term; `None` for laws that none is built in for."""
+        return self if self.depends_on_load else _REGISTRY.get(f"{self.name}{_LOAD}")
+
+    @property
     def without_load(self) -> FrictionModel:
         """The law without its load-dependent term."""
         return friction_model(self.name.removesuffix(_LOAD)) if self.depends_on_load else self

@@ -78,8 +78,8 @@ def torques(
         model.appendBodyToJoint(place.parentJoint, body, place.placement)
     data = model.createData()
     link = np.array([pin.rnea(model, data, *row).copy() for row in zip(q, v, a, strict=True)])
-    turning = np.tanh(v / WIDTH)
-    return link + rotor * a + FV * v + (FC + losses * np.abs(link)) * turning
+    drive = link + rotor * a
+    return drive + FV * v + (FC + losses * np.abs(drive)) * np.tanh(v / WIDTH)
 
 
 @dataclass(frozen=True)

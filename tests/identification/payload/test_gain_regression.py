@@ -41,15 +41,11 @@ def test_columns_are_derivatives(problem, rng):
 
 
 def test_at_the_truth_the_torques_are_those_of_pinocchio(make_case, arm, body):
-    """Base parameters of the arm, losses and the body's parameters explain them exactly.
-
-    Without rotors: their inertia cannot be told from the first links, and no gear carries it.
-    """
-    problem = make_case(losses=LOSSES, rotor=0.0, n_t=80).experiment.problem
-    theta = arm.theta.copy()
-    theta[arm.layout.rotor] = 0.0
-    base = problem.base.to_base(theta)
-    truth = np.concatenate([base, LOSSES, body.toDynamicParameters()])
+    """Base parameters of the arm, losses among them, and the body's explain them exactly."""
+    problem = make_case(losses=LOSSES, n_t=80).experiment.problem
+    theta = np.append(arm.theta, LOSSES)
+    truth = np.append(problem.base.to_base(theta), body.toDynamicParameters())
+    assert (truth[problem.losses] == LOSSES).all()
     exact = problem.with_losses(truth)
     torque = np.concatenate([block.y for block in exact.blocks()])
     np.testing.assert_allclose(rows(exact, truth), torque, atol=1e-9 * np.abs(torque).max())

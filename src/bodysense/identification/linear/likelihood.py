@@ -290,7 +290,7 @@ def _correction(problem: Regression, noisy: _NoisyBlock, step: Array) -> Array:
                 problem.robot,
                 *state,
                 columns=problem.base.independent,
-                theta=problem.load_theta,
+                theta=problem.load_theta_of(noisy.block.log),
             ),
             state[1],
             noisy.block.log,

@@ -159,9 +159,10 @@ class LoadExperiment:
             return ""
         if last.parentJoint == named.parentJoint:
             return ""
-        base, link = self.problem.base, self.robot.layout.link(last.parentJoint - 1)
-        own = replace(self.problem, link_theta=None)
-        other = replace(own, load_map=base.mapping[:, link])
+        own = self.problem.without_losses()
+        held = np.zeros_like(own.held)
+        held[self.robot.layout.link(last.parentJoint - 1)] = np.eye(10)
+        other = replace(own, held=held)
         sigma = _first(own, self.arm)[1]
         mine, its = (_held_out(p, self.arm, sigma)[0].sum() for p in (own, other))
         return str(last.name) if its < _OTHER_HOLDER * mine else ""
@@ -312,18 +313,20 @@ def _with_losses_if_better(
 ) -> tuple[LoadedRegression, Array, Array, Array]:
     """The problem, with losses where they predict held-out blocks better; its solution, errors.
 
-    Errors (2, n) without and with losses are in units of the noise, and come with their rows (n,).
+    A law that has them keeps them, and one that has no form with load gets none. Errors (2, n)
+    without and with losses are in units of the noise, and come with their rows (n,).
     """
-    x, sigma = _first(problem, arm)
-    wider, x_wide = problem, x
-    for _ in range(_PASSES):
+    rigid = problem.without_losses()
+    x, sigma = _first(rigid, arm)
+    wider, x_wide = rigid, x
+    for _ in range(_PASSES if rigid.robot.friction.model.with_load else 0):
         wider = wider.with_losses(x_wide)
         x_wide, sigma = _first(wider, arm)
-    (plain, rows), (better, _) = (_held_out(p, arm, sigma) for p in (problem, wider))
+    (plain, rows), (better, _) = (_held_out(p, arm, sigma) for p in (rigid, wider))
     errors = np.stack([plain, better]) / np.maximum(rows, 1.0)
-    if better.sum() < (1.0 - _MIN_IMPROVEMENT) * plain.sum():
+    if problem.n_losses or better.sum() < (1.0 - _MIN_IMPROVEMENT) * plain.sum():
         return wider, x_wide, errors, rows
-    return problem, x, errors, rows
+    return rigid, x, errors, rows
 
 
 def _first(problem: LoadedRegression, arm: float) -> tuple[Array, Array]:

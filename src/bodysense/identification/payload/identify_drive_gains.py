@@ -1,6 +1,6 @@
 """Drive gains from recordings with and without a weighed load.
 
-    tau_j = g_j Y_j x,        x = (theta_base, losses, pi),        mass of pi given
+    tau_j = g_j Y_j x,        x = (theta_base, pi),        mass of pi given
 
 Nominal torques tau = K i with uncertain gains K are explained by any (g / c, c x); the weight of
 the load determines c (thesis section 5.3.5). Torque prediction does not: wrong gains predict the
@@ -137,7 +137,7 @@ def drive_gains_of(
     plain = replace(fitted, problem=problem).converged(_TOTAL_LEAST_SQUARES)
     rigid = fitted
     if problem.n_losses:
-        bare = replace(problem, link_theta=None)
+        bare = problem.without_losses()
         x = np.delete(fitted.x, np.arange(problem.losses.start, problem.losses.stop))
         rigid = replace(fitted, problem=bare, x=x).converged(ROBUST)
     progress("checking against the load")

@@ -1,25 +1,24 @@
 """One arm, with and without a load: torques as a linear function of both.
 
-    tau_j = Y_j (theta_base + B pi)  +  Fl_j |tau_link_j| s(v_j)          B pi in loaded logs alone
+    tau = Y (theta_base + B pi)          B pi in loaded logs alone
 
 B maps the load's ten parameters onto the base parameters: they add to those of the link that holds
-it. The last term is friction that grows with the torque through the gears, Fl its coefficient; the
-torque at the link, without friction and rotors, comes from the fit before. Gears of robot arms lose
-several per cent of what they carry. If friction did not depend on the load, the load's parameters
-would have to explain this loss, wrongly.
+it. Gears of robot arms lose several per cent of what they carry. If friction did not depend on the
+load, the load's parameters would have to explain this loss, wrongly: so the arm may have a law of
+load-dependent friction, whose columns in Y hold the torque without friction of the fit before, in
+loaded logs with the load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.identification.friction_comparison import at_the_links, loss_columns
 from bodysense.identification.preprocessing import Motion, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Constraints
@@ -30,23 +29,21 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
 _LOAD_MASS = 0.2  # plausible mass of a load, as a share of the robot's
-_LOSS_SIZE = 0.1  # plausible coefficient of load-dependent friction
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedRegression(Regression):
-    """A regression over x = (theta_base, Fl, pi): base parameters, losses, the load.
+    """A regression over x = (theta_base, pi): base parameters, losses Fl among them, and the load.
 
     Attributes:
         loaded: logs in which the load is held.
-        load_map: (b, 10) B.
-        link_theta: (2, b) parameters of the torque at the links, without and with the load; `None`
-            leaves Fl out.
+        held: (10 n_links, 10) map of the load's parameters onto those of all links.
+        load_pi: (10,) the load's parameters that losses follow from, beside `load_theta`.
     """
 
     loaded: frozenset[int] = frozenset()
-    load_map: Array | None = None
-    link_theta: Array | None = None
+    held: Array = field(default_factory=lambda: np.zeros((0, 10)))
+    load_pi: Array = field(default_factory=lambda: np.zeros(10))
 
     finest: ClassVar[float] = 1e-5
     """No torque is more accurate; without noise, errors of a gain or of the arm's file would be
@@ -64,106 +61,117 @@ class LoadedRegression(Regression):
         link: int,
         base: BaseParameters | None = None,
     ) -> LoadedRegression:
-        """Set the problem up, without losses.
+        """Set the problem up; where the robot's law has losses, with those of no load yet.
 
         `loaded` are the logs in which the load is held by a link, a position; load_to_link (10, 10)
         takes the load's parameters from its frame to the link's.
         """
-        base = base_parameters(robot) if base is None else base
-        plain = Regression.of(robot, motions, settings, base)
-        return cls(
-            plain.robot,
-            base,
-            plain.motions,
-            settings,
-            plain.n_logs,
-            loaded=loaded,
-            load_map=base.mapping[:, robot.layout.link(link)] @ load_to_link,
+        law = robot.friction.model
+        rigid = robot.with_friction(law.without_load) if law.depends_on_load else robot
+        plain = Regression.of(rigid, motions, settings, base if rigid is robot else None)
+        held = np.zeros((robot.layout.n_inertial, 10))
+        held[robot.layout.link(link)] = load_to_link
+        problem = cls(
+            rigid, plain.base, plain.motions, settings, plain.n_logs, loaded=loaded, held=held
         )
+        return problem if rigid is robot else problem.with_losses(np.zeros(problem.size))
 
     @property
     def n_losses(self) -> int:
         """Number of coefficients Fl: one per joint, or none."""
-        return 0 if self.link_theta is None else self.n_joints
+        return self.n_joints if self.robot.friction.model.depends_on_load else 0
 
     @property
     def size(self) -> int:
-        return self.base.size + self.n_losses + 10
+        return self.base.size + 10
 
     @property
     def losses(self) -> slice:
         """Places of Fl in x."""
-        return slice(self.base.size, self.base.size + self.n_losses)
+        if not self.n_losses:
+            return slice(0, 0)
+        first = np.searchsorted(self.base.independent, self.robot.layout.friction("Fl").start)
+        return slice(int(first), int(first) + self.n_losses)
 
     @property
     def load(self) -> slice:
         """Places of pi in x."""
-        return slice(self.losses.stop, self.losses.stop + 10)
+        return slice(self.base.size, self.base.size + 10)
 
     @property
     def B(self) -> Array:
         """(b, 10) what the load's parameters add to the base parameters."""
-        return np.zeros((self.base.size, 10)) if self.load_map is None else self.load_map
+        added: Array = self.base.mapping[:, : len(self.held)] @ self.held
+        return added
 
     @cached_property
     def columns(self) -> tuple[NDArray[np.int64], ...]:
         """For each joint the places in x that its torque can depend on."""
         pattern = regressor_pattern(self.robot)[:, self.base.independent]
         made = []
-        for j, row in enumerate(pattern):
-            losses = [self.losses.start + j] if self.n_losses else []
+        for row in pattern:
             held = self.load.start + np.flatnonzero(self.B[row].any(axis=0))
-            made.append(np.concatenate([np.flatnonzero(row), losses, held]).astype(np.int64))
+            made.append(np.append(np.flatnonzero(row), held).astype(np.int64))
         return tuple(made)
 
+    def load_theta_of(self, log: int) -> Array | None:
+        if self.load_theta is None or log not in self.loaded:
+            return self.load_theta
+        theta = self.load_theta.copy()
+        theta[: len(self.held)] += self.held @ self.load_pi
+        return theta
+
     def widened(self, Y: Array, v: Array, log: int) -> Array:
-        m, n, b = Y.shape
-        wide = np.zeros((m, n, self.load.stop))
-        wide[:, :, :b] = Y
-        if self.link_theta is not None:
-            link_theta = self.link_theta[int(log in self.loaded)]
-            wide[:, :, self.losses] = loss_columns(self.robot, Y, v, link_theta)
         if log in self.loaded:
-            wide[:, :, self.load] = Y @ self.B
-        return wide
+            return np.concatenate([Y, Y @ self.B], axis=2)
+        return np.concatenate([Y, np.zeros((*Y.shape[:2], 10))], axis=2)
 
     def with_losses(self, x: Array) -> LoadedRegression:
-        """The same with losses, where torques at the links are those of an estimate x."""
-        empty, full = x[: self.base.size], x[: self.base.size] + self.B @ x[self.load]
-        link_theta = np.stack([at_the_links(self.base, theta) for theta in (empty, full)])
-        return replace(self, link_theta=link_theta)
+        """The same with losses, where torques without friction are those of an estimate x.
+
+        Of an arm with a law of friction that has a form with load.
+        """
+        robot, base, theta = self.robot, self.base, self.base.join(x[: self.base.size])
+        law = robot.friction.model.with_load
+        if law is not None and not self.n_losses:
+            robot = robot.with_friction(law)
+            base = base_parameters(robot)
+            theta = np.insert(theta, robot.layout.friction("Fl").start, np.zeros(self.n_joints))
+        return replace(self, robot=robot, base=base, load_theta=theta, load_pi=x[self.load])
+
+    def without_losses(self) -> LoadedRegression:
+        """The same, where friction does not depend on the load."""
+        if not self.n_losses:
+            return self
+        robot = self.robot.with_friction(self.robot.friction.model.without_load)
+        return replace(self, robot=robot, base=base_parameters(robot), load_theta=None)
 
     def prior(self, *, arm: float = 1.0, pi: Array | None = None) -> Prior:
-        """The robot's prior, with losses of about zero and a load of about pi (10,), if known.
+        """The robot's prior, with a load of about pi (10,), if known.
 
         The arm's inertial parameters have the standard deviation `arm`, in units of their sizes.
         """
         own = Prior.of(self)
-        p, extra, b = own.theta.size, self.n_losses + 10, self.base.size
+        p, b = own.theta.size, self.base.size
         size = own.size.copy()
         size[self.robot.layout.inertial] *= arm
         mass = _LOAD_MASS * float(own.link_mass.sum()) if pi is None else float(pi[0])
         length = float(own.link_length.max())
         held = mass * length ** np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])
-        mapping = np.zeros((b + extra, p + extra))
+        mapping = np.zeros((b + 10, p + 10))
         mapping[:b, :p] = own.mapping
-        mapping[b:, p:] = np.eye(extra)
-        losses = np.arange(p, p + self.n_losses)
+        mapping[b:, p:] = np.eye(10)
         return Prior(
-            theta=np.concatenate([own.theta, np.zeros(extra)]),
-            size=np.concatenate([size, np.full(self.n_losses, _LOSS_SIZE), held]),
+            theta=np.append(own.theta, np.zeros(10)),
+            size=np.append(size, held),
             mapping=mapping,
-            base_names=(
-                *own.base_names,
-                *(f"Fl{j + 1}" for j in range(self.n_losses)),
-                *(f"{name} of the load" for name in _PI),
-            ),
-            links=(*own.links, slice(p + self.n_losses, p + extra)),
+            base_names=(*own.base_names, *(f"{name} of the load" for name in _PI)),
+            links=(*own.links, slice(p, p + 10)),
             link_names=(*own.link_names, "the load"),
             link_mass=np.append(own.link_mass, mass),
             link_length=np.append(own.link_length, length),
-            positive=np.concatenate([own.positive, losses]).astype(np.int64),
-            constraints=own.constraints.padded(extra),
+            positive=own.positive,
+            constraints=own.constraints.padded(10),
         )
 
 
@@ -193,7 +201,7 @@ class GainRegression(LoadedRegression):
 
     Attributes:
         gains: (n,) g⁰.
-        x: x⁰ = (theta_base, Fl, pi).
+        x: x⁰ = (theta_base, pi).
     """
 
     gains: Array | None = None
