@@ -46,9 +46,9 @@ def test_short_signals(n_t: int, rng: np.random.Generator) -> None:
 
 def test_friction_laws_that_were_compared(make_run) -> None:
     facts = dict(preprocessing_section(make_run(["one", "two"]))["facts"])
-    assert facts["Friction law"].startswith("coulomb. ")
+    assert facts["Friction law"].startswith("coulomb.")
     assert (
-        "coulomb 1.100 (12 coefficients), offset 1.200 (18 coefficients)" in facts["Friction law"]
+        "coulomb 1.100 (12 coefficients), offset 1.200 (18 coefficients)" in facts["Friction laws"]
     )
     assert not any(name.startswith("Fitted") for name in facts)
 
@@ -57,6 +57,6 @@ def test_a_fitted_shape_is_told(make_run) -> None:
     run = make_run(["one", "two"])
     choice = replace(run.friction, law="stribeck", shape={"vs": (0.1, 0.25), "width": (0.02, 0.02)})
     facts = dict(preprocessing_section(replace(run, friction=choice))["facts"])
-    assert facts["Friction law"].startswith("stribeck, fitted. ")
+    assert facts["Friction law"].startswith("stribeck, fitted.")
     assert facts["Fitted vs"] == "0.100, 0.250"
     assert "Fitted width" not in facts

@@ -139,9 +139,12 @@ def test_the_actuator_file_holds_it_and_other_files_say_that_they_do_not(rng, tm
 
 def test_what_cannot_have_it_names_law_and_remedy(robot_of, states_of, rng):
     arm = under_load(robot_of("tx40"), rng)
-    q, v, _ = states_of(arm, rng, 3)
+    q, v, a = states_of(arm, rng, 3)
     with pytest.raises(MismatchError, match=r"'coulomb-load'.*with_friction\('coulomb'\)"):
         power_regressor(arm, q, v)
+    power = power_regressor(arm, q, v, a) @ arm.theta
+    friction = inverse_dynamics(arm, q, v, a) - drive_loads(arm, q, v, a)
+    np.testing.assert_allclose(power, (friction * v).sum(axis=1), rtol=0, atol=1e-11)
     drive = JointTorque(name="drive", joint=arm.joint_names[0], side="drive", covariance=[[1.0]])
     with pytest.raises(MismatchError, match=r"'coulomb-load'.*with_friction\('coulomb'\)"):
         drive.measurement(arm)

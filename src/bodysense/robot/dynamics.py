@@ -8,7 +8,7 @@ steady state) in h. Parameters need not be physical: they enter linearly, and no
 The second equation is linear in theta too, and needs no acceleration (Gautier and Khalil 1988).
 
 Load-dependent friction (see `friction`) is the one part that is not linear in theta: its columns of
-Y hold the load, so that both equations need one that is given, and the second one cannot have it.
+Y hold the load of given parameters, which needs accelerations in the second equation as well.
 
 Joint coordinates come as q of length `robot.nq`: for a floating base position, quaternion (xyzw)
 and joints, as in Pinocchio; v and a have length `robot.nv`, base first, linear first, in base
@@ -354,19 +354,30 @@ def energy_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
     return rows
 
 
-def power_regressor(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
+def power_regressor(
+    robot: Robot,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike | None = None,
+    *,
+    theta: ArrayLike | None = None,
+) -> Array:
     """Rows (n_t, p) of the power [W] that friction takes; inertial columns are zero.
 
+    Friction that depends on the load needs accelerations a (n_t, nv), and parameters theta (p,)
+    that the load follows from, as in `torque_regressor`; no other law does.
+
     Raises:
-        MismatchError: friction that depends on the load, and so on accelerations.
+        MismatchError: friction that depends on the load, without accelerations.
     """
     require_robot(robot)
-    if robot.friction.model.depends_on_load:
-        raise _needs_no_load(robot, "the energy balance, which has no accelerations,", "energy")
+    if a is None and robot.friction.model.depends_on_load:
+        raise _needs_no_load(robot, "the power of friction without accelerations", "energy")
     q = as_array(q, (None, robot.nq), f"q of {robot.name}")
     v = as_array(v, (q.shape[0], robot.nv), f"v of {robot.name}")
     columns = np.arange(robot.layout.rotor.stop, robot.layout.size)
-    Y = torque_regressor(robot, q, v, np.zeros_like(v), columns=columns)
+    moved = np.zeros_like(v) if a is None else a
+    Y = torque_regressor(robot, q, v, moved, columns=columns, theta=theta)
     rows = np.zeros((q.shape[0], robot.layout.size))
     if columns.size:
         rows[:, columns] = np.einsum("tij,ti->tj", Y, v)

@@ -86,7 +86,8 @@ class _EnergyRows(Regression):
     def _make(self, piece: int, motion: Motion) -> Iterator[Block]:
         plan = Plan.of(motion, self.settings)
         kept, taps, step = self.base.independent, plan.taps, plan.step
-        t, q, v = (x[:: plan.stride] for x in (motion.t, motion.q, motion.v))
+        t, q, v, a = (x[:: plan.stride] for x in (motion.t, motion.q, motion.v, motion.a))
+        load_theta = self.load_theta_of(motion.log)
         power, rate = _power(motion)[:: plan.stride], motion.rate / plan.stride
         folds = self.folds(motion)[:: plan.stride]
         middle = (taps.size - 1) // 2
@@ -97,7 +98,9 @@ class _EnergyRows(Regression):
             inner = slice(_REACH + first * step, _REACH + (first + m - 1) * step + taps.size)
             around = slice(inner.start - _REACH, inner.stop + _REACH)
             E = energy_regressor(self.robot, q[around], v[around])[:, kept]
-            Y = _slope(E, rate) + power_regressor(self.robot, q[inner], v[inner])[:, kept]
+            # Of accelerations nothing but the load of load-dependent friction is taken.
+            lost = power_regressor(self.robot, q[inner], v[inner], a[inner], theta=load_theta)
+            Y = _slope(E, rate) + lost[:, kept]
             y = np.ascontiguousarray(power[inner])
             at = inner.start + middle + step * np.arange(m)
             yield Block(

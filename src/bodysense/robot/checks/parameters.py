@@ -52,8 +52,8 @@ def _infeasible_links(robot: Robot) -> list[Finding]:
 
 
 def _negative_friction(robot: Robot) -> list[Finding]:
-    """Joints whose viscous, Coulomb or static friction drives them."""
-    signed = [term for term in robot.layout.friction_terms if term in ("Fv", "Fc", "Fs")]
+    """Joints whose viscous, Coulomb, static or load-dependent friction drives them."""
+    signed = [term for term in robot.layout.friction_terms if term in ("Fv", "Fc", "Fs", "Fl")]
     return [
         Finding(
             "negative-friction",
