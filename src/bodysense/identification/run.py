@@ -107,12 +107,12 @@ def identify(
         validate: recordings for validation alone.
         preprocessing: how logs are filtered; by default chosen from the data.
         friction: ``own`` keeps the robot's friction law. ``choose`` takes, out of viscous and
-            Coulomb friction with or without an offset and a Stribeck curve, the law that predicts
-            held-out blocks best. ``auto`` chooses only where all friction coefficients of the
-            robot are zero. The name of a law takes that law, smooth over 0.02 rad/s where the
-            robot's own law is sharp. With ``:fit`` after ``own`` or the name of a law the shape of
-            its Stribeck curve is fitted to the data, as it is where such a law is chosen and
-            predicts better with it.
+            Coulomb friction with or without an offset, a Stribeck curve and a dependence on the
+            load, the law that predicts held-out blocks best. ``auto`` chooses only where all
+            friction coefficients of the robot are zero. The name of a law takes that law, smooth
+            over 0.02 rad/s where the robot's own law is sharp. With ``:fit`` after ``own`` or the
+            name of a law the shape of its Stribeck curve is fitted to the data, as it is where such
+            a law is chosen and predicts better with it.
         knowledge: what is known of the links for certain, such as their total mass; only
             physically consistent methods can use it.
         seed: of methods that draw random numbers.
