@@ -63,6 +63,13 @@ class FitOptions(RunOptions):
         metavar="LAW",
     )
     friction_shape: Mapping[str, float] = field(default_factory=dict)
+    start: float | None = option(
+        "use recordings from this time after their first sample on; LOG@FROM:TO does it for one",
+        "--from",
+        group=METHOD,
+        metavar="S",
+    )
+    end: float | None = option("use recordings up to this time", "--to", group=METHOD, metavar="S")
     cutoff: float | None = option(
         "of the low-pass on positions (from the data)", group=METHOD, metavar="HZ"
     )
@@ -152,11 +159,22 @@ class FitOptions(RunOptions):
         from bodysense.logs.read import read_log
 
         logs = [
-            [read_log(path, self.layout) for path in getattr(self, name)]
+            [read_log(self._in_range(path, name), self.layout) for path in getattr(self, name)]
             for name in self.recordings
         ]
         self.check_digests(*(log for group in logs for log in group))
         return logs
+
+    def _in_range(self, path: str, name: str) -> str:
+        """The path with the range of --from and --to, if it has none and is not for validation."""
+        from bodysense.logs.read import split_range
+
+        if (self.start is None and self.end is None) or name == "validate":
+            return path
+        if split_range(path)[1] is not None:
+            return path
+        start, end = ("" if x is None else repr(x) for x in (self.start, self.end))
+        return f"{path}@{start}:{end}"
 
 
 def _setting_pairs(texts: Sequence[str]) -> dict[str, str]:

@@ -305,4 +305,7 @@ def _absolute(value: Any) -> Any:
     """Absolute paths where they are files or folders; names such as tx40 stay."""
     if isinstance(value, tuple):
         return tuple(_absolute(entry) for entry in value)
-    return str(Path(value).resolve()) if value is not None and Path(value).exists() else value
+    if value is None or Path(value).exists():
+        return None if value is None else str(Path(value).resolve())
+    name, at, span = value.rpartition("@")  # a range of a recording
+    return f"{Path(name).resolve()}{at}{span}" if at and Path(name).exists() else value

@@ -19,6 +19,7 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.doctor import Diagnosis
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.logs.filtering import (
     STILL_SPEED,
@@ -167,6 +168,18 @@ def as_logs(given: Log | Sequence[Log]) -> list[Log]:
     for log in logs:
         require_log(log)
     return logs
+
+
+def share_samples(one: Diagnosis, other: Diagnosis) -> bool:
+    """Whether two diagnoses are of the same recording, and of ranges of it that overlap."""
+    if not one.digest or one.digest != other.digest:
+        return False
+    spans = [
+        (min(s.t[0] for s in d.segments), max(s.t[-1] for s in d.segments))
+        for d in (one, other)
+        if d.segments
+    ]
+    return len(spans) < 2 or max(a for a, _ in spans) < min(b for _, b in spans)
 
 
 def require_fixed(robot: Robot) -> None:

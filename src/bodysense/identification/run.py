@@ -26,6 +26,7 @@ from bodysense.identification.preprocessing import (
     as_logs,
     motions,
     require_fixed,
+    share_samples,
 )
 from bodysense.identification.regression import Regression
 from bodysense.identification.scores import DataScores, Kind, Prediction, predict, score
@@ -276,11 +277,10 @@ def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -
         for severity in ("error", "warning")
         for finding in diagnosis.of(severity)
     ]
-    seen = {diagnosis.digest for diagnosis in diagnoses if diagnosis.digest}
     result += [
         f"{diagnosis.source} was also used for fitting: its score is not a validation."
         for diagnosis in validation
-        if diagnosis.digest in seen
+        if any(share_samples(diagnosis, other) for other in diagnoses)
     ]
     return result
 

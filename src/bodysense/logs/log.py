@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import MismatchError, ShapeError, listing, require_type
+from bodysense.errors import FileReadError, MismatchError, ShapeError, listing, require_type
 from bodysense.spatial.arrays import Array, as_array, read_only
 
 UNITS = MappingProxyType({"q": "rad", "v": "rad/s", "a": "rad/s²", "tau": "N·m", "i": "A"})
@@ -96,6 +96,34 @@ class Log:
         return (
             f"{self.source}: {len(self.channels)} channels, {self.t.size} samples over {span:g} s"
             f"{bad}"
+        )
+
+    def between(self, start: float | None, end: float | None) -> Log:
+        """The samples from `start` to `end` [s], both counted from the first one; `None` for none.
+
+        Raises:
+            FileReadError: no sample lies between them.
+        """
+        finite = self.t[np.isfinite(self.t)]
+        t = self.t - (finite[0] if finite.size else 0.0)
+        first, last = -np.inf if start is None else start, np.inf if end is None else end
+        inside = (t >= first) & (t <= last)
+        label = ":".join("" if x is None else f"{x:g}" for x in (start, end))
+        if not inside.any():
+            span = float(finite[-1] - finite[0]) if finite.size else 0.0
+            raise FileReadError(
+                f"{self.source}: no sample lies in @{label} [s]; the recording lasts {span:.4g} s, "
+                "and times count from its beginning. Correct the range."
+            )
+        rows = self.rows[inside]
+        rows.flags.writeable = False
+        return replace(
+            self,
+            t=read_only(self.t[inside]),
+            channels=MappingProxyType({n: read_only(x[inside]) for n, x in self.channels.items()}),
+            rows=rows,
+            faults=tuple(fault for fault in self.faults if rows[0] <= fault.row <= rows[-1]),
+            source=f"{self.source}@{label}",
         )
 
     def joints(self, quantity: str, joint_names: Sequence[str]) -> Array:

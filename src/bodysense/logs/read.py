@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from types import MappingProxyType
 
@@ -37,6 +38,7 @@ _SUFFIXES = {
     ".mcap": "mcap",
     ".db3": "bag",
 }
+_RANGE = re.compile(r"(?P<file>.+)@(?P<start>[^@:/]*):(?P<end>[^@:/]*)", re.DOTALL)
 _SIGNATURES = {b"PAR1": "parquet", b"\x89MCAP0\r\n": "mcap", b"SQLite format 3\0": "bag"}
 
 
@@ -48,6 +50,7 @@ def read_log(
     Args:
         path: CSV or other text table (.csv, .tsv, .txt, .dat), Parquet (.parquet, .pq), MCAP
             (.mcap), or a ROS 2 bag (its folder, or .db3); other suffixes are told by their content.
+            With a range as in ``run.csv@10:40`` only these seconds of it, see `split_range`.
         layout: where the channels are, or the path of a layout file that says so. Without one the
             columns name the channels: ``t``, ``q.<joint>``, ``tau.<joint>``, …, and may end with a
             unit, ``q.elbow [deg]``.
@@ -57,7 +60,7 @@ def read_log(
         UnknownNameError: a column that is not there.
         MissingDependencyError: the format needs a package that is not installed.
     """
-    path = Path(path)
+    path, span = split_range(path)
     if layout is None:
         layout = LogLayout(source="no layout")
     elif not isinstance(layout, LogLayout):
@@ -72,7 +75,33 @@ def read_log(
     beside = sorted({entry.file for entry in entries} - {""})
     digest = _digest([*files, *(path.parent / name for name in beside)])
     sources = {"": own, **{name: _open_table(path.parent / name, layout) for name in beside}}
-    return _assemble(sources, layout, digest)
+    log = _assemble(sources, layout, digest)
+    return log if span is None else log.between(*span)
+
+
+def split_range(
+    path: str | PathLike[str],
+) -> tuple[Path, tuple[float | None, float | None] | None]:
+    """The file of a recording, and the range of it that is to be used, if one is given.
+
+    ``run.csv@10:40`` are the samples from 10 to 40 s after the first one; ``@10:`` and ``@:40`` are
+    open on one side. A file that has such a name itself is taken as it is.
+
+    Raises:
+        FileReadError: a range that holds nothing.
+    """
+    found = _RANGE.fullmatch(fspath(path))
+    if found is None or Path(path).exists():
+        return Path(path), None
+    try:
+        start, end = (float(found[key]) if found[key] else None for key in ("start", "end"))
+    except ValueError:
+        raise FileReadError(
+            f"{path}: a range is written FILE@FROM:TO in seconds, e.g. {found['file']}@10:40."
+        ) from None
+    if start is not None and end is not None and not start < end:
+        raise FileReadError(f"{path}: the range ends before it starts; swap its times.")
+    return Path(found["file"]), (start, end)
 
 
 def _open_table(path: Path, layout: LogLayout) -> LogFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, TypedDict
 
 import numpy as np
@@ -22,6 +23,7 @@ from bodysense.identification.preprocessing import (
     as_logs,
     motions,
     require_fixed,
+    share_samples,
 )
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
@@ -299,12 +301,11 @@ def _with_friction(robot: Robot, friction: str) -> Robot:
 
 
 def _require_different(loaded: Sequence[Diagnosis], unloaded: Sequence[Diagnosis]) -> None:
-    seen = {d.digest: d.source for d in unloaded if d.digest}
-    for diagnosis in loaded:
-        if diagnosis.digest in seen:
+    for diagnosis, other in product(loaded, unloaded):
+        if share_samples(diagnosis, other):
             raise MismatchError(
-                f"{diagnosis.source} and {seen[diagnosis.digest]} are the same recording: give one "
-                "with the load and one without it."
+                f"{diagnosis.source} and {other.source} are the same recording: give one with the "
+                "load and one without it, or ranges of it that do not overlap (LOG@FROM:TO)."
             )
 
 
