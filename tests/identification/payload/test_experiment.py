@@ -176,4 +176,4 @@ def test_an_unusable_recording(arm, logs):
 
 def test_a_recording_of_another_robot(logs):
     with pytest.raises(UnusableLogError, match="cannot be identified from"):
-        identify_payload(load_robot("rv2sq"), logs[1], logs[0])
+        identify_payload(load_robot("example:ur5"), logs[1], logs[0])
