@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from bodysense.errors import FileReadError
+from bodysense.errors import FileReadError, unknown_name
 from bodysense.logs.channels import split_unit
+from bodysense.logs.motors import SCHEMA
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " "}
 """Separators by name; "space" is any number of spaces and tabs."""
@@ -247,3 +248,51 @@ def _titles(line: str, separator: str) -> list[str]:
         return [text.strip('"')]
     row = next(csv.reader([text], delimiter=separator, skipinitialspace=True), [])
     return [cell.strip() for cell in row]
+
+
+# What a layout file states of it.
+
+_COLUMN_RANGE = re.compile(r"(?P<first>\d{1,9})\s*-\s*(?P<last>\d{1,9})")
+_MOST_COLUMNS = 100_000  # of a range
+_WIDE = 1000  # columns: more look like the samples of a table with a row per channel
+
+
+def layout_example(n_columns: int) -> str:
+    """What a layout file says of a table without a header that has so many columns."""
+    if n_columns == 1:
+        return "of one value per line `rate: 1000` and `channels: {q: {file: [q1.txt, q2.txt, …]}}`"
+    if n_columns > _WIDE:
+        return f"with `transposed: true` if its {n_columns} columns are samples, a row per channel"
+    return (
+        f"of {n_columns} columns e.g. `joints: […]`, `time: 1`, `channels: {{q: {{columns: 2-4}}}}`"
+    )
+
+
+def column_numbers(columns: object) -> object:
+    """``2-8`` as the list of its numbers, anything else as it is."""
+    found = _COLUMN_RANGE.fullmatch(columns) if isinstance(columns, str) else None
+    if found is None:
+        return columns
+    first, last = int(found["first"]), int(found["last"])
+    return list(range(first, min(last, first + _MOST_COLUMNS) + 1))
+
+
+def stated_separator(value: object, where: str) -> str | None:
+    """The separator of a layout file."""
+    if value is None or value in SEPARATORS.values():
+        return None if value is None else str(value)
+    if not isinstance(value, str) or value not in SEPARATORS:
+        raise unknown_name("separator", str(value), ("auto", *SEPARATORS), f"({where})")
+    return SEPARATORS[value]
+
+
+def stated_decimal(value: object, where: str) -> str | None:
+    """The decimal sign of a layout file."""
+    if value is not None and value not in (".", ","):
+        raise FileReadError(f'{where}: expected "." or ",", got {value!r:.60}.')
+    return None if value is None else str(value)
+
+
+def stated_header(value: object, where: str) -> bool | int | None:
+    """The header of a layout file: whether there is one, or its line."""
+    return value if value is None or isinstance(value, bool) else SCHEMA.whole(value, where)

@@ -7,7 +7,8 @@ The layout file is a YAML mapping:
     channels:                           # columns by name, or by number counted from 1
       q: {columns: [2, 3], unit: deg}
       v: {columns: {elbow: omega}}      # not of all joints
-      tau: {columns: [4, 5], gain: [11.9, 10.7], offset: 0.1, file: drives.csv}
+      tau: {columns: 4-5, gain: [11.9, 10.7], offset: 0.1, file: drives.csv}
+      i: {file: [i1.txt, i2.txt]}       # a file per joint: its column is 1 unless it is said
     frames:                             # vectors measured in a frame
       tool0: {force: [6, 7, 8], moment: {columns: [9, 10, 11], unit: mN·m}}
       base: {gyro: [12, 13, 14], acc: {columns: [15, 16, 17], unit: g}, quat: [18, 19, 20, 21]}
@@ -18,6 +19,7 @@ The layout file is a YAML mapping:
     separator: semicolon                # comma, semicolon, tab, space; found if left out
     decimal: ","                        # found if left out
     header: 3                           # true, false, or its line; found if left out
+    transposed: true                    # a row per channel: columns above are rows of the file
     topic: /joint_states                # of a recording of ROS
 
 Every key may be left out. A value is gain · cell + offset, in the stated unit; it is then turned
@@ -37,7 +39,7 @@ from fnmatch import fnmatchcase
 from os import PathLike
 from pathlib import PurePath
 
-from bodysense.errors import FileReadError, listing, unknown_name
+from bodysense.errors import FileReadError, listing
 from bodysense.logs.channels import (
     FRAME_QUANTITIES,
     JOINT_QUANTITIES,
@@ -45,7 +47,12 @@ from bodysense.logs.channels import (
     parse_unit,
     units_of,
 )
-from bodysense.logs.csv_format import SEPARATORS
+from bodysense.logs.csv_format import (
+    column_numbers,
+    stated_decimal,
+    stated_header,
+    stated_separator,
+)
 from bodysense.logs.motors import SCHEMA, MotorSide, parse_motors
 
 
@@ -94,6 +101,7 @@ class LogLayout:
         separator: of a text table, see `SEPARATORS`; `None` finds it.
         decimal: sign of a text table, "." or ","; `None` finds it.
         header: whether a text table has one, or its line; `None` finds it.
+        transposed: whether a text table has a row per channel; columns are then its rows.
         topic: of the joint states, in a recording of ROS.
         source: name of the file, for messages.
     """
@@ -108,6 +116,7 @@ class LogLayout:
     separator: str | None = None
     decimal: str | None = None
     header: bool | int | None = None
+    transposed: bool = False
     topic: str | None = None
     source: str = "layout"
 
@@ -130,7 +139,7 @@ class LogLayout:
 
 _KEYS = (
     *("joints", "time", "rate", "channels", "frames", "other", "rows", "motors"),
-    *("separator", "decimal", "header", "topic"),
+    *("separator", "decimal", "header", "transposed", "topic"),
 )
 _SCALING = ("unit", "gain", "offset", "file")
 
@@ -174,9 +183,10 @@ def parse_layout(content: Mapping[str, object], where: str = "layout") -> LogLay
         rate=_rate(table["rate"], f"{where}, rate") if "rate" in table else None,
         rows=_rows(table.get("rows", {}), f"{where}, rows"),
         motors=motors,
-        separator=_separator(text["separator"], f"{where}, separator"),
-        decimal=_decimal(text["decimal"], f"{where}, decimal"),
-        header=_header(text["header"], f"{where}, header"),
+        separator=stated_separator(text["separator"], f"{where}, separator"),
+        decimal=stated_decimal(text["decimal"], f"{where}, decimal"),
+        header=stated_header(text["header"], f"{where}, header"),
+        transposed=_transposed(table.get("transposed", False), f"{where}, transposed"),
         topic=None if topic is None else SCHEMA.text(topic, f"{where}, topic"),
         source=where,
     )
@@ -193,7 +203,8 @@ def _joint_channels(given: object, joints: tuple[str, ...], where: str) -> list[
         if "columns" not in table:
             result += _named_columns(table, quantity, joints, place)
             continue
-        of, columns = joints, table["columns"]
+        of, columns = joints, column_numbers(table["columns"])
+        table["columns"] = columns
         if isinstance(columns, Mapping):  # not of all joints
             of = tuple(name for name in joints if name in columns)
         result += _columns(table, [f"{quantity}.{name}" for name in of], of, place)
@@ -248,7 +259,7 @@ def _other_channels(given: object, where: str) -> list[ChannelColumn]:
 
 
 def _time(given: object, where: str) -> ChannelColumn:
-    table = _table(given, ("column", "unit", "gain", "offset"), where, key="column")
+    table = _table(given, ("column", *_SCALING), where, key="column")
     return _columns(table, ["t"], ["time"], where, allowed=("s",))[0]
 
 
@@ -257,6 +268,11 @@ def _table(
 ) -> dict[str, object]:
     """An entry with its columns, which may also stand there alone or be named by the file."""
     table = SCHEMA.mapping(given, where, keys) if isinstance(given, Mapping) else {key: given}
+    files = table.get("file")
+    if key not in table and isinstance(files, (list, Mapping)):  # each holds one channel
+        table[key] = dict.fromkeys(files, 1) if isinstance(files, Mapping) else [1] * len(files)
+    if key == "column" and files is not None:
+        table.setdefault(key, 1)
     if not table or ("file" in table and key not in table):
         raise FileReadError(f"{where}: {key} missing; say by name or number where the values are.")
     if "column" in table:
@@ -281,7 +297,7 @@ def _columns(
     gains = SCHEMA.one_each(table.get("gain", 1.0), each, f"{where}, gain")
     offsets = SCHEMA.one_each(table.get("offset", 0.0), each, f"{where}, offset")
     units = SCHEMA.one_each(table.get("unit"), each, f"{where}, unit")
-    file = _file(table["file"], f"{where}, file") if "file" in table else ""
+    files = SCHEMA.one_each(table.get("file", ""), each, f"{where}, file")
     result = []
     for k, channel in enumerate(channels):
         place = f"{where}, {each[k]}"
@@ -297,7 +313,7 @@ def _columns(
                 factor=factor,
                 gain=gain,
                 offset=SCHEMA.number(offsets[k], f"{place}, offset"),
-                file=file,
+                file=_file(files[k], f"{place}, file") if "file" in table else "",
             )
         )
     return result
@@ -352,6 +368,12 @@ def refuse_shared(columns: Sequence[ChannelColumn], where: str) -> None:
             )
 
 
+def _transposed(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise FileReadError(f"{where}: {value!r:.60} is neither true nor false.")
+    return value
+
+
 def _rate(value: object, where: str) -> float:
     rate = SCHEMA.number(value, where)
     if rate <= 0.0:
@@ -377,21 +399,3 @@ def _range(given: object, where: str) -> tuple[int, int | None]:
     if last is not None and last < first:
         raise FileReadError(f"{where}: the last row, {last}, comes before the first, {first}.")
     return first, last
-
-
-def _separator(value: object, where: str) -> str | None:
-    if value is None or value in SEPARATORS.values():
-        return None if value is None else str(value)
-    if not isinstance(value, str) or value not in SEPARATORS:
-        raise unknown_name("separator", str(value), ("auto", *SEPARATORS), f"({where})")
-    return SEPARATORS[value]
-
-
-def _decimal(value: object, where: str) -> str | None:
-    if value is not None and value not in (".", ","):
-        raise FileReadError(f'{where}: expected "." or ",", got {value!r:.60}.')
-    return None if value is None else str(value)
-
-
-def _header(value: object, where: str) -> bool | int | None:
-    return value if value is None or isinstance(value, bool) else SCHEMA.whole(value, where)

@@ -22,9 +22,10 @@ from bodysense.errors import (
     unknown_name,
 )
 from bodysense.logs.channels import find_unit, units_of
+from bodysense.logs.csv_format import layout_example
 from bodysense.logs.layout import ChannelColumn, LogLayout, read_layout, refuse_shared
 from bodysense.logs.log import Log, LogFile, LogTable, RowFault
-from bodysense.logs.tables import open_csv, open_parquet
+from bodysense.logs.tables import open_csv, open_parquet, open_transposed
 from bodysense.spatial.arrays import Array
 
 _TIME_NAMES = ("t", "time")
@@ -110,6 +111,8 @@ def _open_table(path: Path, layout: LogLayout) -> LogFile:
         return open_parquet(path)
     if kind != "text":
         raise FileReadError(f"{path} is no table: tables beside a log are text or Parquet.")
+    if layout.transposed:
+        return open_transposed(path, separator=layout.separator, decimal=layout.decimal)
     return open_csv(path, separator=layout.separator, decimal=layout.decimal, header=layout.header)
 
 
@@ -296,8 +299,8 @@ def _named_columns(source: LogFile, layout: LogLayout) -> tuple[list[ChannelColu
     if source.names is None:
         raise FileReadError(
             f"{source.name} does not name its columns: say which is which in a layout file "
-            "(--layout FILE, `layout=` in Python), or give the file a header: t, q.<joint>, "
-            "tau.<joint>, …"
+            f"(--layout FILE, `layout=` in Python), {layout_example(len(source.units))}; or give "
+            "the file a header: t, q.<joint>, tau.<joint>, …"
         )
     result, optional = [], set[str]()
     time = next((name for name in _TIME_NAMES if name in source.names), None)

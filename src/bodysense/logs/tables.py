@@ -249,6 +249,57 @@ def _shown(cell: bytes) -> str:
     return repr(cell[:20].decode("utf-8", "replace").strip())
 
 
+def open_transposed(
+    path: str | PathLike[str], *, separator: str | None = None, decimal: str | None = None
+) -> LogFile:
+    """A text table with a row per channel, which may begin with its name: rows become columns.
+
+    Raises:
+        FileReadError: the file cannot be read, or its rows differ in length.
+    """
+    form = find_format(path, separator=separator, decimal=decimal, header=False)
+    try:
+        text = Path(path).read_bytes().decode("latin-1").removeprefix("\u00ef\u00bb\u00bf")
+    except OSError as error:
+        raise FileReadError(f"cannot read {path}: {error.strerror}; check the disk.") from error
+    lines = [(k, line.strip()) for k, line in enumerate(text.splitlines(), start=1)]
+    lines = [(k, line) for k, line in lines if line and not line.startswith(COMMENTS)]
+    cells = [_cells(line.encode("latin-1"), form.separator.encode()) for _, line in lines]
+    if form.separator and all(not row[-1].strip() for row in cells):
+        cells = [row[:-1] for row in cells]  # rows end with a separator
+    if form.decimal == ",":
+        cells = [[cell.replace(b",", b".") for cell in row] for row in cells]
+    pairs = None
+    if all(row and _number(row[0], loose=False) is None for row in cells):
+        pairs = [split_unit(row.pop(0).decode("utf-8", "replace").strip(' "')) for row in cells]
+    counts = {len(row) for row in cells}
+    if len(counts) != 1:
+        raise FileReadError(
+            f"{path}: rows of a transposed table have {min(counts)} to {max(counts)} values; they "
+            "must have the same number, one per sample."
+        )
+    names, units = zip(*pairs, strict=True) if pairs else (None, ("",) * len(cells))
+    read = partial(_read_transposed, str(path), cells, [k for k, _ in lines])
+    return LogFile(Path(path).name, names, units, read)
+
+
+def _read_transposed(
+    path: str,
+    cells: Sequence[Sequence[bytes]],
+    lines: Sequence[int],
+    required: Sequence[int],
+    optional: Sequence[int],
+) -> LogTable:
+    columns = {}
+    for k in (*required, *optional):
+        values = [_number(cell, loose=k in optional) for cell in cells[k]]
+        if None in values:
+            wrong = cells[k][values.index(None)]
+            raise FileReadError(f"{path}, line {lines[k]}: {_shown(wrong)} is no number.")
+        columns[k] = np.array(values, dtype=np.float64)
+    return LogTable(_with_numbers(columns, required), np.arange(1, len(cells[0]) + 1))
+
+
 # Parquet tables. Units stand in the metadata of the columns, key ``unit``.
 
 _TICKS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
