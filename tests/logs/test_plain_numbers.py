@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -147,11 +148,9 @@ def test_what_cannot_be_read_is_said(text, layout, message, tmp_path):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(st.binary(max_size=60))
+@given(content=st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(content, tmp_path):
     (tmp_path / "x.txt").write_bytes(content)
     layout = {"transposed": True, "rate": 1.0, "other": {"x": 1}}
-    try:
-        read_log(tmp_path / "x.txt", parse_layout(layout))
-    except BodysenseError as error:
-        assert str(error)
+    with contextlib.suppress(BodysenseError):
+        assert read_log(tmp_path / "x.txt", parse_layout(layout)).t.size

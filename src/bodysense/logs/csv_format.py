@@ -263,9 +263,8 @@ def layout_example(n_columns: int) -> str:
         return "of one value per line `rate: 1000` and `channels: {q: {file: [q1.txt, q2.txt, …]}}`"
     if n_columns > _WIDE:
         return f"with `transposed: true` if its {n_columns} columns are samples, a row per channel"
-    return (
-        f"of {n_columns} columns e.g. `joints: […]`, `time: 1`, `channels: {{q: {{columns: 2-4}}}}`"
-    )
+    channels = "`channels: {q: {columns: 2-4}}`"
+    return f"of {n_columns} columns e.g. `joints: […]`, `time: 1`, {channels}"
 
 
 def column_numbers(columns: object) -> object:

@@ -169,10 +169,9 @@ def parse_layout(content: Mapping[str, object], where: str = "layout") -> LogLay
     _refuse_repeats([entry for entry in entries if entry.column], where)
     if time is not None and "rate" in table:
         raise FileReadError(f"{where}: time and rate exclude each other; keep time.")
-    motors = None
+    motors, topic = None, table.get("topic")
     if "motors" in table:
         motors = parse_motors(table["motors"], joints, f"{where}, motors")
-    topic = table.get("topic")
     text = {key: table.get(key) for key in ("separator", "decimal", "header")}
     text = {key: None if value == "auto" else value for key, value in text.items()}
     return LogLayout(
@@ -204,7 +203,7 @@ def _joint_channels(given: object, joints: tuple[str, ...], where: str) -> list[
             result += _named_columns(table, quantity, joints, place)
             continue
         of, columns = joints, column_numbers(table["columns"])
-        table["columns"] = columns
+        table |= {"columns": columns}
         if isinstance(columns, Mapping):  # not of all joints
             of = tuple(name for name in joints if name in columns)
         result += _columns(table, [f"{quantity}.{name}" for name in of], of, place)

@@ -272,7 +272,9 @@ def open_transposed(
     pairs = None
     if all(row and _number(row[0], loose=False) is None for row in cells):
         pairs = [split_unit(row.pop(0).decode("utf-8", "replace").strip(' "')) for row in cells]
-    counts = {len(row) for row in cells}
+    counts = {len(row) for row in cells} or {0}
+    if counts == {0}:
+        raise FileReadError(f"{path} holds no rows of numbers: is it the right file?")
     if len(counts) != 1:
         raise FileReadError(
             f"{path}: rows of a transposed table have {min(counts)} to {max(counts)} values; they "
