@@ -11,7 +11,7 @@ import pytest
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification import Motion, Preprocessing, Regression, identifier
 from bodysense.identification import regression as module
-from bodysense.identification.preprocessing import FOLDS, fold_of
+from bodysense.identification.preprocessing import FOLDS, block_of
 from bodysense.logs.filtering import fir_lowpass
 from bodysense.robot import inverse_dynamics, load_robot, torque_regressor
 
@@ -115,7 +115,7 @@ def test_columns_are_those_a_joint_can_feel(simulated):
 @pytest.mark.parametrize(("span", "block"), [(3.0, 0.5), (9.0, 0.5), (90.0, 5.0)])
 def test_folds_are_blocks_dealt_out_in_turn(span, block):
     t = 7.0 + np.linspace(0.0, span, 1801)
-    folds = fold_of(t)
+    folds = block_of(t) % FOLDS
     changes = t[1:][np.diff(folds) != 0] - 7.0
     np.testing.assert_allclose(np.diff(changes), block, atol=0.06)
     assert folds[0] == 0

@@ -24,6 +24,7 @@ from bodysense.identification import (
     Preprocessing,
     identifier,
     identify,
+    motions,
     write_run,
 )
 from bodysense.identification.given_friction import RICHEST
@@ -214,7 +215,8 @@ def test_the_verdict_is_good_and_the_scores_say_why():
 def test_scores_are_what_the_identified_robot_predicts():
     """Against the torques of the robot that comes out, by hand."""
     run = usual()
-    (motion,) = run.problem.motions
+    pieces = [diagnosis.segments for diagnosis in run.diagnoses]
+    (motion,) = motions(run.robot, pieces, run.settings.for_scores())
     tau = inverse_dynamics(run.robot, motion.q, motion.v, motion.a)
     scores = next(s for s in run.scores if s.kind == "training")
     expected = np.linalg.norm(motion.tau_raw - tau, axis=0) / np.linalg.norm(motion.tau_raw, axis=0)
@@ -223,6 +225,20 @@ def test_scores_are_what_the_identified_robot_predicts():
     np.testing.assert_allclose(training.identified, tau, rtol=0, atol=1e-9)
     held_out = next(p for p in run.predictions if p.kind == "held-out")
     assert not np.allclose(held_out.identified, tau, rtol=0, atol=1e-6)
+
+
+def test_no_cutoff_flatters_the_scores():
+    """Whatever the fit passes, the same torques are compared, below the same bandwidth."""
+    runs = [
+        usual(),
+        *(identify(prior(), [recorded(0)], preprocessing=Preprocessing(cutoff=c)) for c in (2, 20)),
+    ]
+    scores = [next(s for s in run.scores if s.kind == "held-out") for run in runs]
+    assert len({run.settings.cutoff for run in runs}) == 3
+    assert len({s.bandwidth for s in scores}) == 1
+    assert len({s.noise_floor for s in scores}) == 1
+    assert len({s.prior for s in scores}) == 1
+    assert len({s.identified for s in scores}) == 3
 
 
 def test_what_was_chosen_is_told():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bodysense.identification import Motion, Prediction, Preprocessing
-from bodysense.identification.preprocessing import fold_of
+from bodysense.identification.preprocessing import FOLDS, block_of
 from bodysense.identification.scores import predict, score
 from bodysense.logs.filtering import lowpass
 from bodysense.robot import inverse_dynamics
@@ -29,6 +29,7 @@ def prediction(**changes) -> Prediction:
         "prior_filtered": np.zeros((3, 2)),
         "moving": np.array([[True, True], [False, True], [True, False]]),
         "passed": 0.2,
+        "bandwidth": 5.0,
     }
     return Prediction(**(values | changes))
 
@@ -168,12 +169,13 @@ def test_predictions_are_inverse_dynamics_filtered_as_the_torques(small_arm, mot
     assert made.filtered is motion.tau
     np.testing.assert_array_equal(made.moving, np.abs(motion.v) >= 0.02)
     assert made.passed == pytest.approx(0.2)  # 10 Hz of 50 Hz
+    assert made.bandwidth == 10.0
     assert (made.source, made.kind) == ("a", "validation")
 
 
 def test_every_fold_is_predicted_by_its_own_model(small_arm, motion):
     settings = Preprocessing(cutoff=10.0).settled(small_arm, 10.0)
-    fold = fold_of(motion.t)
+    fold = block_of(motion.t) % FOLDS
     thetas = [factor * small_arm.theta for factor in (1.0, 2.0, 3.0)]
     made = predict(small_arm, motion, settings, thetas, fold=fold, source="a", kind="held-out")
     factor = np.array([1.0, 2.0, 3.0])[fold][:, None]
@@ -189,3 +191,4 @@ def test_a_cutoff_beyond_what_the_rate_allows_is_lowered_as_for_the_torques(smal
         made.identified_filtered, lowpass(made.identified, 100.0, 45.0), atol=1e-12
     )
     assert made.passed == pytest.approx(0.9)
+    assert made.bandwidth == pytest.approx(45.0)

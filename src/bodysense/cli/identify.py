@@ -273,6 +273,8 @@ def _text(run: IdentificationRun) -> str:
         f"friction law {_law(run)} ({_law_origin(run)}), "
         f"{sum(f.rows for f in run.problem.factors.values())} rows"
     )
+    if run.cutoff is not None and run.cutoff.warning:
+        page.line(run.cutoff.warning)
     if run.friction is not None:
         _friction(page, run.friction)
     _scores(page, run)
@@ -343,15 +345,16 @@ def _scores(page: Page, run: IdentificationRun) -> None:
     columns: list[str] = [data.kind for data in run.scores if data.kind != "validation"]
     columns += [f"valid. {k + 1}" for k in range(len(validation))]
     page.table(
-        "Error of predicted torque [%]: moving joints, then d_tau over all samples",
+        f"Error of predicted torque below {run.scores[0].bandwidth:.3g} Hz [%]: moving joints, "
+        "then d_tau over all samples",
         ("joint", *columns, f"prior, {columns[-1]}", "noise (raw)"),
         _score_rows(run.problem.robot.joint_names, run.scores),
         whole=(0,),
     )
     if validation:
         page.line(
-            f"Filtered at {run.settings.cutoff:.3g} Hz: compare with runs at other cut-offs by "
-            "the raw torque only.",
+            "Runs on other recordings have another reference bandwidth: compare with them by the "
+            "raw torque only.",
             style="dim",
         )
 

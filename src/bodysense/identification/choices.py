@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import null_space
-from scipy.signal import welch
 
 from bodysense.doctor import Diagnosis, examine, require_clean
+from bodysense.errors import MismatchError
+from bodysense.identification.bandwidth import Bandwidth
 from bodysense.identification.linear.least_squares import Ridge
 from bodysense.identification.linear.method import LinearMethod
-from bodysense.identification.preprocessing import Plan, Preprocessing, motions, require_below_half
+from bodysense.identification.preprocessing import (
+    FOLDS,
+    Plan,
+    Preprocessing,
+    motions,
+    require_below_half,
+)
 from bodysense.identification.regression import Regression
-from bodysense.logs.filtering import LEAST_RANGE, resample
+from bodysense.logs.filtering import LEAST_RANGE
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
-from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_HIGHEST_CUTOFF = 0.2  # of the sampling rate: what finite differences can follow
-_RATIO = 1.35  # between neighbouring cut-offs of the grid
-_EQUIVALENT = 0.01  # relative difference of errors that does not count
+_RATIO = 1.6  # between neighbouring cut-offs that are tried
+_TRIED = 4  # cut-offs at least, from the reference bandwidth down
+_LEAST_HARMONICS = 3.0  # of the motion's bandwidth that a cut-off must pass to be tried
+_ROWS_PER_UNKNOWN = 5.0  # that the fit must have, with a fold left out
+_CERTAIN = 2.0  # standard deviations of a difference from which an error counts as larger
+_LEAST_BLOCKS = 4  # of held-out samples, without which no difference of errors is trusted
+_LONGEST_SHARE = 0.999  # of a joint's squared error that one block may hold
 _MOST_SECONDS = 60.0  # of each log that are used [s]
-_COMPARED_SAMPLES = 20_000  # whose torque is compared
 
 
 @dataclass(frozen=True)
@@ -35,87 +44,155 @@ class CutoffChoice:
     Attributes:
         cutoff: the chosen one [Hz].
         tried: cut-offs [Hz], ascending.
-        errors: relative error of the predicted raw torque at each, mean over joints.
+        errors: relative error of the held-out torque of moving joints at each, mean over joints;
+            below the reference bandwidth, and on the same samples for all.
+        uncertainties: standard deviation of each error's difference to the smallest one.
+        warning: a sentence where the choice is at the edge of what could be tried; else empty.
     """
 
     cutoff: float
     tried: tuple[float, ...]
     errors: tuple[float, ...]
+    uncertainties: tuple[float, ...]
+    warning: str = ""
 
 
 def choose_cutoff(
     robot: Robot, pieces: Sequence[Sequence[Log]], settings: Preprocessing, base: BaseParameters
 ) -> CutoffChoice:
-    """The highest cut-off whose motion predicts the raw torque as well as any, within 1 %.
+    """The highest cut-off whose model predicts held-out torques as well as the best one's.
 
-    Too low a cut-off loses motion, too high a one lets noise into the accelerations; both show in
-    the torque that a model fitted to that motion predicts. The raw torque is the same for all. The
-    more passes, the more there is to fit: hence the highest of the good ones. A controller answers
-    the noise of its encoders with torque, which that noise then predicts: so frequencies at which
-    positions are mostly noise are out of the question from the start.
+    Too low a cut-off loses motion and rows, too high a one lets noise into the accelerations. All
+    are judged by the same rows: those of moving joints below the reference bandwidth, each
+    predicted by parameters whose fit has not seen it. An error counts as larger than the smallest
+    one if their difference exceeds twice its own standard deviation, over blocks of time. The
+    reference bandwidth itself is the highest that is tried, unless it leaves too few rows to fit.
     """
     short = _beginnings(pieces)
-    grid, highest = _grid(max((p.t for log in short for p in log), key=lambda t: t[-1] - t[0]))
-    if grid.size == 0:
-        return CutoffChoice(highest, (highest,), (float("nan"),))
-    grid = grid[: max(1, int(np.searchsorted(grid, _highest_visible(short))))]
-    search = _CutoffSearch(
-        grid, lambda cutoff: _prediction_error(robot, short, settings, base, cutoff)
+    bandwidth = Bandwidth.of(short)
+
+    def fitted_from(cutoff: float) -> Regression | None:
+        """The regression at a cut-off; None if it leaves too few rows."""
+        chosen = replace(settings, cutoff=cutoff).settled(robot, cutoff)
+        try:
+            problem = Regression.of(robot, motions(robot, short, chosen), chosen, base)
+        except MismatchError:
+            return None
+        rows = (1.0 - 1.0 / FOLDS) * problem.n_samples * problem.n_joints
+        return problem if rows >= _ROWS_PER_UNKNOWN * problem.size else None
+
+    cutoff = bandwidth.reference
+    reference = fitted_from(cutoff)
+    if reference is None:
+        while cutoff < bandwidth.limit and fitted_from(cutoff) is None:
+            cutoff = min(_RATIO * cutoff, bandwidth.limit)
+        return CutoffChoice(cutoff, (cutoff,), (np.nan,), (np.nan,), _few_rows(cutoff))
+    trials = _Trials(reference)
+    problem: Regression | None = reference
+    while problem is not None:
+        trials.add(cutoff, problem)
+        cutoff /= _RATIO
+        if not (trials.falling or len(trials.cutoffs) < _TRIED):
+            break
+        lowest = _LEAST_HARMONICS * bandwidth.motion
+        problem = fitted_from(cutoff) if cutoff > lowest else None
+    return trials.choice()
+
+
+def _few_rows(cutoff: float) -> str:
+    return (
+        f"The recordings are too short to compare cut-offs: {cutoff:.3g} Hz was taken for the rows "
+        "that it leaves. Record for longer, or give --cutoff."
     )
-    best = search.highest_good()
-    tried = sorted(search.errors)
-    return CutoffChoice(
-        float(grid[best]),
-        tuple(float(grid[k]) for k in tried),
-        tuple(search.errors[k][1] for k in tried),
-    )
 
 
-def _beginnings(pieces: Sequence[Sequence[Log]]) -> list[list[Log]]:
-    """The first minute of each piece that moves, or of all if none does."""
-    moving = [[piece for piece in log if _moves(piece)] for log in pieces]
-    chosen = moving if any(moving) else pieces
-    return [[_beginning(piece, _MOST_SECONDS) for piece in log] for log in chosen]
-
-
-def _grid(t: Array) -> tuple[Array, float]:
-    """Cut-offs to try [Hz] for a piece with these times (n_t,), and their upper bound."""
-    span = float(t[-1] - t[0])
-    highest = _HIGHEST_CUTOFF * ((t.size - 1) / span)
-    grid: Array = _RATIO ** np.arange(-10.0, 40.0)
-    return grid[(grid > 10.0 / span) & (grid < highest)], highest
-
-
-@dataclass(eq=False)
-class _CutoffSearch:
-    """Search of a grid of cut-offs whose errors are costly: few are computed, and each is kept.
+class _Trials:
+    """Cut-offs and their squared errors on the rows of a reference, in blocks of time.
 
     Attributes:
-        grid: cut-offs [Hz], ascending.
-        evaluate: computes the errors of a cut-off, as `_prediction_error` does.
-        errors: of the cut-offs tried so far, by place in the grid.
+        reference: the problem whose rows are predicted.
+        cutoffs: tried so far [Hz].
+        squares: (blocks, n) squared errors of each.
     """
 
-    grid: Array
-    evaluate: Callable[[float], tuple[float, float]]
-    errors: dict[int, tuple[float, float]] = field(default_factory=dict)
+    def __init__(self, reference: Regression) -> None:
+        self.reference = reference
+        self.cutoffs: list[float] = []
+        self.squares: list[Array] = []
+        # Blocks of each piece, counted on from those of the pieces before.
+        self._block, first = [], 0
+        for motion in reference.motions:
+            block = reference.time_blocks(motion)
+            self._block.append(first + block)
+            first += int(block[-1]) + 1
+        self._n_blocks = first
+        signal = sum((b.use * b.y**2).sum(axis=0) for b in reference.blocks())
+        self._signal = np.asarray(signal)
 
-    def log_error(self, k: int) -> float:
-        """Log squared error at a place of the grid, which is then among those tried."""
-        if k not in self.errors:
-            self.errors[k] = self.evaluate(float(self.grid[k]))
-        return self.errors[k][0]
+    def add(self, cutoff: float, problem: Regression) -> None:
+        """Fit with each fold left out, and predict the reference's rows in that fold."""
+        # With a weak prior: without, a short or still recording is extrapolated wildly.
+        method = LinearMethod("ridge", solver=Ridge(spread=1.0))
+        theta = [problem.base.to_base(method.theta(problem.without(fold))) for fold in range(FOLDS)]
+        squares = np.zeros((self._n_blocks, problem.n_joints))
+        for block in self.reference.blocks():
+            motion = self.reference.motions[block.piece]
+            at = np.searchsorted(motion.t, block.t).clip(max=motion.t.size - 1)
+            folds = problem.folds(motion)[at]
+            error = np.empty_like(block.y)
+            for fold in range(FOLDS):
+                mine = folds == fold
+                error[mine] = block.y[mine] - block.Y[mine] @ theta[fold]
+            np.add.at(squares, self._block[block.piece][at], block.use * error**2)
+        self.cutoffs.append(cutoff)
+        self.squares.append(squares)
 
-    def highest_good(self) -> int:
-        """The highest place whose error is as good as the best one tried, within 1 %."""
-        size, error = self.grid.size, self.log_error
-        best = min(range(size - 1, -1, -3), key=error)
-        best = min((k for k in (best - 1, best, best + 1) if 0 <= k < size), key=error)
-        within = 2.0 * _EQUIVALENT
-        best = max(k for k in self.errors if k >= best and error(k) < error(best) + within)
-        while best + 1 < size and error(best + 1) < min(map(error, self.errors)) + within:
-            best += 1
-        return best
+    @property
+    def falling(self) -> bool:
+        """Whether the lowest cut-off tried is the best so far."""
+        return int(np.argmin(self._levels()[0])) == len(self.cutoffs) - 1
+
+    def choice(self) -> CutoffChoice:
+        """The highest cut-off that is not worse than the best by more than can be told."""
+        level, without = self._levels()
+        best = int(level.argmin())
+        # Jackknife of the difference: it varies with the block that is left out.
+        difference = without - without[best]
+        blocks = difference.shape[1]
+        spread = np.square(difference - difference.mean(axis=1, keepdims=True)).sum(axis=1)
+        sigma = np.sqrt((blocks - 1) / max(blocks, 1) * spread)
+        if blocks < _LEAST_BLOCKS:
+            sigma[:] = np.inf
+        good = np.flatnonzero(level - level[best] <= _CERTAIN * sigma)
+        chosen = int(good.min())  # cut-offs descend
+        moved = self._signal > 0.0
+        errors = [
+            float(np.sqrt(s.sum(axis=0)[moved] / self._signal[moved]).mean()) for s in self.squares
+        ]
+        warning = ""
+        if chosen == len(self.cutoffs) - 1 and chosen > 0:
+            warning = (
+                f"The cut-off of {self.cutoffs[chosen]:.3g} Hz is the lowest that was tried, and "
+                "higher ones predict worse: noise of the encoders, or a motion that is too slow, "
+                "may hide accelerations. Move faster, or compare with a given --cutoff."
+            )
+        return CutoffChoice(
+            self.cutoffs[chosen],
+            tuple(self.cutoffs[::-1]),
+            tuple(errors[::-1]),
+            # Levels are logarithms of squares: halved, they are relative differences.
+            tuple((0.5 * sigma * errors)[::-1].tolist()),
+            warning,
+        )
+
+    def _levels(self) -> tuple[Array, Array]:
+        """(k,) mean over joints of the log squared error, and (k, blocks) with a block left out."""
+        squares = np.stack(self.squares)[:, :, self._signal > 0.0]
+        total = np.maximum(squares.sum(axis=1), np.finfo(float).tiny)
+        left = np.maximum(total[:, None] - squares, (1.0 - _LONGEST_SHARE) * total[:, None])
+        # Blocks in which nothing moves tell nothing.
+        told = squares.any(axis=(0, 2))
+        return np.log(total).mean(axis=1), np.log(left[:, told]).mean(axis=2)
 
 
 def settle_filters(
@@ -130,42 +207,23 @@ def settle_filters(
     Raises:
         ShapeError: a cut-off beyond half the sampling rate of all recordings.
     """
+    pieces = [d.segments for d in diagnoses]
+    if settings.score_cutoff is None:
+        reference = Bandwidth.of(_beginnings(pieces)).reference
+        settings = replace(settings, score_cutoff=reference)
     if settings.cutoff is not None:
         require_below_half(settings.cutoff, (diagnosis.rate for diagnosis in diagnoses))
         return settings.settled(robot, settings.cutoff), None
     progress("choosing the cut-off")
-    choice = choose_cutoff(robot, [d.segments for d in diagnoses], settings, base)
+    choice = choose_cutoff(robot, pieces, settings, base)
     return settings.settled(robot, choice.cutoff), choice
 
 
-def _highest_visible(pieces: Sequence[Sequence[Log]]) -> float:
-    """Cut-off [Hz] at which noise and loss of the accelerations are in balance.
-
-    The noise of positions is taken to be white, at the level of the highest frequencies. A cut-off
-    f lets noise of density N into the accelerations, ∫_0^f N (2πf)⁴ df, and takes away what of the
-    signal lies above it; their sum has a minimum. The median over the joints that have one.
-    """
-    result = []
-    for log in pieces:
-        for piece in log:
-            names = [name for name in piece.channels if name.startswith("q.")]
-            even, rate = resample(piece)
-            if even.t.size < 64:
-                continue
-            q = np.stack([even.channels[name] for name in names], axis=1)
-            length = max(64, 2 ** int(np.log2(even.t.size / 4)))
-            # Piece by piece: motion that leaks into high frequencies would hide the noise.
-            f, S = welch(  # type: ignore[call-overload]  # the stubs misspell "linear"
-                q, rate, "blackmanharris", length, detrend="linear", axis=0
-            )
-            high = (f > 0.3 * rate) & (f < 0.475 * rate)
-            noise = np.median(S[high], axis=0)
-            to_acceleration = ((2.0 * np.pi * f) ** 4)[:, None]
-            lost = np.cumsum((np.maximum(S - noise, 0.0) * to_acceleration)[::-1], axis=0)[::-1]
-            let_in = np.cumsum(noise * to_acceleration, axis=0)
-            moving = noise > 0.0
-            result += [float(f[k]) for k in (lost + let_in).argmin(axis=0)[moving]]
-    return float(np.median(result)) if result else np.inf
+def _beginnings(pieces: Sequence[Sequence[Log]]) -> list[list[Log]]:
+    """The first minute of each piece that moves, or of all if none does."""
+    moving = [[piece for piece in log if _moves(piece)] for log in pieces]
+    chosen = moving if any(moving) else pieces
+    return [[_beginning(piece, _MOST_SECONDS) for piece in log] for log in chosen]
 
 
 def _moves(piece: Log) -> bool:
@@ -183,34 +241,6 @@ def _beginning(piece: Log, seconds: float) -> Log:
     n = int(np.searchsorted(piece.t, piece.t[0] + seconds))
     channels = {name: values[:n] for name, values in piece.channels.items()}
     return Log.of(piece.t[:n], channels, piece.units)
-
-
-def _prediction_error(
-    robot: Robot,
-    pieces: Sequence[Sequence[Log]],
-    settings: Preprocessing,
-    base: BaseParameters,
-    cutoff: float,
-) -> tuple[float, float]:
-    """Log squared error, by which cut-offs compare, and relative error; means over joints."""
-    chosen = replace(settings, cutoff=cutoff).settled(robot, cutoff)
-    moved = motions(robot, pieces, chosen)
-    problem = Regression.of(robot, moved, chosen, base)
-    # With a weak prior: without, a short or still recording is extrapolated wildly.
-    theta = LinearMethod("ridge", solver=Ridge(spread=1.0)).theta(problem)
-    error, signal = np.zeros((2, robot.n_joints))
-    for motion in moved:
-        stride = max(1, motion.t.size // _COMPARED_SAMPLES)
-        q, v, a, raw = (
-            np.ascontiguousarray(x[::stride])
-            for x in (motion.q, motion.v, motion.a, motion.tau_raw)
-        )
-        error += np.square(raw - inverse_dynamics(robot, q, v, a, theta=theta)).sum(axis=0)
-        signal += np.square(raw).sum(axis=0)
-    present = signal > 0.0
-    ratio: Array = error[present] / signal[present]
-    tiny = np.finfo(float).tiny
-    return float(np.log(ratio + tiny).mean()), float(np.sqrt(ratio).mean())
 
 
 # The information of existing recordings on the base parameters that a motion is designed for.

@@ -107,6 +107,7 @@ def scores(run: IdentificationRun) -> dict[str, Any]:
         "method": run.identification.method,
         "friction": run.problem.robot.friction.model.name,
         "cutoff_hz": run.settings.cutoff,
+        "score_cutoff_hz": run.settings.score_cutoff,
         "consistent": run.identification.consistent,
         "identified": {
             "base": run.identification.base_labels.count("identified"),

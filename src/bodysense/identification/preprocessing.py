@@ -56,6 +56,8 @@ class Preprocessing:
             move slowly throughout, where the friction law jumps at zero speed; and 0, which keeps
             every row, where it is smooth.
         decimate: whether the parallel filter is used; without it every sample counts.
+        score_cutoff: of the torques that scores compare, and of the motion they are predicted from
+            [Hz]: the reference bandwidth (see `Bandwidth`), whatever the cut-off is.
     """
 
     cutoff: float | None = None
@@ -65,9 +67,10 @@ class Preprocessing:
     border: float | None = None
     still_speed: float | None = None
     decimate: bool = True
+    score_cutoff: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("cutoff", "band"):
+        for name in ("cutoff", "band", "score_cutoff"):
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) and value > 0.0):
                 raise ShapeError(f"{name} is {value:g}: give a positive frequency in Hz.")
@@ -95,6 +98,13 @@ class Preprocessing:
             border=self.border if self.border is not None else 1.0 / cutoff,
             still_speed=still,
         )
+
+    def for_scores(self) -> Preprocessing:
+        """How motions and torques are filtered where models are scored, from settled settings."""
+        cutoff = self.score_cutoff
+        if cutoff is None or cutoff == self.cutoff:
+            return self
+        return replace(self, cutoff=cutoff, band=cutoff / _BAND_RATIO, border=1.0 / cutoff)
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,8 +296,8 @@ class Plan:
         return (share < _STILL_SHARE).astype(np.float64)
 
 
-def fold_of(t: Array, filter_length: float = 0.0) -> NDArray[np.int64]:
-    """(n_t,) fold of each time: blocks dealt out in turn.
+def block_of(t: Array, filter_length: float = 0.0) -> NDArray[np.int64]:
+    """(n_t,) block of each time, counted from 0; they are dealt out to the folds in turn.
 
     Blocks last at least half a second, and some lengths of the filter [s], whose window reaches
     from one block into the next.
@@ -299,5 +309,5 @@ def fold_of(t: Array, filter_length: float = 0.0) -> NDArray[np.int64]:
         span / (FOLDS * _BLOCKS_PER_FOLD),
     )
     block = min(block, max(span / FOLDS, np.finfo(float).tiny))
-    folds: NDArray[np.int64] = ((t - t[0]) / block + 1e-9).astype(np.int64) % FOLDS
-    return folds
+    blocks: NDArray[np.int64] = ((t - t[0]) / block + 1e-9).astype(np.int64)
+    return blocks

@@ -161,10 +161,8 @@ def identify(
     predictions = [
         _predict([identification.theta], problem, diagnoses, "training"),
         *([_predict(others, problem, diagnoses, "held-out")] if others else []),
+        *(_predict([identification.theta], problem, [d], "validation") for d in validation),
     ]
-    for diagnosis in validation:
-        moved = replace(problem, motions=motions(robot, [diagnosis.segments], settings))
-        predictions.append(_predict([identification.theta], moved, [diagnosis], "validation"))
     scores = tuple(map(score, predictions))
     progress("looking for defects of the logs")
     defects = find_defects(problem)
@@ -292,18 +290,23 @@ def _origin(diagnosis: Diagnosis) -> dict[str, Any]:
 def _predict(
     theta: Sequence[Array], problem: Regression, diagnoses: Sequence[Diagnosis], kind: Kind
 ) -> list[Prediction]:
-    """Predictions of all motions of a problem; with several theta, each of its held-out fold."""
+    """Predictions of recordings; with several theta, each of its held-out fold of the problem."""
+    settings = problem.settings.for_scores()
+    if kind != "validation" and settings is problem.settings:
+        moved = problem.motions
+    else:
+        moved = motions(problem.robot, [d.segments for d in diagnoses], settings)
     return [
         predict(
             problem.robot,
             motion,
-            problem.settings,
+            settings,
             theta,
             fold=problem.folds(motion) if kind == "held-out" else None,
             source=diagnoses[motion.log].source,
             kind=kind,
         )
-        for motion in problem.motions
+        for motion in moved
     ]
 
 

@@ -4,8 +4,10 @@
     d_tau = mean over samples of ‖tau - prediction‖ / ‖tau‖                         thesis eq (157)
 
 Both are given against the filtered torque (prediction filtered alike) and against the raw one. The
-raw one holds noise that no model can predict: its share is the noise floor. Where joints stand,
-friction holds them with any torque, so that moving and still samples are scored apart.
+filter is that of the reference bandwidth (see `Bandwidth`), which the recordings determine: a lower
+cut-off, chosen or given, makes no score look better. The raw torque holds noise that no model can
+predict: its share is the noise floor. Where joints stand, friction holds them with any torque, so
+that moving and still samples are scored apart.
 """
 
 from __future__ import annotations
@@ -70,6 +72,7 @@ class DataScores:
     Attributes:
         source: name of the recording.
         kind: ``training``, ``held-out`` (folds left out in turn) or ``validation``.
+        bandwidth: of the torques that are compared [Hz].
         noise_floor: relative difference of raw and filtered torque, per joint.
         noise_floor_d_tau: the same as d_tau.
         filtered_noise: relative noise that is left in the filtered torque, per joint, if noise is
@@ -80,6 +83,7 @@ class DataScores:
 
     source: str
     kind: Kind
+    bandwidth: float
     noise_floor: tuple[float, ...]
     noise_floor_d_tau: float
     filtered_noise: tuple[float, ...]
@@ -113,6 +117,7 @@ class Prediction:
         prior_filtered: (n_t, n) likewise.
         moving: (n_t, n) whether a joint moves.
         passed: share of white noise's power that the filter lets through.
+        bandwidth: of the filter [Hz].
     """
 
     source: str
@@ -126,6 +131,7 @@ class Prediction:
     prior_filtered: Array
     moving: NDArray[np.bool_]
     passed: float
+    bandwidth: float
 
 
 def predict(
@@ -140,19 +146,17 @@ def predict(
 ) -> Prediction:
     """Predict the torques of a motion, with parameters theta (p,) and with the prior's.
 
-    With `fold` (n_t,) of each sample, theta has one vector per fold, fitted without that fold.
+    Motion and settings are those of scores (see `Preprocessing.for_scores`). With `fold` (n_t,) of
+    each sample, theta has one vector per fold, fitted without that fold.
     """
-    q, v, a = motion.q, motion.v, motion.a
+    q, v, a, cutoff = motion.q, motion.v, motion.a, settings.cutoff
+    bandwidth = usable_cutoff(np.inf if cutoff is None else cutoff, motion.rate)
 
     def torque(parameters: Array) -> Array:
         return inverse_dynamics(robot, q, v, a, theta=parameters)
 
     def smooth(x: Array) -> Array:
-        if settings.cutoff is None:
-            return x
-        return lowpass(
-            x, motion.rate, usable_cutoff(settings.cutoff, motion.rate), order=settings.order
-        )
+        return x if cutoff is None else lowpass(x, motion.rate, bandwidth, order=settings.order)
 
     # Filtered before folds are put together: the joints between blocks are no part of the signal.
     identified, identified_filtered = np.empty_like(q), np.empty_like(q)
@@ -173,7 +177,8 @@ def predict(
         identified_filtered=identified_filtered,
         prior_filtered=smooth(prior),
         moving=~standing(v, STILL_SPEED),
-        passed=2.0 * usable_cutoff(settings.cutoff or np.inf, motion.rate) / motion.rate,
+        passed=2.0 * bandwidth / motion.rate,
+        bandwidth=bandwidth,
     )
 
 
@@ -206,6 +211,7 @@ def score(predictions: Sequence[Prediction]) -> DataScores:
     return DataScores(
         source=", ".join(dict.fromkeys(p.source for p in predictions)),
         kind=predictions[0].kind,
+        bandwidth=min(p.bandwidth for p in predictions),
         noise_floor=floor.relative,
         noise_floor_d_tau=floor.d_tau,
         filtered_noise=_filtered_noise(predictions),

@@ -62,6 +62,10 @@ def _processing(run: IdentificationRun) -> list[tuple[str, str]]:
     still = settings.still_speed or 0.0
     facts = [
         ("Cut-off of positions and torques", f"{_hertz(settings.cutoff)}, {chosen}"),
+        (
+            "Scores compare torques below",
+            f"{_hertz(run.scores[0].bandwidth)}, whatever the cut-off",
+        ),
         ("Filter", f"Butterworth of order {settings.order}, forward and backward"),
         ("Differences", f"central, of order {settings.accuracy}"),
         (
@@ -79,6 +83,8 @@ def _processing(run: IdentificationRun) -> list[tuple[str, str]]:
             else "all rows kept",
         ),
     ]
+    if run.cutoff is not None and run.cutoff.warning:
+        facts.append(("Choice of the cut-off", run.cutoff.warning))
     if run.friction is not None:
         facts += _friction(run.friction)
     return facts
