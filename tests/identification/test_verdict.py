@@ -34,7 +34,7 @@ def scores(
         return ModelScores(score(errors, samples), score(errors, samples), score(errors, samples))
 
     floor = tuple(np.broadcast_to(noise, JOINTS).tolist())
-    return DataScores(source, kind, floor, floor[0], floor, of(error), of(before))
+    return DataScores(source, kind, 10.0, floor, floor[0], floor, of(error), of(before))
 
 
 @pytest.fixture(scope="module")
