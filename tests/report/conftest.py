@@ -153,7 +153,7 @@ def made_run(
         diagnoses=(diagnoses[0],),
         validation=(diagnoses[1],),
         problem=problem,
-        cutoff=CutoffChoice(5.0, (2.0, 5.0, 9.0), (0.3, 0.1, 0.2)),
+        cutoff=CutoffChoice(5.0, (2.0, 5.0, 9.0), (0.3, 0.1, 0.2), (0.02, 0.0, 0.03)),
         friction=FrictionChoice(
             "coulomb",
             (FrictionTrial("coulomb", 1.1, 12), FrictionTrial("offset", 1.2, 18)),
