@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from bodysense.files import (
     read_arrays,
     read_json,
     require_free,
+    require_room,
     save_result,
     write_arrays,
     write_atomically,
@@ -352,11 +355,61 @@ def test_a_full_disk_is_an_error_of_ours(tmp_path):
 
 
 def test_a_folder_elsewhere_behind_a_link(tmp_path):
-    """The draft must lie on the disk that the files end up on."""
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk")
     with filled_together(tmp_path / "link") as draft:
-        assert os.path.realpath(draft).startswith(str((tmp_path / "disk").resolve()))
+        assert draft.parent == tmp_path.resolve()  # on the disk that the files end up on
         (draft / "a").write_text("new")
     assert os.listdir(tmp_path / "disk") == ["a"]
     assert (tmp_path / "link").is_symlink()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from bodysense.files import filled_together
+target, steps = Path(sys.argv[1]), int(sys.argv[2])
+def counted(step):
+    def instead(*args, **kwargs):
+        global steps
+        steps -= 1
+        if steps < 0:
+            os._exit(9)  # as kill -9: nothing is tidied up
+        return step(*args, **kwargs)
+    return instead
+for name in ("rename", "replace", "unlink"):
+    setattr(os, name, counted(getattr(os, name)))
+with filled_together(target, replace=True, names=["a", "b", "c"]) as draft:
+    (draft / "a").write_text("new")
+    (draft / "b").write_text("new")
+"""
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_killed_process_leaves_no_mixture(tmp_path, inside):
+    for steps in range(6):
+        target = tmp_path / f"out{steps}"
+        target.mkdir()
+        for name in ("a", "c", "notes.txt"):
+            (target / name).write_text("old")
+        words = [sys.executable, "-c", KILLED, str(target), str(steps)]
+        process = subprocess.run(words, cwd=target if inside else tmp_path, check=False)
+        there = (
+            {p.name: p.read_text() for p in target.iterdir() if p.is_file()}
+            if (target.exists())
+            else {}
+        )
+        results = {name: text for name, text in there.items() if name != "notes.txt"}
+        assert len(set(results.values())) <= 1, f"killed after {steps} steps: {results}"
+        if process.returncode == 0:
+            assert results == {"a": "new", "b": "new"}
+            assert there["notes.txt"] == "old"
+            return
+    pytest.fail("it never came to its end")
+
+
+def test_an_unwritable_folder_is_noticed_before_the_work():
+    with pytest.raises(FileWriteError, match="cannot write into /proc/out"):
+        require_free("/proc/out")
+    with pytest.raises(FileWriteError, match="cannot write into /proc/sys"):
+        require_room(Path("/proc/sys"))

@@ -10,9 +10,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LONGEST_MESSAGE = 4000
+"""Characters: of longer ones, which quote a file, beginning and end are shown."""
+
 
 class BodysenseError(Exception):
     """Base of every exception that bodysense raises on purpose."""
+
+    def __str__(self) -> str:
+        """The message, shortened in the middle: place and remedy are at its ends."""
+        text = super().__str__()
+        left_out = len(text) - _LONGEST_MESSAGE
+        if left_out <= 0:
+            return text
+        half = _LONGEST_MESSAGE // 2
+        return f"{text[:half]} … ({left_out} characters left out) … {text[-half:]}"
 
 
 class RobotFileError(BodysenseError):

@@ -33,8 +33,17 @@ class _PlainYamlError(Exception):
     """What YAML allows and bodysense does not: the line, counted from 0, and the problem."""
 
 
+_DEEPEST = 50  # brackets within brackets; the scanner takes time with their square
+
+
 class _PlainLoader(yaml.SafeLoader):
-    """Refuses aliases and keys that occur twice."""
+    """Refuses aliases, keys that occur twice, and brackets in brackets without end."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any) -> None:
+        if self.flow_level >= _DEEPEST:
+            text = f"brackets are nested deeper than {_DEEPEST} levels; is the file damaged?"
+            raise _PlainYamlError(self.line, text)
+        super().fetch_flow_collection_start(TokenClass)
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

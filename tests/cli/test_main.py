@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -208,3 +209,41 @@ def test_help_of_runs_is_grouped_and_starts_with_the_output(capsys, command, gro
     assert all(f"  {option}" in section for option in options)
     for early in ("[-o DIR]", "[--config FILE]"):
         assert usage.index(early) < usage.index("[--actuators FILE]")
+
+
+def test_an_output_that_knows_ascii_alone_is_no_error(tmp_path):
+    """Dots and units are replaced: results are written by then."""
+    process = subprocess.run(
+        [sys.executable, "-m", "bodysense", "inspect", "--help"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    assert b"Traceback" not in process.stderr
+
+
+def test_a_home_that_cannot_be_written_leaves_one_folder_for_all_runs(tmp_path):
+    show = "import bodysense.compiled.jit as jit; jit.os.access = lambda *_: False; "
+    show += "print(jit._cache_folder())"
+    places = {
+        subprocess.run(
+            [sys.executable, "-c", show],
+            env={**os.environ, "TMPDIR": str(tmp_path), "NUMBA_CACHE_DIR": ""},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(places) == 1
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    folder.chmod(0o777)  # anybody could put code there
+    words = [sys.executable, "-c", show]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "NUMBA_CACHE_DIR": ""}
+    other = subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert str(folder) + os.sep not in other
+    assert list(tmp_path.iterdir()) == [folder]  # its own is gone

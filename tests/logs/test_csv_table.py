@@ -1,4 +1,5 @@
 import math
+import time
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bodysense.errors import FileReadError
-from bodysense.logs import RowFault, tables
+from bodysense.logs import RowFault, read_log, tables
 from bodysense.logs.tables import open_csv
 
 
@@ -141,3 +142,17 @@ def test_the_fast_way_agrees_with_row_by_row(tmp_path_factory, rows, optional):
     np.testing.assert_array_equal(matrix(table), matrix(slowly))
     np.testing.assert_array_equal(table.rows, slowly.rows)
     assert table.faults == slowly.faults
+
+
+def test_time_grows_with_the_number_of_columns_and_not_with_its_square(tmp_path):
+    def seconds(n: int) -> float:
+        path = tmp_path / f"{n}.csv"
+        path.write_text(
+            f"{','.join(['t', *(f'q.j{k}' for k in range(n))])}\n" + f"0{',1' * n}\n" * 2
+        )
+        start = time.process_time()
+        read_log(path)
+        return time.process_time() - start
+
+    seconds(100)
+    assert seconds(16_000) < 8.0 * seconds(4_000) + 0.2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from pathlib import Path
 
 import numpy as np
@@ -435,3 +436,13 @@ def test_inconsistent_links_load_unless_they_are_refused(tmp_path, table, pi):
     with pytest.raises(InconsistentInertiaError, match="'l0'"):
         load_dh(path, allow_inconsistent=False)
     np.testing.assert_array_equal(load_dh(path).pi("l0"), pi)
+
+
+@pytest.mark.parametrize("text", ["[", "{", "[{a: ", "- ", "? "])
+def test_brackets_without_end_are_refused_at_once(text, tmp_path):
+    path = tmp_path / "deep.yaml"
+    path.write_text("joints: " * (text in "[{") + text * (20_000 // len(text)))
+    start = time.process_time()
+    with pytest.raises(RobotFileError):
+        load_dh(path)
+    assert time.process_time() - start < 5.0

@@ -293,3 +293,24 @@ def test_only_the_entry_that_changed_is_written(tmp_path):
     assert written.endswith(end)
     path.write_text(written)
     np.testing.assert_allclose(load_urdf(path).theta, stiffer.theta, rtol=1e-13, atol=1e-16)
+
+
+@pytest.mark.parametrize("declared", ["", ' encoding="UTF-16"'])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
+def test_utf_16_with_and_without_a_mark_comes_back(encoding, declared, tmp_path):
+    text = (Path(__file__).parents[2] / "examples" / "robots" / "arm.urdf").read_text()
+    path = tmp_path / "arm.urdf"
+    path.write_bytes(text.replace('"1.0"', f'"1.0"{declared}', 1).encode(encoding))
+    robot = load_urdf(path).with_parameter_values({"Fv2": 0.75})
+    again = load_urdf(write_urdf(robot, tmp_path / "again.urdf"))
+    np.testing.assert_array_equal(again.theta, robot.theta)
+
+
+@pytest.mark.parametrize("length", [3, 500, 501, 1200, 1203, 2001])
+def test_utf_16_that_is_cut_off_is_refused(length, tmp_path):
+    text = (Path(__file__).parents[2] / "examples" / "robots" / "arm.urdf").read_text()
+    path = tmp_path / "arm.urdf"
+    for encoding in ("utf-16-le", "utf-16-be", "utf-32-le"):
+        path.write_bytes(text.encode(encoding)[:length])
+        with pytest.raises(RobotFileError):
+            load_urdf(path)

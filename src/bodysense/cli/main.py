@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 import threading
@@ -143,6 +144,7 @@ def main(argv: Sequence[str] | None = None, *, commands: Mapping[str, str] = COM
         interruption from the keyboard, 141 if the reader of the output went away.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    _print_what_fits()
     try:
         status = _dispatch(words, commands)
         sys.stdout.flush()  # so that a reader that went away is noticed here, not at exit
@@ -158,6 +160,12 @@ def main(argv: Sequence[str] | None = None, *, commands: Mapping[str, str] = COM
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _EXIT_BROKEN_PIPE
     return status
+
+
+def _print_what_fits() -> None:
+    """Characters that the output's encoding lacks are replaced: results are written by then."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _dispatch(words: Sequence[str], commands: Mapping[str, str]) -> int:

@@ -101,6 +101,8 @@ def require_writable(files: Sequence[tuple[Path, Sequence[str]]], *, force: bool
 
     Each has the suffixes that it may have; with `force` existing files may be replaced.
     """
+    from bodysense.files import require_room
+
     for path, suffixes in files:
         if path.suffix.lower() not in suffixes:
             raise FileWriteError(
@@ -113,6 +115,8 @@ def require_writable(files: Sequence[tuple[Path, Sequence[str]]], *, force: bool
             )
         if path.exists() and not force:
             raise FileWriteError(f"{path} exists: choose another name, or replace it with --force.")
+    for folder in {path.parent for path, _ in files}:
+        require_room(folder)
     if len({path.resolve() for path, _ in files}) < len(files):
         raise FileWriteError("two outputs have the same name: give each its own.")
 

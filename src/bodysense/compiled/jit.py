@@ -9,8 +9,11 @@ the compiled code is kept in a folder named after a digest of these.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
+import stat
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -56,7 +59,26 @@ def _cache_folder() -> str:
             continue
         if os.access(place, os.W_OK):
             return str(place / name)
-    return tempfile.mkdtemp(prefix="bodysense-")  # for this process alone, and nobody else's
+    return _private_folder(name)
+
+
+def _private_folder(name: str) -> str:
+    """A folder in the temporary one that stays, and that nobody else can write to.
+
+    Compiled code in it is run. One that is not private is left alone for a folder of this process,
+    which is removed at its end.
+    """
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+    place = Path(tempfile.gettempdir()) / f"bodysense-{user}"
+    with suppress(OSError):
+        place.mkdir(mode=0o700, exist_ok=True)
+        about = place.lstat()
+        own = not hasattr(os, "getuid") or about.st_uid == os.getuid()
+        if stat.S_ISDIR(about.st_mode) and own and not about.st_mode & 0o022:
+            return str(place / name)
+    folder = tempfile.mkdtemp(prefix="bodysense-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 _CACHE_FOLDER = _cache_folder()

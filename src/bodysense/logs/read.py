@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
@@ -304,13 +305,14 @@ def _named_columns(source: LogFile, layout: LogLayout) -> tuple[list[ChannelColu
         )
     result, optional = [], set[str]()
     time = next((name for name in _TIME_NAMES if name in source.names), None)
+    often = Counter(source.names)
     for k, (name, stated) in enumerate(zip(source.names, source.units, strict=True)):
         if not name:
             continue
         known = ("s",) if name == time else units_of(name)
-        if known and source.names.count(name) > 1:
+        if known and often[name] > 1:
             raise FileReadError(f"{source.name}: column {name!r} is there twice; rename one.")
-        if not known and source.names.count(name) == 1:
+        if not known and often[name] == 1:
             optional.add(name)
         if known or name in optional:
             column = layout.scaled(ChannelColumn("t" if name == time else name, k + 1, ""))

@@ -81,7 +81,8 @@ def _read_csv(
 
 def _with_numbers(columns: dict[int, Array], required: Sequence[int]) -> dict[int, Array]:
     """The columns without optional ones that never hold a number."""
-    return {k: x for k, x in columns.items() if k in required or not np.isnan(x).all()}
+    kept = frozenset(required)
+    return {k: x for k, x in columns.items() if k in kept or not np.isnan(x).all()}
 
 
 def _read_rows(

@@ -246,7 +246,8 @@ def _too_large(bodies: Iterable[FileBody], shapes: dict[int, ConvexHull]) -> lis
     for body in bodies:
         if body.joint in shapes:
             reach = np.linalg.norm(shapes[body.joint].points - body.com, axis=1).max()
-            gyration = math.sqrt(np.linalg.eigvalsh(inertia_at_com(body.pi))[-1] / body.pi[0])
+            largest = max(float(np.linalg.eigvalsh(inertia_at_com(body.pi))[-1]), 0.0)
+            gyration = math.sqrt(largest / body.pi[0])
             if gyration > _GYRATION * reach:
                 text = f"the radius of gyration is {gyration:.3g} m, and no point of the shape is "
                 found.append((body, f"{text}farther than {reach:.3g} m from the centre of mass"))

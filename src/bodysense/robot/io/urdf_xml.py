@@ -34,6 +34,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_STARTS = ((b"<\x00", "utf-16-le"), (b"\x00<", "utf-16-be"))  # of files without a mark
 
 
 @dataclass(eq=False)
@@ -168,6 +169,8 @@ class Document:
         )
         declared = _DECLARED.match(data)
         if not encoding:
+            encoding = next((name for start, name in _STARTS if data.startswith(start)), "")
+        if not encoding:
             encoding = declared.group(1).decode("ascii") if declared else "utf-8"
         try:
             text = data[len(mark) :].decode(encoding)
@@ -176,6 +179,10 @@ class Document:
                     f"{where} is not cleanly encoded as {encoding}: convert it to UTF-8."
                 )
             utf8 = text.encode("utf-8")
+            if "\0" in text:  # else expat takes it for UTF-16, and positions are of other bytes
+                raise RobotFileError(
+                    f"{where} holds null characters: convert it to UTF-8, or repair it."
+                )
         except (LookupError, UnicodeError, TypeError, AttributeError) as error:
             raise RobotFileError(
                 f"{where} cannot be read as {encoding} text ({error}): convert it to UTF-8."
