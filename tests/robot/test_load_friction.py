@@ -22,7 +22,6 @@ from bodysense.robot.dynamics import drive_loads
 from bodysense.robot.io.actuator_writer import write_actuators
 from bodysense.robot.io.mjcf_writer import write_mjcf
 from bodysense.robot.io.urdf import write_urdf
-from bodysense.sensors import JointTorque
 
 WIDTH = 0.05
 
@@ -145,9 +144,6 @@ def test_what_cannot_have_it_names_law_and_remedy(robot_of, states_of, rng):
     power = power_regressor(arm, q, v, a) @ arm.theta
     friction = inverse_dynamics(arm, q, v, a) - drive_loads(arm, q, v, a)
     np.testing.assert_allclose(power, (friction * v).sum(axis=1), rtol=0, atol=1e-11)
-    drive = JointTorque(name="drive", joint=arm.joint_names[0], side="drive", covariance=[[1.0]])
-    with pytest.raises(MismatchError, match=r"'coulomb-load'.*with_friction\('coulomb'\)"):
-        drive.measurement(arm)
     floating = under_load(robot_of("floating"), rng)
     states, link = states_of(floating, rng, 3), floating.link_names[1]
     with pytest.raises(MismatchError, match="'coulomb-load'"):

@@ -134,14 +134,6 @@ class JointTorque(JointSensor):
                 f"{robot.name!r} move several joints each, so that its torque is not of one joint "
                 "alone: give torques of the joints (side: joint)."
             )
-        law = robot.friction.model
-        if law.depends_on_load:
-            raise MismatchError(
-                f"{self.who} reads the drive of joint {self.joint!r}, whose friction {law.name!r} "
-                "depends on the torque that is to be estimated: take a law without load, as with "
-                f"robot.with_friction({law.without_load.name!r}) or --friction "
-                f"{law.without_load.name}, or give torques of the joints (side: joint)."
-            )
         rotor = robot.theta[robot.layout.rotor][j : j + 1]
         return Measurement(
             1, joint=self.joint, torque=_ONE, joint_acceleration=rotor, friction=True

@@ -363,9 +363,15 @@ def _fill_joint(Y: _Blocks, row: str, reading: Measurement, sample: _TreeMotion,
 
 
 def _friction(robot: Robot, j: int, speed: float) -> float:
-    """Friction of a joint [N·m], or [N] if it slides."""
-    law = robot.friction
-    phi, _ = law.model.basis([speed], law.shape[j])
-    terms = law.model.terms
-    coefficients = [robot.theta[robot.layout.friction(term)][j] for term in terms]
-    return float(phi[0] @ np.array(coefficients)) if terms else 0.0
+    """Friction of a joint [N·m], or [N] if it slides, but for what grows with its load."""
+    phi, _ = robot.friction.model.basis([speed], robot.friction.shape[j])
+    return float(phi[0] @ friction_coefficients(robot)[j])
+
+
+def friction_coefficients(robot: Robot) -> Array:
+    """(n_joints, n_terms), zero for friction per load, which is taken from the readings."""
+    layout, law = robot.layout, robot.friction.model
+    F = np.zeros((robot.n_joints, len(law.terms)))
+    for k, term in enumerate(law.terms[: len(law.terms) - law.depends_on_load]):
+        F[:, k] = robot.theta[layout.friction(term)]
+    return F

@@ -36,7 +36,11 @@ from bodysense.estimation._kernels.solve import (
 )
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.dense_roots import DenseRoots
-from bodysense.estimation.map_dynamics.equations import Equations, tree_variables
+from bodysense.estimation.map_dynamics.equations import (
+    Equations,
+    friction_coefficients,
+    tree_variables,
+)
 from bodysense.estimation.map_dynamics.priors import Assumptions
 from bodysense.estimation.map_dynamics.reading_layout import ReadingLayout
 from bodysense.estimation.map_dynamics.solution import (
@@ -221,6 +225,7 @@ class MapDynamics:
                 f"{T} positions, {dq.shape[0]} velocities and readings of shape {y.shape}: give as "
                 f"many of each, and {self.layout.size} readings per sample."
             )
+        self.take_load_friction(dq, y)
         twist = np.zeros((1, 6)) if base_twist is None else _rows(base_twist, 6, "base_twist", None)
         root = self.tree.root_acceleration(gravity)
         if self.tree.floating:
@@ -277,12 +282,34 @@ class MapDynamics:
 
     @cached_property
     def drive(self) -> Array:
-        """(n_joints, n_terms) friction coefficients."""
-        layout = self.robot.layout
-        terms = [self.robot.theta[layout.friction(term)] for term in layout.friction_terms]
-        return np.ascontiguousarray(
-            np.stack(terms, axis=1) if terms else np.zeros((self.robot.n_joints, 0))
+        """(n_joints, n_terms) friction coefficients, see `friction_coefficients`."""
+        return friction_coefficients(self.robot)
+
+    @cached_property
+    def under_load(self) -> tuple[tuple[int, int], ...]:
+        """Place and joint of readings that hold friction that grows with the load."""
+        if not self.robot.friction.model.depends_on_load:
+            return ()
+        read = ((sensor, sensor.measurement(self.robot)) for sensor in self.sensors)
+        return tuple(
+            (self.layout.slices[sensor.name].start, self.robot.joint_names.index(reading.joint))
+            for sensor, reading in read
+            if reading.friction and reading.joint is not None
         )
+
+    def take_load_friction(self, dq: Array, y: Array) -> None:
+        """Take friction that grows with the load from readings y (T, m), in place.
+
+        A drive reads T + g |T| + friction that no load changes, where T is the torque behind it and
+        g = Fl s(dq): T follows from the reading, see `drive_load` of the kernels. Noise of the
+        reading is noise of T to within the share g.
+        """
+        friction, layout = self.robot.friction, self.robot.layout
+        for place, j in self.under_load:
+            phi, _ = friction.model.basis(dq[:, j], friction.shape[j])
+            g = self.robot.theta[layout.friction("Fl")][j] * phi[:, -1]
+            net = y[:, place] - phi @ self.drive[j]
+            y[:, place] -= g * np.abs(net / (1.0 + g * np.sign(net)))
 
     def _new_memory(self, lanes: int = 0) -> Memory:
         """Working memory of one thread."""

@@ -207,6 +207,7 @@ class EstimatorStream:
             self._absent += missing
         if self._some_orientations:
             y[layout.orientations] = np.nan
+        self.problem.take_load_friction(self._samples.dq, y[None])
         np.take(self._rows, layout.order, out=self._samples.y[0])
         return missing
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.compiled.views import Table
+from bodysense.errors import MismatchError
 from bodysense.estimation._kernels.derivatives import Derivatives, linearise
 from bodysense.estimation._kernels.problem import Bodies, Memory, Priors, Readings, make_memory
 from bodysense.estimation._kernels.solve import (
@@ -210,7 +211,20 @@ class Linearisation:
     """
 
     def __init__(self, problem: MapDynamics, nuisances: Nuisances, order: int) -> None:
-        """Allocate; order 3 has joint accelerations in x."""
+        """Allocate; order 3 has joint accelerations in x.
+
+        Raises:
+            MismatchError: readings whose friction grows with a load that is not known yet.
+        """
+        if problem.under_load:
+            law = problem.robot.friction.model
+            raise MismatchError(
+                f"drives are read whose friction {law.name!r} grows with their load, which is not "
+                "differentiated by the state: give torques of the joints (side: joint), or "
+                f"identify the robot without load in its friction (--friction "
+                f"{law.without_load.name}); robot.with_friction({law.without_load.name!r}) leaves "
+                "Fl out."
+            )
         self.problem, self.nuisances = problem, nuisances
         self.orientations = OrientationRows(problem)
         self.layout = StateLayout(
