@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.identification.friction_fit import StribeckFit, fit_stribeck
-from bodysense.identification.given_friction import RICHEST, parsed_friction
+from bodysense.identification.given_friction import RICHEST, parsed_friction, unmeasured_friction
 from bodysense.identification.held_out import Candidate, Comparison, HeldOutErrors
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.regression import Regression
@@ -91,18 +91,33 @@ class FrictionChoice:
 
 
 def settle_friction(
-    problem: Regression, name: str, progress: Callable[[str], None]
+    problem: Regression, given: Robot, name: str, progress: Callable[[str], None]
 ) -> tuple[Regression, FrictionChoice | None]:
-    """Choose or fit the law; returns the problem with it, and how it was chosen."""
-    _, choose, fit = parsed_friction(problem.robot, name)
+    """Choose or fit the law; returns the problem with it, and how it was chosen.
+
+    The problem's robot has the law that the given one starts with, see `start_friction`.
+    """
+    _, choose, fit = parsed_friction(given, name)
     if not (choose or fit):
         return problem, None
     progress("choosing the friction law" if choose else "fitting the friction law")
-    choice = choose_friction(problem) if choose else fit_shape(problem)
+    if choose:
+        choice = choose_friction(problem)
+        choice = replace(choice, reason=f"{_unused(given)}{choice.reason}")
+    else:
+        choice = fit_shape(problem)
     if choice.law == problem.robot.friction.model.name and not choice.shape:
         return problem, choice
     robot, known = choice.applied_to(problem.robot), problem.knowledge
     return Regression.of(robot, problem.motions, problem.settings, knowledge=known), choice
+
+
+def _unused(given: Robot) -> str:
+    """A sentence on friction coefficients that are given and not used; empty if there are none."""
+    why = unmeasured_friction(given)
+    if not why or not given.theta[given.layout.rotor.stop :].any():
+        return ""
+    return f"The friction of the robot's files is not used: {why}. "
 
 
 def choose_friction(problem: Regression) -> FrictionChoice:

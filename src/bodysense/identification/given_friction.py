@@ -21,10 +21,39 @@ RICHEST = "stribeck-offset"
 FRICTION_CHOICES = ("auto", "own", "choose")
 """Ways to choose a law, where a law could be named."""
 
+_DISTINCT_SHARE = 0.5
+"""Of the coefficients that are given, up to which values are placeholders. In the robots of
+example-robot-data that have friction at most 3 of 7 are distinct; identified ones all are."""
 
-def friction_unknown(robot: Robot) -> bool:
-    """Whether all friction coefficients of the robot are zero, with a law of the library."""
-    return not robot.theta[robot.layout.rotor.stop :].any() and not robot.friction.model.custom
+
+def unmeasured_friction(robot: Robot) -> str:
+    """Why friction coefficients of a robot's files are no measurement; empty if they may be one.
+
+    Files seldom give measured friction: many give one damping to all joints, for a simulation to be
+    stable. Laws of users, and those with a state, are left alone.
+    """
+    model, layout = robot.friction.model, robot.layout
+    if model.custom is not None:
+        return ""
+    if not robot.theta[layout.rotor.stop :].any():
+        return "there are no friction coefficients"
+    terms = {term: robot.theta[layout.friction(term)] for term in layout.friction_terms}
+    given = {term: values[values != 0.0] for term, values in terms.items() if values.any()}
+    if model.has_state or not given:
+        return ""
+    if any((values < 0.0).any() for term, values in given.items() if term != "Fo"):
+        return "some coefficients are negative"
+    if all(np.unique(values).size <= _DISTINCT_SHARE * values.size for values in given.values()):
+        return "the same few values for all joints are placeholders"
+    if "Fc" not in given and "Fs" not in given:
+        return "damping without Coulomb friction is a placeholder"
+    return ""
+
+
+def without_friction(robot: Robot) -> Robot:
+    """The robot with all coefficients of its friction law zero."""
+    zero = dict.fromkeys(robot.layout.friction_terms, 0.0)
+    return robot.with_friction(robot.friction.model, coefficients=zero)
 
 
 def with_richest(robot: Robot) -> Robot:
@@ -55,7 +84,7 @@ def parsed_friction(robot: Robot, name: str) -> tuple[str | None, bool, bool]:
     wanted = name.removesuffix(":fit")
     if wanted != name and wanted in ("auto", "choose"):  # which fit where it is worth it
         raise unknown_name("friction", name, (*FRICTION_CHOICES, "own:fit", "stribeck:fit"))
-    choose = wanted == "choose" or (wanted == "auto" and friction_unknown(robot))
+    choose = wanted == "choose" or (wanted == "auto" and bool(unmeasured_friction(robot)))
     return None if wanted in FRICTION_CHOICES else wanted, choose, wanted != name
 
 
@@ -70,7 +99,7 @@ def start_friction(robot: Robot, name: str) -> Robot:
     """
     law, choose, fit = parsed_friction(robot, name)
     if choose:
-        return with_richest(robot)
+        return with_richest(without_friction(robot) if unmeasured_friction(robot) else robot)
     robot = robot if law is None else with_law(robot, law)
     if fit:
         require_stribeck(robot)

@@ -109,8 +109,9 @@ def identify(
         preprocessing: how logs are filtered; by default chosen from the data.
         friction: ``own`` keeps the robot's friction law. ``choose`` takes, out of viscous and
             Coulomb friction with or without an offset, a Stribeck curve and a dependence on the
-            load, the law that predicts held-out blocks best. ``auto`` chooses only where all
-            friction coefficients of the robot are zero. The name of a law takes that law, smooth
+            load, the law that predicts held-out blocks best. ``auto`` chooses only where the
+            robot's friction coefficients are no measurement: zero, the same for all joints,
+            damping alone (see `unmeasured_friction`). The name of a law takes that law, smooth
             over 0.02 rad/s where the robot's own law is sharp. With ``:fit`` after ``own`` or the
             name of a law the shape of its Stribeck curve is fitted to the data, as it is where such
             a law is chosen and predicts better with it.
@@ -131,8 +132,8 @@ def identify(
     chosen = identifier(given) if isinstance(given, str) else given
     logs, validate = as_logs(logs), as_logs(validate)
     _require_valid(robot, logs, chosen, knowledge, seed)
-    robot = lock_unrecorded(robot, (*logs, *validate))
-    robot = start_friction(robot, friction)
+    given_robot = lock_unrecorded(robot, (*logs, *validate))
+    robot = start_friction(given_robot, friction)
     progress("examining the logs")
     diagnoses, validation = (
         tuple(
@@ -144,7 +145,7 @@ def identify(
     settings, cutoff = settle_filters(robot, diagnoses, settings, base, progress)
     pieces = motions(robot, [diagnosis.segments for diagnosis in diagnoses], settings)
     problem = Regression.of(robot, pieces, settings, base, knowledge=knowledge)
-    problem, friction_choice = settle_friction(problem, friction, progress)
+    problem, friction_choice = settle_friction(problem, given_robot, friction, progress)
     choice = None
     if method == AUTO:
         progress("choosing the method")

@@ -13,7 +13,7 @@ from bodysense.doctor import Diagnosis, examine, lock_unrecorded, require_clean
 from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.files import versions
 from bodysense.identification.choices import settle_filters
-from bodysense.identification.given_friction import friction_unknown, with_law, with_richest
+from bodysense.identification.given_friction import start_friction, with_law
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.payload.loaded_regression import LoadedRegression
 from bodysense.identification.payload.parts import noisy_recordings
@@ -293,11 +293,7 @@ def _settled(
 
 
 def _with_friction(robot: Robot, friction: str) -> Robot:
-    if friction == "own":
-        return robot
-    if friction != "auto":
-        return with_law(robot, friction)
-    return with_richest(robot) if friction_unknown(robot) else robot
+    return (start_friction if friction in ("own", "auto") else with_law)(robot, friction)
 
 
 def _require_different(loaded: Sequence[Diagnosis], unloaded: Sequence[Diagnosis]) -> None:
