@@ -197,7 +197,8 @@ def test_laws_that_were_compared_are_shown(here, capsys):
     assert identified("rv2sq", "one.csv", *QUICK, "--friction", "choose", "--method", "wls") == 0
     printed = capsys.readouterr().out
     for law in ("viscous", "coulomb", "offset", "stribeck", "stribeck-offset", r"[a-z-]+-load"):
-        assert re.search(rf"^ *{law} +\d+\.\d{{3}} +\d+\.\d{{3}} +\d+", printed, re.MULTILINE), law
+        row = rf"^ *{law} +\d+\.\d{{3}} +-?\d+\.\d ± \d+\.\d +\d+"
+        assert re.search(row, printed, re.MULTILINE), law
 
 
 def test_forgetting_reaches_the_method(here):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -100,6 +102,21 @@ def test_what_the_other_folds_do_not_determine_is_not_judged(small_arm):
     assert moving[2] > 20
     assert comparison.rows[2] == 0
     assert (comparison.rows[:2] > 0.9 * moving[:2]).all()
+
+
+def test_rows_are_made_in_blocks_of_any_size(small_arm, monkeypatch):
+    """Regressions with fewer unknowns make larger blocks: their samples are the same."""
+    motions = one_by_one(small_arm)
+    problem = Regression.of(unknown(small_arm), motions, PLAIN)
+    whole = choose_friction(problem)
+    monkeypatch.setattr("bodysense.identification.regression._BLOCK_BYTES", 8e4)
+    monkeypatch.setattr("bodysense.identification.regression._KEEP_BYTES", 0.0)
+    small = choose_friction(Regression.of(unknown(small_arm), motions, PLAIN))
+    assert len(list(replace(problem).blocks())) > 6
+    assert small.tried == whole.tried
+    for one, other in zip(small.trials, whole.trials, strict=True):
+        assert one.error == pytest.approx(other.error, rel=1e-9)
+        assert one.gain == pytest.approx(other.gain, abs=1e-9)
 
 
 def test_motion_slower_than_friction_reverses_cannot_tell_laws_apart(small_arm):

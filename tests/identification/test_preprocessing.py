@@ -79,13 +79,21 @@ def test_slow_logs_are_filtered_below_half_their_rate(small_arm, sines):
 
 
 @pytest.mark.parametrize(
-    ("law", "width", "still"),
-    [("coulomb", 0.02, 0.0), ("coulomb", 0.0, 0.02), ("viscous", None, 0.0), ("offset", 0.0, 0.02)],
+    ("law", "width", "still", "share"),
+    [
+        ("coulomb", 0.02, 0.0, 0.25),
+        ("coulomb", 0.0, 0.02, 0.005),
+        ("viscous", None, 0.0, 0.25),
+        ("offset", 0.0, 0.02, 0.005),
+    ],
 )
-def test_rows_of_standing_joints_count_where_friction_is_smooth(small_arm, law, width, still):
+def test_rows_of_standing_joints_count_where_friction_is_smooth(
+    small_arm, law, width, still, share
+):
     shape = {} if width is None else {"width": width}
     robot = small_arm.with_friction(law, **shape)
-    assert Preprocessing().settled(robot, 10.0).still_speed == still
+    settled = Preprocessing().settled(robot, 10.0)
+    assert (settled.still_speed, settled.still_share) == (still, share)
     assert Preprocessing(still_speed=0.1).settled(robot, 10.0).still_speed == 0.1
 
 

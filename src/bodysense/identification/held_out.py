@@ -15,8 +15,9 @@ A sample of a joint counts only if it can tell models of its motion apart:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +27,9 @@ from scipy.special import stdtrit
 from bodysense.identification.preprocessing import FOLDS, Motion, Plan, Preprocessing
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Factor
-from bodysense.identification.regression import Regression
+from bodysense.identification.regression import Block, Regression
 from bodysense.identification.solution import rounding_levels
-from bodysense.logs.filtering import STILL_SPEED, decimate
+from bodysense.logs.filtering import STILL_SPEED
 from bodysense.spatial.arrays import Array
 
 _SLOW_SHARE = 0.25  # of its filter's window that may be slow where a sample counts
@@ -37,7 +38,8 @@ _LARGEST_LEVERAGE = 1.0  # variance of a prediction, in units of the noise's, wh
 _LEAST_FREEDOM = 0.1  # share of the rows that counts as degrees of freedom at least
 _LEVEL_TOLERANCE = 0.02  # relative change of the noise levels at which the weights have converged
 _ROUNDS = 8  # of new weights, at most
-_CONFIDENCE = 0.975  # with which one model is better than another
+_CONFIDENCE = 0.975  # of a quantile that bounds an interval of 95 % on one side
+_NORMAL_QUANTILE = 1.959964  # the same of a normal distribution
 _FEWEST_STRETCHES = 4  # from which their scatter says something
 
 
@@ -96,23 +98,23 @@ class HeldOutErrors:
         return float(self.squares.sum()) / max(float(self.rows.sum()), 1.0)
 
     def gain_over(self, other: HeldOutErrors) -> tuple[float, float]:
-        """By which share the other's error is larger than this one's, and its standard error.
+        """By which share these errors are smaller than another model's, and its standard error.
 
-        The gain is a share of the other's error. Its standard error comes from the differences of
-        the stretches, whose number may be small: it is given so that 1.96 of them make an interval
-        of 95 %.
+        The gain is the mean over stretches of (other - this) / max(other, this): a stretch that
+        one of the models fails on counts no more than others. The scatter of the stretches, whose
+        number may be small, is widened so that 1.96 standard errors make an interval of 95 %.
         """
         rows = self.rows.sum(axis=1)
         used = rows > 0.0
         rows, count = rows[used], int(used.sum())
-        if count < 2 or other.mean <= 0.0:
+        if count < 2:
             return 0.0, np.inf
-        difference = (other.squares - self.squares).sum(axis=1)[used]
-        mean = difference.sum() / rows.sum()
-        scatter = float(np.square(difference - mean * rows).sum()) * count / (count - 1.0)
-        widened = float(stdtrit(count - 1.0, _CONFIDENCE) / stdtrit(np.inf, _CONFIDENCE))
-        error = widened * np.sqrt(scatter) / rows.sum()
-        return float(mean) / other.mean, float(error) / other.mean
+        this, that = (x.squares.sum(axis=1)[used] for x in (self, other))
+        gains = (that - this) / np.maximum(np.maximum(that, this), np.finfo(float).tiny)
+        mean = float(rows @ gains / rows.sum())
+        scatter = float(np.square(rows * (gains - mean)).sum()) * count / (count - 1.0)
+        widened = float(stdtrit(count - 1.0, _CONFIDENCE)) / _NORMAL_QUANTILE
+        return mean, widened * float(np.sqrt(scatter)) / float(rows.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +122,9 @@ class Comparison:
     """Which samples count for all candidates, and the noise that errors are measured by.
 
     Attributes:
-        moving: (m, n) of each block of rows: 1 where a joint moves, in training as in scoring.
-        judged: (m, n) of each block: 1 where it does and the other folds determine its torque.
-        stretches: (m,) of each block: number of the stretch that is held out as one.
+        moving: (rows, n) of each motion: 1 where a joint moves, in training as in scoring.
+        judged: (rows, n) of each motion: 1 where it does and other folds determine its torque.
+        stretches: (rows,) of each motion: number of the stretch that is held out as one.
         sigma: (n,) standard deviation of each joint's residuals.
     """
 
@@ -138,7 +140,7 @@ class Comparison:
     def of(cls, richest: Candidate) -> Comparison:
         """The samples that the richest candidate can be judged by."""
         rows = richest.rows
-        moving = _moving(rows)
+        moving = tuple(_moving_rows(rows, motion) for motion in rows.motions)
         start = cls(moving, moving, _stretches(rows), np.ones(rows.n_joints))
         start = start._sharing(start.moving, start._levels(richest))
         return start._sharing(start._determined(richest), start.sigma)
@@ -200,7 +202,8 @@ class Comparison:
         number = 1 + max((int(s[-1]) for s in self.stretches if s.size), default=-1)
         k, n = next(iter(solutions.values())).shape[1], self.sigma.size
         squares, rows = np.zeros((number, n, k)), np.zeros((number, n))
-        for block, use, stretch in zip(problem.blocks(), self.judged, self.stretches, strict=True):
+        for block in problem.blocks():
+            use, stretch = _of(self.judged, block), _of(self.stretches, block)
             for fold, x in solutions.items():
                 mine = block.fold == fold
                 e = (block.y[mine][:, :, None] - block.Y[mine] @ x) / self.sigma[:, None]
@@ -220,7 +223,10 @@ class Comparison:
 
     def _factors_of(self, rows: Regression) -> dict[tuple[int, int, int], Factor]:
         if id(rows) not in self._factors:
-            self._factors[id(rows)] = rows, rows.weighted_factors(self.moving)
+            self._factors[id(rows)] = (
+                rows,
+                rows.weighted_factors(lambda block: _of(self.moving, block)),
+            )
         return self._factors[id(rows)][1]
 
     def _levels(self, richest: Candidate) -> Array:
@@ -250,7 +256,7 @@ class Comparison:
         return sigma
 
     def _determined(self, richest: Candidate) -> tuple[Array, ...]:
-        """Rows of moving joints whose torque the other folds determine, block by block.
+        """Rows of moving joints whose torque the other folds determine, of each motion.
 
         With the posterior N(x, P) of the other folds, the prediction y x of a row has the variance
         y P yᵀ.
@@ -259,37 +265,31 @@ class Comparison:
         for fold in range(FOLDS):
             A, _ = self._reduced(richest, fold)
             factors.append(qr(A, mode="r")[0][: A.shape[1]])
-        made = []
-        for block, use in zip(richest.rows.blocks(), self.moving, strict=True):
-            judged = np.zeros_like(use)
+        made = tuple(np.zeros_like(use) for use in self.moving)
+        for block in richest.rows.blocks():
+            use, judged = _of(self.moving, block), _of(made, block)
             for fold, R in enumerate(factors):
                 at, joint = np.nonzero((block.fold == fold)[:, None] & (use > 0.0))
                 Y = block.Y[at, joint] @ richest.basis / self.sigma[joint][:, None]
                 half = solve_triangular(R, Y.T, trans="T")
                 judged[at, joint] = (half**2).sum(axis=0) < _LARGEST_LEVERAGE
-            made.append(judged)
-        return tuple(made)
+        return made
+
+
+def _of(pieces: Sequence[NDArray[Any]], block: Block) -> NDArray[Any]:
+    """The rows of a block, from those of all pieces."""
+    return pieces[block.piece][block.first : block.first + block.t.size]
 
 
 def _stretches(problem: Regression) -> tuple[NDArray[np.int64], ...]:
-    """(m,) of each block: number of the stretch of one fold that each sample belongs to."""
-    made, number, last = [], -1, (-1, -1)
-    for block in problem.blocks():
-        begins = np.diff(block.fold, prepend=-1) != 0
-        begins[:1] = (block.piece, int(block.fold[0])) != last
-        made.append(number + np.cumsum(begins))
-        number, last = int(made[-1][-1]), (block.piece, int(block.fold[-1]))
-    return tuple(made)
-
-
-def _moving(problem: Regression) -> tuple[Array, ...]:
-    """(m, n) of each block: 1 where a joint moves faster than friction reverses, or 0."""
-    pieces = [_moving_rows(problem, motion) for motion in problem.motions]
-    made, at = [], [0] * len(pieces)
-    for block in problem.blocks():
-        first = at[block.piece]
-        at[block.piece] = first + block.t.size
-        made.append(pieces[block.piece][first : at[block.piece]])
+    """(rows,) of each motion: number of the stretch of one fold that each row belongs to."""
+    made, number = [], 0
+    for motion in problem.motions:
+        plan = Plan.of(motion, problem.settings)
+        at = plan.stride * ((plan.taps.size - 1) // 2 + plan.step * np.arange(plan.n_out))
+        begins = np.diff(problem.folds(motion)[at], prepend=-1) != 0
+        made.append(number + np.cumsum(begins) - 1)
+        number += int(begins.sum())
     return tuple(made)
 
 
@@ -299,9 +299,7 @@ def _moving_rows(problem: Regression, motion: Motion) -> Array:
     slow = np.abs(motion.v[:: plan.stride]) <= _slowest(problem, motion)
     if motion.still is not None:
         slow |= motion.still[:: plan.stride]
-    window = np.abs(plan.taps) / np.abs(plan.taps).sum()
-    share = decimate(np.ascontiguousarray(slow, dtype=np.float64), window, plan.step)
-    return (share < _SLOW_SHARE).astype(np.float64)
+    return replace(plan, still_share=_SLOW_SHARE).moving(slow)[: plan.n_out]
 
 
 def _slowest(problem: Regression, motion: Motion) -> Array:

@@ -28,6 +28,7 @@ from bodysense.logs.filtering import (
     lowpass,
     resample,
     smooth_motion,
+    standing,
     usable_cutoff,
 )
 from bodysense.logs.log import Log, require_log
@@ -56,6 +57,9 @@ class Preprocessing:
             move slowly throughout, where the friction law jumps at zero speed; and 0, which keeps
             every row, where it is smooth.
         decimate: whether the parallel filter is used; without it every sample counts.
+        still_share: of its filter's window that a joint may stand where a row counts. By default
+            next to nothing where the friction law jumps at zero speed, whose sign is noise then; a
+            quarter where it is smooth, so that reversals count.
         score_cutoff: of the torques that scores compare, and of the motion they are predicted from
             [Hz]: the reference bandwidth (see `Bandwidth`), whatever the cut-off is.
     """
@@ -67,6 +71,7 @@ class Preprocessing:
     border: float | None = None
     still_speed: float | None = None
     decimate: bool = True
+    still_share: float | None = None
     score_cutoff: float | None = None
 
     def __post_init__(self) -> None:
@@ -74,7 +79,7 @@ class Preprocessing:
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) and value > 0.0):
                 raise ShapeError(f"{name} is {value:g}: give a positive frequency in Hz.")
-        for name in ("border", "still_speed"):
+        for name in ("border", "still_speed", "still_share"):
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) and value >= 0.0):
                 raise ShapeError(f"{name} is {value:g}: give zero or a positive number.")
@@ -84,19 +89,18 @@ class Preprocessing:
     def settled(self, robot: Robot, cutoff: float) -> Preprocessing:
         """The same with every choice made."""
         cutoff = self.cutoff if self.cutoff is not None else cutoff
-        still = self.still_speed
+        still, share = self.still_speed, self.still_share
         if still is None:
-            model, shape = robot.friction.model, robot.friction.shape
-            width = [shape[:, k] for k, name in enumerate(model.shape) if name == "width"]
-            smooth = bool(width) and bool((width[0] > 0.0).all())
-            jumps = "Fc" in model.terms and not smooth
-            still = STILL_SPEED if jumps else 0.0
+            still = 0.0 if reverses_smoothly(robot) else STILL_SPEED
+        if share is None:
+            share = _SMOOTH_STILL_SHARE if reverses_smoothly(robot) else _STILL_SHARE
         return replace(
             self,
             cutoff=cutoff,
             band=self.band if self.band is not None else cutoff / _BAND_RATIO,
             border=self.border if self.border is not None else 1.0 / cutoff,
             still_speed=still,
+            still_share=share,
         )
 
     def for_scores(self) -> Preprocessing:
@@ -105,6 +109,13 @@ class Preprocessing:
         if cutoff is None or cutoff == self.cutoff:
             return self
         return replace(self, cutoff=cutoff, band=cutoff / _BAND_RATIO, border=1.0 / cutoff)
+
+
+def reverses_smoothly(robot: Robot) -> bool:
+    """Whether the friction law of every joint is smooth at zero speed."""
+    model, shape = robot.friction.model, robot.friction.shape
+    width = [shape[:, k] for k, name in enumerate(model.shape) if name == "width"]
+    return "Fc" not in model.terms or (bool(width) and bool((width[0] > 0.0).all()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +256,8 @@ FOLDS = 3
 _BLOCKS_PER_FOLD = 6  # at least, in recordings that are long enough
 _MIN_BLOCK = 0.5  # duration of a block [s]
 _FILTER_LENGTHS_PER_BLOCK = 4.0  # at least: its window reaches into the next block
-_STILL_SHARE = 0.005  # of its filter's window that may be standstill where a row counts
+_STILL_SHARE = 0.005  # of its filter's window that may be standstill where a row counts, …
+_SMOOTH_STILL_SHARE = 0.25  # … and where friction is smooth: what it errs by there is no more
 _OVERSAMPLING = 12.0  # rate at which regressors are computed, in units of the cut-off
 
 
@@ -258,12 +270,14 @@ class Plan:
         step: between rows, in such samples.
         taps: of the filter; one alone for none.
         n_out: number of rows.
+        still_share: of the filter's window that a joint may stand where a row counts.
     """
 
     stride: int
     step: int
     taps: Array
     n_out: int
+    still_share: float = _STILL_SHARE
 
     @classmethod
     def of(cls, motion: Motion, settings: Preprocessing) -> Plan:
@@ -271,9 +285,10 @@ class Plan:
         cutoff, band = settings.cutoff, settings.band
         if cutoff is None or band is None:
             raise ShapeError("the preprocessing is not settled: call settled(robot, cutoff) first.")
+        share = _STILL_SHARE if settings.still_share is None else settings.still_share
         n_t = motion.t.size
         if not settings.decimate:
-            return cls(1, 1, np.ones(1), n_t)
+            return cls(1, 1, np.ones(1), n_t, share)
         # Beyond some times the cut-off, samples repeat each other.
         stride = max(1, int(motion.rate / (_OVERSAMPLING * cutoff)))
         rate = motion.rate / stride
@@ -282,8 +297,8 @@ class Plan:
         taps = fir_lowpass(rate, band)
         step = max(1, int(rate / (2.5 * band)))
         if n_t < taps.size + 4 * step:  # too short for the filter: all samples count as they are
-            return cls(stride, 1, np.ones(1), n_t)
-        return cls(stride, step, taps, (n_t - taps.size) // step + 1)
+            return cls(stride, 1, np.ones(1), n_t, share)
+        return cls(stride, step, taps, (n_t - taps.size) // step + 1, share)
 
     def filtered(self, x: Array) -> Array:
         """Rows from samples (m, …): filtered, every `step`-th."""
@@ -293,7 +308,27 @@ class Plan:
         """Rows (…, n) that count, 1 or 0, from where joints stand in samples (m, n)."""
         window = np.abs(self.taps) / np.abs(self.taps).sum()
         share = decimate(np.ascontiguousarray(still, dtype=np.float64), window, self.step)
-        return (share < _STILL_SHARE).astype(np.float64)
+        return (share < self.still_share).astype(np.float64)
+
+
+def moving_rows(
+    robot: Robot, moved: Sequence[Motion], settings: Preprocessing
+) -> tuple[Array, ...]:
+    """(rows, n) of each motion: 1 where a joint moves, 0 where it stands by settled settings.
+
+    A joint that moves in none of the motions keeps its rows where friction is smooth.
+    """
+    speed, made = settings.still_speed or 0.0, []
+    for motion in moved:
+        plan = Plan.of(motion, settings)
+        v, known = motion.v[:: plan.stride], motion.still
+        still = standing(v, speed) if known is None else known[:: plan.stride]
+        use = plan.moving(still)[: plan.n_out]
+        made.append(use if speed > 0.0 else np.ones_like(use))
+    if reverses_smoothly(robot) and made:
+        never = ~np.any([use.any(axis=0) for use in made], axis=0)
+        made = [np.where(never, 1.0, use) for use in made]
+    return tuple(made)
 
 
 def block_of(t: Array, filter_length: float = 0.0) -> NDArray[np.int64]:

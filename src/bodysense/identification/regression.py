@@ -29,10 +29,10 @@ from bodysense.identification.preprocessing import (
     Plan,
     Preprocessing,
     block_of,
+    moving_rows,
     require_fixed,
 )
 from bodysense.identification.reduced import Factor, Stack, tall_matrix, triangle
-from bodysense.logs.filtering import standing
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.dynamics import regressor_pattern, torque_regressor
 from bodysense.robot.robot import Robot, require_robot
@@ -54,6 +54,7 @@ class Block:
         y: (m, n) torques.
         use: (m, n) 1 for rows that count, 0 for those of standing joints.
         fold: (m,) held-out fold of each sample.
+        first: number of its first sample among those of its piece.
     """
 
     log: int
@@ -63,6 +64,7 @@ class Block:
     y: Array
     use: Array
     fold: NDArray[np.int64]
+    first: int = 0
 
 
 class _Kept:
@@ -268,13 +270,8 @@ class Regression:
     def _make(self, piece: int, motion: Motion) -> Iterator[Block]:
         plan = Plan.of(motion, self.settings)
         n, b, taps = self.n_joints, self.base.size, plan.taps
-        q, v, a, tau = (x[:: plan.stride] for x in (motion.q, motion.v, motion.a, motion.tau))
-        t = motion.t[:: plan.stride]
-        still_speed = self.settings.still_speed or 0.0
-        still = None
-        if still_speed > 0.0:
-            known = motion.still
-            still = standing(v, still_speed) if known is None else known[:: plan.stride]
+        of = (motion.t, motion.q, motion.v, motion.a, motion.tau)
+        t, q, v, a, tau = (x[:: plan.stride] for x in of)
         middle = (taps.size - 1) // 2
         in_block = max(1, int(_BLOCK_BYTES / (8.0 * n * b)) // plan.step)
         buffer = np.empty(((in_block - 1) * plan.step + taps.size, n, b))
@@ -293,16 +290,19 @@ class Regression:
                 out=buffer[: taken.stop - taken.start],
             )
             Y = self.widened(Y, v[taken], motion.log)
-            y, use = tau[taken], np.ones((m, n))
-            if still is not None:
-                use = plan.moving(still[taken])
+            y, use = tau[taken], self._moving[piece][first : first + m]
             Y, y = plan.filtered(Y), plan.filtered(y)
             at = start + middle + plan.step * np.arange(m)
-            yield Block(motion.log, piece, t[at], Y, y, use, folds[at * plan.stride])
+            yield Block(motion.log, piece, t[at], Y, y, use, folds[at * plan.stride], first)
 
     def load_theta_of(self, log: int) -> Array | None:
         """(p,) parameters that the load of load-dependent friction follows from in one log."""
         return self.load_theta
+
+    @cached_property
+    def _moving(self) -> tuple[Array, ...]:
+        """(rows, n) of each motion: 1 for rows that count, 0 for those of standing joints."""
+        return moving_rows(self.robot, self.motions, self.settings)
 
     def widened(self, Y: Array, v: Array, log: int) -> Array:
         """Unfiltered columns (m, n, size) of all unknowns, from those of the base parameters."""
@@ -316,13 +316,13 @@ class Regression:
         return {key: f for key, f in self._kept.factors.items() if key[1] != self.held_out}
 
     def weighted_factors(
-        self, weights: Sequence[Array] | None
+        self, weights: Sequence[Array] | Callable[[Block], Array] | None
     ) -> dict[tuple[int, int, int], Factor]:
         """Triangular factors where each row is multiplied by a weight (m, n), block by block."""
         R: dict[tuple[int, int, int], Array] = {}
         rows: dict[tuple[int, int, int], int] = {}
         for k, block in enumerate(self.blocks()):
-            weight = block.use if weights is None else weights[k]
+            weight = weights(block) if callable(weights) else weights[k] if weights else block.use
             for fold in np.unique(block.fold):
                 inside = block.fold == fold
                 for j, columns in enumerate(self.columns):
