@@ -65,8 +65,8 @@ class IdentifyOptions(FitOptions):
         "recordings: CSV, Parquet, MCAP or a ROS 2 bag", "logs", metavar="LOG"
     )
     friction: str = option(
-        "auto (default: choose if the robot has no friction coefficients), choose, own, or a law: "
-        "coulomb, offset, stribeck, … with its shape as in coulomb:width=0.02, or fitted: "
+        "auto (default: choose unless the robot has measured friction), choose, own, or a law:"
+        " coulomb, offset, stribeck, … with its shape as in coulomb:width=0.02, or fitted: "
         "stribeck:fit",
         default="auto",
         group="robot",
