@@ -107,6 +107,7 @@ def test_identified_robot_is_near_the_truth(tmp_path):
         "identification.json",
         "identification.npz",
         "identified.actuators.yaml",
+        "identified.joints.yaml",
         "identified.urdf",
         "identified.xml",
         "log.parquet",
@@ -126,10 +127,12 @@ def test_a_payload_is_found(tmp_path):
     for true, found, reach in re.findall(r"([-\d.]+) mm +found +([-\d.]+) ± ([\d.]+)", printed):
         assert abs(float(true) - float(found)) <= float(reach)
     assert written(tmp_path / "out" / "payload") == [
+        "endeffector-config.json",
         "loaded.urdf",
         "loaded.xml",
         "payload.json",
         "payload.npz",
+        "payload.yaml",
         "report.html",
     ]
 

@@ -94,6 +94,7 @@ def parse_yaml(data: bytes, where: str, error: type[BodysenseError]) -> dict[str
 
 # Values of YAML files, checked: mappings with known keys, texts, names and numbers.
 
+_LARGEST = 1.0e30  # SI units; beyond it, products of masses and lengths overflow
 _PI = re.compile(r"([+-]?)\s*(\d+(?:\.\d*)?)?\s*\*?\s*pi\s*(?:/\s*(\d+(?:\.\d*)?))?")
 
 
@@ -156,6 +157,8 @@ class Schema:
                     result = float(value)  # text, too: YAML reads 1e3 as a word
         if not math.isfinite(result):
             raise self.error(f"{where}: expected a finite number, got {value!r:.60}.")
+        if abs(result) > _LARGEST:
+            raise self.error(f"{where}: {result:g} is too large; check its unit.")
         return result
 
     def whole(self, value: object, where: str) -> int:

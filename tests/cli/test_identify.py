@@ -32,6 +32,7 @@ FILES = {
     "identification.json",
     "identification.npz",
     "identified.actuators.yaml",
+    "identified.joints.yaml",
     "identified.urdf",
     "identified.xml",
     "parameters.csv",

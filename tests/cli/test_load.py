@@ -32,6 +32,8 @@ PAYLOAD_FILES = {
     "config.yaml",
     "loaded.urdf",
     "loaded.xml",
+    "endeffector-config.json",
+    "payload.yaml",
     "payload.json",
     "payload.npz",
     "report.html",
@@ -144,8 +146,10 @@ def test_swapped_recordings_leave_no_loaded_robot(here, capsys):
     assert "lighter than the unloaded one" in " ".join(out.split())
     assert "holds" not in out
     assert "centre of mass [mm]" not in out
-    assert err.startswith("note: loaded.urdf and loaded.xml are not written")
-    assert set(os.listdir("out")) == PAYLOAD_FILES - {"loaded.urdf", "loaded.xml"}
+    assert err.startswith("note: loaded.urdf, loaded.xml, payload.yaml: not written")
+    assert set(os.listdir("out")) == PAYLOAD_FILES - {
+        *("loaded.urdf", "loaded.xml", "payload.yaml", "endeffector-config.json")
+    }
 
 
 def test_a_load_without_unloaded_recordings_names_the_file_first(here, capsys):

@@ -36,6 +36,7 @@ FILES = {
     "identification.json",
     "identification.npz",
     "identified.actuators.yaml",
+    "identified.joints.yaml",
     "identified.urdf",
     "identified.xml",
     "parameters.csv",

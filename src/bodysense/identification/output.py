@@ -17,6 +17,7 @@ from bodysense.identification.identification import Identification
 from bodysense.identification.methods import DEFAULT, consistent_alternative
 from bodysense.identification.run import IdentificationRun
 from bodysense.robot.io.actuator_writer import write_actuators
+from bodysense.robot.io.joint_values import write_joint_values
 from bodysense.robot.io.mjcf_writer import write_mjcf
 from bodysense.robot.io.urdf import write_urdf
 from bodysense.robot.mounting import gravity_notes
@@ -40,6 +41,7 @@ OUTPUT_FILES = (
     "identification.json",
     "identification.npz",
     "identified.actuators.yaml",
+    "identified.joints.yaml",
     "identified.urdf",
     "identified.xml",
     "parameters.csv",
@@ -71,6 +73,7 @@ def write_run(
         ("identified.urdf", write_urdf),
         ("identified.xml", write_mjcf),
         ("identified.actuators.yaml", write_actuators),
+        ("identified.joints.yaml", write_joint_values),
     ):
         try:
             write(robot, target / name)

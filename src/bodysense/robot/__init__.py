@@ -25,6 +25,7 @@ from bodysense.robot.friction import (
 )
 from bodysense.robot.inspection import Inspection, inspect_robot
 from bodysense.robot.io.actuator_writer import actuator_text, write_actuators
+from bodysense.robot.io.joint_values import joint_values, write_joint_values
 from bodysense.robot.io.load import builtin_names, example_robot_names, load_robot
 from bodysense.robot.io.mjcf_writer import mjcf_notes, write_mjcf
 from bodysense.robot.io.urdf import write_urdf
@@ -70,6 +71,7 @@ __all__ = [
     "gravity_regressor",
     "inspect_robot",
     "inverse_dynamics",
+    "joint_values",
     "link_hulls",
     "load_robot",
     "mass_matrix",
@@ -84,6 +86,7 @@ __all__ = [
     "work",
     "work_regressor",
     "write_actuators",
+    "write_joint_values",
     "write_mjcf",
     "write_urdf",
 ]

@@ -26,7 +26,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, RobotFileError, ShapeError, unknown_name
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.schema import number_list
 from bodysense.spatial.arrays import Array, as_array
 
@@ -71,6 +71,7 @@ def with_gravity(
         ShapeError: a gravity that no place on a planet has.
         MismatchError: both or neither are given, or a floating base is to be mounted.
     """
+    require_robot(robot)
     if (gravity is None) == (mount is None):
         raise MismatchError("give either gravity or mount, one of them.")
     if mount is not None:

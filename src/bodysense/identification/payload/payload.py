@@ -210,10 +210,12 @@ def _part(table: Mapping[str, Any]) -> LoadPart:
 
 PAYLOAD_FILES = (
     "config.yaml",
+    "endeffector-config.json",
     "loaded.urdf",
     "loaded.xml",
     "payload.json",
     "payload.npz",
+    "payload.yaml",
     "report.html",
 )
 """Everything that the identification of a load can write."""
@@ -241,13 +243,17 @@ def write_payload(
     if payload.status.ok:
         notes += [f"loaded.urdf: {note}" for note in gravity_notes(robot)]
     else:
-        notes.append("loaded.urdf and loaded.xml are not written: no load was identified.")
+        notes.append("loaded.urdf, loaded.xml, payload.yaml: not written, no load was identified.")
     files = (("loaded.urdf", write_urdf), ("loaded.xml", write_mjcf)) if payload.status.ok else ()
     for name, write in files:
         try:
             write(payload.held_by(robot), target / name)
         except BodysenseError as error:
             notes.append(f"{name} is not written: {error}")
+    if payload.status.ok:
+        from bodysense.identification.payload.makers import write_maker_files  # needs this module
+
+        write_maker_files(target, payload, robot)
     payload.save(target)
     write_configuration(target, "payload", configuration)
     return tuple(notes)
