@@ -30,7 +30,7 @@ NEAR = 3.0  # percentage points
 # didim how the simulated motion depends on it. Filters know noise levels from a regression only,
 # and particles are too few. pc-irls is irls and pc-wls, and takes as long as all others together;
 # pc-sqp-… have the minimum of pc-…; networks end where wls does.
-SIMULATING = ("didim", "pc-didim", "cloe", "clie", "pc-iv")
+SIMULATING = ("didim", "pc-didim", "cloe", "clie", "pc-cloe", "pc-iv")
 FILTERS = ("ekf", "srekf", "ukf", "srukf", "cdkf", "srcdkf", "pf")
 NOT_PROMISED = ("tls", "pc-closest", *SIMULATING, *FILTERS)
 TWINS = ("pc-irls", "pc-sqp-ols", "pc-sqp-wls", "pc-sqp-irls", "adaline", "hopfield")

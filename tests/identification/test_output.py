@@ -205,7 +205,7 @@ def test_what_is_not_physical_is_noted_instead_of_written(tmp_path):
     assert len((tmp_path / "parameters.csv").read_text().splitlines()) == 1 + 52 + 78
 
 
-@pytest.mark.parametrize(("method", "better"), [("iv", "pc-iv"), ("cloe", "pc-wls")])
+@pytest.mark.parametrize(("method", "better"), [("iv", "pc-iv"), ("cloe", "pc-cloe")])
 def test_the_remedy_is_a_method_of_the_same_kind(tmp_path, monkeypatch, method, better):
     """Also in what a writer says, which knows the default alone."""
 

@@ -277,7 +277,7 @@ def test_infeasible_links(found):
 
 @pytest.mark.parametrize(
     ("method", "better"),
-    [("iv", "pc-iv"), ("didim", "pc-didim"), ("cloe", "pc-wls"), ("ols", "pc-wls")],
+    [("iv", "pc-iv"), ("didim", "pc-didim"), ("cloe", "pc-cloe"), ("ols", "pc-wls")],
 )
 def test_the_consistent_method_that_is_advised_is_of_the_same_kind(found, method, better):
     theta = found.theta.copy()

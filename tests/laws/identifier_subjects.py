@@ -30,6 +30,7 @@ TWINS = {
     "pc-sqp-irls": ("irls", "pc-sqp-wls"),
     "pc-iv": ("iv", "pc-wls"),
     "pc-didim": ("didim", "pc-wls"),
+    "pc-cloe": ("cloe", "pc-wls"),
     "srekf": ("ekf", "srukf"),
     "cdkf": ("ukf", "srcdkf"),
 }
@@ -48,7 +49,7 @@ FILTERS = {name for name, row in IDENTIFIERS.items() if row.group == "filtering"
 RECORDED = {name for name, row in IDENTIFIERS.items() if row.group == "simulated"} | FILTERS
 """They simulate the robot: what they are given must be a motion that it has made under control."""
 
-FITS_POSITIONS = {"cloe"}
+FITS_POSITIONS = {"cloe", "pc-cloe"}
 """Noise in the torques that were written down does not touch them: nor their intervals."""
 
 NEEDS_SHAPES = {"pc-points"}

@@ -61,11 +61,13 @@ def _compose_consistent(name: str) -> Identifier:
 
 
 def _compose_simulated(name: str) -> Identifier:
-    if name in ("cloe", "clie"):
+    from bodysense.identification.consistent.solvers import Conic
+
+    if name in ("cloe", "clie", "pc-cloe"):
         from bodysense.identification.simulated.output_error import OutputError
 
-        return OutputError(name, "q" if name == "cloe" else "tau")
-    from bodysense.identification.consistent.solvers import Conic
+        plain = OutputError(name, "tau" if name == "clie" else "q")
+        return replace(plain, solver=Conic()) if name.startswith("pc-") else plain
     from bodysense.identification.linear.least_squares import LeastSquares
     from bodysense.identification.linear.method import LinearMethod
     from bodysense.identification.simulated.iv import SimulatedWeights
@@ -137,16 +139,14 @@ _METHODS = (
         needs=_NOISE,
         cost="one regression, a pass over all rows per iteration",
         when="outliers (knocks, contacts, wrong samples): weighted by Huber's cost",
-        description="Weighted least squares whose rows carry another weight υ(residual), thesis "
-        "eqs (18)-(20).",
+        description="Weighted least squares, rows weighted by υ(residual) too, eqs (18)-(20).",
     ),
     _linear(
         "tls",
         "total least squares: noise in the regressor too",
         cost="one regression",
         when="for comparison: it takes every column of the regressor to be equally noisy",
-        description="Smallest change of [Y y] that makes it singular: its last right singular "
-        "vector.",
+        description="Smallest change of [Y y] that makes it singular: its last singular vector.",
     ),
     _linear(
         "ridge",
@@ -210,8 +210,7 @@ _METHODS = (
         "ordinary least squares over consistent robots, by quadratic programs",
         cost="one regression, a few quadratic programs",
         when="as pc-ols, of which it is an independent check",
-        description="Rows weighted as by ols, solved over square roots of physically consistent "
-        "robots.",
+        description="Rows weighted as by ols, solved over square roots of consistent robots.",
     ),
     _consistent(
         "pc-sqp-wls",
@@ -219,8 +218,7 @@ _METHODS = (
         needs=_NOISE,
         cost="one regression, a few quadratic programs",
         when="as pc-wls, of which it is an independent check",
-        description="Rows weighted as by wls, solved over square roots of physically consistent "
-        "robots.",
+        description="Rows weighted as by wls, solved over square roots of consistent robots.",
     ),
     _consistent(
         "pc-sqp-irls",
@@ -228,8 +226,7 @@ _METHODS = (
         needs=_NOISE,
         cost="one regression, a few quadratic programs per iteration",
         when="as pc-irls, of which it is an independent check",
-        description="Rows weighted as by irls, solved over square roots of physically consistent "
-        "robots.",
+        description="Rows weighted as by irls, solved over square roots of consistent robots.",
     ),
     _consistent(
         "pc-points",
@@ -264,13 +261,20 @@ _METHODS = (
         description="didim with a semidefinite program per iteration, thesis eq (65).",
     ),
     _simulated(
+        "pc-cloe",
+        "closed-loop output error over physically consistent robots",
+        needs=_LOOP,
+        cost="as cloe, and some iterations more, each with a semidefinite program",
+        when="noisy encoders, and a controller that is well known",
+        description="cloe, whose last steps are semidefinite programs.",
+    ),
+    _simulated(
         "iv",
         "instrumental variables from the simulated motion",
         needs=_LOOP,
         cost="one simulation and one regression per iteration, about three of them",
         when="noisy positions: no bias from noise, and little from a wrong simulation",
-        description="Zᵀ (y - Y theta_base) = 0 with the regressor Z of the simulated motion, eqs "
-        "(26), (30).",
+        description="Zᵀ (y - Y theta_base) = 0, Z from the simulated motion, eqs (26), (30).",
     ),
     _simulated(
         "didim",
@@ -294,8 +298,7 @@ _METHODS = (
         needs=_LOOP,
         cost="one simulation with derivatives per iteration, about four of them",
         when="as didim, with the exact derivative",
-        description="Fit the simulated controller's torques to recorded ones, thesis eqs "
-        "(38)-(40).",
+        description="Fit the simulated controller's torques to recorded ones, eqs (38)-(40).",
     ),
     _filtering(
         "ekf",
@@ -303,8 +306,7 @@ _METHODS = (
         needs=_FILE,
         cost="one tangent and one update per sample, about as long as a regression",
         when="a quick second opinion that computes no accelerations",
-        description="Extended Kalman filter: the dynamics are replaced by their tangent, thesis "
-        "C.1.",
+        description="Extended Kalman filter: the dynamics' tangent takes their place, thesis C.1.",
     ),
     _filtering(
         "srekf",
@@ -312,8 +314,7 @@ _METHODS = (
         needs=_FILE,
         cost="as ekf",
         when="as ekf, where that one loses its covariance",
-        description="Extended Kalman filter that carries the covariance's root: it cannot lose "
-        "its sign.",
+        description="Extended Kalman filter that carries the covariance's root.",
     ),
     _filtering(
         "ukf",
@@ -321,8 +322,7 @@ _METHODS = (
         needs=_FILE,
         cost="two simulations per parameter and sample, several times ekf",
         when="priors that are further off than a tangent reaches",
-        description="Unscented Kalman filter: 2 n + 1 points are sent through the dynamics, "
-        "thesis C.3.",
+        description="Unscented Kalman filter: 2 n + 1 points pass the dynamics, thesis C.3.",
     ),
     _filtering(
         "srukf",
@@ -338,8 +338,7 @@ _METHODS = (
         needs=_FILE,
         cost="as ukf",
         when="as ukf, with one setting less",
-        description="Central difference Kalman filter: points further out than those of ukf, "
-        "thesis C.5.",
+        description="Central differences: points further out than those of ukf, thesis C.5.",
     ),
     _filtering(
         "srcdkf",
@@ -380,7 +379,7 @@ IDENTIFIERS: Mapping[str, Method] = MappingProxyType({row.name: row for row in _
 
 DEFAULT = "pc-wls"
 
-_CONSISTENT_FORMS = {"iv": "pc-iv", "didim": "pc-didim"}
+_CONSISTENT_FORMS = {"iv": "pc-iv", "didim": "pc-didim", "cloe": "pc-cloe"}
 """Methods with a consistent form of their own, which keeps what they were chosen for."""
 
 

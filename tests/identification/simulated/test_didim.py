@@ -16,7 +16,7 @@ from bodysense.identification.prior import Prior
 from bodysense.robot import suggested_controller
 from bodysense.spatial import pseudo_inertia_from_pi
 
-EVERY = ("iv", "didim", "cloe", "clie", "pc-iv", "pc-didim")
+EVERY = ("iv", "didim", "cloe", "clie", "pc-iv", "pc-didim", "pc-cloe")
 every_method = pytest.mark.parametrize("name", EVERY)
 
 

@@ -11,7 +11,7 @@ from bodysense.identification import Preprocessing, Regression, identifier
 from bodysense.robot import Robot, base_parameters
 from bodysense.simulation import rollout
 
-EVERY = ("iv", "didim", "cloe", "clie", "pc-iv", "pc-didim")
+EVERY = ("iv", "didim", "cloe", "clie", "pc-iv", "pc-didim", "pc-cloe")
 every_method = pytest.mark.parametrize("name", EVERY)
 
 

@@ -162,7 +162,7 @@ def test_intervals_of_a_descent_that_was_cut_short_are_of_the_same_size(name, re
 # -- what is refused ---------------------------------------------------------------------------
 
 
-EVERY = ("iv", "didim", "cloe", "clie", "pc-iv", "pc-didim")
+EVERY = ("iv", "didim", "cloe", "clie", "pc-iv", "pc-didim", "pc-cloe")
 
 
 @pytest.mark.parametrize("name", EVERY)

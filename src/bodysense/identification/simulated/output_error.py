@@ -6,6 +6,9 @@ Where gains of the controller come from the log, the estimate follows their erro
 
 over all gains k with standard deviations σ_k, r = measured - simulated and J the derivatives of the
 simulation, both in standard deviations of the residual.
+
+Over consistent robots the last steps are those of Gauss and Newton, each a semidefinite program in
+which the linearised simulation stands for the regression.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from scipy.optimize import differential_evolution as evolve
 from bodysense.errors import MismatchError
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier, require_settings
-from bodysense.identification.linear.least_squares import least_squares
+from bodysense.identification.linear.least_squares import LeastSquares, Solver, least_squares
 from bodysense.identification.linear.method import identification_from
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Stack
@@ -44,6 +47,10 @@ _NOT_COUNTED = (
     "is lost. Give the controller in an actuator file."
 )
 
+_LOST_CONSISTENT = (
+    "The simulation of the consistent robot leaves the recorded motion: check the controller and "
+    "the friction law, or use cloe, whose links may be inconsistent."
+)
 _LOST_COST = 1e30  # cost of what cannot be simulated: scipy wants numbers
 _POPULATION_RANGE = (5, 64)  # sizes of the population of differential evolution; scipy needs five
 _Costs = Callable[[Array], Array]  # (runs, n) points to their costs (runs,): simulated together
@@ -51,7 +58,7 @@ _Costs = Callable[[Array], Array]  # (runs, n) points to their costs (runs,): si
 
 @dataclass(frozen=True)
 class OutputError(Identifier):
-    """Minimise Σ ((measured - simulated) / σ)² over base parameters, σ of each log and joint.
+    """Minimise Σ ((measured - simulated) / σ)² over parameters, σ of each log and joint.
 
     ``lm`` is the method of Levenberg and Marquardt on the derivatives of the simulation itself.
     ``nelder-mead`` and ``differential-evolution`` explore before, without derivatives and by
@@ -68,6 +75,8 @@ class OutputError(Identifier):
         search: ``lm``, ``nelder-mead`` or ``differential-evolution``.
         evaluations: simulations at most, of the searches without derivatives.
         spread: range of these searches about the start, in plausible sizes of the parameters.
+        solver: of the last steps.
+        fixed: fields that are no settings of the method.
     """
 
     name: str
@@ -78,6 +87,7 @@ class OutputError(Identifier):
     search: Literal["lm", "nelder-mead", "differential-evolution"] = "lm"
     evaluations: int = 1000
     spread: float = 0.3
+    solver: Solver = field(default_factory=LeastSquares)
     fixed: tuple[str, ...] = ("quantity",)
 
     def __post_init__(self) -> None:
@@ -88,21 +98,25 @@ class OutputError(Identifier):
             search=("lm", "nelder-mead", "differential-evolution"),
         )
 
+    @property
+    def consistent(self) -> bool:
+        return self.solver.consistent
+
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
         return self.estimate(problem, Prior.of(problem), rng).theta
 
     def fit(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Identification:
         """Identify; intervals count the uncertainty of gains that come from the log."""
         prior = Prior.of(problem)
-        fit = self.estimate(problem, prior, rng)
-        result = identification_from(self.name, problem, prior, fit, PriorTerm())
+        fit, term = self._estimated(problem, prior, rng)
+        result = identification_from(self.name, problem, prior, fit, term)
         if problem.robot.controller is not None or not result.status.ok:
             return result
         loop = self.simulation.loop(problem)
         gains = _gains_of_log(loop)
         if gains is None:
             return result
-        counted = self._with_uncertain_gains(gains, loop, result)
+        counted = self._with_uncertain_gains(gains, loop, result, term)
         remark = _COUNTED if counted is not None else _NOT_COUNTED
         status = Status(True, f"{result.status.message} {remark}")
         return replace(result if counted is None else counted, status=status)
@@ -111,6 +125,12 @@ class OutputError(Identifier):
         self, problem: Regression, prior: Prior, rng: np.random.Generator | None = None
     ) -> WeightedSolution:
         """Search; then take the derivatives at the end for weights and covariance."""
+        return self._estimated(problem, prior, rng)[0]
+
+    def _estimated(
+        self, problem: Regression, prior: Prior, rng: np.random.Generator | None
+    ) -> tuple[WeightedSolution, PriorTerm]:
+        """The estimate, and the prior that its solver used."""
         loop = self.simulation.loop(problem)
 
         def solve(stack: Stack) -> Solution:
@@ -119,7 +139,7 @@ class OutputError(Identifier):
 
         plain, theta, simulated = loop.start(prior, solve)
         if simulated is None:
-            return loop.lost(plain, [])
+            return loop.lost(plain, []), PriorTerm()
         rows = SimulatedRows(loop, self.quantity)
         trace: list[Iteration] = []
         if self.search != "lm":
@@ -127,12 +147,20 @@ class OutputError(Identifier):
             theta = self._searched(rows, prior, theta, chance)
         result = self._descended(rows, prior, theta, trace)
         if result is None:
-            return loop.lost(plain, trace)
+            return loop.lost(plain, trace), PriorTerm()
+        term, relaxed = PriorTerm(), ""
+        if self.consistent and result.rows is not None:
+            solver, relaxed = self.solver.chosen(result.rows, prior)
+            result, term = (
+                self._over_consistent(rows, prior, result, solver),
+                solver.prior_term(prior),
+            )
         moved = None
         if not loop.gains_known:
             other = SimulatedRows(loop.with_higher_gains(), self.quantity)
             moved = self._change(other, prior, result)
-        return replace(result, note=_remarks(loop, plain, moved))
+        note = " ".join(filter(None, [relaxed, _remarks(loop, plain, moved)]))
+        return replace(result, note=note), term
 
     def _descended(
         self, rows: SimulatedRows, prior: Prior, theta: Array, trace: list[Iteration]
@@ -174,6 +202,29 @@ class OutputError(Identifier):
                 break
         return replace(result, trace=tuple(trace), converged=converged)
 
+    def _over_consistent(
+        self, rows: SimulatedRows, prior: Prior, fit: WeightedSolution, solver: Solver
+    ) -> WeightedSolution:
+        """Steps of Gauss and Newton over what the solver allows, from the unconstrained end."""
+        for _ in range(self.iterations):
+            linear = rows.linearised(fit.theta, prior.to_base(fit.theta))
+            if linear is None:
+                return replace(fit, failure=_LOST_CONSISTENT)
+            stack = linear.stack(fit.sigma)
+            solution = solver.solve(linear, prior, stack)
+            if solution.failure:
+                return replace(fit, failure=solution.failure)
+            theta = prior.untouched(solution.theta)
+            change = stack.change(prior.to_base(theta - fit.theta))
+            trace = (*fit.trace, Iteration(stack.rest, change))
+            converged = change < self.tolerance
+            fit = replace(
+                fit, theta=theta, stack=stack, rows=linear, trace=trace, converged=converged
+            )
+            if converged:
+                break
+        return fit
+
     def _searched(
         self, rows: SimulatedRows, prior: Prior, theta: Array, rng: np.random.Generator
     ) -> Array:
@@ -194,7 +245,7 @@ class OutputError(Identifier):
         return prior.complete(centre + size * x)
 
     def _with_uncertain_gains(
-        self, gains: ControllerFit, loop: ClosedLoop, result: Identification
+        self, gains: ControllerFit, loop: ClosedLoop, result: Identification, term: PriorTerm
     ) -> Identification | None:
         """The result with wider intervals; `None` if runs with other gains are lost."""
         prior, rows = Prior.of(loop.problem), SimulatedRows(loop, self.quantity)
@@ -214,7 +265,7 @@ class OutputError(Identifier):
             moves.append(sigma_gain * directions.along(linear, sigma, slopes))
         D = np.reshape(moves, (len(moves), result.base.size))
         fit = WeightedSolution(result.theta, sigma=sigma, stack=stack)
-        plain = base_uncertainty(linear, prior, result.theta_base, fit, PriorTerm())
+        plain = base_uncertainty(linear, prior, result.theta_base, fit, term)
         unit = solve_triangular(prior.base_factor, D.T, lower=True)
         counted = replace(
             plain, covariance=plain.covariance + D.T @ D, by_data=plain.by_data + unit @ unit.T
