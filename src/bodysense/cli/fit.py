@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bodysense.cli.options import locked_joints, mounted, print_robot_findings
+from bodysense.cli.options import locked_joints, mounted, number_or, print_robot_findings
 from bodysense.cli.run_options import Groups, RunOptions, option, required
 from bodysense.cli.tables import Page
 from bodysense.errors import BodysenseError, MismatchError, unknown_name
@@ -70,8 +70,12 @@ class FitOptions(RunOptions):
         metavar="S",
     )
     end: float | None = option("use recordings up to this time", "--to", group=METHOD, metavar="S")
-    cutoff: float | None = option(
-        "of the low-pass on positions (from the data)", group=METHOD, metavar="HZ"
+    cutoff: float | Literal["none"] | None = option(
+        "of the low-pass on positions and torques (from the data); none: they are filtered or "
+        "clean, and every sample counts as it is",
+        group=METHOD,
+        type=number_or("none"),
+        metavar="HZ",
     )
     band: float | None = None
     order: int = 4
@@ -114,8 +118,8 @@ class FitOptions(RunOptions):
         """How logs are filtered."""
         from bodysense.identification.preprocessing import Preprocessing
 
-        names = ("cutoff", *_FILTERING)
-        return Preprocessing(**{name: getattr(self, name) for name in names})
+        cutoff = math.inf if self.cutoff == "none" else self.cutoff
+        return Preprocessing(cutoff=cutoff, **{name: getattr(self, name) for name in _FILTERING})
 
     @property
     def law(self) -> str:
@@ -307,7 +311,7 @@ def add_recordings(page: Page, experiment: LoadExperiment) -> None:
     add_diagnoses(page, experiment.unloaded, "unloaded: ")
     settings, law = experiment.problem.settings, experiment.robot.friction.model.name
     page.line(
-        f"cut-off {settings.cutoff or math.nan:.3g} Hz, friction law {law!r}, "
+        f"cut-off {settings.cutoff_words}, friction law {law!r}, "
         f"{sum(f.rows for f in experiment.problem.factors.values())} rows"
     )
 

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bodysense.cli.fit import METHOD, FitOptions, add_diagnoses, add_locked, setting_value
-from bodysense.cli.options import print_notes, print_result, reproduction, working, write_folder
+from bodysense.cli.options import (
+    number_or,
+    print_notes,
+    print_result,
+    reproduction,
+    working,
+    write_folder,
+)
 from bodysense.cli.run_options import option, read_table, required
 from bodysense.cli.tables import Page, percent
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
@@ -35,10 +42,6 @@ SETTINGS = {
 
 _KNOWN = "known properties of the links"
 _NUMBERS = ("spread", "forgetting", "relaxation_weight")
-
-
-def _weight(text: str) -> float | str:
-    return text if text == "auto" else float(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +89,10 @@ class IdentifyOptions(FitOptions):
         metavar="KIND",
     )
     relax_weight: float | Literal["auto"] | None = option(
-        "of --relax, or auto (default): from the data", group=METHOD, type=_weight, metavar="X"
+        "of --relax, or auto (default): from the data",
+        group=METHOD,
+        type=number_or("auto"),
+        metavar="X",
     )
     settings: Mapping[str, str] = field(default_factory=dict)
     knowledge: str | None = option("masses, symmetries, … (YAML)", group=_KNOWN, metavar="FILE")
@@ -268,7 +274,7 @@ def _text(run: IdentificationRun) -> str:
     _method(page, run)
     add_diagnoses(page, (*run.diagnoses, *run.validation))
     page.line(
-        f"cut-off {run.settings.cutoff:.3g} Hz "
+        f"cut-off {run.settings.cutoff_words} "
         f"({'given' if run.cutoff is None else 'chosen'}), "
         f"friction law {_law(run)} ({_law_origin(run)}), "
         f"{sum(f.rows for f in run.problem.factors.values())} rows"

@@ -45,6 +45,16 @@ def distance(text: str) -> float:
     return _checked(float(text), text, lambda x: 0.0 <= x < math.inf, "a distance of at least 0 m")
 
 
+def number_or(word: str) -> Callable[[str], float | str]:
+    """A number, or a word in its place."""
+
+    def value(text: str) -> float | str:
+        return word if text == word else float(text)
+
+    value.__name__ = f"number, or {word}"  # in argparse's message
+    return value
+
+
 def share(text: str) -> float:
     """A number above zero and up to one."""
     return _checked(float(text), text, lambda x: 0.0 < x <= 1.0, "a number above 0 and up to 1")

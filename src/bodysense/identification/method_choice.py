@@ -199,7 +199,7 @@ def _controller(problem: Regression) -> tuple[bool, str]:
 def _rate(problem: Regression) -> tuple[bool, str]:
     """Whether the rate is too low for differences of positions, and that in words."""
     rate = min(motion.rate for motion in problem.motions)
-    cutoff = problem.settings.cutoff or rate
+    cutoff = min(problem.settings.cutoff or rate, 0.5 * rate)
     if rate >= _LOW_RATE or rate >= _SAMPLES_PER_PERIOD * cutoff:
         return False, f"{rate:.4g} Hz are enough for differences below {cutoff:.3g} Hz."
     return True, (

@@ -109,7 +109,7 @@ def scores(run: IdentificationRun) -> dict[str, Any]:
         "locked": run.problem.robot.origin.get("locked", {}),
         "method": run.identification.method,
         "friction": run.problem.robot.friction.model.name,
-        "cutoff_hz": run.settings.cutoff,
+        "cutoff_hz": plain(run.settings.cutoff),
         "score_cutoff_hz": run.settings.score_cutoff,
         "consistent": run.identification.consistent,
         "identified": {

@@ -45,10 +45,11 @@ class Preprocessing:
     """How logs are filtered; `None` means chosen from the data (see `choose_cutoff`).
 
     Attributes:
-        cutoff: of positions and torques before differentiation [Hz].
+        cutoff: of positions and torques before differentiation [Hz]; infinite for no filter: then
+            every sample counts as it was recorded, unless there is a `band`.
         order: of the Butterworth filter in one direction.
         band: cut-off of the parallel filter of regressor and torques [Hz]; by default the cut-off
-            divided by 1.25.
+            divided by 1.25; infinite for none.
         accuracy: order of the central differences.
         border: seconds cut off at each end, where filters have no past or future; by default one
             period of the cut-off.
@@ -77,7 +78,9 @@ class Preprocessing:
     def __post_init__(self) -> None:
         for name in ("cutoff", "band", "score_cutoff"):
             value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value > 0.0):
+            if value is not None and not (
+                value > 0.0 and (name != "score_cutoff" or value < np.inf)
+            ):
                 raise ShapeError(f"{name} is {value:g}: give a positive frequency in Hz.")
         for name in ("border", "still_speed", "still_share"):
             value = getattr(self, name)
@@ -85,6 +88,13 @@ class Preprocessing:
                 raise ShapeError(f"{name} is {value:g}: give zero or a positive number.")
         if self.order < 1:
             raise ShapeError(f"order is {self.order}: give a whole number from 1.")
+
+    @property
+    def cutoff_words(self) -> str:
+        """The cut-off with its unit, or none."""
+        if self.cutoff is None:
+            return "to be chosen"
+        return f"{self.cutoff:.3g} Hz" if np.isfinite(self.cutoff) else "none"
 
     def settled(self, robot: Robot, cutoff: float) -> Preprocessing:
         """The same with every choice made."""
@@ -176,7 +186,7 @@ def motions(
 def require_below_half(cutoff: float, rates: Iterable[float]) -> None:
     """Raise if no recording is sampled fast enough [Hz] for a cut-off [Hz]."""
     fastest = max(rates)
-    if cutoff >= 0.5 * fastest:
+    if np.isfinite(cutoff) and cutoff >= 0.5 * fastest:
         raise ShapeError(
             f"the cut-off is {cutoff:g} Hz: give one below half the sampling rate, "
             f"{0.5 * fastest:.4g} Hz, or none, so that it is chosen."
@@ -287,7 +297,7 @@ class Plan:
             raise ShapeError("the preprocessing is not settled: call settled(robot, cutoff) first.")
         share = _STILL_SHARE if settings.still_share is None else settings.still_share
         n_t = motion.t.size
-        if not settings.decimate:
+        if not settings.decimate or band == np.inf:
             return cls(1, 1, np.ones(1), n_t, share)
         # Beyond some times the cut-off, samples repeat each other.
         stride = max(1, int(motion.rate / (_OVERSAMPLING * cutoff)))

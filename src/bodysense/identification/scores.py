@@ -150,7 +150,7 @@ def predict(
     each sample, theta has one vector per fold, fitted without that fold.
     """
     q, v, a, cutoff = motion.q, motion.v, motion.a, settings.cutoff
-    bandwidth = usable_cutoff(np.inf if cutoff is None else cutoff, motion.rate)
+    bandwidth = usable_cutoff(motion.rate if cutoff is None else cutoff, motion.rate)
 
     def torque(parameters: Array) -> Array:
         return inverse_dynamics(robot, q, v, a, theta=parameters)

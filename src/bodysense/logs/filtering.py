@@ -29,10 +29,12 @@ def lowpass(x: ArrayLike, rate: float, cutoff: float, *, order: int = 4) -> Arra
     Args:
         x: (n_t, n) evenly sampled signals.
         rate: samples per second [Hz].
-        cutoff: Hz, below half the rate.
+        cutoff: Hz, below half the rate; infinite for no filter at all.
         order: of the filter in one direction.
     """
     values = as_array(x, (None, None), "x")
+    if cutoff == np.inf:
+        return values
     if not 0.0 < cutoff < 0.5 * rate:
         raise ShapeError(
             f"the cut-off is {cutoff:g} Hz: give one above zero and below half the sampling rate "
@@ -206,8 +208,11 @@ def smooth_motion(
 
 
 def usable_cutoff(cutoff: float, rate: float) -> float:
-    """The cut-off [Hz], or for a log of a low rate the highest that a filter can have there."""
-    return min(cutoff, 0.45 * rate)
+    """The cut-off [Hz], or for a log of a low rate the highest that a filter can have there.
+
+    An infinite one, which stands for no filter, stays.
+    """
+    return cutoff if cutoff == np.inf else min(cutoff, 0.45 * rate)
 
 
 def standing(v: Array, still_speed: float) -> NDArray[np.bool_]:

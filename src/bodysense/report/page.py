@@ -190,8 +190,9 @@ def setup_facts(
         facts.append(("Locked joints", (robot.locked.summary(),)))
     if diagnoses:
         seconds = number(sum(diagnosis.duration for diagnosis in diagnoses), 3)
-        low_pass = number(math.nan if cutoff is None else cutoff, 3)
-        facts.append(("Data", (f"{seconds} s used, low-pass {low_pass} Hz",)))
+        low_pass = f"{number(math.nan if cutoff is None else cutoff, 3)} Hz"
+        low_pass = "none" if cutoff == math.inf else low_pass
+        facts.append(("Data", (f"{seconds} s used, low-pass {low_pass}",)))
     return facts
 
 

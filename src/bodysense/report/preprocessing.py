@@ -70,7 +70,9 @@ def _processing(run: IdentificationRun) -> list[tuple[str, str]]:
         ("Differences", f"central, of order {settings.accuracy}"),
         (
             "Parallel filter",
-            f"{_hertz(settings.band)}, then decimated" if settings.decimate else "none",
+            f"{_hertz(settings.band)}, then decimated"
+            if settings.decimate and settings.band != np.inf
+            else "none",
         ),
         ("Cut off at both ends", f"{number(settings.border or 0.0, 3)} s"),
         ("Rate", ", ".join(f"{number(r, 4)} Hz" for r in rates[:6])),
@@ -113,6 +115,8 @@ def _friction(choice: FrictionChoice) -> list[tuple[str, str]]:
 
 
 def _hertz(frequency: float | None) -> str:
+    if frequency == np.inf:
+        return "none"
     return f"{number(frequency if frequency is not None else float('nan'), 3)} Hz"
 
 
@@ -122,7 +126,7 @@ def _marks(run: IdentificationRun) -> list[tuple[float, str]]:
     marks = [(settings.cutoff, "cut-off")]
     if settings.decimate:
         marks.append((settings.band, "fitted up to"))
-    return [(frequency, text) for frequency, text in marks if frequency is not None]
+    return [(frequency, text) for frequency, text in marks if frequency not in (None, np.inf)]
 
 
 def _cutoff(run: IdentificationRun) -> Section | None:

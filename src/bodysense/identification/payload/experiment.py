@@ -11,7 +11,7 @@ import numpy as np
 
 from bodysense.doctor import Diagnosis, examine, lock_unrecorded, require_clean
 from bodysense.errors import MismatchError, ShapeError, unknown_name
-from bodysense.files import versions
+from bodysense.files import plain, versions
 from bodysense.identification.choices import settle_filters
 from bodysense.identification.given_friction import start_friction, with_law
 from bodysense.identification.linear.method import fit_noise_weights
@@ -184,7 +184,7 @@ class LoadExperiment:
             "robot": self.robot.origin,
             "loaded": origins(self.loaded),
             "unloaded": origins(self.unloaded),
-            "cutoff_hz": settings.cutoff,
+            "cutoff_hz": plain(settings.cutoff),
             "still_speed": settings.still_speed,
             "friction": self.robot.friction.model.name,
             "losses": self.problem.n_losses > 0,

@@ -191,7 +191,7 @@ def _signals(robot: Robot, motion: Motion, settings: Preprocessing) -> tuple[Arr
         return rows, np.zeros(n)
     moved = rows - rows.mean(axis=0)
     moved[:, np.abs(moved).max(axis=0) <= _ROUNDING * np.abs(rows).max(axis=0)] = 0.0
-    return moved, rows.shape[0] * _noise(tau, rate, cutoff)
+    return moved, rows.shape[0] * _noise(tau, rate, min(cutoff, 0.5 * rate))
 
 
 def _noise(tau: Array, rate: float, cutoff: float) -> Array:
