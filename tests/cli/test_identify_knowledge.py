@@ -56,6 +56,18 @@ def test_a_total_mass_is_kept_to(here):
     assert masses("out").sum() == pytest.approx(23.5, rel=1e-6)
 
 
+def test_masses_and_ranges_as_options(here, capsys):
+    words = ["--mass", "link2=5.5", "--mass", "link3=0.5,0.7"]
+    assert identified(*words, "-o", "out") == 0
+    found = masses("out")
+    assert found[1] == pytest.approx(5.5, rel=1e-6)
+    assert 0.5 - 1e-6 <= found[2] <= 0.7 + 1e-6
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "known for certain: link2 has 5.5 kg; link3 has 0.5 to 0.7 kg" in printed
+    config = yaml.safe_load(Path("out/config.yaml").read_text())
+    assert config["mass"] == ["link2=5.5", "link3=0.5,0.7"]
+
+
 def test_a_file_and_options_together(here):
     Path("known.yaml").write_text("masses: {link2: 5.5}\ntotal_mass: 20\n")
     words = ["--knowledge", "known.yaml", "--total-mass", "22", "--com-inside", "boxes"]
@@ -113,6 +125,10 @@ def test_a_weight_from_the_data(here, capsys):
         (["--relax", "pullback", "--method", "ols"], "relaxation is not a setting of ols"),
         (["--total-mass", "-3"], "the known mass of all links is -3 kg"),
         (["--total-mass", "3", "--method", "wls"], "wls cannot use what is known"),
+        (["--mass", "2.5"], "write LINK=KG, or LINK=LOWEST,HIGHEST"),
+        (["--mass", "link2=heavy"], "--mass link2: invalid value 'heavy'"),
+        (["--mass", "link9=2"], "unknown link 'link9'"),
+        (["--mass", "link2=4,3"], "known to lie between 4 and 3 kg"),
         (["--com-inside", "skin"], "unknown shapes 'skin'"),
         (["--com-inside", "collision"], "boxes"),
         (["--knowledge", "nowhere.yaml"], "cannot read nowhere.yaml"),

@@ -50,6 +50,11 @@ CASES = {
         lambda P: [P[0][3, 3] - 0.5, P[2][3, 3] - 0.8],
         lambda P: [],
     ),
+    "a range that holds, one above and one below": (
+        Knowledge(mass_ranges={"link1": (0.0, 90.0), "link2": (1.4, 2.0), "link3": (0.1, 0.2)}),
+        lambda P: [],
+        lambda P: [1.4 - P[1][3, 3], P[1][3, 3] - 2.0, 0.1 - P[2][3, 3], P[2][3, 3] - 0.2],
+    ),
     "symmetry": (
         Knowledge(symmetric={"link2": (Mirror("y", 0.03),), "link3": (Mirror("x"), Mirror("z"))}),
         lambda P: [
@@ -178,6 +183,23 @@ def test_knowledge_that_no_robot_fulfils_is_a_status_with_advice(simulate):
 def test_unknown_links_are_named(knowledge, small_arm):
     with pytest.raises(UnknownNameError, match="elbow"):
         knowledge.constraints(small_arm)
+
+
+@pytest.mark.parametrize("method", ["pc-wls", "pc-sqp-wls", "pc-closest"])
+def test_methods_keep_masses_in_their_range(method, simulate):
+    known = Known(simulate, Knowledge(mass_ranges={"link2": (1.4, 2.0), "link3": (0.1, 0.2)}))
+    found = identifier(method).fit(known.problem)
+    masses = [found.theta[link][0] for link in known.prior.links]
+    assert 1.4 - 1e-5 <= masses[1] <= 2.0 + 1e-5
+    assert 0.1 - 1e-5 <= masses[2] <= 0.2 + 1e-5
+    assert found.consistent
+    assert "known" not in found.labels[10:30:10]  # a range is not a value
+
+
+@pytest.mark.parametrize("ends", [(2.0, 1.0), (1.0, 1.0), (-1.0, 1.0), (0.0, np.inf), (np.nan, 1)])
+def test_ranges_have_a_lower_and_an_upper_end(ends):
+    with pytest.raises(ShapeError, match="the mass of link1 is known to lie between"):
+        Knowledge(mass_ranges={"link1": ends})
 
 
 @pytest.mark.parametrize("mass", [0.0, -1.0, np.nan, np.inf])

@@ -78,6 +78,19 @@ def test_shapes_of_the_robot(told, tx40, shapes):
         np.testing.assert_array_equal(hull.offsets, hulls[link].offsets)
 
 
+def test_ranges_of_masses(told, tx40):
+    known = told("masses: {link2: [3.5, 4.5], link3: 3, link4: [0, 1]}")
+    assert known.masses == {"link3": 3.0}
+    assert known.mass_ranges == {"link2": (3.5, 4.5), "link4": (0.0, 1.0)}
+    assert "link2 has 3.5 to 4.5 kg" in known.summary()
+    options = {"link2": [4.0], "link3": [2.0, 3.0]}
+    more = with_shortcuts(known, tx40, masses=options, total_mass=20.0)
+    assert more.masses == {"link2": 4.0}
+    assert more.mass_ranges == {"link3": (2.0, 3.0), "link4": (0.0, 1.0)}
+    with pytest.raises(MismatchError, match="masses of link2, link4, link3 sum up to 6 kg"):
+        with_shortcuts(known, tx40, masses=options, total_mass=5.0)
+
+
 def test_options_come_on_top(told, tx40):
     known = with_shortcuts(told("total_mass: 20"), tx40, total_mass=25.0, com_inside="boxes")
     assert known.total_mass == 25.0
@@ -95,6 +108,8 @@ def test_options_come_on_top(told, tx40):
         ("masses: {link9: 3}", UnknownNameError, "unknown link 'link9'"),
         ("masses: {link2: .nan}", FileReadError, "link2: expected a finite number, got nan"),
         ("masses: [3, 4]", FileReadError, "masses: expected a mapping"),
+        ("masses: {link2: [3]}", FileReadError, "link2: expected a list of 2 numbers"),
+        ("masses: {link2: [4, 3]}", ShapeError, "link2 is known to lie between 4 and 3 kg"),
         ("symmetric: {link2: [w]}", UnknownNameError, "unknown axis 'w'"),
         ("symmetric: {link2: [3]}", FileReadError, "3 is no mirror plane"),
         (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bodysense.cli.fit import METHOD, FitOptions, add_diagnoses, add_locked, setting_value
 from bodysense.cli.options import (
+    link_mass,
     number_or,
     print_notes,
     print_result,
@@ -19,7 +20,7 @@ from bodysense.cli.options import (
     working,
     write_folder,
 )
-from bodysense.cli.run_options import option, read_table, required
+from bodysense.cli.run_options import option, read_table, repeated, required
 from bodysense.cli.tables import Page, percent
 from bodysense.errors import BodysenseError, MismatchError, RobotFileError, unknown_name
 
@@ -97,6 +98,9 @@ class IdentifyOptions(FitOptions):
     settings: Mapping[str, str] = field(default_factory=dict)
     knowledge: str | None = option("masses, symmetries, … (YAML)", group=_KNOWN, metavar="FILE")
     total_mass: float | None = option("of all moving links", group=_KNOWN, metavar="KG")
+    mass: tuple[str, ...] = repeated(
+        "of a link, or its range", group=_KNOWN, metavar="LINK=KG[,KG]"
+    )
     com_inside: str | None = option(
         "centres of mass inside the links' shapes: collision, visual, boxes or auto",
         group=_KNOWN,
@@ -149,7 +153,11 @@ class IdentifyOptions(FitOptions):
         given = Knowledge() if self.knowledge is None else read_knowledge(self.knowledge, robot)
         try:
             return with_shortcuts(
-                given, robot, total_mass=self.total_mass, com_inside=self.com_inside
+                given,
+                robot,
+                total_mass=self.total_mass,
+                masses=dict(map(link_mass, self.mass)),
+                com_inside=self.com_inside,
             )
         except RobotFileError as error:  # in the words of the command line
             problem = str(error).partition(": name the folder")[0]

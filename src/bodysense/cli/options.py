@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from bodysense.robot import Robot
 
 LOCK_HELP = (
-    "joint that stands still, or pattern of names; at Q [rad or m], else where the log has it; may "
-    "be repeated"
+    "joint that stands still, or pattern of names; at Q [rad or m], else where the log has it"
 )
 GRAVITY_HELP = "in the axes of the root link [m/s²]; --gravity=-9.81,0,0 if it begins with a minus"
 MOUNT_HELP = (
@@ -89,6 +88,14 @@ def numbers(
     return values
 
 
+def link_mass(text: str) -> tuple[str, list[float]]:
+    """A link and its mass or range, ``forearm=4.1``, or a range: ``forearm=3.5,4.5``."""
+    link, _, values = (part.strip() for part in text.rpartition("="))
+    if not link:
+        raise ShapeError(f"--mass {text}: write LINK=KG, or LINK=LOWEST,HIGHEST.")
+    return link, numbers(values, f"--mass {link}", "KG or LOWEST,HIGHEST", (1, 2))
+
+
 def refuse_unused(options: Iterable[tuple[str, bool, str]]) -> None:
     """Refuse options that would have no effect: whoever gave them expects one.
 
@@ -153,7 +160,13 @@ def add_robot_options(
     down = group.add_mutually_exclusive_group()
     down.add_argument("--gravity", metavar="X,Y,Z", help=GRAVITY_HELP)
     down.add_argument("--mount", metavar="HOW", help=MOUNT_HELP)
-    group.add_argument("--lock", metavar="NAME[=Q]", action="append", default=[], help=LOCK_HELP)
+    group.add_argument(
+        "--lock",
+        metavar="NAME[=Q]",
+        action="append",
+        default=[],
+        help=f"{LOCK_HELP}; may be repeated",
+    )
     return group
 
 

@@ -53,6 +53,12 @@ def required(about: str, *flags: str, **keywords: Any) -> Any:
     return option(about, *flags, default=MISSING, **keywords)
 
 
+def repeated(about: str, *flags: str, **keywords: Any) -> Any:
+    """Declare a setting that may be given several times, one value each, as `option` does."""
+    about = f"{about}; may be repeated"
+    return option(about, *flags, default=(), action="append", nargs=None, **keywords)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """Settings of a run on recordings of a robot: what its config.yaml holds.
@@ -85,9 +91,7 @@ class RunOptions:
     actuators: str | None = option("an actuator file (YAML)", metavar="FILE", group="robot")
     gravity: str | None = option(GRAVITY_HELP, group="robot", metavar="X,Y,Z")
     mount: str | None = option(MOUNT_HELP, group="robot", metavar="HOW")
-    lock: tuple[str, ...] = option(
-        LOCK_HELP, default=(), group="robot", metavar="NAME[=Q]", action="append", nargs=None
-    )
+    lock: tuple[str, ...] = repeated(LOCK_HELP, group="robot", metavar="NAME[=Q]")
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod

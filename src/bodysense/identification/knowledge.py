@@ -3,6 +3,7 @@
 Each item is linear in the inertial parameters, exactly:
 
     total mass          Σ m = M
+    mass range          m_low <= m <= m_high
     mirror symmetry     S P Sᵀ = P                  S the reflection at the plane
     equal links         P_a = S P_b Sᵀ              S the identity, or a reflection
     centre in a hull    nᵀ (m c) <= m nᵀ t          for every face, thesis eq (180)
@@ -13,7 +14,7 @@ parameters, so that no iteration is needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 
@@ -74,6 +75,7 @@ class Knowledge:
     Attributes:
         total_mass: of all moving links [kg].
         masses: of single links [kg].
+        mass_ranges: lowest and highest mass of single links [kg].
         symmetric: mirror planes of links.
         equal: pairs of equal links.
         com_inside: convex bodies that hold the centres of mass, in the links' frames.
@@ -82,6 +84,7 @@ class Knowledge:
 
     total_mass: float | None = None
     masses: Mapping[str, float] = field(default_factory=dict)
+    mass_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     symmetric: Mapping[str, tuple[Mirror, ...]] = field(default_factory=dict)
     equal: tuple[EqualLinks, ...] = ()
     com_inside: Mapping[str, Hull] = field(default_factory=dict)
@@ -94,12 +97,19 @@ class Knowledge:
         for name, mass in given.items():
             if not (np.isfinite(mass) and mass > 0.0):
                 raise ShapeError(f"the known mass of {name} is {mass:g} kg: give a positive one.")
+        for name, (low, high) in self.mass_ranges.items():
+            if not (0.0 <= low < high < np.inf):
+                raise ShapeError(
+                    f"the mass of {name} is known to lie between {low:g} and {high:g} kg: give the "
+                    "lower one first, both at least zero; one number where it is known exactly."
+                )
 
     @property
     def any(self) -> bool:
         return bool(
             self.total_mass is not None
             or self.masses
+            or self.mass_ranges
             or self.symmetric
             or self.equal
             or self.com_inside
@@ -125,6 +135,9 @@ class Knowledge:
             equal.append((row(dict.fromkeys(masses, 1.0)), self.total_mass))
         for link, mass in self.masses.items():
             equal.append((row({layout.link(link).start: 1.0}), mass))
+        for link, (low, high) in self.mass_ranges.items():
+            mass_of = layout.link(link).start
+            at_most += [(row({mass_of: 1.0}), high), (row({mass_of: -1.0}), -low)]
         for link, mirrors in self.symmetric.items():
             for mirror in mirrors:
                 equal += _rows(layout.size, layout.link(link), mirror.map - np.eye(10))
@@ -146,6 +159,7 @@ class Knowledge:
         if self.total_mass is not None:
             parts.append(f"all links together have {self.total_mass:g} kg")
         parts += [f"{link} has {mass:g} kg" for link, mass in self.masses.items()]
+        parts += [f"{link} has {a:g} to {b:g} kg" for link, (a, b) in self.mass_ranges.items()]
         parts += [
             f"{link} is symmetric in {' and '.join(mirror.axis for mirror in mirrors)}"
             for link, mirrors in self.symmetric.items()
@@ -176,7 +190,7 @@ def _congruence(S: Array) -> Array:
 # The knowledge file: a YAML mapping with what is known of a robot's links for certain.
 #
 #     total_mass: 28.9                            # of all links that move [kg]
-#     masses: {forearm: 4.1}                      # of single links [kg]
+#     masses: {forearm: 4.1, hand: [0.5, 0.8]}    # of single links [kg], or their range
 #     symmetric:                                  # mirror planes of links, by their normal
 #       forearm: [y, {axis: z, offset: 0.1}]      # offset: where the plane cuts that axis [m]
 #     equal:                                      # links of the same make
@@ -215,12 +229,11 @@ def _parse_knowledge(
     equal = given.get("equal", [])
     if not isinstance(equal, list):
         raise FileReadError(f"{where}, equal: {equal!r:.60} is no list of pairs, e.g. [[a, b]].")
+    masses, ranges = _masses(given.get("masses", {}), robot, f"{where}, masses")
     return Knowledge(
         total_mass=None if total is None else _VALUES.number(total, f"{where}, total_mass"),
-        masses={
-            link: _VALUES.number(mass, f"{where}, masses, {link}")
-            for link, mass in _by_link(given.get("masses", {}), robot, f"{where}, masses").items()
-        },
+        masses=masses,
+        mass_ranges=ranges,
         symmetric={
             link: _mirrors(planes, f"{where}, symmetric, {link}")
             for link, planes in _by_link(
@@ -239,26 +252,58 @@ def with_shortcuts(
     robot: Robot,
     *,
     total_mass: float | None = None,
+    masses: Mapping[str, Sequence[float]] | None = None,
     com_inside: str | None = None,
 ) -> Knowledge:
-    """The same with a total mass [kg], or with centres of mass inside shapes of the robot's file.
+    """The same with more of it, which counts before what it has.
+
+    Args:
+        knowledge: so far.
+        robot: that it is of.
+        total_mass: of all moving links [kg].
+        masses: of single links [kg]: one number each, or the lowest and the highest.
+        com_inside: where the shapes come from that hold the centres of mass.
 
     Raises:
         MismatchError: single links would be heavier than all of them together.
     """
     if total_mass is not None:
         knowledge = replace(knowledge, total_mass=total_mass)
+    if masses:
+        given = {link: list(m) if len(m) > 1 else m[0] for link, m in masses.items()}
+        exact, ranges = _masses(given, robot, "masses")
+        knowledge = replace(
+            knowledge,
+            masses={k: x for k, x in knowledge.masses.items() if k not in given} | exact,
+            mass_ranges={k: x for k, x in knowledge.mass_ranges.items() if k not in given} | ranges,
+        )
     if com_inside is not None:
         hulls = link_hulls(robot, com_inside)
         knowledge = replace(knowledge, com_inside=dict(hulls), notes=hulls.notes)
-    single, total = sum(knowledge.masses.values()), knowledge.total_mass
+    least = {**knowledge.masses, **{k: low for k, (low, _) in knowledge.mass_ranges.items()}}
+    single, total = sum(least.values()), knowledge.total_mass
     if total is not None and single > total * (1.0 + 1e-9):
         raise MismatchError(
-            f"what is known contradicts itself: the known masses of {', '.join(knowledge.masses)} "
+            f"what is known contradicts itself: the known masses of {', '.join(least)} "
             f"sum up to {single:g} kg, and all links together have {total:g} kg. Correct one of "
             "them."
         )
     return knowledge
+
+
+def _masses(
+    value: object, robot: Robot, where: str
+) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    """Masses that are known, and those of which a range is known, ``[low, high]``."""
+    exact, ranges = dict[str, float](), dict[str, tuple[float, float]]()
+    for link, mass in _by_link(value, robot, where).items():
+        place = f"{where}, {link}"
+        if isinstance(mass, list):
+            low, high = _VALUES.number_list(mass, 2, place)
+            ranges[link] = (float(low), float(high))
+        else:
+            exact[link] = _VALUES.number(mass, place)
+    return exact, ranges
 
 
 def _by_link(value: object, robot: Robot, where: str) -> dict[str, object]:
