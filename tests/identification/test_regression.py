@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.identification import Motion, Preprocessing, Regression, identifier
+from bodysense.identification import Motion, Preprocessing, Regression, identifier, motions
 from bodysense.identification import regression as module
 from bodysense.identification.preprocessing import FOLDS, block_of
 from bodysense.logs.filtering import fir_lowpass
+from bodysense.logs.log import Log
 from bodysense.robot import inverse_dynamics, load_robot, torque_regressor
 
 
@@ -278,3 +279,27 @@ def test_a_floating_robot_is_refused():
 def test_settings_must_be_settled(simulated):
     with pytest.raises(ShapeError, match="not settled"):
         Regression.of(simulated.problem.robot, simulated.problem.motions, Preprocessing())
+
+
+def test_folds_of_a_motion_filtered_otherwise_are_those_of_the_fit(small_arm, sines):
+    """At the same times; what the fit's borders cut off goes with its first and last block."""
+    t, q, v, a = sines(3, 0, 3000, 100.0)
+    channels = {
+        f"{quantity}.{name}": values[:, k]
+        for quantity, values in (("q", q), ("tau", inverse_dynamics(small_arm, q, v, a)))
+        for k, name in enumerate(small_arm.joint_names)
+    }
+    pieces = [
+        [
+            Log.of(t[:1400], {n: x[:1400] for n, x in channels.items()}),
+            Log.of(t[1500:], {n: x[1500:] for n, x in channels.items()}),
+        ]
+    ]
+    low, high = (Preprocessing().settled(small_arm, cutoff) for cutoff in (1.0, 10.0))
+    problem = Regression.of(small_arm, motions(small_arm, pieces, low), low)
+    for own, other in zip(problem.motions, motions(small_arm, pieces, high), strict=True):
+        folds = problem.folds(own)
+        at = np.searchsorted(other.t, own.t)
+        np.testing.assert_array_equal(problem.folds(other)[at], folds)
+        assert other.t.size > own.t.size
+        assert set(problem.folds(other)[: at[0]]) == {folds[0]}

@@ -19,6 +19,7 @@ from bodysense.identification.preprocessing import (
     Preprocessing,
     motions,
     require_below_half,
+    time_blocks,
 )
 from bodysense.identification.regression import Regression
 from bodysense.logs.filtering import LEAST_RANGE
@@ -122,7 +123,7 @@ class _Trials:
         # Blocks of each piece, counted on from those of the pieces before.
         self._block, first = [], 0
         for motion in reference.motions:
-            block = reference.time_blocks(motion)
+            block = time_blocks(motion, reference.settings)
             self._block.append(first + block)
             first += int(block[-1]) + 1
         self._n_blocks = first

@@ -356,3 +356,24 @@ def block_of(t: Array, filter_length: float = 0.0) -> NDArray[np.int64]:
     block = min(block, max(span / FOLDS, np.finfo(float).tiny))
     blocks: NDArray[np.int64] = ((t - t[0]) / block + 1e-9).astype(np.int64)
     return blocks
+
+
+def time_blocks(motion: Motion, settings: Preprocessing) -> NDArray[np.int64]:
+    """(n_t,) block of each sample of a motion: each is held out as a whole."""
+    plan = Plan.of(motion, settings)
+    return block_of(motion.t, plan.taps.size * plan.stride / motion.rate)
+
+
+def folds_of(
+    motion: Motion, fitted: Sequence[Motion], settings: Preprocessing
+) -> NDArray[np.int64]:
+    """(n_t,) held-out fold of each sample of a motion, as in the motions that are fitted.
+
+    They may be filtered otherwise; samples are matched by their times.
+    """
+    here = (m for m in fitted if m.log == motion.log)
+    own = next((m for m in here if m.t[0] < motion.t[-1] and motion.t[0] < m.t[-1]), motion)
+    folds: NDArray[np.int64] = time_blocks(own, settings) % FOLDS
+    if own is not motion:
+        folds = folds[np.searchsorted(own.t, motion.t).clip(max=own.t.size - 1)]
+    return folds

@@ -24,11 +24,10 @@ from numpy.typing import ArrayLike, NDArray
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.preprocessing import (
-    FOLDS,
     Motion,
     Plan,
     Preprocessing,
-    block_of,
+    folds_of,
     moving_rows,
     require_fixed,
 )
@@ -212,19 +211,9 @@ class Regression:
         pattern = regressor_pattern(self.robot)[:, self.base.independent]
         return tuple(np.flatnonzero(row) for row in pattern)
 
-    def time_blocks(self, motion: Motion) -> NDArray[np.int64]:
-        """(n_t,) block of each sample of a motion: each is held out as a whole."""
-        plan = Plan.of(motion, self.settings)
-        return block_of(motion.t, plan.taps.size * plan.stride / motion.rate)
-
     def folds(self, motion: Motion) -> NDArray[np.int64]:
         """(n_t,) held-out fold of each sample of a motion, which may be filtered otherwise."""
-        here = (m for m in self.motions if m.log == motion.log)
-        own = next((m for m in here if m.t[0] < motion.t[-1] and motion.t[0] < m.t[-1]), motion)
-        folds: NDArray[np.int64] = self.time_blocks(own) % FOLDS
-        if own is not motion:
-            folds = folds[np.searchsorted(own.t, motion.t).clip(max=own.t.size - 1)]
-        return folds
+        return folds_of(motion, self.motions, self.settings)
 
     def blocks(self) -> Iterator[Block]:
         """All rows, block by block, in the order of time. Small problems are kept in memory."""
