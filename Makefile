@@ -17,7 +17,7 @@ NUMERICAL_TESTS ?= $(addprefix tests/,spatial robot logs kalman simulation excit
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env lock demo test format-check lint types imports docs pytest test-portable format bench bench-smoke metrics clean distclean
+.PHONY: help env lock demo test format-check lint types imports docs pytest test-portable fuzz format bench bench-smoke metrics clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -79,6 +79,9 @@ test-portable: $(STAMP) ## run the numerical tests in the arithmetic of other pr
 	NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Prescott \
 	  NPY_DISABLE_CPU_FEATURES="$(NUMPY_LEVELS)" \
 	  $(RUN_TESTS) $(NUMERICAL_TESTS)
+
+fuzz: $(STAMP) ## try 12 000 damaged files on all readers
+	$(BIN)/python tests/fuzz/fuzzer.py --inputs 12000 --workers $(WORKERS)
 
 format: $(STAMP) ## format the code and fix what can be fixed
 	$(BIN)/ruff format

@@ -281,3 +281,24 @@ def test_the_hook_and_the_action_call_the_command():
     assert set(action["inputs"]) == {"robots", "options", "python-version"}
     for name in ("robots", "options"):
         assert f"${{{{ inputs.{name} }}}}" in str(steps[-1]["env"].values())
+
+
+def test_parts_of_one_link_are_no_chain():
+    """Four fingers that are fixed to the same hand."""
+    assert "copied-inertia" not in {f.kind for f in check_robot("example:kinova").findings}
+
+
+def test_names_that_no_file_can_have_are_missing_meshes(tmp_path):
+    for name in ("x" * 5000, "package://" + "y" * 5000 + "/a.stl", "a/" * 3000):
+        path = arm(tmp_path, (SHOULDER, SHOULDER + MESH.format(name)))
+        assert {f.kind for f in check_robot(path).findings} == {"broken-mesh"}
+    assert check_robot("z" * 5000 + ".urdf").findings[0].kind == "unreadable"
+
+
+def test_shapes_without_a_finite_size_are_no_bound(tmp_path):
+    pytest.importorskip("mujoco")
+    text = write_mjcf(load_robot(arm(tmp_path)), tmp_path / "arm.xml").read_text()
+    changed = re.sub(r'size="[-.e0-9]+', 'size="nan', text, count=1)
+    assert changed != text
+    (tmp_path / "arm.xml").write_text(changed)
+    check_robot(tmp_path / "arm.xml")

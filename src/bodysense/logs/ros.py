@@ -13,6 +13,7 @@ brings along are not used, so nothing of a file is ever compiled or run.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import struct
 from collections import Counter, defaultdict
@@ -218,7 +219,7 @@ def _read_mcap(path: Path, recording: _Bag) -> None:
 
 
 def _read_sqlite(path: Path, recording: _Bag) -> None:
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file, also where no file can have such a name
         raise FileReadError(f"cannot read {path}: no such file; is the bag complete?")
     try:
         uri = f"{path.resolve().as_uri()}?mode=ro"

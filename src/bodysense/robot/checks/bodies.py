@@ -184,10 +184,10 @@ def _copies(robot: Robot, bodies: Iterable[FileBody]) -> list[Finding]:
         alike.setdefault(key, []).append(body)
     found = []
     for copies in alike.values():
-        chain = max(
-            ([b for b in copies if b.joint in _above(robot, last.joint)] for last in copies),
-            key=len,
-        )
+        by_joint = {body.joint: body for body in copies}  # one of each link, not its fixed parts
+        chains = [_above(robot, joint) & set(by_joint) for joint in by_joint]
+        longest: set[int] = max(chains, key=len)
+        chain = [by_joint[joint] for joint in sorted(longest)]
         if len(chain) >= _COPIES:
             text = f"{len(chain)} links of one chain have the same mass and inertia"
             found += [(body, text) for body in chain]
@@ -298,7 +298,8 @@ def _shapes(robot: Robot, folders: Sequence[str]) -> tuple[list[Finding], dict[i
         clouds.pop(joint, None)
     hulls = {}
     for joint, points_of_link in clouds.items():
-        with contextlib.suppress(QhullError):  # flat, or a point: it bounds nothing
+        # Flat, a point, or not of finite size: it bounds nothing.
+        with contextlib.suppress(QhullError, ValueError):
             hulls[joint] = ConvexHull(np.vstack(points_of_link))
     return _broken_meshes(robot.source, folders, unread), hulls
 

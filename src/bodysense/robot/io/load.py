@@ -139,7 +139,7 @@ def _kind(text: str) -> str:
         return "example"
     if suffix in (".yaml", ".yml"):
         return "dh"
-    if suffix in _SUFFIXES or (text and Path(text).exists()):
+    if suffix in _SUFFIXES or (text and os.path.exists(text)):
         return _root_kind(text)
     looks_like_path = os.sep in text or "/" in text or suffix != ""
     if looks_like_path:

@@ -201,7 +201,7 @@ def _mesh_pieces(mesh: Element, package_dirs: Sequence[str], sliced: bool) -> li
 def mesh_file(mesh: Element, package_dirs: Sequence[str]) -> Path | None:
     """The file of a <mesh>; none where it is not found."""
     places = _places(mesh.text("filename"), Path(mesh.where), package_dirs)
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if os.path.isfile(place)), None)
 
 
 def package_found(mesh: Element, package_dirs: Sequence[str]) -> bool:
@@ -211,7 +211,7 @@ def package_found(mesh: Element, package_dirs: Sequence[str]) -> bool:
         return True
     package = rest.partition("/")[0]
     places = _places(f"package://{package}/", Path(mesh.where), package_dirs)
-    return any(place.name == package and place.is_dir() for place in places)
+    return any(place.name == package and os.path.isdir(place) for place in places)
 
 
 def _places(name: str, urdf: Path, package_dirs: Sequence[str]) -> Iterator[Path]:
