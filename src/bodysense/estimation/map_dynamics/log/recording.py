@@ -309,7 +309,8 @@ def _require_channels(problem: MapDynamics, log: Log) -> None:
         raise MismatchError(
             f"{log.source} lacks channels of sensors: {listing(missing, _NAMES)}. It has "
             f"{listing(log.channels, _NAMES)}. Name them in the layout file, say "
-            "`channels:` in the sensors file, or leave the sensors out."
+            "`channels:` in the sensors file, leave the sensors out, or lock joints that nobody "
+            "recorded (--lock)."
         )
 
 
