@@ -129,8 +129,7 @@ class Regression:
         n_logs = 1 + max((motion.log for motion in motions), default=-1)
         known = Knowledge() if knowledge is None else knowledge
         problem = cls(robot, base, tuple(motions), settings, n_logs, knowledge=known)
-        n_rows = problem.n_samples * robot.n_joints
-        if n_rows < base.size:
+        if (n_rows := problem.n_samples * robot.n_joints) < base.size:
             raise MismatchError(
                 f"{n_rows} rows for {base.size} unknowns: record for longer, raise the cut-off, or "
                 "switch the decimation off."
@@ -197,8 +196,8 @@ class Regression:
     @cached_property
     def torque_size(self) -> Array:
         """(n,) largest r.m.s. torque of each joint over the motions [N·m or N]."""
-        sizes = [np.sqrt(np.mean(motion.tau**2, axis=0)) for motion in self.motions]
-        return np.asarray(np.max(sizes, axis=0))
+        rms = np.sqrt([np.mean(motion.tau**2, axis=0) for motion in self.motions])
+        return np.asarray(rms.max(axis=0))
 
     @cached_property
     def n_samples(self) -> int:
@@ -261,7 +260,6 @@ class Regression:
         n, b, taps = self.n_joints, self.base.size, plan.taps
         of = (motion.t, motion.q, motion.v, motion.a, motion.tau)
         t, q, v, a, tau = (x[:: plan.stride] for x in of)
-        middle = (taps.size - 1) // 2
         in_block = max(1, int(_BLOCK_BYTES / (8.0 * n * b)) // plan.step)
         buffer = np.empty(((in_block - 1) * plan.step + taps.size, n, b))
         folds = self.folds(motion)
@@ -281,7 +279,7 @@ class Regression:
             Y = self.widened(Y, v[taken], motion.log)
             y, use = tau[taken], self._moving[piece][first : first + m]
             Y, y = plan.filtered(Y), plan.filtered(y)
-            at = start + middle + plan.step * np.arange(m)
+            at = start + taps.size // 2 + plan.step * np.arange(m)
             yield Block(motion.log, piece, t[at], Y, y, use, folds[at * plan.stride], first)
 
     def load_theta_of(self, log: int) -> Array | None:
