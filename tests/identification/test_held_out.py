@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bodysense.identification import Regression
+from bodysense.identification import Regression, identifier
 from bodysense.identification.friction_comparison import choose_friction
 from bodysense.identification.given_friction import WIDTH, with_richest
 from bodysense.identification.held_out import Candidate, Comparison, HeldOutErrors
@@ -102,6 +102,29 @@ def test_what_the_other_folds_do_not_determine_is_not_judged(small_arm):
     assert moving[2] > 20
     assert comparison.rows[2] == 0
     assert (comparison.rows[:2] > 0.9 * moving[:2]).all()
+
+
+def test_rows_of_standing_joints_are_left_out_of_the_fit(small_arm, sines):
+    """What holds a standing joint is no gravity: counted, it spoils the model of all motion."""
+    prior, logs = with_richest(small_arm).with_friction("coulomb"), one_by_one(small_arm)
+    _, q, v, a = sines(3, 5, 500, 50.0)
+    tau = inverse_dynamics(small_arm, q, v, a)
+    errors = []
+    for still_speed in (None, 0.0):
+        settings = replace(PLAIN, still_speed=still_speed).settled(prior, 1e6)
+        theta = identifier("ridge").theta(Regression.of(prior, logs, settings))
+        errors.append(float(np.linalg.norm(inverse_dynamics(prior, q, v, a, theta=theta) - tau)))
+    assert errors[0] < 0.1 * errors[1]
+    assert errors[0] < 0.02 * float(np.linalg.norm(tau))
+
+
+def test_a_joint_that_never_moves_keeps_its_rows(small_arm):
+    prior, logs = with_richest(small_arm), one_by_one(small_arm)[:2]
+    settings = replace(PLAIN, still_speed=None).settled(prior, 1e6)
+    rows = sum(block.use.sum(axis=0) for block in Regression.of(prior, logs, settings).blocks())
+    assert rows[2] == sum(motion.t.size for motion in logs)
+    for j in range(2):
+        assert rows[j] == (np.abs(logs[j].v[:, j]) > 0.02).sum()
 
 
 def test_rows_are_made_in_blocks_of_any_size(small_arm, monkeypatch):

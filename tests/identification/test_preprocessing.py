@@ -81,15 +81,13 @@ def test_slow_logs_are_filtered_below_half_their_rate(small_arm, sines):
 @pytest.mark.parametrize(
     ("law", "width", "still", "share"),
     [
-        ("coulomb", 0.02, 0.0, 0.25),
+        ("coulomb", 0.02, 0.02, 0.25),
         ("coulomb", 0.0, 0.02, 0.005),
         ("viscous", None, 0.0, 0.25),
         ("offset", 0.0, 0.02, 0.005),
     ],
 )
-def test_rows_of_standing_joints_count_where_friction_is_smooth(
-    small_arm, law, width, still, share
-):
+def test_rows_of_standing_joints_count_where_nothing_sticks(small_arm, law, width, still, share):
     shape = {} if width is None else {"width": width}
     robot = small_arm.with_friction(law, **shape)
     settled = Preprocessing().settled(robot, 10.0)

@@ -55,8 +55,8 @@ class Preprocessing:
             period of the cut-off.
         still_speed: rows of joints slower than this are left out of the fit [rad/s or m/s]: a
             standing joint holds with any friction up to Fc. By default 0.02, less for joints that
-            move slowly throughout, where the friction law jumps at zero speed; and 0, which keeps
-            every row, where it is smooth.
+            move slowly throughout, where the friction law has Coulomb friction; and 0, which keeps
+            every row, where it has not.
         decimate: whether the parallel filter is used; without it every sample counts.
         still_share: of its filter's window that a joint may stand where a row counts. By default
             next to nothing where the friction law jumps at zero speed, whose sign is noise then; a
@@ -101,7 +101,7 @@ class Preprocessing:
         cutoff = self.cutoff if self.cutoff is not None else cutoff
         still, share = self.still_speed, self.still_share
         if still is None:
-            still = 0.0 if reverses_smoothly(robot) else STILL_SPEED
+            still = STILL_SPEED if "Fc" in robot.friction.model.terms else 0.0
         if share is None:
             share = _SMOOTH_STILL_SHARE if reverses_smoothly(robot) else _STILL_SHARE
         return replace(
