@@ -10,6 +10,7 @@ import pinocchio as pin
 import pytest
 
 from bodysense.errors import ShapeError
+from bodysense.identification.payload.experiment import LoadExperiment
 from bodysense.identification.payload.identify_payload import payload_of
 from bodysense.identification.payload.parts import _THIRDS
 from bodysense.robot import with_payload
@@ -92,6 +93,17 @@ def test_losses_are_found(make_case, body):
     np.testing.assert_allclose(found.losses, LOSSES, atol=0.006)
     assert abs(found.mass - body.mass) < 3.0 * found.sigma_mass_data
     assert found.errors[1] < 0.1 * found.errors[0]
+
+
+def test_a_law_with_losses_that_is_given_is_kept(make_case, body):
+    problem = make_case(noise=0.05, n_t=150).experiment.problem
+    assert not problem.n_losses  # the data have none
+    given = problem.with_losses(np.zeros(problem.size))
+    found = LoadExperiment.of(given, "link4", (), ())
+    assert found.problem.n_losses == 4
+    assert found.robot.friction.model.name == "coulomb-load"
+    np.testing.assert_allclose(found.x[found.problem.losses], 0.0, atol=0.02)
+    np.testing.assert_allclose(found.x[found.problem.load][0], body.mass, rtol=0.1)
 
 
 def test_losses_that_are_neglected_bias_the_load(make_case, body, monkeypatch):
