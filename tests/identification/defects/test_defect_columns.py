@@ -7,16 +7,17 @@ import pinocchio as pin
 import pytest
 
 from bodysense.identification.defects.columns import (
+    COLUMNS,
     PredictedTorques,
     Suspect,
     across,
     freed_motion,
     gravity_of,
     suspects_of,
-    with_gravity,
+    with_lengths,
 )
 from bodysense.identification.preprocessing import Motion
-from bodysense.robot import inverse_dynamics
+from bodysense.robot import inverse_dynamics, with_gravity
 
 RATE = 200.0
 
@@ -37,7 +38,10 @@ def motion(sines) -> Motion:
 
 @pytest.fixture(scope="module")
 def predicted(arm, motion) -> PredictedTorques:
-    return PredictedTorques(arm, arm.theta, motion.q, motion.v, motion.a, RATE)
+    s = motion.t / motion.t[-1] - 0.5
+    return PredictedTorques(
+        arm, arm.theta, motion.q, motion.v, motion.a, RATE, s, np.array([1.0, 2.0, 3.0])
+    )
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +63,23 @@ def test_zeros(predicted, derivatives, j):
     close(predicted.column(Suspect("zero", j)), [-by_q[:, j] for by_q, _, _ in derivatives])
 
 
+@pytest.mark.parametrize("j", range(3))
+def test_position_scales(predicted, derivatives, motion, j):
+    samples = zip(derivatives, motion.q[:, j], motion.v[:, j], motion.a[:, j], strict=True)
+    expected = [
+        -(by_q[:, j] * q + by_v[:, j] * v + by_a[:, j] * a)
+        for (by_q, by_v, by_a), q, v, a in samples
+    ]
+    close(predicted.column(Suspect("position-scale", j)), expected)
+
+
 def test_time(predicted, derivatives, motion):
     samples = zip(derivatives, motion.v, motion.a, strict=True)
     expected = [by_v @ v + 2.0 * (by_a @ a) for (_, by_v, by_a), v, a in samples]
     close(predicted.column(Suspect("time")), expected)
 
 
-def test_delay(predicted, derivatives, sines):
+def test_delay(predicted):
     """d tau/dt, with the jerk as the derivative of analytic accelerations."""
     h = 1e-5
     ahead, behind = (
@@ -90,7 +104,7 @@ def motion_rates(predicted: PredictedTorques) -> list[tuple[np.ndarray, np.ndarr
 
 
 def test_torque_scale(predicted):
-    column = predicted.column(Suspect("scale", 1))
+    column = predicted.column(Suspect("torque-scale", 1))
     np.testing.assert_array_equal(column[:, 1], predicted.tau[:, 1])
     assert not column[:, [0, 2]].any()
 
@@ -111,9 +125,50 @@ def test_tilt(arm, predicted, axis):
     close(predicted.column(Suspect("tilt", axis)), (turned - predicted.tau) / h)
 
 
+def test_drifts(small_arm, predicted, motion):
+    s = predicted.s
+    column = predicted.column(Suspect("torque-drift", 1))
+    np.testing.assert_array_equal(column[:, 1], 2.0 * s)
+    assert not column[:, [0, 2]].any()
+    # A body at the origin of the last link, as heavy as the robot.
+    model = predicted.robot.model.copy()
+    mass = sum(float(predicted.robot.pi(k)[0]) for k in range(3))
+    point = pin.Inertia(mass, np.zeros(3), np.zeros((3, 3)))
+    for k in range(1, 4):
+        model.inertias[k] = point if k == 3 else pin.Inertia.Zero()
+    data = model.createData()
+    samples = zip(motion.q, motion.v, motion.a, strict=True)
+    tau = np.array([pin.rnea(model, data, *sample) for sample in samples])
+    close(predicted.column(Suspect("load-drift")), s[:, None] * tau)
+    # Friction: all torque less that without it.
+    parts = (motion.q, motion.v, motion.a)
+    rubbing = PredictedTorques(small_arm, small_arm.theta, *parts, RATE, s, np.ones(3))
+    smooth = small_arm.theta.copy()
+    smooth[small_arm.layout.rotor.stop :] = 0.0
+    friction = rubbing.tau - inverse_dynamics(small_arm, *parts, theta=smooth)
+    close(rubbing.column(Suspect("friction-drift")), s[:, None] * friction)
+
+
+def test_longer_links_turn_as_slower_ones(arm, motion):
+    """With m / f², m c / f and I at links f times as long, inertia stays and gravity falls by f."""
+    f = 1.7
+    longer, theta = with_lengths(arm, f), arm.theta.copy()
+    for k in range(3):
+        theta[arm.layout.link(k)] /= np.array([f**2, f, f, f, 1, 1, 1, 1, 1, 1])
+    # The slide's way is a length too.
+    q, v, a = (x * np.array([1.0, f, 1.0]) for x in (motion.q, motion.v, motion.a))
+    longer_tau = inverse_dynamics(longer, q, v, a, theta=theta)
+    lighter = with_gravity(arm, gravity_of(arm) / f)
+    expected = inverse_dynamics(lighter, motion.q, motion.v, motion.a)
+    close(longer_tau * np.array([1.0, f, 1.0]), expected)
+
+
 def test_every_suspect_has_a_column(arm, predicted):
     suspects = suspects_of(arm)
-    assert len(set(suspects)) == len(suspects) == 2 + 2 * 3 + 2
+    assert len(set(suspects)) == len(suspects) == 2 + 3 + 2 + 3 + 2 + 3 + 2
+    assert {suspect.kind for suspect in suspects} == set(COLUMNS)
+    weightless = suspects_of(with_gravity(arm, np.zeros(3)))
+    assert {suspect.kind for suspect in weightless} == set(COLUMNS) - {"tilt", "time"}
     for suspect in suspects:
         assert np.isfinite(predicted.column(suspect)).all()
     for column in predicted.friction_columns():
@@ -134,7 +189,8 @@ def test_freed_of_a_zero_and_of_a_scale(arm, motion):
     q[:, 1] += 0.3
     tau[:, 2] *= -1.4
     logged = Motion(sound.t, q, sound.v, sound.a, tau, tau, RATE)
-    freed = freed_motion(freed_motion(logged, Suspect("zero", 1), 0.3), Suspect("scale", 2), -2.4)
+    freed = freed_motion(logged, Suspect("zero", 1), 0.3)
+    freed = freed_motion(freed, Suspect("torque-scale", 2), -2.4)
     np.testing.assert_allclose(freed.q, sound.q, atol=1e-12)
     np.testing.assert_allclose(freed.tau, sound.tau, atol=1e-12)
 

@@ -7,9 +7,16 @@ import pytest
 
 from bodysense.identification import Preprocessing, Regression
 from bodysense.identification.defects import Defect, find_defects
-from bodysense.identification.defects.columns import with_gravity
+from bodysense.identification.defects.columns import with_lengths
 from bodysense.identification.preprocessing import Motion
-from bodysense.robot import Robot, base_parameters, inverse_dynamics, load_robot
+from bodysense.robot import (
+    Robot,
+    base_parameters,
+    inverse_dynamics,
+    load_robot,
+    with_gravity,
+    with_payload,
+)
 from bodysense.spatial import Array
 
 PLAIN = Preprocessing(cutoff=1e6, band=1e6, border=0.0, still_speed=0.0, decimate=False)
@@ -38,10 +45,19 @@ def problem_of(robot, prior, sines):
     """The regression of a log of ten seconds; imperfect ones hold friction that no law has."""
     base = base_parameters(prior)
 
-    def make(damage=None, *, seed=0, imperfect=False, gravity=None) -> Regression:
+    def make(
+        damage=None, *, seed=0, imperfect=False, gravity=None, moved=robot, later=None, warm=1.0
+    ) -> Regression:
         t, q, v, a = sines(6, seed, 400, RATE)
-        moved = robot if gravity is None else with_gravity(robot, np.array(gravity))
+        if gravity is not None:
+            moved = with_gravity(moved, np.array(gravity))
         tau = inverse_dynamics(moved, q, v, a)
+        if later is not None:  # another robot in the second half
+            tau[200:] = inverse_dynamics(later, q, v, a)[200:]
+        smooth = moved.theta.copy()
+        smooth[moved.layout.rotor.stop :] = 0.0
+        friction = tau - inverse_dynamics(moved, q, v, a, theta=smooth)
+        tau = tau + np.linspace(0.0, warm - 1.0, 400)[:, None] * friction
         if imperfect:
             tau = tau + unmodelled(robot, q, v)
         rng = np.random.default_rng(seed + 100)
@@ -78,6 +94,18 @@ def scale(j: int, factor: float):
     )
 
 
+def stretch(j: int, factor: float):
+    each = np.where(np.arange(6) == j, factor, 1.0)
+    return lambda motion, rng: changed(
+        motion, q=motion.q * each, v=motion.v * each, a=motion.a * each
+    )
+
+
+def drift(j: int, x: float):
+    along = np.linspace(-0.5, 0.5, 400)[:, None] * x * np.eye(6)[j]
+    return lambda motion, rng: changed(motion, tau=motion.tau + along)
+
+
 def slow(factor: float):
     return lambda motion, rng: changed(motion, v=motion.v / factor, a=motion.a / factor**2)
 
@@ -101,8 +129,10 @@ def only(defects: tuple[Defect, ...], kind: str, joint: str, size: float) -> Def
 DAMAGES = {
     "zero": ("zero", "joint3", 0.1, zero(2, 0.1)),
     "large zero": ("zero", "joint2", -0.5, zero(1, -0.5)),
-    "scale": ("scale", "joint3", 1.3, scale(2, 1.3)),
-    "sign": ("scale", "joint2", -1.0, scale(1, -1.0)),
+    "scale": ("torque-scale", "joint3", 1.3, scale(2, 1.3)),
+    "sign": ("torque-scale", "joint2", -1.0, scale(1, -1.0)),
+    "travel": ("position-scale", "joint2", 1.2, stretch(1, 1.2)),
+    "drift": ("torque-drift", "joint3", 10.0, drift(2, 10.0)),
     "delay": ("delay", "", 0.025, late(1)),
     "slow": ("time", "", 2.0, slow(2.0)),
     "fast": ("time", "", 0.5, slow(0.5)),
@@ -159,6 +189,44 @@ def test_finds_that_gravity_was_compensated(problem_of):
     (found,) = find_defects(problem_of(gravity=(0.0, 0.0, 0.0)))
     assert found.kind == "gravity"
     assert "no gravity" in found.message
+
+
+def test_finds_friction_that_falls(problem_of):
+    """From 1 to 0.5 is by two thirds of the mean."""
+    found = only(find_defects(problem_of(warm=0.5)), "friction-drift", "", -2.0 / 3.0)
+    assert abs(found.estimate + 2.0 / 3.0) < 0.03
+    assert "friction falls by 6" in found.message
+
+
+def test_finds_that_the_load_changes(problem_of, robot):
+    loaded = with_payload(robot, 3.0, com=(0.0, 0.0, 0.1))
+    (found,) = find_defects(problem_of(later=loaded))
+    assert (found.kind, found.unit) == ("load-drift", "kg")
+    assert "more at the end" in found.message
+
+
+def test_finds_an_offset_where_the_law_has_none(problem_of):
+    def damage(motion, rng):
+        return changed(motion, tau=motion.tau + 20.0 * np.eye(6)[3])
+
+    (found,) = find_defects(problem_of(damage))
+    assert (found.kind, found.joint, found.unit) == ("offset", "joint4", "N·m")
+    assert abs(found.estimate - 20.0) < 3.0 * found.std
+    assert "channels: {tau: {offset: {joint4: -19.99" in found.remedy
+
+
+def test_tells_another_robot_from_another_time(problem_of, robot):
+    """The same in torques; a robot three times as heavy is not that of the file."""
+    (slower,) = find_defects(problem_of(slow(1.5)))
+    assert slower.kind == "time"
+    larger = with_lengths(robot, 1.5)
+    theta = larger.theta.copy()
+    for k in range(6):
+        theta[larger.layout.link(k)] *= 3.0 * 1.5 ** np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])
+    (longer,) = find_defects(problem_of(moved=larger.with_parameters(theta)))
+    assert longer.kind == "length"
+    assert abs(longer.estimate - 1.5) < 3.0 * longer.std
+    assert "another robot" in longer.message
 
 
 def test_a_short_log_tells_nothing(problem_of, prior):

@@ -2,33 +2,40 @@
 
 A log with a defect of size x has other torques than the model predicts, by x times a column:
 
-    zero of joint j     q_log = q + x e_j           -∂tau/∂q_j
-    delay               tau_log(t) = tau(t - x)     -d tau/dt
-    time scale          t_log = (1 + x) t           ∂tau/∂v v + 2 ∂tau/∂a a
-    torque scale of j   tau_log = (1 + x) tau       tau_j, in the rows of joint j
-    tilt of gravity     g_true = g + |g| x e        |g| ∂tau/∂g e,    e normal to g
+    zero of joint j      q_log = q + x e_j          -∂tau/∂q_j
+    position scale of j  q_log = (1 + x) q          -(∂tau/∂q_j q_j + ∂tau/∂v_j v_j + ∂tau/∂a_j a_j)
+    torque scale of j    tau_log = (1 + x) tau      tau_j, in the rows of joint j
+    delay                tau_log(t) = tau(t - x)    -d tau/dt
+    time scale           t_log = (1 + x) t          ∂tau/∂v v + 2 ∂tau/∂a a
+    tilt of gravity      g_true = g + |g| x e       |g| ∂tau/∂g e,    e normal to g
+    drift of torque j    tau_log = tau + x s        s, in units of the torque's r.m.s.
+    drift of friction    F_log = (1 + x s) F        s F
+    drift of the load    m_log = m + x s M          s M ∂tau/∂m of the last links
 
-with derivatives at the model's estimate. Friction that the law does not describe must not pass for
-a defect: for every joint there are two more columns, of what friction laws lack most often. One
-lets friction lag behind the velocity (as hysteresis does), the other lets it grow with the load.
+with derivatives at the model's estimate, the time s from -1/2 to 1/2 through the log, and the mass
+M of the robot. Friction that the law does not describe must not pass for a defect: for every joint
+there are more columns, of what friction laws lack most often. One lets friction lag behind the
+velocity (as hysteresis does), one lets it grow with the load, and one is constant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import pinocchio as pin
 from scipy.interpolate import make_interp_spline
 
 from bodysense.identification.preprocessing import Motion
 from bodysense.logs.filtering import differentiate
 from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.mounting import with_gravity
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_STEP = 1e-6  # of central differences, in units of the defect
+_STEP = 1e-7  # of differences, in units of the defect
 _REVERSAL = 0.02  # rad/s: over which load-dependent friction reverses
 
 
@@ -37,7 +44,7 @@ class Suspect:
     """A defect that a log may have.
 
     Attributes:
-        kind: ``zero``, ``delay``, ``time``, ``scale`` or ``tilt``.
+        kind: a key of `COLUMNS`.
         at: which joint, or which of the two axes normal to gravity; 0 where there is one alone.
     """
 
@@ -56,6 +63,8 @@ class PredictedTorques:
         v: (m, n) velocities.
         a: (m, n) accelerations.
         rate: samples per second [Hz].
+        s: (m,) time in units of the log's duration, from -1/2 to 1/2.
+        size: (n,) r.m.s. torques of the joints.
     """
 
     robot: Robot
@@ -64,6 +73,8 @@ class PredictedTorques:
     v: Array
     a: Array
     rate: float
+    s: Array
+    size: Array
 
     @cached_property
     def tau(self) -> Array:
@@ -72,38 +83,42 @@ class PredictedTorques:
 
     def column(self, suspect: Suspect) -> Array:
         """(m, n) change of the log's torques over the model's per unit of a defect."""
-        return _COLUMNS[suspect.kind](self, suspect.at)
+        return COLUMNS[suspect.kind](self, suspect.at)
 
-    def friction_columns(self) -> list[Array]:
-        """2n columns (m, n): friction that lags, and friction that grows with the load."""
+    @cached_property
+    def parts(self) -> tuple[Array, Array]:
+        """(m, n) torques of the links alone, and of friction alone."""
         layout = self.robot.layout
         links, drives = np.array(self.theta), np.array(self.theta)
         links[layout.n_inertial :] = 0.0
         drives[: layout.rotor.stop] = 0.0
-        friction, load = (
+        load, friction = (
             inverse_dynamics(self.robot, self.q, self.v, self.a, theta=theta)
-            for theta in (drives, links)
+            for theta in (links, drives)
         )
+        return load, friction
+
+    def friction_columns(self) -> list[Array]:
+        """Columns (m, n) of what friction laws lack: n each that lag, grow with load, and stay."""
+        load, friction = self.parts
         lag = -differentiate(friction, self.rate)
         grown = np.abs(load) * np.tanh(self.v / _REVERSAL)
+        constant = () if "Fo" in self.robot.friction.model.terms else (np.ones_like(load),)
         joints = range(self.robot.n_joints)
-        return [_of_joint(part, j) for part in (lag, grown) for j in joints]
+        return [_of_joint(part, j) for part in (lag, grown, *constant) for j in joints]
 
     def along(
         self, q: Array | float = 0.0, v: Array | float = 0.0, a: Array | float = 0.0
     ) -> Array:
         """(m, n) derivative of the torques along a change of the motion."""
-        ahead, behind = (
-            inverse_dynamics(
-                self.robot,
-                self.q + h * q,
-                self.v + h * v,
-                self.a + h * a,
-                theta=self.theta,
-            )
-            for h in (_STEP, -_STEP)
+        ahead = inverse_dynamics(
+            self.robot,
+            self.q + _STEP * q,
+            self.v + _STEP * v,
+            self.a + _STEP * a,
+            theta=self.theta,
         )
-        return np.asarray((ahead - behind) / (2.0 * _STEP))
+        return np.asarray((ahead - self.tau) / _STEP)
 
 
 def _of_joint(x: Array, j: int) -> Array:
@@ -117,22 +132,53 @@ def _zero_column(torques: PredictedTorques, j: int) -> Array:
     return -torques.along(q=np.eye(torques.robot.n_joints)[j])
 
 
+def _position_scale_column(torques: PredictedTorques, j: int) -> Array:
+    return -torques.along(*(_of_joint(x, j) for x in (torques.q, torques.v, torques.a)))
+
+
 def _tilt_column(torques: PredictedTorques, axis: int) -> Array:
     g = gravity_of(torques.robot)
     e = across(g)[axis] * np.linalg.norm(g)
-    more = with_gravity(torques.robot, g + e)  # torques are linear in gravity: no small step
-    tau = inverse_dynamics(more, torques.q, torques.v, torques.a, theta=torques.theta)
-    return np.asarray(tau - torques.tau)
+    along, none = (  # torques are linear in gravity: no small step
+        inverse_dynamics(
+            with_gravity(torques.robot, x), torques.q, torques.v, torques.a, theta=torques.theta
+        )
+        for x in (e, np.zeros(3))
+    )
+    return np.asarray(along - none)
 
 
-_COLUMNS: dict[str, Callable[[PredictedTorques, int], Array]] = {
-    "zero": _zero_column,
+def _torque_drift_column(torques: PredictedTorques, j: int) -> Array:
+    return _of_joint(np.outer(torques.s, torques.size), j)
+
+
+def _load_drift_column(torques: PredictedTorques, _: int) -> Array:
+    robot, layout = torques.robot, torques.robot.layout
+    theta = np.zeros(layout.size)
+    ends = [k for k in range(layout.n_links) if k not in robot.tree.parent]
+    theta[[layout.link(k).start for k in ends]] = robot_mass(robot)
+    tau = inverse_dynamics(robot, torques.q, torques.v, torques.a, theta=theta)
+    return np.asarray(torques.s[:, None] * tau)
+
+
+COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
     "delay": lambda torques, _: -differentiate(torques.tau, torques.rate),
     "time": lambda torques, _: torques.along(v=torques.v, a=2.0 * torques.a),
-    "scale": lambda torques, j: _of_joint(torques.tau, j),
+    "zero": _zero_column,
+    "position-scale": _position_scale_column,
+    "torque-scale": lambda torques, j: _of_joint(torques.tau, j),
     "tilt": _tilt_column,
+    "torque-drift": _torque_drift_column,
+    "friction-drift": lambda torques, _: torques.s[:, None] * torques.parts[1],
+    "load-drift": _load_drift_column,
 }
+"""By kind, in the order of the suspects."""
 
+LINEAR = ("torque-drift", "friction-drift", "load-drift")
+"""Kinds whose columns hold however large the defect is: no log has to be freed of them."""
+
+OF_JOINTS = ("zero", "position-scale", "torque-scale", "torque-drift")
+"""Kinds that each joint may have."""
 
 TILTS = (Suspect("tilt", 0), Suspect("tilt", 1))
 """What gravity along another direction is made of."""
@@ -140,15 +186,23 @@ TILTS = (Suspect("tilt", 0), Suspect("tilt", 1))
 
 def suspects_of(robot: Robot) -> tuple[Suspect, ...]:
     """All defects that a log of a robot may have."""
-    joints = range(robot.n_joints)
-    tilts = TILTS if gravity_of(robot).any() else ()
-    return (
-        Suspect("delay"),
-        Suspect("time"),
-        *(Suspect("zero", j) for j in joints),
-        *(Suspect("scale", j) for j in joints),
-        *tilts,
-    )
+    joints, weighs = range(robot.n_joints), gravity_of(robot).any()
+    made: list[Suspect] = []
+    for kind in COLUMNS:
+        if kind == "position-scale":
+            # Of a last joint it hardly differs from other inertia and friction.
+            made += [Suspect(kind, j) for j in joints if j in robot.tree.parent]
+        elif kind == "tilt":
+            made += TILTS if weighs else ()
+        elif kind != "time" or weighs:  # inertia alone can have any time
+            made += [Suspect(kind, j) for j in (joints if kind in OF_JOINTS else (0,))]
+    return tuple(made)
+
+
+def robot_mass(robot: Robot) -> float:
+    """Of all links that move, as the file has it [kg]; 1 where it has none."""
+    mass = sum(abs(float(robot.pi(k)[0])) for k in range(robot.layout.n_links))
+    return mass if mass > 0.0 else 1.0
 
 
 # Gravity.
@@ -159,10 +213,12 @@ def gravity_of(robot: Robot) -> Array:
     return np.array(robot.model.gravity.linear)
 
 
-def with_gravity(robot: Robot, gravity: Array) -> Robot:
-    """The same robot where gravity is another, (3,) in the base's frame [m/s²]."""
+def with_lengths(robot: Robot, factor: float) -> Robot:
+    """The same robot with all distances between its joints times a factor."""
     model = robot.model.copy()
-    model.gravity.linear = np.asarray(gravity, dtype=np.float64)
+    for k in range(1, model.njoints):
+        placement = model.jointPlacements[k]
+        model.jointPlacements[k] = pin.SE3(placement.rotation, factor * placement.translation)
     return replace(robot, model=model)
 
 
@@ -182,7 +238,11 @@ def freed_motion(motion: Motion, suspect: Suspect, x: float) -> Motion:
     """The motion as it would have been logged without a defect of size x."""
     if suspect.kind == "zero":
         return replace(motion, q=_shifted(motion.q, suspect.at, x))
-    if suspect.kind == "scale":
+    if suspect.kind == "position-scale":
+        factor = np.ones(motion.q.shape[1])
+        factor[suspect.at] = 1.0 / (1.0 + x)
+        return replace(motion, q=motion.q * factor, v=motion.v * factor, a=motion.a * factor)
+    if suspect.kind == "torque-scale":
         factor = np.ones(motion.tau.shape[1])
         factor[suspect.at] = 1.0 / (1.0 + x)
         return replace(motion, tau=motion.tau * factor)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bodysense.doctor.samples import layout_edit
-from bodysense.identification.defects.columns import Suspect, gravity_of
+from bodysense.identification.defects.columns import OF_JOINTS, Suspect, gravity_of, robot_mass
+from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -18,7 +19,8 @@ class Defect:
     """Something wrong with a log, or with the file that it is held against.
 
     Attributes:
-        kind: ``zero``, ``delay``, ``time``, ``scale`` or ``gravity``.
+        kind: ``zero``, ``position-scale``, ``torque-scale``, ``offset``, ``delay``, ``time``,
+            ``length``, ``gravity``, ``torque-drift``, ``friction-drift`` or ``load-drift``.
         joint: name of the joint, empty where the defect is not one of a joint.
         estimate: its size, in `unit`.
         std: standard deviation of that.
@@ -41,13 +43,58 @@ class Defect:
         return f"{self.message}: {self.remedy}."
 
 
-def defect_of(robot: Robot, suspect: Suspect, x: float, std: float, gain: float) -> Defect:
+def defect_of(problem: Regression, suspect: Suspect, x: float, std: float, gain: float) -> Defect:
     """The defect that a suspect of a converged size x turned out to be."""
-    unit = {"delay": "s", "zero": _position_unit(robot, suspect.at)}.get(suspect.kind, "")
-    joint = robot.joint_names[suspect.at] if suspect.kind in ("zero", "scale") else ""
-    size = x if unit else 1.0 + x
-    message, remedy = _SENTENCES[suspect.kind](joint, unit, size, std)
-    return Defect(suspect.kind, joint, size, std, unit, gain, message, remedy)
+    robot, kind = problem.robot, suspect.kind
+    joint = robot.joint_names[suspect.at] if kind in OF_JOINTS else ""
+    size, unit = x, ""
+    if kind in ("torque-scale", "position-scale"):
+        size = 1.0 + x
+    elif kind == "torque-drift":
+        size, std = (y * float(problem.torque_size[suspect.at]) for y in (x, std))
+        unit = torque_unit(robot, joint)
+    elif kind == "load-drift":
+        size, std, unit = x * robot_mass(robot), std * robot_mass(robot), "kg"
+    elif kind in ("zero", "delay"):
+        unit = "s" if kind == "delay" else position_unit(robot, joint)
+    message, remedy = _SENTENCES[kind](joint, unit, size, std)
+    return Defect(kind, joint, size, std, unit, gain, message, remedy)
+
+
+def offset_defect(robot: Robot, joint: str, x: float, std: float) -> Defect:
+    """A constant part of a joint's torque; it explains nothing that was not explained by it."""
+    unit = torque_unit(robot, joint)
+    edit = layout_edit("offset", {f"tau.{joint}": _rounded(-x, std)})
+    return Defect(
+        "offset",
+        joint,
+        x,
+        std,
+        unit,
+        0.0,
+        f"the torque of {joint} has an offset of {_value(x, std)} {unit}",
+        f"zero the sensor, or write {edit} (in {unit}, on top of its present offset)",
+    )
+
+
+def time_defect(x: float, std: float, gain: float, likely: str) -> Defect:
+    """Time that runs 1 + x too slowly, or longer links; likely ``time``, ``links`` or either."""
+    size = 1.0 + x
+    slow = size > 1.0
+    times = _value(size, std) if slow else _value(1.0 / size, std / size**2)
+    time = f"time in the log runs {times} times too {'slowly' if slow else 'fast'}"
+    length = _value(size**2, 2.0 * abs(size) * std)
+    links = f"the links are {length} times as long as in the robot's file"
+    why = "torques of inertia and of gravity do not belong together"
+    if likely == "time":
+        remedy = "check the rate and the unit of time"
+        return Defect("time", "", size, std, "", gain, f"{time}: {why} as it is", remedy)
+    if likely == "links":
+        remedy = "give the file of the robot that was recorded"
+        message = f"this is another robot: {links}, or its geometry differs otherwise, as {why}"
+        return Defect("length", "", size**2, 2.0 * abs(size) * std, "", gain, message, remedy)
+    remedy = "check the rate and the unit of time, and whether the file is of another robot"
+    return Defect("time", "", size, std, "", gain, f"{why}: either {time}, or {links}", remedy)
 
 
 def gravity_defect(robot: Robot, gravity: Array, std: float, gain: float) -> Defect:
@@ -62,7 +109,8 @@ def gravity_defect(robot: Robot, gravity: Array, std: float, gain: float) -> Def
         f"gravity points {_value(np.degrees(angle), np.degrees(std))}° away from where the robot's "
         f"file has it: along ({components}) m/s² in the base's frame"
     )
-    remedy = "the base is mounted otherwise than in the file: turn it there"
+    given = ",".join(f"{np.round(x, digits) + 0.0:g}" for x in gravity)
+    remedy = f"the base is mounted otherwise: give --gravity={given}, or --mount"
     return Defect("gravity", "", angle, std, "rad", gain, message, remedy)
 
 
@@ -101,27 +149,58 @@ def _delay_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, 
     )
 
 
-def _time_sentences(joint: str, unit: str, size: float, std: float) -> tuple[str, str]:
-    slow = size > 1.0
-    times = _value(size, std) if slow else _value(1.0 / size, std / size**2)
+def _position_scale_sentences(joint: str, unit: str, size: float, std: float) -> tuple[str, str]:
+    edit = layout_edit("gain", {f"q.{joint}": _rounded(1.0 / size, std / size**2)})
     return (
-        "torques of inertia and of gravity do not belong together, as if time in the log ran "
-        f"{times} times too {'slowly' if slow else 'fast'}, or the links were "
-        f"{_value(size**2, 2.0 * size * std)} times as long as in the robot's file",
-        "check the rate and the unit of time, and whether the file is that of this robot",
+        f"positions of {joint} are {_value(size, std)} times as large as they should be",
+        f"check the unit and the gear of this joint, or write {edit} (times its present gain)",
+    )
+
+
+def _torque_drift_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
+    return (
+        f"the torque of {joint} drifts by {_value(x, std)} {unit} from the beginning to the end",
+        "zero its sensor again, or let it warm up before recording",
+    )
+
+
+def _friction_drift_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
+    change = f"{'falls' if x < 0.0 else 'rises'} by {_value(100.0 * abs(x), 100.0 * std)} %"
+    return (
+        f"friction {change} from the beginning to the end of the log, as drives do that warm up",
+        "record a robot that is as warm as it will be in use",
+    )
+
+
+def _load_drift_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
+    more = "more" if x > 0.0 else "less"
+    return (
+        "the load changes during the log: the last link carries some "
+        f"{_value(abs(x), std)} kg {more} at the end than at the beginning",
+        "record with one tool and one payload, or cut the log where they change",
     )
 
 
 _SENTENCES: dict[str, Callable[[str, str, float, float], tuple[str, str]]] = {
     "zero": _zero_sentences,
-    "scale": _scale_sentences,
+    "position-scale": _position_scale_sentences,
+    "torque-scale": _scale_sentences,
     "delay": _delay_sentences,
-    "time": _time_sentences,
+    "torque-drift": _torque_drift_sentences,
+    "friction-drift": _friction_drift_sentences,
+    "load-drift": _load_drift_sentences,
 }
 
 
-def _position_unit(robot: Robot, joint: int) -> str:
-    return "m" if robot.joint_types[joint] == "prismatic" else "rad"
+def position_unit(robot: Robot, joint: str) -> str:
+    """Of a joint's position."""
+    kind = robot.joint_types[robot.joint_names.index(joint)]
+    return "m" if kind == "prismatic" else "rad"
+
+
+def torque_unit(robot: Robot, joint: str) -> str:
+    """Of a joint's torque, or force."""
+    return "N" if position_unit(robot, joint) == "m" else "N·m"
 
 
 def _value(x: float, std: float) -> str:

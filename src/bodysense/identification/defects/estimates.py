@@ -25,19 +25,18 @@ from scipy.special import stdtrit
 from bodysense.identification.defects.columns import PredictedTorques, Suspect
 from bodysense.identification.linear.least_squares import Ridge
 from bodysense.identification.linear.method import LinearMethod
-from bodysense.identification.preprocessing import Plan
+from bodysense.identification.preprocessing import Motion, Plan
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import triangle
 from bodysense.identification.regression import Regression
-from bodysense.identification.solution import rounding_levels
+from bodysense.identification.solution import noise_levels, rounding_levels
 from bodysense.spatial.arrays import Array
 
 _BLOCKS = 18  # that are left out in turn
 _MIN_BLOCK = 0.5  # duration of a block [s]
 _FEWEST_BLOCKS = 6  # with fewer, standard deviations mean nothing
 _ROWS_PER_COLUMN = 2.0  # that are needed, or leaving any out changes all
-_MOST_SAMPLES = 4000  # of the problem; more are thinned
-_WEIGHT_UPDATES = 3  # of the noise levels
+_MOST_SAMPLES = 2000  # of the problem; more are thinned
 _HELD = 1e-2  # weight of the prior, and of zero for x and f: for what the data do not show at all
 _NORMAL_QUANTILE = 0.99865  # of three standard deviations
 
@@ -50,9 +49,12 @@ class Estimates:
         suspects: what was estimated.
         sizes: (k,) estimates.
         std: (k,) their standard deviations.
-        errors: (k,) mean logarithm, over joints, of the held-out squared error with each.
+        errors: (k,) mean logarithm, over joints, of the relative squared error of held-out blocks
+            with each; or of one with all together.
         error: the same without any.
-        noise: (n_logs, n) standard deviations of residuals of the fit, without any.
+        noise: (n_logs, n) standard deviations of residuals of the model alone.
+        offsets: (n,) constant parts of the joints' torques, zero where they do not show.
+        offsets_std: (n,) their standard deviations.
     """
 
     suspects: tuple[Suspect, ...]
@@ -61,6 +63,8 @@ class Estimates:
     errors: Array
     error: float
     noise: Array
+    offsets: Array
+    offsets_std: Array
 
     @property
     def gains(self) -> Array:
@@ -70,13 +74,19 @@ class Estimates:
 
 
 def estimate_defects(
-    problem: Regression, suspects: Sequence[Suspect], *, together: bool = False
+    problem: Regression,
+    suspects: Sequence[Suspect],
+    *,
+    beside: Sequence[Suspect] = (),
+    together: bool = False,
 ) -> Estimates | None:
     """Estimate each suspect alone beside the model, or all of them together.
 
+    Those of `beside` are free at the same time, in either case.
+
     Returns `None` where the recordings are too short to leave anything out.
     """
-    rows = _rows(problem, suspects)
+    rows = _rows(problem, (*beside, *suspects))
     if sum(r.count for r in rows) < _ROWS_PER_COLUMN * (problem.size + 2 * problem.n_joints):
         return None
     made = _estimates(problem, tuple(suspects), rows, together)
@@ -146,9 +156,27 @@ def _columns(problem: Regression, piece: int, theta: Array, suspects: Sequence[S
     motion = problem.motions[piece]
     plan = Plan.of(motion, problem.settings)
     q, v, a = (np.ascontiguousarray(x[:: plan.stride]) for x in (motion.q, motion.v, motion.a))
-    torques = PredictedTorques(problem.robot, theta, q, v, a, motion.rate / plan.stride)
+    s = _through_the_log(problem, motion)[:: plan.stride]
+    rate, size = motion.rate / plan.stride, problem.torque_size
+    torques = PredictedTorques(problem.robot, theta, q, v, a, rate, s, size)
     made = [*torques.friction_columns(), *(torques.column(suspect) for suspect in suspects)]
     return plan.filtered(np.stack(made, axis=2))
+
+
+def _through_the_log(problem: Regression, motion: Motion) -> Array:
+    """(n_t,) time from -1/2 to 1/2 through all pieces of the log that a motion is a piece of."""
+    pieces = [other.t for other in problem.motions if other.log == motion.log]
+    first, last = min(t[0] for t in pieces), max(t[-1] for t in pieces)
+    return np.asarray((motion.t - first) / max(last - first, 1e-300) - 0.5)
+
+
+def _offset_places(problem: Regression) -> list[int]:
+    """For each joint the column of its constant torque, -1 where it has none."""
+    n, layout = problem.n_joints, problem.base.layout
+    if "Fo" not in problem.robot.friction.model.terms:
+        return list(range(problem.size + 2 * n, problem.size + 3 * n))
+    place = {int(k): at for at, k in enumerate(problem.base.independent)}
+    return [place.get(int(k), -1) for k in np.arange(layout.size)[layout.places("Fo")]]
 
 
 def _estimates(
@@ -156,7 +184,7 @@ def _estimates(
 ) -> Estimates:
     k, b = len(suspects), problem.size
     held = _held(problem, rows[0].R.shape[1])
-    sigma = _noise_levels(problem, rows, held, k)
+    sigma = noise_levels(problem, problem.base.to_base(ridge_theta(problem)))
     blocks = sorted({r.block for r in rows})
     weighted = [
         triangle(np.concatenate([r.R / sigma[r.log, r.joint] for r in rows if r.block == block]))
@@ -164,23 +192,35 @@ def _estimates(
     ]
     whole = _solved(triangle(np.concatenate([held, *weighted])), b, k, together)
     sizes = whole[-k - 1 : -1, 1:].diagonal() if not together else whole[-k - 1 : -1, 1]
+    places, shown = _offset_places(problem), np.array(_offset_places(problem)) >= 0
     left, squares = [], np.zeros((problem.n_logs, problem.n_joints, whole.shape[1]))
     counts = np.zeros((problem.n_logs, problem.n_joints))
     for block, others in zip(blocks, _without_each(held, weighted), strict=True):
         X = _solved(others, b, k, together)
-        left.append(X[-k - 1 : -1, 1:].diagonal() if not together else X[-k - 1 : -1, 1])
+        of_suspects = X[-k - 1 : -1, 1:].diagonal() if not together else X[-k - 1 : -1, 1]
+        left.append(np.append(of_suspects, X[places, -1 if together else 0]))
         for r in rows:
             if r.block == block:
                 squares[r.log, r.joint] += np.square(r.R @ X).sum(axis=0)
                 counts[r.log, r.joint] += r.count
     floor = np.square(rounding_levels(problem))[None, :, None] * counts[:, :, None]
     mean = np.maximum(squares, np.maximum(floor, 1e-300)) / np.maximum(counts, 1.0)[:, :, None]
+    mean = mean / np.square(np.maximum(problem.torque_size, 1e-150))[:, None]
     error = (np.log(mean) * counts[:, :, None]).sum(axis=(0, 1)) / counts.sum()
     g = len(blocks)
     spread = np.square(left - np.mean(left, axis=0)).sum(axis=0)
     widening = float(stdtrit(g - 1, _NORMAL_QUANTILE)) / 3.0
     std = widening * np.sqrt((g - 1) / g * spread)
-    return Estimates(suspects, np.array(sizes), std, error[1:], float(error[0]), sigma)
+    return Estimates(
+        suspects,
+        np.array(sizes),
+        std[:k],
+        error[1:],
+        float(error[0]),
+        sigma,
+        np.where(shown, whole[places, -1 if together else 0], 0.0),
+        np.where(shown, std[k:], 0.0),
+    )
 
 
 def _held(problem: Regression, width: int) -> Array:
@@ -190,21 +230,6 @@ def _held(problem: Regression, width: int) -> Array:
     held[:b, :b] = _HELD * solve_triangular(prior.base_factor, np.eye(b), lower=True)
     held[:b, -1] = held[:b, :b] @ prior.theta_base
     return held
-
-
-def _noise_levels(problem: Regression, rows: list[_Rows], held: Array, k: int) -> Array:
-    """(n_logs, n) standard deviations of the residuals beside no defect."""
-    floor = np.maximum(rounding_levels(problem), np.finfo(float).tiny)
-    sigma = np.ones((problem.n_logs, problem.n_joints))
-    for _ in range(_WEIGHT_UPDATES):
-        tall = [held, *(r.R / sigma[r.log, r.joint] for r in rows)]
-        x = _solved(triangle(np.concatenate(tall)), problem.size, k, True)[:, 0]
-        squares, counts = np.zeros((2, *sigma.shape))
-        for r in rows:
-            squares[r.log, r.joint] += np.square(r.R @ x).sum()
-            counts[r.log, r.joint] += r.count
-        sigma = np.maximum(np.sqrt(squares / np.maximum(counts, 1.0)), floor)
-    return sigma
 
 
 def _without_each(held: Array, blocks: Sequence[Array]) -> list[Array]:

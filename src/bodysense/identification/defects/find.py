@@ -19,34 +19,71 @@ from functools import cached_property
 import numpy as np
 
 from bodysense.identification.defects.columns import (
+    LINEAR,
     TILTS,
     Suspect,
     across,
     freed_motion,
     gravity_of,
     suspects_of,
-    with_gravity,
 )
-from bodysense.identification.defects.defect import Defect, defect_of, gravity_defect
+from bodysense.identification.defects.defect import (
+    Defect,
+    defect_of,
+    gravity_defect,
+    offset_defect,
+    time_defect,
+)
 from bodysense.identification.defects.estimates import Estimates, estimate_defects
-from bodysense.identification.defects.gravity import gravity_is_doubtful, more_plausible_gravity
+from bodysense.identification.defects.plausible import (
+    gravity_is_doubtful,
+    longer_or_slower,
+    more_plausible_gravity,
+)
 from bodysense.identification.regression import Regression
+from bodysense.robot.mounting import with_gravity
 from bodysense.spatial.arrays import Array
 
-_LEAST = {"zero": 0.02, "delay": 4e-3, "time": 0.05, "scale": 0.1, "tilt": 0.05}
+_LEAST = {
+    "zero": 0.02,
+    "position-scale": 0.03,
+    "torque-scale": 0.1,
+    "delay": 4e-3,
+    "time": 0.05,
+    "tilt": 0.05,
+    "torque-drift": 0.2,
+    "friction-drift": 0.2,
+    "load-drift": 0.03,
+}
 """Sizes up to which a defect is plausible in a sound log: zeros [rad or m] as calibration leaves
-them; delays [s] that elastic gears imitate; time by 5 %, torques by 10 %, as drive gains are known;
-gravity by 0.05 rad, as bases are levelled."""
+them; gears are known better than 3 %, drive gains to 10 %; delays [s] that elastic gears imitate;
+time to 5 %; gravity to 0.05 rad, as bases are levelled; friction changes by a fifth while it warms
+up, and torques by as much of their r.m.s.; 3 % of the robot's mass is no load."""
 
+_OFFSET = 0.25  # plausible constant part of a torque, of its r.m.s.: friction differs by direction
 _SIGNIFICANT = 3.5  # standard deviations from which a size is none by chance
 _BEYOND = 2.0  # standard deviations beyond what is plausible from which it is named
-_LEAST_GAIN = 0.02  # share of the held-out squared error that a defect must explain
+_FOLLOWED = 2.0  # standard deviations from which a size is followed up: columns are for small ones
+_LEAST_GAIN = 0.02  # share of the held-out squared error that a defect must explain at least
+_MOST_LEAST_GAIN = 0.3  # in a fit that is as poor as can be
 _MOST_DEFECTS = 4  # that are named
 _COMPARED = 3  # suspects that are followed up to their converged size
 _ITERATIONS = 6  # of the size of a defect
 _CONVERGED = 0.2  # standard deviations by which it may still change
-_LARGEST_STEP = {"zero": 0.6, "delay": 0.05, "time": 0.5, "scale": 3.0, "tilt": 0.5}
+_LARGEST_STEP = {
+    "zero": 0.6,
+    "position-scale": 0.5,
+    "torque-scale": 1e4,
+    "delay": 0.05,
+    "time": 0.5,
+    "tilt": 0.5,
+}
 """Of an iteration, in the units of the sizes: columns tell the direction from further away."""
+
+_LAST = ("time", "length", "load-drift")
+"""Kinds after which nothing is named: what else shows may belong to another robot or load."""
+
+_SCALES = ("position-scale", "torque-scale", "time")  # which multiply; the others add up
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +117,12 @@ class _Freed:
         """Freed of more; each size on top of what it is freed of already."""
         sizes, turn = dict(self.sizes), np.zeros(3)
         for suspect, x in steps.items():
+            if suspect.kind in LINEAR:
+                continue
             x = float(np.clip(x, -_LARGEST_STEP[suspect.kind], _LARGEST_STEP[suspect.kind]))
             if suspect.kind == "tilt":
                 turn += x * across(self.gravity)[suspect.at]
-            elif suspect.kind in ("time", "scale"):
+            elif suspect.kind in _SCALES:
                 sizes[suspect] = (1.0 + sizes.get(suspect, 0.0)) * (1.0 + x) - 1.0
             else:
                 sizes[suspect] = sizes.get(suspect, 0.0) + x
@@ -104,17 +143,26 @@ class _Freed:
 def find_defects(problem: Regression) -> tuple[Defect, ...]:
     """Name what is wrong with the logs of a problem, causes first; nothing for sound ones."""
     state = _Freed(problem, {}, gravity_of(problem.robot))
+    offsets: tuple[Defect, ...] = ()
     named: list[_Trial] = []
-    for _ in range(_MOST_DEFECTS):
+    while True:
         known = named[-1].estimates.suspects if named else ()
         rest = [s for s in suspects_of(state.problem.robot) if s not in known]
-        estimates = estimate_defects(state.problem, rest)
-        best = None if estimates is None else _best(state, estimates, known)
+        beside = [s for s in known if s.kind in LINEAR]
+        estimates = estimate_defects(state.problem, rest, beside=beside)
+        if estimates is None:
+            break
+        offsets = _offsets(state.problem, estimates)
+        best = _best(state, estimates, known) if len(named) < _MOST_DEFECTS else None
         if best is None:
             break
         state = best.state
         named.append(best)
-    return tuple(_described(trial, named[-1]) for trial in named)
+    made = [_described(trial, named[-1]) for trial in named]
+    for k, defect in enumerate(made):
+        if defect.kind in _LAST:
+            return tuple(made[: k + 1])
+    return (*made, *offsets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +170,7 @@ class _Trial:
     """A log freed of one defect more.
 
     Attributes:
-        suspects: what it is made of: gravity has two tilts, and none where there is no gravity.
+        suspects: what it is made of: gravity has two tilts.
         state: the log without it, with all sizes converged.
         estimates: of what is left of all defects that the log was freed of.
         gain: share of the held-out squared error that this one explains.
@@ -137,10 +185,18 @@ class _Trial:
         """Standard deviation of a defect's size."""
         return float(self.estimates.std[self.estimates.suspects.index(suspect)])
 
+    def size(self, suspect: Suspect) -> float:
+        """Of a defect, what the log was freed of and what is left."""
+        if suspect.kind in LINEAR:
+            return float(self.estimates.sizes[self.estimates.suspects.index(suspect)])
+        return self.state.size(suspect)
 
-def _certain(kind: str, size: float, std: float) -> bool:
-    beyond = abs(size) - _LEAST[kind]
-    return bool(abs(size) > _SIGNIFICANT * std and beyond > _BEYOND * std)
+    @property
+    def certain(self) -> bool:
+        """Whether its defect is no chance, and larger than what is plausible."""
+        first, std = self.suspects[0], max(self.std(suspect) for suspect in self.suspects)
+        size = abs(self.size(first))
+        return size > _SIGNIFICANT * std and size - _LEAST[first.kind] > _BEYOND * std
 
 
 def _best(state: _Freed, estimates: Estimates, known: tuple[Suspect, ...]) -> _Trial | None:
@@ -149,43 +205,52 @@ def _best(state: _Freed, estimates: Estimates, known: tuple[Suspect, ...]) -> _T
     found = sorted(
         (-gain, place, suspect, size)
         for place, (suspect, size, std, gain) in enumerate(table)
-        if gain > _LEAST_GAIN and _certain(suspect.kind, size, std)
+        if gain > _LEAST_GAIN and abs(size) > max(_FOLLOWED * std, _LEAST[suspect.kind])
     )
+    # The more else is wrong, the more a defect must explain: r.m.s. of relative errors.
+    least = max(_LEAST_GAIN, min(float(np.exp(0.5 * estimates.error)), _MOST_LEAST_GAIN))
     trials = []
     for _, _, suspect, size in found[:_COMPARED]:
-        start, parts = state.moved({suspect: size}), (suspect,)
-        trials.append(_trial(start, TILTS if suspect in TILTS else parts, known, estimates.error))
+        start, parts = state.moved({suspect: size}), TILTS if suspect in TILTS else (suspect,)
+        trials.append(_trial(start, parts, known, estimates.error, least))
     if not set(known) & set(TILTS) and (found or gravity_is_doubtful(state.problem, estimates)):
         gravity = more_plausible_gravity(state.problem)
         if gravity is not None:
             turned = replace(state, gravity=gravity)
-            trials.append(_trial(turned, TILTS, known, estimates.error))
+            trials.append(_trial(turned, TILTS, known, estimates.error, least))
     made = [trial for trial in trials if trial is not None]
     return max(made, key=lambda trial: trial.gain, default=None)
 
 
 def _trial(
-    state: _Freed, suspects: tuple[Suspect, ...], known: tuple[Suspect, ...], error: float
+    state: _Freed,
+    suspects: tuple[Suspect, ...],
+    known: tuple[Suspect, ...],
+    error: float,
+    least: float,
 ) -> _Trial | None:
-    """Free the log of what is estimated until nothing more is (Gauss-Newton)."""
+    """Free the log of what is estimated until nothing more is (Gauss-Newton).
+
+    Returns `None` for what is not certain, or explains less than the least share of the error.
+    """
     free = (*known, *suspects)
+    curved = np.array([suspect.kind not in LINEAR for suspect in free])
     made = estimate_defects(state.problem, free, together=True)
     for _ in range(_ITERATIONS):
         if made is None:
             return None
-        if (np.abs(made.sizes) < _CONVERGED * made.std).all() or not state.gravity.any():
+        still = np.abs(made.sizes) < _CONVERGED * made.std
+        if still[curved].all() or not state.gravity.any():
             break
         state = state.moved(dict(zip(free, made.sizes, strict=True)))
         made = estimate_defects(state.problem, free, together=True)
     if made is None:
         return None
-    trial = _Trial(suspects, state, made, 1.0 - float(np.exp(made.error - error)))
+    trial = _Trial(suspects, state, made, 1.0 - float(np.exp(made.errors[0] - error)))
     if suspects == TILTS and not state.gravity.any():
-        return trial if trial.gain > -_LEAST_GAIN else None
-    first = suspects[0]
-    std = max(trial.std(suspect) for suspect in suspects)
-    named = trial.gain > _LEAST_GAIN and _certain(first.kind, state.size(first), std)
-    return trial if named else None
+        decent = trial.gain > -_LEAST_GAIN and made.errors[0] < 2.0 * np.log(_MOST_LEAST_GAIN)
+        return trial if decent else None
+    return trial if trial.gain > least and trial.certain else None
 
 
 def _described(trial: _Trial, last: _Trial) -> Defect:
@@ -194,4 +259,17 @@ def _described(trial: _Trial, last: _Trial) -> Defect:
     if trial.suspects == TILTS:
         std = max(last.std(suspect) for suspect in TILTS)
         return gravity_defect(robot, last.state.gravity, std, trial.gain)
-    return defect_of(robot, first, last.state.size(first), last.std(first), trial.gain)
+    size, std = last.size(first), last.std(first)
+    if first.kind == "time":
+        return time_defect(size, std, trial.gain, longer_or_slower(last.state.original, size))
+    return defect_of(last.state.original, first, size, std, trial.gain)
+
+
+def _offsets(problem: Regression, estimates: Estimates) -> tuple[Defect, ...]:
+    """Constant torques that are larger than what differs between the directions of friction."""
+    made = []
+    table = zip(problem.robot.joint_names, estimates.offsets, estimates.offsets_std, strict=True)
+    for (joint, x, std), size in zip(table, problem.torque_size, strict=True):
+        if abs(x) > _SIGNIFICANT * std and abs(x) - _OFFSET * size > _BEYOND * std:
+            made.append(offset_defect(problem.robot, joint, float(x), float(std)))
+    return tuple(made)

@@ -1,9 +1,10 @@
-"""Gravity along another axis of the base, or none at all: too far away for derivatives.
+"""What torques alone cannot tell is judged by what it makes of the parameters.
 
-A robot on a wall or a ceiling, or torques from which gravity was taken. Residuals alone do not
-always tell: gravity upside down needs negative masses, and none at all none, and where friction
-prevails the fit is hardly worse. So what a gravity makes of the parameters counts as well, by their
-distance from the robot's file.
+Gravity along another axis of the base, or none at all, is too far away for derivatives: a robot on
+a wall or a ceiling, or torques from which gravity was taken. Gravity upside down fits with negative
+masses, and none at all with no masses; and where friction prevails, any of them fits. Time that
+runs too slowly and links that are longer are even the same. So how far the parameters come out from
+those of the robot's file counts as well.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from bodysense.identification.defects.columns import gravity_of, with_gravity
+from bodysense.identification.defects.columns import Suspect, freed_motion, gravity_of, with_lengths
 from bodysense.identification.defects.estimates import Estimates, ridge_theta
 from bodysense.identification.preprocessing import Motion
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.mounting import with_gravity
+from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_POOR = 0.1  # relative error of a joint from which other gravities are tried
+_POOR = 0.2  # relative error of a joint from which other gravities are tried
 _LIKE = 0.5  # of the file's gravity torques; less, or twice as much, is unlike them
 _NO_GRAVITY = 0.05  # share of a joint's torque below which the file has no gravity torque there
 _SAMPLES = 600  # on which gravities are compared
@@ -30,6 +33,9 @@ _SPREAD = 0.3  # standard deviation of a file's values, in plausible sizes of th
 _EVIDENCE = 10.0  # logarithm of the odds from which another gravity is followed up
 _NO_WORSE = 0.02  # logarithm of the squared error by which another gravity may fit worse
 _NEIGHBOUR = 0.5  # distance, in units of gravity, within which tilts reach
+_SUITS = 2.0  # squared distance of a parameter up to which a file suits
+_UNKNOWN = 100.0  # times its plausible size: of a parameter that a file does not know
+_TIME = Suspect("time")
 _STANDARD = 9.81  # where the robot's file has none [m/s²]
 
 
@@ -66,12 +72,12 @@ def more_plausible_gravity(problem: Regression) -> Array | None:
     now = gravity_of(problem.robot)
     size = float(np.linalg.norm(now)) or _STANDARD
     others = [np.zeros(3), *(sign * size * e for e in np.eye(3) for sign in (1.0, -1.0))]
-    error, distance = _under(problem, now)
+    error, distance = _judged(problem, problem.robot)
     best, most = None, _EVIDENCE
     for gravity in others:
         if np.linalg.norm(gravity - now) < _NEIGHBOUR * size:
             continue
-        other, further = _under(problem, gravity)
+        other, further = _judged(problem, with_gravity(problem.robot, gravity))
         rows = _INDEPENDENT * problem.n_joints
         evidence = 0.5 * (rows * (error - other) + distance - further)
         if evidence > most and other < error + _NO_WORSE:
@@ -79,19 +85,38 @@ def more_plausible_gravity(problem: Regression) -> Array | None:
     return best
 
 
-def _under(problem: Regression, gravity: Array) -> tuple[float, float]:
+def longer_or_slower(problem: Regression, x: float) -> str:
+    """Whether ``time`` that runs by 1 + x too slowly or longer ``links`` suit the robot's file.
+
+    In torques, lengths times (1 + x)² are the same as that; what differs are the parameters that
+    come out. Where both suit it, the answer is empty; where neither does, the robot is another one.
+    """
+    slower = replace(problem, motions=tuple(freed_motion(m, _TIME, x) for m in problem.motions))
+    longer = with_lengths(problem.robot, (1.0 + x) ** 2)
+    by_time = _judged(slower, problem.robot, drives=False)[1] < _SUITS * problem.size
+    by_links = _judged(problem, longer, drives=False)[1] < _SUITS * problem.size
+    if by_time:
+        return "" if by_links else "time"
+    return "links"
+
+
+def _judged(problem: Regression, robot: Robot, *, drives: bool = True) -> tuple[float, float]:
     """Mean log squared error on some samples, and squared distance of the parameters from the file.
 
-    The latter in standard deviations of a file's values.
+    Of a robot with another geometry or gravity. The distance is in standard deviations of a file's
+    values; those of drives are seldom in a file, and need not count.
     """
     motions = [_thinned(problem, motion) for motion in problem.motions]
-    settings = replace(problem.settings, decimate=False)
-    coarse = Regression.of(with_gravity(problem.robot, gravity), motions, settings)
+    coarse = Regression.of(robot, motions, replace(problem.settings, decimate=False))
     theta_base = coarse.base.to_base(ridge_theta(coarse))
     squares, rows = coarse.squares(theta_base)
     present = rows > 0.0
     mean = np.maximum(squares[present] / rows[present], np.finfo(float).tiny)
     prior = Prior.of(coarse)
+    if not drives:
+        size = prior.size.copy()
+        size[robot.layout.n_inertial :] *= _UNKNOWN
+        prior = replace(prior, size=size)
     off = solve_triangular(prior.base_factor, theta_base - prior.theta_base, lower=True) / _SPREAD
     return float(np.average(np.log(mean), weights=rows[present])), float(off @ off)
 
