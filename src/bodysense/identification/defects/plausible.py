@@ -33,7 +33,9 @@ _SPREAD = 0.3  # standard deviation of a file's values, in plausible sizes of th
 _EVIDENCE = 10.0  # logarithm of the odds from which another gravity is followed up
 _NO_WORSE = 0.02  # logarithm of the squared error by which another gravity may fit worse
 _NEIGHBOUR = 0.5  # distance, in units of gravity, within which tilts reach
-_SUITS = 2.0  # squared distance of a parameter up to which a file suits
+_SUITS = 0.25  # mean squared distance of parameters from the file up to which it suits
+_SUITS_NOT = 1.0  # and from which it does not
+_CLEARLY = 4.0  # ratio of such distances from which one suits it clearly better
 _UNKNOWN = 100.0  # times its plausible size: of a parameter that a file does not know
 _TIME = Suspect("time")
 _STANDARD = 9.81  # where the robot's file has none [m/s²]
@@ -89,15 +91,17 @@ def longer_or_slower(problem: Regression, x: float) -> str:
     """Whether ``time`` that runs by 1 + x too slowly or longer ``links`` suit the robot's file.
 
     In torques, lengths times (1 + x)² are the same as that; what differs are the parameters that
-    come out. Where both suit it, the answer is empty; where neither does, the robot is another one.
+    come out. Where neither suits the file at all, the robot is another one; where they do not tell,
+    the answer is empty.
     """
     slower = replace(problem, motions=tuple(freed_motion(m, _TIME, x) for m in problem.motions))
     longer = with_lengths(problem.robot, (1.0 + x) ** 2)
-    by_time = _judged(slower, problem.robot, drives=False)[1] < _SUITS * problem.size
-    by_links = _judged(problem, longer, drives=False)[1] < _SUITS * problem.size
-    if by_time:
-        return "" if by_links else "time"
-    return "links"
+    by_time = _judged(slower, problem.robot, drives=False)[1] / problem.size
+    by_links = _judged(problem, longer, drives=False)[1] / problem.size
+    if by_time < min(_SUITS, by_links / _CLEARLY):
+        return "time"
+    clearly = by_links < min(_SUITS, by_time / _CLEARLY)
+    return "links" if clearly or min(by_time, by_links) > _SUITS_NOT else ""
 
 
 def _judged(problem: Regression, robot: Robot, *, drives: bool = True) -> tuple[float, float]:
