@@ -167,6 +167,7 @@ def gains() -> DriveGains:
         link="link1",
         load_before=2.7,
         load_after=np.array([2.79, np.nan, 2.83]),
+        block_uncertainty=0.03,
         total_least_squares=np.array([1.01, 0.96]),
         without_losses=np.array([1.05, 0.93]),
         errors_before=np.array([0.05, 0.06]),

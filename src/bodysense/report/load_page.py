@@ -266,9 +266,9 @@ def write_gains_page(
 def _gains_verdict(gains: DriveGains, experiment: LoadExperiment) -> Section:
     advice = (
         "Write the gains into the layout file, then identify arm and loads with it. Give "
-        f"--gain-uncertainty {gains.gain_uncertainty:.2g} for the loads: it covers noise and the "
-        "uncertainty due to losses. It is for the load as given; where its mass is uncertain, by "
-        "1 % say, add that."
+        f"--gain-uncertainty {gains.gain_uncertainty:.2g} for the loads: it covers noise and how "
+        "far the parts of the recordings differ. It is for the load as given; where its mass is "
+        "uncertain, by 1 % say, add that."
     )
     sentence = (
         f"With nominal gains, a load of {gains.load_mass:g} kg is identified as "

@@ -159,6 +159,7 @@ def gains() -> DriveGains:
         link="tool",
         load_before=2.7,
         load_after=np.array([2.79, np.nan, 2.81]),
+        block_uncertainty=0.03,
         total_least_squares=np.array([1.01, 0.96]),
         without_losses=np.array([1.05, 0.93]),
         errors_before=np.array([0.05, 0.06]),
@@ -190,8 +191,11 @@ def test_a_layout_file_that_lacks_a_joint(gains):
 
 def test_what_gains_leave_open_for_loads(gains):
     noise, model = np.median([0.01 / 1.02, 0.02 / 0.95]), 1.05 / 1.02 - 1.0
-    assert gains.gain_uncertainty == pytest.approx(np.hypot(noise, model))
-    sure = replace(gains, sigma=1e-4 * gains.sigma, without_losses=gains.factors)
+    assert gains.gain_uncertainty == 0.03
+    assert replace(gains, block_uncertainty=0.0).gain_uncertainty == pytest.approx(noise)
+    short = replace(gains, block_uncertainty=float("nan"))
+    assert short.gain_uncertainty == pytest.approx(np.hypot(noise, model))
+    sure = replace(gains, sigma=1e-4 * gains.sigma, block_uncertainty=0.001)
     assert sure.gain_uncertainty == 0.01
 
 

@@ -32,6 +32,8 @@ class DriveGains:
         link: that held it.
         load_before: its mass with the nominal gains [kg].
         load_after: (3,) its mass on held-out blocks, with gains of the other blocks [kg].
+        block_uncertainty: relative standard deviation of a gain by leaving blocks out in turn
+            (jackknife), r.m.s. over joints; not a number if recordings are too short for that.
         total_least_squares: (n,) factors without physical consistency.
         without_losses: (n,) factors without load-dependent friction.
         errors_before: (n,) held-out relative error of the torque with nominal gains.
@@ -49,6 +51,7 @@ class DriveGains:
     link: str
     load_before: float
     load_after: Array
+    block_uncertainty: float
     total_least_squares: Array
     without_losses: Array
     errors_before: Array
@@ -106,11 +109,14 @@ class DriveGains:
     def gain_uncertainty(self) -> float:
         """Relative standard deviation of a gain, for the load as given: what `payload` needs.
 
-        √(noise² + model²), noise of the median gain and `model_sensitivity`; not below 1 %, by
-        which gains change with temperature. The error of the load's mass comes on top, in full.
+        The largest of noise, of the median gain, of `block_uncertainty`, and of 1 %, by which gains
+        change with temperature. Recordings too short to leave blocks out have the bound
+        √(noise² + model²) with `model_sensitivity`. The error of the load's mass comes on top.
         """
         noise = float(np.median(self.sigma / self.factors))
-        return max(float(np.hypot(noise, self.model_sensitivity)), _SMALLEST_UNCERTAINTY)
+        if not np.isfinite(self.block_uncertainty):
+            return max(float(np.hypot(noise, self.model_sensitivity)), _SMALLEST_UNCERTAINTY)
+        return max(noise, self.block_uncertainty, _SMALLEST_UNCERTAINTY)
 
     def __repr__(self) -> str:
         return f"<DriveGains: {self.summary()}>"
@@ -151,6 +157,7 @@ class DriveGains:
                 "the largest relative change if friction did not grow with the load",
             },
             "gain_uncertainty": self.gain_uncertainty,
+            "gain_uncertainty_by_blocks": self.block_uncertainty,
             "status": self.status.to_dict(),
         }
         return dict(plain(table))
@@ -171,7 +178,11 @@ class DriveGains:
             cls,
             folder,
             "drive_gains",
-            keys={"load_mass": "load_kg", "load_before": "load_with_nominal_gains_kg"},
+            keys={
+                "load_mass": "load_kg",
+                "load_before": "load_with_nominal_gains_kg",
+                "block_uncertainty": "gain_uncertainty_by_blocks",
+            },
             shapes=lambda stored: dict.fromkeys(_PER_JOINT, (len(stored["joints"]),)),
         )
 

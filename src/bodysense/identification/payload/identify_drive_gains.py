@@ -142,7 +142,7 @@ def drive_gains_of(
         rigid = replace(fitted, problem=bare, x=x).converged(ROBUST)
     progress("checking against the load")
     n = problem.n_joints
-    after = _validated(problem, fitted)
+    after, by_blocks = _validated(problem, fitted)
     errors = np.stack([_held_out(problem, None, load), _held_out(problem, fitted.g, load)])
     nominal_mass = _nominal_mass(experiment)
     return DriveGains(
@@ -154,6 +154,7 @@ def drive_gains_of(
         link=experiment.frame,
         load_before=nominal_mass,
         load_after=read_only(after),
+        block_uncertainty=by_blocks,
         total_least_squares=read_only(1.0 / plain.g),
         without_losses=read_only(1.0 / rigid.g),
         errors_before=read_only(errors[0]),
@@ -248,9 +249,13 @@ class _Gains:
         return sigma
 
 
-def _validated(problem: LoadedRegression, fitted: _Gains) -> Array:
-    """(FOLDS,) the load's mass on the blocks of each fold, with gains of the other ones."""
+def _validated(problem: LoadedRegression, fitted: _Gains) -> tuple[Array, float]:
+    """(FOLDS,) the load's mass on the blocks of each fold, with gains of the other ones.
+
+    And the jackknife's standard deviation of these gains, √((k - 1) / k Σ (g - mean)²), relative.
+    """
     masses = np.full(FOLDS, np.nan)
+    relative = []
     for fold in range(FOLDS):
         rest = problem.without(fold)
         mine = {key: f for key, f in problem.factors.items() if key[1] == fold}
@@ -258,7 +263,10 @@ def _validated(problem: LoadedRegression, fitted: _Gains) -> Array:
             continue
         gains = replace(fitted, problem=rest).converged(_TOTAL_LEAST_SQUARES)
         masses[fold] = _solved(problem, _regained(mine, gains.g), None)[problem.load][0]
-    return masses
+        relative.append(gains.g / fitted.g)
+    if len(relative) < FOLDS:
+        return masses, float("nan")
+    return masses, float(np.sqrt((FOLDS - 1) * np.mean(np.var(relative, axis=0))))
 
 
 def _held_out(problem: LoadedRegression, g: Array | None, load: float) -> Array:
