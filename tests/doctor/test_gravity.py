@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pinocchio as pin
 import pytest
 
 from bodysense.doctor import examine
 from bodysense.robot import inverse_dynamics
-
-
-def mounted(robot, gravity):
-    model = robot.model.copy()
-    model.gravity.linear = np.array(gravity)
-    return replace(robot, model=model)
+from bodysense.robot.mounting import with_gravity
 
 
 def with_torques(raw, robot, changed, gravity):
@@ -24,7 +17,7 @@ def with_torques(raw, robot, changed, gravity):
     still = np.zeros_like(q)
     links = robot.theta.copy()
     links[robot.layout.n_inertial :] = 0.0
-    more = inverse_dynamics(mounted(robot, gravity), q, still, still, theta=links)
+    more = inverse_dynamics(with_gravity(robot, gravity), q, still, still, theta=links)
     less = inverse_dynamics(robot, q, still, still, theta=links)
     names = [f"tau.{name}" for name in robot.joint_names]
     torques = raw.joints("tau", robot.joint_names) + more - less
@@ -40,10 +33,10 @@ def test_a_robot_on_a_wall_or_a_ceiling_is_one_finding(
     raw = with_torques(recorded(name, 6, noise=1e-5), robot, changed, gravity)
     (finding,) = examine(robot, raw).findings
     assert (finding.kind, finding.severity) == ("gravity-direction", "error")
-    estimate = [float(x) for x in finding.action.partition("--gravity ")[2].strip("`").split(",")]
+    estimate = [float(x) for x in finding.action.partition("--gravity=")[2].strip("`").split(",")]
     np.testing.assert_allclose(estimate, gravity, atol=0.3)
     # With the mounting that it says, nothing is left.
-    assert examine(mounted(robot, estimate), raw).findings == ()
+    assert examine(with_gravity(robot, estimate), raw).findings == ()
 
 
 @pytest.mark.parametrize("name", ["tx40", "rv2sq"])

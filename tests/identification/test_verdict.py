@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from bodysense.identification import DataScores, Identification, Score, Status, Verdict
-from bodysense.identification.scores import ModelScores
+from bodysense.identification.scores import ModelScores, Prediction
 from bodysense.identification.verdict import judge
 from bodysense.robot import base_parameters, load_robot
+from bodysense.spatial import Array
 
 JOINTS = 6
+KINDS = ("training", "held-out")
 
 
 def score(errors: float | list[float], samples: int | list[int] = 100) -> Score:
@@ -86,7 +88,7 @@ def test_noise_is_that_of_the_data_judged(found):
 
 def test_good_results_need_no_advice(found):
     verdict = judged(found, scores("held-out", 0.05))
-    assert verdict == Verdict("good", verdict.summary, ())
+    assert (verdict.grade, verdict.advice, verdict.caution) == ("good", (), "")
     assert str(verdict).startswith("GOOD: on held-out blocks")
 
 
@@ -153,7 +155,70 @@ def test_one_still_validation_recording_does_not_spoil_the_others(found):
 def test_a_failure_is_told_as_it_is(found):
     failed = replace(found, status=Status(False, "The solver failed; check the log."))
     verdict = judged(failed, scores())
-    assert verdict == Verdict("failed", "The solver failed; check the log.", ())
+    assert (verdict.grade, verdict.advice) == ("failed", ())
+    assert verdict.summary == "The solver failed; check the log."
+    assert not verdict.intervals_hold
+
+
+@pytest.mark.parametrize(("worst", "grade"), [(0.19, "good"), (0.22, "fair"), (0.55, "poor")])
+def test_the_worst_joint_decides(found, worst, grade):
+    errors = [0.01, 0.01, worst, 0.01, 0.01, 0.01]
+    verdict = judge(found, [scores(kind, errors, before=0.9) for kind in ("training", "held-out")])
+    assert verdict.grade == grade
+    assert f"to {100 * worst:.1f} % at worst (joint3)" in verdict.summary
+    assert (verdict.worst, verdict.worst_joint) == (worst, "joint3")
+    assert verdict.error == pytest.approx(np.mean(errors))
+
+
+def test_joints_that_do_not_count_are_said_in_the_first_line(found):
+    errors, noise = [0.04, 0.06, float("nan"), 0.06, 0.05, 0.9], [0.0] * 5 + [0.88]
+    before = [0.5, 0.5, float("nan"), 0.5, 0.5, 0.5]
+    verdict = judge(found, [scores(k, errors, before=before, noise=noise) for k in KINDS])
+    assert "Not counted, still or mostly noise: joint3, joint6." in verdict.summary
+    assert verdict.worst_joint == "joint2"
+
+
+def prediction(torque: Array, error: Array) -> Prediction:
+    """Of held-out blocks, for all joints alike; (n_t,) each."""
+    tau, wrong = (np.tile(x[:, None], (1, JOINTS)) for x in (torque, error))
+    t, moving = np.arange(tau.shape[0]) / 100.0, np.ones(tau.shape, dtype=bool)
+    made = tau + wrong
+    return Prediction("a.csv", "held-out", t, tau, tau, made, made, made, made, moving, 0.1)
+
+
+@pytest.mark.parametrize(("error", "grade"), [(0.2, "good"), (0.97, "fair")])
+def test_a_torque_that_a_constant_predicts_as_well_is_not_called_good(found, error, grade):
+    """Its mean is most of it, so that the relative error is small all the same."""
+    wave = np.sin(0.1 * np.arange(1000.0))
+    verdict = judge(
+        found,
+        [scores(kind, 0.05) for kind in KINDS],
+        predictions=[prediction(20.0 + wave, error * wave)],
+    )
+    assert verdict.grade == grade
+    assert verdict.intervals_hold == (grade == "good")
+    if grade == "fair":
+        assert only(verdict).startswith("Torque of joint1, joint2")
+        assert "no better than by a constant" in only(verdict)
+
+
+@pytest.mark.parametrize("against", [{"concerns": ["x."]}, {"warnings": ["x."]}])
+def test_intervals_are_not_trusted_where_something_speaks_against_the_recording(found, against):
+    verdict = judge(found, [scores(kind) for kind in KINDS], **against)
+    assert verdict.grade == "fair"
+    assert not verdict.intervals_hold
+    assert "cannot be trusted" in verdict.caution
+
+
+def test_short_recordings_and_joints_that_hardly_moved_leave_the_intervals(found):
+    seen = [scores(kind, samples=[1000, 1000, 5, 1000, 1000, 1000]) for kind in KINDS]
+    seen[0] = replace(
+        seen[0], identified=replace(seen[0].identified, all=score(0.05, [1000] * JOINTS))
+    )
+    verdict = judge(found, seen, duration=2.0)
+    assert verdict.grade == "fair"
+    assert verdict.intervals_hold
+    assert verdict.advice[-1].startswith("joint3 hardly moved")
 
 
 # -- advice -----------------------------------------------------------------------------------
@@ -198,7 +263,7 @@ def test_worse_than_the_file_on_all_that_there_is(found):
 
 def test_a_file_that_was_right_already_is_no_fault(found):
     verdict = judge(found, [scores(kind, 0.03, before=0.029) for kind in ("training", "held-out")])
-    assert verdict == Verdict("good", verdict.summary, ())
+    assert (verdict.grade, verdict.advice, verdict.caution) == ("good", (), "")
 
 
 def test_overfitted(found):

@@ -418,10 +418,24 @@ def test_without_command_validation_or_choices(tmp_path: Path, run: Identificati
     page = written(tmp_path, bare)
     assert "Command" not in page.all("h3")
     assert page.data["curves"]["cutoff"] is None
-    values, remarks = page.all("dd", "value"), page.all("dd", "remark")
-    assert values[0] == values[1] == "–"
-    assert "too short" in remarks[0]
-    assert "no recording was kept" in remarks[1]
+    assert "too short to leave blocks out" in page.all("dd", "remark")[0]
+
+
+def test_tiles_and_headline_have_the_same_numbers(tmp_path: Path, run: IdentificationRun) -> None:
+    page = written(tmp_path, run)
+    values, sentence = page.all("dd", "value"), page.all("p", "sentence")[0]
+    for value in values[:3]:
+        assert value in sentence
+    assert run.verdict.worst_joint in page.all("dd", "remark")[1]
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_intervals_that_cannot_be_trusted_are_marked(
+    hold: bool, tmp_path: Path, run: IdentificationRun
+) -> None:
+    run = replace(run, verdict=replace(run.verdict, intervals_hold=hold))
+    text = written(tmp_path, run).of_id("parameters")
+    assert ("95 % intervals cannot be trusted" in text) == (not hold)
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path, run: IdentificationRun) -> None:

@@ -297,6 +297,8 @@ def _text(run: IdentificationRun) -> str:
     page.line(f"{run.verdict.grade.upper()}: {run.verdict.summary}", style=style)
     for sentence in run.verdict.advice:
         page.line(f"- {sentence}")
+    if run.verdict.caution:
+        page.line(run.verdict.caution, style="bold")
     return page.text()
 
 

@@ -9,14 +9,13 @@ The masses of the file may be rough: the length of g is off as they are, its dir
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from bodysense.doctor.explained_torque import explain as explain_torques
 from bodysense.doctor.explained_torque import link_torques, unexplained, without_drive
 from bodysense.doctor.motion import CondensedMotion
 from bodysense.doctor.samples import Mask
+from bodysense.robot.mounting import with_gravity
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.status import Finding
@@ -47,17 +46,17 @@ def gravity_finding(
     if not size > 0.0 or not motion.tau[:, moved].std(axis=0).all():
         return np.inf, []
     table = _gravity_rows(robot, motion, moved)
-    if np.abs(table[:, :, :3] @ given).std(axis=1).max() < _SHOWS:
+    if (table[:, :, :3] @ given).std(axis=1).max() < _SHOWS * size:
         return np.inf, []
     rows = table.reshape(-1, 4)
-    g: Array = np.linalg.lstsq(rows[:, :3], rows[:, 3], rcond=1e-6)[0].astype(np.float64)
+    g: Array = size * np.linalg.lstsq(rows[:, :3], rows[:, 3], rcond=1e-6)[0].astype(np.float64)
     length = float(np.linalg.norm(g))
     angle = float(np.arccos(np.clip(g @ given / (length * size), -1.0, 1.0))) if length else 0.0
     absent = length < _LEAST_GRAVITY * size
     if not absent and angle < _TURNED:
         return np.inf, []
     other: Array = np.zeros(3) if absent else g * (size / length)
-    m = link_torques(_with_gravity(robot, other), motion)
+    m = link_torques(with_gravity(robot, other), motion)
     left = unexplained(explain_torques(robot, motion, m, own=True).plain.diagonal(), moved)
     if left > unexplained(own, moved) - (0.0 if absent else _BETTER):
         return np.inf, []
@@ -65,24 +64,19 @@ def gravity_finding(
 
 
 def _gravity_rows(robot: Robot, motion: CondensedMotion, moved: Mask) -> Array:
-    """(joints that move, n, 4) torque per unit of gravity in x, y, z, and what it has to explain.
+    """(joints that move, n, 4) torque of gravity along x, y, z, and what it has to explain.
 
     As parts of what each joint's torque does, without what drives may need.
     """
     still = motion._replace(v=np.zeros_like(motion.v), a=np.zeros_like(motion.a))
-    weightless = link_torques(_with_gravity(robot, np.zeros(3)), motion)
-    G = np.stack([link_torques(_with_gravity(robot, e), still) for e in np.eye(3)], axis=2)
+    weightless = link_torques(with_gravity(robot, np.zeros(3)), motion)
+    axes = np.linalg.norm(robot.model.gravity.linear) * np.eye(3)
+    G = np.stack([link_torques(with_gravity(robot, g), still) for g in axes], axis=2)
     rows = []
     for j in np.flatnonzero(moved):
         both = np.column_stack([G[:, j], motion.tau[:, j] - weightless[:, j]])
         rows.append(without_drive(robot, motion, int(j), both) / motion.tau[:, j].std())
     return np.stack(rows)
-
-
-def _with_gravity(robot: Robot, gravity: Array) -> Robot:
-    model = robot.model.copy()
-    model.gravity.linear = gravity
-    return replace(robot, model=model)
 
 
 def _turned(g: Array, angle: float) -> Finding:
@@ -92,9 +86,9 @@ def _turned(g: Array, angle: float) -> Finding:
         "error",
         "robot",
         f"gravity points another way than the robot's file says, by {np.rad2deg(angle):.0f}°: "
-        f"torques fit a gravity of ({direction}) m/s² in the base's frame",
+        f"torques fit a gravity of ({direction}) m/s² in the axes of the root link",
         "is the robot mounted on a wall, a ceiling or a tilted base? Say how it is mounted, with "
-        f"`--gravity {','.join(f'{x:.2f}' for x in g)}`",
+        f"`--gravity={','.join(f'{x:.2f}' for x in g)}`",
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from bodysense.errors import BodysenseError, FileReadError, MismatchError, ShapeError
+from bodysense.errors import BodysenseError, FileReadError, MismatchError, ShapeError, listing
 from bodysense.files import load_result, plain, read_arrays, read_json, save_result
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.robot import Robot
@@ -27,6 +27,7 @@ _IDENTIFIED = 0.9
 """Resolution from which a parameter counts as identified: its standard deviation is then at most a
 third of its plausible size."""
 
+_BORDER = 1e-3  # margin of physical consistency below which a link is at its border
 _IDENTIFIABLE = 0.01  # resolution below which a parameter counts as not identifiable
 
 
@@ -130,6 +131,15 @@ class Identification:
         return all(c.consistent for c in self.consistency) and not self.negative_drives
 
     @cached_property
+    def border(self) -> tuple[str, ...]:
+        """Names of the links that are consistent, but at the border of it."""
+        return tuple(
+            name
+            for name, c in zip(self.prior.link_names, self.consistency, strict=True)
+            if c.consistent and c.margin < _BORDER
+        )
+
+    @cached_property
     def negative_drives(self) -> tuple[str, ...]:
         """Drive parameters that are negative and must not be."""
         names = self.prior.layout.names
@@ -148,6 +158,8 @@ class Identification:
     def summary(self) -> str:
         result = sum(label == "identified" for label in self.base_labels)
         physical = "physically consistent" if self.consistent else "NOT physically consistent"
+        if self.consistent and self.border:
+            physical = f"at the border of physical consistency ({listing(self.border)})"
         return (
             f"{self.method} on {self.prior.name}: {result} of {self.base.size} base parameters "
             f"identified, {physical}. {self.status.summary()}"

@@ -20,6 +20,7 @@ from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
 from bodysense.identification.methods import DEFAULT, consistent_alternative, identifier
+from bodysense.identification.plausibility import implausibilities
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
@@ -165,6 +166,7 @@ def identify(
         *(_predict([identification.theta], problem, [d], "validation") for d in validation),
     ]
     scores = tuple(map(score, predictions))
+    flat = tuple(piece for pieces in predictions for piece in pieces)
     progress("looking for defects of the logs")
     defects = find_defects(problem)
     return IdentificationRun(
@@ -176,13 +178,18 @@ def identify(
         friction=friction_choice,
         method_choice=choice,
         scores=scores,
-        predictions=tuple(piece for pieces in predictions for piece in pieces),
+        predictions=flat,
         defects=defects,
         verdict=judge(
             identification,
             scores,
+            predictions=flat,
             warnings=_warnings(diagnoses, validation),
-            concerns=[*map(str, defects), *_contradictions(chosen, problem, identification)],
+            concerns=[
+                *map(str, defects),
+                *implausibilities(problem, identification),
+                *_contradictions(chosen, problem, identification),
+            ],
             duration=sum(diagnosis.duration for diagnosis in diagnoses),
         ),
     )

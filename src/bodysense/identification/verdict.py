@@ -7,23 +7,30 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bodysense.errors import listing
 from bodysense.identification.identification import Identification
 from bodysense.identification.methods import consistent_alternative
-from bodysense.identification.scores import DataScores, Kind, Score, mean_noise
+from bodysense.identification.scores import DataScores, Kind, Prediction, Score, mean_noise
 
 Grade = Literal["good", "fair", "poor", "failed"]
 
-# Thresholds. Errors are relative torque errors of moving joints, as fractions.
+# Thresholds. Errors are relative torque errors of moving joints, as fractions. The worst joint
+# decides, with the mean beside it: wrists whose friction is most of their torque have twice the
+# error of the others on sound recordings.
 
 _GOOD_ERROR = 0.1  # mean error on unseen data up to which a result is good
-_FAIR_ERROR = 0.25  # likewise fair; of one joint: its torque is predicted poorly
+_GOOD_JOINT = 0.2  # likewise of the worst joint
+_FAIR_ERROR = 0.25  # mean error up to which it is fair; of one joint: it is predicted poorly
+_FAIR_JOINT = 0.5  # error of the worst joint up to which it is fair
+_HARDLY_BETTER = 0.9  # error over that of a constant, from which a prediction tells nothing
+_HARDLY_MOVED = 0.02  # share of the samples in which a joint moves: too few to tell its drive
 _NEGLIGIBLE = 0.005  # difference of errors: a prior that is right already is no fault
 _OVERFITTING_RATIO = 1.5  # held-out error over training error from which a result is overfitted
 _GENERALISATION_RATIO = 1.5  # validation over held-out error of what does not generalise
 _NOISY_TORQUE = 0.25  # relative noise from which a joint's torque cannot be judged
 _SHORT_DURATION = 5.0  # of recordings whose blocks resemble each other too much to judge by [s]
-_BORDER_MARGIN = 1e-3  # margin of physical consistency below which a link is at the border
 _MOST_WARNINGS = 3  # of the doctor that are repeated
 
 _WHERE: dict[Kind, str] = {
@@ -41,11 +48,33 @@ class Verdict:
         grade: ``good``, ``fair``, ``poor`` or ``failed``.
         summary: one sentence.
         advice: what to do about it, most important first.
+        intervals_hold: whether nothing speaks against the intervals: they count noise alone, and
+            not what is wrong with a recording or with the file that it is held against.
+        error: mean relative error of the joints that count, on the data that are judged; NaN
+            where no joint moves.
+        before: the same of the robot's file.
+        worst: the same of the joint that is predicted worst.
+        worst_joint: its name.
     """
 
     grade: Grade
     summary: str
     advice: tuple[str, ...]
+    intervals_hold: bool = True
+    error: float = np.nan
+    before: float = np.nan
+    worst: float = np.nan
+    worst_joint: str = ""
+
+    @property
+    def caution(self) -> str:
+        """What stands beside intervals that cannot be trusted; empty where they can."""
+        if self.intervals_hold:
+            return ""
+        return (
+            "Standard deviations and 95 % intervals cannot be trusted: they count noise, not what "
+            "is wrong with the recording."
+        )
 
     def __str__(self) -> str:
         return " ".join((f"{self.grade.upper()}: {self.summary}", *self.advice))
@@ -55,6 +84,7 @@ def judge(
     identification: Identification,
     scores: Sequence[DataScores],
     *,
+    predictions: Sequence[Prediction] = (),
     warnings: Sequence[str] = (),
     concerns: Sequence[str] = (),
     duration: float = np.inf,
@@ -62,57 +92,133 @@ def judge(
     """Compare the scores on unseen data with the fit, the prior and the noise.
 
     A result with warnings of the doctor, or with concerns (other sentences against it), is not
-    called good, nor is one of recordings that last too short a time [s].
+    called good, nor is one of recordings that last too short a time [s], or of joints that hardly
+    moved or are predicted no better than by a constant. The worst joint decides.
     """
     if not identification.status.ok:
-        return Verdict("failed", identification.status.summary(), ())
+        return Verdict("failed", identification.status.summary(), (), intervals_hold=False)
     by_kind: dict[Kind, list[DataScores]] = {"training": [], "held-out": [], "validation": []}
     for data in scores:
         by_kind[data.kind].append(data)
     (training,), validation = by_kind["training"], by_kind["validation"]
     (held_out,) = by_kind["held-out"] or [training]
     judged = validation or [held_out]
+    names, kind = identification.prior.joint_names, judged[0].kind
     error, before = _errors(judged)
     worse = _worse_than_file([held_out], *([judged] if validation else []))
-    reservations = (
+    doubts = (
         *concerns,
         *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
-        *(() if validation else _too_short(duration)),
+        *_no_better_than_constant(names, [p for p in predictions if p.kind == kind], judged),
     )
+    too_short = () if validation else tuple(_too_short(duration))
+    unmoved = _unmoved(names, training)
     advice = (
-        *reservations,
+        *doubts,
+        *too_short,
         *worse,
         *_overfitting(identification, training, held_out),
         *_generalisation(held_out, validation),
-        *_joints(identification.prior.joint_names, training, held_out),
+        *_joints(names, held_out),
+        *unmoved,
         *_physics(identification),
         *_unidentified(identification),
     )
-    where = _WHERE[judged[0].kind]
     if not np.isfinite(error):
-        return Verdict("poor", f"no joint moves in {where}, so that it cannot be judged.", advice)
+        text = f"no joint moves in {_WHERE[kind]}, so that it cannot be judged."
+        return Verdict("poor", text, advice, intervals_hold=False)
+    worst, joint = _worst(names, judged)
+    grade = _grade(error, worst, worse=bool(worse), reserved=bool(doubts or too_short or unmoved))
     summary = (
-        f"on {where} the model predicts the torque of moving joints to {_percent(error)} on "
-        f"average; the robot's file alone to {_percent(before)}. Noise, which no model predicts, "
+        f"on {_WHERE[kind]} the model predicts the torque of moving joints to {_percent(error)} on "
+        f"average and to {_percent(worst)} at worst ({joint}); the robot's file alone to "
+        f"{_percent(before)}. {_left_out(names, judged)}Noise, which no model predicts, "
         f"is {_percent(mean_noise(judged))} of the raw torque."
     )
-    return Verdict(_grade(error, worse=bool(worse), reserved=bool(reservations)), summary, advice)
+    holds = not (doubts or worse or grade == "poor")
+    return Verdict(grade, summary, advice, holds, error, before, worst, joint)
 
 
-def _grade(error: float, *, worse: bool, reserved: bool) -> Grade:
-    """The grade of a mean error; whatever is worse than the file is poor, however small it is."""
-    if worse or error > _FAIR_ERROR:
+def _grade(error: float, worst: float, *, worse: bool, reserved: bool) -> Grade:
+    """The grade of errors; whatever is worse than the file is poor, however small it is."""
+    if worse or error > _FAIR_ERROR or worst > _FAIR_JOINT:
         return "poor"
-    return "good" if error <= _GOOD_ERROR and not reserved else "fair"
+    good = error <= _GOOD_ERROR and worst <= _GOOD_JOINT and not reserved
+    return "good" if good else "fair"
+
+
+def _counted(scores: DataScores, model: Score) -> NDArray[np.bool_]:
+    """(n,) joints that move and whose torque is more than noise; all that move if it is not."""
+    moving = np.isfinite(np.array(model.relative_error))
+    clear = moving & (np.array(scores.filtered_noise) < _NOISY_TORQUE)
+    return np.asarray(clear if clear.any() else moving)
 
 
 def _mean_error(scores: DataScores, model: Score) -> float:
-    """Mean relative error over the joints that move and whose torque is more than noise."""
-    errors, noise = np.array(model.relative_error), np.array(scores.filtered_noise)
-    moving = np.isfinite(errors)
-    clear = moving & (noise < _NOISY_TORQUE)
-    counted = clear if clear.any() else moving
-    return float(errors[counted].mean()) if counted.any() else np.nan
+    """Mean relative error over the joints that count."""
+    counted = _counted(scores, model)
+    return float(np.array(model.relative_error)[counted].mean()) if counted.any() else np.nan
+
+
+def _worst(names: Sequence[str], judged: Sequence[DataScores]) -> tuple[float, str]:
+    """The largest error of a joint that counts, averaged over recordings, and its name."""
+    errors = np.full((len(judged), len(names)), np.nan)
+    for row, data in zip(errors, judged, strict=True):
+        counted = _counted(data, data.identified.moving)
+        row[counted] = np.array(data.identified.moving.relative_error)[counted]
+    seen = np.isfinite(errors).any(axis=0)
+    mean = np.full(len(names), -np.inf)
+    mean[seen] = np.nanmean(errors[:, seen], axis=0)
+    worst = int(np.argmax(mean))
+    return float(mean[worst]), names[worst]
+
+
+def _left_out(names: Sequence[str], judged: Sequence[DataScores]) -> str:
+    """Which joints are in none of these numbers."""
+    counted = np.any([_counted(data, data.identified.moving) for data in judged], axis=0)
+    if counted.all():
+        return ""
+    return f"Not counted, still or mostly noise: {listing(np.array(names)[~counted].tolist())}. "
+
+
+def _no_better_than_constant(
+    names: Sequence[str], predictions: Sequence[Prediction], judged: Sequence[DataScores]
+) -> list[str]:
+    """Joints whose torque a constant predicts as well while they move, noise apart."""
+    if not predictions:
+        return []
+    moving, tau, error = (
+        np.concatenate(parts)
+        for parts in zip(
+            *((p.moving, p.filtered, p.filtered - p.identified_filtered) for p in predictions),
+            strict=True,
+        )
+    )
+    counted = np.any([_counted(data, data.identified.moving) for data in judged], axis=0)
+    poor = []
+    for j in np.flatnonzero(counted):
+        own = moving[:, j]
+        if np.sqrt(np.mean(error[own, j] ** 2)) > _HARDLY_BETTER * tau[own, j].std() > 0.0:
+            poor.append(names[int(j)])
+    if not poor:
+        return []
+    return [
+        f"Torque of {listing(poor)} is predicted no better than by a constant: is it that of these "
+        "joints, at the time that is stated?"
+    ]
+
+
+def _unmoved(names: Sequence[str], training: DataScores) -> list[str]:
+    """Joints that never moved in the training data, or hardly ever."""
+    moved, all_samples = training.identified.moving.samples, training.identified.all.samples
+    share = [part / max(1, whole) for part, whole in zip(moved, all_samples, strict=True)]
+    never = ", ".join(name for name, x in zip(names, share, strict=True) if x == 0.0)
+    hardly = listing(name for name, x in zip(names, share, strict=True) if 0.0 < x < _HARDLY_MOVED)
+    return [
+        f"{which} {moved} moved: inertia and friction there are the prior's."
+        for which, moved in ((never, "never"), (hardly, "hardly"))
+        if which
+    ]
 
 
 def _clearly_more(error: float, bound: float) -> bool:
@@ -194,8 +300,8 @@ def _generalisation(held_out: DataScores, validation: Sequence[DataScores]) -> l
     return advice
 
 
-def _joints(names: Sequence[str], training: DataScores, held_out: DataScores) -> list[str]:
-    """Joints whose torque is predicted poorly or is mostly noise, and joints that never moved."""
+def _joints(names: Sequence[str], held_out: DataScores) -> list[str]:
+    """Joints whose torque is predicted poorly or is mostly noise."""
     errors, noise = held_out.identified.moving.relative_error, held_out.filtered_noise
     poor, noisy = (
         ", ".join(
@@ -205,8 +311,6 @@ def _joints(names: Sequence[str], training: DataScores, held_out: DataScores) ->
         )
         for audible in (True, False)
     )
-    samples = training.identified.moving.samples
-    still = ", ".join(name for name, n in zip(names, samples, strict=True) if n == 0)
     sentences = (
         (
             poor,
@@ -219,7 +323,6 @@ def _joints(names: Sequence[str], training: DataScores, held_out: DataScores) ->
             f"Torque of {noisy} is mostly noise and does not count in the average: move these "
             "joints faster, or with a load.",
         ),
-        (still, f"{still} never moved: inertia and friction there are the prior's."),
     )
     return [sentence for named, sentence in sentences if named]
 
@@ -236,13 +339,12 @@ def _physics(identification: Identification) -> list[str]:
             "not simulate with it: use a consistent method "
             f"({consistent_alternative(identification.method)})."
         ]
-    border = [link for link, c in zip(links, consistency, strict=True) if c.margin < _BORDER_MARGIN]
-    if border:
+    if identification.border:
         return [
-            f"{', '.join(border)} came out at the border of physical consistency: do not rely on "
-            "the parts of their inertia that the data do not determine. If torques are affected, "
-            "likely causes are noise, wrong drive gains, or friction that the law does not "
-            "describe."
+            f"{', '.join(identification.border)} came out at the border of physical consistency: "
+            "do not rely on the parts of their inertia that the data do not determine. If torques "
+            "are affected, likely causes are noise, wrong drive gains, or friction that the law "
+            "does not describe."
         ]
     return []
 

@@ -12,7 +12,7 @@ import pinocchio as pin
 from bodysense.errors import require_type
 from bodysense.identification.identification import Identification
 from bodysense.identification.run import IdentificationRun
-from bodysense.identification.scores import DataScores, Prediction, mean_noise, score
+from bodysense.identification.scores import Prediction, mean_noise, score
 from bodysense.logs.filtering import Stretches
 from bodysense.report.figures import (
     WIDTH,
@@ -60,7 +60,6 @@ _POINTS_PER_TRACE = 2000
 _POINTS_IN_ALL = 1_200_000  # 2.7 bytes each in the page
 _FEWEST_POINTS = 100
 
-_BOUNDARY = 1e-3  # margin below which a link lies at the boundary, as for the verdict
 _SCENE_REACH = 2.0  # times the radius of the joints: larger bodies are cut off
 
 
@@ -114,43 +113,32 @@ def _verdict(run: IdentificationRun) -> Section:
         "grade": run.verdict.grade,
         "sentence": summary[:1].upper() + summary[1:],
         "advice": run.verdict.advice,
+        "caution": run.verdict.caution,
         "tiles": (*_errors(run), _reach(run), _physics(run)),
         "facts": _facts(run),
     }
 
 
 def _errors(run: IdentificationRun) -> tuple[Section, ...]:
+    """The numbers of the verdict's sentence, and the error of held-out blocks beside them."""
     held_out = [s for s in run.scores if s.kind == "held-out"]
     validation = [s for s in run.scores if s.kind == "validation"]
-    judged = validation or held_out or list(run.scores)
+    judged, verdict = validation or held_out or list(run.scores), run.verdict
+    where = {
+        "validation": f"on {count(len(validation), 'recording')} never fitted",
+        "held-out": "on blocks left out of the fit",
+        "training": "on the data of the fit: too short to leave blocks out",
+    }[judged[0].kind]
     return (
-        tile(
-            "Held-out error",
-            percent(_mean(held_out)),
-            "of moving joints, on blocks left out of the fit"
-            if held_out
-            else "the recordings are too short to leave blocks out",
-        ),
-        tile(
-            "Validation error",
-            percent(_mean(validation)),
-            f"of moving joints, on {count(len(validation), 'recording')} never fitted"
-            if validation
-            else "no recording was kept for validation",
-        ),
-        tile("Error before", percent(_mean(judged, prior=True)), "of the robot's file, same data"),
+        tile("Error", percent(verdict.error), f"of moving joints on average, {where}"),
+        tile("Worst joint", percent(verdict.worst), f"{verdict.worst_joint or NOTHING}, same data"),
+        tile("Error before", percent(verdict.before), "of the robot's file, same data"),
         tile(
             "Noise floor",
             percent(mean_noise(judged)),
             "of the raw torque, which no model predicts, same data",
         ),
     )
-
-
-def _mean(scores: list[DataScores], *, prior: bool = False) -> float:
-    errors = [(s.prior if prior else s.identified).moving.mean_relative_error for s in scores]
-    finite = [error for error in errors if np.isfinite(error)]
-    return float(np.mean(finite)) if finite else float("nan")
 
 
 def _reach(run: IdentificationRun) -> Section:
@@ -170,10 +158,9 @@ def _physics(run: IdentificationRun) -> Section:
         parts = [count(inconsistent, "inconsistent link")] if inconsistent else []
         parts += [count(drives, "negative drive parameter")] if drives else []
         return tile("Physics", "not consistent", ", ".join(parts) or "see the links", "bad")
-    remark = (
-        f"{count(boundary, 'link')} at the boundary" if boundary else "every link is consistent"
-    )
-    return tile("Physics", "consistent", remark, "fine")
+    if boundary:
+        return tile("Physics", "at the border", f"{count(boundary, 'link')} at the boundary")
+    return tile("Physics", "consistent", "every link is consistent", "fine")
 
 
 def _facts(run: IdentificationRun) -> list[tuple[str, Sequence[str]]]:
@@ -286,8 +273,12 @@ def _links(run: IdentificationRun) -> Section:
 def _link_states(result: Identification) -> list[str]:
     """Whether each link is physically consistent, at the boundary of that, or inconsistent."""
     return [
-        "inconsistent" if not c.consistent else "boundary" if c.margin < _BOUNDARY else "consistent"
-        for c in result.consistency
+        "inconsistent"
+        if not c.consistent
+        else "boundary"
+        if name in result.border
+        else "consistent"
+        for name, c in zip(result.prior.link_names, result.consistency, strict=True)
     ]
 
 

@@ -1,0 +1,107 @@
+"""Is a result plausible: against the robot's file, and as bodies that can be?
+
+Torques that are predicted well do not tell whether the file is that of the recorded robot, nor
+whether torques are torques. What gravity does tells more, for only masses and lengths are in it:
+
+    factor = Σ g_file · g / Σ g_file · g_file,        likeness = Σ g_file · g / (‖g_file‖ ‖g‖)
+
+over the recorded postures, with g the joint torques that hold the identified robot and g_file
+those of the file. Both are judged for what the data determine: base parameters alone are in them,
+whatever the prior made of single masses.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bodysense.identification.identification import Identification
+from bodysense.identification.regression import Regression
+from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.spatial.arrays import Array
+
+_MOST_GRAVITY = 1.7  # times that of the file: more than rough masses and a rated load make of it
+_LEAST_LIKENESS = 0.95  # of the torques of gravity; loads at the hand leave 0.97
+_WEIGHS = 0.05  # share of gravity in the torques, from which it is looked at
+_MOST_MASS = 2.0  # times the total mass of the file, or a part of it as small
+_INFEASIBLE = 0.15  # growth of the squared error that physical consistency may cost
+_POSTURES = 400  # that are looked at
+
+
+def implausibilities(problem: Regression, result: Identification) -> list[str]:
+    """Sentences on what is hard to believe of a result; none if all is plausible."""
+    found = [*_gravity(problem, result), *_infeasible(problem, result)]
+    return found or _mass(problem, result)
+
+
+def _gravity(problem: Regression, result: Identification) -> list[str]:
+    layout = problem.robot.layout
+    every = 1 + sum(motion.t.size for motion in problem.motions) // _POSTURES
+    q = np.concatenate([motion.q[::every] for motion in problem.motions])
+    tau = np.concatenate([motion.tau[::every] for motion in problem.motions])
+    still = np.zeros_like(q)
+
+    def held(theta: Array) -> Array:
+        links = np.array(theta)
+        links[layout.n_inertial :] = 0.0
+        return inverse_dynamics(problem.robot, q, still, still, theta=links)
+
+    given, made = held(problem.robot.theta), held(result.theta)
+    weight = float((given * given).sum())
+    if not weight > _WEIGHS**2 * float((tau * tau).sum()):
+        return []
+    common = float((given * made).sum())
+    factor, likeness = common / weight, common / np.sqrt(weight * float((made * made).sum()))
+    if likeness < _LEAST_LIKENESS:
+        return [
+            "What gravity does to the identified robot is unlike what it does to that of the file "
+            f"(correlation {likeness:.2f}): is it the recording of another robot, are zeros and "
+            "signs of the joints those of the file, and is the robot mounted as the file says?"
+        ]
+    if factor > _MOST_GRAVITY:
+        return [
+            f"Gravity takes {factor:.2g} times the torque that it takes in the robot's file: is "
+            "it the recording of another robot (a larger one of the same family), or of one with "
+            "a load that is not in the file?"
+        ]
+    if factor < 1.0 / _MOST_GRAVITY:
+        return [
+            f"Gravity takes {factor:.2g} times the torque that it takes in the robot's file: are "
+            "the torques currents or motor torques, with drive gains or gear ratios that lack, "
+            "are masses in the file in another unit, or is it the recording of another robot?"
+        ]
+    return []
+
+
+def _mass(problem: Regression, result: Identification) -> list[str]:
+    before, after = (
+        sum(float(robot.pi(k)[0]) for k in range(robot.layout.n_links))
+        for robot in (problem.robot, result.robot)
+    )
+    if before / _MOST_MASS <= after <= before * _MOST_MASS:
+        return []
+    return [
+        f"The links weigh {after:.3g} kg together, in the robot's file {before:.3g} kg, although "
+        "gravity is much as in the file: check the unit of time, drive gains and the masses of "
+        "the file, or give the total mass (--total-mass)."
+    ]
+
+
+def _infeasible(problem: Regression, result: Identification) -> list[str]:
+    """Whether bodies that can be explain the torques far worse than parameters that cannot."""
+    if not result.consistent:
+        return []
+    from bodysense.identification.methods import identifier
+
+    free = problem.base.to_base(identifier("wls").theta(problem))
+    best, mine = (
+        float((problem.squares(theta)[0] / result.noise**2).sum())
+        for theta in (free, result.theta_base)
+    )
+    if not mine > (1.0 + _INFEASIBLE) * best:
+        return []
+    return [
+        f"No robot of this geometry that can exist explains the torques: the squared error is "
+        f"{mine / best:.3g} times that of parameters without any body. Check the unit of time, "
+        "the zeros of the joints, and whether the file is that of this robot, link lengths "
+        "included."
+    ]
