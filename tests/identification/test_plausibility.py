@@ -1,4 +1,4 @@
-"""What is hard to believe of a result: gravity, masses and bodies unlike those of the file."""
+"""What is implausible about a result: gravity, masses and bodies unlike those of the file."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _POSTURES = 400  # that are looked at
 
 
 def implausibilities(problem: Regression, result: Identification) -> list[str]:
-    """Sentences on what is hard to believe of a result; none if all is plausible."""
+    """Sentences on what is implausible about a result; none if nothing is."""
     found = [*_gravity(problem, result), *_infeasible(problem, result)]
     return found or _mass(problem, result)
 
