@@ -100,8 +100,8 @@ def _infeasible(problem: Regression, result: Identification) -> list[str]:
     if not mine > (1.0 + _INFEASIBLE) * best:
         return []
     return [
-        f"No robot of this geometry that can exist explains the torques: the squared error is "
-        f"{mine / best:.3g} times that of parameters without any body. Check the unit of time, "
+        "No physically consistent robot of this geometry explains the torques: the squared error "
+        f"is {mine / best:.3g} times that of parameters that need no body. Check the unit of time, "
         "the zeros of the joints, and whether the file is that of this robot, link lengths "
         "included."
     ]
