@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bodysense.errors import ShapeError
-from bodysense.spatial.arrays import as_stack, require_same_stack
+from bodysense.spatial.arrays import as_array, as_stack, one_each, require_same_stack
 
 
 def test_any_leading_axes_are_kept() -> None:
@@ -27,3 +27,11 @@ def test_stacks_that_do_not_match_are_named() -> None:
     require_same_stack(a=(4, 1), b=(3,), c=())
     with pytest.raises(ShapeError, match=r"a \(4, 1\), b \(3, 2\)"):
         require_same_stack(a=(4, 1), b=(3, 2))
+
+
+@pytest.mark.parametrize("value", [10**400, [10**400, 1, 2], [1, -(10**5000), 2]])
+def test_integers_beyond_floats_are_refused(value):
+    with pytest.raises(ShapeError, match="limits must be"):
+        as_array(value, (3,), "limits")
+    with pytest.raises(ShapeError, match="limits must be"):
+        one_each(value, 3, "limits")

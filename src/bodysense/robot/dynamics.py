@@ -83,7 +83,7 @@ def theta_rows(robot: Robot, theta: ArrayLike | None, rows: int | None = None) -
     """(1 or rows, p) parameters for a batch, or as many as given; the robot's own for `None`."""
     try:
         array = np.array(robot.theta if theta is None else theta, dtype=np.float64, ndmin=2)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ShapeError(f"theta must be an array of numbers: {error}") from error
     array = as_array(array, (None, robot.layout.size), "theta")
     if rows is None and array.shape[0] == 0:

@@ -25,7 +25,7 @@ def as_array(value: ArrayLike, shape: tuple[int | None, ...], name: str) -> Arra
     """
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ShapeError(f"{name} must be an array of numbers: {error}") from error
     if not array.flags.writeable:
         array = array.copy()
@@ -64,7 +64,7 @@ def one_each(value: ArrayLike, n: int, name: str, *, infinite: bool = False) -> 
     """
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ShapeError(f"{name} must be a number or an array of numbers: {error}") from error
     if array.shape not in ((), (n,)):
         raise ShapeError(f"{name} has shape {array.shape}: give one number, or {n}, one each.")
