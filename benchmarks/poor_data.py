@@ -24,7 +24,7 @@ from bodysense.spatial.arrays import Array
 SECONDS = 5.0
 STARTS = (0.0, 10.0, 20.0, 30.0, 40.0)  # s, of the windows that are identified from
 CUTOFF = 6.0  # Hz
-KINDS = ("euclidean", "pullback", "entropic")
+KINDS = ("auto", "euclidean", "pullback", "entropic")
 
 
 def run(repeat: int, *, starts: tuple[float, ...] = STARTS) -> tuple[Result, ...]:
