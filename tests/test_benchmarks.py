@@ -85,7 +85,7 @@ TINY = {
     "long-log": (partial(long_log.run, samples=2_000, tasks=("wls",)), 2),
     "square-root": (partial(square_root.run, noisy=2, forms=("wls",)), 3),
     "payload": (partial(payload.run, pairs=("01_31",)), 2),
-    "poor-data": (partial(poor_data.run, starts=(10.0,)), 3),
+    "poor-data": (partial(poor_data.run, starts=(10.0,)), 4),
     "first-try": (
         partial(first_try.run, training=("20sec_8harm",), predicted=("30sec_12harm",)),
         2,
