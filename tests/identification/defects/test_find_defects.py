@@ -215,6 +215,20 @@ def test_finds_an_offset_where_the_law_has_none(problem_of):
     assert "channels: {tau: {offset: {joint4: -19.99" in found.remedy
 
 
+def test_a_standing_joint_has_no_offset(problem_of):
+    """Friction holds it with any torque."""
+
+    def damage(motion, rng):
+        stays = 1.0 - np.eye(6)[3]
+        q = motion.q * stays
+        moved = changed(motion, q=q, v=motion.v * stays, a=motion.a * stays)
+        return changed(moved, tau=moved.tau * stays + 3.0 * np.eye(6)[3])
+
+    constant = ("offset", "torque-drift")
+    found = [d.joint for d in find_defects(problem_of(damage)) if d.kind in constant]
+    assert "joint4" not in found
+
+
 def test_tells_another_robot_from_another_time(problem_of, robot):
     """The same in torques; a robot three times as heavy is not that of the file."""
     (slower,) = find_defects(problem_of(slow(1.5)))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.identification.defects.columns import (
     LINEAR,
@@ -41,6 +42,7 @@ from bodysense.identification.defects.plausible import (
     more_plausible_gravity,
 )
 from bodysense.identification.regression import Regression
+from bodysense.logs.filtering import STILL_SPEED
 from bodysense.robot.mounting import with_gravity
 from bodysense.spatial.arrays import Array
 
@@ -61,6 +63,7 @@ time to 5 %; gravity to 0.05 rad, as bases are levelled; friction changes by a f
 up, and torques by as much of their r.m.s.; 3 % of the robot's mass is no load."""
 
 _OFFSET = 0.25  # plausible constant part of a torque, of its r.m.s.: friction differs by direction
+_MOVING_SHARE = 0.1  # of the samples that a joint moves to either side, or it tells no offset
 _SIGNIFICANT = 3.5  # standard deviations from which a size is none by chance
 _BEYOND = 2.0  # standard deviations beyond what is plausible from which it is named
 _FOLLOWED = 2.0  # standard deviations from which a size is followed up: columns are for small ones
@@ -145,9 +148,11 @@ def find_defects(problem: Regression) -> tuple[Defect, ...]:
     state = _Freed(problem, {}, gravity_of(problem.robot))
     offsets: tuple[Defect, ...] = ()
     named: list[_Trial] = []
+    moves = _moves_both_ways(problem)
     while True:
         known = named[-1].estimates.suspects if named else ()
         rest = [s for s in suspects_of(state.problem.robot) if s not in known]
+        rest = [s for s in rest if s.kind != "torque-drift" or moves[s.at]]
         beside = [s for s in known if s.kind in LINEAR]
         estimates = estimate_defects(state.problem, rest, beside=beside)
         if estimates is None:
@@ -269,7 +274,16 @@ def _offsets(problem: Regression, estimates: Estimates) -> tuple[Defect, ...]:
     """Constant torques that are larger than what differs between the directions of friction."""
     made = []
     table = zip(problem.robot.joint_names, estimates.offsets, estimates.offsets_std, strict=True)
-    for (joint, x, std), size in zip(table, problem.torque_size, strict=True):
-        if abs(x) > _SIGNIFICANT * std and abs(x) - _OFFSET * size > _BEYOND * std:
+    moves = _moves_both_ways(problem)
+    for (joint, x, std), size, moving in zip(table, problem.torque_size, moves, strict=True):
+        if moving and abs(x) > _SIGNIFICANT * std and abs(x) - _OFFSET * size > _BEYOND * std:
             made.append(offset_defect(problem.robot, joint, float(x), float(std)))
     return tuple(made)
+
+
+def _moves_both_ways(problem: Regression) -> NDArray[np.bool_]:
+    """(n,) joints that move to and fro: one that stands holds with any torque, by friction."""
+    v = np.concatenate([motion.v for motion in problem.motions])
+    shares = ((v > STILL_SPEED).mean(axis=0), (v < -STILL_SPEED).mean(axis=0))
+    both: NDArray[np.bool_] = np.minimum(*shares) > _MOVING_SHARE
+    return both
