@@ -33,7 +33,7 @@ class DriveGains:
         load_before: its mass with the nominal gains [kg].
         load_after: (3,) its mass on held-out blocks, with gains of the other blocks [kg].
         block_uncertainty: relative standard deviation of a gain by leaving blocks out in turn
-            (jackknife), r.m.s. over joints; not a number if recordings are too short for that.
+            (jackknife), of the median gain; not a number if recordings are too short for that.
         total_least_squares: (n,) factors without physical consistency.
         without_losses: (n,) factors without load-dependent friction.
         errors_before: (n,) held-out relative error of the torque with nominal gains.

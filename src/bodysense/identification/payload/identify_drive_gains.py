@@ -252,7 +252,8 @@ class _Gains:
 def _validated(problem: LoadedRegression, fitted: _Gains) -> tuple[Array, float]:
     """(FOLDS,) the load's mass on the blocks of each fold, with gains of the other ones.
 
-    And the jackknife's standard deviation of these gains, √((k - 1) / k Σ (g - mean)²), relative.
+    And the jackknife's standard deviation of these gains, √((k - 1) / k Σ (g - mean)²), relative,
+    of the median gain: joints that carry no weight have little part in a weighing.
     """
     masses = np.full(FOLDS, np.nan)
     relative = []
@@ -266,7 +267,7 @@ def _validated(problem: LoadedRegression, fitted: _Gains) -> tuple[Array, float]
         relative.append(gains.g / fitted.g)
     if len(relative) < FOLDS:
         return masses, float("nan")
-    return masses, float(np.sqrt((FOLDS - 1) * np.mean(np.var(relative, axis=0))))
+    return masses, float(np.sqrt((FOLDS - 1) * np.median(np.var(relative, axis=0))))
 
 
 def _held_out(problem: LoadedRegression, g: Array | None, load: float) -> Array:
