@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +11,8 @@ import pytest
 from bodysense.files import (
     FileReadError,
     FileWriteError,
-    filled_together,
     read_arrays,
     read_json,
-    require_free,
-    require_room,
     save_result,
     write_arrays,
     write_atomically,
@@ -247,169 +242,3 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(FileWriteError, match="cannot make the folder"):
         save_result(Status(), tmp_path / "taken", "x")
-
-
-# -- folders that are filled in one go -----------------------------------------------------
-
-
-def fill(target: Path, *names: str, trouble: BaseException | None = None) -> None:
-    """Put files into a folder, whatever is in it, with trouble before the end."""
-    with filled_together(target, replace=True) as draft:
-        for name in names:
-            (draft / name).write_text("new")
-        if trouble is not None:
-            raise trouble
-
-
-def test_a_new_or_empty_folder_is_free(tmp_path):
-    assert require_free(tmp_path) == tmp_path
-    assert require_free(str(tmp_path / "new")) == tmp_path / "new"
-    assert not (tmp_path / "new").exists()
-
-
-def test_a_folder_with_something_in_it_is_not_free(tmp_path):
-    (tmp_path / ".hidden").write_text("")
-    with pytest.raises(FileWriteError, match=r"exists and is not empty: .*--force to"):
-        require_free(tmp_path)
-    assert require_free(tmp_path, replace=True) == tmp_path
-
-
-@pytest.mark.parametrize("replace", [False, True])
-def test_a_file_is_no_folder(tmp_path, replace):
-    (tmp_path / "x").write_text("kept")
-    with pytest.raises(FileWriteError, match="it is a file; name a folder"):
-        require_free(tmp_path / "x", replace=replace)
-    with (
-        pytest.raises(FileWriteError, match="it is a file"),
-        filled_together(tmp_path / "x", replace=replace),
-    ):
-        pass
-    assert (tmp_path / "x").read_text() == "kept"
-    assert os.listdir(tmp_path) == ["x"]
-
-
-@pytest.mark.parametrize("folder", ["out", "deep/er/out"])
-def test_files_appear_together_at_the_end(tmp_path, folder):
-    target = tmp_path / folder
-    with filled_together(target) as draft:
-        assert os.listdir(draft) == []
-        (draft / "a").write_text("1")
-        (draft / "b").write_text("2")
-        assert not target.exists()
-    assert sorted(os.listdir(target)) == ["a", "b"]
-    assert (target / "b").read_text() == "2"
-    assert os.listdir(target.parent) == ["out"]  # the draft is gone
-
-
-def test_only_files_of_the_same_names_are_replaced(tmp_path):
-    target = tmp_path / "out"
-    target.mkdir()
-    (target / "a").write_text("old")
-    (target / "notes.txt").write_text("mine")
-    (target / "sub").mkdir()
-    with pytest.raises(FileWriteError, match="not empty"), filled_together(target):
-        pass
-    with filled_together(target, replace=True) as draft:
-        (draft / "a").write_text("new")
-        (draft / "b").write_text("new")
-        assert (target / "a").read_text() == "old"
-    assert sorted(os.listdir(target)) == ["a", "b", "notes.txt", "sub"]
-    assert (target / "a").read_text() == "new"
-    assert (target / "notes.txt").read_text() == "mine"
-
-
-@pytest.mark.parametrize("trouble", [KeyboardInterrupt, ValueError, FileWriteError])
-@pytest.mark.parametrize("there", [False, True])
-def test_trouble_leaves_the_folder_as_it_was(tmp_path, trouble, there):
-    target = tmp_path / "out"
-    if there:
-        target.mkdir()
-        (target / "a").write_text("old")
-    with pytest.raises(trouble):
-        fill(target, "a", trouble=trouble())
-    assert os.listdir(tmp_path) == (["out"] if there else [])
-    if there:
-        assert os.listdir(target) == ["a"]
-        assert (target / "a").read_text() == "old"
-
-
-def test_trouble_leaves_no_parents_behind(tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        fill(tmp_path / "deep" / "er" / "out", "a", trouble=KeyboardInterrupt())
-    assert os.listdir(tmp_path) == []
-
-
-def test_what_cannot_be_put_in_place_is_said_before_anything_is(tmp_path):
-    target = tmp_path / "out"
-    (target / "b").mkdir(parents=True)
-    with pytest.raises(FileWriteError, match=r"b.* is a folder"):
-        fill(target, "a", "b")
-    assert os.listdir(target) == ["b"]
-    assert os.listdir(tmp_path) == ["out"]
-
-
-def test_a_full_disk_is_an_error_of_ours(tmp_path):
-    with pytest.raises(FileWriteError, match=r"No space left on device.*write elsewhere"):
-        fill(tmp_path / "out", "a", trouble=OSError(28, "No space left on device"))
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_folder_elsewhere_behind_a_link(tmp_path):
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "disk")
-    with filled_together(tmp_path / "link") as draft:
-        assert draft.parent == tmp_path.resolve()  # on the disk that the files end up on
-        (draft / "a").write_text("new")
-    assert os.listdir(tmp_path / "disk") == ["a"]
-    assert (tmp_path / "link").is_symlink()
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from bodysense.files import filled_together
-target, steps = Path(sys.argv[1]), int(sys.argv[2])
-def counted(step):
-    def instead(*args, **kwargs):
-        global steps
-        steps -= 1
-        if steps < 0:
-            os._exit(9)  # as kill -9: nothing is tidied up
-        return step(*args, **kwargs)
-    return instead
-for name in ("rename", "replace", "unlink"):
-    setattr(os, name, counted(getattr(os, name)))
-with filled_together(target, replace=True, names=["a", "b", "c"]) as draft:
-    (draft / "a").write_text("new")
-    (draft / "b").write_text("new")
-"""
-
-
-@pytest.mark.parametrize("inside", [False, True])
-def test_a_killed_process_leaves_no_mixture(tmp_path, inside):
-    for steps in range(6):
-        target = tmp_path / f"out{steps}"
-        target.mkdir()
-        for name in ("a", "c", "notes.txt"):
-            (target / name).write_text("old")
-        words = [sys.executable, "-c", KILLED, str(target), str(steps)]
-        process = subprocess.run(words, cwd=target if inside else tmp_path, check=False)
-        there = (
-            {p.name: p.read_text() for p in target.iterdir() if p.is_file()}
-            if (target.exists())
-            else {}
-        )
-        results = {name: text for name, text in there.items() if name != "notes.txt"}
-        assert len(set(results.values())) <= 1, f"killed after {steps} steps: {results}"
-        if process.returncode == 0:
-            assert results == {"a": "new", "b": "new"}
-            assert there["notes.txt"] == "old"
-            return
-    pytest.fail("it never came to its end")
-
-
-def test_an_unwritable_folder_is_noticed_before_the_work():
-    with pytest.raises(FileWriteError, match="cannot write into /proc/out"):
-        require_free("/proc/out")
-    with pytest.raises(FileWriteError, match="cannot write into /proc/sys"):
-        require_room(Path("/proc/sys"))

@@ -126,7 +126,7 @@ def test_invalid_settings_are_refused_before_any_file_is_read(words, part, capsy
     def busy(*args, **kwargs):
         raise AssertionError("work was begun")
 
-    for work in ("logs.read.read_log", "robot.load_robot", "files.require_free"):
+    for work in ("logs.read.read_log", "robot.load_robot", "folders.require_free"):
         monkeypatch.setattr(f"bodysense.{work}", busy)
     assert main(["identify", "nowhere.urdf", "nowhere.csv", "-o", "out", *words]) == 2
     assert part in capsys.readouterr().err

@@ -104,6 +104,23 @@ def test_a_joint_without_torque_is_locked_where_it_stands(rng):
     assert examine(lock_unrecorded(panda(), [log]), log).usable
 
 
+@pytest.mark.parametrize("position", [20.0, -0.1], ids=["mm", "below"])
+def test_a_position_far_beyond_the_limits_is_left_to_the_doctor(position):
+    joints = panda().joint_names
+    still = {f"q__{name}": np.full(200, position) for name in joints[7:]}
+    log = without(log_of(joints, **still), *(f"tau.{name}" for name in joints[7:]))
+    assert locked_in(panda(), log) == {}
+    assert not examine(lock_unrecorded(panda(), [log]), log).usable
+
+
+def test_joints_of_coupled_motors_are_left_to_the_doctor():
+    robot = load_robot("tx40-coupled")
+    assert locked_in(robot, log_of(robot.joint_names[:5])) == {}
+    assert set(locked_in(robot, log_of(robot.joint_names[:4]))) == {"joint5", "joint6"}
+    still = without(log_of(robot.joint_names, q__joint6=np.full(200, 0.1)), "tau.joint6")
+    assert locked_in(robot, still) == {}
+
+
 def test_a_joint_that_moves_without_torque_is_named_with_what_to_do():
     joints = panda().joint_names
     log = without(log_of(joints), *(f"tau.{name}" for name in joints[7:]))

@@ -58,6 +58,13 @@ def test_columns_or_rows_without_names(separator, transposed, values, tmp_path):
     np.testing.assert_array_equal(channels(layout, tmp_path / "wide.txt"), values)
 
 
+def test_columns_of_frames_are_ranges_too(tmp_path):
+    np.savetxt(tmp_path / "wrench.txt", np.arange(40.0).reshape(10, 4))
+    layout = parse_layout({"time": 1, "frames": {"tool": {"force": {"columns": "2-4"}}}})
+    log = read_log(tmp_path / "wrench.txt", layout)
+    np.testing.assert_array_equal(log.channels["wrench.tool.fz"], np.arange(3.0, 40.0, 4.0))
+
+
 def test_rows_that_begin_with_their_names(values, tmp_path):
     titles = ["t [ms]", "q.a", "q.b [deg]", "q.c", "tau.a", "tau.b", "tau.c"]
     rows = zip(titles, np.vstack([np.arange(50.0), values]), strict=True)
@@ -133,6 +140,11 @@ def test_messages_show_how(text, hint, tmp_path):
             "1 2\n",
             {"joints": ["a", "b"], "rate": 1, "channels": {"q": {"columns": "1-9"}}},
             "9 values for 2",
+        ),
+        (
+            "1 2\n",
+            {"joints": ["a", "b"], "rate": 1, "channels": {"q": {"columns": "4-2"}}},
+            r"columns 4-2 end before they start; e.g. 2-4",
         ),
         (
             "1 2\n",

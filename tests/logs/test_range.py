@@ -69,7 +69,9 @@ def test_a_file_of_such_a_name_is_taken_as_it_is(folder):
     ("text", "message"),
     [
         ("@30:40", r"run.csv: no sample lies in @30:40 \[s\]; the recording lasts 20 s"),
-        ("@9:3", "ends before it starts"),
+        ("@9:3", "must end after it starts"),
+        ("@3:3", "must end after it starts"),
+        (f"{300 * 'x'}@1:2", "cannot read"),
         ("@a:3", "a range is written FILE@FROM:TO in seconds"),
         ("@3", "cannot read"),
     ],

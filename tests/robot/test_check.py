@@ -197,6 +197,17 @@ CASES = {
         "warning",
         "package://other/shoulder.stl",
     ),
+    "mesh in mm": (
+        (
+            (
+                SHOULDER,
+                SHOULDER + '<visual><geometry><box size="80 90 160"/></geometry></visual>',
+            ),
+        ),
+        "unit-of-shape",
+        "warning",
+        "shoulder",
+    ),
     "no robot": ((("<robot", "<robt"), ("</robot", "</robt")), "unreadable", "error", "arm.urdf"),
 }
 
@@ -209,6 +220,44 @@ def test_a_defect_is_found_and_nothing_else(changes, kind, severity, where, tmp_
     assert {(finding.kind, finding.severity) for finding in new} == {(kind, severity)}
     assert any(where in finding.where for finding in new)
     assert check.ok is (severity != "error")
+
+
+def test_a_body_without_a_shape_is_not_held_against_that_of_others(tmp_path):
+    shaped = (SHOULDER, SHOULDER + BOX)
+    link = '<link name="camera"><inertial><origin xyz="0 0.6 0"/><mass value="0.1"/>'
+    link += (
+        '<inertia ixx="1e-5" ixy="0" ixz="0" iyy="1.1e-5" iyz="0" izz="1.2e-5"/></inertial></link>'
+    )
+    joint = (
+        '<joint name="bracket" type="fixed"><parent link="shoulder"/><child link="camera"/></joint>'
+    )
+    check = check_robot(arm(tmp_path, shaped, ("</robot>", f"{link}{joint}</robot>")))
+    (found,) = [finding for finding in check.findings if finding.kind == "com-outside"]
+    assert found.severity == "warning"
+    assert "camera" in found.where
+
+
+def test_what_cannot_be_read_is_said_beside_what_is_missing(tmp_path):
+    (tmp_path / "broken.stl").write_bytes(b"solid nothing")
+    changes = (SHOULDER, SHOULDER + MESH.format("broken.stl"))
+    other = '<link name="forearm">'
+    more = (other, other + MESH.format("package://other/x.stl"))
+    found = [
+        f for f in check_robot(arm(tmp_path, changes, more)).findings if f.kind == "broken-mesh"
+    ]
+    assert sorted(f.severity for f in found) == ["error", "warning"]
+
+
+def test_a_robot_that_was_changed_is_checked_as_it_is(tmp_path):
+    robot = load_robot(arm(tmp_path))
+    theta = robot.theta.copy()
+    theta[robot.layout.link("upper_arm")] *= 1e6
+    heavy = check_robot(robot.with_parameters(theta))
+    assert "unit-of-mass" in {finding.kind for finding in heavy.findings}
+    broken = load_robot(arm(tmp_path, IMPOSSIBLE))
+    theta = broken.theta.copy()
+    theta[broken.layout.link("upper_arm")] = robot.pi("upper_arm")
+    assert check_robot(broken.with_parameters(theta)).ok
 
 
 def test_a_good_robot_passes(tmp_path):

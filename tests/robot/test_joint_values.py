@@ -38,6 +38,19 @@ def test_static_friction_is_that_of_a_stribeck_law(robot):
     assert list(values["dynamic_friction"].values()) == [3.0, 4.0]
 
 
+def test_what_has_no_place_is_named_and_patterns_are_escaped(robot, tmp_path):
+    law = robot.with_friction("coulomb-load", coefficients={**TERMS, "Fl": [0.1, 0.1]})
+    text = write_joint_values(law, tmp_path / "joints.yaml").read_text()
+    assert "# friction 'coulomb-load': Fl left out" in text
+    odd = load_robot("example:panda")
+    assert joint_values(odd)["isaac_lab"]["joint_names_expr"] == list(odd.joint_names)
+
+
+def test_static_friction_is_never_below_the_dynamic_one(robot):
+    law = robot.with_friction("stribeck", coefficients={"Fs": [0.2, 6.0]})
+    assert list(joint_values(law)["isaac_lab"]["friction"].values()) == [3.0, 6.0]
+
+
 def test_mujoco_reads_the_same_from_the_file_beside(robot, tmp_path):
     mujoco = pytest.importorskip("mujoco")
     model = mujoco.MjModel.from_xml_path(str(write_mjcf(robot, tmp_path / "robot.xml")))

@@ -8,7 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from bodysense.errors import MismatchError, ShapeError, UnknownNameError
+from bodysense.errors import InconsistentInertiaError, MismatchError, ShapeError, UnknownNameError
 from bodysense.robot import (
     Actuators,
     Controller,
@@ -167,6 +167,23 @@ def test_a_sum_lighter_than_the_locked_links_is_shared(robot_of):
     np.testing.assert_allclose(again.pi("panda_link7"), light.pi("panda_link7"), atol=1e-15)
 
 
+def test_infeasible_links_of_locked_joints_are_written_as_they_were(tmp_path, robot_of):
+    text = robot_of(PANDA).source.data.decode()
+    before, rest = text.split('<link name="panda_leftfinger">')
+    massless = rest.replace('mass value="0.015"', 'mass value="0"', 1)
+    assert massless != rest
+    (tmp_path / "arm.urdf").write_text(f'{before}<link name="panda_leftfinger">{massless}')
+    whole = load_robot(tmp_path / "arm.urdf")
+    assert any("panda_leftfinger" in n for n in whole.notes if n.startswith("error: infeasible"))
+    locked = whole.with_locked_joints({"*finger*": 0.0})
+    heavier = locked.with_link("panda_link7", mass=locked.pi("panda_link7")[0] + 0.25)
+    write_urdf(heavier, tmp_path / "written.urdf")
+    again = load_robot(tmp_path / "written.urdf").with_locked_joints({"*finger*": 0.0})
+    np.testing.assert_allclose(again.pi("panda_link7"), heavier.pi("panda_link7"), atol=1e-15)
+    with pytest.raises(InconsistentInertiaError, match="panda_leftfinger"):
+        write_urdf(whole, tmp_path / "refused.urdf")
+
+
 def test_files_have_all_joints(tmp_path, robot_of, states_of, rng):
     locked = robot_of(PANDA).with_friction("stribeck", coefficients={"Fs": 0.3})
     locked = changed(locked.with_locked_joints({"*finger*": 0.02}), rng)
@@ -254,6 +271,8 @@ def test_sensors_stay_where_their_frames_move(robot_of):
     assert [sensor.name for sensor in locked.sensors] == ["q2", "tip"]
     assert locked.sensors[1].measurement(locked).link == "panda_link7"
     assert {sensor.name for sensor in locked.unlocked().sensors} == {"q2", "finger", "tip"}
+    without = locked.with_sensors(locked.sensors[1:]).unlocked()
+    assert {sensor.name for sensor in without.sensors} == {"finger", "tip"}
 
 
 def test_shapes_of_locked_links_belong_to_the_link_that_carries_them(tmp_path):
@@ -289,6 +308,11 @@ ARM = f"""<robot name="arm"><link name="base"/>
         ({"panda_joint1": 45.0}, ShapeError, r"at 45, beyond its limits, -2\.\d+ to 2\.\d+"),
         ({"panda_joint1": np.nan}, ShapeError, "give its position in rad or m"),
         ({"*": None}, MismatchError, "leave one free"),
+        ({"panda_joint1": "high"}, ShapeError, "give its position in rad or m"),
+        ({"panda_joint1": [1.0, 2.0]}, ShapeError, "give its position in rad or m"),
+        ({3: 0.0}, UnknownNameError, "unknown joint '3'"),
+        (["panda_joint1"], ShapeError, "expected positions by joint name"),
+        ("panda_joint1", ShapeError, "expected positions by joint name"),
     ],
 )
 def test_bad_positions(asked, error, message, robot_of):

@@ -23,7 +23,7 @@ from bodysense.robot import (
     write_mjcf,
     write_urdf,
 )
-from bodysense.robot.mounting import GRAVITY, MOUNTS
+from bodysense.robot.mounting import GRAVITY, MOUNTS, gravity_notes
 
 ANGLES = [*MOUNTS.values(), (0.3, -0.4, 1.2), (-2.0, 0.1, 0.5)]
 NAMED = {"floor": [0, 0, -9.81], "wall": [9.81, 0, 0], "ceiling": [0, 0, 9.81]}
@@ -66,6 +66,18 @@ def test_named_mounts(mount, gravity):
     np.testing.assert_array_equal(gravity_of_mount(mount), gravity)
     moon = np.array(gravity) / 9.81 * 1.62
     np.testing.assert_allclose(gravity_of_mount(MOUNTS[mount], 1.62), moon)
+
+
+def test_a_weightless_robot_is_not_mounted(robot_of):
+    weightless = with_gravity(robot_of("tx40"), np.zeros(3))
+    with pytest.raises(MismatchError, match="weightless, whichever way"):
+        with_gravity(weightless, mount="wall")
+
+
+def test_a_new_urdf_file_says_that_its_base_is_turned(robot_of):
+    (note,) = gravity_notes(with_gravity(robot_of("tx40"), mount="ceiling"))
+    assert "load it without --mount and --gravity" in note
+    assert gravity_notes(robot_of("tx40")) == ()
 
 
 def test_the_size_of_gravity_stays(robot_of):

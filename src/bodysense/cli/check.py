@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--package-dirs",
         metavar="FOLDER",
-        nargs="+",
+        action="append",
         default=[],
-        help="folders with the packages of meshes (package://…)",
+        help="a folder with packages of meshes (package://…); may be given several times",
     )
     parser.add_argument("--strict", action="store_true", help="exit with 1 on warnings, too")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")

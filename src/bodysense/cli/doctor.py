@@ -61,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
             gap = "\n" if len(diagnoses) > 1 else ""
             print(f"{gap}{_rendered(diagnosis, robot, layout is not None)}", end="")
     if args.json:
-        listed = [diagnosis.to_dict() for diagnosis in diagnoses]
+        locked = {} if robot.locked is None else dict(robot.locked.positions)
+        listed = [{**diagnosis.to_dict(), "locked": locked} for diagnosis in diagnoses]
         print(json.dumps(listed, indent=2, allow_nan=False))
     return 0 if all(diagnosis.usable for diagnosis in diagnoses) else _EXIT_NOT_USABLE
 

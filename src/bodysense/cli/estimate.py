@@ -206,7 +206,8 @@ def _solve(
 ) -> tuple[EstimationRun, tuple[str, ...]]:
     """Solve the log, into the folder if there is one; returns the run and names of files."""
     from bodysense.estimation import solve_log
-    from bodysense.files import filled_together, write_configuration
+    from bodysense.files import write_configuration
+    from bodysense.folders import filled_together
 
     if args.output is None:
         with _progress() as progress:

@@ -118,7 +118,7 @@ def require_writable(files: Sequence[tuple[Path, Sequence[str]]], *, force: bool
 
     Each has the suffixes that it may have; with `force` existing files may be replaced.
     """
-    from bodysense.files import require_room
+    from bodysense.folders import require_room
 
     for path, suffixes in files:
         if path.suffix.lower() not in suffixes:
@@ -234,7 +234,7 @@ def working(args: argparse.Namespace) -> Iterator[Status]:
     """Show the step that is worked on; the folder of --output is refused before any work."""
     from rich.console import Console
 
-    from bodysense.files import require_free
+    from bodysense.folders import require_free
 
     if args.output is not None:
         require_free(args.output, replace=bool(args.force))
@@ -259,7 +259,7 @@ def write_folder(
     `files` are all that the command can write; `write` returns notes on those that are missing.
     Returns names of those that are there, and the notes.
     """
-    from bodysense.files import filled_together
+    from bodysense.folders import filled_together
 
     if args.output is None:
         return [], ()

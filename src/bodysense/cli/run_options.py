@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from hashlib import sha256
+from os.path import exists
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -309,7 +310,7 @@ def _absolute(value: Any) -> Any:
     """Absolute paths where they are files or folders; names such as tx40 stay."""
     if isinstance(value, tuple):
         return tuple(_absolute(entry) for entry in value)
-    if value is None or Path(value).exists():
+    if value is None or exists(value):
         return None if value is None else str(Path(value).resolve())
     name, at, span = value.rpartition("@")  # a range of a recording
-    return f"{Path(name).resolve()}{at}{span}" if at and Path(name).exists() else value
+    return f"{Path(name).resolve()}{at}{span}" if at and exists(name) else value

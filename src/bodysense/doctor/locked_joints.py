@@ -6,11 +6,12 @@ know of. The others are taken as standing still (see `bodysense.robot.locking`),
 - A joint without any channel, if where it stands is known or does not matter: it carries no
   recorded joint, or it only moves recorded ones without turning gravity (a lift, a mobile base).
   It is locked at zero, or at the limit next to it.
-- A joint with positions but neither torque nor current while others have some, if it stands still:
-  it is locked there.
+- A joint with positions but neither torque nor current while others have some, if it stands still
+  within its limits or a little beyond: it is locked there.
 
-Everything else is left to the doctor, which says what is missing. So are recordings with joints
-that the robot does not have: a missing joint may be one of them under another name.
+Everything else is left to the doctor, which says what is missing: joints whose motor moves a
+recorded joint too, positions in degrees or mm, and recordings with joints that the robot does not
+have, for a missing joint may be one of them under another name.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bodysense.errors import MismatchError
 from bodysense.logs.channels import JOINT_QUANTITIES
 from bodysense.logs.log import Log
 from bodysense.robot.frames import LinkPoses
-from bodysense.robot.locking import matching_joints
+from bodysense.robot.locking import can_be_locked_at, matching_joints, with_all_of_their_motors
 from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 
@@ -54,9 +55,11 @@ def lock_unrecorded(
     )
     if recorded & set(robot.joint_names) and recorded <= set(robot.unlocked().joint_names):
         harmless = _harmless(robot, [name not in anything for name in robot.joint_names])
-        robot = robot.with_locked_joints(dict.fromkeys(harmless))
+        robot = robot.with_locked_joints(dict.fromkeys(with_all_of_their_motors(robot, harmless)))
     if driven & set(robot.joint_names):
-        robot = robot.with_locked_joints(_standing(robot, logs, recorded - driven))
+        standing = _standing(robot, logs, recorded - driven)
+        together = with_all_of_their_motors(robot, standing)
+        robot = robot.with_locked_joints({name: standing[name] for name in together})
     return robot
 
 
@@ -107,13 +110,13 @@ def _harmless(robot: Robot, missing: Sequence[bool]) -> list[str]:
 
 def _standing(robot: Robot, logs: Sequence[Log], joints: set[str]) -> dict[str, float]:
     """Where joints stand that have positions without torque, of those that do not move."""
-    lower, upper = robot.position_limits
     return {
-        name: float(
-            np.clip(np.median(q), lower[j], upper[j]) if lower[j] < upper[j] else np.median(q)
-        )
+        name: middle
         for j, name in enumerate(robot.joint_names)
-        if name in joints and (q := _positions(logs, name)).size and spread(q) <= _STANDING
+        if name in joints
+        and (q := _positions(logs, name)).size
+        and spread(q) <= _STANDING
+        and can_be_locked_at(robot, j, middle := float(np.median(q)))
     }
 
 

@@ -267,12 +267,16 @@ def layout_example(n_columns: int) -> str:
     return f"of {n_columns} columns e.g. `joints: […]`, `time: 1`, {channels}"
 
 
-def column_numbers(columns: object) -> object:
+def column_numbers(columns: object, where: str) -> object:
     """``2-8`` as the list of its numbers, anything else as it is."""
     found = _COLUMN_RANGE.fullmatch(columns) if isinstance(columns, str) else None
     if found is None:
         return columns
     first, last = int(found["first"]), int(found["last"])
+    if last < first:
+        raise FileReadError(
+            f"{where}: columns {columns} end before they start; e.g. {last}-{first}."
+        )
     return list(range(first, min(last, first + _MOST_COLUMNS) + 1))
 
 

@@ -202,8 +202,7 @@ def _joint_channels(given: object, joints: tuple[str, ...], where: str) -> list[
         if "columns" not in table:
             result += _named_columns(table, quantity, joints, place)
             continue
-        of, columns = joints, column_numbers(table["columns"])
-        table |= {"columns": columns}
+        of, columns = joints, table["columns"]
         if isinstance(columns, Mapping):  # not of all joints
             of = tuple(name for name in joints if name in columns)
         result += _columns(table, [f"{quantity}.{name}" for name in of], of, place)
@@ -287,7 +286,7 @@ def _columns(
     allowed: tuple[str, ...] | None = None,
 ) -> list[ChannelColumn]:
     """Where the channels are; column "" for those that the file names itself."""
-    columns, named = table.get("columns"), "columns" not in table
+    columns, named = column_numbers(table.get("columns"), where), "columns" not in table
     if not named and not isinstance(columns, (list, Mapping)):
         raise FileReadError(
             f"{where}: expected a list of columns for {listing(each)}; got {columns!r:.60}."

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
+from os.path import exists
 from pathlib import Path
 from types import MappingProxyType
 
@@ -93,7 +94,7 @@ def split_range(
         FileReadError: a range that holds nothing.
     """
     found = _RANGE.fullmatch(fspath(path))
-    if found is None or Path(path).exists():
+    if found is None or exists(path):
         return Path(path), None
     try:
         start, end = (float(found[key]) if found[key] else None for key in ("start", "end"))
@@ -102,7 +103,9 @@ def split_range(
             f"{path}: a range is written FILE@FROM:TO in seconds, e.g. {found['file']}@10:40."
         ) from None
     if start is not None and end is not None and not start < end:
-        raise FileReadError(f"{path}: the range ends before it starts; swap its times.")
+        raise FileReadError(
+            f"{path}: the range must end after it starts, e.g. {found['file']}@10:40."
+        )
     return Path(found["file"]), (start, end)
 
 

@@ -5,6 +5,7 @@ Text is read in blocks: fast where all rows are whole, row by row where one is b
 
 from __future__ import annotations
 
+import codecs
 import csv
 import math
 import re
@@ -260,12 +261,12 @@ def open_transposed(
     """
     form = find_format(path, separator=separator, decimal=decimal, header=False)
     try:
-        text = Path(path).read_bytes().decode("latin-1").removeprefix("\u00ef\u00bb\u00bf")
+        content = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise FileReadError(f"cannot read {path}: {error.strerror}; check the disk.") from error
-    lines = [(k, line.strip()) for k, line in enumerate(text.splitlines(), start=1)]
-    lines = [(k, line) for k, line in lines if line and not line.startswith(COMMENTS)]
-    cells = [_cells(line.encode("latin-1"), form.separator.encode()) for _, line in lines]
+    lines = [(k, line.strip()) for k, line in enumerate(content.splitlines(), start=1)]
+    lines = [(k, line) for k, line in lines if line and not line.startswith(_COMMENTS)]
+    cells = [_cells(line, form.separator.encode()) for _, line in lines]
     if form.separator and all(not row[-1].strip() for row in cells):
         cells = [row[:-1] for row in cells]  # rows end with a separator
     if form.decimal == ",":

@@ -84,6 +84,11 @@ class FrictionModel:
         return self.custom is None and "sigma0" in self.shape
 
     @property
+    def dissipative_terms(self) -> tuple[str, ...]:
+        """Terms that would drive a joint if they were negative; own laws may have any sign."""
+        return () if self.custom is not None else tuple(t for t in self.terms if t != "Fo")
+
+    @property
     def depends_on_load(self) -> bool:
         """Whether its last term is per unit of load (Fl)."""
         return self.custom is None and self.terms[-1:] == ("Fl",)

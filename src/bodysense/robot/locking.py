@@ -17,7 +17,7 @@ until one can.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from bodysense.errors import MismatchError, ShapeError, listing, unknown_name
+from bodysense.errors import MismatchError, ShapeError, listing, require_type, unknown_name
 from bodysense.robot.actuators import Actuators, Controller
 from bodysense.robot.friction import Friction
 from bodysense.robot.model import fitting_sensors
@@ -40,7 +40,9 @@ _BEYOND_LIMITS = 0.5
 """Share of its range by which a joint may be locked beyond its limits, which may be wrong, as zero
 positions may be; a position in degrees is farther off."""
 
-_HALVINGS = 20  # of what locked links weigh, until they are taken as massless
+_HALVINGS = (
+    30  # of what locked links weigh at most; what is left then is far below rounding of files
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +77,13 @@ def matching_joints(robot: Robot, asked: Mapping[str, float | None]) -> dict[str
 
     Raises `UnknownNameError` for a pattern that fits no joint.
     """
+    require_type(asked, Mapping, "positions by joint name", "{'finger_joint1': 0.02}, say")
     names = unlock(robot).joint_names
     positions: dict[str, float | None] = {}
     for pattern, q in asked.items():
-        fitting = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+        fitting = [n for n in names if n == pattern or fnmatchcase(n, str(pattern))]
         if not fitting:
-            raise unknown_name("joint", pattern, names, "(A pattern may hold * and ?.)")
+            raise unknown_name("joint", str(pattern), names, "(A pattern may hold * and ?.)")
         positions |= dict.fromkeys(fitting, q)
     return positions
 
@@ -152,22 +155,46 @@ def unlock(robot: Robot) -> Robot:
                 f"{robot.link_names[k]} came out too light for what it carries: mass and inertia "
                 f"of {names} are multiplied by {share:g}"
             )
-    sensors = {sensor.name: sensor for sensor in (*whole.sensors, *robot.sensors)}
+    free = {sensor.name for sensor in fitting_sensors(robot, whole.sensors)}
+    held = [sensor for sensor in whole.sensors if sensor.name not in free]
+    sensors = {sensor.name: sensor for sensor in (*held, *robot.sensors)}
     whole = replace(whole.with_parameters(theta), notes=(*whole.notes, *notes))
     return whole.with_sensors(sensors.values())
+
+
+def can_be_locked_at(robot: Robot, joint: int, q: float) -> bool:
+    """Whether a position is within the limits of a joint, or little beyond."""
+    lower, upper = (float(limit[joint]) for limit in robot.position_limits)
+    slack = _BEYOND_LIMITS * (upper - lower)
+    return not lower < upper or lower - slack <= q <= upper + slack
+
+
+def with_all_of_their_motors(robot: Robot, names: Iterable[str]) -> list[str]:
+    """The joints among these that can be locked together: no motor moves one and another joint."""
+    joints = {robot.joint_names.index(name) for name in names}
+    coupled = robot.actuators.coupling != 0.0
+    while True:
+        apart = {
+            j for j in joints if set(np.flatnonzero(coupled[j] | coupled[:, j])) - joints - {j}
+        }
+        if not apart:
+            return [name for j, name in enumerate(robot.joint_names) if j in joints]
+        joints -= apart
 
 
 def _position(robot: Robot, name: str, q: float | None) -> float:
     """Where a joint is locked: as given, or at zero or the limit next to it."""
     joint = robot.joint_names.index(name)
     lower, upper = (float(limit[joint]) for limit in robot.position_limits)
-    limited = lower < upper
     if q is None:
-        return float(np.clip(0.0, lower, upper)) if limited else 0.0
+        return float(np.clip(0.0, lower, upper)) if lower < upper else 0.0
+    try:
+        q = float(q)
+    except (TypeError, ValueError):
+        q = np.nan
     if not np.isfinite(q):
         raise ShapeError(f"joint {name!r} is to be locked at {q}: give its position in rad or m.")
-    slack = _BEYOND_LIMITS * (upper - lower)
-    if limited and not lower - slack <= q <= upper + slack:
+    if not can_be_locked_at(robot, joint, q):
         raise ShapeError(
             f"joint {name!r} is to be locked at {q:g}, beyond its limits, {lower:g} to {upper:g}: "
             "give its position in rad or m."
@@ -253,7 +280,7 @@ def _share(held: LockedJoints, total: Array, carried: list[tuple[int, Array]]) -
     for k in range(_HALVINGS):
         if physical_consistency(total - 0.5**k * others).feasible:
             return float(0.5**k)
-    return 0.0
+    return float(0.5**_HALVINGS)
 
 
 def _actuators(whole: Robot, kept: NDArray[np.int64]) -> Actuators:

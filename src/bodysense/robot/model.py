@@ -8,7 +8,7 @@ the reason. The result is always a new model: the caller's is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -235,16 +235,24 @@ def _motion_subspace(model: pin.Model, joint: int) -> Array:
 _LOAD_ANYWAY = "Correct the file, or leave out allow_inconsistent=False to load it anyway."
 
 
-def require_feasible_links(robot: Robot, where: str, remedy: str = _LOAD_ANYWAY) -> None:
+def require_feasible_links(
+    robot: Robot, where: str, remedy: str = _LOAD_ANYWAY, but: Collection[str] = ()
+) -> None:
     """Raise `InconsistentInertiaError` that names the links with an infeasible inertia.
 
     Links without volume pass, and massless ones that carry others (`Robot.structural`).
+
+    Args:
+        robot: to be checked.
+        where: it is used.
+        remedy: what to do.
+        but: links that are not looked at.
     """
     checks = zip(robot.link_names, robot.consistency(), robot.structural(), strict=True)
     bad = [
         f"link {name!r}: {check.reason}"
         for name, check, structural in checks
-        if not (check.feasible or structural)
+        if not (check.feasible or structural or name in but)
     ]
     if bad:
         more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""

@@ -69,7 +69,8 @@ def with_gravity(
 
     Raises:
         ShapeError: a gravity that no place on a planet has.
-        MismatchError: both or neither are given, or a floating base is to be mounted.
+        MismatchError: both or neither are given, or a robot that floats or weighs nothing
+            is to be mounted.
     """
     require_robot(robot)
     if (gravity is None) == (mount is None):
@@ -80,7 +81,12 @@ def with_gravity(
                 f"{robot.name!r} floats, so that it is not mounted: fix its root link, or give "
                 "gravity, which is that of the world."
             )
-        g = gravity_of_mount(mount, float(np.linalg.norm(robot.model.gravity.linear)))
+        size = float(np.linalg.norm(robot.model.gravity.linear))
+        if size == 0.0:
+            raise MismatchError(
+                f"{robot.name!r} is weightless, whichever way it is mounted: give gravity."
+            )
+        g = gravity_of_mount(mount, size)
     else:
         g = checked_gravity(as_array(np.asarray(gravity), (3,), "gravity"), "gravity")
     model, locked = robot.model.copy(), robot.locked
@@ -102,11 +108,22 @@ def checked_gravity(g: Array, where: str) -> Array:
     return g
 
 
+def in_actuator_file(robot: Robot) -> bool:
+    """Whether its actuator file holds gravity: that of a robot whose URDF file stays as it is."""
+    return _from_urdf(robot) and bool((robot.model.gravity.linear != [0.0, 0.0, -GRAVITY]).any())
+
+
+def _from_urdf(robot: Robot) -> bool:
+    return robot.source is not None and robot.source.format == "urdf"
+
+
 def gravity_notes(robot: Robot) -> tuple[str, ...]:
-    """What is lost where a URDF file is written of a robot that came from one, in words."""
+    """What becomes of gravity that is not along -z where a URDF file is written, in words."""
     g = robot.model.gravity.linear
-    if robot.source is None or robot.source.format != "urdf" or not (g != [0, 0, -GRAVITY]).any():
-        return ()
+    if not in_actuator_file(robot):
+        turned = bool(g[:2].any() or g[2] > 0.0) and not _from_urdf(robot)
+        text = "URDF holds no gravity, so the base is turned instead: load it without --mount"
+        return (f"{text} and --gravity",) if turned else ()
     down = ",".join(f"{x:.6g}" for x in g)
     return (f"URDF holds no gravity; it is {down} m/s² in the actuator file, or with --gravity",)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 
@@ -48,6 +48,8 @@ _GYRATION = 1.1  # radius of gyration over R, which is at most 1
 _OTHER_UNIT = 1e3  # times beyond a bound of density: half the bodies so far off are another unit
 _MOST_MASS = 1e5  # kg; a large crane altogether has some 10⁶
 _COPIES = 3  # links of one chain with the same inertia
+_DIGITS = 1e-9  # of sums of inertias, by which rounding may change them
+_LONGEST_SHAPE = 300.0  # radii of gyration; a mesh in mm that is read in m has 2000 and more
 _ROUNDED = 1e-3  # margin of consistency that digits of a file may take off a plate or a rod
 
 
@@ -81,19 +83,32 @@ class FileBody:
 
 
 def file_bodies(robot: Robot) -> list[FileBody]:
-    """Bodies with mass, as the file has them; of files that are no URDF, the robot's links."""
+    """Bodies with mass: of a URDF file those in it, else, or where they were changed, the links."""
     first = -int(robot.floating_base)
-    if robot.source is None or robot.source.format != "urdf":
-        bodies = [FileBody(n, k + first, robot.pi(k)) for k, n in enumerate(robot.link_names)]
-    else:
+    own = [FileBody(n, k + first, robot.pi(k)) for k, n in enumerate(robot.link_names)]
+    if robot.source is not None and robot.source.format == "urdf":
         links = UrdfDescription.from_bytes(robot.source.data, robot.source.path).links
         places = body_places(robot)
-        bodies = [
-            FileBody(name, places[name][0], transform_pi(own.pi, places[name][1].homogeneous))
+        read = [
+            FileBody(name, places[name][0], transform_pi(inertial.pi, places[name][1].homogeneous))
             for name, link in links.items()
-            if (own := link.inertial) is not None and name in places
+            if (inertial := link.inertial) is not None and name in places
         ]
-    return [body for body in bodies if body.pi[0] > 0.0]
+        unchanged = {body.joint for body in own if _is_sum(body, read)}
+        moving = {body.joint for body in own}
+        own = [body for body in read if body.joint in unchanged or body.joint not in moving]
+        own += [
+            FileBody(n, k + first, robot.pi(k))
+            for k, n in enumerate(robot.link_names)
+            if k + first not in unchanged
+        ]
+    return [body for body in own if body.pi[0] > 0.0]
+
+
+def _is_sum(link: FileBody, bodies: Iterable[FileBody]) -> bool:
+    """Whether a link of the robot is still what the bodies of the file make it."""
+    total = sum((body.pi for body in bodies if body.joint == link.joint), np.zeros(10))
+    return bool(np.abs(total - link.pi).max() <= _DIGITS * max(np.abs(total).max(), 1.0))
 
 
 def body_findings(
@@ -101,21 +116,23 @@ def body_findings(
 ) -> tuple[Finding, ...]:
     """What no body can have, and what hardly any has, of the bodies and meshes of a file."""
     bodies, folders = file_bodies(robot), [fspath(folder) for folder in package_dirs]
-    findings, shapes = _shapes(robot, folders)
+    infeasible = infeasible_links(robot)  # which are findings of the parameters
+    findings, shapes, shaped = _shapes(robot, folders)
     sound = [body for body in bodies if physical_consistency(body.pi).feasible]
     units = _units(sound)
     light = [body for body in sound if body.pi[0] <= _MOST_MASS]
     plain = [body for body in light if not _is_placeholder(body)]
     return (
-        *_infeasible(body for body in bodies if body.name not in infeasible_links(robot)),
+        *_infeasible(body for body in bodies if body.name not in infeasible),
         *findings,
         *_heavy(sound),
         *units,
         *_placeholders(sound),
         *_copies(robot, plain),
         *([] if units else _densities(plain)),
-        *_outside(plain, shapes),
+        *_outside(plain, shapes, shaped),
         *_too_large(plain, shapes),
+        *_other_scale(plain, shapes),
     )
 
 
@@ -222,7 +239,10 @@ def _densities(bodies: Iterable[FileBody]) -> list[Finding]:
     )
 
 
-def _outside(bodies: Iterable[FileBody], shapes: dict[int, ConvexHull]) -> list[Finding]:
+def _outside(
+    bodies: Iterable[FileBody], shapes: dict[int, ConvexHull], shaped: Collection[str]
+) -> list[Finding]:
+    """Centres of mass outside the link's shape; no error where the body itself has no shape."""
     found = []
     for body in bodies:
         if body.joint in shapes:
@@ -231,7 +251,7 @@ def _outside(bodies: Iterable[FileBody], shapes: dict[int, ConvexHull]) -> list[
             excess = float((sides[:, :3] @ body.com + sides[:, 3]).max())
             if excess > _OUTSIDE + _OUTSIDE_SHARE * size:
                 text = f"the centre of mass is {excess:.3g} m outside its shape of {size:.3g} m"
-                found.append((body, text, excess > size))
+                found.append((body, text, excess > size and body.name in shaped))
     far = {body.name for body, _, beyond in found if beyond}
     return _by_message(
         "com-outside",
@@ -259,6 +279,25 @@ def _too_large(bodies: Iterable[FileBody], shapes: dict[int, ConvexHull]) -> lis
     )
 
 
+def _other_scale(bodies: Iterable[FileBody], shapes: dict[int, ConvexHull]) -> list[Finding]:
+    """Shapes that are far larger than what their inertia says."""
+    found = []
+    for body in bodies:
+        if body.joint in shapes:
+            size = float(np.linalg.norm(np.ptp(shapes[body.joint].points, axis=0)))
+            largest = max(float(np.linalg.eigvalsh(inertia_at_com(body.pi))[-1]), 0.0)
+            gyration = math.sqrt(largest / body.pi[0])
+            if size > _LONGEST_SHAPE * gyration > 0.0:
+                text = f"the shape is {size:.3g} m large, the radius of gyration {gyration:.3g} m"
+                found.append((body, text))
+    return _by_message(
+        "unit-of-shape",
+        lambda body: "warning",
+        found,
+        "give a mesh in mm the scale 0.001, or correct the inertia (kg·m²)",
+    )
+
+
 def _by_message(
     kind: str,
     severity: Callable[[FileBody], str],
@@ -281,16 +320,20 @@ def _by_message(
     ]
 
 
-def _shapes(robot: Robot, folders: Sequence[str]) -> tuple[list[Finding], dict[int, ConvexHull]]:
-    """What is wrong with the meshes, and the hull of each link whose shapes are all known."""
+def _shapes(
+    robot: Robot, folders: Sequence[str]
+) -> tuple[list[Finding], dict[int, ConvexHull], set[str]]:
+    """What is wrong with meshes, the hull of each link whose shapes are known, bodies with any."""
     if robot.source is None or robot.source.format not in ("urdf", "mjcf"):
-        return [], {}
+        return [], {}, set()
+    shaped = set[str]()
     places = body_places(robot)
     clouds: dict[int, list[Array]] = {}
     unread: dict[str, str] = {}
     for kind in ("collision", "visual"):
         points, problems = file_shapes(robot.source, kind, folders, sliced=False)
         unread |= problems
+        shaped |= points.keys()
         for name in (name for name in points if name in places):
             joint, T_link_body = places[name]
             clouds.setdefault(joint, []).extend(_moved(c, T_link_body) for c in points[name])
@@ -301,7 +344,7 @@ def _shapes(robot: Robot, folders: Sequence[str]) -> tuple[list[Finding], dict[i
         # Flat, a point, or not of finite size: it bounds nothing.
         with contextlib.suppress(QhullError, ValueError):
             hulls[joint] = ConvexHull(np.vstack(points_of_link))
-    return _broken_meshes(robot.source, folders, unread), hulls
+    return _broken_meshes(robot.source, folders, unread), hulls, shaped
 
 
 def _broken_meshes(source: Source, folders: Sequence[str], unread: dict[str, str]) -> list[Finding]:
@@ -322,13 +365,17 @@ def _broken_meshes(source: Source, folders: Sequence[str], unread: dict[str, str
         text, action = "its package is not found", "name the folder that holds it: --package-dirs"
         where = listing(missing[False], 4)
         found.append(Finding("broken-mesh", "warning", where, text, action))
-    if not found:
-        action = "repair the file or the shape"
-        found = [
-            Finding("broken-mesh", "error", f"link {name!r}", text, action)
-            for name, text in unread.items()
-        ]
-    return found
+    # Of the others, what is unreadable; a link is left out for the first of its shapes alone.
+    there = {
+        name: [m for m in _meshes(link.element) if mesh_file(m, folders) is None]
+        for name, link in links.items()
+    }
+    action = "repair the file or the shape"
+    return found + [
+        Finding("broken-mesh", "error", f"link {name!r}", text, action)
+        for name, text in unread.items()
+        if not there[name]
+    ]
 
 
 def _meshes(link: Element) -> list[Element]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bodysense.errors import count
+from bodysense.errors import listing
 from bodysense.robot.robot import Robot
 from bodysense.status import Finding
 
@@ -27,7 +27,7 @@ def loading_notes(robot: Robot) -> tuple[str, ...]:
 def _in_a_line(alike: Sequence[Finding]) -> str:
     if len(alike) == 1:
         return str(alike[0])
-    return f"{alike[0]} (and {count(len(alike) - 1, 'more')}: `bodysense check` lists them)"
+    return f"{alike[0]} (and {len(alike) - 1} more: `bodysense check` lists them)"
 
 
 def infeasible_links(robot: Robot) -> dict[str, str]:
@@ -45,15 +45,23 @@ def _infeasible_links(robot: Robot) -> list[Finding]:
         "correct mass, centre of mass and inertia together, or identify them with a consistent "
         "method (pc-wls)"
     )
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in infeasible_links(robot).items():
+        by_reason.setdefault(reason, []).append(repr(name))
     return [
-        Finding("infeasible-inertia", "error", f"link {name!r}", reason, action)
-        for name, reason in infeasible_links(robot).items()
+        Finding(
+            "infeasible-inertia",
+            "error",
+            f"{'link' if len(names) == 1 else 'links'} {listing(names, 4)}",
+            reason,
+            action,
+        )
+        for reason, names in by_reason.items()
     ]
 
 
 def _negative_friction(robot: Robot) -> list[Finding]:
     """Joints whose viscous, Coulomb, static or load-dependent friction drives them."""
-    signed = [term for term in robot.layout.friction_terms if term in ("Fv", "Fc", "Fs", "Fl")]
     return [
         Finding(
             "negative-friction",
@@ -62,7 +70,7 @@ def _negative_friction(robot: Robot) -> list[Finding]:
             f"{term} is {value:g}: this friction drives the joint",
             "give it the opposite sign, or leave it out if it is unknown",
         )
-        for term in signed
+        for term in robot.friction.model.dissipative_terms
         for joint, value in zip(
             robot.joint_names, robot.theta[robot.layout.friction(term)], strict=True
         )

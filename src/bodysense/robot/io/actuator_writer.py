@@ -19,7 +19,7 @@ import yaml
 from bodysense.errors import ShapeError
 from bodysense.files import write_atomically
 from bodysense.robot.model import require_rotor_inertias
-from bodysense.robot.mounting import gravity_notes
+from bodysense.robot.mounting import in_actuator_file
 from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 
@@ -97,11 +97,9 @@ def _require_readable(robot: Robot) -> None:
 def _negative_coefficients(robot: Robot) -> str:
     """A comment on coefficients that no physical drive has; those of own laws may be negative."""
     layout = robot.layout
-    terms = () if robot.friction.model.custom is not None else ("Fv", "Fc", "Fs", "Fl")
     bad = [
         f"{term} of {robot.joint_names[j]!r}"
-        for term in terms
-        if term in layout.friction_terms
+        for term in robot.friction.model.dissipative_terms
         for j in np.flatnonzero(robot.theta[layout.friction(term)] < 0.0)
     ]
     bad += [
@@ -117,7 +115,7 @@ def _negative_coefficients(robot: Robot) -> str:
 
 def _gravity(robot: Robot) -> str:
     """Gravity, where the URDF file of the robot, which cannot hold it, stays as it is."""
-    if not gravity_notes(robot):
+    if not in_actuator_file(robot):
         return ""
     g = robot.model.gravity.linear.tolist()
     return _entry("gravity", g, "in the axes of the root link, m/s²")

@@ -5,7 +5,7 @@
 | Ia, rotor inertia    | `armature`     | `armature`         | kg·m², kg                |
 | Fv, viscous friction | `damping`      | `viscous_friction` | N·m·s/rad, N·s/m         |
 | Fc, Coulomb friction | `frictionloss` | `dynamic_friction` | N·m, N                   |
-| Fs, or Fc without it | –              | `friction`         | N·m, N                   |
+| Fs, at least Fc      | –              | `friction`         | N·m, N                   |
 
 All of them at the joint, behind the gear. MuJoCo's are attributes of <joint>; Isaac Lab's are
 fields of an `ActuatorBaseCfg`, whose own `damping` is a gain of the controller and no friction.
@@ -13,6 +13,7 @@ fields of an `ActuatorBaseCfg`, whose own `damping` is a gain of the controller 
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,18 @@ from typing import Any
 import yaml
 
 from bodysense.files import write_atomically
+from bodysense.robot.io.urdf_fresh import lost_drives
 from bodysense.robot.robot import Robot, require_robot
 
 _HEAD = """\
 # Rotor inertia [kg·m²], viscous friction [N·m·s/rad] and Coulomb friction [N·m] at the joints; kg,
 # N·s/m and N where a joint slides. mujoco: attributes of <joint>, as in the MJCF file beside it.
-# isaac_lab: fields of ActuatorBaseCfg; its damping is a gain of the controller, so none is here.
+# isaac_lab: fields of ActuatorBaseCfg, for Isaac Sim 5.0 or later (before, friction had no unit);
+# its damping is a gain of the controller, so none is here.
 """
+
+
+_ATTRIBUTES = {"Ia": "armature", "Fv": "damping", "Fc": "frictionloss", "Fs": "friction"}
 
 
 def joint_values(robot: Robot) -> dict[str, Any]:
@@ -46,9 +52,11 @@ def joint_values(robot: Robot) -> dict[str, Any]:
         for name in robot.joint_names
     }
     isaac_lab = {
-        "joint_names_expr": list(robot.joint_names),
+        "joint_names_expr": [re.escape(name) for name in robot.joint_names],
         "armature": Ia,
-        "friction": dict(by_term.get("Fs", Fc)),
+        "friction": {
+            name: max(by_term.get("Fs", Fc)[name], Fc[name]) for name in robot.joint_names
+        },
         "dynamic_friction": dict(Fc),
         "viscous_friction": dict(Fv),
     }
@@ -56,8 +64,9 @@ def joint_values(robot: Robot) -> dict[str, Any]:
 
 
 def write_joint_values(robot: Robot, path: str | PathLike[str]) -> Path:
-    """Write `joint_values` of all joints, locked ones too, as YAML."""
+    """Write `joint_values` of all joints, locked ones too, as YAML; what they lack as comments."""
     require_robot(robot)
-    table = joint_values(robot.unlocked())
-    text = yaml.safe_dump(table, sort_keys=False, allow_unicode=True, width=1000)
-    return write_atomically(path, _HEAD + text)
+    whole = robot.unlocked()
+    lost = "".join(f"# {note}\n" for note in lost_drives(whole, _ATTRIBUTES))
+    text = yaml.safe_dump(joint_values(whole), sort_keys=False, allow_unicode=True, width=1000)
+    return write_atomically(path, _HEAD + lost + text)

@@ -206,18 +206,24 @@ def write_urdf(robot: Robot, path: str | os.PathLike[str]) -> Path:
 def urdf_bytes(robot: Robot) -> bytes:
     """Return the URDF file behind a robot with the robot's present parameters.
 
-    Locked joints are in it as in the file (see `Robot.unlocked`).
+    Locked joints are in it as in the file (see `Robot.unlocked`), and so are infeasible links
+    behind them that nothing has changed.
 
     Raises:
         RobotFileError: the file has other joints, or a name cannot be written.
         InconsistentInertiaError: a link or a rotor inertia is infeasible.
     """
-    where, robot = f"robot {robot.name!r} cannot be written", robot.unlocked()
-    require_feasible_links(
-        robot, where, "Change mass, centre of mass and inertia together, as robot.with_link does."
-    )
+    where, locked = f"robot {robot.name!r} cannot be written", robot.locked
+    robot = robot.unlocked()
+    fresh = robot.source is None or robot.source.format != "urdf"
+    as_read = set[str]()
+    if locked is not None and not fresh:
+        links, whole = enumerate(robot.link_names), locked.whole
+        as_read = {name for k, name in links if np.array_equal(robot.pi(k), whole.pi(k))}
+    remedy = "Change mass, centre of mass and inertia together, as robot.with_link does."
+    require_feasible_links(robot, where, remedy, but=as_read)
     require_rotor_inertias(robot, where)
-    if robot.source is None or robot.source.format != "urdf":
+    if robot.source is None or fresh:
         return fresh_urdf(robot)
     description = UrdfDescription.from_bytes(robot.source.data, robot.source.path)
     model = _build_model(description, floating_base=robot.floating_base, where=robot.source.path)

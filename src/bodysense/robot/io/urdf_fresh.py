@@ -137,8 +137,8 @@ def lost_drives(robot: Robot, attributes: Mapping[str, str]) -> Iterator[str]:
         values = f", with {', '.join(parameters)}" if parameters else ""
         motor = f"the motor of {robot.joint_names[k]}"
         yield f"{motor} also moves {', '.join(others)}; left out{values}"
-    for term in ("Fv", "Fc", "Fs"):
-        if term in attributes and term in layout.friction_terms:
+    for term in robot.friction.model.dissipative_terms:
+        if term in attributes:
             for j in np.flatnonzero(robot.theta[layout.friction(term)] < 0.0):
                 name = robot.joint_names[j]
                 yield f"{attributes[term]} of {name} is negative: simulators may fail"
