@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,39 @@ def test_a_low_rate_is_a_warning(recorded, changed, found):
 @pytest.mark.parametrize(("n", "severity"), [(5, "error"), (60, "error"), (400, "warning")])
 def test_short_recordings_are_told(n, severity, clean, changed, only):
     only(changed(clean, keep=slice(2000, 2000 + n)), "too-short", severity)
+
+
+def every_nth_group_lost(n):
+    """Places left of a recording that has lost five samples in a row now and then."""
+    places = np.arange(n)
+    return places[~((places // 5) % 40 == 7)]
+
+
+def test_samples_that_are_missing_without_a_gap_in_time(clean, changed, found):
+    keep = every_nth_group_lost(clean.t.size)
+    diagnosis = found(changed(clean, keep=keep, t=clean.t[: keep.size]))
+    (finding,) = [f for f in diagnosis.findings if f.kind == "lost-samples"]
+    assert finding.severity == "warning"
+    assert "samples are missing there" in finding.message
+    honest = found(changed(clean, keep=keep))
+    assert "lost-samples" not in {f.kind for f in honest.findings}
+
+
+def test_samples_that_were_taken_unevenly(clean, changed, found, rng):
+    n, step = clean.t.size, clean.t[1] - clean.t[0]
+    true = np.sort(clean.t + rng.uniform(-2.0 * step, 2.0 * step, n))
+    channels = {name: np.interp(true, clean.t, x) for name, x in clean.channels.items()}
+    diagnosis = found(replace(clean, channels=channels))
+    assert "uneven-samples" in {f.kind for f in diagnosis.findings}
+    honest = found(replace(clean, channels=channels, t=true))
+    assert not {"uneven-samples", "lost-samples"} & {f.kind for f in honest.findings}
+
+
+def test_noise_of_encoders_is_no_uneven_time(clean, found, rng):
+    """Steps of each joint by itself, as large as those of the motion."""
+    noisy = {
+        name: x + 1e-3 * rng.normal(size=x.size) if name.startswith("q.") else x
+        for name, x in clean.channels.items()
+    }
+    diagnosis = found(replace(clean, channels=noisy))
+    assert not {"uneven-samples", "lost-samples"} & {f.kind for f in diagnosis.findings}

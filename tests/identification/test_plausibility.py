@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from bodysense.identification import identifier
-from bodysense.identification.plausibility import implausibilities
+from bodysense.identification.plausibility import bursts, implausibilities
 from bodysense.identification.regression import Regression
+from bodysense.identification.scores import Prediction
 from bodysense.robot import load_robot
 
 
@@ -69,6 +70,39 @@ def test_time_that_makes_bodies_inconsistent_is_told(simulated):
 def test_a_method_without_bodies_is_not_blamed_for_them(simulated):
     problem = held_against(simulated, motion=lambda m: replace(m, v=2.0 * m.v, a=4.0 * m.a))
     assert not any("No physically consistent robot" in x for x in said(problem, "wls"))
+
+
+def torques_of(simulated, touched):
+    """Held-out predictions of two joints that are off by the noise, and more where touched."""
+    rng, t = np.random.default_rng(1), np.arange(0.0, 20.0, 0.01)
+    tau = 10.0 * np.sin(t)[:, None] * np.ones(2)
+    off = 0.3 * rng.normal(size=tau.shape) + np.stack([touched(t), 0.0 * t], axis=1)
+    moving = np.ones(tau.shape, dtype=bool)
+    made = (tau + off, tau + off, tau, tau, tau, tau, moving)
+    return Prediction("log.csv", "training", t, *made, 0.1, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("touched", "said"),
+    [
+        (lambda t: 0.0 * t, False),
+        (lambda t: 8.0 * ((t > 5.0) & (t < 6.3)), True),
+        (lambda t: 8.0 * ((t > 5.0) & (t < 5.2)), False),  # as where friction reverses
+        (lambda t: 8.0 * (t > 10.0), False),  # the model is wrong
+    ],
+    ids=["clean", "push", "reversal", "always"],
+)
+def test_a_short_time_unlike_the_rest_is_said(touched, said, simulated):
+    sentences = bursts(("a", "b"), [torques_of(simulated, touched)])
+    assert bool(sentences) is said
+    if said:
+        assert "Torques of a are unlike the rest of log.csv between 5 and 6.5 s" in sentences[0]
+
+
+def test_a_joint_that_stands_makes_no_burst(simulated):
+    p = torques_of(simulated, lambda t: 8.0 * ((t > 5.0) & (t < 6.3)))
+    moving = np.repeat(((p.t < 5.0) | (p.t > 6.3))[:, None], 2, axis=1)
+    assert bursts(("a", "b"), [replace(p, moving=moving)]) == []
 
 
 def test_the_total_mass_is_held_against_the_file(simulated):

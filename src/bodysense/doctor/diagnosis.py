@@ -22,7 +22,7 @@ from bodysense.doctor.resolution import (
 )
 from bodysense.doctor.rows import garbage_rows, missing_values, spikes, torque_spikes
 from bodysense.doctor.samples import BridgingRules, LogSamples, channel_list, row_ranges, spread
-from bodysense.doctor.timing import evenness, gaps, length, time_order
+from bodysense.doctor.timing import evenness, gaps, length, sampling_times, time_order
 from bodysense.doctor.torque import torque_model
 from bodysense.doctor.units import position_units, recorded_velocities
 from bodysense.errors import UnusableLogError, count, listing
@@ -201,6 +201,7 @@ _CHECKS: tuple[_Check, ...] = (
     _joint_torques,
     torque_spikes,
     evenness,
+    sampling_times,
     standstill,
     dead_bands,
     dead_channels,

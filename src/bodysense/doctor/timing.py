@@ -25,6 +25,15 @@ _LOST_SAMPLE = 2.5
 # Uneven steps matter to differentiation in proportion: 5 % of a velocity. Beyond a whole step
 # either way, the time is hardly worth its name.
 _UNEVEN, _VERY_UNEVEN = 0.05, 2.0
+# Steps of positions against those that speed and time stamps demand, in all joints at once: from
+# two of them a sample is missing, where that is rare; by a third either way, on average, times
+# were made up.
+_LOST_STEP, _MADE_UP = 1.8, 0.3
+# A wrong time moves all joints alike: nine tenths of the squared deviation. Noise does not, in
+# steps in which one and a half joints move, counted by their share.
+_ALIKE, _LEAST_JOINTS = 0.9, 1.5
+_LEAST_LOST, _RARELY_LOST = 3, 0.04  # steps: one or two may be a push, many are no loss
+_SMOOTHED = 9  # steps whose median speed counts as the true one
 # More than a tenth of the time lost.
 _MUCH_LOST = 0.1
 # Motions of arms have content up to some 10 Hz: 25 Hz is just enough to see it, and below 2 Hz
@@ -118,6 +127,59 @@ def evenness(robot: Robot, samples: LogSamples) -> LogSamples:
         f"resampled to even steps ({1.0 / steps.mean():.4g} Hz on average) before anything is "
         "filtered",
     )
+
+
+def sampling_times(robot: Robot, samples: LogSamples) -> LogSamples:
+    """Hold time against the positions: a wrong step of time moves all joints too far at once.
+
+    With u the steps (n_joints,) that the usual speed and the time stamps demand, and d those that
+    were made,
+
+        m = d · u / u · u
+
+    is the time that passed over the time that is stated, if most of |d - u|² lies along u.
+    """
+    if samples.n < 10 * _SMOOTHED or len(samples.joint_names) < 2:
+        return samples
+    from scipy.ndimage import median_filter
+
+    width = np.array([spread(x) for x in samples.q.T])
+    dt = np.diff(samples.t)[:, None]
+    made = np.diff(samples.q, axis=0) / np.where(width > 0.0, width, np.inf)
+    demanded = median_filter(made / dt, (_SMOOTHED, 1), mode="nearest") * dt
+    squared = np.square(demanded)
+    joints = squared.sum(axis=1) ** 2 / np.maximum(np.square(squared).sum(axis=1), 1e-300)
+    told = samples.joined & (joints > _LEAST_JOINTS)
+    # Slow steps are mostly noise: those count that are as large as the usual one at least.
+    size = squared.sum(axis=1)
+    told &= size >= np.median(size[told]) if told.any() else False
+    made, demanded, size = made[told], demanded[told], size[told]
+    factor = (made * demanded).sum(axis=1) / size
+    along, all_ = np.square(factor - 1.0) * size, np.square(made - demanded).sum(axis=1)
+    lost = (factor > _LOST_STEP) & (along > _ALIKE * all_)
+    if _LEAST_LOST <= np.count_nonzero(lost) <= _RARELY_LOST * lost.size:
+        return samples.report(
+            "lost-samples",
+            "warning",
+            f"before {row_ranges(samples.rows[np.flatnonzero(told)[lost] + 1])}",
+            f"all joints move up to {factor[lost].max():.2g} times as far as their speed allows "
+            f"in {count(int(np.count_nonzero(lost)), 'step')}: samples are missing there, and the "
+            "time stamps do not show it",
+            "record the time at which each sample was taken; time that was made from row numbers "
+            "is wrong",
+        )
+    uneven = float(np.sqrt(np.mean(np.square(factor - 1.0)))) if factor.size else 0.0
+    if uneven > _MADE_UP and along.sum() > _ALIKE * all_.sum():
+        return samples.report(
+            "uneven-samples",
+            "warning",
+            "t",
+            "all joints move now farther and now less far at once than their speed allows, by "
+            f"{100.0 * uneven:.0f} % of a step: samples were taken unevenly, and the time stamps "
+            "do not show it",
+            "record the time at which each sample was taken, not the one at which it was written",
+        )
+    return samples
 
 
 def length(robot: Robot, samples: LogSamples) -> LogSamples:

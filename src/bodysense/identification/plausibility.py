@@ -12,10 +12,14 @@ whatever the prior made of single masses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from bodysense.errors import listing
 from bodysense.identification.identification import Identification
 from bodysense.identification.regression import Regression
+from bodysense.identification.scores import Prediction
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.spatial.arrays import Array
 
@@ -25,6 +29,11 @@ _WEIGHS = 0.05  # share of gravity in the torques, from which it is looked at
 _MOST_MASS = 2.0  # times the total mass of the file, or a part of it as small
 _INFEASIBLE = 0.15  # growth of the squared error that physical consistency may cost
 _POSTURES = 400  # that are looked at
+_WINDOW = 0.25  # duration in which a burst of residuals is looked for [s]
+_BURST_WINDOWS = 3  # that follow each other; friction reverses within one
+_BURST = 4.0  # times the median window's residual, from which it is one, and
+_BURST_SHARE = 0.3  # of the joint's r.m.s. torque: what nobody takes for noise
+_MOST_BURSTS = 0.2  # of the windows; in more, the model is wrong
 
 
 def implausibilities(problem: Regression, result: Identification) -> list[str]:
@@ -70,6 +79,39 @@ def _gravity(problem: Regression, result: Identification) -> list[str]:
             "are masses in the file in another unit, or is it the recording of another robot?"
         ]
     return []
+
+
+def bursts(names: Sequence[str], predictions: Sequence[Prediction]) -> list[str]:
+    """Sentences on short times in which torques are unlike all the others: something touches.
+
+    The r.m.s. residual of a joint while it moves, in a window of time, is held against its median
+    over all windows in which it moves.
+    """
+    from scipy.ndimage import binary_opening
+
+    made = []
+    for p in predictions:
+        residual = np.where(p.moving, p.filtered - p.identified_filtered, 0.0)
+        window = ((p.t - p.t[0]) / _WINDOW).astype(int)
+        count = np.maximum(np.bincount(window), 1)[:, None]
+        sums = np.zeros((count.size, residual.shape[1]))
+        np.add.at(sums, window, residual**2)
+        level = np.sqrt(sums / count)
+        usual = [np.median(own[own > 0.0]) if own.any() else np.inf for own in level.T]
+        size = np.sqrt((p.filtered**2).mean(axis=0))
+        least = np.maximum(_BURST * np.array(usual), _BURST_SHARE * size)
+        loud = binary_opening(level > least, np.ones((_BURST_WINDOWS, 1), dtype=bool))
+        when = np.flatnonzero(loud.any(axis=1))
+        if not 0 < when.size <= _MOST_BURSTS * len(level):
+            continue
+        joints = [name for name, own in zip(names, loud.T, strict=True) if own.any()]
+        first, end = p.t[0] + _WINDOW * when[0], p.t[0] + _WINDOW * (when[-1] + 1)
+        made.append(
+            f"Torques of {listing(joints)} are unlike the rest of {p.source} between {first:.4g} "
+            f"and {end:.4g} s: did something touch the robot, or was a drive saturated? Leave this "
+            "time out (LOG@FROM:TO)."
+        )
+    return made
 
 
 def _mass(problem: Regression, result: Identification) -> list[str]:

@@ -20,7 +20,7 @@ from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
 from bodysense.identification.methods import DEFAULT, consistent_alternative, identifier
-from bodysense.identification.plausibility import implausibilities
+from bodysense.identification.plausibility import bursts, implausibilities
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
@@ -168,7 +168,7 @@ def identify(
     scores = tuple(map(score, predictions))
     flat = tuple(piece for pieces in predictions for piece in pieces)
     progress("looking for defects of the logs")
-    defects = find_defects(problem)
+    defects = find_defects(problem, uneven=_is_uneven(diagnoses))
     return IdentificationRun(
         identification=identification,
         diagnoses=diagnoses,
@@ -188,11 +188,18 @@ def identify(
             concerns=[
                 *map(str, defects),
                 *implausibilities(problem, identification),
+                *bursts(robot.joint_names, predictions[0]),
                 *_contradictions(chosen, problem, identification),
             ],
             duration=sum(diagnosis.duration for diagnosis in diagnoses),
         ),
     )
+
+
+def _is_uneven(diagnoses: Sequence[Diagnosis]) -> bool:
+    """Whether samples were not taken when their time stamps say."""
+    kinds = {finding.kind for diagnosis in diagnoses for finding in diagnosis.findings}
+    return bool(kinds & {"lost-samples", "uneven-samples"})
 
 
 def _require_valid(

@@ -17,6 +17,7 @@ from bodysense.identification.defects.columns import (
     with_lengths,
 )
 from bodysense.identification.preprocessing import Motion
+from bodysense.logs.filtering import differentiate
 from bodysense.robot import inverse_dynamics, with_gravity
 
 RATE = 200.0
@@ -93,6 +94,19 @@ def test_delay(predicted):
     np.testing.assert_allclose(column[inner], expected[inner], atol=2e-4 * np.abs(expected).max())
 
 
+def test_low_pass(predicted):
+    """What a filter takes away whose corner is high, times the square of its corner."""
+    n, corner = predicted.tau.shape[0], 40.0
+    f = np.fft.rfftfreq(n, 1.0 / RATE)[:, None]
+    tapered = np.hanning(n)[:, None] * predicted.tau
+    smooth = np.fft.irfft(np.fft.rfft(tapered, axis=0) / (1.0 + (f / corner) ** 2), n, axis=0)
+    expected = (smooth - tapered) * (2.0 * np.pi * corner) ** 2
+    column = differentiate(differentiate(tapered, RATE), RATE)
+    np.testing.assert_allclose(column, expected, atol=0.03 * np.abs(expected).max())
+    twice = differentiate(differentiate(predicted.tau, RATE), RATE)
+    np.testing.assert_array_equal(predicted.column(Suspect("low-pass")), twice)
+
+
 def motion_rates(predicted: PredictedTorques) -> list[tuple[np.ndarray, np.ndarray]]:
     """q, v and a, each with its rate of change."""
     jerk = np.gradient(predicted.a, 1.0 / RATE, axis=0, edge_order=2)
@@ -165,7 +179,7 @@ def test_longer_links_turn_as_slower_ones(arm, motion):
 
 def test_every_suspect_has_a_column(arm, predicted):
     suspects = suspects_of(arm)
-    assert len(set(suspects)) == len(suspects) == 2 + 3 + 2 + 3 + 2 + 3 + 2
+    assert len(set(suspects)) == len(suspects) == 3 + 3 + 2 + 3 + 2 + 3 + 2
     assert {suspect.kind for suspect in suspects} == set(COLUMNS)
     weightless = suspects_of(with_gravity(arm, np.zeros(3)))
     assert {suspect.kind for suspect in weightless} == set(COLUMNS) - {"tilt", "time"}

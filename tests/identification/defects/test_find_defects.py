@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.signal import butter, sosfiltfilt
 
 from bodysense.identification import Preprocessing, Regression
 from bodysense.identification.defects import Defect, find_defects
@@ -213,6 +214,30 @@ def test_finds_an_offset_where_the_law_has_none(problem_of):
     assert (found.kind, found.joint, found.unit) == ("offset", "joint4", "N·m")
     assert abs(found.estimate - 20.0) < 3.0 * found.std
     assert "channels: {tau: {offset: {joint4: -19.99" in found.remedy
+
+
+def test_finds_torques_that_were_filtered(problem_of):
+    """Behind a zero-phase filter at 1.5 Hz."""
+
+    def damage(motion, rng):
+        sos = butter(2, 1.5, fs=RATE, output="sos")
+        return changed(motion, tau=sosfiltfilt(sos, motion.tau, axis=0))
+
+    found = find_defects(problem_of(damage))[0]
+    assert found.kind == "low-pass"
+    assert found.message.startswith("torques are smooth, as after a low-pass filter")
+    uneven = find_defects(problem_of(damage), uneven=True)
+    assert "low-pass" not in {defect.kind for defect in uneven}
+
+
+def test_one_joint_alone_does_not_tell_where_gravity_points(problem_of):
+    def damage(motion, rng):
+        alone = np.eye(6)[1]
+        moved = changed(motion, q=motion.q * alone, v=motion.v * alone, a=motion.a * alone)
+        tau = inverse_dynamics(load_robot("rv2sq"), moved.q, moved.v, moved.a)
+        return changed(moved, tau=tau)
+
+    assert not [d for d in find_defects(problem_of(damage)) if d.kind == "gravity"]
 
 
 def test_a_standing_joint_has_no_offset(problem_of):

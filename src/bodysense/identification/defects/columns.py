@@ -6,6 +6,7 @@ A log with a defect of size x has other torques than the model predicts, by x ti
     position scale of j  q_log = (1 + x) q          -(∂tau/∂q_j q_j + ∂tau/∂v_j v_j + ∂tau/∂a_j a_j)
     torque scale of j    tau_log = (1 + x) tau      tau_j, in the rows of joint j
     delay                tau_log(t) = tau(t - x)    -d tau/dt
+    low-pass filter      tau_log = tau + x d²tau/dt²    d²tau/dt²
     time scale           t_log = (1 + x) t          ∂tau/∂v v + 2 ∂tau/∂a a
     tilt of gravity      g_true = g + |g| x e       |g| ∂tau/∂g e,    e normal to g
     drift of torque j    tau_log = tau + x s        s, in units of the torque's r.m.s.
@@ -13,9 +14,12 @@ A log with a defect of size x has other torques than the model predicts, by x ti
     drift of the load    m_log = m + x s M          s M ∂tau/∂m of the last links
 
 with derivatives at the model's estimate, the time s from -1/2 to 1/2 through the log, and the mass
-M of the robot. Friction that the law does not describe must not pass for a defect: for every joint
-there are more columns, of what friction laws lack most often. One lets friction lag behind the
-velocity (as hysteresis does), one lets it grow with the load, and one is constant.
+M of the robot. A low-pass filter with its corner at f takes (f' / f)² of what has the frequency f':
+x = 1 / (2 pi f)², to second order.
+
+Friction that the law does not describe must not pass for a defect: for every joint there are more
+columns, of what friction laws lack most often. One lets friction lag behind the velocity (as
+hysteresis does), one lets it grow with the load, and one is constant.
 """
 
 from __future__ import annotations
@@ -163,6 +167,9 @@ def _load_drift_column(torques: PredictedTorques, _: int) -> Array:
 
 COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
     "delay": lambda torques, _: -differentiate(torques.tau, torques.rate),
+    "low-pass": lambda torques, _: differentiate(
+        differentiate(torques.tau, torques.rate), torques.rate
+    ),
     "time": lambda torques, _: torques.along(v=torques.v, a=2.0 * torques.a),
     "zero": _zero_column,
     "position-scale": _position_scale_column,
@@ -174,8 +181,9 @@ COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
 }
 """By kind, in the order of the suspects."""
 
-LINEAR = ("torque-drift", "friction-drift", "load-drift")
-"""Kinds whose columns hold however large the defect is: no log has to be freed of them."""
+LINEAR = ("low-pass", "torque-drift", "friction-drift", "load-drift")
+"""Kinds of which no log is freed: their columns hold however large the defect is, or, of a low-pass
+filter, as what it took away is lost."""
 
 OF_JOINTS = ("zero", "position-scale", "torque-scale", "torque-drift")
 """Kinds that each joint may have."""

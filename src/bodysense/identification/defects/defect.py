@@ -20,7 +20,8 @@ class Defect:
 
     Attributes:
         kind: ``zero``, ``position-scale``, ``torque-scale``, ``offset``, ``delay``, ``time``,
-            ``length``, ``gravity``, ``torque-drift``, ``friction-drift`` or ``load-drift``.
+            ``low-pass``, ``length``, ``gravity``, ``torque-drift``, ``friction-drift`` or
+            ``load-drift``.
         joint: name of the joint, empty where the defect is not one of a joint.
         estimate: its size, in `unit`.
         std: standard deviation of that.
@@ -55,6 +56,8 @@ def defect_of(problem: Regression, suspect: Suspect, x: float, std: float, gain:
         unit = torque_unit(robot, joint)
     elif kind == "load-drift":
         size, std, unit = x * robot_mass(robot), std * robot_mass(robot), "kg"
+    elif kind == "low-pass":
+        unit = "s²"
     elif kind in ("zero", "delay"):
         unit = "s" if kind == "delay" else position_unit(robot, joint)
     message, remedy = _SENTENCES[kind](joint, unit, size, std)
@@ -149,6 +152,15 @@ def _delay_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, 
     )
 
 
+def _low_pass_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
+    corner = 1.0 / (2.0 * np.pi * np.sqrt(x))
+    return (
+        f"torques are smooth, as after a low-pass filter at {corner:.2g} Hz or less, and positions "
+        "are not",
+        "record torques without filter, or pass positions through the same one",
+    )
+
+
 def _position_scale_sentences(joint: str, unit: str, size: float, std: float) -> tuple[str, str]:
     edit = layout_edit("gain", {f"q.{joint}": _rounded(1.0 / size, std / size**2)})
     return (
@@ -186,6 +198,7 @@ _SENTENCES: dict[str, Callable[[str, str, float, float], tuple[str, str]]] = {
     "position-scale": _position_scale_sentences,
     "torque-scale": _scale_sentences,
     "delay": _delay_sentences,
+    "low-pass": _low_pass_sentences,
     "torque-drift": _torque_drift_sentences,
     "friction-drift": _friction_drift_sentences,
     "load-drift": _load_drift_sentences,

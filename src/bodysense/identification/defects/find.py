@@ -51,6 +51,7 @@ _LEAST = {
     "position-scale": 0.03,
     "torque-scale": 0.1,
     "delay": 4e-3,
+    "low-pass": 2e-4,
     "time": 0.05,
     "tilt": 0.05,
     "torque-drift": 0.2,
@@ -59,11 +60,13 @@ _LEAST = {
 }
 """Sizes up to which a defect is plausible in a sound log: zeros [rad or m] as calibration leaves
 them; gears are known better than 3 %, drive gains to 10 %; delays [s] that elastic gears imitate;
-time to 5 %; gravity to 0.05 rad, as bases are levelled; friction changes by a fifth while it warms
-up, and torques by as much of their r.m.s.; 3 % of the robot's mass is no load."""
+filters [s²] of torques or currents with a corner from 11 Hz on; time to 5 %; gravity to 0.05 rad,
+as bases are levelled; friction changes by a fifth while it warms up, and torques by as much of
+their r.m.s.; 3 % of the robot's mass is no load."""
 
 _OFFSET = 0.25  # plausible constant part of a torque, of its r.m.s.: friction differs by direction
 _MOVING_SHARE = 0.1  # of the samples that a joint moves to either side, or it tells no offset
+_LEAST_MOVING = 2  # joints that move, or nothing tells where gravity points
 _SIGNIFICANT = 3.5  # standard deviations from which a size is none by chance
 _BEYOND = 2.0  # standard deviations beyond what is plausible from which it is named
 _FOLLOWED = 2.0  # standard deviations from which a size is followed up: columns are for small ones
@@ -143,16 +146,17 @@ class _Freed:
         return self.sizes.get(suspect, 0.0)
 
 
-def find_defects(problem: Regression) -> tuple[Defect, ...]:
-    """Name what is wrong with the logs of a problem, causes first; nothing for sound ones."""
+def find_defects(problem: Regression, *, uneven: bool = False) -> tuple[Defect, ...]:
+    """Name what is wrong with the logs of a problem, causes first; nothing for sound ones.
+
+    Where time stamps are known to be `uneven`, smooth torques are no defect but follow from them.
+    """
     state = _Freed(problem, {}, gravity_of(problem.robot))
     offsets: tuple[Defect, ...] = ()
     named: list[_Trial] = []
-    moves = _moves_both_ways(problem)
     while True:
         known = named[-1].estimates.suspects if named else ()
-        rest = [s for s in suspects_of(state.problem.robot) if s not in known]
-        rest = [s for s in rest if s.kind != "torque-drift" or moves[s.at]]
+        rest = [s for s in _tellable(state.problem, uneven) if s not in known]
         beside = [s for s in known if s.kind in LINEAR]
         estimates = estimate_defects(state.problem, rest, beside=beside)
         if estimates is None:
@@ -168,6 +172,15 @@ def find_defects(problem: Regression) -> tuple[Defect, ...]:
         if defect.kind in _LAST:
             return tuple(made[: k + 1])
     return (*made, *offsets)
+
+
+def _tellable(problem: Regression, uneven: bool) -> list[Suspect]:
+    """Defects that the motion can tell: one joint alone cannot tell gravity from its links."""
+    moves = _moves_both_ways(problem)
+    never = {"tilt"} if np.count_nonzero(moves) < _LEAST_MOVING else set()
+    never |= {"low-pass"} if uneven else set()
+    suspects = (s for s in suspects_of(problem.robot) if s.kind not in never)
+    return [s for s in suspects if s.kind != "torque-drift" or moves[s.at]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +214,15 @@ class _Trial:
         """Whether its defect is no chance, and larger than what is plausible."""
         first, std = self.suspects[0], max(self.std(suspect) for suspect in self.suspects)
         size = abs(self.size(first))
-        return size > _SIGNIFICANT * std and size - _LEAST[first.kind] > _BEYOND * std
+        least = _plausible(first, self.size(first))
+        return size > _SIGNIFICANT * std and size - least > _BEYOND * std
+
+
+def _plausible(suspect: Suspect, size: float) -> float:
+    """Up to where a size like this is plausible in a sound log."""
+    if suspect.kind == "low-pass" and size < 0.0:
+        return np.inf  # elastic gears; and filters do not show in what filtered positions predict
+    return _LEAST[suspect.kind]
 
 
 def _best(state: _Freed, estimates: Estimates, known: tuple[Suspect, ...]) -> _Trial | None:
@@ -210,7 +231,7 @@ def _best(state: _Freed, estimates: Estimates, known: tuple[Suspect, ...]) -> _T
     found = sorted(
         (-gain, place, suspect, size)
         for place, (suspect, size, std, gain) in enumerate(table)
-        if gain > _LEAST_GAIN and abs(size) > max(_FOLLOWED * std, _LEAST[suspect.kind])
+        if gain > _LEAST_GAIN and abs(size) > max(_FOLLOWED * std, _plausible(suspect, size))
     )
     # The more else is wrong, the more a defect must explain: r.m.s. of relative errors.
     least = max(_LEAST_GAIN, min(float(np.exp(0.5 * estimates.error)), _MOST_LEAST_GAIN))
@@ -218,7 +239,9 @@ def _best(state: _Freed, estimates: Estimates, known: tuple[Suspect, ...]) -> _T
     for _, _, suspect, size in found[:_COMPARED]:
         start, parts = state.moved({suspect: size}), TILTS if suspect in TILTS else (suspect,)
         trials.append(_trial(start, parts, known, estimates.error, least))
-    if not set(known) & set(TILTS) and (found or gravity_is_doubtful(state.problem, estimates)):
+    told = np.count_nonzero(_moves_both_ways(state.problem)) >= _LEAST_MOVING
+    doubtful = told and (found or gravity_is_doubtful(state.problem, estimates))
+    if doubtful and not set(known) & set(TILTS):
         gravity = more_plausible_gravity(state.problem)
         if gravity is not None:
             turned = replace(state, gravity=gravity)
