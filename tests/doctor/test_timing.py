@@ -146,7 +146,9 @@ def every_nth_group_lost(n):
 
 def test_samples_that_are_missing_without_a_gap_in_time(clean, changed, found):
     keep = every_nth_group_lost(clean.t.size)
-    diagnosis = found(changed(clean, keep=keep, t=clean.t[: keep.size]))
+    channels = {name: x[keep] for name, x in clean.channels.items()}
+    n = keep.size
+    diagnosis = found(replace(clean, channels=channels, t=clean.t[:n], rows=clean.rows[:n]))
     (finding,) = [f for f in diagnosis.findings if f.kind == "lost-samples"]
     assert finding.severity == "warning"
     assert "samples are missing there" in finding.message

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pinocchio as pin
 import pytest
+import yaml
 
 from bodysense.doctor import examine
 from bodysense.logs.read import read_log
@@ -213,3 +215,42 @@ def test_a_push_is_told(recordings, ur10e):
     diagnosis = examine(ur10e, ur10e_log(recordings, "ur-20_01_22-push_pose_1"))
     assert [f.kind for f in diagnosis.of("error")] == ["all-still"]
     assert [f.kind for f in diagnosis.of("warning")] == ["external-force"]
+
+
+@pytest.mark.parametrize("mirrored", [(2,), (3,), (2, 3), (1, 2, 3, 4, 5, 6)])
+def test_mirrored_joints_are_no_ceiling(mirrored, recorded, changed, robot_named):
+    """Positions and torques of joints whose axes point the other way; written so, nothing is left.
+
+    Of a robot whose links are not symmetric: there it would make no difference.
+    """
+    robot = robot_named("example:ur5", None)
+    raw = recorded("example:ur5", 3)
+    names = [robot.joint_names[k - 1] for k in mirrored]
+
+    def turned(channels, which):
+        return {name: -x if name.partition(".")[2] in which else x for name, x in channels.items()}
+
+    diagnosis = examine(robot, changed(raw, turned(raw.channels, names)))
+    (finding,) = diagnosis.of("error")
+    assert finding.kind == "mirrored-joint"
+    edit = yaml.safe_load(finding.action.partition("`")[2].partition("`")[0])
+    gains = edit["channels"]
+    assert gains["q"] == gains["tau"]
+    advised = robot.joint_names if gains["q"] == {"gain": -1} else list(gains["q"]["gain"])
+    again = turned(turned(raw.channels, names), advised)
+    assert not examine(robot, changed(raw, again)).of("error")
+    if len(mirrored) < 3:
+        assert set(names) <= set(advised)
+
+
+@pytest.mark.parametrize(("factor", "kind"), [(1e3, "unit-of-inertia"), (1e-3, "unit-of-inertia")])
+def test_units_of_the_file_are_not_blamed_on_the_log(factor, kind, clean, recorded, robot_named):
+    robot = robot_named("tx40", None)
+    theta = robot.theta.copy()
+    for k in range(robot.layout.n_links):  # inertias stay as they are about the centre of mass
+        body = pin.Inertia.FromDynamicParameters(robot.pi(k))
+        heavy = pin.Inertia(factor * body.mass, body.lever, body.inertia)
+        theta[robot.layout.link(k)] = heavy.toDynamicParameters()
+    errors = examine(robot.with_parameters(theta), recorded("tx40", 3)).of("error")
+    assert errors
+    assert all(f.where.startswith("the robot's file") for f in errors), errors

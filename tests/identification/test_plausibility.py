@@ -48,9 +48,9 @@ def test_a_sound_result_is_plausible(simulated):
 )
 def test_gravity_that_is_not_that_of_the_file_is_told(torque, words, simulated):
     (sentence,) = said(held_against(simulated, torque=torque))
-    assert sentence.startswith("Gravity takes")
+    assert sentence.startswith("Gravity torques are")
     assert words in sentence
-    assert float(sentence.split()[2]) == pytest.approx(torque, rel=0.35)  # the file is 15 % off
+    assert float(sentence.split()[3]) == pytest.approx(torque, rel=0.35)  # the file is 15 % off
 
 
 def test_gravity_that_acts_elsewhere_is_told(simulated):
@@ -58,7 +58,7 @@ def test_gravity_that_acts_elsewhere_is_told(simulated):
     zeros = np.array([0.0, 1.6, 1.0, 0.5, 0.9, 0.0])
     problem = held_against(simulated, motion=lambda m: replace(m, q=m.q + zeros))
     sentences = said(problem)
-    assert any("is unlike what it does to that of the file" in x for x in sentences)
+    assert any("are unlike those of the robot's file" in x for x in sentences)
 
 
 def test_time_that_makes_bodies_inconsistent_is_told(simulated):

@@ -113,6 +113,12 @@ CASES = {
     ),
     "negative mass": ((('value="2.4"', 'value="-2.4"'),), "unreadable", "error", "arm.urdf"),
     "millimetres": ((('xyz="0 0 0.30"', 'xyz="0 0 300"'),), "unit-of-length", "error", "elbow"),
+    "centre in mm": (
+        (('xyz="0 0.01 0.06"', 'xyz="0 10 60"'),),
+        "unit-of-length",
+        "error",
+        "shoulder",
+    ),
     "huge": ((('value="2.4"', 'value="1e20"'),), "unit-of-mass", "error", "upper_arm"),
     "1e308": ((('value="2.4"', 'value="1e308"'),), "unreadable", "error", "arm.urdf"),
     "grams": (
@@ -140,7 +146,7 @@ CASES = {
         "shoulder",
     ),
     "far outside": (
-        ((SHOULDER, SHOULDER + BOX), ('xyz="0 0.01 0.06"', 'xyz="0 10 60"')),
+        ((SHOULDER, SHOULDER + BOX), ('xyz="0 0.01 0.06"', 'xyz="0 1 6"')),
         "com-outside",
         "error",
         "shoulder",

@@ -4,9 +4,10 @@ The model may be rough (masses from a drawing, no friction, an unknown load in t
 what no such roughness can explain is called wrong. The numbers below were set on recordings of two
 real arms and on simulated ones with loads beyond what these arms can carry.
 
-Joints may have each other's torques or positions, torques or positions the opposite sign, and
-gravity another direction. Each of these causes has symptoms that look like the others': what is
-reported is the one that leaves the least unexplained, over all joints.
+Joints may have each other's torques or positions, torques or positions the opposite sign, or both,
+and gravity another direction. Each of these causes has symptoms that look like the others': what is
+reported is the one that leaves the least unexplained, over all joints. Units of the robot's file
+come first: what is wrong there looks like wrong torques.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from bodysense.doctor.samples import (
     unit_edit,
 )
 from bodysense.errors import listing
+from bodysense.robot.checks.units import unit_findings
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.status import Finding, Severity
@@ -55,6 +57,9 @@ _OTHER, _TIMES_BETTER, _EACH_BETTER = 0.8, 5.0, 2.0
 _POOR = 0.6
 # Positions are blamed instead of torques if that explains all joints better, in total, by this.
 _RATHER_POSITION = 0.5
+# Joints are mirrored if that explains all of them better, in total, by this; two causes are as good
+# as each other if they differ by less.
+_BETTER, _AS_GOOD = 1.0, 1.0
 # Scale: judged where links weigh something. Loads beyond what an arm can carry make a heavy joint
 # look up to 5 times too strong; wrong units are 10 times off or more.
 _HEAVY, _SHARE = 0.2, 0.5
@@ -79,6 +84,10 @@ def torque_model(robot: Robot, samples: LogSamples) -> LogSamples:
         where, text = f"tau.{robot.joint_names[j]}", f"beyond {_NO_TORQUE:.0e}: no torques"
         edit = "name the right column in the layout file or in the header"
         samples = samples.report("wrong-scale", "error", where, text, edit)
+    units = unit_findings(robot)
+    if units:
+        files = [replace(f, where=f"the robot's file, {f.where}") for f in units]
+        return samples.with_findings(files)
     moved = np.ptp(q, axis=0) > _LEAST_RANGE
     if not moved.any() or np.abs(tau).max() > _NO_TORQUE:
         return samples
@@ -95,6 +104,14 @@ def torque_model(robot: Robot, samples: LogSamples) -> LogSamples:
         _signs(robot, motion, fit, moved),
         gravity_finding(robot, motion, own, moved),
     ]
+    if np.isfinite([left for left, _ in causes]).any() or own[moved].min() < _NOT_PLAIN:
+        mirrored = _mirrors(robot, motion, own, moved)
+        causes.append((mirrored[0] + _BETTER, mirrored[1]))  # which may change more than the others
+        gravity, by_gravity = causes[2]
+        if by_gravity and np.isfinite(mirrored[0]) and abs(mirrored[0] - gravity) < _AS_GOOD:
+            other = mirrored[1][0]  # mirrored arms look like arms on a ceiling
+            action = f"{by_gravity[0].action}; or {other.where}: {other.action}"
+            causes = [(gravity, [replace(by_gravity[0], action=action)])]
     _, findings = min(causes, key=lambda cause: cause[0])
     return samples.with_findings(findings or _scales(robot, motion, m, loaded, moved))
 
@@ -247,6 +264,64 @@ def _mirrored(robot: Robot, motion: CondensedMotion, fit: Explained, moved: Mask
     by_position = _own(robot, turned)
     by_torque = np.where(sign < 0.0, np.diag(fit.opposite), np.diag(fit.plain))
     return unexplained(by_position, moved) < unexplained(by_torque, moved) - _RATHER_POSITION
+
+
+def _mirrors(robot: Robot, motion: CondensedMotion, own: Array, moved: Mask) -> _Cause:
+    """Joints that are counted the other way round altogether, or positions alone.
+
+    One joint after the other is turned around in the way that helps most, beginning with none of
+    them and with all; and back again where that hardly matters.
+    """
+    turns = [np.array(turn) for turn in ((-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0))]  # of q, of tau
+    joints = np.flatnonzero(moved).tolist()
+
+    def left_with(sign: Array) -> float:
+        q, v, a = (x * sign[0] for x in motion[:3])
+        turned = motion._replace(q=q, v=v, a=a, tau=motion.tau * sign[1])
+        return unexplained(_own(robot, turned), moved)
+
+    def with_joint(sign: Array, j: int, turn: Array) -> Array:
+        other = sign.copy()
+        other[:, j] = turn
+        return other
+
+    best, least = np.ones((2, robot.n_joints)), unexplained(own, moved)
+    for start in (best, np.where(moved, -1.0, best)):
+        sign, left = start, left_with(start)
+        while True:
+            tried = [with_joint(sign, j, sign[:, j] * turn) for j in joints for turn in turns]
+            costs = [left_with(x) for x in tried]
+            if not min(costs) < left - _RATHER_POSITION:
+                break
+            sign, left = tried[int(np.argmin(costs))], min(costs)
+        for j in [j for j in joints if (sign[:, j] < 0.0).any()]:
+            plain = with_joint(sign, j, np.ones(2))
+            if (cost := left_with(plain)) < left + _RATHER_POSITION:
+                sign, left = plain, cost
+        if left < least - _BETTER:
+            best, least = sign, left
+    if (best[0] > 0.0).all():
+        return np.inf, []
+    return least, [_turned(robot, best, turn) for turn in turns if (turn == best.T).all(1).any()]
+
+
+def _turned(robot: Robot, sign: Array, turn: Array) -> Finding:
+    """What is said of the joints that are turned around in one way."""
+    chosen = (turn == sign.T).all(axis=1)
+    names = [name for name, own in zip(robot.joint_names, chosen, strict=True) if own]
+    channels = [x for x, way in zip(("q", "tau"), turn, strict=True) if way < 0.0]
+    gains = {f"{x}.{name}": -1 for x in channels for name in names}
+    if chosen.all():
+        gains = dict.fromkeys(channels, -1)
+    kind = {("q", "tau"): "mirrored-joint", ("q",): "position-sign"}.get(
+        (*channels,), "torque-sign"
+    )
+    text = f"with {' and '.join(channels)} counted the other way round, the model explains far more"
+    also = ", and for v alike" if "q" in channels else ""
+    axis = "does the axis point the other way? " if len(channels) > 1 else ""
+    edit = f"{axis}write {layout_edit('gain', gains)}{also}"
+    where = channel_list(channels[0], names) if len(channels) == 1 else f"joints {listing(names)}"
+    return Finding(kind, "error", where, text, edit)
 
 
 def _scales(

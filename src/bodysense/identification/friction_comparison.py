@@ -37,6 +37,7 @@ _DROPPED = {
 }
 _DEFAULT = "coulomb"  # what drives have, where the data do not say otherwise
 _WITH_CURVE = {"coulomb": "stribeck", "offset": RICHEST}  # what a Stribeck curve makes of a law
+_NO_PART = 1e-9  # coefficient up to which a parameter has no part in a combination
 _MIN_IMPROVEMENT = 0.01  # relative reduction of the held-out error that a richer law must bring
 _QUANTILE = 1.959964  # standard errors by which it must be lower: an interval of 95 %
 
@@ -249,14 +250,19 @@ def _with_robot(problem: Regression, robot: Robot) -> Regression:
 
 
 def _constraint(problem: Regression, law: str) -> Array:
-    """(b, c) basis of the base parameters that a simpler law allows."""
+    """(b, c) basis of the base parameters that a simpler law allows.
+
+    A base parameter of the offset of a vertical slide holds the weight of its links as well, which
+    every law allows.
+    """
     names = [problem.base.layout.names[k] for k in problem.base.independent]
     place = {name: k for k, name in enumerate(names)}
     Z = np.eye(problem.size)
     kept = np.ones(problem.size, dtype=bool)
     for name, k in place.items():
         term, joint = name[:2], name[2:]
-        if term in _DROPPED[law] and joint.isdigit():
+        alone = not (np.abs(problem.base.K[k]) > _NO_PART).any()
+        if term in _DROPPED[law] and joint.isdigit() and alone:
             kept[k] = False
             if term == "Fs" and "Fc" not in _DROPPED[law]:
                 Z[k, place["Fc" + joint]] = 1.0

@@ -270,7 +270,7 @@ def with_shortcuts(
     if total_mass is not None:
         knowledge = replace(knowledge, total_mass=total_mass)
     if masses:
-        given = {link: list(m) if len(m) > 1 else m[0] for link, m in masses.items()}
+        given = {link: m[0] if len(m) == 1 else list(m) for link, m in masses.items()}
         exact, ranges = _masses(given, robot, "masses")
         knowledge = replace(
             knowledge,

@@ -27,6 +27,7 @@ _MOST_GRAVITY = 1.7  # times that of the file: more than rough masses and a rate
 _LEAST_LIKENESS = 0.95  # of the torques of gravity; loads at the hand leave 0.97
 _WEIGHS = 0.05  # share of gravity in the torques, from which it is looked at
 _MOST_MASS = 2.0  # times the total mass of the file, or a part of it as small
+_ROWS_PER_UNKNOWN = 5.0  # fewer tell nothing about physical consistency
 _INFEASIBLE = 0.15  # growth of the squared error that physical consistency may cost
 _POSTURES = 400  # that are looked at
 _WINDOW = 0.25  # duration in which a burst of residuals is looked for [s]
@@ -54,7 +55,8 @@ def _gravity(problem: Regression, result: Identification) -> list[str]:
         links[layout.n_inertial :] = 0.0
         return inverse_dynamics(problem.robot, q, still, still, theta=links)
 
-    given, made = held(problem.robot.theta), held(result.theta)
+    size = np.maximum(problem.torque_size, np.finfo(float).tiny)  # of N and N·m
+    given, made, tau = held(problem.robot.theta) / size, held(result.theta) / size, tau / size
     weight = float((given * given).sum())
     if not weight > _WEIGHS**2 * float((tau * tau).sum()):
         return []
@@ -62,21 +64,21 @@ def _gravity(problem: Regression, result: Identification) -> list[str]:
     factor, likeness = common / weight, common / np.sqrt(weight * float((made * made).sum()))
     if likeness < _LEAST_LIKENESS:
         return [
-            "What gravity does to the identified robot is unlike what it does to that of the file "
+            "Gravity torques of the identified robot are unlike those of the robot's file "
             f"(correlation {likeness:.2f}): is it the recording of another robot, are zeros and "
             "signs of the joints those of the file, and is the robot mounted as the file says?"
         ]
     if factor > _MOST_GRAVITY:
         return [
-            f"Gravity takes {factor:.2g} times the torque that it takes in the robot's file: is "
+            f"Gravity torques are {factor:.2g} times those of the robot's file: is "
             "it the recording of another robot (a larger one of the same family), or of one with "
             "a load that is not in the file?"
         ]
     if factor < 1.0 / _MOST_GRAVITY:
         return [
-            f"Gravity takes {factor:.2g} times the torque that it takes in the robot's file: are "
-            "the torques currents or motor torques, with drive gains or gear ratios that lack, "
-            "are masses in the file in another unit, or is it the recording of another robot?"
+            f"Gravity torques are {factor:.2g} times those of the robot's file: are the torques "
+            "currents or motor torques, without drive gains or gear ratios, are masses in the "
+            "file in another unit, or is it the recording of another robot?"
         ]
     return []
 
@@ -119,18 +121,21 @@ def _mass(problem: Regression, result: Identification) -> list[str]:
         sum(float(robot.pi(k)[0]) for k in range(robot.layout.n_links))
         for robot in (problem.robot, result.robot)
     )
-    if before / _MOST_MASS <= after <= before * _MOST_MASS:
+    if not before > 0.0 or before / _MOST_MASS <= after <= before * _MOST_MASS:
         return []
     return [
-        f"The links weigh {after:.3g} kg together, in the robot's file {before:.3g} kg, although "
-        "gravity is much as in the file: check the unit of time, drive gains and the masses of "
-        "the file, or give the total mass (--total-mass)."
+        f"The links weigh {after:.3g} kg together, in the robot's file {before:.3g} kg: check the "
+        "unit of time, drive gains and the masses of the file, or give the total mass "
+        "(--total-mass)."
     ]
 
 
 def _infeasible(problem: Regression, result: Identification) -> list[str]:
     """Whether bodies that can be explain the torques far worse than parameters that cannot."""
-    if not result.consistent:
+    if not result.consistent or problem.knowledge.any:
+        return []
+    rows = float(problem.squares(result.theta_base)[1].sum())
+    if rows < _ROWS_PER_UNKNOWN * problem.size:
         return []
     from bodysense.identification.methods import identifier
 
@@ -139,11 +144,12 @@ def _infeasible(problem: Regression, result: Identification) -> list[str]:
         float((problem.squares(theta)[0] / result.noise**2).sum())
         for theta in (free, result.theta_base)
     )
+    best *= rows / (rows - problem.size)  # parameters without constraints follow the noise as well
     if not mine > (1.0 + _INFEASIBLE) * best:
         return []
     return [
         "No physically consistent robot of this geometry explains the torques: the squared error "
-        f"is {mine / best:.3g} times that of parameters that need no body. Check the unit of time, "
+        f"is {mine / best:.3g} times that of unconstrained parameters. Check the unit of time, "
         "the zeros of the joints, and whether the file is that of this robot, link lengths "
         "included."
     ]

@@ -35,6 +35,7 @@ from bodysense.logs.log import Log, require_log
 from bodysense.robot.robot import Robot, require_robot
 from bodysense.spatial.arrays import Array
 
+_SCORE_BORDER = 0.5  # s that are cut at most at each end where models are scored
 _BAND_RATIO = 1.25
 """Cut-off of the positions over that of the parallel filter, which removes the transition band of
 the first filter."""
@@ -114,11 +115,15 @@ class Preprocessing:
         )
 
     def for_scores(self) -> Preprocessing:
-        """How motions and torques are filtered where models are scored, from settled settings."""
+        """How motions and torques are filtered where models are scored, from settled settings.
+
+        Little is cut at the ends, so that short recordings can be scored at a low bandwidth, too.
+        """
         cutoff = self.score_cutoff
         if cutoff is None or cutoff == self.cutoff:
             return self
-        return replace(self, cutoff=cutoff, band=cutoff / _BAND_RATIO, border=1.0 / cutoff)
+        border = min(1.0 / cutoff, _SCORE_BORDER)
+        return replace(self, cutoff=cutoff, band=cutoff / _BAND_RATIO, border=border)
 
 
 def reverses_smoothly(robot: Robot) -> bool:
@@ -189,7 +194,7 @@ def require_below_half(cutoff: float, rates: Iterable[float]) -> None:
     if np.isfinite(cutoff) and cutoff >= 0.5 * fastest:
         raise ShapeError(
             f"the cut-off is {cutoff:g} Hz: give one below half the sampling rate, "
-            f"{0.5 * fastest:.4g} Hz, or none, so that it is chosen."
+            f"{0.5 * fastest:.4g} Hz, or leave it out, so that it is chosen."
         )
 
 

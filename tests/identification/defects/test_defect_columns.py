@@ -102,7 +102,9 @@ def test_low_pass(predicted):
     smooth = np.fft.irfft(np.fft.rfft(tapered, axis=0) / (1.0 + (f / corner) ** 2), n, axis=0)
     expected = (smooth - tapered) * (2.0 * np.pi * corner) ** 2
     column = differentiate(differentiate(tapered, RATE), RATE)
-    np.testing.assert_allclose(column, expected, atol=0.03 * np.abs(expected).max())
+    inner = slice(2, -2)  # at the ends differences are of a lower order
+    tolerance = 0.03 * np.abs(expected).max()
+    np.testing.assert_allclose(column[inner], expected[inner], atol=tolerance)
     twice = differentiate(differentiate(predicted.tau, RATE), RATE)
     np.testing.assert_array_equal(predicted.column(Suspect("low-pass")), twice)
 

@@ -113,7 +113,7 @@ def _weighed(
     evidence = np.array([_log_evidence(prior, data, Relaxation(kind, w)) for w in weights])
     likely = np.exp(evidence - evidence.max())
     mean = np.exp(np.average(np.log(weights), weights=likely))
-    return float(np.logaddexp.reduce(evidence)), float(mean)
+    return float(np.logaddexp.reduce(evidence)) - float(np.log(len(weights))), float(mean)
 
 
 def possible_kinds(prior: Prior) -> tuple[str, ...]:

@@ -105,6 +105,10 @@ def gravity_defect(robot: Robot, gravity: Array, std: float, gain: float) -> Def
     if not gravity.any():
         return Defect("gravity", "", 0.0, 0.0, "rad", gain, *_NO_GRAVITY)
     before, size = gravity_of(robot), float(np.linalg.norm(gravity))
+    if not before.any():
+        given = ",".join(f"{np.round(x, 2) + 0.0:g}" for x in gravity)
+        message = f"torques hold gravity along ({given}) m/s², and the robot's file has none"
+        return Defect("gravity", "", np.pi, std, "rad", gain, message, f"give --gravity={given}")
     angle = float(np.arctan2(np.linalg.norm(np.cross(before, gravity)), before @ gravity))
     digits = _digits(size * std)
     components = ", ".join(f"{np.round(x, digits) + 0.0:.{digits}f}" for x in gravity)

@@ -37,7 +37,11 @@ _MIN_BLOCK = 0.5  # duration of a block [s]
 _FEWEST_BLOCKS = 6  # with fewer, standard deviations mean nothing
 _ROWS_PER_COLUMN = 2.0  # that are needed, or leaving any out changes all
 _MOST_SAMPLES = 2000  # of the problem; more are thinned
+_CHUNK = 20_000  # samples of a motion whose columns are computed at a time
+_ENDS = 8  # samples at the ends of a chunk, where differences are of a lower order
 _HELD = 1e-2  # weight of the prior, and of zero for x and f: for what the data do not show at all
+_NO_PART = 1e-9  # coefficient up to which a parameter has no part in a combination
+_LEAST_OWN = 0.05  # of a constant torque, that nothing else explains, or it tells no offset
 _NORMAL_QUANTILE = 0.99865  # of three standard deviations
 
 
@@ -126,9 +130,10 @@ def _rows(problem: Regression, suspects: Sequence[Suspect]) -> list[_Rows]:
     if wanted < _FEWEST_BLOCKS:
         return []
     theta = ridge_theta(problem)
-    columns = [_columns(problem, piece, theta, suspects) for piece in range(spans.size)]
-    first = np.concatenate([[0], np.cumsum(counts)])
     thin = -(-problem.n_samples // _MOST_SAMPLES)
+    columns = [_columns(problem, piece, theta, suspects, thin) for piece in range(spans.size)]
+    n_out = [Plan.of(motion, problem.settings).n_out for motion in problem.motions]
+    first = np.concatenate([[0], np.cumsum(counts)])
     parts: dict[tuple[int, int, int], list[Array]] = {}
     at = np.zeros(spans.size, dtype=int)
     for rows in problem.blocks():
@@ -136,12 +141,13 @@ def _rows(problem: Regression, suspects: Sequence[Suspect]) -> list[_Rows]:
         place = at[piece] + np.arange(m)
         at[piece] += m
         D = columns[piece]
-        block = first[piece] + place * counts[piece] // max(len(D), 1)
+        block = first[piece] + place * counts[piece] // max(n_out[piece], 1)
         for k in np.unique(block):
             for j in range(problem.n_joints):
                 use = (block == k) & (rows.use[:, j] > 0.0) & (place % thin == 0)
                 if use.any():
-                    made = np.column_stack([rows.Y[use, j], D[place[use], j], rows.y[use, j]])
+                    own = D[place[use] // thin, j]
+                    made = np.column_stack([rows.Y[use, j], own, rows.y[use, j]])
                     parts.setdefault((int(k), rows.log, j), []).append(made)
     return [_reduced(key, np.concatenate(made)) for key, made in sorted(parts.items())]
 
@@ -151,16 +157,29 @@ def _reduced(key: tuple[int, int, int], tall: Array) -> _Rows:
     return _Rows(*key, R, tall.shape[0])
 
 
-def _columns(problem: Regression, piece: int, theta: Array, suspects: Sequence[Suspect]) -> Array:
-    """(n_out, n, 2 n + k) columns F and D of a motion, filtered like its rows."""
+def _columns(
+    problem: Regression, piece: int, theta: Array, suspects: Sequence[Suspect], thin: int
+) -> Array:
+    """(m, n, 2 n + k) columns F and D of a motion, filtered like its rows, of every thin-th row."""
     motion = problem.motions[piece]
     plan = Plan.of(motion, problem.settings)
     q, v, a = (np.ascontiguousarray(x[:: plan.stride]) for x in (motion.q, motion.v, motion.a))
     s = _through_the_log(problem, motion)[:: plan.stride]
     rate, size = motion.rate / plan.stride, problem.torque_size
-    torques = PredictedTorques(problem.robot, theta, q, v, a, rate, s, size)
-    made = [*torques.friction_columns(), *(torques.column(suspect) for suspect in suspects)]
-    return plan.filtered(np.stack(made, axis=2))
+    parts = []
+    rows = max(1, _CHUNK // (plan.step * thin)) * thin
+    for row in range(0, plan.n_out, rows):  # not all at once, for memory
+        # The samples of these rows, and of differences at their ends.
+        begin = row * plan.step
+        end = min(begin + (rows - 1) * plan.step + plan.taps.size, len(q))
+        ahead = min(begin, _ENDS)
+        part = slice(begin - ahead, min(end + _ENDS, len(q)))
+        motion_of = (q[part], v[part], a[part])
+        torques = PredictedTorques(problem.robot, theta, *motion_of, rate, s[part], size)
+        made = [*torques.friction_columns(), *(torques.column(suspect) for suspect in suspects)]
+        table = np.stack(made, axis=2)[ahead : ahead + end - begin]
+        parts.append(plan.filtered(table)[:rows:thin])
+    return np.concatenate(parts)
 
 
 def _through_the_log(problem: Regression, motion: Motion) -> Array:
@@ -175,7 +194,10 @@ def _offset_places(problem: Regression) -> list[int]:
     n, layout = problem.n_joints, problem.base.layout
     if "Fo" not in problem.robot.friction.model.terms:
         return list(range(problem.size + 2 * n, problem.size + 3 * n))
-    place = {int(k): at for at, k in enumerate(problem.base.independent)}
+    # With the weight of a vertical slide in it, it is no offset.
+    lumped = np.abs(problem.base.K).max(axis=1, initial=0.0) > _NO_PART
+    independent = problem.base.independent
+    place = {int(k): at for at, k in enumerate(independent) if not lumped[at]}
     return [place.get(int(k), -1) for k in np.arange(layout.size)[layout.places("Fo")]]
 
 
@@ -190,9 +212,13 @@ def _estimates(
         triangle(np.concatenate([r.R / sigma[r.log, r.joint] for r in rows if r.block == block]))
         for block in blocks
     ]
-    whole = _solved(triangle(np.concatenate([held, *weighted])), b, k, together)
+    T = triangle(np.concatenate([held, *weighted]))
+    whole = _solved(T, b, k, together)
     sizes = whole[-k - 1 : -1, 1:].diagonal() if not together else whole[-k - 1 : -1, 1]
-    places, shown = _offset_places(problem), np.array(_offset_places(problem)) >= 0
+    places = _offset_places(problem)
+    # As the constant torque of a vertical slide, which is its weight.
+    own = np.abs(T.diagonal()[places]) > _LEAST_OWN * np.linalg.norm(T[:, places], axis=0)
+    shown = np.logical_and(np.array(places) >= 0, own)
     left, squares = [], np.zeros((problem.n_logs, problem.n_joints, whole.shape[1]))
     counts = np.zeros((problem.n_logs, problem.n_joints))
     for block, others in zip(blocks, _without_each(held, weighted), strict=True):

@@ -66,7 +66,8 @@ their r.m.s.; 3 % of the robot's mass is no load."""
 
 _OFFSET = 0.25  # plausible constant part of a torque, of its r.m.s.: friction differs by direction
 _MOVING_SHARE = 0.1  # of the samples that a joint moves to either side, or it tells no offset
-_LEAST_MOVING = 2  # joints that move, or nothing tells where gravity points
+_LEAST_MOVING = 2  # joints that move, or nothing tells where gravity points, and
+_LEAST_FOR_TIME = 3  # … whether time is right
 _SIGNIFICANT = 3.5  # standard deviations from which a size is none by chance
 _BEYOND = 2.0  # standard deviations beyond what is plausible from which it is named
 _FOLLOWED = 2.0  # standard deviations from which a size is followed up: columns are for small ones
@@ -142,7 +143,8 @@ class _Freed:
         """Of a defect that the problem was freed of."""
         if suspect.kind == "tilt":
             before = gravity_of(self.original.robot)
-            return float(np.linalg.norm(self.gravity - before) / np.linalg.norm(before))
+            size = max(float(np.linalg.norm(x)) for x in (before, self.gravity))
+            return float(np.linalg.norm(self.gravity - before)) / max(size, 1e-300)
         return self.sizes.get(suspect, 0.0)
 
 
@@ -175,9 +177,15 @@ def find_defects(problem: Regression, *, uneven: bool = False) -> tuple[Defect, 
 
 
 def _tellable(problem: Regression, uneven: bool) -> list[Suspect]:
-    """Defects that the motion can tell: one joint alone cannot tell gravity from its links."""
+    """Defects that the motion can tell.
+
+    One joint alone cannot tell gravity from its links, nor two whether inertia and gravity belong
+    to the same bodies, as time does that is off.
+    """
     moves = _moves_both_ways(problem)
-    never = {"tilt"} if np.count_nonzero(moves) < _LEAST_MOVING else set()
+    moving = np.count_nonzero(moves)
+    never = {"tilt"} if moving < _LEAST_MOVING else set()
+    never |= {"time"} if moving < _LEAST_FOR_TIME else set()
     never |= {"low-pass"} if uneven else set()
     suspects = (s for s in suspects_of(problem.robot) if s.kind not in never)
     return [s for s in suspects if s.kind != "torque-drift" or moves[s.at]]
@@ -268,7 +276,7 @@ def _trial(
         if made is None:
             return None
         still = np.abs(made.sizes) < _CONVERGED * made.std
-        if still[curved].all() or not state.gravity.any():
+        if still[curved].all() or (suspects == TILTS and not state.gravity.any()):
             break
         state = state.moved(dict(zip(free, made.sizes, strict=True)))
         made = estimate_defects(state.problem, free, together=True)

@@ -28,6 +28,7 @@ from bodysense.identification.preprocessing import (
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.frames import moving_frame
+from bodysense.robot.friction import friction_models
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import transform_pi
@@ -293,7 +294,11 @@ def _settled(
 
 
 def _with_friction(robot: Robot, friction: str) -> Robot:
-    return (start_friction if friction in ("own", "auto") else with_law)(robot, friction)
+    if friction in ("own", "auto"):
+        return start_friction(robot, friction)
+    if friction not in friction_models():
+        raise unknown_name("friction", friction, ("auto", "own", *friction_models()))
+    return with_law(robot, friction)
 
 
 def _require_different(loaded: Sequence[Diagnosis], unloaded: Sequence[Diagnosis]) -> None:

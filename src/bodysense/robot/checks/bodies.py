@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from os import PathLike, fspath
 
 import numpy as np
@@ -25,6 +24,15 @@ from scipy.spatial import ConvexHull, QhullError
 
 from bodysense.errors import listing
 from bodysense.robot.checks.parameters import infeasible_links
+from bodysense.robot.checks.units import (
+    DENSEST,
+    LIGHTEST,
+    MOST_MASS,
+    FileBody,
+    by_message,
+    file_bodies,
+    unit_findings,
+)
 from bodysense.robot.io.urdf_elements import UrdfDescription
 from bodysense.robot.io.urdf_xml import Element
 from bodysense.robot.robot import Robot
@@ -35,80 +43,16 @@ from bodysense.spatial.arrays import Array
 from bodysense.spatial.pseudo_inertia import (
     inertia_at_com,
     physical_consistency,
-    transform_pi,
 )
 from bodysense.status import Finding
 
 # Bounds, and how far beyond them a file may round.
-_DENSEST = 22_590.0  # kg/m³, osmium
-_LIGHTEST = 10.0  # kg/m³ of a whole body, hollow ones included; polystyrene foam has 10 to 30
 _OUTSIDE = 0.005  # m that a centre of mass may lie outside its shape, and
 _OUTSIDE_SHARE = 0.05  # of the shape's size: shapes are simplified
 _GYRATION = 1.1  # radius of gyration over R, which is at most 1
-_OTHER_UNIT = 1e3  # times beyond a bound of density: half the bodies so far off are another unit
-_MOST_MASS = 1e5  # kg; a large crane altogether has some 10⁶
 _COPIES = 3  # links of one chain with the same inertia
-_DIGITS = 1e-9  # of sums of inertias, by which rounding may change them
 _LONGEST_SHAPE = 300.0  # radii of gyration; a mesh in mm that is read in m has 2000 and more
 _ROUNDED = 1e-3  # margin of consistency that digits of a file may take off a plate or a rod
-
-
-@dataclass(frozen=True, eq=False)
-class FileBody:
-    """A body of a robot file with mass.
-
-    Attributes:
-        name: of the file's link.
-        joint: position of the joint that moves it, -1 on the base.
-        pi: (10,) in the frame of the robot's link that it belongs to.
-    """
-
-    name: str
-    joint: int
-    pi: Array
-
-    @property
-    def com(self) -> Array:
-        """(3,) centre of mass [m]."""
-        com: Array = self.pi[1:4] / self.pi[0]
-        return com
-
-    @property
-    def density(self) -> float:
-        """Of the uniform ellipsoid with this mass and inertia [kg/m³]; infinite without volume."""
-        Sigma = 0.5 * np.trace(I := inertia_at_com(self.pi)) * np.eye(3) - I
-        axes = np.sqrt(5.0 * np.maximum(np.linalg.eigvalsh(Sigma) / self.pi[0], 0.0))
-        volume = 4.0 / 3.0 * math.pi * float(np.prod(axes))
-        return float(self.pi[0]) / volume if volume > 0.0 else math.inf
-
-
-def file_bodies(robot: Robot) -> list[FileBody]:
-    """Bodies with mass: of a URDF file those in it, else, or where they were changed, the links."""
-    first = -int(robot.floating_base)
-    own = [FileBody(n, k + first, robot.pi(k)) for k, n in enumerate(robot.link_names)]
-    if robot.source is not None and robot.source.format == "urdf":
-        links = UrdfDescription.from_bytes(robot.source.data, robot.source.path).links
-        places = body_places(robot)
-        read = [
-            FileBody(name, places[name][0], transform_pi(inertial.pi, places[name][1].homogeneous))
-            for name, link in links.items()
-            if (inertial := link.inertial) is not None and name in places
-        ]
-        unchanged = {body.joint for body in own if _is_sum(body, read)}
-        moving = {body.joint for body in own}
-        own = [body for body in read if body.joint in unchanged or body.joint not in moving]
-        own += [
-            FileBody(n, k + first, robot.pi(k))
-            for k, n in enumerate(robot.link_names)
-            if k + first not in unchanged
-        ]
-    return [body for body in own if body.pi[0] > 0.0]
-
-
-def _is_sum(link: FileBody, bodies: Iterable[FileBody]) -> bool:
-    """Whether a link of the robot is still what the bodies of the file make it."""
-    total = sum((body.pi for body in bodies if body.joint == link.joint), np.zeros(10))
-    return bool(np.abs(total - link.pi).max() <= _DIGITS * max(np.abs(total).max(), 1.0))
 
 
 def body_findings(
@@ -119,17 +63,15 @@ def body_findings(
     infeasible = infeasible_links(robot)  # which are findings of the parameters
     findings, shapes, shaped = _shapes(robot, folders)
     sound = [body for body in bodies if physical_consistency(body.pi).feasible]
-    units = _units(sound)
-    light = [body for body in sound if body.pi[0] <= _MOST_MASS]
+    units = unit_findings(robot)
+    light = [body for body in sound if body.pi[0] <= MOST_MASS]
     plain = [body for body in light if not _is_placeholder(body)]
     return (
         *_infeasible(body for body in bodies if body.name not in infeasible),
         *findings,
-        *_heavy(sound),
-        *units,
         *_placeholders(sound),
         *_copies(robot, plain),
-        *([] if units else _densities(plain)),
+        *([] if any(f.kind == "unit-of-inertia" for f in units) else _densities(plain)),
         *_outside(plain, shapes, shaped),
         *_too_large(plain, shapes),
         *_other_scale(plain, shapes),
@@ -139,35 +81,12 @@ def body_findings(
 def _infeasible(bodies: Iterable[FileBody]) -> list[Finding]:
     """Bodies that no link of the robot stands for: on the base, or summed up with others."""
     checks = [(body, physical_consistency(body.pi)) for body in bodies]
-    return _by_message(
+    return by_message(
         "infeasible-inertia",
         lambda body: "warning" if physical_consistency(body.pi).margin > -_ROUNDED else "error",
         [(body, check.reason) for body, check in checks if not check.feasible],
         "correct mass, centre of mass and inertia together; identification estimates them anew",
     )
-
-
-def _heavy(bodies: Iterable[FileBody]) -> list[Finding]:
-    return _by_message(
-        "unit-of-mass",
-        lambda body: "error",
-        [(body, f"the mass is {body.pi[0]:.4g} kg") for body in bodies if body.pi[0] > _MOST_MASS],
-        "give masses in kg, not in g",
-    )
-
-
-def _units(bodies: Sequence[FileBody]) -> list[Finding]:
-    """One finding where most bodies are as light or as dense as in another unit."""
-    density = [body.density for body in bodies if math.isfinite(body.density)]
-    if len(density) < 2:
-        return []
-    middle = float(np.median(density))
-    if _LIGHTEST / _OTHER_UNIT < middle < _DENSEST * _OTHER_UNIT:
-        return []
-    text = f"half of the {len(density)} bodies have {middle:.3g} kg/m³ or "
-    text += "less" if middle < _LIGHTEST else "more"
-    action = "give masses in kg and inertias in kg·m², not g, g·mm² or kg·mm²"
-    return [Finding("unit-of-inertia", "error", "all links", text, action)]
 
 
 def _is_placeholder(body: FileBody) -> bool:
@@ -180,7 +99,7 @@ def _is_placeholder(body: FileBody) -> bool:
 
 def _placeholders(bodies: Iterable[FileBody]) -> list[Finding]:
     alike = [(body, f"{inertia_at_com(body.pi)[0, 0]:.3g}") for body in bodies]
-    return _by_message(
+    return by_message(
         "placeholder-inertia",
         lambda body: "warning",
         [
@@ -209,7 +128,7 @@ def _copies(robot: Robot, bodies: Iterable[FileBody]) -> list[Finding]:
             text = f"{len(chain)} links of one chain have the same mass and inertia"
             found += [(body, text) for body in chain]
     action = "give each link its own; copied values are right for equal modules alone"
-    return _by_message("copied-inertia", lambda body: "warning", found, action)
+    return by_message("copied-inertia", lambda body: "warning", found, action)
 
 
 def _above(robot: Robot, joint: int) -> set[int]:
@@ -227,11 +146,11 @@ def _densities(bodies: Iterable[FileBody]) -> list[Finding]:
         text = f"a uniform body of {body.pi[0]:.4g} kg with this inertia has "
         if body.density == math.inf:
             found.append((body, text + "no volume"))
-        elif body.density > _DENSEST:
+        elif body.density > DENSEST:
             found.append((body, text + f"{body.density:.3g} kg/m³, beyond osmium's 22 590"))
-        elif body.density < _LIGHTEST:
+        elif body.density < LIGHTEST:
             found.append((body, text + f"{body.density:.3g} kg/m³, lighter than foam"))
-    return _by_message(
+    return by_message(
         "implausible-inertia",
         lambda body: "warning",
         found,
@@ -253,7 +172,7 @@ def _outside(
                 text = f"the centre of mass is {excess:.3g} m outside its shape of {size:.3g} m"
                 found.append((body, text, excess > size and body.name in shaped))
     far = {body.name for body, _, beyond in found if beyond}
-    return _by_message(
+    return by_message(
         "com-outside",
         lambda body: "error" if body.name in far else "warning",
         [(body, text) for body, text, _ in found],
@@ -271,7 +190,7 @@ def _too_large(bodies: Iterable[FileBody], shapes: dict[int, ConvexHull]) -> lis
             if gyration > _GYRATION * reach:
                 text = f"the radius of gyration is {gyration:.3g} m, and no point of the shape is "
                 found.append((body, f"{text}farther than {reach:.3g} m from the centre of mass"))
-    return _by_message(
+    return by_message(
         "inertia-beyond-shape",
         lambda body: "warning",
         found,
@@ -290,34 +209,12 @@ def _other_scale(bodies: Iterable[FileBody], shapes: dict[int, ConvexHull]) -> l
             if size > _LONGEST_SHAPE * gyration > 0.0:
                 text = f"the shape is {size:.3g} m large, the radius of gyration {gyration:.3g} m"
                 found.append((body, text))
-    return _by_message(
+    return by_message(
         "unit-of-shape",
         lambda body: "warning",
         found,
         "give a mesh in mm the scale 0.001, or correct the inertia (kg·m²)",
     )
-
-
-def _by_message(
-    kind: str,
-    severity: Callable[[FileBody], str],
-    found: Sequence[tuple[FileBody, str]],
-    action: str,
-) -> list[Finding]:
-    """One finding for all bodies of which the same is to be said."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for body, text in found:
-        groups.setdefault((severity(body), text), []).append(repr(body.name))
-    return [
-        Finding(
-            kind,
-            "error" if level == "error" else "warning",
-            f"{'link' if len(names) == 1 else 'links'} {listing(names, 4)}",
-            text,
-            action,
-        )
-        for (level, text), names in groups.items()
-    ]
 
 
 def _shapes(

@@ -10,6 +10,7 @@ from bodysense.errors import BodysenseError, count, require_type
 from bodysense.robot.checks.bodies import body_findings
 from bodysense.robot.checks.joints import joint_findings
 from bodysense.robot.checks.parameters import parameter_findings
+from bodysense.robot.checks.units import unit_findings
 from bodysense.robot.io.load import load_robot
 from bodysense.robot.robot import Robot
 from bodysense.status import SEVERITIES, Finding, Severity
@@ -84,6 +85,7 @@ def check_robot(
         source = robot.source.path if robot.source is not None else robot.name
     found = [
         *parameter_findings(robot),
+        *unit_findings(robot),
         *body_findings(robot, package_dirs),
         *joint_findings(robot),
     ]

@@ -1,4 +1,4 @@
-"""Joints of a robot file: limits, lengths, and friction that nobody measured."""
+"""Joints of a robot file: limits, and friction that nobody measured."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.errors import listing
-from bodysense.robot.model import one_axis_joints
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.status import Finding, Severity
 
-_LONGEST = 20.0  # m between two joints; booms of large cranes have sections of 15 m
 _MOST_TURNS = 8.0 * math.pi  # rad that a joint with stops turns; four turns to either side
 _DEGREES = 1000.0  # rad: a limit below may be one in degrees, beyond it a made-up number
 _MOST_SPEED = 1000.0  # rad/s or m/s that only a placeholder allows
@@ -22,9 +20,8 @@ _FEW = 0.5  # distinct values per joint; measured ones all differ
 
 
 def joint_findings(robot: Robot) -> tuple[Finding, ...]:
-    """Limits missing or made up, lengths in another unit, placeholder friction."""
+    """Limits missing or made up, placeholder friction."""
     return (
-        *_lengths(robot),
         *_position_limits(robot),
         *_drive_limits(robot),
         *_placeholder_friction(robot),
@@ -40,20 +37,6 @@ def _of(
         return []
     where = f"{'joint' if len(quoted) == 1 else 'joints'} {listing(quoted, 4)}"
     return [Finding(kind, severity, where, text, action)]
-
-
-def _lengths(robot: Robot) -> list[Finding]:
-    """Distances between joints that no robot has."""
-    joints = one_axis_joints(robot.model)
-    length = {
-        robot.model.names[i]: float(np.linalg.norm(robot.model.jointPlacements[i].translation))
-        for i in joints
-    }
-    far = {name: value for name, value in length.items() if value > _LONGEST}
-    if not far:
-        return []
-    text = f"up to {max(far.values()):.4g} m from the joint before it"
-    return _of("unit-of-length", "error", far, text, "give lengths in m, not in mm")
 
 
 def _position_limits(robot: Robot) -> list[Finding]:
