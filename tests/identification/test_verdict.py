@@ -116,7 +116,7 @@ def test_joints_whose_torque_is_mostly_noise_are_not_held_against_the_model(foun
     verdict = judge(found, [scores(kind, errors, noise=noise) for kind in ("training", "held-out")])
     assert verdict.grade == "good"
     assert "to 5.0 % on average" in verdict.summary
-    assert "no model predicts, is 10.0 % of the raw torque" in verdict.summary
+    assert "of this comparison, is 10.0 % of the raw torque" in verdict.summary
 
 
 def test_where_all_is_noise_all_joints_count(found):
@@ -397,3 +397,18 @@ def test_the_most_important_advice_comes_first(found):
     assert len(verdict.advice) == len(starts)
     for sentence, start in zip(verdict.advice, starts, strict=True):
         assert sentence.startswith(start)
+
+
+def test_one_clear_joint_does_not_speak_for_five_of_noise(found):
+    errors, noise = [0.04, 0.9, 0.9, 0.9, 0.9, 0.9], [0.1, 0.8, 0.8, 0.8, 0.8, 0.8]
+    verdict = judge(found, [scores(kind, errors, noise=noise) for kind in ("training", "held-out")])
+    assert verdict.grade == "poor"
+    assert any("too few joints to judge by" in sentence for sentence in verdict.advice)
+
+
+def test_validation_with_what_was_fitted_is_not_good_and_leaves_intervals(found):
+    data = [scores(kind, 0.04) for kind in ("training", "held-out")]
+    verdict = judge(found, data, overlaps=["log.csv was also used for fitting."])
+    assert verdict.grade == "fair"
+    assert verdict.intervals_hold
+    assert "log.csv was also used for fitting." in verdict.advice

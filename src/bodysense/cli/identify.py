@@ -338,13 +338,13 @@ def _friction(page: Page, choice: FrictionChoice) -> None:
     if choice.trials:
         page.table(
             "Friction laws: squared error of moving joints on held-out blocks, in units of the "
-            "noise variance, and by how much it is smaller than the chosen law's",
-            ("law", "error", "smaller by [%]", "coefficients", ""),
+            "noise variance, and by which share of it that of the chosen law is smaller",
+            ("law", "error", "chosen smaller by [%]", "coefficients", ""),
             (
                 (
                     trial.name,
                     f"{trial.error:.3f}",
-                    f"{100.0 * trial.gain:.1f} ± {100.0 * trial.standard_error:.1f}",
+                    f"{-100.0 * trial.gain + 0.0:.1f} ± {100.0 * trial.standard_error:.1f}",
                     str(trial.coefficients),
                     "chosen" if trial.name == choice.name else "",
                 )

@@ -180,11 +180,15 @@ def mounted(robot: Robot, gravity: str | None, mount: str | None) -> Robot:
         return with_gravity(robot, numbers(gravity, "--gravity", "x,y,z in m/s²", (3,)))
     if mount is None or mount in MOUNTS:
         return robot if mount is None else with_gravity(robot, mount=mount)
-    plain = mount.strip()
     form = f"{', '.join(MOUNTS)}, or roll,pitch,yaw"
-    angles = numbers(plain.removesuffix("deg"), "--mount", form, (3,))
-    unit = math.pi / 180.0 if plain.endswith("deg") else 1.0
-    return with_gravity(robot, mount=[unit * angle for angle in angles])
+    return with_gravity(robot, mount=_angles(mount.strip(), "--mount", form, 3))
+
+
+def _angles(text: str, option: str, form: str, count: int) -> list[float]:
+    """Numbers in rad (or m), or in degrees where the text ends with ``deg``."""
+    plain = text.removesuffix("deg")
+    unit = math.pi / 180.0 if plain != text else 1.0
+    return [unit * x for x in numbers(plain, option, form, (count,))]
 
 
 def locked_joints(texts: Iterable[str]) -> dict[str, float | None]:
@@ -194,7 +198,7 @@ def locked_joints(texts: Iterable[str]) -> dict[str, float | None]:
         name, given, q = (part.strip() for part in text.partition("="))
         if not name:
             raise ShapeError(f"--lock {text}: write NAME or NAME=POSITION, e.g. wheel_left=0.")
-        positions[name] = numbers(q, f"--lock {name}", "a position", (1,))[0] if given else None
+        positions[name] = _angles(q, f"--lock {name}", "a position", 1)[0] if given else None
     return positions
 
 

@@ -85,8 +85,9 @@ def _turned(g: Array, angle: float) -> Finding:
         "gravity-direction",
         "error",
         "robot",
-        f"gravity points another way than the robot's file says, by {np.rad2deg(angle):.0f}°: "
-        f"torques fit a gravity of ({direction}) m/s² in the axes of the root link",
+        "gravity points another way than the robot's file (or --mount) says, by "
+        f"{np.rad2deg(angle):.0f}°: torques fit a gravity of ({direction}) m/s² in the axes of the "
+        "root link",
         "is the robot mounted on a wall, a ceiling or a tilted base? Say how it is mounted, with "
         f"`--gravity={','.join(f'{x:.2f}' for x in g)}`",
     )

@@ -40,7 +40,7 @@ _MUCH_LOST = 0.1
 # there is nothing to differentiate.
 _LOW_RATE, _NO_RATE = 25.0, 2.0
 # No drive reports more often than this; a higher rate is a time in the wrong unit.
-_ANY_RATE = 1.0e5
+_ANY_RATE = 2.5e4
 # Shorter recordings hold less than one motion.
 _SHORT, _TOO_SHORT = 1.0, 0.2
 
@@ -271,6 +271,8 @@ def _without_fragments(samples: LogSamples) -> LogSamples:
 
 def _likely_unit(period: float) -> str:
     """The unit in which a period would be that of a rate between 20 Hz and 20 kHz."""
+    if period < 1.0 / _ANY_RATE:  # seconds that were taken for ms, say
+        return "s"
     for unit, seconds in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
         if period * seconds < 0.05:
             return unit

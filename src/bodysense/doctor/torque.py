@@ -302,6 +302,11 @@ def _mirrors(robot: Robot, motion: CondensedMotion, own: Array, moved: Mask) -> 
             best, least = sign, left
     if (best[0] > 0.0).all():
         return np.inf, []
+    for turn in turns:  # where most are, those that cannot tell are turned around as well
+        every = np.repeat(turn[:, np.newaxis], robot.n_joints, axis=1)
+        most = np.count_nonzero((turn == best.T).all(axis=1)) > 0.5 * len(joints)
+        if most and left_with(every) < least + _RATHER_POSITION:
+            best = every
     return least, [_turned(robot, best, turn) for turn in turns if (turn == best.T).all(1).any()]
 
 
@@ -313,9 +318,8 @@ def _turned(robot: Robot, sign: Array, turn: Array) -> Finding:
     gains = {f"{x}.{name}": -1 for x in channels for name in names}
     if chosen.all():
         gains = dict.fromkeys(channels, -1)
-    kind = {("q", "tau"): "mirrored-joint", ("q",): "position-sign"}.get(
-        (*channels,), "torque-sign"
-    )
+    of_one = "position-sign" if "q" in channels else "torque-sign"
+    kind = of_one if len(channels) == 1 else "mirrored-joint"
     text = f"with {' and '.join(channels)} counted the other way round, the model explains far more"
     also = ", and for v alike" if "q" in channels else ""
     axis = "does the axis point the other way? " if len(channels) > 1 else ""

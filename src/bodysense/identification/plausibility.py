@@ -12,7 +12,7 @@ whatever the prior made of single masses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -28,6 +28,7 @@ _LEAST_LIKENESS = 0.95  # of the torques of gravity; loads at the hand leave 0.9
 _WEIGHS = 0.05  # share of gravity in the torques, from which it is looked at
 _MOST_MASS = 2.0  # times the total mass of the file, or a part of it as small
 _ROWS_PER_UNKNOWN = 5.0  # fewer tell nothing about physical consistency
+_HARDLY = 0.01  # of a joint's torque, that consistency must cost to be worth a word, and
 _INFEASIBLE = 0.15  # growth of the squared error that physical consistency may cost
 _POSTURES = 400  # that are looked at
 _WINDOW = 0.25  # duration in which a burst of residuals is looked for [s]
@@ -83,11 +84,14 @@ def _gravity(problem: Regression, result: Identification) -> list[str]:
     return []
 
 
-def bursts(names: Sequence[str], predictions: Sequence[Prediction]) -> list[str]:
+def bursts(
+    names: Sequence[str], predictions: Sequence[Prediction], starts: Mapping[str, float]
+) -> list[str]:
     """Sentences on short times in which torques are unlike all the others: something touches.
 
     The r.m.s. residual of a joint while it moves, in a window of time, is held against its median
-    over all windows in which it moves.
+    over all windows in which it moves. Times count from the first sample of a recording, which is
+    at its `starts`.
     """
     from scipy.ndimage import binary_opening
 
@@ -107,7 +111,7 @@ def bursts(names: Sequence[str], predictions: Sequence[Prediction]) -> list[str]
         if not 0 < when.size <= _MOST_BURSTS * len(level):
             continue
         joints = [name for name, own in zip(names, loud.T, strict=True) if own.any()]
-        first, end = p.t[0] + _WINDOW * when[0], p.t[0] + _WINDOW * (when[-1] + 1)
+        first, end = p.t[0] - starts[p.source] + _WINDOW * np.array([when[0], when[-1] + 1])
         made.append(
             f"Torques of {listing(joints)} are unlike the rest of {p.source} between {first:.4g} "
             f"and {end:.4g} s: did something touch the robot, or was a drive saturated? Leave this "
@@ -131,25 +135,27 @@ def _mass(problem: Regression, result: Identification) -> list[str]:
 
 
 def _infeasible(problem: Regression, result: Identification) -> list[str]:
-    """Whether bodies that can be explain the torques far worse than parameters that cannot."""
+    """Whether consistent bodies explain the torques far worse than unconstrained parameters."""
     if not result.consistent or problem.knowledge.any:
         return []
-    rows = float(problem.squares(result.theta_base)[1].sum())
+    mine, count = problem.squares(result.theta_base)
+    rows = float(count.sum())
     if rows < _ROWS_PER_UNKNOWN * problem.size:
         return []
     from bodysense.identification.methods import identifier
 
-    free = problem.base.to_base(identifier("wls").theta(problem))
-    best, mine = (
-        float((problem.squares(theta)[0] / result.noise**2).sum())
-        for theta in (free, result.theta_base)
-    )
-    best *= rows / (rows - problem.size)  # parameters without constraints follow the noise as well
-    if not mine > (1.0 + _INFEASIBLE) * best:
+    best = problem.squares(problem.base.to_base(identifier("wls").theta(problem)))[0]
+    more = np.sqrt(np.maximum(mine - best, 0.0) / np.maximum(count, 1.0))
+    if not (more > _HARDLY * np.maximum(problem.torque_size, np.finfo(float).tiny)).any():
+        return []
+    # Parameters without constraints follow the noise as well.
+    freedom = rows / (rows - problem.size)
+    ratio = float((mine / result.noise**2).sum() / (best / result.noise**2).sum()) / freedom
+    if not ratio > 1.0 + _INFEASIBLE:
         return []
     return [
         "No physically consistent robot of this geometry explains the torques: the squared error "
-        f"is {mine / best:.3g} times that of unconstrained parameters. Check the unit of time, "
+        f"is {ratio:.3g} times that of unconstrained parameters. Check the unit of time, "
         "the zeros of the joints, and whether the file is that of this robot, link lengths "
         "included."
     ]

@@ -168,7 +168,7 @@ def identify(
     scores = tuple(map(score, predictions))
     flat = tuple(piece for pieces in predictions for piece in pieces)
     progress("looking for defects of the logs")
-    defects = find_defects(problem, uneven=_is_uneven(diagnoses))
+    defects = find_defects(_below_reference(problem, diagnoses), uneven=_is_uneven(diagnoses))
     return IdentificationRun(
         identification=identification,
         diagnoses=diagnoses,
@@ -184,15 +184,28 @@ def identify(
             identification,
             scores,
             predictions=flat,
-            warnings=_warnings(diagnoses, validation),
+            warnings=_warnings((*diagnoses, *validation)),
+            overlaps=_overlaps(diagnoses, validation),
             concerns=[
                 *map(str, defects),
                 *implausibilities(problem, identification),
-                *bursts(robot.joint_names, predictions[0]),
+                *bursts(robot.joint_names, predictions[0], {x.source: float(x.t[0]) for x in logs}),
                 *_contradictions(chosen, problem, identification),
             ],
             duration=sum(diagnosis.duration for diagnosis in diagnoses),
         ),
+    )
+
+
+def _below_reference(problem: Regression, diagnoses: Sequence[Diagnosis]) -> Regression:
+    """The problem below the reference bandwidth at most: noise of positions looks like defects."""
+    settings = problem.settings
+    score, cutoff = settings.score_cutoff, settings.cutoff
+    if score is None or cutoff is None or cutoff <= score:
+        return problem
+    moved = motions(problem.robot, [d.segments for d in diagnoses], settings.for_scores())
+    return Regression.of(
+        problem.robot, moved, settings.for_scores(), problem.base, knowledge=problem.knowledge
     )
 
 
@@ -282,20 +295,26 @@ def _contradictions(method: Identifier, problem: Regression, result: Identificat
     return concerns
 
 
-def _warnings(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -> list[str]:
-    """Findings of the doctor that belong into the verdict."""
-    result = [
+def _warnings(diagnoses: Sequence[Diagnosis]) -> list[str]:
+    """Findings of the doctor that belong into the verdict.
+
+    A joint that stands in one recording may move in another: the verdict names those that never do.
+    """
+    return [
         f"{diagnosis.source}, {finding.where}: {finding.message}; {finding.action}."
-        for diagnosis in (*diagnoses, *validation)
+        for diagnosis in diagnoses
         for severity in ("error", "warning")
         for finding in diagnosis.of(severity)
+        if finding.kind != "still-joint"
     ]
-    result += [
+
+
+def _overlaps(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -> list[str]:
+    return [
         f"{diagnosis.source} was also used for fitting: its score is not a validation."
         for diagnosis in validation
         if any(share_samples(diagnosis, other) for other in diagnoses)
     ]
-    return result
 
 
 def _origin(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -30,6 +30,7 @@ _NEGLIGIBLE = 0.005  # difference of errors: a prior that is right already is no
 _OVERFITTING_RATIO = 1.5  # held-out error over training error from which a result is overfitted
 _GENERALISATION_RATIO = 1.5  # validation over held-out error of what does not generalise
 _NOISY_TORQUE = 0.25  # relative noise from which a joint's torque cannot be judged
+_LEAST_CLEAR = 0.5  # share of the moving joints whose torque must be more than noise
 _SHORT_DURATION = 5.0  # of recordings whose blocks resemble each other too much to judge by [s]
 _MOST_WARNINGS = 3  # of the doctor that are repeated
 
@@ -87,13 +88,15 @@ def judge(
     predictions: Sequence[Prediction] = (),
     warnings: Sequence[str] = (),
     concerns: Sequence[str] = (),
+    overlaps: Sequence[str] = (),
     duration: float = np.inf,
 ) -> Verdict:
     """Compare the scores on unseen data with the fit, the prior and the noise.
 
     A result with warnings of the doctor, or with concerns (other sentences against it), is not
-    called good, nor is one of recordings that last too short a time [s], or of joints that hardly
-    moved or are predicted no better than by a constant. The worst joint decides.
+    called good, nor is one that is validated with what it was fitted to (`overlaps`), of recordings
+    that last too short a time [s], or of joints that hardly moved or are predicted no better than
+    by a constant. The worst joint decides.
     """
     if not identification.status.ok:
         return Verdict("failed", identification.status.summary(), (), intervals_hold=False)
@@ -113,10 +116,13 @@ def judge(
     )
     too_short = () if validation else tuple(_too_short(duration))
     unmoved = _unmoved(names, training)
+    few = _few_counted(names, judged)
     advice = (
         *doubts,
+        *overlaps,
         *too_short,
         *worse,
+        *few,
         *_overfitting(identification, training, held_out),
         *_generalisation(held_out, validation),
         *_joints(names, held_out),
@@ -128,12 +134,13 @@ def judge(
         text = f"no joint moves in {_WHERE[kind]}, so that it cannot be judged."
         return Verdict("poor", text, advice, intervals_hold=False)
     worst, joint = _worst(names, judged)
-    grade = _grade(error, worst, worse=bool(worse), reserved=bool(doubts or too_short or unmoved))
+    reserved = bool(doubts or too_short or unmoved or overlaps)
+    grade = _grade(error, worst, worse=bool(worse or few), reserved=reserved)
     summary = (
         f"on {_WHERE[kind]} the model predicts the torque of moving joints to {_percent(error)} on "
         f"average and to {_percent(worst)} at worst ({joint}); the robot's file alone to "
-        f"{_percent(before)}. {_left_out(names, judged)}Noise, which no model predicts, "
-        f"is {_percent(mean_noise(judged))} of the raw torque."
+        f"{_percent(before)}. {_left_out(names, judged)}Noise, and what else lies above the "
+        f"bandwidth of this comparison, is {_percent(mean_noise(judged))} of the raw torque."
     )
     holds = not (doubts or worse or grade == "poor")
     return Verdict(grade, summary, advice, holds, error, before, worst, joint)
@@ -179,6 +186,24 @@ def _left_out(names: Sequence[str], judged: Sequence[DataScores]) -> str:
     if counted.all():
         return ""
     return f"Not counted, still or mostly noise: {listing(np.array(names)[~counted].tolist())}. "
+
+
+def _few_counted(names: Sequence[str], judged: Sequence[DataScores]) -> list[str]:
+    """Where the torque of most joints that move is noise, the others do not speak for them.
+
+    If that of all is, all of them count.
+    """
+    moving, clear = np.zeros((2, len(names)), dtype=bool)
+    for data in judged:
+        moves = np.isfinite(np.array(data.identified.moving.relative_error))
+        moving |= moves
+        clear |= moves & (np.array(data.filtered_noise) < _NOISY_TORQUE)
+    if not 0 < np.count_nonzero(clear) < _LEAST_CLEAR * np.count_nonzero(moving):
+        return []
+    return [
+        f"Torque of {listing(np.array(names)[moving & ~clear].tolist())} is mostly noise, which "
+        "leaves too few joints to judge by: record less noisy torques, or move faster."
+    ]
 
 
 def _no_better_than_constant(
@@ -307,9 +332,9 @@ def _joints(names: Sequence[str], held_out: DataScores) -> list[str]:
         ", ".join(
             f"{name} ({_percent(error)})"
             for name, error, level in zip(names, errors, noise, strict=True)
-            if error > _FAIR_ERROR and (level < _NOISY_TORQUE) == audible
+            if error > (_GOOD_JOINT if clear else _FAIR_ERROR) and (level < _NOISY_TORQUE) == clear
         )
-        for audible in (True, False)
+        for clear in (True, False)
     )
     sentences = (
         (

@@ -13,6 +13,8 @@ from bodysense.identification.regression import Regression
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
+_LARGE_ZERO = 1.0  # rad or m from which an exchange of joints is likelier than a zero that is off
+
 
 @dataclass(frozen=True)
 class Defect:
@@ -90,11 +92,14 @@ def time_defect(x: float, std: float, gain: float, likely: str) -> Defect:
     links = f"the links are {length} times as long as in the robot's file"
     why = "torques of inertia and of gravity do not belong together"
     if likely == "time":
-        remedy = "check the rate and the unit of time"
+        remedy = "check the rate and the unit of time (links of another length would look alike)"
         return Defect("time", "", size, std, "", gain, f"{time}: {why} as it is", remedy)
     if likely == "links":
-        remedy = "give the file of the robot that was recorded"
-        message = f"this is another robot: {links}, or its geometry differs otherwise, as {why}"
+        remedy = (
+            "give the file of the robot that was recorded; or check the rate and the unit of time, "
+            f"for it looks alike if {time}"
+        )
+        message = f"this looks like another robot: {links}, or its geometry differs, as {why}"
         return Defect("length", "", size**2, 2.0 * abs(size) * std, "", gain, message, remedy)
     remedy = "check the rate and the unit of time, and whether the file is of another robot"
     return Defect("time", "", size, std, "", gain, f"{why}: either {time}, or {links}", remedy)
@@ -129,6 +134,12 @@ _NO_GRAVITY = (
 
 def _zero_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
     edit = layout_edit("offset", {f"q.{joint}": _rounded(-x, std)})
+    if abs(x) > _LARGE_ZERO:
+        return (
+            f"{joint}'s zero is off by {_value(x, std)} {unit}",
+            "is it the channel of this joint, or were joints exchanged? If they are right, correct "
+            "the zero in the layout file or the joint's origin in the robot's file",
+        )
     return (
         f"{joint}'s zero is off by {_value(x, std)} {unit}",
         f"write {edit} (in {unit}, on top of its present offset), or correct the joint's origin in "
