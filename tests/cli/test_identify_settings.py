@@ -85,7 +85,7 @@ def test_help_shows_what_is_often_used_only():
     text = parser.format_help()
     assert "--payload" not in text
     assert "--weighting" not in text
-    assert 18 <= sum(1 for word in set(re.findall(r"--[a-z-]+", text)) if word != "--help") <= 22
+    assert 18 <= sum(1 for word in set(re.findall(r"--[a-z-]+", text)) if word != "--help") <= 26
 
 
 def test_auto_chooses_its_settings_itself():

@@ -56,7 +56,9 @@ def _gravity(problem: Regression, result: Identification) -> list[str]:
         links[layout.n_inertial :] = 0.0
         return inverse_dynamics(problem.robot, q, still, still, theta=links)
 
-    size = np.maximum(problem.torque_size, np.finfo(float).tiny)  # of N and N·m
+    slides = np.array(problem.robot.joint_types) == "prismatic"  # N and N·m do not add up
+    size = np.sqrt([np.mean(tau[:, slides == own] ** 2) for own in slides])
+    size = np.maximum(size, np.finfo(float).tiny)
     given, made, tau = held(problem.robot.theta) / size, held(result.theta) / size, tau / size
     weight = float((given * given).sum())
     if not weight > _WEIGHS**2 * float((tau * tau).sum()):

@@ -23,6 +23,7 @@ from scipy.optimize import Bounds, minimize
 from scipy.optimize import differential_evolution as evolve
 
 from bodysense.errors import MismatchError
+from bodysense.identification.consistent.projection import consistent_least_squares
 from bodysense.identification.identification import Identification, Iteration, Status
 from bodysense.identification.identifier import Identifier, require_settings
 from bodysense.identification.linear.least_squares import LeastSquares, Solver, least_squares
@@ -130,7 +131,15 @@ class OutputError(Identifier):
     def _estimated(
         self, problem: Regression, prior: Prior, rng: np.random.Generator | None
     ) -> tuple[WeightedSolution, PriorTerm]:
-        """The estimate, and the prior that its solver used."""
+        """The estimate, and the prior that its solver used; consistent also where it failed."""
+        fit, term = self._minimised(problem, prior, rng)
+        if fit.failure and self.consistent:
+            fit = replace(fit, theta=consistent_least_squares(prior, fit.stack).theta)
+        return fit, term
+
+    def _minimised(
+        self, problem: Regression, prior: Prior, rng: np.random.Generator | None
+    ) -> tuple[WeightedSolution, PriorTerm]:
         loop = self.simulation.loop(problem)
 
         def solve(stack: Stack) -> Solution:
