@@ -25,6 +25,8 @@ from bodysense.doctor import examine
 from bodysense.errors import BodysenseError
 from bodysense.files import write_atomically
 from bodysense.identification import identify
+from bodysense.identification.defects import find_defects
+from bodysense.identification.plausibility import bursts, implausibilities
 from bodysense.identification.verdict import judge
 
 WRONG = 3.0  # times the clean error, from which a result is wrong
@@ -242,7 +244,11 @@ def _cost(robots: Sequence[str], rounds: int) -> Result:
 
     def judge_all() -> None:
         for done in runs:
-            judge(done.identification, done.scores)
+            find_defects(done.problem)
+            implausibilities(done.problem, done.identification)
+            training = [p for p in done.predictions if p.kind == "training"]
+            bursts(done.problem.robot.joint_names, training, {p.source: 0.0 for p in training})
+            judge(done.identification, done.scores, predictions=done.predictions)
 
     ours, peer = (min(_seconds(side) for _ in range(rounds)) for side in (judge_all, examine_all))
     return Result.judged(

@@ -38,6 +38,7 @@ from benchmarks import (
     poor_data,
     regressor,
     rollout,
+    sabotage,
     sensitivity,
     square_root,
     start,
@@ -89,6 +90,10 @@ TINY = {
     "first-try": (
         partial(first_try.run, training=("20sec_8harm",), predicted=("30sec_12harm",)),
         2,
+    ),
+    "sabotage": (
+        partial(sabotage.run, only="torques' sign", robots=("example:ur5",), seeds=1, record=None),
+        3,
     ),
     "excitation": (partial(excitation.run, seconds=2.0, starts=1, duration=4.0), 2),
     "map-dynamics": (partial(map_dynamics.run, steps=1, batch=4, links=(5, 10)), 14),

@@ -221,7 +221,7 @@ BAD_FILES = {
     "code": (b"gear_ratio: !!python/object/apply:os.getcwd []", "could not determine a constr"),
     "not text": (b"\xff\xfe\x00", "not valid YAML"),
     "control characters": (b"gear_ratio: \x07", "not valid YAML"),
-    "too deep": (b"a: " + b"[" * 5000, "not valid YAML"),
+    "too deep": (b"a: " + b"[" * 5000, "line 1: brackets are nested deeper than 50 levels"),
     "loop": (b"gear_ratio: &a [*a]", "the alias"),
     "bad date": (b"gear_ratio: 2020-99-99", "not valid YAML"),
 }

@@ -67,15 +67,17 @@ def test_in_legs_as_well(record, monkeypatch):
 
 @every_quantity
 @pytest.mark.parametrize("width", [0.02, 0.0])
+@pytest.mark.parametrize("still_speed", [None, 0.0])
 @pytest.mark.parametrize("rate", [250.0, 1000.0])  # at which every fourth sample is looked at
-def test_frames_are_rows_of_the_regression(quantity, width, rate, arm, record):
-    recorded = record(arm(width=width), filtered=FILTERED, rate=rate, torque_noise=0.1)
+def test_frames_are_rows_of_the_regression(quantity, width, still_speed, rate, arm, record):
+    filtered = replace(FILTERED, still_speed=still_speed)
+    recorded = record(arm(width=width), filtered=filtered, rate=rate, torque_noise=0.1)
     (frame,) = rows_of(recorded, quantity).frames
     (block,) = recorded.problem.blocks()
     np.testing.assert_array_equal(frame.t, block.t)
     np.testing.assert_array_equal(frame.fold, block.fold)
     np.testing.assert_array_equal(frame.use, block.use)
-    assert (frame.use.min() == 0.0) == (width == 0.0)
+    assert (frame.use.min() == 0.0) == (still_speed is None)  # standing joints hold with friction
     assert (frame.log, frame.piece) == (block.log, block.piece)
     assert frame.y.shape == block.y.shape
     if quantity == "tau":  # the regression's torques have passed one filter more
@@ -95,8 +97,9 @@ def test_frames_of_several_logs(quantity, arm, record):
         np.testing.assert_array_equal(frame.fold, block.fold)
         assert (frame.log, frame.piece) == (block.log, block.piece)
     squares, count = rows.squares([np.full(frame.y.shape, 2.0) for frame in rows.frames])
-    sizes = np.array([frame.t.size for frame in rows.frames])[:, None]
-    np.testing.assert_array_equal(count, np.broadcast_to(sizes, (2, 2)))
+    used = np.array([block.use.sum(axis=0) for block in problem.blocks()])
+    assert 0.0 < used.min() < min(frame.t.size for frame in rows.frames)
+    np.testing.assert_array_equal(count, used)
     np.testing.assert_array_equal(squares, 4.0 * count)
 
 

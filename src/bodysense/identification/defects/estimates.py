@@ -83,17 +83,20 @@ def estimate_defects(
     *,
     beside: Sequence[Suspect] = (),
     together: bool = False,
+    theta: Array | None = None,
 ) -> Estimates | None:
     """Estimate each suspect alone beside the model, or all of them together.
 
-    Those of `beside` are free at the same time, in either case.
+    Those of `beside` are free at the same time, in either case. Columns are taken at theta (p,), by
+    default those of `ridge_theta`.
 
     Returns `None` where the recordings are too short to leave anything out.
     """
-    rows = _rows(problem, (*beside, *suspects))
+    theta = ridge_theta(problem) if theta is None else theta
+    rows = _rows(problem, (*beside, *suspects), theta)
     if sum(r.count for r in rows) < _ROWS_PER_COLUMN * (problem.size + 2 * problem.n_joints):
         return None
-    made = _estimates(problem, tuple(suspects), rows, together)
+    made = _estimates(problem, tuple(suspects), rows, together, theta)
     finite = all(np.isfinite(x).all() for x in (made.sizes, made.std, made.errors))
     return made if finite else None
 
@@ -122,14 +125,13 @@ class _Rows:
     count: int
 
 
-def _rows(problem: Regression, suspects: Sequence[Suspect]) -> list[_Rows]:
+def _rows(problem: Regression, suspects: Sequence[Suspect], theta: Array) -> list[_Rows]:
     """Rows of all blocks; none if there are too few blocks."""
     spans = np.array([motion.t[-1] - motion.t[0] for motion in problem.motions])
     wanted = min(_BLOCKS, int(spans.sum() / _MIN_BLOCK))
     counts = np.maximum(np.rint(wanted * spans / max(spans.sum(), 1e-300)), 1.0).astype(int)
     if wanted < _FEWEST_BLOCKS:
         return []
-    theta = ridge_theta(problem)
     thin = -(-problem.n_samples // _MOST_SAMPLES)
     columns = [_columns(problem, piece, theta, suspects, thin) for piece in range(spans.size)]
     n_out = [Plan.of(motion, problem.settings).n_out for motion in problem.motions]
@@ -202,11 +204,15 @@ def _offset_places(problem: Regression) -> list[int]:
 
 
 def _estimates(
-    problem: Regression, suspects: tuple[Suspect, ...], rows: list[_Rows], together: bool
+    problem: Regression,
+    suspects: tuple[Suspect, ...],
+    rows: list[_Rows],
+    together: bool,
+    theta: Array,
 ) -> Estimates:
     k, b = len(suspects), problem.size
     held = _held(problem, rows[0].R.shape[1])
-    sigma = noise_levels(problem, problem.base.to_base(ridge_theta(problem)))
+    sigma = noise_levels(problem, problem.base.to_base(theta))
     blocks = sorted({r.block for r in rows})
     weighted = [
         triangle(np.concatenate([r.R / sigma[r.log, r.joint] for r in rows if r.block == block]))

@@ -35,7 +35,7 @@ from bodysense.identification.defects.defect import (
     offset_defect,
     time_defect,
 )
-from bodysense.identification.defects.estimates import Estimates, estimate_defects
+from bodysense.identification.defects.estimates import Estimates, estimate_defects, ridge_theta
 from bodysense.identification.defects.plausible import (
     gravity_is_doubtful,
     longer_or_slower,
@@ -120,6 +120,11 @@ class _Freed:
             return problem
         return Regression.of(problem.robot, motions, problem.settings, problem.base)
 
+    @cached_property
+    def theta(self) -> Array:
+        """(p,) parameters of the freed problem, at which columns are taken."""
+        return ridge_theta(self.problem)
+
     def moved(self, steps: Mapping[Suspect, float]) -> _Freed:
         """Freed of more; each size on top of what it is freed of already."""
         sizes, turn = dict(self.sizes), np.zeros(3)
@@ -160,7 +165,7 @@ def find_defects(problem: Regression, *, uneven: bool = False) -> tuple[Defect, 
         known = named[-1].estimates.suspects if named else ()
         rest = [s for s in _tellable(state.problem, uneven) if s not in known]
         beside = [s for s in known if s.kind in LINEAR]
-        estimates = estimate_defects(state.problem, rest, beside=beside)
+        estimates = estimate_defects(state.problem, rest, beside=beside, theta=state.theta)
         if estimates is None:
             break
         offsets = _offsets(state.problem, estimates)
@@ -248,7 +253,7 @@ def _best(state: _Freed, estimates: Estimates, known: tuple[Suspect, ...]) -> _T
         start, parts = state.moved({suspect: size}), TILTS if suspect in TILTS else (suspect,)
         trials.append(_trial(start, parts, known, estimates.error, least))
     told = np.count_nonzero(_moves_both_ways(state.problem)) >= _LEAST_MOVING
-    doubtful = told and (found or gravity_is_doubtful(state.problem, estimates))
+    doubtful = told and (found or gravity_is_doubtful(state.problem, estimates, state.theta))
     if doubtful and not set(known) & set(TILTS):
         gravity = more_plausible_gravity(state.problem)
         if gravity is not None:
@@ -271,7 +276,7 @@ def _trial(
     """
     free = (*known, *suspects)
     curved = np.array([suspect.kind not in LINEAR for suspect in free])
-    made = estimate_defects(state.problem, free, together=True)
+    made = estimate_defects(state.problem, free, together=True, theta=state.theta)
     for _ in range(_ITERATIONS):
         if made is None:
             return None
@@ -279,7 +284,7 @@ def _trial(
         if still[curved].all() or (suspects == TILTS and not state.gravity.any()):
             break
         state = state.moved(dict(zip(free, made.sizes, strict=True)))
-        made = estimate_defects(state.problem, free, together=True)
+        made = estimate_defects(state.problem, free, together=True, theta=state.theta)
     if made is None:
         return None
     trial = _Trial(suspects, state, made, 1.0 - float(np.exp(made.errors[0] - error)))

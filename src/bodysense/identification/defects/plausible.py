@@ -41,11 +41,13 @@ _TIME = Suspect("time")
 _STANDARD = 9.81  # where the robot's file has none [m/s²]
 
 
-def gravity_is_doubtful(problem: Regression, estimates: Estimates) -> bool:
-    """Whether gravity may be another: little is explained, or unlike the file's gravity torques."""
+def gravity_is_doubtful(problem: Regression, estimates: Estimates, theta: Array) -> bool:
+    """Whether gravity may be another: little is explained, or unlike the file's gravity torques.
+
+    The latter by parameters theta (p,) of the problem.
+    """
     if (estimates.noise / np.maximum(problem.torque_size, 1e-300)).max() > _POOR:
         return True
-    theta = ridge_theta(problem)
     pairs = [_gravity_torques(problem, motion, theta) for motion in problem.motions]
     ours, files = (np.concatenate(part) for part in zip(*pairs, strict=True))
     large = np.sqrt(np.mean(files**2, axis=0)) > _NO_GRAVITY * problem.torque_size
