@@ -8,6 +8,7 @@ import numpy as np
 
 from bodysense.doctor.samples import LogSamples, Mask
 from bodysense.errors import count, listing
+from bodysense.logs.filtering import LEAST_TRAVEL
 from bodysense.robot.frames import carried_mass
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -22,7 +23,7 @@ _AVERAGED = 0.05  # s
 _SIGMAS, _CERTAIN_MOVE = 8.0, 1.0e-2
 # Joints that carry next to nothing of the robot, as fingers, may well hold.
 _LIGHT = 0.005
-# A joint that stays within a degree has not been moved, but pushed.
+# A robot whose joints all stay within a degree (2 cm) has not been moved, but pushed.
 _LEAST_RANGE = 0.02
 # Standstill at the ends is cut if it lasts; two seconds of it stay.
 _IDLE, _MARGIN = 3.0, 2.0  # s: a standing robot shows its gravity, but one pose says it all
@@ -73,9 +74,11 @@ def standstill(robot: Robot, samples: LogSamples) -> LogSamples:
         samples = _trimmed(samples, int(busy[0]), int(busy[-1]))
     enough = samples.steps.sum() > _IDLE  # in less, a slow joint does not get far
     carried = carried_mass(robot)
+    slides = np.array(robot.joint_types) == "prismatic"
+    held = reach < np.where(slides, _LEAST_RANGE, LEAST_TRAVEL)
     for j, name in enumerate(samples.joint_names):
-        if enough and reach[j] < _LEAST_RANGE and np.ptp(samples.q[:, j]) > 0.0:
-            unit = "m" if robot.joint_types[j] == "prismatic" else "rad"
+        if enough and held[j] and np.ptp(samples.q[:, j]) > 0.0:
+            unit = "m" if slides[j] else "rad"
             samples = samples.report(
                 "still-joint",
                 "note" if carried[j] < _LIGHT * carried.max() else "warning",

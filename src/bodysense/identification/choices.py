@@ -71,6 +71,7 @@ def choose_cutoff(
     """
     short = _beginnings(pieces)
     bandwidth = Bandwidth.of(short)
+    whole = _duration(pieces) / max(_duration(short), np.finfo(float).tiny)
 
     def fitted_from(cutoff: float) -> Regression | None:
         """The regression at a cut-off; None if it leaves too few rows."""
@@ -79,7 +80,7 @@ def choose_cutoff(
             problem = Regression.of(robot, motions(robot, short, chosen), chosen, base)
         except MismatchError:
             return None
-        rows = (1.0 - 1.0 / FOLDS) * problem.n_samples * problem.n_joints
+        rows = (1.0 - 1.0 / FOLDS) * whole * problem.n_rows
         return problem if rows >= _ROWS_PER_UNKNOWN * problem.size else None
 
     cutoff = bandwidth.reference
@@ -218,6 +219,10 @@ def settle_filters(
     progress("choosing the cut-off")
     choice = choose_cutoff(robot, pieces, settings, base)
     return settings.settled(robot, choice.cutoff), choice
+
+
+def _duration(pieces: Sequence[Sequence[Log]]) -> float:
+    return float(sum(piece.t[-1] - piece.t[0] for log in pieces for piece in log))
 
 
 def _beginnings(pieces: Sequence[Sequence[Log]]) -> list[list[Log]]:

@@ -34,6 +34,7 @@ from bodysense.spatial.arrays import Array
 
 _SLOW_SHARE = 0.25  # of its filter's window that may be slow where a sample counts
 _NOISE_SPEED = 3.0  # standard deviations of the velocity below which it may be noise
+_LEAST_JOINTS = 0.5  # share of the joints that move, of which samples must count
 _LARGEST_LEVERAGE = 1.0  # variance of a prediction, in units of the noise's, where a sample counts
 _LEAST_FREEDOM = 0.1  # share of the rows that counts as degrees of freedom at least
 _LEVEL_TOLERANCE = 0.02  # relative change of the noise levels at which the weights have converged
@@ -158,7 +159,8 @@ class Comparison:
     @property
     def void(self) -> str:
         """Why nothing can be told from the comparison; empty if something can."""
-        if not any(use.any() for use in self.moving):
+        moving = np.asarray(sum((use.sum(axis=0) for use in self.moving), np.zeros(1)))
+        if not moving.any():
             return "no joint moves faster than friction reverses"
         number = len(
             {
@@ -170,9 +172,11 @@ class Comparison:
         if number < _FEWEST_STRETCHES:
             return (
                 "parts of the recordings do not determine the torque of others"
-                if self.rows.sum() < 0.5 * sum(use.sum() for use in self.moving)
+                if self.rows.sum() < 0.5 * moving.sum()
                 else "the recordings are too short"
             )
+        if np.mean(self.rows[moving > 0.0] > 0.5 * moving[moving > 0.0]) < _LEAST_JOINTS:
+            return "most joints move too briefly for it"
         return ""
 
     def errors(self, *candidates: Candidate) -> tuple[HeldOutErrors, ...]:

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from bodysense.doctor import Diagnosis
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.logs.filtering import (
+    LEAST_RANGE,
+    LEAST_TRAVEL,
     STILL_SPEED,
     decimate,
     fir_lowpass,
@@ -174,18 +176,30 @@ def motions(
     """
     require_robot(robot)
     require_fixed(robot)
-    made = tuple(
+    made = [
         motion
         for number, log in enumerate(pieces)
         for piece in log
         if (motion := _motion(robot, piece, number, settings)) is not None
-    )
+    ]
     if not made:
         raise MismatchError(
             "no piece of the log is longer than its borders: record for longer, or raise the "
             "cut-off, which shortens them."
         )
-    return made
+    speed, held = settings.still_speed or 0.0, held_joints(robot, made)
+    if speed > 0.0 and held.any() and not held.all():
+        made = [replace(m, still=standing(m.v, speed) | held) for m in made]
+    return tuple(made)
+
+
+def held_joints(robot: Robot, made: Sequence[Motion]) -> NDArray[np.bool_]:
+    """(n,) joints that stay where they are in all motions."""
+    lowest = np.min([motion.q.min(axis=0) for motion in made], axis=0)
+    highest = np.max([motion.q.max(axis=0) for motion in made], axis=0)
+    slides = np.array(robot.joint_types) == "prismatic"
+    held: NDArray[np.bool_] = highest - lowest < np.where(slides, LEAST_RANGE, LEAST_TRAVEL)
+    return held
 
 
 def require_below_half(cutoff: float, rates: Iterable[float]) -> None:
@@ -329,10 +343,7 @@ class Plan:
 def moving_rows(
     robot: Robot, moved: Sequence[Motion], settings: Preprocessing
 ) -> tuple[Array, ...]:
-    """(rows, n) of each motion: 1 where a joint moves, 0 where it stands by settled settings.
-
-    A joint that moves in none of the motions keeps its rows where friction is smooth.
-    """
+    """(rows, n) of each motion: 1 where a joint moves, 0 where it stands by settled settings."""
     speed, made = settings.still_speed or 0.0, []
     for motion in moved:
         plan = Plan.of(motion, settings)
@@ -340,9 +351,6 @@ def moving_rows(
         still = standing(v, speed) if known is None else known[:: plan.stride]
         use = plan.moving(still)[: plan.n_out]
         made.append(use if speed > 0.0 else np.ones_like(use))
-    if reverses_smoothly(robot) and made:
-        never = ~np.any([use.any(axis=0) for use in made], axis=0)
-        made = [np.where(never, 1.0, use) for use in made]
     return tuple(made)
 
 

@@ -199,6 +199,11 @@ class Regression:
         rms = np.sqrt([np.mean(motion.tau**2, axis=0) for motion in self.motions])
         return np.asarray(rms.max(axis=0))
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that count: those of standing joints do not."""
+        return round(sum(float(use.sum()) for use in self._moving))
+
     @cached_property
     def n_samples(self) -> int:
         """Number of samples, each with a row per joint, standing ones included."""

@@ -165,7 +165,7 @@ def predict(
         whole = torque(parameters)
         identified[mine] = whole[mine]
         identified_filtered[mine] = smooth(whole)[mine]
-    prior = torque(robot.theta)
+    prior, still = torque(robot.theta), standing(v, STILL_SPEED)
     return Prediction(
         source=source,
         kind=kind,
@@ -176,7 +176,7 @@ def predict(
         prior=prior,
         identified_filtered=identified_filtered,
         prior_filtered=smooth(prior),
-        moving=~standing(v, STILL_SPEED),
+        moving=~(still if motion.still is None else still | motion.still),
         passed=2.0 * bandwidth / motion.rate,
         bandwidth=bandwidth,
     )

@@ -178,6 +178,10 @@ LEAST_RANGE = 5e-3
 """rad or m: a joint that stays within this range stands. Its velocity is noise, which must not be
 taken for motion: the less of it there is, the larger a friction it would stand for."""
 
+LEAST_TRAVEL = 0.05
+"""rad: a hinge that stays within this range in all recordings is held there and gives way to what
+the others do. Its friction is that of presliding, which tells nothing about motion."""
+
 
 class SmoothMotion(NamedTuple):
     """Positions, velocities and accelerations (n_t, n), all of the same bandwidth."""

@@ -8,8 +8,10 @@ the reduced problem is distributed as
 C being the covariance of its noise from residuals that are correlated in time. Its density is the
 evidence of the relaxation (MacKay 1992, Bayesian interpolation). Directions that the motion excites
 tell how far off the file is, and so how much it may say where the motion excites nothing: a file of
-zeros, or of placeholders, contradicts them and gets next to no weight. It costs a singular value
-decomposition and a small factorisation per candidate, and no semidefinite program.
+zeros, or of placeholders, contradicts them and gets next to no weight. Only these count: in a
+direction that is hardly excited, an error of the model looks like a file that is off by hundreds of
+plausible sizes. It costs a singular value decomposition and a small factorisation per candidate,
+and no semidefinite program.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from bodysense.identification.consistent.relaxation import Relaxation
@@ -67,6 +70,12 @@ class Excitation(NamedTuple):
     def weak(self) -> int:
         """Number of directions in which the data are hardly better than the prior."""
         return int((self.s < _WELL_EXCITED * np.sqrt(self.noise)).sum())
+
+    @property
+    def telling(self) -> NDArray[np.bool_]:
+        """(b,) directions in which a file that is off by a plausible size differs from noise."""
+        told: NDArray[np.bool_] = self.s > _WELL_EXCITED * np.sqrt(np.maximum(self.noise, 1.0))
+        return told
 
     @property
     def level(self) -> float:
@@ -123,10 +132,11 @@ def possible_kinds(prior: Prior) -> tuple[str, ...]:
 
 
 def _log_evidence(prior: Prior, data: Excitation, relaxation: Relaxation) -> float:
-    """Logarithm of the density of z, up to a constant."""
+    """Logarithm of the density of z in the directions that tell, up to a constant."""
     theta_0, D = prior.constraints.free_directions(prior.theta, relaxation.factor(prior))
-    F = data.U.T @ (data.A @ (prior.mapping @ D))
-    rest = data.U.T @ (data.z - data.A @ prior.to_base(theta_0))
-    root = cholesky(F @ F.T + np.diag(data.noise), lower=True)
+    directions = data.U[:, data.telling].T
+    F = directions @ (data.A @ (prior.mapping @ D))
+    rest = directions @ (data.z - data.A @ prior.to_base(theta_0))
+    root = cholesky(F @ F.T + np.diag(data.noise[data.telling]), lower=True)
     x = solve_triangular(root, rest, lower=True)
     return float(-0.5 * x @ x - np.log(np.diag(root)).sum())
