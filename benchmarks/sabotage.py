@@ -243,11 +243,11 @@ def _cost(robots: Sequence[str], rounds: int) -> Result:
             examine(subject.given, subject.log)
 
     def judge_all() -> None:
-        for done in runs:
+        for subject, done in zip(subjects, runs, strict=True):
             find_defects(done.problem)
             implausibilities(done.problem, done.identification)
             training = [p for p in done.predictions if p.kind == "training"]
-            bursts(done.problem.robot.joint_names, training, {p.source: 0.0 for p in training})
+            bursts(done.problem.robot.joint_names, training, [subject.log])
             judge(done.identification, done.scores, predictions=done.predictions)
 
     ours, peer = (min(_seconds(side) for _ in range(rounds)) for side in (judge_all, examine_all))

@@ -11,6 +11,7 @@ from bodysense.identification import identifier
 from bodysense.identification.plausibility import bursts, implausibilities
 from bodysense.identification.regression import Regression
 from bodysense.identification.scores import Prediction
+from bodysense.logs import Log
 from bodysense.robot import load_robot
 
 
@@ -78,8 +79,12 @@ def torques_of(simulated, touched):
     tau = 10.0 * np.sin(t)[:, None] * np.ones(2)
     off = 0.3 * rng.normal(size=tau.shape) + np.stack([touched(t), 0.0 * t], axis=1)
     moving = np.ones(tau.shape, dtype=bool)
-    made = (tau + off, tau + off, tau, tau, tau, tau, moving)
-    return Prediction("log.csv", "training", t, *made, 0.1, 10.0)
+    made = (tau + off, tau + off, tau, tau, tau, tau, moving, moving)
+    return Prediction("log.csv", "training", 0, t, *made, 0.1, 10.0)
+
+
+def recorded(p: Prediction, zero: float | None = None) -> Log:
+    return replace(Log.of(p.t, {}), source=p.source, zero=zero)
 
 
 @pytest.mark.parametrize(
@@ -93,16 +98,34 @@ def torques_of(simulated, touched):
     ids=["clean", "push", "reversal", "always"],
 )
 def test_a_short_time_unlike_the_rest_is_said(touched, said, simulated):
-    sentences = bursts(("a", "b"), [torques_of(simulated, touched)], {"log.csv": -1.0})
+    """Of a part of a recording that began a second before it."""
+    p = torques_of(simulated, touched)
+    sentences = bursts(("a", "b"), [p], [recorded(p, zero=-1.0)])
     assert bool(sentences) is said
     if said:
-        assert "Torques of a are unlike the rest of log.csv between 6 and 7.5 s" in sentences[0]
+        assert "Torques of a between 6 and 7.5 s are unlike the rest of log.csv" in sentences[0]
+        assert "(LOG@:6 LOG@7.5:)" in sentences[0]
+
+
+def test_each_short_time_is_said_by_itself(simulated):
+    p = torques_of(simulated, lambda t: 8.0 * ((t > 5.0) & (t < 6.3) | (t > 15.0) & (t < 16.3)))
+    (sentence,) = bursts(("a", "b"), [p], [recorded(p)])
+    assert "a between 5 and 6.5 s; of a between 15 and 16.25 s" in sentence
+    assert "(LOG@:5 LOG@6.5:15 LOG@16.25:)" in sentence
+
+
+def test_recordings_of_one_name_keep_their_own_times(simulated):
+    p = torques_of(simulated, lambda t: 8.0 * ((t > 5.0) & (t < 6.3)))
+    other = replace(p, log=1, t=p.t + 1000.0)
+    sentences = bursts(("a", "b"), [p, other], [recorded(p), recorded(other)])
+    assert len(sentences) == 2
+    assert all("between 5 and 6.5 s" in sentence for sentence in sentences)
 
 
 def test_a_joint_that_stands_makes_no_burst(simulated):
     p = torques_of(simulated, lambda t: 8.0 * ((t > 5.0) & (t < 6.3)))
     moving = np.repeat(((p.t < 5.0) | (p.t > 6.3))[:, None], 2, axis=1)
-    assert bursts(("a", "b"), [replace(p, moving=moving)], {"log.csv": 0.0}) == []
+    assert bursts(("a", "b"), [replace(p, fast=moving)], [recorded(p)]) == []
 
 
 def test_the_total_mass_is_held_against_the_file(simulated):

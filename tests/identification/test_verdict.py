@@ -183,7 +183,9 @@ def prediction(torque: Array, error: Array) -> Prediction:
     tau, wrong = (np.tile(x[:, None], (1, JOINTS)) for x in (torque, error))
     t, moving = np.arange(tau.shape[0]) / 100.0, np.ones(tau.shape, dtype=bool)
     made = tau + wrong
-    return Prediction("a.csv", "held-out", t, tau, tau, made, made, made, made, moving, 0.1, 10.0)
+    return Prediction(
+        "a.csv", "held-out", 0, t, tau, tau, made, made, made, made, moving, moving, 0.1, 10.0
+    )
 
 
 @pytest.mark.parametrize(("error", "grade"), [(0.2, "good"), (0.97, "fair")])

@@ -15,7 +15,7 @@ from bodysense.doctor.explained_torque import explain as explain_torques
 from bodysense.doctor.explained_torque import link_torques, unexplained, without_drive
 from bodysense.doctor.motion import CondensedMotion
 from bodysense.doctor.samples import Mask
-from bodysense.robot.mounting import with_gravity
+from bodysense.robot.mounting import under_gravity
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.status import Finding
@@ -56,7 +56,7 @@ def gravity_finding(
     if not absent and angle < _TURNED:
         return np.inf, []
     other: Array = np.zeros(3) if absent else g * (size / length)
-    m = link_torques(with_gravity(robot, other), motion)
+    m = link_torques(under_gravity(robot, other), motion)
     left = unexplained(explain_torques(robot, motion, m, own=True).plain.diagonal(), moved)
     if left > unexplained(own, moved) - (0.0 if absent else _BETTER):
         return np.inf, []
@@ -69,9 +69,9 @@ def _gravity_rows(robot: Robot, motion: CondensedMotion, moved: Mask) -> Array:
     As parts of what each joint's torque does, without what drives may need.
     """
     still = motion._replace(v=np.zeros_like(motion.v), a=np.zeros_like(motion.a))
-    weightless = link_torques(with_gravity(robot, np.zeros(3)), motion)
+    weightless = link_torques(under_gravity(robot, np.zeros(3)), motion)
     axes = np.linalg.norm(robot.model.gravity.linear) * np.eye(3)
-    G = np.stack([link_torques(with_gravity(robot, g), still) for g in axes], axis=2)
+    G = np.stack([link_torques(under_gravity(robot, g), still) for g in axes], axis=2)
     rows = []
     for j in np.flatnonzero(moved):
         both = np.column_stack([G[:, j], motion.tau[:, j] - weightless[:, j]])

@@ -12,14 +12,16 @@ whatever the prior made of single masses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.errors import listing
 from bodysense.identification.identification import Identification
 from bodysense.identification.regression import Regression
 from bodysense.identification.scores import Prediction
+from bodysense.logs.log import Log
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.spatial.arrays import Array
 
@@ -87,38 +89,60 @@ def _gravity(problem: Regression, result: Identification) -> list[str]:
 
 
 def bursts(
-    names: Sequence[str], predictions: Sequence[Prediction], starts: Mapping[str, float]
+    names: Sequence[str], predictions: Sequence[Prediction], logs: Sequence[Log]
 ) -> list[str]:
     """Sentences on short times in which torques are unlike all the others: something touches.
 
-    The r.m.s. residual of a joint while it moves, in a window of time, is held against its median
-    over all windows in which it moves. Times count from the first sample of a recording, which is
-    at its `starts`.
+    The r.m.s. residual of a joint while it moves fast, in a window of time, is held against its
+    median over all windows in which it does: slow motion is left to friction.
     """
-    from scipy.ndimage import binary_opening
-
-    made = []
+    by_log: dict[int, list[tuple[float, float, NDArray[np.bool_]]]] = {}
     for p in predictions:
-        residual = np.where(p.moving, p.filtered - p.identified_filtered, 0.0)
-        window = ((p.t - p.t[0]) / _WINDOW).astype(int)
-        count = np.maximum(np.bincount(window), 1)[:, None]
-        sums = np.zeros((count.size, residual.shape[1]))
-        np.add.at(sums, window, residual**2)
-        level = np.sqrt(sums / count)
-        usual = [np.median(own[own > 0.0]) if own.any() else np.inf for own in level.T]
-        size = np.sqrt((p.filtered**2).mean(axis=0))
-        least = np.maximum(_BURST * np.array(usual), _BURST_SHARE * size)
-        loud = binary_opening(level > least, np.ones((_BURST_WINDOWS, 1), dtype=bool))
-        when = np.flatnonzero(loud.any(axis=1))
-        if not 0 < when.size <= _MOST_BURSTS * len(level):
+        by_log.setdefault(p.log, []).extend(_loud_times(p))
+    made = []
+    for number, found in by_log.items():
+        if not found:
             continue
-        joints = [name for name, own in zip(names, loud.T, strict=True) if own.any()]
-        first, end = p.t[0] - starts[p.source] + _WINDOW * np.array([when[0], when[-1] + 1])
+        log, begin, parts, kept = logs[number], "", [], []
+        zero = float(log.t[0]) if log.zero is None else log.zero
+        for first, end, joints in found:
+            own = listing([name for name, loud in zip(names, joints, strict=True) if loud])
+            parts.append(f"{own} between {first - zero:.4g} and {end - zero:.4g} s")
+            kept.append(f"LOG@{begin}:{first - zero:.4g}")
+            begin = f"{end - zero:.4g}"
         made.append(
-            f"Torques of {listing(joints)} are unlike the rest of {p.source} between {first:.4g} "
-            f"and {end:.4g} s: did something touch the robot, or was a drive saturated? Leave this "
-            "time out (LOG@FROM:TO)."
+            f"Torques of {'; of '.join(parts)} are unlike the rest of {log.source}: did something "
+            "touch the robot, or was a drive saturated? Leave this out: give the recording in "
+            f"parts ({' '.join(kept)} LOG@{begin}:)."
         )
+    return made
+
+
+def _loud_times(p: Prediction) -> list[tuple[float, float, NDArray[np.bool_]]]:
+    """Begin and end [s] of each burst in a piece of a recording, and (n,) the joints that show it.
+
+    None where so much of it is loud that the model is wrong rather than a short time.
+    """
+    from scipy.ndimage import binary_opening, label
+
+    window = ((p.t - p.t[0]) / _WINDOW).astype(int)
+    squares, count = np.zeros((2, int(window[-1]) + 1, p.fast.shape[1]))
+    np.add.at(squares, window, np.where(p.fast, p.filtered - p.identified_filtered, 0.0) ** 2)
+    np.add.at(count, window, p.fast)
+    level = np.sqrt(squares / np.maximum(count, 1.0))
+    usual = [np.median(own[own > 0.0]) if own.any() else np.inf for own in level.T]
+    size = np.sqrt((p.filtered**2).mean(axis=0))
+    least = np.maximum(_BURST * np.array(usual), _BURST_SHARE * size)
+    loud = binary_opening(level > least, np.ones((_BURST_WINDOWS, 1), dtype=bool))
+    if not loud.any(axis=1).sum() <= _MOST_BURSTS * len(level):
+        return []
+    numbers, runs = label(loud.any(axis=1))
+    made = []
+    for run in range(1, runs + 1):
+        at = np.flatnonzero(numbers == run)
+        first, end = float(p.t[0]) + _WINDOW * at[[0, -1]] + np.array([0.0, _WINDOW])
+        joints: NDArray[np.bool_] = np.any(loud[at], axis=0)
+        made.append((float(first), float(end), joints))
     return made
 
 

@@ -189,7 +189,7 @@ def identify(
             concerns=[
                 *map(str, defects),
                 *implausibilities(problem, identification),
-                *bursts(robot.joint_names, predictions[0], {x.source: float(x.t[0]) for x in logs}),
+                *bursts(robot.joint_names, predictions[0], logs),
                 *_contradictions(chosen, problem, identification),
             ],
             duration=sum(diagnosis.duration for diagnosis in diagnoses),

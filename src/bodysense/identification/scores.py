@@ -26,6 +26,8 @@ from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
+_FAST_SHARE = 0.2  # of a joint's r.m.s. speed: below, friction may reverse or stick
+
 Kind = Literal["training", "held-out", "validation"]
 
 
@@ -108,6 +110,7 @@ class Prediction:
     Attributes:
         source: name of the recording.
         kind: as in `DataScores`.
+        log: number of the recording among those of its kind.
         t: (n_t,) times [s].
         raw: (n_t, n) torques as recorded.
         filtered: (n_t, n) torques, filtered.
@@ -116,12 +119,14 @@ class Prediction:
         identified_filtered: (n_t, n) prediction, filtered like the torques.
         prior_filtered: (n_t, n) likewise.
         moving: (n_t, n) whether a joint moves.
+        fast: (n_t, n) whether it moves so fast that friction is not about to reverse.
         passed: share of white noise's power that the filter lets through.
         bandwidth: of the filter [Hz].
     """
 
     source: str
     kind: Kind
+    log: int
     t: Array
     raw: Array
     filtered: Array
@@ -130,6 +135,7 @@ class Prediction:
     identified_filtered: Array
     prior_filtered: Array
     moving: NDArray[np.bool_]
+    fast: NDArray[np.bool_]
     passed: float
     bandwidth: float
 
@@ -166,9 +172,11 @@ def predict(
         identified[mine] = whole[mine]
         identified_filtered[mine] = smooth(whole)[mine]
     prior, still = torque(robot.theta), standing(v, STILL_SPEED)
+    moving = ~(still if motion.still is None else still | motion.still)
     return Prediction(
         source=source,
         kind=kind,
+        log=motion.log,
         t=motion.t,
         raw=motion.tau_raw,
         filtered=motion.tau,
@@ -176,7 +184,8 @@ def predict(
         prior=prior,
         identified_filtered=identified_filtered,
         prior_filtered=smooth(prior),
-        moving=~(still if motion.still is None else still | motion.still),
+        moving=moving,
+        fast=moving & (np.abs(v) > _FAST_SHARE * np.sqrt(np.mean(v**2, axis=0))),
         passed=2.0 * bandwidth / motion.rate,
         bandwidth=bandwidth,
     )

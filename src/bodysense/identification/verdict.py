@@ -26,7 +26,8 @@ _FAIR_ERROR = 0.25  # mean error up to which it is fair; of one joint: it is pre
 _FAIR_JOINT = 0.5  # error of the worst joint up to which it is fair
 _HARDLY_BETTER = 0.9  # error over that of a constant, from which a prediction tells nothing
 _HARDLY_MOVED = 0.02  # share of the samples in which a joint moves: too few to tell its drive
-_NEGLIGIBLE = 0.005  # difference of errors: a prior that is right already is no fault
+_NEGLIGIBLE = 0.005  # difference of errors that is no worse, and …
+_WORSE = 1.25  # … errors over those of the file up to which it may be right already
 _OVERFITTING_RATIO = 1.5  # held-out error over training error from which a result is overfitted
 _GENERALISATION_RATIO = 1.5  # validation over held-out error of what does not generalise
 _NOISY_TORQUE = 0.25  # relative noise from which a joint's torque cannot be judged
@@ -110,21 +111,24 @@ def judge(
     error, before = _errors(judged)
     worse = _worse_than_file([held_out], *([judged] if validation else []))
     doubts = (
-        *concerns,
         *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
+        *concerns,
         *_no_better_than_constant(names, [p for p in predictions if p.kind == kind], judged),
     )
     too_short = () if validation else tuple(_too_short(duration))
     unmoved = _unmoved(names, training)
     few = _few_counted(names, judged)
+    extrapolated = (
+        *_overfitting(identification, training, held_out),
+        *_generalisation(held_out, validation),
+    )
     advice = (
         *doubts,
         *overlaps,
         *too_short,
         *worse,
         *few,
-        *_overfitting(identification, training, held_out),
-        *_generalisation(held_out, validation),
+        *extrapolated,
         *_joints(names, held_out),
         *unmoved,
         *_physics(identification),
@@ -142,7 +146,7 @@ def judge(
         f"{_percent(before)}. {_left_out(names, judged)}Noise, and what else lies above the "
         f"bandwidth of this comparison, is {_percent(mean_noise(judged))} of the raw torque."
     )
-    holds = not (doubts or worse or grade == "poor")
+    holds = not (doubts or worse or few or extrapolated or grade == "poor")
     return Verdict(grade, summary, advice, holds, error, before, worst, joint)
 
 
@@ -266,7 +270,7 @@ def _worse_than_file(*judged: Sequence[DataScores]) -> list[str]:
         f"{_percent(error)} against {_percent(before)} on {_WHERE[scores[0].kind].rstrip(',')}"
         for scores in judged
         for error, before in [_errors(scores)]
-        if _clearly_more(error, before)
+        if _clearly_more(error, _WORSE * before)
     ]
     if not pairs:
         return []

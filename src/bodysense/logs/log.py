@@ -45,6 +45,8 @@ class Log:
         source: name of the file, for messages.
         digest: SHA-256 of the files behind it, hexadecimal; empty if there are none.
         notes: what the reader decided on its own, e.g. which of two clocks it took.
+        zero: time from which ranges of it count [s], that of the recording's first sample; `None`
+            where the log is no part of another.
     """
 
     t: Array
@@ -55,6 +57,7 @@ class Log:
     source: str = "log"
     digest: str = ""
     notes: tuple[str, ...] = ()
+    zero: float | None = None
 
     @classmethod
     def of(
@@ -105,7 +108,8 @@ class Log:
             FileReadError: no sample lies between them.
         """
         finite = self.t[np.isfinite(self.t)]
-        t = self.t - (finite[0] if finite.size else 0.0)
+        zero = float(finite[0]) if finite.size else 0.0
+        t = self.t - zero
         first, last = -np.inf if start is None else start, np.inf if end is None else end
         inside = (t >= first) & (t <= last)
         label = ":".join("" if x is None else f"{x:g}" for x in (start, end))
@@ -124,6 +128,7 @@ class Log:
             rows=rows,
             faults=tuple(fault for fault in self.faults if rows[0] <= fault.row <= rows[-1]),
             source=f"{self.source}@{label}",
+            zero=zero if self.zero is None else self.zero,
         )
 
     def joints(self, quantity: str, joint_names: Sequence[str]) -> Array:

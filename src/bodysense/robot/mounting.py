@@ -89,10 +89,15 @@ def with_gravity(
         g = gravity_of_mount(mount, size)
     else:
         g = checked_gravity(as_array(np.asarray(gravity), (3,), "gravity"), "gravity")
+    return under_gravity(robot, g)
+
+
+def under_gravity(robot: Robot, g: Array) -> Robot:
+    """The same robot under any gravity (3,) [m/s²]: unit vectors of calculations, too."""
     model, locked = robot.model.copy(), robot.locked
     model.gravity.linear = g
     if locked is not None:
-        locked = replace(locked, whole=with_gravity(locked.whole, g))
+        locked = replace(locked, whole=under_gravity(locked.whole, g))
     return replace(robot, model=model, locked=locked)
 
 
@@ -102,10 +107,16 @@ def checked_gravity(g: Array, where: str) -> Array:
     Raises:
         ShapeError: it is none in m/s².
     """
-    size = float(np.linalg.norm(g))
-    if size != 0.0 and not _LEAST_GRAVITY <= size <= _MOST_GRAVITY:
+    if not is_of_a_planet(g):
+        size = float(np.linalg.norm(g))
         raise ShapeError(f"{where}: its size is {size:.4g}; give it in m/s², e.g. 9.81, 0, 0.")
     return g
+
+
+def is_of_a_planet(g: Array) -> bool:
+    """Whether gravity (3,) is zero or of a size that a place on a planet or a moon has."""
+    size = float(np.linalg.norm(g))
+    return size == 0.0 or _LEAST_GRAVITY <= size <= _MOST_GRAVITY
 
 
 def in_actuator_file(robot: Robot) -> bool:

@@ -35,7 +35,7 @@ from scipy.interpolate import make_interp_spline
 from bodysense.identification.preprocessing import Motion
 from bodysense.logs.filtering import differentiate
 from bodysense.robot.dynamics import inverse_dynamics
-from bodysense.robot.mounting import with_gravity
+from bodysense.robot.mounting import under_gravity
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -145,7 +145,7 @@ def _tilt_column(torques: PredictedTorques, axis: int) -> Array:
     e = across(g)[axis] * np.linalg.norm(g)
     along, none = (  # torques are linear in gravity: no small step
         inverse_dynamics(
-            with_gravity(torques.robot, x), torques.q, torques.v, torques.a, theta=torques.theta
+            under_gravity(torques.robot, x), torques.q, torques.v, torques.a, theta=torques.theta
         )
         for x in (e, np.zeros(3))
     )

@@ -43,7 +43,7 @@ from bodysense.identification.defects.plausible import (
 )
 from bodysense.identification.regression import Regression
 from bodysense.logs.filtering import STILL_SPEED
-from bodysense.robot.mounting import with_gravity
+from bodysense.robot.mounting import under_gravity
 from bodysense.spatial.arrays import Array
 
 _LEAST = {
@@ -114,7 +114,7 @@ class _Freed:
         for suspect, x in self.sizes.items():
             motions = [freed_motion(motion, suspect, x) for motion in motions]
         if not np.array_equal(self.gravity, gravity_of(problem.robot)):
-            turned = with_gravity(problem.robot, self.gravity)  # other parameters may show
+            turned = under_gravity(problem.robot, self.gravity)  # other parameters may show
             return Regression.of(turned, motions, problem.settings)
         if not self.sizes:
             return problem

@@ -20,7 +20,7 @@ from bodysense.identification.preprocessing import Motion
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.robot.dynamics import inverse_dynamics
-from bodysense.robot.mounting import with_gravity
+from bodysense.robot.mounting import under_gravity
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -62,7 +62,7 @@ def _gravity_torques(problem: Regression, motion: Motion, theta: Array) -> tuple
     """(m, n) gravity torques with theta (p,) and with the file's parameters, on some samples."""
     q = _thinned(problem, motion).q
     still, robot = np.zeros_like(q), problem.robot
-    without = with_gravity(robot, np.zeros(3))
+    without = under_gravity(robot, np.zeros(3))
     ours, files = (
         inverse_dynamics(robot, q, still, still, theta=x)
         - inverse_dynamics(without, q, still, still, theta=x)
@@ -81,7 +81,7 @@ def more_plausible_gravity(problem: Regression) -> Array | None:
     for gravity in others:
         if np.linalg.norm(gravity - now) < _NEIGHBOUR * size:
             continue
-        other, further = _judged(problem, with_gravity(problem.robot, gravity))
+        other, further = _judged(problem, under_gravity(problem.robot, gravity))
         rows = _INDEPENDENT * problem.n_joints
         evidence = 0.5 * (rows * (error - other) + distance - further)
         if evidence > most and other < error + _NO_WORSE:

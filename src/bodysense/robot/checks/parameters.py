@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bodysense.errors import listing
+from bodysense.robot.mounting import is_of_a_planet
 from bodysense.robot.robot import Robot
 from bodysense.status import Finding
 
 
 def parameter_findings(robot: Robot) -> tuple[Finding, ...]:
-    """Inertias that no body has and friction that drives, link by link and joint by joint.
+    """Inertias that no body has, friction that drives, and gravity of no planet.
 
     Such a robot can be loaded and identified; it cannot be trusted before that.
     """
-    return (*_infeasible_links(robot), *_negative_friction(robot))
+    return (*_infeasible_links(robot), *_negative_friction(robot), *_odd_gravity(robot))
 
 
 def loading_notes(robot: Robot) -> tuple[str, ...]:
@@ -76,3 +77,12 @@ def _negative_friction(robot: Robot) -> list[Finding]:
         )
         if value < 0.0
     ]
+
+
+def _odd_gravity(robot: Robot) -> list[Finding]:
+    g = robot.model.gravity.linear
+    if is_of_a_planet(g):
+        return []
+    text = f"gravity is ({', '.join(f'{x:.4g}' for x in g)}) m/s², which no planet has"
+    action = "give it in m/s², e.g. 0 0 -9.81, or --gravity"
+    return [Finding("unit-of-gravity", "warning", "robot", text, action)]

@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 from bodysense.errors import BodysenseError, RobotFileError, unknown_name
 from bodysense.robot.actuators import COUPLED_TERMS, Actuators, Controller
 from bodysense.robot.friction import Friction, friction_model
-from bodysense.robot.mounting import gravity_in_file, with_gravity
+from bodysense.robot.mounting import gravity_in_file, under_gravity
 from bodysense.robot.robot import Robot
 from bodysense.schema import finite_number, name_list, number_per_name, read_yaml, section
 from bodysense.spatial.arrays import Array, read_only
@@ -76,7 +76,7 @@ def with_actuator_file(
     before = np.array(robot.model.gravity.linear)
     gravity = gravity_in_file(table, str(path), before)
     robot = robot.with_drives(**vars(actuation))
-    return robot if gravity is before else with_gravity(robot, gravity)
+    return robot if gravity is before else under_gravity(robot, gravity)
 
 
 def parse_actuation(

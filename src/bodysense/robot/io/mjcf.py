@@ -33,6 +33,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,7 @@ _PLUGIN = re.compile(r"<plugin\b")
 _FINITE = (
     *("body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia"),
     *("jnt_pos", "jnt_axis", "qpos0", "dof_armature", "dof_damping", "dof_frictionloss"),
+    "opt.gravity",
 )
 _JOINT_TRANSMISSIONS = (0, 1)  # mjtTrn: joint, joint in parent
 _FREE, _BALL, _SLIDE, _HINGE = range(4)  # mjtJoint
@@ -131,7 +133,7 @@ def compile_mjcf(where: str) -> tuple[mujoco.MjModel, tuple[str, ...]]:
     finally:
         mujoco.set_mju_user_warning(handler)
     for name in _FINITE:
-        if not np.isfinite(getattr(compiled, name)).all():
+        if not np.isfinite(attrgetter(name)(compiled)).all():
             raise RobotFileError(
                 f"{where}: MuJoCo's {name} holds numbers that are not finite: look for nan and inf "
                 "in the file."
