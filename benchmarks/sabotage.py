@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from benchmarks.damages import DAMAGES, Damage
 from benchmarks.result import Result
-from benchmarks.sabotage_subjects import DURATION, RATE, ROBOTS, Subject, clean, true_error
+from benchmarks.sabotage_subjects import DURATION, RATE, ROBOTS, Subject, clean, covered, true_error
 from bodysense.doctor import examine
 from bodysense.errors import BodysenseError
 from bodysense.files import write_atomically
@@ -31,7 +33,9 @@ from bodysense.identification.verdict import judge
 
 WRONG = 3.0  # times the clean error, from which a result is wrong
 MOST_FLATTERED, LEAST_NAMED, MOST_DOUBTED = 2.0, 80.0, 2.0  # %
-CLEAN_SEEDS = 12  # recordings of each robot that are left as they are
+MOST_TRUSTED, LEAST_COVERED = 5.0, 0.8  # %; share of intervals
+NEAR = 2.0  # percentage points, of intervals around their 95 %
+CLEAN_SEEDS = 25  # recordings of each robot that are left as they are
 RECORD = Path(__file__).parent / "sabotage.json"
 PAGE = Path(__file__).parent.parent / "docs" / "verdict.md"
 NONE = "none"  # the damage of a recording that has none
@@ -51,6 +55,9 @@ class Outcome:
         error: on a new motion, as a fraction; NaN where there is no result.
         clean: the same of the undamaged recording.
         named: whether the cause was named.
+        covered: share of the base parameters whose 95 % interval holds the truth; NaN where the
+            robot that was recorded has other ones.
+        trusted: whether the result says that intervals hold.
         sentences: what was said.
     """
 
@@ -61,6 +68,8 @@ class Outcome:
     error: float
     clean: float
     named: bool
+    covered: float = np.nan
+    trusted: bool = False
     sentences: tuple[str, ...] = ()
 
     @property
@@ -98,17 +107,29 @@ def run(
     """
     names = [name for name in (*(d.name for d in DAMAGES), NONE) if only in name]
     outcomes = {} if record is None or not only else {o.case: o for o in load(record)}
+    made: dict[tuple[str, str, int], Outcome] = {}
+    subjects = [(r, k) for r in robots for k in range(max(seeds, clean_seeds))]
+    cases = [
+        [(name, r, k) for name in names if k < (clean_seeds if name == NONE else seeds)]
+        for r, k in subjects
+    ]
+    # Threads of kernels do not survive a fork.
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        for some in pool.map(_outcomes, cases):
+            made |= {o.case: o for o in some}
     for robot in robots:
         for name in names:
-            for seed in range(clean_seeds if name == NONE else seeds):
-                o = outcome(name, robot, seed)
-                outcomes[o.case] = o
+            outcomes |= {case: o for case, o in made.items() if case[:2] == (name, robot)}
     ordered = tuple(outcomes.values())
     if record is not None:
         save(record, ordered)
         page = PAGE.read_text(encoding="utf-8")
         write_atomically(PAGE, page_with_table(page, ordered))
     return (*totals(ordered), _cost(robots, repeat))
+
+
+def _outcomes(cases: Sequence[tuple[str, str, int]]) -> list[Outcome]:
+    return [outcome(*case) for case in cases]
 
 
 def outcome(name: str, robot: str, seed: int) -> Outcome:
@@ -127,7 +148,7 @@ def _clean_error(robot: str, seed: int) -> float:
 
 
 def _identified(subject: Subject, damage: Damage) -> Outcome:
-    grade, error = "refused", np.nan
+    grade, error, hits, trusted = "refused", np.nan, np.nan, False
     sentences = _findings(subject)
     with np.errstate(all="ignore"):
         try:
@@ -136,6 +157,7 @@ def _identified(subject: Subject, damage: Damage) -> Outcome:
             sentences.append(str(refusal))
         else:
             grade, error = run.verdict.grade, true_error(run.robot, subject)
+            hits, trusted = covered(run.identification, subject), run.verdict.intervals_hold
             sentences += [run.verdict.summary, *run.verdict.advice]
     named = any(
         re.search(words.replace("{joint}", rf"\b{re.escape(subject.joint)}\b"), sentence, re.I)
@@ -143,9 +165,8 @@ def _identified(subject: Subject, damage: Damage) -> Outcome:
         for sentence in sentences
     )
     reference = _clean_error(subject.name, subject.seed)
-    return Outcome(
-        damage.name, subject.name, subject.seed, grade, error, reference, named, tuple(sentences)
-    )
+    case = damage.name, subject.name, subject.seed
+    return Outcome(*case, grade, error, reference, named, hits, trusted, tuple(sentences))
 
 
 def _findings(subject: Subject) -> list[str]:
@@ -156,9 +177,10 @@ def _findings(subject: Subject) -> list[str]:
 
 
 def totals(outcomes: Sequence[Outcome]) -> tuple[Result, ...]:
-    """The three figures that are promised."""
+    """The figures that are promised."""
     damaged = [o for o in outcomes if o.damage != NONE]
     undamaged = [o for o in outcomes if o.damage == NONE]
+    missed = [o for o in damaged if o.covered < LEAST_COVERED]
     wrong, unnamed = [o for o in damaged if o.wrong], [o for o in damaged if not o.named]
     kinds = f"{len({o.damage for o in damaged})} damages"
     every = f"of all damaged recordings {len(unnamed)} of {len(damaged)}"
@@ -166,9 +188,16 @@ def totals(outcomes: Sequence[Outcome]) -> tuple[Result, ...]:
         ("GOOD with wrong numbers", damaged, [o for o in damaged if o.flattered], kinds),
         ("numbers wrong, cause not named", wrong, [o for o in wrong if not o.named], every),
         ("clean recordings doubted", undamaged, [o for o in undamaged if o.grade != "good"], ""),
+        (
+            "95 % intervals that miss the truth, called trustworthy",
+            missed,
+            [o for o in missed if o.trusted],
+            f"of damaged recordings, where less than {100.0 * LEAST_COVERED:.0f} % of them hold it",
+        ),
     )
-    limits = (MOST_FLATTERED, 100.0 - LEAST_NAMED, MOST_DOUBTED)
-    return tuple(
+    limits = (MOST_FLATTERED, 100.0 - LEAST_NAMED, MOST_DOUBTED, MOST_TRUSTED)
+    held = [o.covered for o in undamaged]
+    counts = tuple(
         Result.judged(
             "sabotage",
             what,
@@ -180,6 +209,19 @@ def totals(outcomes: Sequence[Outcome]) -> tuple[Result, ...]:
         for (what, among, counted, note), limit in zip(lines, limits, strict=True)
         if among
     )
+    if not held:
+        return counts
+    share = 100.0 * float(np.mean(held))
+    intervals = Result.judged(
+        "sabotage",
+        "truth in the 95 % interval, clean recordings",
+        unit="%",
+        ours=share,
+        agreement=abs(share - 95.0),
+        agreement_within=NEAR,
+        notes=f"{len(held)} recordings, simulated by MuJoCo",
+    )
+    return *counts, intervals
 
 
 def markdown_table(outcomes: Sequence[Outcome]) -> str:
@@ -210,7 +252,12 @@ def page_with_table(page: str, outcomes: Sequence[Outcome]) -> str:
 def save(path: Path, outcomes: Sequence[Outcome]) -> None:
     """One line for each outcome, without what was said."""
     rows = [
-        json.dumps([*o.case, o.grade, _rounded(o.error), _rounded(o.clean), o.named])
+        json.dumps(
+            [
+                *(*o.case, o.grade, _rounded(o.error), _rounded(o.clean), o.named),
+                *(_rounded(o.covered), o.trusted),
+            ]
+        )
         for o in outcomes
     ]
     write_atomically(path, "[\n" + ",\n".join(rows) + "\n]\n")
@@ -220,10 +267,8 @@ def load(path: Path) -> tuple[Outcome, ...]:
     """Read what `save` wrote."""
     if not path.exists():
         return ()
-    return tuple(
-        Outcome(damage, robot, seed, grade, np.nan if error is None else error, clean, named)
-        for damage, robot, seed, grade, error, clean, named in json.loads(path.read_text())
-    )
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    return tuple(Outcome(*(np.nan if x is None else x for x in row)) for row in rows)
 
 
 def _rounded(value: float) -> float | None:

@@ -12,7 +12,7 @@ import numpy as np
 import pinocchio as pin
 
 from bodysense import FourierTrajectory, Robot, load_robot
-from bodysense.identification import Knowledge
+from bodysense.identification import Identification, Knowledge
 from bodysense.logs.log import Log
 from bodysense.robot import inverse_dynamics, mass_matrix, suggested_controller
 from bodysense.robot.io.mjcf_writer import write_mjcf
@@ -203,6 +203,30 @@ def clean(name: str, seed: int) -> Subject:
     truth = with_drives(file_of(name))
     log = simulate(truth, motion_of(truth, seed), seed)
     return Subject(name, seed, user_file(name, seed), truth, log)
+
+
+def covered(result: Identification, subject: Subject) -> float:
+    """Share of the base parameters whose 95 % interval holds the truth.
+
+    NaN where the robot that was recorded has other links than the file.
+    """
+    robot, truth = result.robot, subject.truth
+    layout, theta = robot.layout, robot.theta.copy()
+    if not np.array_equal(layout.n_inertial, truth.layout.n_inertial):
+        return np.nan
+    if any(
+        not np.allclose(a.homogeneous, b.homogeneous)
+        for a, b in zip(robot.model.jointPlacements, truth.model.jointPlacements, strict=True)
+    ):
+        return np.nan
+    theta[layout.inertial] = truth.theta[truth.layout.inertial]
+    theta[layout.n_inertial :] = 0.0
+    for place, name in enumerate(layout.names):
+        if place >= layout.n_inertial and name in truth.layout.names:
+            theta[place] = truth.theta[truth.layout.names.index(name)]
+    lower, upper = result.interval()
+    base = result.base.to_base(theta)
+    return float(np.mean((lower <= base) & (base <= upper)))
 
 
 def true_error(robot: Robot, subject: Subject) -> float:

@@ -110,8 +110,8 @@ def test_a_short_time_unlike_the_rest_is_said(touched, said, simulated):
 def test_each_short_time_is_said_by_itself(simulated):
     p = torques_of(simulated, lambda t: 8.0 * ((t > 5.0) & (t < 6.3) | (t > 15.0) & (t < 16.3)))
     (sentence,) = bursts(("a", "b"), [p], [recorded(p)])
-    assert "a between 5 and 6.5 s; of a between 15 and 16.25 s" in sentence
-    assert "(LOG@:5 LOG@6.5:15 LOG@16.25:)" in sentence
+    assert "a between 5 and 6.5 s; of a between 15 and 16.5 s" in sentence
+    assert "(LOG@:5 LOG@6.5:15 LOG@16.5:)" in sentence
 
 
 def test_recordings_of_one_name_keep_their_own_times(simulated):

@@ -6,7 +6,21 @@ import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError
-from bodysense.identification.reduced import Constraints
+from bodysense.identification.reduced import Constraints, joined, triangle
+
+
+@pytest.mark.parametrize(("one", "other"), [(7, 7), (6, 7), (7, 3), (7, 0), (2, 3)])
+def test_two_triangles_are_joined(one, other, rng):
+    """As the triangle of both, up to the signs of its rows, whatever rows they lack."""
+    R, S = (np.triu(rng.normal(size=(rows, 7))) for rows in (one, other))
+    R_before, S_before = R.copy(), S.copy()
+    made, tall = joined(R, S), np.concatenate([R, S])
+    expected = np.zeros((7, 7))
+    expected[: min(len(tall), 7)] = triangle(tall.copy())
+    np.testing.assert_allclose(made.T @ made, expected.T @ expected, atol=1e-13)
+    np.testing.assert_array_equal(made, np.triu(made))
+    np.testing.assert_array_equal(R, R_before)
+    np.testing.assert_array_equal(S, S_before)
 
 
 def test_free_directions_keep_the_equalities_and_the_distance(rng):

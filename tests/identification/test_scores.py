@@ -20,6 +20,7 @@ def prediction(**changes) -> Prediction:
     values = {
         "source": "run",
         "kind": "training",
+        "log": 0,
         "t": np.arange(3.0),
         "raw": np.array([[4.0, 3.0], [0.0, 5.0], [6.0, 8.0]]),
         "filtered": np.array([[3.0, 4.0], [0.0, 5.0], [8.0, 6.0]]),
@@ -28,6 +29,7 @@ def prediction(**changes) -> Prediction:
         "identified_filtered": np.array([[0.0, 0.0], [3.0, 1.0], [8.0, 6.0]]),
         "prior_filtered": np.zeros((3, 2)),
         "moving": np.array([[True, True], [False, True], [True, False]]),
+        "fast": np.array([[True, False], [False, True], [True, False]]),
         "passed": 0.2,
         "bandwidth": 5.0,
     }

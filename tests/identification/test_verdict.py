@@ -231,12 +231,22 @@ def only(verdict: Verdict) -> str:
     return sentence
 
 
-@pytest.mark.parametrize(("error", "before"), [(0.09, 0.07), (0.2, 0.19), (0.24, 0.2), (0.9, 0.8)])
-def test_worse_than_the_file(found, error, before):
-    """However small the error, and however near to the file's."""
+@pytest.mark.parametrize(
+    ("error", "before", "grade"),
+    [
+        (0.05, 0.03, "poor"),
+        (0.24, 0.18, "poor"),
+        (0.08, 0.07, "fair"),
+        (0.2, 0.19, "fair"),
+        (0.5, 0.49, "poor"),
+    ],
+)
+def test_worse_than_the_file(found, error, before, grade):
+    """Never good, however near to the file's; poor by more than a quarter, however small."""
     seen = [scores(kind, error, before=before) for kind in ("training", "held-out")]
     verdict = judge(found, seen)
-    assert verdict.grade == "poor"
+    assert verdict.grade == grade
+    assert verdict.intervals_hold == (grade == "fair")
     assert verdict.advice[0].startswith(
         f"It predicts worse than the robot's file alone ({100 * error:.1f} % against "
         f"{100 * before:.1f} % on held-out blocks): keep the file for now"

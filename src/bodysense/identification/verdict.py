@@ -26,8 +26,8 @@ _FAIR_ERROR = 0.25  # mean error up to which it is fair; of one joint: it is pre
 _FAIR_JOINT = 0.5  # error of the worst joint up to which it is fair
 _HARDLY_BETTER = 0.9  # error over that of a constant, from which a prediction tells nothing
 _HARDLY_MOVED = 0.02  # share of the samples in which a joint moves: too few to tell its drive
-_NEGLIGIBLE = 0.005  # difference of errors that is no worse, and …
-_WORSE = 1.25  # … errors over those of the file up to which it may be right already
+_NEGLIGIBLE = 0.005  # difference of errors that is no worse
+_MUCH_WORSE = 1.25  # error over that of the file from which the result is poor whatever it is
 _OVERFITTING_RATIO = 1.5  # held-out error over training error from which a result is overfitted
 _GENERALISATION_RATIO = 1.5  # validation over held-out error of what does not generalise
 _NOISY_TORQUE = 0.25  # relative noise from which a joint's torque cannot be judged
@@ -96,8 +96,8 @@ def judge(
 
     A result with warnings of the doctor, or with concerns (other sentences against it), is not
     called good, nor is one that is validated with what it was fitted to (`overlaps`), of recordings
-    that last too short a time [s], or of joints that hardly moved or are predicted no better than
-    by a constant. The worst joint decides.
+    that last too short a time [s], of joints that hardly moved or are predicted no better than by
+    a constant, or worse than the robot's file predicts. The worst joint decides.
     """
     if not identification.status.ok:
         return Verdict("failed", identification.status.summary(), (), intervals_hold=False)
@@ -109,7 +109,9 @@ def judge(
     judged = validation or [held_out]
     names, kind = identification.prior.joint_names, judged[0].kind
     error, before = _errors(judged)
-    worse = _worse_than_file([held_out], *([judged] if validation else []))
+    compared = [[held_out], *([judged] if validation else [])]
+    worse = _worse_than_file(compared)
+    much_worse = bool(_worse_than_file(compared, times=_MUCH_WORSE))
     doubts = (
         *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
         *concerns,
@@ -138,20 +140,20 @@ def judge(
         text = f"no joint moves in {_WHERE[kind]}, so that it cannot be judged."
         return Verdict("poor", text, advice, intervals_hold=False)
     worst, joint = _worst(names, judged)
-    reserved = bool(doubts or too_short or unmoved or overlaps)
-    grade = _grade(error, worst, worse=bool(worse or few), reserved=reserved)
+    reserved = bool(doubts or too_short or unmoved or overlaps or worse)
+    grade = _grade(error, worst, worse=bool(much_worse or few), reserved=reserved)
     summary = (
         f"on {_WHERE[kind]} the model predicts the torque of moving joints to {_percent(error)} on "
         f"average and to {_percent(worst)} at worst ({joint}); the robot's file alone to "
         f"{_percent(before)}. {_left_out(names, judged)}Noise, and what else lies above the "
         f"bandwidth of this comparison, is {_percent(mean_noise(judged))} of the raw torque."
     )
-    holds = not (doubts or worse or few or extrapolated or grade == "poor")
+    holds = not (doubts or few or extrapolated or grade == "poor")
     return Verdict(grade, summary, advice, holds, error, before, worst, joint)
 
 
 def _grade(error: float, worst: float, *, worse: bool, reserved: bool) -> Grade:
-    """The grade of errors; whatever is worse than the file is poor, however small it is."""
+    """The grade of errors; what is much worse than the file is poor, however small it is."""
     if worse or error > _FAIR_ERROR or worst > _FAIR_JOINT:
         return "poor"
     good = error <= _GOOD_ERROR and worst <= _GOOD_JOINT and not reserved
@@ -265,12 +267,13 @@ def _errors(judged: Sequence[DataScores]) -> tuple[float, float]:
     return float(error), float(before)
 
 
-def _worse_than_file(*judged: Sequence[DataScores]) -> list[str]:
+def _worse_than_file(judged: Sequence[Sequence[DataScores]], times: float = 1.0) -> list[str]:
+    """A sentence if errors exceed those of the file by so many times, on any of the data."""
     pairs = [
         f"{_percent(error)} against {_percent(before)} on {_WHERE[scores[0].kind].rstrip(',')}"
         for scores in judged
         for error, before in [_errors(scores)]
-        if _clearly_more(error, _WORSE * before)
+        if _clearly_more(error, times * before)
     ]
     if not pairs:
         return []

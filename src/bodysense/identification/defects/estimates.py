@@ -27,7 +27,7 @@ from bodysense.identification.linear.least_squares import Ridge
 from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import Motion, Plan
 from bodysense.identification.prior import Prior
-from bodysense.identification.reduced import triangle
+from bodysense.identification.reduced import joined, triangle
 from bodysense.identification.regression import Regression
 from bodysense.identification.solution import noise_levels, rounding_levels
 from bodysense.spatial.arrays import Array
@@ -218,7 +218,7 @@ def _estimates(
         triangle(np.concatenate([r.R / sigma[r.log, r.joint] for r in rows if r.block == block]))
         for block in blocks
     ]
-    T = triangle(np.concatenate([held, *weighted]))
+    T, without_each = _triangles(held, weighted)
     whole = _solved(T, b, k, together)
     sizes = whole[-k - 1 : -1, 1:].diagonal() if not together else whole[-k - 1 : -1, 1]
     places = _offset_places(problem)
@@ -227,7 +227,7 @@ def _estimates(
     shown = np.logical_and(np.array(places) >= 0, own)
     left, squares = [], np.zeros((problem.n_logs, problem.n_joints, whole.shape[1]))
     counts = np.zeros((problem.n_logs, problem.n_joints))
-    for block, others in zip(blocks, _without_each(held, weighted), strict=True):
+    for block, others in zip(blocks, without_each, strict=True):
         X = _solved(others, b, k, together)
         of_suspects = X[-k - 1 : -1, 1:].diagonal() if not together else X[-k - 1 : -1, 1]
         left.append(np.append(of_suspects, X[places, -1 if together else 0]))
@@ -264,14 +264,15 @@ def _held(problem: Regression, width: int) -> Array:
     return held
 
 
-def _without_each(held: Array, blocks: Sequence[Array]) -> list[Array]:
-    """Triangles of all blocks but one, each in turn: of those before it and those behind it."""
+def _triangles(held: Array, blocks: Sequence[Array]) -> tuple[Array, list[Array]]:
+    """The triangle of all blocks, and those without each in turn: of those before and behind it."""
     before, behind = [held], [held[:0]]
-    for block in blocks[:-1]:
-        before.append(triangle(np.concatenate([before[-1], block])))
+    for block in blocks:
+        before.append(joined(before[-1], block))
     for block in reversed(blocks[1:]):
-        behind.append(triangle(np.concatenate([behind[-1], block])))
-    return [triangle(np.concatenate([a, b])) for a, b in zip(before, reversed(behind), strict=True)]
+        behind.append(joined(block, behind[-1]))
+    pairs = zip(before, reversed(behind), strict=False)  # before the first to before the last
+    return before[-1], [joined(one, other) for one, other in pairs]
 
 
 def _solved(T: Array, b: int, k: int, together: bool) -> Array:
