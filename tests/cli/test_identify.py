@@ -270,7 +270,7 @@ def test_force_replaces_files_of_the_same_names_and_no_others(here, capsys):
     assert identified("rv2sq", "one.csv", *QUICK, "-o", "out", "--force") == 0
     assert set(os.listdir(here / "out")) == {*FILES, "mine.txt"}
     assert (here / "out" / "mine.txt").read_text() == "kept"
-    assert json.loads((here / "out" / "scores.json").read_text())["method"] == "pc-wls"
+    assert json.loads((here / "out" / "scores.json").read_text())["method"].startswith("pc-")
     assert "mine.txt" not in capsys.readouterr().out
 
 

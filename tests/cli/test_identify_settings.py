@@ -11,6 +11,8 @@ from bodysense.cli.fit import _setting_pairs
 from bodysense.cli.identify import IdentifyOptions, add_arguments
 from bodysense.cli.main import main
 from bodysense.errors import BodysenseError, MismatchError, UnknownNameError
+from bodysense.identification import identifier
+from bodysense.identification.methods import DEFAULT
 
 
 def options(method: str, **settings: str) -> IdentifyOptions:
@@ -88,9 +90,12 @@ def test_help_shows_what_is_often_used_only():
     assert 18 <= sum(1 for word in set(re.findall(r"--[a-z-]+", text)) if word != "--help") <= 26
 
 
-def test_auto_chooses_its_settings_itself():
-    with pytest.raises(MismatchError, match="--method auto chooses the method"):
-        options("auto", iterations="3").identifier()
+def test_settings_without_a_method_are_those_of_the_usual_one():
+    """A choice would not know what to do with them."""
+    assert options("auto").identifier() == "auto"
+    assert parsed("--relax", "pullback").identifier() == identifier(DEFAULT, relaxation="pullback")
+    with pytest.raises(UnknownNameError, match="integrator"):
+        options("auto", integrator="rk4").identifier()
 
 
 @pytest.mark.parametrize("text", ["iterations", "=3", "iterations="])
@@ -116,7 +121,7 @@ def test_a_setting_that_is_given_twice_is_refused(capsys):
         (["--method", "iv", "--set", "iterations=many"], "give a whole number"),
         (["--method", "iv", "--set", "iterations=0"], "iterations is 0"),
         (["--method", "ols", "--weighting", "huber"], "weighting is not a setting of ols"),
-        (["--method", "auto", "--set", "iterations=1"], "--method auto chooses the method"),
+        (["--set", "integrator=rk4"], "setting of pc-wls"),
         (["--cutoff", "-1"], "cutoff is -1"),
     ],
 )

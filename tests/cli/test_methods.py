@@ -71,7 +71,7 @@ def test_the_tables_hold_every_method_in_its_group(printed):
     assert positions["ols"] < first.index("Consistent:") < positions["pc-ols"]
     (marked,) = [line for line in lines if line.startswith(f" {DEFAULT} *")]
     assert marked.split()[2] == "yes"
-    assert "--method auto" in " ".join(lines)
+    assert "bodysense identify chooses one" in " ".join(lines)
 
 
 def test_piped_output_fits_in_100_columns_without_colours(printed):

@@ -7,8 +7,9 @@ import pytest
 
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import Preprocessing, identify
-from bodysense.identification.given_friction import start_friction, unmeasured_friction
+from bodysense.identification.given_friction import start_friction
 from bodysense.robot import load_robot
+from bodysense.robot.checks.joints import unmeasured_friction
 from bodysense.simulation import rollout
 
 MEASURED = [0.7, 0.9, 0.4, 0.3, 0.25, 0.12]

@@ -104,7 +104,7 @@ def test_a_short_time_unlike_the_rest_is_said(touched, said, simulated):
     assert bool(sentences) is said
     if said:
         assert "Torques of a between 6 and 7.5 s are unlike the rest of log.csv" in sentences[0]
-        assert "(LOG@:6 LOG@7.5:)" in sentences[0]
+        assert "(LOG@1:6 LOG@7.5:20.99)" in sentences[0]
 
 
 def test_each_short_time_is_said_by_itself(simulated):

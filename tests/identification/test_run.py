@@ -493,7 +493,15 @@ def test_defects_of_a_log_come_first_in_the_verdict(tmp_path):
 def test_progress_is_told_step_by_step():
     steps: list[str] = []
     identify(prior(), [recorded(0)], friction="choose", progress=steps.append)
-    words = ("examining", "cut-off", "friction", "identifying with pc-wls", "held-out", "defects")
+    words = (
+        "examining",
+        "cut-off",
+        "friction",
+        "method",
+        "identifying with",
+        "held-out",
+        "defects",
+    )
     assert len(steps) == len(words)
     for step, word in zip(steps, words, strict=True):
         assert word in step

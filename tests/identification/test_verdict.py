@@ -105,10 +105,13 @@ def test_several_validation_recordings_are_averaged(found):
 
 
 def test_without_unseen_data_the_fit_is_judged_and_it_says_so(found):
+    """It is never good, for nothing shows that it predicts."""
     verdict = judged(found)
-    assert verdict.grade == "good"
+    assert verdict.grade == "fair"
+    assert not verdict.intervals_hold
     assert "on the training data" in verdict.summary
     assert "held-out" not in verdict.summary
+    assert "too little data to hold any out" in only(verdict)
 
 
 def test_joints_whose_torque_is_mostly_noise_are_not_held_against_the_model(found):
@@ -270,7 +273,8 @@ def test_worse_than_the_file_on_validation_alone_says_why(found):
 def test_worse_than_the_file_on_all_that_there_is(found):
     verdict = judge(found, [scores("training", 0.2, before=0.1)])
     assert verdict.grade == "poor"
-    assert "20.0 % against 10.0 % on the training data, which are too short" in only(verdict)
+    assert "too little data to hold any out" in verdict.advice[0]
+    assert "20.0 % against 10.0 % on the training data)" in verdict.advice[1]
 
 
 def test_a_file_that_was_right_already_is_no_fault(found):

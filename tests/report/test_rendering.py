@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from bodysense.report.page import _bar_width, _sort_key, count, effort_unit, number, percent
+from bodysense.report.page import _bar_width, _sort_key, count, number, percent
 from bodysense.report.parameters import parameter_units
-from bodysense.robot.layout import ParameterLayout
+from bodysense.robot.layout import ParameterLayout, effort_unit
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,10 @@ class IdentifyOptions(FitOptions):
     )
     validate: tuple[str, ...] = option("recordings for validation", default=(), metavar="LOG")
     method: str = option(
-        "pc-wls (default), auto, or one of `bodysense methods`", default="pc-wls", metavar="NAME"
+        "auto (default: chosen by the recordings; pc-wls where settings are given), or one of "
+        "`bodysense methods`",
+        default="auto",
+        metavar="NAME",
     )
     weighting: str | None = None
     spread: float | None = None
@@ -121,29 +124,27 @@ class IdentifyOptions(FitOptions):
 
     def identifier(self) -> Identifier | str:
         """The method with its settings."""
-        from bodysense.identification.methods import IDENTIFIERS
+        from bodysense.identification.methods import AUTO, DEFAULT, IDENTIFIERS
 
         options = {name: getattr(self, option) for name, option in SETTINGS.items()}
         wanted = {name: value for name, value in options.items() if value is not None}
-        if self.method == "auto":
-            for name in (*wanted, *self.settings):
+        name = self.method
+        if name == AUTO:
+            if not (wanted or self.settings):
+                return AUTO
+            name = DEFAULT  # a choice would not know what to do with settings of a method
+        if name not in IDENTIFIERS:
+            raise unknown_name("method", name, (AUTO, *IDENTIFIERS))
+        for setting in wanted:
+            having = [m for m, row in IDENTIFIERS.items() if setting in row.settings]
+            if name not in having:
                 raise MismatchError(
-                    f"{name} is a setting of a method, and --method auto chooses the method: name "
-                    "one, or leave the setting out."
-                )
-            return self.method
-        if self.method not in IDENTIFIERS:
-            raise unknown_name("method", self.method, ("auto", *IDENTIFIERS))
-        for name in wanted:
-            having = [m for m, row in IDENTIFIERS.items() if name in row.settings]
-            if self.method not in having:
-                raise MismatchError(
-                    f"{name} is not a setting of {self.method}, but of {', '.join(having)}: leave "
-                    "it out, or take one of these as --method."
+                    f"{setting} is not a setting of {name}, but of {', '.join(having)}: leave it "
+                    "out, or take one of these as --method."
                 )
         if wanted.get("relaxation_weight") == "auto":
             wanted["relaxation_weight"] = None
-        method = IDENTIFIERS[self.method]
+        method = IDENTIFIERS[name]
         return method.identifier(**wanted, **_method_settings(method, self.settings))
 
     def known(self, robot: Robot) -> Knowledge:

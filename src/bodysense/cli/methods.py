@@ -105,10 +105,13 @@ def _all_text(methods: list[dict[str, Any]]) -> str:
             whole=(0, 1),
             ratios=(1, 1, 1),
         )
-    page.line("* the default. consistent: links are always physically consistent.")
+    page.line(
+        "* taken where settings are given and no method. consistent: links are always physically "
+        "consistent."
+    )
     page.line(
         "bodysense methods NAME shows one in full; bodysense identify … --method NAME uses it; "
-        "--method auto chooses one by what the recordings show."
+        "without, bodysense identify chooses one by what the recordings show."
     )
     return page.text().lstrip("\n")
 
@@ -118,14 +121,13 @@ def _one_text(method: dict[str, Any]) -> str:
     page = Page()
     page.line(f"{method['name']}: {method['about']}", style="bold")
     page.line(f"\n{method['description']}\n")
-    default = " (the default)" if method["default"] else ""
     for key, text in (
         ("group", method["group"]),
         ("consistent", ": links ".join(_CONSISTENT[method["consistent"]])),
         ("needs", method["needs"]),
         ("cost", method["cost"]),
         ("when", method["when"]),
-        ("use", f"bodysense identify ROBOT LOG -o DIR --method {method['name']}{default}"),
+        ("use", f"bodysense identify ROBOT LOG -o DIR --method {method['name']}"),
         ("Python", method["python"]),
     ):
         page.line(f"{key + ':':12}{text}")

@@ -8,8 +8,9 @@ import numpy as np
 
 from bodysense.doctor.samples import LogSamples, Mask
 from bodysense.errors import count, listing
-from bodysense.logs.filtering import LEAST_TRAVEL
+from bodysense.logs.filtering import LEAST_RANGE, LEAST_TRAVEL
 from bodysense.robot.frames import carried_mass
+from bodysense.robot.layout import position_unit
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -75,10 +76,10 @@ def standstill(robot: Robot, samples: LogSamples) -> LogSamples:
     enough = samples.steps.sum() > _IDLE  # in less, a slow joint does not get far
     carried = carried_mass(robot)
     slides = np.array(robot.joint_types) == "prismatic"
-    held = reach < np.where(slides, _LEAST_RANGE, LEAST_TRAVEL)
+    held = reach < np.where(slides, LEAST_RANGE, LEAST_TRAVEL)
     for j, name in enumerate(samples.joint_names):
         if enough and held[j] and np.ptp(samples.q[:, j]) > 0.0:
-            unit = "m" if slides[j] else "rad"
+            unit = position_unit(robot.joint_types[j])
             samples = samples.report(
                 "still-joint",
                 "note" if carried[j] < _LIGHT * carried.max() else "warning",

@@ -16,6 +16,7 @@ from bodysense.doctor.samples import (
     row_ranges,
     runs,
 )
+from bodysense.robot.layout import effort_unit, position_unit
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -57,7 +58,7 @@ def dead_channels(robot: Robot, samples: LogSamples) -> LogSamples:
             channel = f"{quantity}.{name}"
             if x.min() == x.max():
                 if (moving if quantity == "q" else moving[:, j]).any():
-                    samples = _dead(samples, quantity, channel, float(x[0]))
+                    samples = _dead(samples, quantity, channel, float(x[0]), robot.joint_types[j])
             elif not _is_cut_out(samples, channel):
                 stuck = _hung(samples, x) if quantity == "q" else _stuck(samples, x, moving[:, j])
                 if stuck.any():
@@ -93,7 +94,8 @@ def dead_bands(robot: Robot, samples: LogSamples) -> LogSamples:
             "error" if share > _MOSTLY_CUT_OUT else "warning",
             f"tau.{name}",
             f"it is exactly 0 in {100.0 * share:.0f} % of the samples while the joint moves, and "
-            f"{rest.min():.3g} N·m or more otherwise: a dead band cuts small torques out",
+            f"{rest.min():.3g} {effort_unit(robot.joint_types[j])} or more otherwise: a dead band "
+            "cuts small torques out",
             "switch the dead band of drive or recorder off: what it cuts out is lost",
         )
     return samples
@@ -123,8 +125,8 @@ def clipped_channels(robot: Robot, samples: LogSamples) -> LogSamples:
                     "saturated-channel",
                     "warning",
                     f"tau.{name}, {row_ranges(rows)}",
-                    f"{at} samples end flat at {extreme:.4g} N·m: the drive or the sensor is at "
-                    "its limit",
+                    f"{at} samples end flat at {extreme:.4g} "
+                    f"{effort_unit(robot.joint_types[j])}: the drive or the sensor is at its limit",
                     "move more slowly if the sensor clips; what the motor truly gave is not known "
                     "there",
                 )
@@ -160,7 +162,7 @@ def quantised_channels(robot: Robot, samples: LogSamples) -> LogSamples:
                 steps[name] = step
                 coarse = coarse or levels.size < _LEVELS
         if steps:
-            samples = _quantised(samples, quantity, steps, coarse)
+            samples = _quantised(robot, samples, quantity, steps, coarse)
     return samples
 
 
@@ -174,14 +176,17 @@ def _matters(quantity: str, step: float, x: Array, moving: Mask) -> bool:
 
 
 def _quantised(
-    samples: LogSamples, quantity: str, steps: dict[str, float], coarse: bool
+    robot: Robot, samples: LogSamples, quantity: str, steps: dict[str, float], coarse: bool
 ) -> LogSamples:
+    unit_of = position_unit if quantity == "q" else effort_unit
+    types = (robot.joint_types[samples.joint_names.index(name)] for name in steps)
+    unit = " or ".join(sorted({unit_of(joint_type) for joint_type in types}))
     smallest, largest = f"{min(steps.values()):.2g}", f"{max(steps.values()):.2g}"
     size = smallest if smallest == largest else f"{smallest} to {largest}"
-    text = f"{quantity} comes in steps of {size} {'rad' if quantity == 'q' else 'N·m'}"
+    text = f"{quantity} comes in steps of {size} {unit}"
     if quantity == "q":
         speed = max(steps.values()) / samples.period
-        text += f": {speed:.2g} rad/s when differentiated from sample to sample"
+        text += f": {speed:.2g} {unit}/s when differentiated from sample to sample"
     every = len(steps) == len(samples.joint_names)
     return samples.report(
         "quantised",
@@ -192,14 +197,16 @@ def _quantised(
     )
 
 
-def _dead(samples: LogSamples, quantity: str, channel: str, value: float) -> LogSamples:
+def _dead(
+    samples: LogSamples, quantity: str, channel: str, value: float, joint_type: str
+) -> LogSamples:
     kind, text = "dead-channel", f"stays at {value:.6g}"
     if quantity == "q":
-        text += " rad exactly while other joints move"
+        text += f" {position_unit(joint_type)} exactly while other joints move"
         action = "check the encoder; a joint that stands still cannot be identified"
         return samples.report(kind, "warning", channel, text, action)
     if quantity == "v":
-        text += " rad/s while the joint moves"
+        text += f" {position_unit(joint_type)}/s while the joint moves"
         samples = replace(samples, v=None)
         return samples.report(kind, "warning", channel, text, VELOCITIES_ARE_A_CHECK)
     text += " while the joint moves"

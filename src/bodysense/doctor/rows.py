@@ -17,6 +17,7 @@ from bodysense.doctor.samples import (
     spread,
 )
 from bodysense.errors import listing
+from bodysense.robot.layout import effort_unit
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.status import Severity
@@ -93,7 +94,7 @@ def spikes(robot: Robot, samples: LogSamples) -> LogSamples:
         away = distance > np.append(great, great[-1])
         if away.any():
             samples = samples.report(
-                "spike",
+                "torque-spike",
                 _severity(np.count_nonzero(away) / samples.n),
                 f"q.{name}, {row_ranges(samples.rows[away])}",
                 f"the position jumps away and back by up to {distance[away].max():.4g}",
@@ -131,10 +132,11 @@ def torque_spikes(robot: Robot, samples: LogSamples) -> LogSamples:
         away = distance > great
         if 0 < np.count_nonzero(away) <= _RARE * samples.n:
             samples = samples.report(
-                "spike",
+                "torque-spike",
                 _severity(np.count_nonzero(away) / samples.n),
                 f"tau.{name}, {row_ranges(samples.rows[away])}",
-                f"the torque jumps away and back by up to {distance[away].max():.4g} N·m",
+                f"the torque jumps away and back by up to {distance[away].max():.4g} "
+                f"{effort_unit(robot.joint_types[j])}",
                 "interpolated",
             )
             tau[away, j] = _bridged(x, away)

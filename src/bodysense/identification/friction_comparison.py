@@ -16,14 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.identification.friction_fit import StribeckFit, fit_stribeck
-from bodysense.identification.given_friction import RICHEST, parsed_friction, unmeasured_friction
+from bodysense.identification.given_friction import RICHEST, parsed_friction
 from bodysense.identification.held_out import Candidate, Comparison, HeldOutErrors
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import base_parameters
+from bodysense.robot.checks.joints import unmeasured_friction
 from bodysense.robot.friction import FrictionModel, friction_model
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
+from bodysense.status import BAND
 
 _LAWS = ("viscous", "coulomb", "offset", "stribeck", RICHEST)
 """The laws that are compared, simple ones first."""
@@ -37,9 +39,7 @@ _DROPPED = {
 }
 _DEFAULT = "coulomb"  # what drives have, where the data do not say otherwise
 _WITH_CURVE = {"coulomb": "stribeck", "offset": RICHEST}  # what a Stribeck curve makes of a law
-_NO_PART = 1e-9  # coefficient up to which a parameter has no part in a combination
 _MIN_IMPROVEMENT = 0.01  # relative reduction of the held-out error that a richer law must bring
-_QUANTILE = 1.959964  # standard errors by which it must be lower: an interval of 95 %
 
 
 @dataclass(frozen=True)
@@ -140,21 +140,26 @@ def choose_friction(problem: Regression) -> FrictionChoice:
     law = _best(errors)
     arm = problem.base.join(comparison.solution(candidates[law]))
     sizes, shape = {law: _size(problem.robot, law) for law in _LAWS}, {}
+    by_fold = [problem.robot]  # whose shape of the law is that of all folds, or of each
     curved = _worth_fitting(errors, law)
     if curved:
         own = problem
         if curved != RICHEST:
             own = _with_robot(problem, problem.robot.with_friction(curved))
         name = _fitted_name(curved)
-        fit, errors[name] = _fitted(own, comparison)
+        fit, robots, errors[name] = _fitted(own, comparison)
         sizes[name] = sizes[curved] + len(fit.fitted) * problem.n_joints
         if _is_better(errors[name], errors[law]):
-            law, shape = curved, fit.shapes
+            law, shape, by_fold = curved, fit.shapes, robots
     chosen = _fitted_name(law) if shape else law
     loaded = friction_model(law).with_load
     if loaded is not None:
         name = _fitted_name(loaded.name) if shape else loaded.name
-        (errors[name],) = comparison.errors(_under_load(problem, loaded, shape, arm))
+        under_load = [_under_load(problem, loaded, robot, arm) for robot in by_fold]
+        if shape:
+            errors[name] = comparison.errors_by_fold(under_load)
+        else:
+            (errors[name],) = comparison.errors(*under_load)
         sizes[name] = sizes[chosen] + problem.n_joints
         if _is_better(errors[name], errors[chosen]):
             law, chosen = loaded.name, name
@@ -171,7 +176,7 @@ def _best(errors: Mapping[str, HeldOutErrors]) -> str:
     if best != _DEFAULT:
         return best
     gain, error = errors[_DEFAULT].gain_over(errors["viscous"])
-    return "viscous" if gain + _QUANTILE * error < _MIN_IMPROVEMENT else _DEFAULT
+    return "viscous" if gain + BAND * error < _MIN_IMPROVEMENT else _DEFAULT
 
 
 def _worth_fitting(errors: Mapping[str, HeldOutErrors], law: str) -> str:
@@ -199,7 +204,7 @@ def _reason(errors: Mapping[str, HeldOutErrors], chosen: str) -> str:
 def _is_better(one: HeldOutErrors, other: HeldOutErrors) -> bool:
     """Whether an error is lower by a percent, and by more than chance."""
     gain, error = one.gain_over(other)
-    return one.mean < other.mean and gain > max(_MIN_IMPROVEMENT, _QUANTILE * error)
+    return one.mean < other.mean and gain > max(_MIN_IMPROVEMENT, BAND * error)
 
 
 def _percent(gain: float, error: float) -> str:
@@ -224,7 +229,7 @@ def fit_shape(problem: Regression, comparison: Comparison | None = None) -> Fric
     """
     fixed = Candidate.of(problem)
     comparison = Comparison.of(fixed) if comparison is None else comparison
-    fit, errors = _fitted(problem, comparison)
+    fit, _, errors = _fitted(problem, comparison)
     law = problem.robot.friction.model
     size = problem.n_joints * len(law.terms)
     (before,) = comparison.errors(fixed)
@@ -235,12 +240,14 @@ def fit_shape(problem: Regression, comparison: Comparison | None = None) -> Fric
     return FrictionChoice(law.name, trials, shape=fit.shapes)
 
 
-def _fitted(problem: Regression, comparison: Comparison) -> tuple[StribeckFit, HeldOutErrors]:
-    """The fitted shape of the robot's own law, and held-out errors of such a shape."""
+def _fitted(
+    problem: Regression, comparison: Comparison
+) -> tuple[StribeckFit, list[Robot], HeldOutErrors]:
+    """The fitted shape of the robot's own law, the robots without each fold, held-out errors."""
     # From the same start as the whole: another would have seen the fold.
     robots = [fit_stribeck(problem.without(fold)).robot for fold in range(FOLDS)]
     candidates = [Candidate.of(_with_robot(problem, robot)) for robot in robots]
-    return fit_stribeck(problem), comparison.errors_by_fold(candidates)
+    return fit_stribeck(problem), robots, comparison.errors_by_fold(candidates)
 
 
 def _with_robot(problem: Regression, robot: Robot) -> Regression:
@@ -261,22 +268,20 @@ def _constraint(problem: Regression, law: str) -> Array:
     kept = np.ones(problem.size, dtype=bool)
     for name, k in place.items():
         term, joint = name[:2], name[2:]
-        alone = not (np.abs(problem.base.K[k]) > _NO_PART).any()
-        if term in _DROPPED[law] and joint.isdigit() and alone:
+        if term in _DROPPED[law] and joint.isdigit() and name in problem.base.alone:
             kept[k] = False
             if term == "Fs" and "Fc" not in _DROPPED[law]:
                 Z[k, place["Fc" + joint]] = 1.0
     return Z[:, kept]
 
 
-def _under_load(
-    problem: Regression, law: FrictionModel, shape: Mapping[str, tuple[float, ...]], theta: Array
-) -> Candidate:
-    """A law whose load follows from parameters theta (p,) of the problem's robot.
+def _under_load(problem: Regression, law: FrictionModel, like: Robot, theta: Array) -> Candidate:
+    """A law, in the shape of that of a robot, whose load follows from parameters theta (p,).
 
     The load hardly depends on which fold is left out: that of the whole fit does for all.
     """
-    shapes: dict[str, ArrayLike] = dict(shape)
+    shape = dict(zip(like.friction.model.shape, like.friction.shape.T, strict=True))
+    shapes: dict[str, ArrayLike] = {name: x for name, x in shape.items() if name in law.shape}
     robot = problem.robot.with_friction(law, coefficients=None, **shapes)
     known = dict(zip(problem.robot.layout.names, theta, strict=True))
     load_theta = np.array([known.get(name, 0.0) for name in robot.layout.names])

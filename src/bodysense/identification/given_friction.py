@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import unknown_name
 from bodysense.identification.friction_fit import require_stribeck
+from bodysense.robot.checks.joints import unmeasured_friction
 from bodysense.robot.friction import friction_models
 from bodysense.robot.robot import Robot
 
@@ -20,34 +21,6 @@ RICHEST = "stribeck-offset"
 
 FRICTION_CHOICES = ("auto", "own", "choose")
 """Ways to choose a law, where a law could be named."""
-
-_DISTINCT_SHARE = 0.5
-"""Of the coefficients that are given, up to which values are placeholders. In the robots of
-example-robot-data that have friction at most 3 of 7 are distinct; identified ones all are."""
-
-
-def unmeasured_friction(robot: Robot) -> str:
-    """Why friction coefficients of a robot's files are no measurement; empty if they may be one.
-
-    Files seldom give measured friction: many give one damping to all joints, for a simulation to be
-    stable. Laws of users, and those with a state, are left alone.
-    """
-    model, layout = robot.friction.model, robot.layout
-    if model.custom is not None:
-        return ""
-    if not robot.theta[layout.rotor.stop :].any():
-        return "there are no friction coefficients"
-    terms = {term: robot.theta[layout.friction(term)] for term in layout.friction_terms}
-    given = {term: values[values != 0.0] for term, values in terms.items() if values.any()}
-    if model.has_state or not given:
-        return ""
-    if any((values < 0.0).any() for term, values in given.items() if term != "Fo"):
-        return "some coefficients are negative"
-    if all(np.unique(values).size <= _DISTINCT_SHARE * values.size for values in given.values()):
-        return "the same few values for all joints are placeholders"
-    if "Fc" not in given and "Fs" not in given:
-        return "damping without Coulomb friction is a placeholder"
-    return ""
 
 
 def without_friction(robot: Robot) -> Robot:

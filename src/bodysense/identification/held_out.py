@@ -28,19 +28,18 @@ from bodysense.identification.preprocessing import FOLDS, Motion, Plan, Preproce
 from bodysense.identification.prior import Prior
 from bodysense.identification.reduced import Factor
 from bodysense.identification.regression import Block, Regression
-from bodysense.identification.solution import rounding_levels
+from bodysense.identification.solution import LEAST_FREEDOM, rounding_levels
 from bodysense.logs.filtering import STILL_SPEED
 from bodysense.spatial.arrays import Array
+from bodysense.status import BAND
 
 _SLOW_SHARE = 0.25  # of its filter's window that may be slow where a sample counts
 _NOISE_SPEED = 3.0  # standard deviations of the velocity below which it may be noise
 _LEAST_JOINTS = 0.5  # share of the joints that move, of which samples must count
 _LARGEST_LEVERAGE = 1.0  # variance of a prediction, in units of the noise's, where a sample counts
-_LEAST_FREEDOM = 0.1  # share of the rows that counts as degrees of freedom at least
 _LEVEL_TOLERANCE = 0.02  # relative change of the noise levels at which the weights have converged
 _ROUNDS = 8  # of new weights, at most
 _CONFIDENCE = 0.975  # of a quantile that bounds an interval of 95 % on one side
-_NORMAL_QUANTILE = 1.959964  # the same of a normal distribution
 _FEWEST_STRETCHES = 4  # from which their scatter says something
 
 
@@ -114,7 +113,7 @@ class HeldOutErrors:
         gains = (that - this) / np.maximum(np.maximum(that, this), np.finfo(float).tiny)
         mean = float(rows @ gains / rows.sum())
         scatter = float(np.square(rows * (gains - mean)).sum()) * count / (count - 1.0)
-        widened = float(stdtrit(count - 1.0, _CONFIDENCE)) / _NORMAL_QUANTILE
+        widened = float(stdtrit(count - 1.0, _CONFIDENCE)) / BAND
         return mean, widened * float(np.sqrt(scatter)) / float(rows.sum())
 
 
@@ -244,7 +243,7 @@ class Comparison:
             rows[j] += f.rows
         counted = np.maximum(rows, 1.0)
         freedom = np.maximum(
-            rows - problem.size / max((rows > 0).sum(), 1), _LEAST_FREEDOM * counted
+            rows - problem.size / max((rows > 0).sum(), 1), LEAST_FREEDOM * counted
         )
         sigma = np.where(rows > 0, np.maximum(np.sqrt(sums / counted), floor), 1.0)
         for _ in range(_ROUNDS):

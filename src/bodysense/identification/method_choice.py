@@ -37,9 +37,6 @@ from bodysense.identification.solution import WeightedSolution
 from bodysense.logs.filtering import lowpass, usable_cutoff
 from bodysense.spatial.arrays import Array
 
-AUTO = "auto"
-"""Name by which the command line asks for a choice."""
-
 _OUTPUT_ERROR = "pc-cloe"
 _SCALE_ERROR = 0.05  # of simulated torques at most: gains of drives are known to some per cent
 _SCALE_UNKNOWN = 0.1  # standard deviation of that from which recorded torques bear nothing out
@@ -178,7 +175,7 @@ def _weighting(problem: Regression, prior: Prior, first: WeightedSolution) -> tu
             f"{100.0 * far:.1f} % of the residuals lie beyond {_OUTLIER:g} standard deviations: "
             "robust weights."
         )
-    levels = first.sigma[first.sigma > 0.0]
+    levels = first.sigma[problem.present]
     ratio = float(levels.max() / levels.min())
     if ratio > _NOISE_RATIO:
         return "pc-wls", f"The noise of the joints differs by {ratio:.1f} times: weighted rows."

@@ -191,7 +191,7 @@ _METHODS = (
     ),
     _consistent(
         "pc-wls",
-        "weighted least squares over physically consistent robots (the default)",
+        "weighted least squares over physically consistent robots",
         needs=_NOISE,
         cost="one regression, one semidefinite program",
         when="nearly always: links are physically consistent, also where the motion is poor",
@@ -377,7 +377,11 @@ _METHODS = (
 IDENTIFIERS: Mapping[str, Method] = MappingProxyType({row.name: row for row in _METHODS})
 """Every method by the name that the command line knows it by."""
 
+AUTO = "auto"
+"""Name by which a method is chosen by what the recordings show (see `choose_method`)."""
+
 DEFAULT = "pc-wls"
+"""Where nothing is chosen: a single fit, or a method with settings."""
 
 _CONSISTENT_FORMS = {"iv": "pc-iv", "didim": "pc-didim", "cloe": "pc-cloe"}
 """Methods with a consistent form of their own, which keeps what they were chosen for."""

@@ -73,11 +73,13 @@ class RegressionSample:
         a: ArrayLike,
         tau: ArrayLike,
         sigma: ArrayLike = 1.0,
+        theta: ArrayLike | None = None,
     ) -> RegressionSample:
         """From what was measured at one instant, each (n,), positions filtered.
 
         Torques have the same delay as the motion; sigma is the standard deviation of their noise,
-        one or one per joint.
+        one or one per joint. Friction that grows with the load takes the load that follows from
+        parameters theta (p,): the present estimate, or by default the robot's own.
 
         Raises:
             ShapeError: a standard deviation that is not positive.
@@ -92,7 +94,9 @@ class RegressionSample:
         positions, velocities, accelerations = (
             as_array(x, (n,), name)[None] for x, name in ((q, "q"), (v, "v"), (a, "a"))
         )
-        Y = torque_regressor(robot, positions, velocities, accelerations, columns=base.independent)
+        Y = torque_regressor(
+            robot, positions, velocities, accelerations, columns=base.independent, theta=theta
+        )
         return cls(Y[0], as_array(tau, (n,), "tau"), level)
 
 

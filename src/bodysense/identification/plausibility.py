@@ -37,6 +37,7 @@ _WINDOW = 0.25  # duration in which a burst of residuals is looked for [s]
 _BURST_WINDOWS = 3  # that follow each other; friction reverses within one
 _BURST = 4.0  # times the median window's residual, from which it is one, and
 _BURST_SHARE = 0.3  # of the joint's r.m.s. torque: what nobody takes for noise
+_LEAST_PART = 1.0  # s of a recording that are worth keeping between two of them
 _MOST_BURSTS = 0.2  # of the windows; in more, the model is wrong
 
 
@@ -98,30 +99,45 @@ def bursts(
     """
     by_log: dict[int, list[tuple[float, float, NDArray[np.bool_]]]] = {}
     for p in predictions:
-        by_log.setdefault(p.log, []).extend(_loud_times(p))
+        by_log.setdefault(p.log, []).extend(_unlike_the_rest(p))
     made = []
     for number, found in by_log.items():
-        if not found:
-            continue
-        log, begin, parts, kept = logs[number], "", [], []
-        zero = float(log.t[0]) if log.zero is None else log.zero
-        for first, end, joints in found:
-            own = listing([name for name, loud in zip(names, joints, strict=True) if loud])
-            parts.append(f"{own} between {first - zero:.4g} and {end - zero:.4g} s")
-            kept.append(f"LOG@{begin}:{first - zero:.4g}")
-            begin = f"{end - zero:.4g}"
-        made.append(
-            f"Torques of {'; of '.join(parts)} are unlike the rest of {log.source}: did something "
-            "touch the robot, or was a drive saturated? Leave this out: give the recording in "
-            f"parts ({' '.join(kept)} LOG@{begin}:)."
-        )
+        if found:
+            log, parts = logs[number], []
+            zero = log.zero_time
+            for first, end, joints in found:
+                own = listing([name for name, large in zip(names, joints, strict=True) if large])
+                parts.append(f"{own} between {_time(first - zero)} and {_time(end - zero)} s")
+            made.append(
+                f"Torques of {'; of '.join(parts)} are unlike the rest of {log.source}: did "
+                "something touch the robot, or was a drive saturated? Leave this out: give the "
+                f"recording in parts ({_remaining(log, [(b, e) for b, e, _ in found])})."
+            )
     return made
 
 
-def _loud_times(p: Prediction) -> list[tuple[float, float, NDArray[np.bool_]]]:
+def _remaining(log: Log, left_out: Sequence[tuple[float, float]]) -> str:
+    """What is left of a recording without some times [s], as the command line takes it."""
+    zero, finite = log.zero_time, log.t[np.isfinite(log.t)]
+    whole = log.zero is None
+    first, last = float(finite[0]) - zero, float(finite[-1]) - zero
+    edges = [first, *(x - zero for span in left_out for x in span), last]
+    pairs = [(b, e) for b, e in zip(edges[::2], edges[1::2], strict=True) if e - b > _LEAST_PART]
+    return " ".join(
+        f"LOG@{'' if whole and b == first else _time(b)}:{'' if whole and e == last else _time(e)}"
+        for b, e in pairs
+    )
+
+
+def _time(x: float) -> str:
+    """In seconds, to the hundredth."""
+    return f"{x:.2f}".rstrip("0").rstrip(".")
+
+
+def _unlike_the_rest(p: Prediction) -> list[tuple[float, float, NDArray[np.bool_]]]:
     """Begin and end [s] of each burst in a piece of a recording, and (n,) the joints that show it.
 
-    None where so much of it is loud that the model is wrong rather than a short time.
+    None where so much of it has large residuals that the model is wrong rather than a short time.
     """
     from scipy.ndimage import binary_opening, label
 
@@ -133,15 +149,15 @@ def _loud_times(p: Prediction) -> list[tuple[float, float, NDArray[np.bool_]]]:
     usual = [np.median(own[own > 0.0]) if own.any() else np.inf for own in level.T]
     size = np.sqrt((p.filtered**2).mean(axis=0))
     least = np.maximum(_BURST * np.array(usual), _BURST_SHARE * size)
-    loud = binary_opening(level > least, np.ones((_BURST_WINDOWS, 1), dtype=bool))
-    if not loud.any(axis=1).sum() <= _MOST_BURSTS * len(level):
+    large = binary_opening(level > least, np.ones((_BURST_WINDOWS, 1), dtype=bool))
+    if not large.any(axis=1).sum() <= _MOST_BURSTS * len(level):
         return []
-    numbers, runs = label(loud.any(axis=1))
+    numbers, runs = label(large.any(axis=1))
     made = []
     for run in range(1, runs + 1):
         at = np.flatnonzero(numbers == run)
         first, end = float(p.t[0]) + _WINDOW * at[[0, -1]] + np.array([0.0, _WINDOW])
-        joints: NDArray[np.bool_] = np.any(loud[at], axis=0)
+        joints: NDArray[np.bool_] = np.any(large[at], axis=0)
         made.append((float(first), float(end), joints))
     return made
 

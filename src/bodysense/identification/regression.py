@@ -205,6 +205,14 @@ class Regression:
         return round(sum(float(use.sum()) for use in self._moving))
 
     @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """(n_logs, n) joints that have rows in a log: those that stand have none."""
+        made = np.zeros((self.n_logs, self.n_joints), dtype=bool)
+        for log, _, joint in self.factors:
+            made[log, joint] = True
+        return made
+
+    @cached_property
     def n_samples(self) -> int:
         """Number of samples, each with a row per joint, standing ones included."""
         return sum(Plan.of(motion, self.settings).n_out for motion in self.motions)
@@ -384,6 +392,14 @@ class GivenRows(Regression):
     """
 
     given: tuple[Block, ...] = ()
+
+    @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """(n_logs, n) joints that have rows in a log: those that stand have none."""
+        made = np.zeros((self.n_logs, self.n_joints), dtype=bool)
+        for log, _, joint in self.factors:
+            made[log, joint] = True
+        return made
 
     @cached_property
     def n_samples(self) -> int:

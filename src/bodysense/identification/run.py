@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from bodysense.identification.given_friction import start_friction
 from bodysense.identification.identification import Identification
 from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
-from bodysense.identification.method_choice import AUTO, MethodChoice, choose_method
-from bodysense.identification.methods import DEFAULT, consistent_alternative, identifier
+from bodysense.identification.method_choice import MethodChoice, choose_method
+from bodysense.identification.methods import AUTO, DEFAULT, consistent_alternative, identifier
 from bodysense.identification.plausibility import bursts, implausibilities
 from bodysense.identification.preprocessing import (
     FOLDS,
@@ -88,7 +89,7 @@ def identify(
     robot: Robot,
     logs: Log | Sequence[Log],
     *,
-    method: str | Identifier = DEFAULT,
+    method: str | Identifier = AUTO,
     validate: Log | Sequence[Log] = (),
     preprocessing: Preprocessing | None = None,
     friction: str = "auto",
@@ -104,8 +105,8 @@ def identify(
         robot: the prior: geometry, friction law, and parameters as far as they are known. Joints
             that the recordings do not have are locked where that is safe (see `lock_unrecorded`).
         logs: recordings to identify from; each gets its own noise level.
-        method: an identifier or its name (see `IDENTIFIERS`); ``auto`` chooses one by what the
-            recordings allow (see `choose_method`).
+        method: an identifier or its name (see `IDENTIFIERS`); ``auto`` chooses a physically
+            consistent one by what the recordings allow (see `choose_method`).
         validate: recordings for validation alone.
         preprocessing: how logs are filtered; by default chosen from the data.
         friction: ``own`` keeps the robot's friction law. ``choose`` takes, out of viscous and
@@ -168,7 +169,7 @@ def identify(
     scores = tuple(map(score, predictions))
     flat = tuple(piece for pieces in predictions for piece in pieces)
     progress("looking for defects of the logs")
-    defects = find_defects(_below_reference(problem, diagnoses), uneven=_is_uneven(diagnoses))
+    defects = _defects(problem, diagnoses)
     return IdentificationRun(
         identification=identification,
         diagnoses=diagnoses,
@@ -187,6 +188,7 @@ def identify(
             warnings=_warnings((*diagnoses, *validation)),
             overlaps=_overlaps(diagnoses, validation),
             concerns=[
+                *_repeats(diagnoses),
                 *map(str, defects),
                 *implausibilities(problem, identification),
                 *bursts(robot.joint_names, predictions[0], logs),
@@ -197,16 +199,26 @@ def identify(
     )
 
 
-def _below_reference(problem: Regression, diagnoses: Sequence[Diagnosis]) -> Regression:
-    """The problem below the reference bandwidth at most: noise of positions looks like defects."""
+def _defects(problem: Regression, diagnoses: Sequence[Diagnosis]) -> tuple[Defect, ...]:
+    """Defects of the logs, where they leave enough rows to tell any.
+
+    They are sought below the reference bandwidth, as noise of positions looks like defects, and
+    where joints move faster than friction reverses, as its law is never quite right there.
+    """
     settings = problem.settings
     score, cutoff = settings.score_cutoff, settings.cutoff
-    if score is None or cutoff is None or cutoff <= score:
-        return problem
-    moved = motions(problem.robot, [d.segments for d in diagnoses], settings.for_scores())
-    return Regression.of(
-        problem.robot, moved, settings.for_scores(), problem.base, knowledge=problem.knowledge
-    )
+    if score is not None and cutoff is not None and cutoff > score:
+        settings = settings.for_scores()
+    if settings.still_speed:
+        settings = replace(settings, still_speed=max(settings.still_speed, _REVERSAL_SPEED))
+    try:
+        moved = motions(problem.robot, [d.segments for d in diagnoses], settings)
+        clear = Regression.of(
+            problem.robot, moved, settings, problem.base, knowledge=problem.knowledge
+        )
+        return find_defects(clear, uneven=_is_uneven(diagnoses))
+    except MismatchError:
+        return ()
 
 
 def _is_uneven(diagnoses: Sequence[Diagnosis]) -> bool:
@@ -266,6 +278,7 @@ def _provenance(
     return table if files is None else {**table, "files": dict(files)}
 
 
+_REVERSAL_SPEED = 0.1  # rad/s or m/s
 _CONTRADICTION = 0.1  # growth of the squared error from which knowledge contradicts data
 
 
@@ -314,6 +327,16 @@ def _overlaps(diagnoses: Sequence[Diagnosis], validation: Sequence[Diagnosis]) -
         f"{diagnosis.source} was also used for fitting: its score is not a validation."
         for diagnosis in validation
         if any(share_samples(diagnosis, other) for other in diagnoses)
+    ]
+
+
+def _repeats(diagnoses: Sequence[Diagnosis]) -> list[str]:
+    """Pairs of recordings of which each is held out while the other is fitted to."""
+    return [
+        f"{one.source} and {other.source} share samples, so that blocks that one holds out are "
+        "fitted to in the other, and samples count twice: give each part once."
+        for one, other in combinations(diagnoses, 2)
+        if share_samples(one, other)
     ]
 
 

@@ -13,7 +13,8 @@ from bodysense.identification.reduced import Stack
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
 
-_LEAST_FREEDOM = 0.1  # share of the rows that counts as degrees of freedom at least
+LEAST_FREEDOM = 0.1
+"""Share of the rows that counts as degrees of freedom at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ def noise_levels(problem: Regression, theta_base: Array) -> Array:
     """(n_logs, n) standard deviations of residuals, corrected for the fitted parameters."""
     squares, rows = problem.squares(theta_base)
     used = problem.size / max(float((rows > 0).sum()), 1.0)  # parameters per log and joint
-    freedom = np.maximum(rows - used, _LEAST_FREEDOM * rows)
+    freedom = np.maximum(rows - used, LEAST_FREEDOM * rows)
     with np.errstate(invalid="ignore", divide="ignore"):
         sigma = np.sqrt(squares / freedom)
     floor = rounding_levels(problem)

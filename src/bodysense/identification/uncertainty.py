@@ -26,6 +26,7 @@ from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.solution import PriorTerm, WeightedSolution, noise_levels
 from bodysense.spatial.arrays import Array, read_only
+from bodysense.status import BAND
 
 _MIN_LAGS = 4  # of the window: even white noise is correlated over the filter's length
 _UNCORRELATED = 0.05  # autocorrelation below which residuals count as uncorrelated
@@ -33,7 +34,6 @@ _UNOBSERVABLE = 1e-9  # singular value over the largest, of a direction that is 
 _UNKNOWN_VARIANCE = 1e4  # of directions without information in the data, in units of the prior's
 _PARZEN_POWER = 0.539  # ∫ κ² over both sides, by which a window reduces degrees of freedom
 _MIN_FREEDOM = 4.0  # degrees of freedom of a variance at least
-_NORMAL_QUANTILE = 1.959964  # of 97.5 %
 _MAX_LEVERAGE = 0.9  # of one row, so that its residual is magnified at most tenfold
 _MAX_LAGS = 64  # of the window; neighbouring samples are added up where it would be longer
 _SCORES_BYTES = 256e6  # of memory for scores; beyond it neighbouring samples are added up
@@ -155,7 +155,7 @@ def _widening(squares: Array, fourths: Array) -> Array:
         freedom = 3.0 * squares**2 / fourths
     freedom = np.where(np.isfinite(freedom), np.maximum(freedom, _MIN_FREEDOM), np.inf)
     quantile = np.asarray(stdtrit(np.minimum(freedom, 1e6), 0.975), dtype=np.float64)
-    return np.maximum(quantile / _NORMAL_QUANTILE, 1.0)
+    return np.maximum(quantile / BAND, 1.0)
 
 
 def _with_variance(C: Array, where: NDArray[np.bool_], variance: float) -> Array:

@@ -38,8 +38,12 @@ _MOST_WARNINGS = 3  # of the doctor that are repeated
 _WHERE: dict[Kind, str] = {
     "validation": "validation recordings",
     "held-out": "held-out blocks",
-    "training": "the training data, which are too short to hold any out,",
+    "training": "the training data",
 }
+_NOTHING_UNSEEN = (
+    "There is too little data to hold any out, so that nothing is judged that the fit has not "
+    "seen: record for longer, or give another recording with --validate."
+)
 
 
 @dataclass(frozen=True)
@@ -112,20 +116,22 @@ def judge(
     compared = [[held_out], *([judged] if validation else [])]
     worse = _worse_than_file(compared)
     much_worse = bool(_worse_than_file(compared, times=_MUCH_WORSE))
-    doubts = (
+    objections = (
         *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
         *concerns,
         *_no_better_than_constant(names, [p for p in predictions if p.kind == kind], judged),
     )
+    unseen = () if by_kind["validation"] or by_kind["held-out"] else (_NOTHING_UNSEEN,)
     too_short = () if validation else tuple(_too_short(duration))
     unmoved = _unmoved(names, training)
-    few = _few_counted(names, judged)
+    few = _too_few_judgeable(names, judged)
     extrapolated = (
         *_overfitting(identification, training, held_out),
         *_generalisation(held_out, validation),
     )
     advice = (
-        *doubts,
+        *objections,
+        *unseen,
         *overlaps,
         *too_short,
         *worse,
@@ -140,7 +146,7 @@ def judge(
         text = f"no joint moves in {_WHERE[kind]}, so that it cannot be judged."
         return Verdict("poor", text, advice, intervals_hold=False)
     worst, joint = _worst(names, judged)
-    reserved = bool(doubts or too_short or unmoved or overlaps or worse)
+    reserved = bool(objections or unseen or too_short or unmoved or overlaps or worse)
     grade = _grade(error, worst, worse=bool(much_worse or few), reserved=reserved)
     summary = (
         f"on {_WHERE[kind]} the model predicts the torque of moving joints to {_percent(error)} on "
@@ -148,7 +154,7 @@ def judge(
         f"{_percent(before)}. {_left_out(names, judged)}Noise, and what else lies above the "
         f"bandwidth of this comparison, is {_percent(mean_noise(judged))} of the raw torque."
     )
-    holds = not (doubts or few or extrapolated or grade == "poor")
+    holds = not (objections or unseen or few or extrapolated or grade == "poor")
     return Verdict(grade, summary, advice, holds, error, before, worst, joint)
 
 
@@ -194,7 +200,7 @@ def _left_out(names: Sequence[str], judged: Sequence[DataScores]) -> str:
     return f"Not counted, still or mostly noise: {listing(np.array(names)[~counted].tolist())}. "
 
 
-def _few_counted(names: Sequence[str], judged: Sequence[DataScores]) -> list[str]:
+def _too_few_judgeable(names: Sequence[str], judged: Sequence[DataScores]) -> list[str]:
     """Where the torque of most joints that move is noise, the others do not speak for them.
 
     If that of all is, all of them count.
@@ -270,7 +276,7 @@ def _errors(judged: Sequence[DataScores]) -> tuple[float, float]:
 def _worse_than_file(judged: Sequence[Sequence[DataScores]], times: float = 1.0) -> list[str]:
     """A sentence if errors exceed those of the file by so many times, on any of the data."""
     pairs = [
-        f"{_percent(error)} against {_percent(before)} on {_WHERE[scores[0].kind].rstrip(',')}"
+        f"{_percent(error)} against {_percent(before)} on {_WHERE[scores[0].kind]}"
         for scores in judged
         for error, before in [_errors(scores)]
         if _clearly_more(error, times * before)

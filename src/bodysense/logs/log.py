@@ -131,6 +131,14 @@ class Log:
             zero=zero if self.zero is None else self.zero,
         )
 
+    @property
+    def zero_time(self) -> float:
+        """Time [s] from which ranges of the recording count."""
+        if self.zero is not None:
+            return self.zero
+        finite = self.t[np.isfinite(self.t)]
+        return float(finite[0]) if finite.size else 0.0
+
     def joints(self, quantity: str, joint_names: Sequence[str]) -> Array:
         """(n_t, n) values of a quantity for the given joints, in their order.
 

@@ -17,7 +17,6 @@ from bodysense.report.page import (
     NOTHING,
     Section,
     count,
-    effort_unit,
     number,
     percent,
     provenance_section,
@@ -27,6 +26,7 @@ from bodysense.report.page import (
 )
 from bodysense.report.parameters import PRECISION_LABELS, precision_labels, precision_section
 from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.layout import effort_unit, position_unit
 from bodysense.robot.robot import Robot, require_robot
 from bodysense.robot.shapes.collisions import Collisions
 from bodysense.spatial.arrays import Array
@@ -199,7 +199,7 @@ def _motion(design: Design, robot: Robot, limits: MotionLimits) -> Section:
         "trajectories": [f"Trajectory {k + 1}" for k in range(n_motions)],
         "joints": design.joints,
         "held": [
-            f"{name} at {number(float(q0[j]), 3)} {_length_unit(robot, j)}"
+            f"{name} at {number(float(q0[j]), 3)} {position_unit(robot.joint_types[j])}"
             for j, name in enumerate(robot.joint_names)
             if name not in design.joints
         ],
@@ -226,13 +226,9 @@ def _largest_use(design: Design, joint: str) -> float:
     return max((use.ratio for use in design.uses if use.joint == joint), default=0.0)
 
 
-def _length_unit(robot: Robot, joint: int) -> str:
-    return "m" if robot.joint_types[joint] == "prismatic" else "rad"
-
-
 def _units(robot: Robot, joint: int) -> list[str]:
     """Of `_QUANTITIES`."""
-    unit = _length_unit(robot, joint)
+    unit = position_unit(robot.joint_types[joint])
     return [unit, f"{unit}/s", f"{unit}/s²", effort_unit(robot.joint_types[joint])]
 
 

@@ -26,7 +26,6 @@ from bodysense.report.page import (
     NOTHING,
     Section,
     count,
-    effort_unit,
     findings_section,
     number,
     percent,
@@ -37,6 +36,7 @@ from bodysense.report.page import (
 )
 from bodysense.report.parameters import parameter_section
 from bodysense.report.preprocessing import preprocessing_section
+from bodysense.robot.layout import effort_unit
 from bodysense.spatial.arrays import Array
 
 _SECTIONS = {

@@ -72,11 +72,6 @@ def _bar_width(value: float, full: float) -> float:
     return round(100.0 * min(1.0, max(value, 0.0) / full), 1) if math.isfinite(value) else 0.0
 
 
-def effort_unit(joint_type: str) -> str:
-    """Unit of a joint's torque, or force where it slides."""
-    return "N" if joint_type == "prismatic" else "N·m"
-
-
 Section = dict[str, Any]
 """What a template shows of a result: texts, and numbers of drawings."""
 

@@ -9,7 +9,8 @@ from bodysense.identification.friction_comparison import FrictionChoice
 from bodysense.identification.run import IdentificationRun
 from bodysense.identification.scores import Prediction
 from bodysense.logs.filtering import drawable
-from bodysense.report.page import Section, count, effort_unit, number
+from bodysense.report.page import Section, count, number
+from bodysense.robot.layout import effort_unit
 from bodysense.spatial.arrays import Array
 
 _LAG_POINTS = 200  # of a drawn autocorrelation

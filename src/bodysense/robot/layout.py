@@ -24,6 +24,16 @@ INERTIAL_TERMS = ("M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ")
 """Prefix of the names of a link's ten inertial parameters, in the order of `pi`."""
 
 
+def position_unit(joint_type: str) -> str:
+    """Unit of a joint's position, by its type."""
+    return "m" if joint_type == "prismatic" else "rad"
+
+
+def effort_unit(joint_type: str) -> str:
+    """Unit of a joint's torque, or force where it slides."""
+    return "N" if joint_type == "prismatic" else "N·m"
+
+
 @dataclass(frozen=True)
 class ParameterLayout:
     """Where each named parameter stands in theta.

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from bodysense.errors import MismatchError, ShapeError, listing, require_type, unknown_name
 from bodysense.robot.actuators import Actuators, Controller
 from bodysense.robot.friction import Friction
+from bodysense.robot.layout import position_unit
 from bodysense.robot.model import fitting_sensors
 from bodysense.spatial.arrays import Array, read_only
 from bodysense.spatial.pseudo_inertia import physical_consistency, transform_pi
@@ -65,8 +66,7 @@ class LockedJoints:
         """The joints in a line: ``finger_joint1 at 0.02 m, wheel at 0 rad``."""
         kinds = dict(zip(self.whole.joint_names, self.whole.joint_types, strict=True))
         return listing(
-            f"{name} at {q:.6g} {'m' if kinds[name] == 'prismatic' else 'rad'}"
-            for name, q in self.positions.items()
+            f"{name} at {q:.6g} {position_unit(kinds[name])}" for name, q in self.positions.items()
         )
 
 
@@ -94,7 +94,7 @@ def lock(robot: Robot, asked: Mapping[str, float | None]) -> Robot:
     Args:
         robot: in which joints may be locked already.
         asked: positions of the joints [rad or m], by name or pattern (``{"*finger*": 0.02}``);
-            `None` stands for zero, or for the limit next to it.
+            `None` stands for where it is locked already, else for zero or the limit next to it.
 
     Raises:
         UnknownNameError: no joint has such a name.
@@ -103,7 +103,10 @@ def lock(robot: Robot, asked: Mapping[str, float | None]) -> Robot:
     """
     before = {} if robot.locked is None else dict(robot.locked.positions)
     whole = unlock(robot)
-    new = {n: _position(whole, n, q) for n, q in matching_joints(whole, asked).items()}
+    new = {
+        n: before[n] if q is None and n in before else _position(whole, n, q)
+        for n, q in matching_joints(whole, asked).items()
+    }
     if not new:
         return robot
     positions = {n: (before | new)[n] for n in whole.joint_names if n in before or n in new}

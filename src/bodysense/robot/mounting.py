@@ -26,6 +26,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, RobotFileError, ShapeError, unknown_name
+from bodysense.robot.model import has_floating_base
 from bodysense.robot.robot import Robot, require_robot
 from bodysense.schema import number_list
 from bodysense.spatial.arrays import Array, as_array
@@ -76,20 +77,25 @@ def with_gravity(
     if (gravity is None) == (mount is None):
         raise MismatchError("give either gravity or mount, one of them.")
     if mount is not None:
-        if robot.floating_base:
-            raise MismatchError(
-                f"{robot.name!r} floats, so that it is not mounted: fix its root link, or give "
-                "gravity, which is that of the world."
-            )
-        size = float(np.linalg.norm(robot.model.gravity.linear))
-        if size == 0.0:
-            raise MismatchError(
-                f"{robot.name!r} is weightless, whichever way it is mounted: give gravity."
-            )
-        g = gravity_of_mount(mount, size)
+        g = _mounted(robot.model, mount)
     else:
         g = checked_gravity(as_array(np.asarray(gravity), (3,), "gravity"), "gravity")
     return under_gravity(robot, g)
+
+
+def _mounted(model: pin.Model, mount: str | ArrayLike) -> Array:
+    """Gravity (3,) of a model that is mounted; its size stays."""
+    if has_floating_base(model):
+        raise MismatchError(
+            f"{model.name!r} floats, so that it is not mounted: fix its root link, or give "
+            "gravity, which is that of the world."
+        )
+    size = float(np.linalg.norm(model.gravity.linear))
+    if size == 0.0:
+        raise MismatchError(
+            f"{model.name!r} is weightless, whichever way it is mounted: give gravity."
+        )
+    return gravity_of_mount(mount, size)
 
 
 def under_gravity(robot: Robot, g: Array) -> Robot:
@@ -139,11 +145,12 @@ def gravity_notes(robot: Robot) -> tuple[str, ...]:
     return (f"URDF holds no gravity; it is {down} m/s² in the actuator file, or with --gravity",)
 
 
-def gravity_in_file(table: Mapping[str, object], where: str, before: Array) -> Array:
-    """Gravity (3,) that the keys `gravity` or `mount` of an actuator file state, or the one before.
+def gravity_in_file(table: Mapping[str, object], where: str, model: pin.Model) -> Array:
+    """Gravity (3,) that the keys `gravity` or `mount` of an actuator file state, or the model's.
 
     Raises:
-        RobotFileError: both keys, or values that are no gravity or angles.
+        RobotFileError: both keys, values that are no gravity or angles, or a mount of a robot that
+            floats or weighs nothing.
         UnknownNameError: an unknown mount.
     """
     if "gravity" in table and "mount" in table:
@@ -155,7 +162,7 @@ def gravity_in_file(table: Mapping[str, object], where: str, before: Array) -> A
         if "mount" in table:
             given = table["mount"]
             angles = given if isinstance(given, str) else number_list(given, 3, f"{where}, mount")
-            return gravity_of_mount(angles, float(np.linalg.norm(before)))
-    except ShapeError as error:
-        raise RobotFileError(str(error)) from error
-    return before
+            return _mounted(model, angles)
+    except (ShapeError, MismatchError) as error:
+        raise RobotFileError(f"{where}: {error}" if "mount" in table else str(error)) from error
+    return np.array(model.gravity.linear)

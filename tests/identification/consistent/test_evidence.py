@@ -65,7 +65,7 @@ def test_evidence_is_the_density_of_the_data(kind, simulate):
     problem = simulate(1.0, n_t=150).problem
     prior = Prior.of(problem)
     data = excitation_of(problem, prior, always=True)
-    told = data.U[:, data.telling].T
+    told = data.U[:, data.informative].T
     assert 0 < len(told) < problem.size
 
     def density(weight: float) -> float:

@@ -1,4 +1,4 @@
-"""Columns of defects against Pinocchio's derivatives, and logs freed of what they were given."""
+"""Columns of defects against Pinocchio's derivatives, and logs corrected for what was done."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from bodysense.identification.defects.columns import (
     COLUMNS,
+    DefectCandidate,
     PredictedTorques,
-    Suspect,
     across,
-    freed_motion,
+    candidates_of,
+    corrected_motion,
     gravity_of,
-    suspects_of,
     with_lengths,
 )
 from bodysense.identification.preprocessing import Motion
@@ -61,7 +61,7 @@ def close(column, expected):
 
 @pytest.mark.parametrize("j", range(3))
 def test_zeros(predicted, derivatives, j):
-    close(predicted.column(Suspect("zero", j)), [-by_q[:, j] for by_q, _, _ in derivatives])
+    close(predicted.column(DefectCandidate("zero", j)), [-by_q[:, j] for by_q, _, _ in derivatives])
 
 
 @pytest.mark.parametrize("j", range(3))
@@ -71,13 +71,13 @@ def test_position_scales(predicted, derivatives, motion, j):
         -(by_q[:, j] * q + by_v[:, j] * v + by_a[:, j] * a)
         for (by_q, by_v, by_a), q, v, a in samples
     ]
-    close(predicted.column(Suspect("position-scale", j)), expected)
+    close(predicted.column(DefectCandidate("position-scale", j)), expected)
 
 
 def test_time(predicted, derivatives, motion):
     samples = zip(derivatives, motion.v, motion.a, strict=True)
     expected = [by_v @ v + 2.0 * (by_a @ a) for (_, by_v, by_a), v, a in samples]
-    close(predicted.column(Suspect("time")), expected)
+    close(predicted.column(DefectCandidate("time")), expected)
 
 
 def test_delay(predicted):
@@ -89,7 +89,7 @@ def test_delay(predicted):
         for rates in [motion_rates(predicted)]
     )
     inner = slice(4, -4)  # at the ends differences are of a lower order
-    column = predicted.column(Suspect("delay"))
+    column = predicted.column(DefectCandidate("delay"))
     expected = -(ahead - behind) / (2.0 * h)
     np.testing.assert_allclose(column[inner], expected[inner], atol=2e-4 * np.abs(expected).max())
 
@@ -106,7 +106,7 @@ def test_low_pass(predicted):
     tolerance = 0.03 * np.abs(expected).max()
     np.testing.assert_allclose(column[inner], expected[inner], atol=tolerance)
     twice = differentiate(differentiate(predicted.tau, RATE), RATE)
-    np.testing.assert_array_equal(predicted.column(Suspect("low-pass")), twice)
+    np.testing.assert_array_equal(predicted.column(DefectCandidate("low-pass")), twice)
 
 
 def motion_rates(predicted: PredictedTorques) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -120,7 +120,7 @@ def motion_rates(predicted: PredictedTorques) -> list[tuple[np.ndarray, np.ndarr
 
 
 def test_torque_scale(predicted):
-    column = predicted.column(Suspect("torque-scale", 1))
+    column = predicted.column(DefectCandidate("torque-scale", 1))
     np.testing.assert_array_equal(column[:, 1], predicted.tau[:, 1])
     assert not column[:, [0, 2]].any()
 
@@ -138,12 +138,12 @@ def test_tilt(arm, predicted, axis):
     data = model.createData()
     samples = zip(predicted.q, predicted.v, predicted.a, strict=True)
     turned = np.array([pin.rnea(model, data, *sample) for sample in samples])
-    close(predicted.column(Suspect("tilt", axis)), (turned - predicted.tau) / h)
+    close(predicted.column(DefectCandidate("tilt", axis)), (turned - predicted.tau) / h)
 
 
 def test_drifts(small_arm, predicted, motion):
     s = predicted.s
-    column = predicted.column(Suspect("torque-drift", 1))
+    column = predicted.column(DefectCandidate("torque-drift", 1))
     np.testing.assert_array_equal(column[:, 1], 2.0 * s)
     assert not column[:, [0, 2]].any()
     # A body at the origin of the last link, as heavy as the robot.
@@ -155,14 +155,14 @@ def test_drifts(small_arm, predicted, motion):
     data = model.createData()
     samples = zip(motion.q, motion.v, motion.a, strict=True)
     tau = np.array([pin.rnea(model, data, *sample) for sample in samples])
-    close(predicted.column(Suspect("load-drift")), s[:, None] * tau)
+    close(predicted.column(DefectCandidate("load-drift")), s[:, None] * tau)
     # Friction: all torque less that without it.
     parts = (motion.q, motion.v, motion.a)
     rubbing = PredictedTorques(small_arm, small_arm.theta, *parts, RATE, s, np.ones(3))
     smooth = small_arm.theta.copy()
     smooth[small_arm.layout.rotor.stop :] = 0.0
     friction = rubbing.tau - inverse_dynamics(small_arm, *parts, theta=smooth)
-    close(rubbing.column(Suspect("friction-drift")), s[:, None] * friction)
+    close(rubbing.column(DefectCandidate("friction-drift")), s[:, None] * friction)
 
 
 def test_longer_links_turn_as_slower_ones(arm, motion):
@@ -179,19 +179,19 @@ def test_longer_links_turn_as_slower_ones(arm, motion):
     close(longer_tau * np.array([1.0, f, 1.0]), expected)
 
 
-def test_every_suspect_has_a_column(arm, predicted):
-    suspects = suspects_of(arm)
-    assert len(set(suspects)) == len(suspects) == 3 + 3 + 2 + 3 + 2 + 3 + 2
-    assert {suspect.kind for suspect in suspects} == set(COLUMNS)
-    weightless = suspects_of(with_gravity(arm, np.zeros(3)))
-    assert {suspect.kind for suspect in weightless} == set(COLUMNS) - {"tilt", "time"}
-    for suspect in suspects:
-        assert np.isfinite(predicted.column(suspect)).all()
+def test_every_candidate_has_a_column(arm, predicted):
+    candidates = candidates_of(arm)
+    assert len(set(candidates)) == len(candidates) == 3 + 3 + 2 + 3 + 2 + 3 + 2
+    assert {candidate.kind for candidate in candidates} == set(COLUMNS)
+    weightless = candidates_of(with_gravity(arm, np.zeros(3)))
+    assert {candidate.kind for candidate in weightless} == set(COLUMNS) - {"tilt", "time"}
+    for candidate in candidates:
+        assert np.isfinite(predicted.column(candidate)).all()
     for column in predicted.friction_columns():
         assert column.shape == predicted.tau.shape
 
 
-# -- a log with a defect, freed of it, is the log without -----------------------------------------
+# -- a log with a defect, corrected for it, is the log without -----------------------------------
 
 
 def with_torques(arm, motion: Motion) -> Motion:
@@ -199,33 +199,35 @@ def with_torques(arm, motion: Motion) -> Motion:
     return Motion(motion.t, motion.q, motion.v, motion.a, tau, tau, RATE)
 
 
-def test_freed_of_a_zero_and_of_a_scale(arm, motion):
+def test_corrected_of_a_zero_and_of_a_scale(arm, motion):
     sound = with_torques(arm, motion)
     q, tau = sound.q.copy(), sound.tau.copy()
     q[:, 1] += 0.3
     tau[:, 2] *= -1.4
     logged = Motion(sound.t, q, sound.v, sound.a, tau, tau, RATE)
-    freed = freed_motion(logged, Suspect("zero", 1), 0.3)
-    freed = freed_motion(freed, Suspect("torque-scale", 2), -2.4)
-    np.testing.assert_allclose(freed.q, sound.q, atol=1e-12)
-    np.testing.assert_allclose(freed.tau, sound.tau, atol=1e-12)
+    corrected = corrected_motion(logged, DefectCandidate("zero", 1), 0.3)
+    corrected = corrected_motion(corrected, DefectCandidate("torque-scale", 2), -2.4)
+    np.testing.assert_allclose(corrected.q, sound.q, atol=1e-12)
+    np.testing.assert_allclose(corrected.tau, sound.tau, atol=1e-12)
 
 
-def test_freed_of_a_time_scale(arm, motion):
+def test_corrected_of_a_time_scale(arm, motion):
     sound = with_torques(arm, motion)
     logged = Motion(
         2.0 * sound.t, sound.q, sound.v / 2.0, sound.a / 4.0, sound.tau, sound.tau, RATE / 2.0
     )
-    freed = freed_motion(logged, Suspect("time"), 1.0)
-    np.testing.assert_allclose(freed.v, sound.v)
-    np.testing.assert_allclose(freed.a, sound.a)
+    corrected = corrected_motion(logged, DefectCandidate("time"), 1.0)
+    np.testing.assert_allclose(corrected.v, sound.v)
+    np.testing.assert_allclose(corrected.a, sound.a)
 
 
-def test_freed_of_a_delay(arm, sines):
+def test_corrected_of_a_delay(arm, sines):
     t, q, v, a = sines(3, 4, 400, RATE)
     shifted = sines(3, 4, 400, RATE)
     delay = 4  # samples
     tau = inverse_dynamics(arm, *shifted[1:])
     late = np.concatenate([np.repeat(tau[:1], delay, axis=0), tau[:-delay]])
-    freed = freed_motion(Motion(t, q, v, a, late, late, RATE), Suspect("delay"), delay / RATE)
-    np.testing.assert_allclose(freed.tau[:-delay], tau[:-delay], atol=1e-9)
+    corrected = corrected_motion(
+        Motion(t, q, v, a, late, late, RATE), DefectCandidate("delay"), delay / RATE
+    )
+    np.testing.assert_allclose(corrected.tau[:-delay], tau[:-delay], atol=1e-9)

@@ -72,7 +72,7 @@ class Excitation(NamedTuple):
         return int((self.s < _WELL_EXCITED * np.sqrt(self.noise)).sum())
 
     @property
-    def telling(self) -> NDArray[np.bool_]:
+    def informative(self) -> NDArray[np.bool_]:
         """(b,) directions in which a file that is off by a plausible size differs from noise."""
         told: NDArray[np.bool_] = self.s > _WELL_EXCITED * np.sqrt(np.maximum(self.noise, 1.0))
         return told
@@ -134,9 +134,9 @@ def possible_kinds(prior: Prior) -> tuple[str, ...]:
 def _log_evidence(prior: Prior, data: Excitation, relaxation: Relaxation) -> float:
     """Logarithm of the density of z in the directions that tell, up to a constant."""
     theta_0, D = prior.constraints.free_directions(prior.theta, relaxation.factor(prior))
-    directions = data.U[:, data.telling].T
+    directions = data.U[:, data.informative].T
     F = directions @ (data.A @ (prior.mapping @ D))
     rest = directions @ (data.z - data.A @ prior.to_base(theta_0))
-    root = cholesky(F @ F.T + np.diag(data.noise[data.telling]), lower=True)
+    root = cholesky(F @ F.T + np.diag(data.noise[data.informative]), lower=True)
     x = solve_triangular(root, rest, lower=True)
     return float(-0.5 * x @ x - np.log(np.diag(root)).sum())

@@ -1,4 +1,4 @@
-"""What each defect of a log does to the torques, and how a log is freed of it.
+"""What each defect of a log does to the torques, and how a log is corrected for it.
 
 A log with a defect of size x has other torques than the model predicts, by x times a column:
 
@@ -44,7 +44,7 @@ _REVERSAL = 0.02  # rad/s: over which load-dependent friction reverses
 
 
 @dataclass(frozen=True)
-class Suspect:
+class DefectCandidate:
     """A defect that a log may have.
 
     Attributes:
@@ -85,9 +85,9 @@ class PredictedTorques:
         """(m, n) predicted torques."""
         return inverse_dynamics(self.robot, self.q, self.v, self.a, theta=self.theta)
 
-    def column(self, suspect: Suspect) -> Array:
+    def column(self, candidate: DefectCandidate) -> Array:
         """(m, n) change of the log's torques over the model's per unit of a defect."""
-        return COLUMNS[suspect.kind](self, suspect.at)
+        return COLUMNS[candidate.kind](self, candidate.at)
 
     @cached_property
     def parts(self) -> tuple[Array, Array]:
@@ -179,31 +179,31 @@ COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
     "friction-drift": lambda torques, _: torques.s[:, None] * torques.parts[1],
     "load-drift": _load_drift_column,
 }
-"""By kind, in the order of the suspects."""
+"""By kind, in the order of the candidates."""
 
 LINEAR = ("low-pass", "torque-drift", "friction-drift", "load-drift")
-"""Kinds of which no log is freed: their columns hold however large the defect is, or, of a low-pass
-filter, as what it took away is lost."""
+"""Kinds that no log is corrected for: their columns hold however large the defect is, or, of a
+low-pass filter, as what it took away is lost."""
 
 OF_JOINTS = ("zero", "position-scale", "torque-scale", "torque-drift")
 """Kinds that each joint may have."""
 
-TILTS = (Suspect("tilt", 0), Suspect("tilt", 1))
+TILTS = (DefectCandidate("tilt", 0), DefectCandidate("tilt", 1))
 """What gravity along another direction is made of."""
 
 
-def suspects_of(robot: Robot) -> tuple[Suspect, ...]:
+def candidates_of(robot: Robot) -> tuple[DefectCandidate, ...]:
     """All defects that a log of a robot may have."""
     joints, weighs = range(robot.n_joints), gravity_of(robot).any()
-    made: list[Suspect] = []
+    made: list[DefectCandidate] = []
     for kind in COLUMNS:
         if kind == "position-scale":
             # Of a last joint it hardly differs from other inertia and friction.
-            made += [Suspect(kind, j) for j in joints if j in robot.tree.parent]
+            made += [DefectCandidate(kind, j) for j in joints if j in robot.tree.parent]
         elif kind == "tilt":
             made += TILTS if weighs else ()
         elif kind != "time" or weighs:  # inertia alone can have any time
-            made += [Suspect(kind, j) for j in (joints if kind in OF_JOINTS else (0,))]
+            made += [DefectCandidate(kind, j) for j in (joints if kind in OF_JOINTS else (0,))]
     return tuple(made)
 
 
@@ -242,22 +242,22 @@ def across(gravity: Array) -> Array:
 # A log without the defect.
 
 
-def freed_motion(motion: Motion, suspect: Suspect, x: float) -> Motion:
+def corrected_motion(motion: Motion, candidate: DefectCandidate, x: float) -> Motion:
     """The motion as it would have been logged without a defect of size x."""
-    if suspect.kind == "zero":
-        return replace(motion, q=_shifted(motion.q, suspect.at, x))
-    if suspect.kind == "position-scale":
+    if candidate.kind == "zero":
+        return replace(motion, q=_shifted(motion.q, candidate.at, x))
+    if candidate.kind == "position-scale":
         factor = np.ones(motion.q.shape[1])
-        factor[suspect.at] = 1.0 / (1.0 + x)
+        factor[candidate.at] = 1.0 / (1.0 + x)
         return replace(motion, q=motion.q * factor, v=motion.v * factor, a=motion.a * factor)
-    if suspect.kind == "torque-scale":
+    if candidate.kind == "torque-scale":
         factor = np.ones(motion.tau.shape[1])
-        factor[suspect.at] = 1.0 / (1.0 + x)
+        factor[candidate.at] = 1.0 / (1.0 + x)
         return replace(motion, tau=motion.tau * factor)
-    if suspect.kind == "time":
+    if candidate.kind == "time":
         # Times themselves stay, and with them filters and folds.
         return replace(motion, v=motion.v * (1.0 + x), a=motion.a * (1.0 + x) ** 2)
-    if suspect.kind == "delay":
+    if candidate.kind == "delay":
         return replace(motion, tau=_earlier(motion.t, motion.tau, x))
     return motion
 

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from bodysense.doctor.samples import layout_edit
-from bodysense.identification.defects.columns import OF_JOINTS, Suspect, gravity_of, robot_mass
+from bodysense.identification.defects.columns import (
+    OF_JOINTS,
+    DefectCandidate,
+    gravity_of,
+    robot_mass,
+)
 from bodysense.identification.regression import Regression
+from bodysense.robot.layout import effort_unit, position_unit
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -46,29 +52,31 @@ class Defect:
         return f"{self.message}: {self.remedy}."
 
 
-def defect_of(problem: Regression, suspect: Suspect, x: float, std: float, gain: float) -> Defect:
-    """The defect that a suspect of a converged size x turned out to be."""
-    robot, kind = problem.robot, suspect.kind
-    joint = robot.joint_names[suspect.at] if kind in OF_JOINTS else ""
+def defect_of(
+    problem: Regression, candidate: DefectCandidate, x: float, std: float, gain: float
+) -> Defect:
+    """The defect that a candidate of a converged size x turned out to be."""
+    robot, kind = problem.robot, candidate.kind
+    joint = robot.joint_names[candidate.at] if kind in OF_JOINTS else ""
     size, unit = x, ""
     if kind in ("torque-scale", "position-scale"):
         size = 1.0 + x
     elif kind == "torque-drift":
-        size, std = (y * float(problem.torque_size[suspect.at]) for y in (x, std))
-        unit = torque_unit(robot, joint)
+        size, std = (y * float(problem.torque_size[candidate.at]) for y in (x, std))
+        unit = effort_unit(_type_of(robot, joint))
     elif kind == "load-drift":
         size, std, unit = x * robot_mass(robot), std * robot_mass(robot), "kg"
     elif kind == "low-pass":
         unit = "s²"
     elif kind in ("zero", "delay"):
-        unit = "s" if kind == "delay" else position_unit(robot, joint)
+        unit = "s" if kind == "delay" else position_unit(_type_of(robot, joint))
     message, remedy = _SENTENCES[kind](joint, unit, size, std)
     return Defect(kind, joint, size, std, unit, gain, message, remedy)
 
 
 def offset_defect(robot: Robot, joint: str, x: float, std: float) -> Defect:
     """A constant part of a joint's torque; it explains nothing that was not explained by it."""
-    unit = torque_unit(robot, joint)
+    unit = effort_unit(_type_of(robot, joint))
     edit = layout_edit("offset", {f"tau.{joint}": _rounded(-x, std)})
     return Defect(
         "offset",
@@ -220,15 +228,8 @@ _SENTENCES: dict[str, Callable[[str, str, float, float], tuple[str, str]]] = {
 }
 
 
-def position_unit(robot: Robot, joint: str) -> str:
-    """Of a joint's position."""
-    kind = robot.joint_types[robot.joint_names.index(joint)]
-    return "m" if kind == "prismatic" else "rad"
-
-
-def torque_unit(robot: Robot, joint: str) -> str:
-    """Of a joint's torque, or force."""
-    return "N" if position_unit(robot, joint) == "m" else "N·m"
+def _type_of(robot: Robot, joint: str) -> str:
+    return robot.joint_types[robot.joint_names.index(joint)]
 
 
 def _value(x: float, std: float) -> str:

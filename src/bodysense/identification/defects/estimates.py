@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import stdtrit
 
-from bodysense.identification.defects.columns import PredictedTorques, Suspect
+from bodysense.identification.defects.columns import DefectCandidate, PredictedTorques
 from bodysense.identification.linear.least_squares import Ridge
 from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import Motion, Plan
@@ -40,17 +40,16 @@ _MOST_SAMPLES = 2000  # of the problem; more are thinned
 _CHUNK = 20_000  # samples of a motion whose columns are computed at a time
 _ENDS = 8  # samples at the ends of a chunk, where differences are of a lower order
 _HELD = 1e-2  # weight of the prior, and of zero for x and f: for what the data do not show at all
-_NO_PART = 1e-9  # coefficient up to which a parameter has no part in a combination
 _LEAST_OWN = 0.05  # of a constant torque, that nothing else explains, or it tells no offset
 _NORMAL_QUANTILE = 0.99865  # of three standard deviations
 
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Sizes of some suspects.
+    """Sizes of some candidates.
 
     Attributes:
-        suspects: what was estimated.
+        candidates: what was estimated.
         sizes: (k,) estimates.
         std: (k,) their standard deviations.
         errors: (k,) mean logarithm, over joints, of the relative squared error of held-out blocks
@@ -61,7 +60,7 @@ class Estimates:
         offsets_std: (n,) their standard deviations.
     """
 
-    suspects: tuple[Suspect, ...]
+    candidates: tuple[DefectCandidate, ...]
     sizes: Array
     std: Array
     errors: Array
@@ -72,20 +71,20 @@ class Estimates:
 
     @property
     def gains(self) -> Array:
-        """(k,) share of the held-out squared error that each suspect explains."""
+        """(k,) share of the held-out squared error that each candidate explains."""
         gains: Array = 1.0 - np.exp(np.minimum(self.errors - self.error, 0.0))
         return gains
 
 
 def estimate_defects(
     problem: Regression,
-    suspects: Sequence[Suspect],
+    candidates: Sequence[DefectCandidate],
     *,
-    beside: Sequence[Suspect] = (),
+    beside: Sequence[DefectCandidate] = (),
     together: bool = False,
     theta: Array | None = None,
 ) -> Estimates | None:
-    """Estimate each suspect alone beside the model, or all of them together.
+    """Estimate each candidate alone beside the model, or all of them together.
 
     Those of `beside` are free at the same time, in either case. Columns are taken at theta (p,), by
     default those of `ridge_theta`.
@@ -93,10 +92,10 @@ def estimate_defects(
     Returns `None` where the recordings are too short to leave anything out.
     """
     theta = ridge_theta(problem) if theta is None else theta
-    rows = _rows(problem, (*beside, *suspects), theta)
+    rows = _rows(problem, (*beside, *candidates), theta)
     if sum(r.count for r in rows) < _ROWS_PER_COLUMN * (problem.size + 2 * problem.n_joints):
         return None
-    made = _estimates(problem, tuple(suspects), rows, together, theta)
+    made = _estimates(problem, tuple(candidates), rows, together, theta)
     finite = all(np.isfinite(x).all() for x in (made.sizes, made.std, made.errors))
     return made if finite else None
 
@@ -125,7 +124,7 @@ class _Rows:
     count: int
 
 
-def _rows(problem: Regression, suspects: Sequence[Suspect], theta: Array) -> list[_Rows]:
+def _rows(problem: Regression, candidates: Sequence[DefectCandidate], theta: Array) -> list[_Rows]:
     """Rows of all blocks; none if there are too few blocks."""
     spans = np.array([motion.t[-1] - motion.t[0] for motion in problem.motions])
     wanted = min(_BLOCKS, int(spans.sum() / _MIN_BLOCK))
@@ -133,7 +132,7 @@ def _rows(problem: Regression, suspects: Sequence[Suspect], theta: Array) -> lis
     if wanted < _FEWEST_BLOCKS:
         return []
     thin = -(-problem.n_samples // _MOST_SAMPLES)
-    columns = [_columns(problem, piece, theta, suspects, thin) for piece in range(spans.size)]
+    columns = [_columns(problem, piece, theta, candidates, thin) for piece in range(spans.size)]
     n_out = [Plan.of(motion, problem.settings).n_out for motion in problem.motions]
     first = np.concatenate([[0], np.cumsum(counts)])
     parts: dict[tuple[int, int, int], list[Array]] = {}
@@ -160,7 +159,7 @@ def _reduced(key: tuple[int, int, int], tall: Array) -> _Rows:
 
 
 def _columns(
-    problem: Regression, piece: int, theta: Array, suspects: Sequence[Suspect], thin: int
+    problem: Regression, piece: int, theta: Array, candidates: Sequence[DefectCandidate], thin: int
 ) -> Array:
     """(m, n, 2 n + k) columns F and D of a motion, filtered like its rows, of every thin-th row."""
     motion = problem.motions[piece]
@@ -178,7 +177,10 @@ def _columns(
         part = slice(begin - ahead, min(end + _ENDS, len(q)))
         motion_of = (q[part], v[part], a[part])
         torques = PredictedTorques(problem.robot, theta, *motion_of, rate, s[part], size)
-        made = [*torques.friction_columns(), *(torques.column(suspect) for suspect in suspects)]
+        made = [
+            *torques.friction_columns(),
+            *(torques.column(candidate) for candidate in candidates),
+        ]
         table = np.stack(made, axis=2)[ahead : ahead + end - begin]
         parts.append(plan.filtered(table)[:rows:thin])
     return np.concatenate(parts)
@@ -197,20 +199,21 @@ def _offset_places(problem: Regression) -> list[int]:
     if "Fo" not in problem.robot.friction.model.terms:
         return list(range(problem.size + 2 * n, problem.size + 3 * n))
     # With the weight of a vertical slide in it, it is no offset.
-    lumped = np.abs(problem.base.K).max(axis=1, initial=0.0) > _NO_PART
-    independent = problem.base.independent
-    place = {int(k): at for at, k in enumerate(independent) if not lumped[at]}
-    return [place.get(int(k), -1) for k in np.arange(layout.size)[layout.places("Fo")]]
+    place = {int(k): at for at, k in enumerate(problem.base.independent)}
+    return [
+        place[int(k)] if layout.names[k] in problem.base.alone else -1
+        for k in np.arange(layout.size)[layout.places("Fo")]
+    ]
 
 
 def _estimates(
     problem: Regression,
-    suspects: tuple[Suspect, ...],
+    candidates: tuple[DefectCandidate, ...],
     rows: list[_Rows],
     together: bool,
     theta: Array,
 ) -> Estimates:
-    k, b = len(suspects), problem.size
+    k, b = len(candidates), problem.size
     held = _held(problem, rows[0].R.shape[1])
     sigma = noise_levels(problem, problem.base.to_base(theta))
     blocks = sorted({r.block for r in rows})
@@ -229,8 +232,8 @@ def _estimates(
     counts = np.zeros((problem.n_logs, problem.n_joints))
     for block, others in zip(blocks, without_each, strict=True):
         X = _solved(others, b, k, together)
-        of_suspects = X[-k - 1 : -1, 1:].diagonal() if not together else X[-k - 1 : -1, 1]
-        left.append(np.append(of_suspects, X[places, -1 if together else 0]))
+        of_candidates = X[-k - 1 : -1, 1:].diagonal() if not together else X[-k - 1 : -1, 1]
+        left.append(np.append(of_candidates, X[places, -1 if together else 0]))
         for r in rows:
             if r.block == block:
                 squares[r.log, r.joint] += np.square(r.R @ X).sum(axis=0)
@@ -244,7 +247,7 @@ def _estimates(
     widening = float(stdtrit(g - 1, _NORMAL_QUANTILE)) / 3.0
     std = widening * np.sqrt((g - 1) / g * spread)
     return Estimates(
-        suspects,
+        candidates,
         np.array(sizes),
         std[:k],
         error[1:],
@@ -278,7 +281,7 @@ def _triangles(held: Array, blocks: Sequence[Array]) -> tuple[Array, list[Array]
 def _solved(T: Array, b: int, k: int, together: bool) -> Array:
     """Solutions (c, 1 + k) of a triangle over [Y F D y]: (theta_base, f, x, -1) in the columns.
 
-    The first without any suspect, the others with one each; or a second one with all together.
+    The first without any candidate, the others with one each; or a second one with all together.
     """
     m = T.shape[1] - 1 - k
     H, t = T[m:, m:-1], T[m:, -1]

@@ -6,8 +6,8 @@ A defect (see `columns`) is named if
 2. torques that were left out are predicted better with it,
 3. and of all that are, it does so best: causes come before their symptoms.
 
-The log is then freed of it, and its size estimated again until it has converged: columns hold for
-small defects alone. Whatever still stands out of the freed log is named next.
+The log is then corrected for it, and its size estimated again until it has converged: columns hold
+for small defects alone. Whatever still stands out of the corrected log is named next.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from bodysense.identification.defects.columns import (
     LINEAR,
     TILTS,
-    Suspect,
+    DefectCandidate,
     across,
-    freed_motion,
+    candidates_of,
+    corrected_motion,
     gravity_of,
-    suspects_of,
 )
 from bodysense.identification.defects.defect import (
     Defect,
@@ -74,8 +74,8 @@ _FOLLOWED = 2.0  # standard deviations from which a size is followed up: columns
 _LEAST_GAIN = 0.02  # share of the held-out squared error that a defect must explain at least
 _MOST_LEAST_GAIN = 0.3  # in a fit that is as poor as can be
 _MOST_DEFECTS = 4  # that are named
-_COMPARED = 3  # suspects that are followed up to their converged size
-_ITERATIONS = 6  # of the size of a defect
+_COMPARED = 3  # candidates that are followed up to their converged size
+_ITERATIONS = 8  # of the size of a defect
 _CONVERGED = 0.2  # standard deviations by which it may still change
 _LARGEST_STEP = {
     "zero": 0.6,
@@ -94,25 +94,25 @@ _SCALES = ("position-scale", "torque-scale", "time")  # which multiply; the othe
 
 
 @dataclass(frozen=True, eq=False)
-class _Freed:
-    """A problem freed of defects.
+class _Corrected:
+    """A problem corrected for defects.
 
     Attributes:
         original: as it was logged.
-        sizes: of the defects that it is freed of.
+        sizes: of the defects that it is corrected for.
         gravity: (3,) in the base's frame.
     """
 
     original: Regression
-    sizes: Mapping[Suspect, float]
+    sizes: Mapping[DefectCandidate, float]
     gravity: Array
 
     @cached_property
     def problem(self) -> Regression:
         """As it would have been logged without the defects."""
         problem, motions = self.original, list(self.original.motions)
-        for suspect, x in self.sizes.items():
-            motions = [freed_motion(motion, suspect, x) for motion in motions]
+        for candidate, x in self.sizes.items():
+            motions = [corrected_motion(motion, candidate, x) for motion in motions]
         if not np.array_equal(self.gravity, gravity_of(problem.robot)):
             turned = under_gravity(problem.robot, self.gravity)  # other parameters may show
             return Regression.of(turned, motions, problem.settings)
@@ -122,35 +122,35 @@ class _Freed:
 
     @cached_property
     def theta(self) -> Array:
-        """(p,) parameters of the freed problem, at which columns are taken."""
+        """(p,) parameters of the corrected problem, at which columns are taken."""
         return ridge_theta(self.problem)
 
-    def moved(self, steps: Mapping[Suspect, float]) -> _Freed:
-        """Freed of more; each size on top of what it is freed of already."""
+    def moved(self, steps: Mapping[DefectCandidate, float]) -> _Corrected:
+        """Corrected for more; each size on top of what it is corrected for already."""
         sizes, turn = dict(self.sizes), np.zeros(3)
-        for suspect, x in steps.items():
-            if suspect.kind in LINEAR:
+        for candidate, x in steps.items():
+            if candidate.kind in LINEAR:
                 continue
-            x = float(np.clip(x, -_LARGEST_STEP[suspect.kind], _LARGEST_STEP[suspect.kind]))
-            if suspect.kind == "tilt":
-                turn += x * across(self.gravity)[suspect.at]
-            elif suspect.kind in _SCALES:
-                sizes[suspect] = (1.0 + sizes.get(suspect, 0.0)) * (1.0 + x) - 1.0
+            x = float(np.clip(x, -_LARGEST_STEP[candidate.kind], _LARGEST_STEP[candidate.kind]))
+            if candidate.kind == "tilt":
+                turn += x * across(self.gravity)[candidate.at]
+            elif candidate.kind in _SCALES:
+                sizes[candidate] = (1.0 + sizes.get(candidate, 0.0)) * (1.0 + x) - 1.0
             else:
-                sizes[suspect] = sizes.get(suspect, 0.0) + x
+                sizes[candidate] = sizes.get(candidate, 0.0) + x
         size = float(np.linalg.norm(self.gravity))
         turned = self.gravity + size * turn
         if turn.any():
             turned *= size / np.linalg.norm(turned)
-        return _Freed(self.original, sizes, turned)
+        return _Corrected(self.original, sizes, turned)
 
-    def size(self, suspect: Suspect) -> float:
-        """Of a defect that the problem was freed of."""
-        if suspect.kind == "tilt":
+    def size(self, candidate: DefectCandidate) -> float:
+        """Of a defect that the problem was corrected for."""
+        if candidate.kind == "tilt":
             before = gravity_of(self.original.robot)
             size = max(float(np.linalg.norm(x)) for x in (before, self.gravity))
             return float(np.linalg.norm(self.gravity - before)) / max(size, 1e-300)
-        return self.sizes.get(suspect, 0.0)
+        return self.sizes.get(candidate, 0.0)
 
 
 def find_defects(problem: Regression, *, uneven: bool = False) -> tuple[Defect, ...]:
@@ -158,11 +158,11 @@ def find_defects(problem: Regression, *, uneven: bool = False) -> tuple[Defect, 
 
     Where time stamps are known to be `uneven`, smooth torques are no defect but follow from them.
     """
-    state = _Freed(problem, {}, gravity_of(problem.robot))
+    state = _Corrected(problem, {}, gravity_of(problem.robot))
     offsets: tuple[Defect, ...] = ()
     named: list[_Trial] = []
     while True:
-        known = named[-1].estimates.suspects if named else ()
+        known = named[-1].estimates.candidates if named else ()
         rest = [s for s in _tellable(state.problem, uneven) if s not in known]
         beside = [s for s in known if s.kind in LINEAR]
         estimates = estimate_defects(state.problem, rest, beside=beside, theta=state.theta)
@@ -174,14 +174,15 @@ def find_defects(problem: Regression, *, uneven: bool = False) -> tuple[Defect, 
             break
         state = best.state
         named.append(best)
-    made = [_described(trial, named[-1]) for trial in named]
+    last = named[-1] if named else None
+    made = [_described(trial, last) for trial in named if last and last.names(trial.candidates)]
     for k, defect in enumerate(made):
         if defect.kind in _LAST:
             return tuple(made[: k + 1])
     return (*made, *offsets)
 
 
-def _tellable(problem: Regression, uneven: bool) -> list[Suspect]:
+def _tellable(problem: Regression, uneven: bool) -> list[DefectCandidate]:
     """Defects that the motion can tell.
 
     One joint alone cannot tell gravity from its links, nor two whether inertia and gravity belong
@@ -192,65 +193,68 @@ def _tellable(problem: Regression, uneven: bool) -> list[Suspect]:
     never = {"tilt"} if moving < _LEAST_MOVING else set()
     never |= {"time"} if moving < _LEAST_FOR_TIME else set()
     never |= {"low-pass"} if uneven else set()
-    suspects = (s for s in suspects_of(problem.robot) if s.kind not in never)
-    return [s for s in suspects if s.kind != "torque-drift" or moves[s.at]]
+    candidates = (s for s in candidates_of(problem.robot) if s.kind not in never)
+    return [s for s in candidates if s.kind != "torque-drift" or moves[s.at]]
 
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A log freed of one defect more.
+    """A log corrected for one defect more.
 
     Attributes:
-        suspects: what it is made of: gravity has two tilts.
+        candidates: what it is made of: gravity has two tilts.
         state: the log without it, with all sizes converged.
-        estimates: of what is left of all defects that the log was freed of.
+        estimates: of what is left of all defects that the log was corrected for.
         gain: share of the held-out squared error that this one explains.
     """
 
-    suspects: tuple[Suspect, ...]
-    state: _Freed
+    candidates: tuple[DefectCandidate, ...]
+    state: _Corrected
     estimates: Estimates
     gain: float
 
-    def std(self, suspect: Suspect) -> float:
+    def std(self, candidate: DefectCandidate) -> float:
         """Standard deviation of a defect's size."""
-        return float(self.estimates.std[self.estimates.suspects.index(suspect)])
+        return float(self.estimates.std[self.estimates.candidates.index(candidate)])
 
-    def size(self, suspect: Suspect) -> float:
-        """Of a defect, what the log was freed of and what is left."""
-        if suspect.kind in LINEAR:
-            return float(self.estimates.sizes[self.estimates.suspects.index(suspect)])
-        return self.state.size(suspect)
+    def size(self, candidate: DefectCandidate) -> float:
+        """Of a defect, what the log was corrected for and what is left."""
+        if candidate.kind in LINEAR:
+            return float(self.estimates.sizes[self.estimates.candidates.index(candidate)])
+        return self.state.size(candidate)
 
-    @property
-    def certain(self) -> bool:
-        """Whether its defect is no chance, and larger than what is plausible."""
-        first, std = self.suspects[0], max(self.std(suspect) for suspect in self.suspects)
+    def names(self, candidates: tuple[DefectCandidate, ...]) -> bool:
+        """Whether a defect, this one or one before it, is no chance and larger than plausible."""
+        if candidates == TILTS and not self.state.gravity.any():
+            return True  # which has no size that could be compared
+        first, std = candidates[0], max(self.std(candidate) for candidate in candidates)
         size = abs(self.size(first))
         least = _plausible(first, self.size(first))
         return size > _SIGNIFICANT * std and size - least > _BEYOND * std
 
 
-def _plausible(suspect: Suspect, size: float) -> float:
+def _plausible(candidate: DefectCandidate, size: float) -> float:
     """Up to where a size like this is plausible in a sound log."""
-    if suspect.kind == "low-pass" and size < 0.0:
+    if candidate.kind == "low-pass" and size < 0.0:
         return np.inf  # elastic gears; and filters do not show in what filtered positions predict
-    return _LEAST[suspect.kind]
+    return _LEAST[candidate.kind]
 
 
-def _best(state: _Freed, estimates: Estimates, known: tuple[Suspect, ...]) -> _Trial | None:
+def _best(
+    state: _Corrected, estimates: Estimates, known: tuple[DefectCandidate, ...]
+) -> _Trial | None:
     """The defect that explains most of what is left."""
-    table = zip(estimates.suspects, estimates.sizes, estimates.std, estimates.gains, strict=True)
+    table = zip(estimates.candidates, estimates.sizes, estimates.std, estimates.gains, strict=True)
     found = sorted(
-        (-gain, place, suspect, size)
-        for place, (suspect, size, std, gain) in enumerate(table)
-        if gain > _LEAST_GAIN and abs(size) > max(_FOLLOWED * std, _plausible(suspect, size))
+        (-gain, place, candidate, size)
+        for place, (candidate, size, std, gain) in enumerate(table)
+        if gain > _LEAST_GAIN and abs(size) > max(_FOLLOWED * std, _plausible(candidate, size))
     )
     # The more else is wrong, the more a defect must explain: r.m.s. of relative errors.
     least = max(_LEAST_GAIN, min(float(np.exp(0.5 * estimates.error)), _MOST_LEAST_GAIN))
     trials = []
-    for _, _, suspect, size in found[:_COMPARED]:
-        start, parts = state.moved({suspect: size}), TILTS if suspect in TILTS else (suspect,)
+    for _, _, candidate, size in found[:_COMPARED]:
+        start, parts = state.moved({candidate: size}), TILTS if candidate in TILTS else (candidate,)
         trials.append(_trial(start, parts, known, estimates.error, least))
     told = np.count_nonzero(_moves_both_ways(state.problem)) >= _LEAST_MOVING
     doubtful = told and (found or gravity_is_doubtful(state.problem, estimates, state.theta))
@@ -264,41 +268,42 @@ def _best(state: _Freed, estimates: Estimates, known: tuple[Suspect, ...]) -> _T
 
 
 def _trial(
-    state: _Freed,
-    suspects: tuple[Suspect, ...],
-    known: tuple[Suspect, ...],
+    state: _Corrected,
+    candidates: tuple[DefectCandidate, ...],
+    known: tuple[DefectCandidate, ...],
     error: float,
     least: float,
 ) -> _Trial | None:
     """Free the log of what is estimated until nothing more is (Gauss-Newton).
 
-    Returns `None` for what is not certain, or explains less than the least share of the error.
+    Returns `None` for what does not converge, is not certain, or explains less than the least share
+    of the error.
     """
-    free = (*known, *suspects)
-    curved = np.array([suspect.kind not in LINEAR for suspect in free])
+    free = (*known, *candidates)
+    curved = np.array([candidate.kind not in LINEAR for candidate in free])
     made = estimate_defects(state.problem, free, together=True, theta=state.theta)
     for _ in range(_ITERATIONS):
         if made is None:
             return None
         still = np.abs(made.sizes) < _CONVERGED * made.std
-        if still[curved].all() or (suspects == TILTS and not state.gravity.any()):
+        if still[curved].all() or (candidates == TILTS and not state.gravity.any()):
             break
         state = state.moved(dict(zip(free, made.sizes, strict=True)))
         made = estimate_defects(state.problem, free, together=True, theta=state.theta)
-    if made is None:
-        return None
-    trial = _Trial(suspects, state, made, 1.0 - float(np.exp(made.errors[0] - error)))
-    if suspects == TILTS and not state.gravity.any():
+    else:
+        return None  # it has not converged
+    trial = _Trial(candidates, state, made, 1.0 - float(np.exp(made.errors[0] - error)))
+    if candidates == TILTS and not state.gravity.any():
         decent = trial.gain > -_LEAST_GAIN and made.errors[0] < 2.0 * np.log(_MOST_LEAST_GAIN)
         return trial if decent else None
-    return trial if trial.gain > least and trial.certain else None
+    return trial if trial.gain > least and trial.names(candidates) else None
 
 
 def _described(trial: _Trial, last: _Trial) -> Defect:
     """A defect with the size and the standard deviation that it has at last."""
-    robot, first = last.state.original.robot, trial.suspects[0]
-    if trial.suspects == TILTS:
-        std = max(last.std(suspect) for suspect in TILTS)
+    robot, first = last.state.original.robot, trial.candidates[0]
+    if trial.candidates == TILTS:
+        std = max(last.std(candidate) for candidate in TILTS)
         return gravity_defect(robot, last.state.gravity, std, trial.gain)
     size, std = last.size(first), last.std(first)
     if first.kind == "time":

@@ -14,7 +14,12 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from bodysense.identification.defects.columns import Suspect, freed_motion, gravity_of, with_lengths
+from bodysense.identification.defects.columns import (
+    DefectCandidate,
+    corrected_motion,
+    gravity_of,
+    with_lengths,
+)
 from bodysense.identification.defects.estimates import Estimates, ridge_theta
 from bodysense.identification.preprocessing import Motion
 from bodysense.identification.prior import Prior
@@ -37,7 +42,7 @@ _SUITS = 0.25  # mean squared distance of parameters from the file up to which i
 _SUITS_NOT = 1.0  # and from which it does not
 _CLEARLY = 4.0  # ratio of such distances from which one suits it clearly better
 _UNKNOWN = 100.0  # times its plausible size: of a parameter that a file does not know
-_TIME = Suspect("time")
+_TIME = DefectCandidate("time")
 _STANDARD = 9.81  # where the robot's file has none [m/s²]
 
 
@@ -46,7 +51,8 @@ def gravity_is_doubtful(problem: Regression, estimates: Estimates, theta: Array)
 
     The latter by parameters theta (p,) of the problem.
     """
-    if (estimates.noise / np.maximum(problem.torque_size, 1e-300)).max() > _POOR:
+    noise = np.where(problem.present, estimates.noise, 0.0)
+    if (noise / np.maximum(problem.torque_size, 1e-300)).max() > _POOR:
         return True
     pairs = [_gravity_torques(problem, motion, theta) for motion in problem.motions]
     ours, files = (np.concatenate(part) for part in zip(*pairs, strict=True))
@@ -96,7 +102,7 @@ def longer_or_slower(problem: Regression, x: float) -> str:
     come out. Where neither suits the file at all, the robot is another one; where they do not tell,
     the answer is empty.
     """
-    slower = replace(problem, motions=tuple(freed_motion(m, _TIME, x) for m in problem.motions))
+    slower = replace(problem, motions=tuple(corrected_motion(m, _TIME, x) for m in problem.motions))
     longer = with_lengths(problem.robot, (1.0 + x) ** 2)
     by_time = _judged(slower, problem.robot, drives=False)[1] / problem.size
     by_links = _judged(problem, longer, drives=False)[1] / problem.size

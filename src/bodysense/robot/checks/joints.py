@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from bodysense.status import Finding, Severity
 _MOST_TURNS = 8.0 * math.pi  # rad that a joint with stops turns; four turns to either side
 _DEGREES = 1000.0  # rad: a limit below may be one in degrees, beyond it a made-up number
 _MOST_SPEED = 1000.0  # rad/s or m/s that only a placeholder allows
-_FEW = 0.5  # distinct values per joint; measured ones all differ
+_DISTINCT_SHARE = 0.5
+"""Of the coefficients that are given, up to which values are placeholders. In the robots of
+example-robot-data that have friction at most 3 of 7 are distinct; identified ones all are."""
 
 
 def joint_findings(robot: Robot) -> tuple[Finding, ...]:
@@ -113,22 +115,46 @@ def _drive_limits(robot: Robot) -> list[Finding]:
 
 
 def _placeholder_friction(robot: Robot) -> list[Finding]:
-    """Friction with few values for many joints, or without a Coulomb part: made for simulators."""
-    layout = robot.layout
-    terms = {term: robot.theta[layout.friction(term)] for term in layout.friction_terms}
-    given = {term: values[values != 0.0] for term, values in terms.items() if values.any()}
-    if not given or robot.friction.model.custom is not None:
-        return []
-    distinct = {term: np.unique(values) for term, values in given.items()}
-    if all(distinct[t].size <= _FEW * given[t].size and given[t].size > 1 for t in given):
-        text = "the same few values for all joints"
-    elif not {"Fc", "Fs"} & given.keys():
-        text = "viscous friction without a Coulomb part, which gears have"
-    else:
+    given = _given_friction(robot)
+    why = unmeasured_friction(robot)
+    if not why or not given or _has_negative(given):  # which another finding says
         return []
     values = "; ".join(
-        f"{term} {listing((f'{x:g}' for x in some), 3)}" for term, some in distinct.items()
+        f"{term} {listing((f'{x:g}' for x in np.unique(some)), 3)}" for term, some in given.items()
     )
     action = "measure it, or leave it out and let `bodysense identify` find it"
-    found = f"{text}, as made for simulators ({values})"
+    found = f"{why}, as made for simulators ({values})"
     return [Finding("placeholder-friction", "warning", "all joints", found, action)]
+
+
+def unmeasured_friction(robot: Robot) -> str:
+    """Why friction coefficients of a robot's files are no measurement; empty if they may be one.
+
+    Files seldom give measured friction: many give one damping to all joints, for a simulation to be
+    stable. Laws of users, and those with a state, are left alone.
+    """
+    model, layout = robot.friction.model, robot.layout
+    if model.custom is not None:
+        return ""
+    if not robot.theta[layout.rotor.stop :].any():
+        return "there are no friction coefficients"
+    given = _given_friction(robot)
+    if model.has_state or not given:
+        return ""
+    if _has_negative(given):
+        return "some coefficients are negative"
+    if all(np.unique(values).size <= _DISTINCT_SHARE * values.size for values in given.values()):
+        return "the same few values for all joints are placeholders"
+    if "Fc" not in given and "Fs" not in given:
+        return "damping without Coulomb friction is a placeholder"
+    return ""
+
+
+def _given_friction(robot: Robot) -> dict[str, Array]:
+    """Coefficients by term that are not zero; no term without any."""
+    terms = {term: robot.theta[robot.layout.friction(term)] for term in robot.layout.friction_terms}
+    return {term: values[values != 0.0] for term, values in terms.items() if values.any()}
+
+
+def _has_negative(given: Mapping[str, Array]) -> bool:
+    return any((values < 0.0).any() for term, values in given.items() if term != "Fo")

@@ -73,10 +73,10 @@ def with_actuator_file(
     actuation = parse_actuation(
         table, robot.joint_names, str(path), friction=friction, own=own, before=robot
     )
-    before = np.array(robot.model.gravity.linear)
-    gravity = gravity_in_file(table, str(path), before)
+    gravity = gravity_in_file(table, str(path), robot.model)
     robot = robot.with_drives(**vars(actuation))
-    return robot if gravity is before else under_gravity(robot, gravity)
+    unchanged = np.array_equal(gravity, robot.model.gravity.linear)
+    return robot if unchanged else under_gravity(robot, gravity)
 
 
 def parse_actuation(

@@ -113,9 +113,7 @@ def load_dh(
         model.gravity.linear = number_list(table["gravity"], 3, f"{where}, gravity")
     drives = table.get("actuators")
     if isinstance(drives, Mapping):
-        model.gravity.linear = gravity_in_file(
-            drives, f"{where}, actuators", np.array(model.gravity.linear)
-        )
+        model.gravity.linear = gravity_in_file(drives, f"{where}, actuators", model)
     T_world_base = _pose(table.get("base", {}), angle_unit, f"{where}, base")
     pi = _build_chain(model, convention, T_world_base, joints, links)
 

@@ -94,7 +94,7 @@ def load_urdf(
     table = {} if actuators is None else read_yaml(actuators)
     where = str(path if actuators is None else actuators)
     actuation = parse_actuation(table, names, where, friction=friction, own=own)
-    model.gravity.linear = gravity_in_file(table, where, np.array(model.gravity.linear))
+    model.gravity.linear = gravity_in_file(table, where, model)
     return Robot.from_pinocchio(
         model,
         **vars(actuation),

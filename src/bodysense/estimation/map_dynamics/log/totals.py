@@ -19,6 +19,7 @@ from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.files import BIAS, components
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
 from bodysense.files import plain
+from bodysense.robot.layout import position_unit
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
@@ -290,7 +291,7 @@ class StateTotals:
             JointScore(
                 joint=name,
                 measured=name not in self.estimate.unmeasured,
-                unit="m" if kind == "prismatic" else "rad",
+                unit=position_unit(kind),
                 lowest=float(q[:, j].min()),
                 highest=float(q[:, j].max()),
                 std=float(np.median(std[:, j])),
