@@ -145,7 +145,7 @@ def test_single_torques_that_jump_away_are_interpolated(clean, changed, only, fo
     rows = np.array([700, 1900, 3300])
     x[rows] += 30.0 * x.std()
     raw = changed(clean, {**clean.channels, "tau.joint2": x})
-    finding = only(raw, "spike", "note")
+    finding = only(raw, "torque-spike", "note")
     assert finding.where == "tau.joint2, rows 701, 1901, 3301"
     (segment,) = found(raw).segments
     smooth = clean.channels["tau.joint2"]

@@ -94,7 +94,7 @@ def spikes(robot: Robot, samples: LogSamples) -> LogSamples:
         away = distance > np.append(great, great[-1])
         if away.any():
             samples = samples.report(
-                "torque-spike",
+                "spike",
                 _severity(np.count_nonzero(away) / samples.n),
                 f"q.{name}, {row_ranges(samples.rows[away])}",
                 f"the position jumps away and back by up to {distance[away].max():.4g}",
