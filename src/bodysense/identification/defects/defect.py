@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bodysense.doctor.samples import layout_edit
+from bodysense.errors import listing
 from bodysense.identification.defects.columns import (
     OF_JOINTS,
     DefectCandidate,
@@ -53,9 +54,17 @@ class Defect:
 
 
 def defect_of(
-    problem: Regression, candidate: DefectCandidate, x: float, std: float, gain: float
+    problem: Regression,
+    candidate: DefectCandidate,
+    x: float,
+    std: float,
+    gain: float,
+    rivals: Sequence[str] = (),
 ) -> Defect:
-    """The defect that a candidate of a converged size x turned out to be."""
+    """The defect that a candidate of a converged size x turned out to be.
+
+    Rivals are joints whose zero explains as much.
+    """
     robot, kind = problem.robot, candidate.kind
     joint = robot.joint_names[candidate.at] if kind in OF_JOINTS else ""
     size, unit = x, ""
@@ -71,6 +80,12 @@ def defect_of(
     elif kind in ("zero", "delay"):
         unit = "s" if kind == "delay" else position_unit(_type_of(robot, joint))
     message, remedy = _SENTENCES[kind](joint, unit, size, std)
+    if rivals:
+        message += f", or that of {listing(rivals)}: torques do not tell them apart"
+        remedy = (
+            "compare the zeros of these joints with marks on the robot, and correct the one that "
+            "is off in the layout file or in the robot's file"
+        )
     return Defect(kind, joint, size, std, unit, gain, message, remedy)
 
 

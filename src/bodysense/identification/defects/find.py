@@ -37,6 +37,7 @@ from bodysense.identification.defects.defect import (
 )
 from bodysense.identification.defects.estimates import Estimates, estimate_defects, ridge_theta
 from bodysense.identification.defects.plausible import (
+    contradicts_the_file,
     gravity_is_doubtful,
     longer_or_slower,
     more_plausible_gravity,
@@ -71,6 +72,7 @@ _LEAST_FOR_TIME = 3  # … whether time is right
 _SIGNIFICANT = 3.5  # standard deviations from which a size is none by chance
 _BEYOND = 2.0  # standard deviations beyond what is plausible from which it is named
 _FOLLOWED = 2.0  # standard deviations from which a size is followed up: columns are for small ones
+_RIVAL = 0.9  # of what a zero explains, from which that of another joint may be off as well
 _LEAST_GAIN = 0.02  # share of the held-out squared error that a defect must explain at least
 _MOST_LEAST_GAIN = 0.3  # in a fit that is as poor as can be
 _MOST_DEFECTS = 4  # that are named
@@ -89,6 +91,9 @@ _LARGEST_STEP = {
 
 _LAST = ("time", "length", "load-drift")
 """Kinds after which nothing is named: what else shows may belong to another robot or load."""
+
+_TOWARDS_THE_FILE = ("zero", "position-scale", "torque-scale", "delay")
+"""Kinds after whose correction parameters are nearer to the file's."""
 
 _SCALES = ("position-scale", "torque-scale", "time")  # which multiply; the others add up
 
@@ -206,12 +211,14 @@ class _Trial:
         state: the log without it, with all sizes converged.
         estimates: of what is left of all defects that the log was corrected for.
         gain: share of the held-out squared error that this one explains.
+        rivals: zeros of other joints that explain about as much instead.
     """
 
     candidates: tuple[DefectCandidate, ...]
     state: _Corrected
     estimates: Estimates
     gain: float
+    rivals: tuple[DefectCandidate, ...] = ()
 
     def std(self, candidate: DefectCandidate) -> float:
         """Standard deviation of a defect's size."""
@@ -252,22 +259,28 @@ def _best(
     )
     # The more else is wrong, the more a defect must explain: r.m.s. of relative errors.
     least = max(_LEAST_GAIN, min(float(np.exp(0.5 * estimates.error)), _MOST_LEAST_GAIN))
-    trials = []
+    trials: list[_Trial | None] = []
     for _, _, candidate, size in found[:_COMPARED]:
         start, parts = state.moved({candidate: size}), TILTS if candidate in TILTS else (candidate,)
-        trials.append(_trial(start, parts, known, estimates.error, least))
+        trials.append(_trial(state.problem, start, parts, known, estimates.error, least))
     told = np.count_nonzero(_moves_both_ways(state.problem)) >= _LEAST_MOVING
     doubtful = told and (found or gravity_is_doubtful(state.problem, estimates, state.theta))
     if doubtful and not set(known) & set(TILTS):
         gravity = more_plausible_gravity(state.problem)
         if gravity is not None:
             turned = replace(state, gravity=gravity)
-            trials.append(_trial(turned, TILTS, known, estimates.error, least))
+            trials.append(_trial(state.problem, turned, TILTS, known, estimates.error, least))
     made = [trial for trial in trials if trial is not None]
-    return max(made, key=lambda trial: trial.gain, default=None)
+    best = max(made, key=lambda trial: trial.gain, default=None)
+    if best is None or best.candidates[0].kind != "zero":
+        return best
+    others = [trial for trial in made if trial.candidates[0].kind == "zero" and trial is not best]
+    rivals = [t.candidates[0] for t in others if t.gain > _RIVAL * best.gain]
+    return replace(best, rivals=tuple(rivals))
 
 
 def _trial(
+    before: Regression,
     state: _Corrected,
     candidates: tuple[DefectCandidate, ...],
     known: tuple[DefectCandidate, ...],
@@ -276,8 +289,8 @@ def _trial(
 ) -> _Trial | None:
     """Free the log of what is estimated until nothing more is (Gauss-Newton).
 
-    Returns `None` for what does not converge, is not certain, or explains less than the least share
-    of the error.
+    Returns `None` for what does not converge, is not certain, explains less than the least share
+    of the error, or leads away from the robot's file, where the problem was `before`.
     """
     free = (*known, *candidates)
     curved = np.array([candidate.kind not in LINEAR for candidate in free])
@@ -296,7 +309,11 @@ def _trial(
     if candidates == TILTS and not state.gravity.any():
         decent = trial.gain > -_LEAST_GAIN and made.errors[0] < 2.0 * np.log(_MOST_LEAST_GAIN)
         return trial if decent else None
-    return trial if trial.gain > least and trial.names(candidates) else None
+    if not (trial.gain > least and trial.names(candidates)):
+        return None
+    towards = candidates[0].kind in _TOWARDS_THE_FILE
+    away = towards and contradicts_the_file(before, state.problem, trial.gain)
+    return None if away else trial
 
 
 def _described(trial: _Trial, last: _Trial) -> Defect:
@@ -308,7 +325,8 @@ def _described(trial: _Trial, last: _Trial) -> Defect:
     size, std = last.size(first), last.std(first)
     if first.kind == "time":
         return time_defect(size, std, trial.gain, longer_or_slower(last.state.original, size))
-    return defect_of(last.state.original, first, size, std, trial.gain)
+    rivals = [robot.joint_names[rival.at] for rival in trial.rivals]
+    return defect_of(last.state.original, first, size, std, trial.gain, rivals)
 
 
 def _offsets(problem: Regression, estimates: Estimates) -> tuple[Defect, ...]:

@@ -40,6 +40,8 @@ _NO_WORSE = 0.02  # logarithm of the squared error by which another gravity may 
 _NEIGHBOUR = 0.5  # distance, in units of gravity, within which tilts reach
 _SUITS = 0.25  # mean squared distance of parameters from the file up to which it suits
 _SUITS_NOT = 1.0  # and from which it does not
+_AGAINST = 3.0  # logarithm of the odds against a correction from which it is none
+_FAR_OFF = 100.0  # mean squared distance of parameters from a file that is no measure
 _CLEARLY = 4.0  # ratio of such distances from which one suits it clearly better
 _UNKNOWN = 100.0  # times its plausible size: of a parameter that a file does not know
 _TIME = DefectCandidate("time")
@@ -93,6 +95,20 @@ def more_plausible_gravity(problem: Regression) -> Array | None:
         if evidence > most and other < error + _NO_WORSE:
             best, most = gravity, evidence
     return best
+
+
+def contradicts_the_file(before: Regression, after: Regression, gain: float) -> bool:
+    """Whether a correction leads away from the robot's file by more than it explains.
+
+    The correction of a defect brings parameters nearer to the file's. In a short log, an error of
+    the model that is the same throughout looks like a defect, and correcting that turns them into
+    those of another robot. A file that is all wrong tells nothing.
+    """
+    (_, nearer), (_, further) = (_judged(p, p.robot, drives=False) for p in (before, after))
+    if nearer > _FAR_OFF * before.size:
+        return False
+    explained = -_INDEPENDENT * before.n_joints * np.log1p(-min(gain, 1.0 - 1e-9))
+    return bool(0.5 * (explained - (further - nearer)) < -_AGAINST)
 
 
 def longer_or_slower(problem: Regression, x: float) -> str:
