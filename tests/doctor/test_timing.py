@@ -10,7 +10,7 @@ def test_a_row_that_was_written_twice_is_dropped(clean, changed, only):
     keep = np.sort(np.append(np.arange(clean.t.size), [80, 4000]))
     rows = np.arange(1, clean.t.size + 3)
     raw = changed(clean, keep=keep)
-    finding = only(changed(raw, rows=rows), "repeated-time", "note")
+    finding = only(changed(raw, rows=rows), "repeated-rows", "note")
     assert finding.where == "rows 82, 4003"
 
 

@@ -172,4 +172,4 @@ def test_a_log_too_short_for_any_gets_the_highest_cutoff(cutoff_of):
     choice = cutoff_of(1e-4, n_t=20, rate=20.0)
     assert choice.cutoff == pytest.approx(4.0)
     assert choice.tried == (choice.cutoff,)
-    assert "too short" in choice.warning
+    assert "Too few rows" in choice.warning

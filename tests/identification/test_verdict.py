@@ -240,8 +240,8 @@ def only(verdict: Verdict) -> str:
         (0.05, 0.03, "poor"),
         (0.24, 0.18, "poor"),
         (0.08, 0.07, "fair"),
-        (0.2, 0.19, "fair"),
-        (0.5, 0.49, "poor"),
+        (0.2, 0.18, "fair"),
+        (0.5, 0.45, "poor"),
     ],
 )
 def test_worse_than_the_file(found, error, before, grade):

@@ -230,6 +230,9 @@ _REASONS: Mapping[_Check, str] = {
     missing_values: "with missing positions",
     gaps: "in fragments between gaps",
 }
+LEFT_OUT = frozenset({"nan", "gap", "garbage-rows", "fragment"})
+"""Kinds of findings about rows that are left out: what remains of the recording is sound."""
+
 # What makes a comparison with the robot's model pointless.
 _SPOILERS = frozenset(
     {"degrees", "wrong-scale", "time-unit", "all-still", "too-short", "swapped-joints"}

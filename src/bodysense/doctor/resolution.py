@@ -105,6 +105,12 @@ def _is_cut_out(samples: LogSamples, channel: str) -> bool:
     return any(f.kind == "dead-band" and f.where == channel for f in samples.findings)
 
 
+def _is_cut(samples: LogSamples, channel: str) -> bool:
+    """Whether small or large values are cut off, so that the same ones repeat."""
+    clipped = (f for f in samples.findings if f.kind == "saturated-channel")
+    return _is_cut_out(samples, channel) or any(f.where.startswith(f"{channel},") for f in clipped)
+
+
 def clipped_channels(robot: Robot, samples: LogSamples) -> LogSamples:
     """Report torques that end flat at a limit."""
     moving = moving_mask(samples)
@@ -142,7 +148,7 @@ def quantised_channels(robot: Robot, samples: LogSamples) -> LogSamples:
         for j, name in enumerate(samples.joint_names):
             own = moving[:, j]
             x = values[own, j]
-            if x.size < _LEVELS or _is_cut_out(samples, f"{quantity}.{name}"):
+            if x.size < _LEVELS or _is_cut(samples, f"{quantity}.{name}"):
                 continue
             held = _held(samples, values[:, j], own)
             if held is not None:

@@ -51,6 +51,16 @@ def time_order(robot: Robot, samples: LogSamples) -> LogSamples:
         samples = _ascending(samples)
     repeated = np.zeros(samples.n, dtype=bool)
     repeated[1:] = (np.diff(samples.t) <= 0.0) & samples.joined
+    copies = np.zeros(samples.n, dtype=bool)
+    copies[1:] = repeated[1:] & np.all(
+        [(np.diff(values, axis=0) == 0.0).all(axis=1) for _, values in samples.blocks], axis=0
+    )
+    if copies.any():
+        n_copies = np.count_nonzero(copies)
+        text = f"{n_copies} of {samples.n} rows are copies of the row before"
+        where = row_ranges(samples.rows[copies])
+        samples = samples.kept(~copies).report("repeated-rows", "note", where, text, "left out")
+        repeated = repeated[~copies]
     n_repeated = np.count_nonzero(repeated)
     if not n_repeated:
         return samples

@@ -47,6 +47,8 @@ _FACTORS = (
     (2.0 * np.pi / 60.0, "v", "rpm"),
 )
 _FACTOR_TOLERANCE = 1.15
+# Factors of all joints that agree so well are that of time, from where it is off and is wrong.
+_LEAST_JOINTS, _AGREE, _TIME_OFF, _TIME_WRONG = 2, 1.05, 1.1, 1.5
 
 
 def position_units(robot: Robot, samples: LogSamples) -> LogSamples:
@@ -201,6 +203,19 @@ def _scaled(
         text = f"all positions change {common:.3g} times as fast as the recorded velocities say"
         edit = f"write {time_edit(unit)}"
         return samples.report("time-unit", "error", "t", text, edit)
+    common = _common_factor(factor[tested])
+    if common and not _named_factor(common)[1]:
+        times = f"{max(common, 1.0 / common):.3g}"
+        samples = samples.report(
+            "time-scale",
+            "error" if max(common, 1.0 / common) > _TIME_WRONG else "warning",
+            "t",
+            f"all positions change {common:.3g} times as fast as the recorded velocities say: time "
+            f"runs {times} times too {'slowly' if common > 1.0 else 'fast'}, or velocities are off",
+            "check the rate and whether samples were lost or repeated (`rate: …` [Hz] or the unit "
+            "of time in the layout); if time is right, check the unit of the velocities",
+        )
+        return samples
     opposite = [names[j] for j in tested if factor[j] < 0.0]
     if opposite:
         whose = _named(samples, "v", opposite)
@@ -231,6 +246,15 @@ def _common_time_unit(factor: Array) -> str:
         if abs(np.log(common / size)) < tolerance:
             return unit
     return ""
+
+
+def _common_factor(factor: Array) -> float:
+    """The factor of all joints, if there are several and they agree; zero if not, or if near 1."""
+    if factor.size < _LEAST_JOINTS or not (factor > 0.0).all():
+        return 0.0
+    common = float(np.median(factor))
+    alike = np.abs(np.log(factor / common)).max() < np.log(_AGREE)
+    return common if alike and abs(np.log(common)) > np.log(_TIME_OFF) else 0.0
 
 
 def _named_factor(factor: float) -> tuple[str, str]:

@@ -31,6 +31,7 @@ from bodysense.spatial.arrays import Array
 _RATIO = 1.6  # between neighbouring cut-offs that are tried
 _TRIED = 4  # cut-offs at least, from the reference bandwidth down
 _LEAST_HARMONICS = 3.0  # of the motion's bandwidth that a cut-off must pass to be tried
+_FAR_ABOVE = 4.0  # times the reference bandwidth, from which noise of positions biases a fit
 _ROWS_PER_UNKNOWN = 5.0  # that the fit must have, with a fold left out
 _CERTAIN = 2.0  # standard deviations of a difference from which an error counts as larger
 _LEAST_BLOCKS = 4  # of held-out samples, without which no difference of errors is trusted
@@ -103,8 +104,8 @@ def choose_cutoff(
 
 def _few_rows(cutoff: float) -> str:
     return (
-        f"The recordings are too short to compare cut-offs: {cutoff:.3g} Hz was taken for the rows "
-        "that it leaves. Record for longer, or give --cutoff."
+        f"Too few rows of joints that move are left to compare cut-offs: {cutoff:.3g} Hz was taken "
+        "for the rows that it leaves. Record for longer, or give --cutoff."
     )
 
 
@@ -219,6 +220,27 @@ def settle_filters(
     progress("choosing the cut-off")
     choice = choose_cutoff(robot, pieces, settings, base)
     return settings.settled(robot, choice.cutoff), choice
+
+
+def doubtful_cutoff(cutoff: float | None, diagnoses: Sequence[Diagnosis]) -> list[str]:
+    """A sentence if a cut-off that was given lets noise through or takes the motion away."""
+    if cutoff is None:
+        return []
+    bandwidth = Bandwidth.of(_beginnings([d.segments for d in diagnoses]))
+    least = _LEAST_HARMONICS * bandwidth.motion
+    if np.isfinite(bandwidth.visible) and cutoff > _FAR_ABOVE * bandwidth.reference:
+        what = "none" if np.isinf(cutoff) else f"{cutoff:.3g} Hz"
+        return [
+            f"The cut-off ({what}) is far above the {bandwidth.reference:.3g} Hz that the motion "
+            "calls for, and the positions have noise, which biases accelerations and with them the "
+            "parameters: leave --cutoff out, or lower it."
+        ]
+    if cutoff < least:
+        return [
+            f"The cut-off of {cutoff:.3g} Hz takes away what the motion tells, which reaches up to "
+            f"{least:.3g} Hz: leave --cutoff out, or raise it."
+        ]
+    return []
 
 
 def _duration(pieces: Sequence[Sequence[Log]]) -> float:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from bodysense.doctor import Diagnosis, examine, lock_unrecorded, require_clean
-from bodysense.errors import MismatchError, ShapeError
+from bodysense.doctor.diagnosis import LEFT_OUT
+from bodysense.errors import MismatchError, ShapeError, listing
 from bodysense.files import versions
-from bodysense.identification.choices import CutoffChoice, settle_filters
+from bodysense.identification.choices import CutoffChoice, doubtful_cutoff, settle_filters
 from bodysense.identification.defects import Defect, find_defects
 from bodysense.identification.friction_comparison import FrictionChoice, settle_friction
 from bodysense.identification.given_friction import start_friction
@@ -144,6 +145,7 @@ def identify(
         for recordings in (logs, validate)
     )
     base = base_parameters(robot)
+    given_cutoff = settings.cutoff
     settings, cutoff = settle_filters(robot, diagnoses, settings, base, progress)
     pieces = motions(robot, [diagnosis.segments for diagnosis in diagnoses], settings)
     problem = Regression.of(robot, pieces, settings, base, knowledge=knowledge)
@@ -185,14 +187,15 @@ def identify(
             identification,
             scores,
             predictions=flat,
-            warnings=_warnings((*diagnoses, *validation)),
+            warnings=_warnings((*diagnoses, *validation), left_out=False),
+            left_out=_warnings((*diagnoses, *validation), left_out=True),
             overlaps=_overlaps(diagnoses, validation),
             concerns=[
+                *doubtful_cutoff(given_cutoff, diagnoses),
                 *_repeats(diagnoses),
                 *map(str, defects),
-                *implausibilities(problem, identification),
-                *bursts(robot.joint_names, predictions[0], logs),
-                *_contradictions(chosen, problem, identification),
+                *(implausible := _implausible(chosen, problem, identification)),
+                *([] if implausible else bursts(robot.joint_names, predictions[0], logs)),
             ],
             duration=sum(diagnosis.duration for diagnosis in diagnoses),
         ),
@@ -278,6 +281,12 @@ def _provenance(
     return table if files is None else {**table, "files": dict(files)}
 
 
+def _implausible(method: Identifier, problem: Regression, result: Identification) -> list[str]:
+    """What is implausible about a result; a contradiction of what was given comes first."""
+    return [*_contradictions(method, problem, result), *implausibilities(problem, result)]
+
+
+_MOST_TIMES = 2.0  # of the file's mass that is given for certain, from which it is questioned
 _REVERSAL_SPEED = 0.1  # rad/s or m/s
 _CONTRADICTION = 0.1  # growth of the squared error from which knowledge contradicts data
 
@@ -298,9 +307,19 @@ def _contradictions(method: Identifier, problem: Regression, result: Identificat
             f"{with_it / without:.3g} times as large: check it."
         )
     robot = problem.robot
-    mass = sum(float(robot.pi(k)[0]) for k in range(robot.layout.n_links))
-    total = knowledge.total_mass
-    if total is not None and not 0.5 * mass < total < 2.0 * mass:
+    own = {name: float(robot.pi(k)[0]) for k, name in enumerate(robot.link_names)}
+    mass, total = sum(own.values()), knowledge.total_mass
+    off = [
+        f"{name} ({given:g} kg for {own[name]:.3g} kg)"
+        for name, given in knowledge.masses.items()
+        if _unlike(given, own[name])
+    ]
+    if off:
+        concerns.append(
+            f"Masses were given that are unlike those of the robot's file: {listing(off)}. Check "
+            "them: is it this link alone, and in kg?"
+        )
+    if total is not None and _unlike(total, mass):
         concerns.append(
             f"The total mass was given as {total:g} kg, and the links that move have {mass:.3g} kg "
             "in the robot's file: give the mass of these links alone, in kg."
@@ -308,8 +327,13 @@ def _contradictions(method: Identifier, problem: Regression, result: Identificat
     return concerns
 
 
-def _warnings(diagnoses: Sequence[Diagnosis]) -> list[str]:
-    """Findings of the doctor that belong into the verdict.
+def _unlike(given: float, own: float) -> bool:
+    """Whether a mass is far from that of the robot's file, which may have none."""
+    return own > 0.0 and not own / _MOST_TIMES < given < own * _MOST_TIMES
+
+
+def _warnings(diagnoses: Sequence[Diagnosis], *, left_out: bool) -> list[str]:
+    """Findings of the doctor that belong into the verdict, of rows that were left out or others.
 
     A joint that stands in one recording may move in another: the verdict names those that never do.
     """
@@ -318,7 +342,7 @@ def _warnings(diagnoses: Sequence[Diagnosis]) -> list[str]:
         for diagnosis in diagnoses
         for severity in ("error", "warning")
         for finding in diagnosis.of(severity)
-        if finding.kind != "still-joint"
+        if finding.kind != "still-joint" and (finding.kind in LEFT_OUT) == left_out
     ]
 
 

@@ -27,10 +27,12 @@ _FAIR_JOINT = 0.5  # error of the worst joint up to which it is fair
 _HARDLY_BETTER = 0.9  # error over that of a constant, from which a prediction tells nothing
 _HARDLY_MOVED = 0.02  # share of the samples in which a joint moves: too few to tell its drive
 _NEGLIGIBLE = 0.005  # difference of errors that is no worse
+_WORSE = 1.1  # error over that of the file from which the result is worse
 _MUCH_WORSE = 1.25  # error over that of the file from which the result is poor whatever it is
 _OVERFITTING_RATIO = 1.5  # held-out error over training error from which a result is overfitted
 _GENERALISATION_RATIO = 1.5  # validation over held-out error of what does not generalise
 _NOISY_TORQUE = 0.25  # relative noise from which a joint's torque cannot be judged
+_HARDLY_MORE = 1.25  # times the noise: an error that is none of the model's
 _LEAST_CLEAR = 0.5  # share of the moving joints whose torque must be more than noise
 _SHORT_DURATION = 5.0  # of recordings whose blocks resemble each other too much to judge by [s]
 _MOST_WARNINGS = 3  # of the doctor that are repeated
@@ -92,6 +94,7 @@ def judge(
     *,
     predictions: Sequence[Prediction] = (),
     warnings: Sequence[str] = (),
+    left_out: Sequence[str] = (),
     concerns: Sequence[str] = (),
     overlaps: Sequence[str] = (),
     duration: float = np.inf,
@@ -101,7 +104,8 @@ def judge(
     A result with warnings of the doctor, or with concerns (other sentences against it), is not
     called good, nor is one that is validated with what it was fitted to (`overlaps`), of recordings
     that last too short a time [s], of joints that hardly moved or are predicted no better than by
-    a constant, or worse than the robot's file predicts. The worst joint decides.
+    a constant, or worse than the robot's file predicts. The worst joint decides, unless its error
+    is hardly more than noise. Warnings of rows that were `left_out` do not speak against intervals.
     """
     if not identification.status.ok:
         return Verdict("failed", identification.status.summary(), (), intervals_hold=False)
@@ -114,8 +118,8 @@ def judge(
     names, kind = identification.prior.joint_names, judged[0].kind
     error, before = _errors(judged)
     compared = [[held_out], *([judged] if validation else [])]
-    worse = _worse_than_file(compared)
-    much_worse = bool(_worse_than_file(compared, times=_MUCH_WORSE))
+    worse = _worse_than_file(compared, _WORSE)
+    much_worse = bool(_worse_than_file(compared, _MUCH_WORSE))
     objections = (
         *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
         *concerns,
@@ -131,6 +135,7 @@ def judge(
     )
     advice = (
         *objections,
+        *(f"The doctor warns: {warning}" for warning in left_out[:_MOST_WARNINGS]),
         *unseen,
         *overlaps,
         *too_short,
@@ -146,8 +151,9 @@ def judge(
         text = f"no joint moves in {_WHERE[kind]}, so that it cannot be judged."
         return Verdict("poor", text, advice, intervals_hold=False)
     worst, joint = _worst(names, judged)
-    reserved = bool(objections or unseen or too_short or unmoved or overlaps or worse)
-    grade = _grade(error, worst, worse=bool(much_worse or few), reserved=reserved)
+    beyond_noise, _ = _worst(names, judged, beyond_noise=True)
+    reserved = bool(objections or left_out or unseen or too_short or unmoved or overlaps or worse)
+    grade = _grade(error, beyond_noise, worse=bool(much_worse or few), reserved=reserved)
     summary = (
         f"on {_WHERE[kind]} the model predicts the torque of moving joints to {_percent(error)} on "
         f"average and to {_percent(worst)} at worst ({joint}); the robot's file alone to "
@@ -179,12 +185,19 @@ def _mean_error(scores: DataScores, model: Score) -> float:
     return float(np.array(model.relative_error)[counted].mean()) if counted.any() else np.nan
 
 
-def _worst(names: Sequence[str], judged: Sequence[DataScores]) -> tuple[float, str]:
-    """The largest error of a joint that counts, averaged over recordings, and its name."""
+def _worst(
+    names: Sequence[str], judged: Sequence[DataScores], *, beyond_noise: bool = False
+) -> tuple[float, str]:
+    """The largest error of a joint that counts, averaged over recordings, and its name.
+
+    Of joints whose errors are hardly more than the noise of their torques it is zero on request.
+    """
     errors = np.full((len(judged), len(names)), np.nan)
     for row, data in zip(errors, judged, strict=True):
         counted = _counted(data, data.identified.moving)
         row[counted] = np.array(data.identified.moving.relative_error)[counted]
+        if beyond_noise:
+            row[row < _HARDLY_MORE * np.array(data.filtered_noise)] = 0.0
     seen = np.isfinite(errors).any(axis=0)
     mean = np.full(len(names), -np.inf)
     mean[seen] = np.nanmean(errors[:, seen], axis=0)
@@ -273,13 +286,13 @@ def _errors(judged: Sequence[DataScores]) -> tuple[float, float]:
     return float(error), float(before)
 
 
-def _worse_than_file(judged: Sequence[Sequence[DataScores]], times: float = 1.0) -> list[str]:
+def _worse_than_file(judged: Sequence[Sequence[DataScores]], times: float) -> list[str]:
     """A sentence if errors exceed those of the file by so many times, on any of the data."""
     pairs = [
         f"{_percent(error)} against {_percent(before)} on {_WHERE[scores[0].kind]}"
         for scores in judged
         for error, before in [_errors(scores)]
-        if _clearly_more(error, times * before)
+        if error > times * before and _clearly_more(error, before)
     ]
     if not pairs:
         return []
@@ -345,7 +358,8 @@ def _joints(names: Sequence[str], held_out: DataScores) -> list[str]:
         ", ".join(
             f"{name} ({_percent(error)})"
             for name, error, level in zip(names, errors, noise, strict=True)
-            if error > (_GOOD_JOINT if clear else _FAIR_ERROR) and (level < _NOISY_TORQUE) == clear
+            if error > (max(_GOOD_JOINT, _HARDLY_MORE * level) if clear else _FAIR_ERROR)
+            and (level < _NOISY_TORQUE) == clear
         )
         for clear in (True, False)
     )

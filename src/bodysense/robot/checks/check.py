@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike, fspath
 
-from bodysense.errors import BodysenseError, count, require_type
+from bodysense.errors import BodysenseError, UnknownNameError, count, require_type
 from bodysense.robot.checks.bodies import body_findings
 from bodysense.robot.checks.joints import joint_findings
 from bodysense.robot.checks.parameters import parameter_findings
@@ -77,6 +77,9 @@ def check_robot(
         source = fspath(robot)
         try:
             robot = load_robot(source, floating_base=floating_base)
+        except UnknownNameError as error:
+            action = "give a file, or one of the names that exist"
+            return RobotCheck(source, (Finding("unknown", "error", source, str(error), action),))
         except BodysenseError as error:
             action = "correct the file; other findings are shown once it loads"
             text = " ".join(str(error).split())

@@ -22,6 +22,7 @@ DENSEST = 22_590.0  # kg/m³, osmium
 LIGHTEST = 10.0  # kg/m³ of a whole body, hollow ones included; polystyrene foam has 10 to 30
 MOST_MASS = 1e5  # kg; a large crane altogether has some 10⁶
 _OTHER_UNIT = 1e3  # times beyond a bound of density: half the bodies so far off are another unit
+_MOST_ANGLE = 2.0 * math.pi + 0.01  # rad of an origin; a file in degrees is far beyond
 _LONGEST = 20.0  # m between two joints; booms of large cranes have sections of 15 m
 _DIGITS = 1e-9  # of sums of inertias, by which rounding may change them
 
@@ -87,7 +88,13 @@ def _is_sum(link: FileBody, bodies: Iterable[FileBody]) -> bool:
 def unit_findings(robot: Robot) -> tuple[Finding, ...]:
     """Errors where masses, inertias or lengths are in another unit."""
     sound = [b for b in file_bodies(robot) if physical_consistency(b.pi).feasible]
-    return (*_lengths(robot), *_far(file_bodies(robot)), *_heavy(sound), *_densities(sound))
+    return (
+        *_lengths(robot),
+        *_angles(robot),
+        *_far(file_bodies(robot)),
+        *_heavy(sound),
+        *_densities(sound),
+    )
 
 
 def _lengths(robot: Robot) -> list[Finding]:
@@ -103,6 +110,20 @@ def _lengths(robot: Robot) -> list[Finding]:
     where = f"{'joint' if len(far) == 1 else 'joints'} {listing(far, 4)}"
     text = f"up to {max(length.values()):.4g} m from the joint before it"
     return [Finding("unit-of-length", "error", where, text, "give lengths in m, not in mm")]
+
+
+def _angles(robot: Robot) -> list[Finding]:
+    """Origins of joints in a URDF file that are turned by more than anybody writes in radians."""
+    if robot.source is None or robot.source.format != "urdf":
+        return []
+    joints = UrdfDescription.from_bytes(robot.source.data, robot.source.path).joints
+    turned = {name: float(np.abs(joint.rpy).max()) for name, joint in joints.items()}
+    names = [repr(name) for name, angle in turned.items() if angle > _MOST_ANGLE]
+    if not names:
+        return []
+    where = f"{'joint' if len(names) == 1 else 'joints'} {listing(names, 4)}"
+    text = f"the origin is turned by up to {max(turned.values()):.4g} rad"
+    return [Finding("unit-of-angle", "error", where, text, "give rpy in radians, not in degrees")]
 
 
 def _far(bodies: Iterable[FileBody]) -> list[Finding]:
@@ -129,6 +150,10 @@ def _densities(bodies: Sequence[FileBody]) -> list[Finding]:
     density = [body.density for body in bodies if math.isfinite(body.density)]
     if len(density) < 2:
         return []
+    if min(density) > DENSEST:
+        text = f"all {len(density)} bodies are denser than osmium, {min(density):.3g} kg/m³ or more"
+        action = "give masses in kg and inertias in kg·m², not in g and g·m²"
+        return [Finding("unit-of-inertia", "error", "all links", text, action)]
     middle = float(np.median(density))
     if LIGHTEST / _OTHER_UNIT < middle < DENSEST * _OTHER_UNIT:
         return []
