@@ -14,6 +14,21 @@ def test_a_row_that_was_written_twice_is_dropped(clean, changed, only):
     assert finding.where == "rows 82, 4003"
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_rows_with_other_values_at_the_same_time_are_no_copies(clean, changed, found, other):
+    keep = np.repeat(np.arange(clean.t.size), 2)
+    raw = changed(clean, keep=keep, rows=np.arange(1, keep.size + 1))
+    if other:
+        channels = dict(raw.channels)
+        channels["tau.joint1"] = channels["tau.joint1"] + 1e-3 * (np.arange(keep.size) % 2)
+        raw = changed(raw, channels)
+    diagnosis = found(raw)
+    kinds = {(f.kind, f.severity) for f in diagnosis.findings}
+    expected = ("repeated-time", "warning") if other else ("repeated-rows", "note")
+    assert kinds == {expected}
+    assert diagnosis.n_kept == clean.t.size
+
+
 def test_a_clock_that_is_too_coarse_is_a_warning(clean, changed, found):
     diagnosis = found(changed(clean, t=np.floor(clean.t * 100.0) / 100.0))
     (finding,) = diagnosis.findings

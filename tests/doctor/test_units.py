@@ -87,6 +87,14 @@ def test_velocities_out_of_scale_are_a_warning_if_little(clean, changed, found):
     assert diagnosis.usable
 
 
+@pytest.mark.parametrize(("factor", "severity"), [(1.2, "warning"), (0.5, "error")])
+def test_a_factor_of_all_velocities_is_that_of_time(clean, changed, found, factor, severity):
+    (finding,) = found(changed(clean, t=factor * clean.t)).of(severity)
+    assert (finding.kind, finding.where) == ("time-scale", "t")
+    size, how = max(factor, 1.0 / factor), "fast" if factor < 1.0 else "slowly"
+    assert f"time runs {size:.3g} times too {how}" in finding.message
+
+
 def test_velocities_with_the_wrong_sign_are_found(clean, changed, only):
     many = only(scaled(clean, changed, v_joint3=-1.0, v_joint5=-1.0), "velocity-sign", "error")
     assert many.where == "v.joint3, v.joint5"

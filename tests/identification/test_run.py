@@ -21,6 +21,7 @@ from bodysense.identification import (
     IDENTIFIERS,
     Identification,
     IdentificationRun,
+    Knowledge,
     Preprocessing,
     identifier,
     identify,
@@ -192,6 +193,39 @@ def test_the_training_recording_is_not_a_validation():
     found = identify(prior(), raw, validate=raw, preprocessing=GIVEN)
     assert found.verdict.grade == "fair"
     assert "day.csv was also used for fitting: its score" in found.verdict.advice[0]
+
+
+def test_parts_of_a_recording_that_overlap_are_no_two_recordings():
+    """Each is held out while the other is fitted to."""
+    log = replace(recorded(0), source="day.csv", digest="a")
+    parts = [log.between(0.0, 6.0), log.between(4.0, 10.0)]
+    run = identify(prior(), parts, preprocessing=GIVEN)
+    assert run.verdict.advice[0].startswith("day.csv@0:6 and day.csv@4:10 share samples")
+    assert (run.verdict.grade, run.verdict.intervals_hold) == ("fair", False)
+    apart = identify(prior(), [log.between(0.0, 5.0), log.between(5.1, 10.0)], preprocessing=GIVEN)
+    assert not any("share samples" in advice for advice in apart.verdict.advice)
+
+
+@pytest.mark.parametrize(
+    ("cutoff", "words"),
+    [(0.5, "takes away what the motion tells"), (np.inf, "positions have noise"), (10.0, "")],
+)
+def test_a_cutoff_that_was_given_is_judged(cutoff, words):
+    settings = Preprocessing(cutoff=cutoff)
+    run = identify(prior(), recorded(0, sigma_q=1e-4), preprocessing=settings)
+    said = [advice for advice in run.verdict.advice if "cut-off" in advice]
+    assert bool(said) == bool(words)
+    if words:
+        assert words in said[0]
+        assert run.verdict.grade != "good"
+
+
+def test_masses_unlike_those_of_the_file_are_questioned():
+    link, own = prior().link_names[2], float(prior().pi(2)[0])
+    for factor, questioned in ((0.7, False), (0.02, True)):
+        known = Knowledge(masses={link: factor * own})
+        advice = identify(prior(), recorded(0), preprocessing=GIVEN, knowledge=known).verdict.advice
+        assert any(f"robot's file: {link} (" in text for text in advice) is questioned
 
 
 def test_the_verdict_is_good_and_the_scores_say_why():

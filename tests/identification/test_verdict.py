@@ -428,3 +428,20 @@ def test_validation_with_what_was_fitted_is_not_good_and_leaves_intervals(found)
     assert verdict.grade == "fair"
     assert verdict.intervals_hold
     assert "log.csv was also used for fitting." in verdict.advice
+
+
+def test_rows_that_were_left_out_do_not_speak_against_intervals(found):
+    fit = [scores("training"), scores("held-out")]
+    verdict = judge(found, fit, left_out=["a.csv, t: a gap; the recording is split there."])
+    assert (verdict.grade, verdict.intervals_hold) == ("fair", True)
+    assert verdict.advice[0].startswith("The doctor warns: a.csv, t: a gap")
+    assert not judge(found, fit, warnings=["a.csv, t: jitter; resampled."]).intervals_hold
+
+
+def test_a_joint_whose_error_is_its_noise_is_not_held_against_the_model(found):
+    errors = [0.02, 0.02, 0.02, 0.02, 0.02, 0.23]
+    for level, grade in ((0.22, "good"), (0.1, "fair")):
+        noise = [0.01] * 5 + [level]
+        verdict = judge(found, [scores(k, errors, noise=noise) for k in ("training", "held-out")])
+        assert verdict.grade == grade
+        assert any("predicted poorly" in text for text in verdict.advice) is (grade == "fair")

@@ -214,6 +214,17 @@ CASES = {
         "warning",
         "shoulder",
     ),
+    "turned in degrees": (
+        (
+            (
+                '<origin xyz="0 0 0.12"/>\n    <parent link="shoulder"/>',
+                '<origin xyz="0 0 0.12" rpy="0 90 0"/>\n    <parent link="shoulder"/>',
+            ),
+        ),
+        "unit-of-angle",
+        "error",
+        "lift",
+    ),
     "no robot": ((("<robot", "<robt"), ("</robot", "</robt")), "unreadable", "error", "arm.urdf"),
 }
 
@@ -226,6 +237,24 @@ def test_a_defect_is_found_and_nothing_else(changes, kind, severity, where, tmp_
     assert {(finding.kind, finding.severity) for finding in new} == {(kind, severity)}
     assert any(where in finding.where for finding in new)
     assert check.ok is (severity != "error")
+
+
+def test_masses_and_inertias_in_grams_are_one_finding(tmp_path):
+    """They are bodies of their size, a thousand times too heavy."""
+    factor = re.compile(r'(value|i[xyz]{2})="([^"]*)"')
+    text = factor.sub(lambda m: f'{m[1]}="{1000.0 * float(m[2]):g}"', ARM)
+    (tmp_path / "arm.urdf").write_text(text)
+    check = check_robot(tmp_path / "arm.urdf")
+    (found,) = [f for f in check.findings if f.severity == "error"]
+    assert (found.kind, found.where) == ("unit-of-inertia", "all links")
+    assert "not in g and g·m²" in found.action
+    assert not [f for f in check.findings if f.kind == "implausible-inertia"]
+
+
+def test_a_name_that_does_not_exist_is_no_file_to_correct():
+    (found,) = check_robot("example:iiwa").findings
+    assert (found.kind, found.severity) == ("unknown", "error")
+    assert "names that exist" in found.action
 
 
 def test_a_body_without_a_shape_is_not_held_against_that_of_others(tmp_path):

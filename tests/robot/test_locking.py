@@ -34,6 +34,12 @@ SUBJECTS = {  # joints to lock: leaves, inner ones, ones on the ground, beside a
 }
 
 
+def test_a_joint_without_a_position_stays_where_it_is_locked(robot_of):
+    robot = robot_of("tx40").with_locked_joints({"joint6": 0.5})
+    again = robot.with_locked_joints({"joint5": 0.1, "joint6": None})
+    assert dict(again.locked.positions) == {"joint5": 0.1, "joint6": 0.5}
+
+
 def whole_motion(
     locked: Robot, motion: tuple[Array, Array, Array]
 ) -> tuple[tuple[Array, Array, Array], list[int]]:

@@ -23,6 +23,7 @@ from bodysense.robot import (
     write_mjcf,
     write_urdf,
 )
+from bodysense.robot.io.actuator_file import with_actuator_file
 from bodysense.robot.mounting import GRAVITY, MOUNTS, gravity_notes
 
 ANGLES = [*MOUNTS.values(), (0.3, -0.4, 1.2), (-2.0, 0.1, 0.5)]
@@ -110,6 +111,16 @@ def test_the_actuator_file_says_it(name, lines, gravity, tmp_path):
     path.write_text(lines)
     robot = load_robot(name, actuators=path)
     np.testing.assert_allclose(robot.model.gravity.linear, gravity, atol=1e-15)
+
+
+def test_a_mount_that_means_nothing_is_refused_in_a_file_too(tmp_path, robot_of):
+    path = tmp_path / "mount.yaml"
+    path.write_text("mount: wall")
+    with pytest.raises(RobotFileError, match="floats, so that it is not mounted"):
+        load_robot("example:talos", actuators=path)
+    weightless = with_gravity(robot_of("example:ur5"), np.zeros(3))
+    with pytest.raises(RobotFileError, match="weightless, whichever way"):
+        with_actuator_file(weightless, path)
 
 
 def test_a_dh_file_says_it_too(tmp_path):

@@ -211,7 +211,7 @@ def _scaled(
             "error" if max(common, 1.0 / common) > _TIME_WRONG else "warning",
             "t",
             f"all positions change {common:.3g} times as fast as the recorded velocities say: time "
-            f"runs {times} times too {'slowly' if common > 1.0 else 'fast'}, or velocities are off",
+            f"runs {times} times too {'fast' if common > 1.0 else 'slowly'}, or velocities are off",
             "check the rate and whether samples were lost or repeated (`rate: …` [Hz] or the unit "
             "of time in the layout); if time is right, check the unit of the velocities",
         )

@@ -8,7 +8,9 @@ from scipy.signal import butter, sosfiltfilt
 
 from bodysense.identification import Preprocessing, Regression
 from bodysense.identification.defects import Defect, find_defects
-from bodysense.identification.defects.columns import with_lengths
+from bodysense.identification.defects.columns import DefectCandidate, with_lengths
+from bodysense.identification.defects.defect import defect_of
+from bodysense.identification.defects.plausible import contradicts_the_file
 from bodysense.identification.preprocessing import Motion
 from bodysense.robot import (
     Robot,
@@ -285,3 +287,30 @@ def test_says_what_to_write(problem_of):
     assert "channels: {tau: {gain: {joint3: 0.7" in found.remedy
     (found,) = find_defects(problem_of(late(1)))
     assert "ms late against positions" in str(found)
+
+
+def test_zeros_that_torques_do_not_tell_apart_are_named_together(problem_of):
+    problem = problem_of(zero(2, 0.1))
+    one, other = DefectCandidate("zero", 2), DefectCandidate("zero", 1)
+    defect = defect_of(problem, one, 0.1, 0.01, 0.2, [problem.robot.joint_names[other.at]])
+    assert "joint3's zero is off by 0.100 ± 0.010 rad, or that of joint2: torques" in defect.message
+    assert "offset" not in defect.remedy
+
+
+def test_a_correction_that_leads_away_from_the_file_is_none(problem_of, prior):
+    """What is explained must outweigh what becomes implausible; an empty file tells nothing."""
+    sound, damaged = problem_of(), problem_of(scale(1, 5.0))
+    assert contradicts_the_file(sound, damaged, 0.05)
+    assert not contradicts_the_file(damaged, sound, 0.05)
+    assert not contradicts_the_file(sound, damaged, 1.0 - 1e-12)
+    empty = [
+        Regression.of(prior.with_parameters(1e-9 * prior.theta), p.motions, PLAIN, p.base)
+        for p in (sound, damaged)
+    ]
+    assert not contradicts_the_file(*empty, 0.05)
+
+
+def test_a_torque_that_is_nearly_nothing_is_no_scale(problem_of):
+    """Beyond sizes that logs have, a correction takes the channel away."""
+    defects = find_defects(problem_of(scale(5, 1e5)))
+    assert all(d.kind != "torque-scale" or abs(d.estimate) < 2001.0 for d in defects)

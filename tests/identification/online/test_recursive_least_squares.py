@@ -13,6 +13,7 @@ from bodysense.errors import ShapeError
 from bodysense.identification import identifier
 from bodysense.identification.online import RecursiveLeastSquares, RecursiveState, RegressionSample
 from bodysense.identification.prior import Prior
+from bodysense.robot import base_parameters, inverse_dynamics
 
 
 def replay(method: RecursiveLeastSquares, state: RecursiveState, samples) -> RecursiveState:
@@ -181,6 +182,18 @@ def test_a_sample_of_measurements(simulated, small_arm, base_of):
     np.testing.assert_allclose(sample.Y, simulated.Y.reshape(300, 3, -1)[7], rtol=1e-12)
     np.testing.assert_array_equal(sample.y, motion.tau[7])
     np.testing.assert_array_equal(sample.sigma, [0.1, np.inf, 0.2])
+
+
+def test_friction_that_grows_with_the_load_takes_the_load_of_theta(small_arm):
+    robot = small_arm.with_friction("coulomb-load", width=0.02, coefficients={"Fl": 0.1})
+    base, q, v, a = base_parameters(robot), *np.random.default_rng(3).normal(size=(3, 3))
+    heavier = robot.theta.copy()
+    heavier[robot.layout.inertial] *= 2.0
+    tau = inverse_dynamics(robot, q[None], v[None], a[None], theta=heavier)[0]
+    sample = RegressionSample.of(robot, base, q, v, a, tau, theta=heavier)
+    np.testing.assert_allclose(sample.Y @ base.to_base(heavier), tau, rtol=1e-9)
+    other = RegressionSample.of(robot, base, q, v, a, tau)
+    assert np.abs(other.Y @ base.to_base(heavier) - tau).max() > 1e-3
 
 
 def test_a_sample_without_noise(small_arm, base_of):

@@ -89,6 +89,10 @@ _LARGEST_STEP = {
 }
 """Of an iteration, in the units of the sizes: columns tell the direction from further away."""
 
+_MOST = {"zero": 2.0 * np.pi, "position-scale": 100.0, "torque-scale": 2000.0, "delay": 1.0}
+"""Sizes that logs have: a torque in mN·m is 1000 times too large. Beyond, a correction takes the
+channel away instead of correcting it."""
+
 _LAST = ("time", "length", "load-drift")
 """Kinds after which nothing is named: what else shows may belong to another robot or load."""
 
@@ -231,13 +235,14 @@ class _Trial:
         return self.state.size(candidate)
 
     def names(self, candidates: tuple[DefectCandidate, ...]) -> bool:
-        """Whether a defect, this one or one before it, is no chance and larger than plausible."""
+        """Whether a defect, this or an earlier one, is no chance and of a size that logs have."""
         if candidates == TILTS and not self.state.gravity.any():
             return True  # which has no size that could be compared
         first, std = candidates[0], max(self.std(candidate) for candidate in candidates)
         size = abs(self.size(first))
         least = _plausible(first, self.size(first))
-        return size > _SIGNIFICANT * std and size - least > _BEYOND * std
+        certain = size > _SIGNIFICANT * std and size - least > _BEYOND * std
+        return certain and size < _MOST.get(first.kind, np.inf)
 
 
 def _plausible(candidate: DefectCandidate, size: float) -> float:
