@@ -169,7 +169,7 @@ DEFAULTS = "defaults"
 class Flags:
     """What a user can give `bodysense identify`."""
 
-    method: Identifier | str = "pc-wls"
+    method: Identifier | str = "auto"
     friction: str = "auto"
     cutoff: float | None = None
 
@@ -195,7 +195,7 @@ def own() -> dict[str, Flags]:
     return {
         DEFAULTS: Flags(),
         "--relax pullback --relax-weight auto": Flags(method=relaxed),
-        "--method auto": Flags(method="auto"),
+        "--method pc-wls": Flags(method="pc-wls"),
         **{f"--friction {law}": Flags(friction=law) for law in ("coulomb", "offset", "stribeck")},
         f"--cutoff {CUTOFF:g}": Flags(cutoff=CUTOFF),
     }

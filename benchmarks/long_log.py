@@ -21,7 +21,7 @@ from bodysense.spatial import Array
 
 ROOT = Path(__file__).parent.parent
 TASKS = {
-    "identify": "identify(): doctor, choices, pc-wls, scores",
+    "identify": "identify(): doctor, choices, fit, scores",
     "wls": "WLS of every sample",
     "pc-wls": "PC-WLS of every sample",
 }

@@ -25,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("out/demo"), help="folder for the files")
     parser.add_argument("--quick", action="store_true", help="move for 5 s instead of 10 s")
-    parser.add_argument("--method", default="pc-wls", help="see bodysense.identification")
+    parser.add_argument("--method", default="auto", help="see bodysense.identification")
     args = parser.parse_args()
     console = Console(highlight=False, soft_wrap=True)
     rng = np.random.default_rng(1)

@@ -208,11 +208,11 @@ def test_parts_of_a_recording_that_overlap_are_no_two_recordings():
 
 @pytest.mark.parametrize(
     ("cutoff", "words"),
-    [(0.5, "takes away what the motion tells"), (np.inf, "positions have noise"), (10.0, "")],
+    [(0.5, "takes away what the motion tells"), (np.inf, "into the accelerations"), (10.0, "")],
 )
 def test_a_cutoff_that_was_given_is_judged(cutoff, words):
     settings = Preprocessing(cutoff=cutoff)
-    run = identify(prior(), recorded(0, sigma_q=1e-4), preprocessing=settings)
+    run = identify(prior(), recorded(0, sigma_q=1e-4), method="pc-wls", preprocessing=settings)
     said = [advice for advice in run.verdict.advice if "cut-off" in advice]
     assert bool(said) == bool(words)
     if words:

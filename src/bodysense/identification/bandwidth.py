@@ -15,7 +15,7 @@ Both count the joints that move; over them `f_motion` is the median.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,16 +64,11 @@ class Bandwidth:
         """Of the clean pieces of all logs together."""
         motion, visible, rate = [], [], 0.0
         for piece in (piece for log in pieces for piece in log):
-            if piece.t.size < 2:
-                continue
-            rate = max(rate, (piece.t.size - 1) / float(piece.t[-1] - piece.t[0]))
-            even, own = resample(piece)
-            names = [name for name in even.channels if name.startswith("q.")]
-            moving = [name for name in names if np.ptp(even.channels[name]) > _MOVING_RANGE]
-            if moving and even.t.size >= _LEAST_SAMPLES:
-                q = np.stack([even.channels[name] for name in moving], axis=1)
-                motion += _motion_bandwidths(q, own)
-                visible.append(_visible_bandwidth(q, own))
+            if piece.t.size > 1:
+                rate = max(rate, (piece.t.size - 1) / float(piece.t[-1] - piece.t[0]))
+        for q, own in _moving_positions(pieces):
+            motion += _motion_bandwidths(q, own)
+            visible.append(_visible_bandwidth(*_accelerations(q, own)))
         return cls(
             float(np.median(motion)) if motion else np.nan,
             float(np.median(visible)) if visible else np.inf,
@@ -96,13 +91,37 @@ def _motion_bandwidths(q: Array, rate: float) -> list[float]:
     return [float(f[k]) for k in places]
 
 
-def _visible_bandwidth(q: Array, rate: float) -> float:
-    """Of positions (n_t, n); infinite without noise.
+def noise_share(pieces: Sequence[Sequence[Log]], cutoff: float) -> float:
+    """How much noise of positions a cut-off [Hz] lets into accelerations, in shares of these.
 
-    The noise of positions is taken to be white, at the level of the highest frequencies. A cut-off
-    f lets noise of density N into the accelerations, ∫_0^f N (2πf)⁴ df, and takes away what of the
-    signal lies above it; their sum, as a share of the signal and averaged over the joints, has a
-    minimum.
+    Median of the joints that move, of mean squares; zero if none does. It is by so much that
+    inertias come out too small.
+    """
+    shares: list[float] = []
+    for q, rate in _moving_positions(pieces):
+        f, signal, noise = _accelerations(q, rate)
+        true = signal[f <= _visible_bandwidth(f, signal, noise)].sum(axis=0)
+        let_in = noise[f <= cutoff].sum(axis=0)
+        shares += (let_in / np.maximum(true, np.finfo(float).tiny)).tolist()
+    return float(np.median(shares)) if shares else 0.0
+
+
+def _moving_positions(pieces: Sequence[Sequence[Log]]) -> Iterator[tuple[Array, float]]:
+    """Of each piece that is long enough, positions (n_t, n) of joints that move, and their rate."""
+    for piece in (piece for log in pieces for piece in log):
+        if piece.t.size < 2:
+            continue
+        even, rate = resample(piece)
+        names = [name for name in even.channels if name.startswith("q.")]
+        moving = [name for name in names if np.ptp(even.channels[name]) > _MOVING_RANGE]
+        if moving and even.t.size >= _LEAST_SAMPLES:
+            yield np.stack([even.channels[name] for name in moving], axis=1), rate
+
+
+def _accelerations(q: Array, rate: float) -> tuple[Array, Array, Array]:
+    """Frequencies (k,) and spectra (k, n) of accelerations and of their noise, from positions.
+
+    The noise of positions is taken to be white, at the level of the highest frequencies.
     """
     length = max(_LEAST_SAMPLES, 2 ** int(np.log2(q.shape[0] / 4)))
     # Piece by piece: motion that leaks into high frequencies would hide the noise.
@@ -111,10 +130,19 @@ def _visible_bandwidth(q: Array, rate: float) -> float:
     )
     noise = np.median(S[_noise_lines(f, rate)], axis=0)
     to_acceleration = ((2.0 * np.pi * f) ** 4)[:, None]
-    lost = np.cumsum((np.maximum(S - noise, 0.0) * to_acceleration)[::-1], axis=0)[::-1]
-    let_in = np.cumsum(noise * to_acceleration, axis=0)
+    return f, np.maximum(S - noise, 0.0) * to_acceleration, noise * to_acceleration
+
+
+def _visible_bandwidth(f: Array, signal: Array, noise: Array) -> float:
+    """Up to where accelerations show, from their spectra (k, n); infinite without noise.
+
+    A cut-off f lets noise of density N into the accelerations, ∫_0^f N (2πf)⁴ df, and takes away
+    what of the signal lies above it; their sum, as a share of the signal and averaged over the
+    joints, has a minimum.
+    """
     if not (noise > 0.0).any():
         return np.inf
+    lost, let_in = np.cumsum(signal[::-1], axis=0)[::-1], np.cumsum(noise, axis=0)
     cost = ((lost + let_in) / np.maximum(lost[0], np.finfo(float).tiny)).mean(axis=1)
     return float(f[max(1, cost.argmin())])
 

@@ -10,7 +10,7 @@ from scipy.linalg import null_space
 
 from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.errors import MismatchError
-from bodysense.identification.bandwidth import Bandwidth
+from bodysense.identification.bandwidth import Bandwidth, noise_share
 from bodysense.identification.linear.least_squares import Ridge
 from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import (
@@ -31,7 +31,7 @@ from bodysense.spatial.arrays import Array
 _RATIO = 1.6  # between neighbouring cut-offs that are tried
 _TRIED = 4  # cut-offs at least, from the reference bandwidth down
 _LEAST_HARMONICS = 3.0  # of the motion's bandwidth that a cut-off must pass to be tried
-_FAR_ABOVE = 4.0  # times the reference bandwidth, from which noise of positions biases a fit
+_NOISY = 0.03  # share of noise in accelerations from which a cut-off is too high
 _ROWS_PER_UNKNOWN = 5.0  # that the fit must have, with a fold left out
 _CERTAIN = 2.0  # standard deviations of a difference from which an error counts as larger
 _LEAST_BLOCKS = 4  # of held-out samples, without which no difference of errors is trusted
@@ -226,14 +226,16 @@ def doubtful_cutoff(cutoff: float | None, diagnoses: Sequence[Diagnosis]) -> lis
     """A sentence if a cut-off that was given lets noise through or takes the motion away."""
     if cutoff is None:
         return []
-    bandwidth = Bandwidth.of(_beginnings([d.segments for d in diagnoses]))
+    pieces = _beginnings([d.segments for d in diagnoses])
+    bandwidth = Bandwidth.of(pieces)
     least = _LEAST_HARMONICS * bandwidth.motion
-    if np.isfinite(bandwidth.visible) and cutoff > _FAR_ABOVE * bandwidth.reference:
+    noise = noise_share(pieces, cutoff)
+    if noise > _NOISY:
         what = "none" if np.isinf(cutoff) else f"{cutoff:.3g} Hz"
         return [
-            f"The cut-off ({what}) is far above the {bandwidth.reference:.3g} Hz that the motion "
-            "calls for, and the positions have noise, which biases accelerations and with them the "
-            "parameters: leave --cutoff out, or lower it."
+            f"The cut-off ({what}) lets noise of the positions into the accelerations, some "
+            f"{100.0 * min(noise, 1.0):.2g} % of them, by which inertias come out too small: leave "
+            "--cutoff out, or lower it."
         ]
     if cutoff < least:
         return [

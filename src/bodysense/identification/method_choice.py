@@ -40,6 +40,7 @@ from bodysense.spatial.arrays import Array
 _OUTPUT_ERROR = "pc-cloe"
 _SCALE_ERROR = 0.05  # of simulated torques at most: gains of drives are known to some per cent
 _SCALE_UNKNOWN = 0.1  # standard deviation of that from which recorded torques bear nothing out
+_NEARER = 0.9  # times the distance of inverse dynamics' positions, that those simulated must have
 _STILL = 1e-3  # share of the most that any joint moves, or pulls, below which others count less
 _LOW_RATE = 100.0  # sampling rate [Hz] below which the thesis advises against plain differences
 _SAMPLES_PER_PERIOD = 8.0  # of the cut-off, for differences good to a per cent
@@ -99,12 +100,12 @@ def _by_simulation(problem: Regression, name: str, weak: int) -> tuple[bool, str
     borne_out = sigma < _SCALE_UNKNOWN and abs(scale - 1.0) < max(_SCALE_ERROR, 3.0 * sigma)
     verdict = (
         "output error."
-        if borne_out and q < q_other
+        if borne_out and q < _NEARER * q_other
         else "not output error, is the controller right?"
         if not borne_out
         else "output error is no better."
     )
-    return borne_out and q < q_other, (
+    return borne_out and q < _NEARER * q_other, (
         f"{drowned if weak else ''}Simulated under the controller, positions of {_OUTPUT_ERROR} "
         f"are {100.0 * q:.2g} % off those recorded, those of {name} {100.0 * q_other:.2g} %, and "
         f"recorded torques are {scale:.3f} ± {sigma:.3f} times its own: {verdict}"
