@@ -22,7 +22,7 @@ from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import MethodChoice, choose_method
 from bodysense.identification.methods import AUTO, DEFAULT, consistent_alternative, identifier
-from bodysense.identification.plausibility import bursts, implausibilities
+from bodysense.identification.plausibility import bursts, implausibilities, unlike_each_other
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
@@ -171,7 +171,8 @@ def identify(
     scores = tuple(map(score, predictions))
     flat = tuple(piece for pieces in predictions for piece in pieces)
     progress("looking for defects of the logs")
-    defects = _defects(problem, diagnoses)
+    several = unlike_each_other(problem)
+    defects = () if several else _defects(problem, diagnoses)
     return IdentificationRun(
         identification=identification,
         diagnoses=diagnoses,
@@ -193,9 +194,14 @@ def identify(
             concerns=[
                 *doubtful_cutoff(given_cutoff, diagnoses),
                 *_repeats(diagnoses),
+                *several,
                 *map(str, defects),
                 *(implausible := _implausible(chosen, problem, identification)),
-                *([] if implausible else bursts(robot.joint_names, predictions[0], logs)),
+                *(
+                    []
+                    if implausible or several
+                    else bursts(robot.joint_names, predictions[0], logs)
+                ),
             ],
             duration=sum(diagnosis.duration for diagnosis in diagnoses),
         ),
