@@ -224,6 +224,8 @@ def covered(result: Identification, subject: Subject) -> float:
     for place, name in enumerate(layout.names):
         if place >= layout.n_inertial and name in truth.layout.names:
             theta[place] = truth.theta[truth.layout.names.index(name)]
+        elif name.startswith("Fs"):  # a Stribeck curve at Coulomb's level is Coulomb friction
+            theta[place] = truth.theta[truth.layout.names.index(f"Fc{name[2:]}")]
     lower, upper = result.interval()
     base = result.base.to_base(theta)
     return float(np.mean((lower <= base) & (base <= upper)))

@@ -247,7 +247,7 @@ def test_masses_and_inertias_in_grams_are_one_finding(tmp_path):
     check = check_robot(tmp_path / "arm.urdf")
     (found,) = [f for f in check.findings if f.severity == "error"]
     assert (found.kind, found.where) == ("unit-of-inertia", "all links")
-    assert "not in g and g·m²" in found.action
+    assert "not in grams and g·m²" in found.action
     assert not [f for f in check.findings if f.kind == "implausible-inertia"]
 
 

@@ -172,7 +172,10 @@ def identify(
     flat = tuple(piece for pieces in predictions for piece in pieces)
     progress("looking for defects of the logs")
     several = unlike_each_other(problem)
+    contradictions = _contradictions(chosen, problem, identification)
     defects = () if several else _defects(problem, diagnoses)
+    wrong_throughout = bool(several or contradictions)
+    short_times = [] if wrong_throughout else bursts(robot.joint_names, predictions[0], logs)
     return IdentificationRun(
         identification=identification,
         diagnoses=diagnoses,
@@ -196,12 +199,9 @@ def identify(
                 *_repeats(diagnoses),
                 *several,
                 *map(str, defects),
-                *(implausible := _implausible(chosen, problem, identification)),
-                *(
-                    []
-                    if implausible or several
-                    else bursts(robot.joint_names, predictions[0], logs)
-                ),
+                *contradictions,
+                *implausibilities(problem, identification),
+                *short_times,
             ],
             duration=sum(diagnosis.duration for diagnosis in diagnoses),
         ),
@@ -285,11 +285,6 @@ def _provenance(
         "seed": seed,
     }
     return table if files is None else {**table, "files": dict(files)}
-
-
-def _implausible(method: Identifier, problem: Regression, result: Identification) -> list[str]:
-    """What is implausible about a result; a contradiction of what was given comes first."""
-    return [*_contradictions(method, problem, result), *implausibilities(problem, result)]
 
 
 _MOST_TIMES = 2.0  # of the file's mass that is given for certain, from which it is questioned

@@ -152,7 +152,7 @@ def _densities(bodies: Sequence[FileBody]) -> list[Finding]:
         return []
     if min(density) > DENSEST:
         text = f"all {len(density)} bodies are denser than osmium, {min(density):.3g} kg/m³ or more"
-        action = "give masses in kg and inertias in kg·m², not in g and g·m²"
+        action = "give masses in kg and inertias in kg·m², not in grams and g·m²"
         return [Finding("unit-of-inertia", "error", "all links", text, action)]
     middle = float(np.median(density))
     if LIGHTEST / _OTHER_UNIT < middle < DENSEST * _OTHER_UNIT:
