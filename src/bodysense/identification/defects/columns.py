@@ -6,7 +6,7 @@ A log with a defect of size x has other torques than the model predicts, by x ti
     position scale of j  q_log = (1 + x) q          -(∂tau/∂q_j q_j + ∂tau/∂v_j v_j + ∂tau/∂a_j a_j)
     torque scale of j    tau_log = (1 + x) tau      tau_j, in the rows of joint j
     delay                tau_log(t) = tau(t - x)    -d tau/dt
-    low-pass filter      tau_log = tau + x d²tau/dt²    d²tau/dt²
+    low-pass filter      tau_log = tau - x H tau    -H tau,    H passes what is above a corner
     time scale           t_log = (1 + x) t          ∂tau/∂v v + 2 ∂tau/∂a a
     tilt of gravity      g_true = g + |g| x e       |g| ∂tau/∂g e,    e normal to g
     drift of torque j    tau_log = tau + x s        s, in units of the torque's r.m.s.
@@ -14,8 +14,8 @@ A log with a defect of size x has other torques than the model predicts, by x ti
     drift of the load    m_log = m + x s M          s M ∂tau/∂m of the last links
 
 with derivatives at the model's estimate, the time s from -1/2 to 1/2 through the log, and the mass
-M of the robot. A low-pass filter with its corner at f takes (f' / f)² of what has the frequency f':
-x = 1 / (2 pi f)², to second order.
+M of the robot. Whatever filter torques have passed, above its corner nothing is left: x is 1, and
+the corner of H is half of what the rows show.
 
 Friction that the law does not describe must not pass for a defect: for every joint there are more
 columns, of what friction laws lack most often. One lets friction lag behind the velocity (as
@@ -33,7 +33,7 @@ import pinocchio as pin
 from scipy.interpolate import make_interp_spline
 
 from bodysense.identification.preprocessing import Motion
-from bodysense.logs.filtering import differentiate
+from bodysense.logs.filtering import differentiate, lowpass
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.mounting import under_gravity
 from bodysense.robot.robot import Robot
@@ -69,6 +69,7 @@ class PredictedTorques:
         rate: samples per second [Hz].
         s: (m,) time in units of the log's duration, from -1/2 to 1/2.
         size: (n,) r.m.s. torques of the joints.
+        corner: frequency [Hz] above which torques are said to be filtered.
     """
 
     robot: Robot
@@ -79,6 +80,7 @@ class PredictedTorques:
     rate: float
     s: Array
     size: Array
+    corner: float
 
     @cached_property
     def tau(self) -> Array:
@@ -167,9 +169,7 @@ def _load_drift_column(torques: PredictedTorques, _: int) -> Array:
 
 COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
     "delay": lambda torques, _: -differentiate(torques.tau, torques.rate),
-    "low-pass": lambda torques, _: differentiate(
-        differentiate(torques.tau, torques.rate), torques.rate
-    ),
+    "low-pass": lambda torques, _: lowpass(torques.tau, torques.rate, torques.corner) - torques.tau,
     "time": lambda torques, _: torques.along(v=torques.v, a=2.0 * torques.a),
     "zero": _zero_column,
     "position-scale": _position_scale_column,

@@ -75,8 +75,6 @@ def defect_of(
         unit = effort_unit(_type_of(robot, joint))
     elif kind == "load-drift":
         size, std, unit = x * robot_mass(robot), std * robot_mass(robot), "kg"
-    elif kind == "low-pass":
-        unit = "s²"
     elif kind in ("zero", "delay"):
         unit = "s" if kind == "delay" else position_unit(_type_of(robot, joint))
     message, remedy = _SENTENCES[kind](joint, unit, size, std)
@@ -191,10 +189,9 @@ def _delay_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, 
 
 
 def _low_pass_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
-    corner = 1.0 / (2.0 * np.pi * np.sqrt(x))
     return (
-        f"torques are smooth, as after a low-pass filter at {corner:.2g} Hz or less, and positions "
-        "are not",
+        "torques lack what the motion calls for at high frequencies, as after a low-pass filter, "
+        "and positions do not",
         "record torques without filter, or pass positions through the same one",
     )
 

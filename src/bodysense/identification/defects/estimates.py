@@ -38,6 +38,7 @@ _FEWEST_BLOCKS = 6  # with fewer, standard deviations mean nothing
 _ROWS_PER_COLUMN = 2.0  # that are needed, or leaving any out changes all
 _MOST_SAMPLES = 2000  # of the problem; more are thinned
 _CHUNK = 20_000  # samples of a motion whose columns are computed at a time
+_FILTERED_ABOVE, _RESOLVED = 0.5, 0.05  # of the cut-off, and of the rate
 _ENDS = 8  # samples at the ends of a chunk, where differences are of a lower order
 _HELD = 1e-2  # weight of the prior, and of zero for x and f: for what the data do not show at all
 _LEAST_OWN = 0.05  # of a constant torque, that nothing else explains, or it tells no offset
@@ -176,7 +177,9 @@ def _columns(
         ahead = min(begin, _ENDS)
         part = slice(begin - ahead, min(end + _ENDS, len(q)))
         motion_of = (q[part], v[part], a[part])
-        torques = PredictedTorques(problem.robot, theta, *motion_of, rate, s[part], size)
+        torques = PredictedTorques(
+            problem.robot, theta, *motion_of, rate, s[part], size, low_pass_corner(problem, rate)
+        )
         made = [
             *torques.friction_columns(),
             *(torques.column(candidate) for candidate in candidates),
@@ -184,6 +187,12 @@ def _columns(
         table = np.stack(made, axis=2)[ahead : ahead + end - begin]
         parts.append(plan.filtered(table)[:rows:thin])
     return np.concatenate(parts)
+
+
+def low_pass_corner(problem: Regression, rate: float) -> float:
+    """Frequency [Hz] above which torques are said to be filtered, where they show at all."""
+    cutoff = problem.settings.cutoff or np.inf
+    return float(min(_FILTERED_ABOVE * cutoff, _RESOLVED * rate))
 
 
 def _through_the_log(problem: Regression, motion: Motion) -> Array:

@@ -52,7 +52,7 @@ _LEAST = {
     "position-scale": 0.03,
     "torque-scale": 0.1,
     "delay": 4e-3,
-    "low-pass": 2e-4,
+    "low-pass": 0.5,
     "time": 0.05,
     "tilt": 0.05,
     "torque-drift": 0.2,
@@ -61,8 +61,8 @@ _LEAST = {
 }
 """Sizes up to which a defect is plausible in a sound log: zeros [rad or m] as calibration leaves
 them; gears are known better than 3 %, drive gains to 10 %; delays [s] that elastic gears imitate;
-filters [s²] of torques or currents with a corner from 11 Hz on; time to 5 %; gravity to 0.05 rad,
-as bases are levelled; friction changes by a fifth while it warms up, and torques by as much of
+half of what torques have at high frequencies, where models err most; time to 5 %; gravity to 0.05
+rad, as bases are levelled; friction changes by a fifth while it warms up, and torques by as much of
 their r.m.s.; 3 % of the robot's mass is no load."""
 
 _OFFSET = 0.25  # plausible constant part of a torque, of its r.m.s.: friction differs by direction
