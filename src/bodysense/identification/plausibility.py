@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from bodysense.errors import listing
 from bodysense.identification.identification import Identification
+from bodysense.identification.identifier import Identifier
+from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.regression import Regression
 from bodysense.identification.scores import Prediction
 from bodysense.logs.log import Log
@@ -28,7 +30,7 @@ from bodysense.spatial.arrays import Array
 _MOST_GRAVITY = 1.7  # times that of the file: more than rough masses and a rated load make of it
 _LEAST_LIKENESS = 0.95  # of the torques of gravity; loads at the hand leave 0.97
 _WEIGHS = 0.05  # share of gravity in the torques, from which it is looked at
-_MOST_MASS = 2.0  # times the total mass of the file, or a part of it as small
+_MOST_MASS = 2.0  # times a mass of the file, or a part of it as small, that is questioned
 _ROWS_PER_UNKNOWN = 5.0  # fewer tell nothing about physical consistency
 _HARDLY = 0.01  # of a joint's torque, that consistency must cost to be worth a word, and
 _INFEASIBLE = 0.15  # growth of the squared error that physical consistency may cost
@@ -37,6 +39,7 @@ _WINDOW = 0.25  # duration in which a burst of residuals is looked for [s]
 _BURST_WINDOWS = 3  # that follow each other; friction reverses within one
 _BURST = 4.0  # times the median window's residual, from which it is one, and
 _BURST_SHARE = 0.3  # of the joint's r.m.s. torque: what nobody takes for noise
+_CONTRADICTION = 0.1  # growth of the squared error from which knowledge contradicts data
 _ROWS_OF_A_LOG = 2.0  # per unknown, or it could be explained by itself whatever it is
 _UNLIKE_LOGS = 2.5  # ratio of r.m.s. errors; drives that warm up make it 1.3
 _LEAST_PART = 1.0  # s of a recording that are worth keeping between two of them
@@ -238,3 +241,46 @@ def _infeasible(problem: Regression, result: Identification) -> list[str]:
         "the zeros of the joints, and whether the file is that of this robot, link lengths "
         "included."
     ]
+
+
+def contradicted_knowledge(
+    method: Identifier, problem: Regression, result: Identification
+) -> list[str]:
+    """Whether what is known for certain contradicts the data, or the robot's file."""
+    knowledge, concerns = problem.knowledge, []
+    if not knowledge.any:
+        return []
+    free = problem.base.to_base(method.theta(problem.knowing(Knowledge())))
+    without, with_it = (
+        float((problem.squares(theta)[0] / result.noise**2).sum())
+        for theta in (free, result.theta_base)
+    )
+    if with_it > (1.0 + _CONTRADICTION) * without:
+        concerns.append(
+            f"What is known for certain ({knowledge.summary()}) makes the squared error of the fit "
+            f"{with_it / without:.3g} times as large: check it."
+        )
+    robot = problem.robot
+    own = {name: float(robot.pi(k)[0]) for k, name in enumerate(robot.link_names)}
+    mass, total = sum(own.values()), knowledge.total_mass
+    off = [
+        f"{name} ({given:g} kg for {own[name]:.3g} kg)"
+        for name, given in knowledge.masses.items()
+        if _unlike(given, own[name])
+    ]
+    if off:
+        concerns.append(
+            f"Masses were given that are unlike those of the robot's file: {listing(off)}. Check "
+            "them: is it this link alone, and in kg?"
+        )
+    if total is not None and _unlike(total, mass):
+        concerns.append(
+            f"The total mass was given as {total:g} kg, and the links that move have {mass:.3g} kg "
+            "in the robot's file: give the mass of these links alone, in kg."
+        )
+    return concerns
+
+
+def _unlike(given: float, own: float) -> bool:
+    """Whether a mass is far from that of the robot's file, which may have none."""
+    return own > 0.0 and not own / _MOST_MASS < given < own * _MOST_MASS

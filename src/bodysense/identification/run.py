@@ -11,7 +11,7 @@ import numpy as np
 
 from bodysense.doctor import Diagnosis, examine, lock_unrecorded, require_clean
 from bodysense.doctor.diagnosis import LEFT_OUT
-from bodysense.errors import MismatchError, ShapeError, listing
+from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, doubtful_cutoff, settle_filters
 from bodysense.identification.defects import Defect, find_defects
@@ -22,7 +22,12 @@ from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import MethodChoice, choose_method
 from bodysense.identification.methods import AUTO, DEFAULT, consistent_alternative, identifier
-from bodysense.identification.plausibility import bursts, implausibilities, unlike_each_other
+from bodysense.identification.plausibility import (
+    bursts,
+    contradicted_knowledge,
+    implausibilities,
+    unlike_each_other,
+)
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
@@ -172,7 +177,7 @@ def identify(
     flat = tuple(piece for pieces in predictions for piece in pieces)
     progress("looking for defects of the logs")
     several = unlike_each_other(problem)
-    contradictions = _contradictions(chosen, problem, identification)
+    contradictions = contradicted_knowledge(chosen, problem, identification)
     defects = () if several else _defects(problem, diagnoses)
     wrong_throughout = bool(several or contradictions)
     short_times = [] if wrong_throughout else bursts(robot.joint_names, predictions[0], logs)
@@ -287,50 +292,7 @@ def _provenance(
     return table if files is None else {**table, "files": dict(files)}
 
 
-_MOST_TIMES = 2.0  # of the file's mass that is given for certain, from which it is questioned
 _REVERSAL_SPEED = 0.1  # rad/s or m/s
-_CONTRADICTION = 0.1  # growth of the squared error from which knowledge contradicts data
-
-
-def _contradictions(method: Identifier, problem: Regression, result: Identification) -> list[str]:
-    """Whether what is known for certain contradicts the data, or the robot's file."""
-    knowledge, concerns = problem.knowledge, []
-    if not knowledge.any:
-        return []
-    free = problem.base.to_base(method.theta(problem.knowing(Knowledge())))
-    without, with_it = (
-        float((problem.squares(theta)[0] / result.noise**2).sum())
-        for theta in (free, result.theta_base)
-    )
-    if with_it > (1.0 + _CONTRADICTION) * without:
-        concerns.append(
-            f"What is known for certain ({knowledge.summary()}) makes the squared error of the fit "
-            f"{with_it / without:.3g} times as large: check it."
-        )
-    robot = problem.robot
-    own = {name: float(robot.pi(k)[0]) for k, name in enumerate(robot.link_names)}
-    mass, total = sum(own.values()), knowledge.total_mass
-    off = [
-        f"{name} ({given:g} kg for {own[name]:.3g} kg)"
-        for name, given in knowledge.masses.items()
-        if _unlike(given, own[name])
-    ]
-    if off:
-        concerns.append(
-            f"Masses were given that are unlike those of the robot's file: {listing(off)}. Check "
-            "them: is it this link alone, and in kg?"
-        )
-    if total is not None and _unlike(total, mass):
-        concerns.append(
-            f"The total mass was given as {total:g} kg, and the links that move have {mass:.3g} kg "
-            "in the robot's file: give the mass of these links alone, in kg."
-        )
-    return concerns
-
-
-def _unlike(given: float, own: float) -> bool:
-    """Whether a mass is far from that of the robot's file, which may have none."""
-    return own > 0.0 and not own / _MOST_TIMES < given < own * _MOST_TIMES
 
 
 def _warnings(diagnoses: Sequence[Diagnosis], *, left_out: bool) -> list[str]:
