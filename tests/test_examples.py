@@ -95,7 +95,7 @@ def test_demo_writes_a_page_with_curves_and_the_robot(demo):
 
 def test_identified_robot_is_near_the_truth(tmp_path):
     printed = run_example("04_simulate_and_identify.py", tmp_path)
-    assert re.search(r"pc-wls on TX40: \d+ of 52 base parameters identified, ", printed)
+    assert re.search(r"pc-\w+ on TX40: \d+ of 52 base parameters identified, ", printed)
     assert "GOOD: on validation recordings" in printed
     inside = re.search(r"The truth lies within (\d+) of 52 intervals of 95 %", printed)
     assert inside is not None
