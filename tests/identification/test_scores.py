@@ -10,7 +10,7 @@ import pytest
 
 from bodysense.identification import Motion, Prediction, Preprocessing
 from bodysense.identification.preprocessing import FOLDS, block_of
-from bodysense.identification.scores import predict, score
+from bodysense.identification.scores import predict, predicted_by_others, score
 from bodysense.logs.filtering import lowpass
 from bodysense.robot import inverse_dynamics
 
@@ -72,6 +72,21 @@ def test_moving_and_standing_joints_are_told_apart():
     assert found.still.mean_relative_error == pytest.approx(0.0)
     # Of the three instants only the last has a standing joint with torque.
     assert found.still.d_tau == pytest.approx(0.0)
+
+
+def test_motion_that_is_in_one_fold_alone_is_predicted_by_no_other():
+    fold = np.repeat(np.arange(FOLDS), 4)
+    moving = np.ones((fold.size, 2), dtype=bool)
+    moving[fold > 0, 1] = False
+    one = prediction(moving=moving[:6])
+    rest = prediction(moving=moving[6:])
+    made = predicted_by_others([one, rest], [fold[:6], fold[6:]])
+    assert np.array_equal(np.concatenate([p.moving[:, 0] for p in made]), moving[:, 0])
+    assert not any(p.moving[:, 1].any() for p in made)
+    # As much of its motion elsewhere, and it counts again.
+    moving[fold == 1, 1] = True
+    (whole,) = predicted_by_others([prediction(moving=moving)], [fold])
+    assert np.array_equal(whole.moving, moving)
 
 
 def test_the_noise_floor_is_what_the_filter_takes_from_the_raw_torque():

@@ -177,8 +177,17 @@ def test_joints_that_do_not_count_are_said_in_the_first_line(found):
     errors, noise = [0.04, 0.06, float("nan"), 0.06, 0.05, 0.9], [0.0] * 5 + [0.88]
     before = [0.5, 0.5, float("nan"), 0.5, 0.5, 0.5]
     verdict = judge(found, [scores(k, errors, before=before, noise=noise) for k in KINDS])
-    assert "Not counted, still or mostly noise: joint3, joint6." in verdict.summary
+    assert "Not counted, still, moved only once or mostly noise: joint3, joint6." in verdict.summary
     assert verdict.worst_joint == "joint2"
+
+
+def test_joints_that_moved_once_are_not_judged_and_said(found):
+    nan = float("nan")
+    held_out = scores(error=[0.05, nan, 0.05, 0.05, 0.05, 0.05], samples=[90, 0, 90, 90, 90, 90])
+    verdict = judged(found, held_out)
+    assert verdict.grade == "fair"
+    assert any("joint2 moved only once" in sentence for sentence in verdict.advice)
+    assert judged(found, held_out, scores("validation")).grade == "good"
 
 
 def prediction(torque: Array, error: Array) -> Prediction:

@@ -37,7 +37,14 @@ from bodysense.identification.preprocessing import (
     share_samples,
 )
 from bodysense.identification.regression import Regression
-from bodysense.identification.scores import DataScores, Kind, Prediction, predict, score
+from bodysense.identification.scores import (
+    DataScores,
+    Kind,
+    Prediction,
+    predict,
+    predicted_by_others,
+    score,
+)
 from bodysense.identification.verdict import Verdict, judge
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import base_parameters
@@ -340,18 +347,20 @@ def _predict(
         moved = problem.motions
     else:
         moved = motions(problem.robot, [d.segments for d in diagnoses], settings)
-    return [
+    folds = [problem.folds(motion) for motion in moved] if kind == "held-out" else None
+    made = [
         predict(
             problem.robot,
             motion,
             settings,
             theta,
-            fold=problem.folds(motion) if kind == "held-out" else None,
+            fold=None if folds is None else folds[k],
             source=diagnoses[motion.log].source,
             kind=kind,
         )
-        for motion in moved
+        for k, motion in enumerate(moved)
     ]
+    return made if folds is None else predicted_by_others(made, folds)
 
 
 def _held_out_theta(method: Identifier, problem: Regression, seed: int) -> list[Array]:

@@ -13,20 +13,21 @@ that moving and still samples are scored apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.files import plain
-from bodysense.identification.preprocessing import Motion, Preprocessing
+from bodysense.identification.preprocessing import FOLDS, Motion, Preprocessing
 from bodysense.logs.filtering import STILL_SPEED, lowpass, standing, usable_cutoff
 from bodysense.robot.dynamics import inverse_dynamics
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
 _FAST_SHARE = 0.2  # of a joint's r.m.s. speed: below, friction may reverse or stick
+_ELSEWHERE = 0.25  # share of a joint's motion outside of a fold, without which nothing predicts it
 
 Kind = Literal["training", "held-out", "validation"]
 
@@ -189,6 +190,24 @@ def predict(
         passed=2.0 * bandwidth / motion.rate,
         bandwidth=bandwidth,
     )
+
+
+def predicted_by_others(
+    predictions: Sequence[Prediction], folds: Sequence[NDArray[np.int64]]
+) -> list[Prediction]:
+    """Held-out predictions whose joints count as moving only where other folds have them moving.
+
+    What moves once, and in one fold (n_t,) of its recording, nothing else can predict: its error
+    there says what the prior is worth, and nothing of the fit.
+    """
+    counts = np.zeros((FOLDS, predictions[0].moving.shape[1]))
+    for p, fold in zip(predictions, folds, strict=True):
+        np.add.at(counts, fold, p.moving)
+    whole = counts.sum(axis=0)
+    told = whole - counts >= _ELSEWHERE * np.maximum(whole, 1.0)
+    return [
+        replace(p, moving=p.moving & told[fold]) for p, fold in zip(predictions, folds, strict=True)
+    ]
 
 
 def score(predictions: Sequence[Prediction]) -> DataScores:

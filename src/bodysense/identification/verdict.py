@@ -127,7 +127,10 @@ def judge(
     )
     unseen = () if by_kind["validation"] or by_kind["held-out"] else (_NOTHING_UNSEEN,)
     too_short = () if validation else tuple(_too_short(duration))
-    unmoved = _unmoved(names, training)
+    unmoved = (
+        *_unmoved(names, training),
+        *([] if validation else _once(names, training, held_out)),
+    )
     few = _too_few_judgeable(names, judged)
     extrapolated = (
         *_overfitting(identification, training, held_out),
@@ -210,7 +213,8 @@ def _left_out(names: Sequence[str], judged: Sequence[DataScores]) -> str:
     counted = np.any([_counted(data, data.identified.moving) for data in judged], axis=0)
     if counted.all():
         return ""
-    return f"Not counted, still or mostly noise: {listing(np.array(names)[~counted].tolist())}. "
+    others = listing(np.array(names)[~counted].tolist())
+    return f"Not counted, still, moved only once or mostly noise: {others}. "
 
 
 def _too_few_judgeable(names: Sequence[str], judged: Sequence[DataScores]) -> list[str]:
@@ -269,6 +273,18 @@ def _unmoved(names: Sequence[str], training: DataScores) -> list[str]:
         for which, moved in ((never, "never"), (hardly, "hardly"))
         if which
     ]
+
+
+def _once(names: Sequence[str], training: DataScores, held_out: DataScores) -> list[str]:
+    """Joints whose motion was in one held-out fold, or nearly, so that nothing else predicts it."""
+    moved, judged = training.identified.moving.samples, held_out.identified.moving.samples
+    once = listing(
+        name for name, all_of, told in zip(names, moved, judged, strict=True) if all_of > 0 == told
+    )
+    return [
+        f"{once} moved only once, so that no other part of the recording can judge the result "
+        "there: move it several times, or give another recording with --validate."
+    ] * bool(once)
 
 
 def _clearly_more(error: float, bound: float) -> bool:
