@@ -217,21 +217,28 @@ def _mass(problem: Regression, result: Identification) -> list[str]:
 
 
 def _infeasible(problem: Regression, result: Identification) -> list[str]:
-    """Whether consistent bodies explain the torques far worse than unconstrained parameters."""
+    """Whether consistent bodies explain the torques far worse than links of any parameters do.
+
+    Friction is the result's for both: that of a law which is not quite right may be none that
+    dissipates, and says nothing of bodies.
+    """
     if not result.consistent or problem.knowledge.any:
         return []
     mine, count = problem.squares(result.theta_base)
-    rows = float(count.sum())
-    if rows < _ROWS_PER_UNKNOWN * problem.size:
+    rows, size = float(count.sum()), problem.size
+    if rows < _ROWS_PER_UNKNOWN * size:
         return []
-    from bodysense.identification.methods import identifier
-
-    best = problem.squares(problem.base.to_base(identifier("wls").theta(problem)))[0]
+    stack = problem.stack(np.maximum(result.noise, np.finfo(float).tiny))
+    links = problem.base.independent < problem.base.layout.rotor.stop
+    free = np.array(result.theta_base)
+    rest = stack.z - stack.A[:, ~links] @ free[~links]
+    free[links] = np.linalg.lstsq(stack.A[:, links], rest, rcond=None)[0]
+    best = problem.squares(free)[0]
     more = np.sqrt(np.maximum(mine - best, 0.0) / np.maximum(count, 1.0))
     if not (more > _HARDLY * np.maximum(problem.torque_size, np.finfo(float).tiny)).any():
         return []
     # Parameters without constraints follow the noise as well.
-    freedom = rows / (rows - problem.size)
+    freedom = rows / (rows - size)
     ratio = float((mine / result.noise**2).sum() / (best / result.noise**2).sum()) / freedom
     if not ratio > 1.0 + _INFEASIBLE:
         return []

@@ -116,15 +116,20 @@ class PredictedTorques:
     def along(
         self, q: Array | float = 0.0, v: Array | float = 0.0, a: Array | float = 0.0
     ) -> Array:
-        """(m, n) derivative of the torques along a change of the motion."""
-        ahead = inverse_dynamics(
-            self.robot,
-            self.q + _STEP * q,
-            self.v + _STEP * v,
-            self.a + _STEP * a,
-            theta=self.theta,
+        """(m, n) derivative of the torques of links and rotors along a change of the motion.
+
+        That of friction is left out: what depends on the velocity is a parameter of the model, but
+        for reversals, where no law is quite right.
+        """
+        theta = np.array(self.theta)
+        theta[self.robot.layout.rotor.stop :] = 0.0
+        now, ahead = (
+            inverse_dynamics(
+                self.robot, self.q + h * q, self.v + h * v, self.a + h * a, theta=theta
+            )
+            for h in (0.0, _STEP)
         )
-        return np.asarray((ahead - self.tau) / _STEP)
+        return np.asarray((ahead - now) / _STEP)
 
 
 def _of_joint(x: Array, j: int) -> Array:
