@@ -184,6 +184,7 @@ def _velocities(factor: float, subject: Subject) -> Subject:
 
 _SCALE = (r"{joint}.*(scale|times|factor|gain)", r"(scale|times|factor|gain).*{joint}")
 _ZERO = (r"{joint}.*\bzero", r"\bzero\b.*{joint}")
+_GAINS = (r"drive gains", r"gains? of all")
 _SIGN = (r"torque-sign.*{joint}", r"{joint}.*opposite", r"opposite.*{joint}")
 _LATE = (r"\b(late|delay|lag|ahead|earlier)",)
 _ROBOT = (r"another robot", r"geometry", r"link lengths", r"links were .* times as long")
@@ -201,6 +202,8 @@ DAMAGES = tuple(
         ("one torque x 1.3", partial(logs.scale_torque, 1.3, 0), _SCALE),
         ("one torque x 0.5", partial(logs.scale_torque, 0.5, 1), _SCALE),
         ("one torque in mN·m", partial(logs.scale_torque, 1e3, 1), (*_SCALE, r"{joint}.*unit")),
+        ("all torques x 1.5", partial(logs.all_torques, lambda s, x: 1.5 * x), _GAINS),
+        ("all torques x 0.7", partial(logs.all_torques, lambda s, x: 0.7 * x), _GAINS),
         ("one torque's sign", partial(logs.scale_torque, -1.0, 0), _SIGN),
         (
             "all torques' sign",

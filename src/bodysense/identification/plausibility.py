@@ -6,8 +6,9 @@ whether torques are torques. What gravity does tells more, for only masses and l
     factor = Σ g_file · g / Σ g_file · g_file,        likeness = Σ g_file · g / (‖g_file‖ ‖g‖)
 
 over the recorded postures, with g the joint torques that hold the identified robot and g_file
-those of the file. Both are judged for what the data determine: base parameters alone are in them,
-whatever the prior made of single masses.
+those of the file. A gain of all torques changes the factor alone, a load at the hand both. Both are
+judged for what the data determine: base parameters alone are in them, whatever the prior made of
+single masses.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from bodysense.spatial.arrays import Array
 
 _MOST_GRAVITY = 1.7  # times that of the file: more than rough masses and a rated load make of it
 _LEAST_LIKENESS = 0.95  # of the torques of gravity; loads at the hand leave 0.97
+_PROPORTIONAL = 0.995  # likeness from which all torques of gravity are in the file's proportions
+_MOST_GAIN = 1.25  # times the file's, then: more than masses or gains of all joints are off
 _WEIGHS = 0.05  # share of gravity in the torques, from which it is looked at
 _MOST_MASS = 2.0  # times a mass of the file, or a part of it as small, that is questioned
 _ROWS_PER_UNKNOWN = 5.0  # fewer tell nothing about physical consistency
@@ -125,6 +128,13 @@ def _gravity(problem: Regression, result: Identification) -> list[str]:
             f"Gravity torques are {factor:.2g} times those of the robot's file: are the torques "
             "currents or motor torques, without drive gains or gear ratios, are masses in the "
             "file in another unit, or is it the recording of another robot?"
+        ]
+    if likeness > _PROPORTIONAL and not 1.0 / _MOST_GAIN < factor < _MOST_GAIN:
+        return [
+            f"Gravity torques are {factor:.2g} times those of the robot's file, for all joints "
+            "alike: torques do not tell whether drive gains or the unit of torques are wrong, or "
+            "masses of the file, or whether there is a load. Check the gains, or give a mass that "
+            "was weighed (--total-mass)."
         ]
     return []
 

@@ -215,7 +215,7 @@ def identify(
                 *implausibilities(problem, identification),
                 *short_times,
             ],
-            duration=sum(diagnosis.duration for diagnosis in diagnoses),
+            duration=sum(diagnosis.duration for diagnosis in validation or diagnoses),
         ),
     )
 

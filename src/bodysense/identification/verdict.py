@@ -102,10 +102,11 @@ def judge(
     """Compare the scores on unseen data with the fit, the prior and the noise.
 
     A result with warnings of the doctor, or with concerns (other sentences against it), is not
-    called good, nor is one that is validated with what it was fitted to (`overlaps`), of recordings
-    that last too short a time [s], of joints that hardly moved or are predicted no better than by
-    a constant, or worse than the robot's file predicts. The worst joint decides, unless its error
-    is hardly more than noise. Warnings of rows that were `left_out` do not speak against intervals.
+    called good, nor is one that is validated with what it was fitted to (`overlaps`), judged by
+    recordings that last too short a time [s], overfitted, of joints that hardly moved or are
+    predicted no better than by a constant, or worse than the robot's file predicts. The worst joint
+    of any recording decides, unless its error is hardly more than noise. Warnings of rows that were
+    `left_out` do not speak against intervals.
     """
     if not identification.status.ok:
         return Verdict("failed", identification.status.summary(), (), intervals_hold=False)
@@ -126,7 +127,7 @@ def judge(
         *_no_better_than_constant(names, [p for p in predictions if p.kind == kind], judged),
     )
     unseen = () if by_kind["validation"] or by_kind["held-out"] else (_NOTHING_UNSEEN,)
-    too_short = () if validation else tuple(_too_short(duration))
+    too_short = tuple(_too_short(duration, kind))
     unmoved = (
         *_unmoved(names, training),
         *([] if validation else _once(names, training, held_out)),
@@ -155,13 +156,13 @@ def judge(
         return Verdict("poor", text, advice, intervals_hold=False)
     worst, joint = _worst(names, judged)
     beyond_noise, _ = _worst(names, judged, beyond_noise=True)
-    reserved = bool(objections or left_out or unseen or too_short or unmoved or overlaps or worse)
-    grade = _grade(error, beyond_noise, worse=bool(much_worse or few), reserved=reserved)
+    reserved = (objections, left_out, unseen, too_short, unmoved, overlaps, worse, extrapolated)
+    grade = _grade(error, beyond_noise, worse=bool(much_worse or few), reserved=any(reserved))
     summary = (
         f"on {_WHERE[kind]} the model predicts the torque of moving joints to {_percent(error)} on "
         f"average and to {_percent(worst)} at worst ({joint}); the robot's file alone to "
-        f"{_percent(before)}. {_left_out(names, judged)}Noise, and what else lies above the "
-        f"bandwidth of this comparison, is {_percent(mean_noise(judged))} of the raw torque."
+        f"{_percent(before)}. {_left_out(names, judged)}Of the raw torque "
+        f"{_percent(mean_noise(judged))} lie above the bandwidth of this comparison, as noise does."
     )
     holds = not (objections or unseen or few or extrapolated or grade == "poor")
     return Verdict(grade, summary, advice, holds, error, before, worst, joint)
@@ -191,7 +192,7 @@ def _mean_error(scores: DataScores, model: Score) -> float:
 def _worst(
     names: Sequence[str], judged: Sequence[DataScores], *, beyond_noise: bool = False
 ) -> tuple[float, str]:
-    """The largest error of a joint that counts, averaged over recordings, and its name.
+    """The largest error of a joint that counts, of all recordings, and its name.
 
     Of joints whose errors are hardly more than the noise of their torques it is zero on request.
     """
@@ -201,11 +202,9 @@ def _worst(
         row[counted] = np.array(data.identified.moving.relative_error)[counted]
         if beyond_noise:
             row[row < _HARDLY_MORE * np.array(data.filtered_noise)] = 0.0
-    seen = np.isfinite(errors).any(axis=0)
-    mean = np.full(len(names), -np.inf)
-    mean[seen] = np.nanmean(errors[:, seen], axis=0)
-    worst = int(np.argmax(mean))
-    return float(mean[worst]), names[worst]
+    largest = np.max(errors, axis=0, initial=-np.inf, where=np.isfinite(errors))
+    worst = int(np.argmax(largest))
+    return float(largest[worst]), names[worst]
 
 
 def _left_out(names: Sequence[str], judged: Sequence[DataScores]) -> str:
@@ -238,7 +237,7 @@ def _too_few_judgeable(names: Sequence[str], judged: Sequence[DataScores]) -> li
 def _no_better_than_constant(
     names: Sequence[str], predictions: Sequence[Prediction], judged: Sequence[DataScores]
 ) -> list[str]:
-    """Joints whose torque a constant predicts as well while they move, noise apart."""
+    """Joints whose torque a constant predicts as well while they move."""
     if not predictions:
         return []
     moving, tau, error = (
@@ -257,8 +256,8 @@ def _no_better_than_constant(
     if not poor:
         return []
     return [
-        f"Torque of {listing(poor)} is predicted no better than by a constant: is it that of these "
-        "joints, at the time that is stated?"
+        f"Torque of {listing(poor)} is predicted no better than by a constant: check the order of "
+        "the channels and the time stamps."
     ]
 
 
@@ -319,9 +318,14 @@ def _worse_than_file(judged: Sequence[Sequence[DataScores]], times: float) -> li
     ]
 
 
-def _too_short(duration: float) -> list[str]:
+def _too_short(duration: float, kind: Kind) -> list[str]:
     if duration >= _SHORT_DURATION:
         return []
+    if kind == "validation":
+        return [
+            f"Validation recordings of {duration:.2g} s are too short to judge by: give longer "
+            "ones."
+        ]
     return [
         f"Blocks of a recording of {duration:.2g} s resemble each other too much to judge by: "
         "record for longer, or give another recording with --validate."
