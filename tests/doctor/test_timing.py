@@ -189,3 +189,13 @@ def test_noise_of_encoders_is_no_uneven_time(clean, found, rng):
     }
     diagnosis = found(replace(clean, channels=noisy))
     assert not {"uneven-samples", "lost-samples"} & {f.kind for f in diagnosis.findings}
+
+
+@pytest.mark.parametrize("moving", [1, 3])
+def test_joints_that_stand_in_noise_tell_nothing_of_time(moving, clean, found, rng):
+    """Divided by how far they get, their steps would be as large as those of joints that move."""
+    noisy = dict(clean.channels)
+    for k in range(moving, 6):
+        noisy[f"q.joint{k + 1}"] = 0.3 + 1e-5 * rng.normal(size=clean.t.size)
+    diagnosis = found(replace(clean, channels=noisy))
+    assert not {"uneven-samples", "lost-samples"} & {f.kind for f in diagnosis.findings}

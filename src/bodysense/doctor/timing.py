@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bodysense.doctor.samples import LogSamples, row_ranges, runs, spread, time_edit
 from bodysense.errors import count
+from bodysense.logs.filtering import LEAST_RANGE
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 from bodysense.status import Severity
@@ -155,7 +156,8 @@ def sampling_times(robot: Robot, samples: LogSamples) -> LogSamples:
 
     width = np.array([spread(x) for x in samples.q.T])
     dt = np.diff(samples.t)[:, None]
-    made = np.diff(samples.q, axis=0) / np.where(width > 0.0, width, np.inf)
+    # A joint that stands makes steps of noise alone.
+    made = np.diff(samples.q, axis=0) / np.where(width > LEAST_RANGE, width, np.inf)
     demanded = median_filter(made / dt, (_SMOOTHED, 1), mode="nearest") * dt
     squared = np.square(demanded)
     joints = squared.sum(axis=1) ** 2 / np.maximum(np.square(squared).sum(axis=1), 1e-300)
@@ -184,9 +186,8 @@ def sampling_times(robot: Robot, samples: LogSamples) -> LogSamples:
             "uneven-samples",
             "warning",
             "t",
-            "all joints move now farther and now less far at once than their speed allows, by "
-            f"{100.0 * uneven:.0f} % of a step: samples were taken unevenly, and the time stamps "
-            "do not show it",
+            f"steps of all joints are longer and shorter together, by {100.0 * uneven:.0f} % of a "
+            "step: samples were taken unevenly, and the time stamps do not show it",
             "record the time at which each sample was taken, not the one at which it was written",
         )
     return samples
