@@ -97,13 +97,26 @@ def test_the_noise_floor_is_what_the_filter_takes_from_the_raw_torque():
     assert found.noise_floor_d_tau == pytest.approx(wanted)
 
 
-def test_noise_left_in_the_filtered_torque_follows_from_what_was_taken_out():
-    # removed: joint 1: 5, joint 2: 5; a fifth passes, so that a quarter of that is left
-    found = score([prediction()])
-    assert found.filtered_noise == pytest.approx((np.sqrt(1.25 / 73), np.sqrt(1.25 / 77)))
-    assert score([prediction(passed=1.0)]).filtered_noise == (0.0, 0.0)
-    nothing = prediction(filtered=np.zeros((3, 2)))
-    assert np.isnan(score([nothing]).filtered_noise).all()
+def test_noise_left_in_the_filtered_torque_is_what_residuals_are_above_it(rng):
+    """Reversals of friction, which the model lacks, are no noise."""
+    t = np.arange(4000) / 500.0
+    torque = np.column_stack([3.0 * np.sin(2.0 * t), np.cos(3.0 * t)])
+    friction = 0.4 * np.sign(np.sin(5.0 * t))[:, None]
+    noise = [0.3, 0.05] * rng.normal(size=torque.shape)
+    names = ("identified", "identified_filtered", "prior", "prior_filtered")
+    passed, rows = 0.04, np.ones(torque.shape, dtype=bool)
+    p = prediction(
+        t=t,
+        raw=torque + friction + noise,
+        filtered=torque + friction,
+        passed=passed,
+        moving=rows,
+        fast=rows,
+        **dict.fromkeys(names, torque),
+    )
+    size = np.sqrt(np.mean((torque + friction) ** 2, axis=0))
+    expected = np.sqrt(passed) * np.array([0.3, 0.05]) / size
+    assert score([p]).filtered_noise == pytest.approx(expected, rel=0.15)
 
 
 def test_white_noise_left_by_the_filter_is_estimated(small_arm, sines):

@@ -91,6 +91,8 @@ def choose_cutoff(
             cutoff = min(_RATIO * cutoff, bandwidth.limit)
         return CutoffChoice(cutoff, (cutoff,), (np.nan,), (np.nan,), _few_rows(cutoff))
     trials = _Trials(reference)
+    if not trials.moved.any():
+        return CutoffChoice(cutoff, (cutoff,), (np.nan,), (np.nan,), _NO_TORQUE)
     problem: Regression | None = reference
     while problem is not None:
         trials.add(cutoff, problem)
@@ -100,6 +102,9 @@ def choose_cutoff(
         lowest = _LEAST_HARMONICS * bandwidth.motion
         problem = fitted_from(cutoff) if cutoff > lowest else None
     return trials.choice()
+
+
+_NO_TORQUE = "No joint that moves has a torque by which cut-offs could be compared."
 
 
 def _few_rows(cutoff: float) -> str:
@@ -114,6 +119,7 @@ class _Trials:
 
     Attributes:
         reference: the problem whose rows are predicted.
+        moved: (n,) joints with torque while they move.
         cutoffs: tried so far [Hz].
         squares: (blocks, n) squared errors of each.
     """
@@ -131,6 +137,7 @@ class _Trials:
         self._n_blocks = first
         signal = sum((b.use * b.y**2).sum(axis=0) for b in reference.blocks())
         self._signal = np.asarray(signal)
+        self.moved = self._signal > 0.0
 
     def add(self, cutoff: float, problem: Regression) -> None:
         """Fit with each fold left out, and predict the reference's rows in that fold."""
@@ -168,10 +175,8 @@ class _Trials:
             sigma[:] = np.inf
         good = np.flatnonzero(level - level[best] <= _CERTAIN * sigma)
         chosen = int(good.min())  # cut-offs descend
-        moved = self._signal > 0.0
-        errors = [
-            float(np.sqrt(s.sum(axis=0)[moved] / self._signal[moved]).mean()) for s in self.squares
-        ]
+        signal = self._signal[self.moved]
+        errors = [float(np.sqrt(s.sum(axis=0)[self.moved] / signal).mean()) for s in self.squares]
         warning = ""
         if chosen == len(self.cutoffs) - 1 and chosen > 0:
             warning = (
@@ -190,7 +195,7 @@ class _Trials:
 
     def _levels(self) -> tuple[Array, Array]:
         """(k,) mean over joints of the log squared error, and (k, blocks) with a block left out."""
-        squares = np.stack(self.squares)[:, :, self._signal > 0.0]
+        squares = np.stack(self.squares)[:, :, self.moved]
         total = np.maximum(squares.sum(axis=1), np.finfo(float).tiny)
         left = np.maximum(total[:, None] - squares, (1.0 - _LONGEST_SHARE) * total[:, None])
         # Blocks in which nothing moves tell nothing.

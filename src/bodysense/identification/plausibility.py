@@ -95,6 +95,8 @@ def _gravity(problem: Regression, result: Identification) -> list[str]:
     every = 1 + sum(motion.t.size for motion in problem.motions) // _POSTURES
     q = np.concatenate([motion.q[::every] for motion in problem.motions])
     tau = np.concatenate([motion.tau[::every] for motion in problem.motions])
+    if not tau.any():
+        return []
     still = np.zeros_like(q)
 
     def held(theta: Array) -> Array:

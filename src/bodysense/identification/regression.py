@@ -131,8 +131,8 @@ class Regression:
         problem = cls(robot, base, tuple(motions), settings, n_logs, knowledge=known)
         if (n_rows := problem.n_samples * robot.n_joints) < base.size:
             raise MismatchError(
-                f"{n_rows} rows for {base.size} unknowns: record for longer, raise the cut-off, or "
-                "switch the decimation off."
+                f"{n_rows} rows for {base.size} unknowns: record for longer, and give no cut-off, "
+                "which leaves fewer rows the lower it is."
             )
         if not robot.friction.model.depends_on_load:
             return problem

@@ -29,6 +29,8 @@ from bodysense.spatial.arrays import Array
 _FAST_SHARE = 0.2  # of a joint's r.m.s. speed: below, friction may reverse or stick
 _ELSEWHERE = 0.25  # share of a joint's motion outside of a fold, without which nothing predicts it
 
+_LEAST_LINES = 8  # of a spectrum that tell a level
+
 Kind = Literal["training", "held-out", "validation"]
 
 
@@ -79,7 +81,7 @@ class DataScores:
         noise_floor: relative difference of raw and filtered torque, per joint.
         noise_floor_d_tau: the same as d_tau.
         filtered_noise: relative noise that is left in the filtered torque, per joint, if noise is
-            white: what the filter took out tells how much it let through.
+            white: residuals above the bandwidth tell how much there is below.
         identified: scores of the identified model.
         prior: scores of the model before.
     """
@@ -251,11 +253,25 @@ def score(predictions: Sequence[Prediction]) -> DataScores:
 def _filtered_noise(predictions: Sequence[Prediction]) -> tuple[float, ...]:
     noise, signal = np.zeros((2, predictions[0].raw.shape[1]))
     for p in predictions:
-        if p.passed < 1.0:
-            removed = np.square(p.raw - p.filtered).sum(axis=0)
-            noise += removed * (p.passed / (1.0 - p.passed))
+        noise += p.t.size * p.passed * _white_noise(p.raw - p.identified, p.passed)
         signal += np.square(p.filtered).sum(axis=0)
     return tuple(min(1.0, x) if np.isfinite(x) else x for x in _roots(noise, signal))
+
+
+def _white_noise(residual: Array, passed: float) -> Array:
+    """(n,) variance of white noise in residuals (n_t, n), from their spectrum above the bandwidth.
+
+    Its median: a model that is wrong at some frequencies, as at reversals of friction, is no noise.
+    """
+    window = np.hanning(residual.shape[0])
+    first = int(np.ceil(0.5 * passed * residual.shape[0])) + 1
+    levels = np.zeros(residual.shape[1])
+    for j, x in enumerate(residual.T):
+        power = np.abs(np.fft.rfft((x - x.mean()) * window)[first:]) ** 2
+        if power.size >= _LEAST_LINES:
+            # Lines of a spectrum are exponentially distributed: their median is log 2 of the mean.
+            levels[j] = np.median(power) / np.log(2.0) / np.square(window).sum()
+    return levels
 
 
 class _Errors(NamedTuple):
