@@ -108,15 +108,15 @@ def test_noise_left_in_the_filtered_torque_is_what_residuals_are_above_it(rng):
     p = prediction(
         t=t,
         raw=torque + friction + noise,
-        filtered=torque + friction,
+        filtered=torque,
         passed=passed,
         moving=rows,
         fast=rows,
         **dict.fromkeys(names, torque),
     )
-    size = np.sqrt(np.mean((torque + friction) ** 2, axis=0))
+    size = np.sqrt(np.mean(torque**2, axis=0))
     expected = np.sqrt(passed) * np.array([0.3, 0.05]) / size
-    assert score([p]).filtered_noise == pytest.approx(expected, rel=0.15)
+    assert score([p]).filtered_noise == pytest.approx(expected, rel=0.25)
 
 
 def test_white_noise_left_by_the_filter_is_estimated(small_arm, sines):
