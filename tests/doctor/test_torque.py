@@ -243,14 +243,34 @@ def test_mirrored_joints_are_no_ceiling(mirrored, recorded, changed, robot_named
         assert set(names) <= set(advised)
 
 
-@pytest.mark.parametrize(("factor", "kind"), [(1e3, "unit-of-inertia"), (1e-3, "unit-of-inertia")])
-def test_units_of_the_file_are_not_blamed_on_the_log(factor, kind, clean, recorded, robot_named):
-    robot = robot_named("tx40", None)
+def with_bodies(robot, mass=1.0, inertia=lambda I: I):
+    """The robot with other masses and moments about the centres of mass, which stay."""
     theta = robot.theta.copy()
-    for k in range(robot.layout.n_links):  # inertias stay as they are about the centre of mass
+    for k in range(robot.layout.n_links):
         body = pin.Inertia.FromDynamicParameters(robot.pi(k))
-        heavy = pin.Inertia(factor * body.mass, body.lever, body.inertia)
-        theta[robot.layout.link(k)] = heavy.toDynamicParameters()
-    errors = examine(robot.with_parameters(theta), recorded("tx40", 3)).of("error")
-    assert errors
+        other = pin.Inertia(mass * body.mass, body.lever, inertia(body.inertia))
+        theta[robot.layout.link(k)] = other.toDynamicParameters()
+    return robot.with_parameters(theta)
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e-3])
+def test_units_of_the_file_are_not_blamed_on_the_log(factor, clean, recorded, robot_named):
+    robot = with_bodies(robot_named("tx40", None), mass=factor)
+    errors = examine(robot, recorded("tx40", 3)).of("error")
+    assert {f.kind for f in errors} == {"unit-of-mass"}
     assert all(f.where.startswith("the robot's file") for f in errors), errors
+
+
+@pytest.mark.parametrize("value", [1e-6, 0.0])
+def test_placeholder_inertias_are_no_reason_to_refuse_a_log(value, recorded, robot_named):
+    """Masses are right, and inertias are identified from the log."""
+    robot = with_bodies(robot_named("tx40", None), inertia=lambda I: value * np.eye(3))
+    assert not examine(robot, recorded("tx40", 3)).of("error")
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_inertias_in_another_unit_are_a_warning(factor, recorded, robot_named):
+    robot = with_bodies(robot_named("tx40", None), inertia=lambda I: factor * I)
+    diagnosis = examine(robot, recorded("tx40", 3))
+    assert not diagnosis.of("error")
+    assert "unit-of-inertia" in {finding.kind for finding in diagnosis.of("warning")}

@@ -11,10 +11,13 @@ import pytest
 import yaml
 
 from bodysense.cli.main import main
+from bodysense.errors import BodysenseError
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import Preprocessing, identify
 from bodysense.logs import write_log
 from bodysense.robot import check_robot, load_robot, suggested_controller, write_mjcf
+from bodysense.robot.checks.units import unit_findings
+from bodysense.robot.io.load import example_robot_names
 from bodysense.simulation import rollout
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +36,7 @@ def arm(folder: Path, *changes: tuple[str, str]) -> Path:
     return path
 
 
+AXES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 ZERO = 'ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"'
 ONES = 'ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"'
 LARGE = 'ixx="1.1" ixy="0" ixz="0" iyy="0.9" iyz="0" izz="0.8"'
@@ -123,7 +127,7 @@ CASES = {
     "1e308": ((('value="2.4"', 'value="1e308"'),), "unreadable", "error", "arm.urdf"),
     "grams": (
         tuple((f'value="{m}"', f'value="{1000 * m}"') for m in (4.0, 3.2, 2.4, 1.3, 0.45)),
-        "unit-of-inertia",
+        "unit-of-mass",
         "error",
         "all links",
     ),
@@ -246,9 +250,31 @@ def test_masses_and_inertias_in_grams_are_one_finding(tmp_path):
     (tmp_path / "arm.urdf").write_text(text)
     check = check_robot(tmp_path / "arm.urdf")
     (found,) = [f for f in check.findings if f.severity == "error"]
-    assert (found.kind, found.where) == ("unit-of-inertia", "all links")
+    assert (found.kind, found.where) == ("unit-of-mass", "all links")
     assert "not in grams and g·m²" in found.action
     assert not [f for f in check.findings if f.kind == "implausible-inertia"]
+
+
+@pytest.mark.parametrize("same", ["1e-6", "3e-6"], ids=["placeholders", "copies"])
+def test_inertias_that_somebody_made_up_are_in_no_unit(same, tmp_path):
+    """They are warned of as what they are, and masses are judged without them."""
+    body = (f'{a}="{same if a in ("ixx", "iyy", "izz") else 0}"' for a in AXES)
+    text = re.sub(r"<inertia [^>]*>", f"<inertia {' '.join(body)}/>", ARM)
+    text = re.sub(r'<mass value="[^"]*"', '<mass value="2.5"', text)
+    (tmp_path / "arm.urdf").write_text(text)
+    check = check_robot(tmp_path / "arm.urdf")
+    kind = "placeholder-inertia" if same == "1e-6" else "copied-inertia"
+    assert kind in {finding.kind for finding in check.findings}
+    assert check.ok, check.summary()
+
+
+@pytest.mark.parametrize("name", example_robot_names())
+def test_public_robots_are_in_the_right_units(name):
+    try:
+        robot = load_robot(f"example:{name}")
+    except BodysenseError:
+        pytest.skip("an SDF file")
+    assert not unit_findings(robot)
 
 
 def test_a_name_that_does_not_exist_is_no_file_to_correct():

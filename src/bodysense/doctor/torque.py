@@ -84,10 +84,8 @@ def torque_model(robot: Robot, samples: LogSamples) -> LogSamples:
         where, text = f"tau.{robot.joint_names[j]}", f"beyond {_NO_TORQUE:.0e}: no torques"
         edit = "name the right column in the layout file or in the header"
         samples = samples.report("wrong-scale", "error", where, text, edit)
-    units = unit_findings(robot)
-    if units:
-        files = [replace(f, where=f"the robot's file, {f.where}") for f in units]
-        return samples.with_findings(files)
+    if units := [_of_the_file(finding) for finding in unit_findings(robot)]:
+        return samples.with_findings(units)
     moved = np.ptp(q, axis=0) > _LEAST_RANGE
     if not moved.any() or np.abs(tau).max() > _NO_TORQUE:
         return samples
@@ -114,6 +112,12 @@ def torque_model(robot: Robot, samples: LogSamples) -> LogSamples:
             causes = [(gravity, [replace(by_gravity[0], action=action)])]
     _, findings = min(causes, key=lambda cause: cause[0])
     return samples.with_findings(findings or _scales(robot, motion, m, loaded, moved))
+
+
+def _of_the_file(finding: Finding) -> Finding:
+    """A wrong unit in the robot's file; inertias, without weight, are identified from any log."""
+    severity: Severity = "warning" if finding.kind == "unit-of-inertia" else finding.severity
+    return replace(finding, where=f"the robot's file, {finding.where}", severity=severity)
 
 
 # What a cause leaves unexplained, and its findings; infinity and none where there is none.

@@ -23,16 +23,9 @@ import pinocchio as pin
 from scipy.spatial import ConvexHull, QhullError
 
 from bodysense.errors import listing
+from bodysense.robot.checks.file_bodies import FileBody, by_message, copied_bodies, file_bodies
 from bodysense.robot.checks.parameters import infeasible_links
-from bodysense.robot.checks.units import (
-    DENSEST,
-    LIGHTEST,
-    MOST_MASS,
-    FileBody,
-    by_message,
-    file_bodies,
-    unit_findings,
-)
+from bodysense.robot.checks.units import DENSEST, LIGHTEST, MOST_MASS, unit_findings
 from bodysense.robot.io.urdf_elements import UrdfDescription
 from bodysense.robot.io.urdf_xml import Element
 from bodysense.robot.robot import Robot
@@ -50,7 +43,6 @@ from bodysense.status import Finding
 _OUTSIDE = 0.005  # m that a centre of mass may lie outside its shape, and
 _OUTSIDE_SHARE = 0.05  # of the shape's size: shapes are simplified
 _GYRATION = 1.1  # radius of gyration over R, which is at most 1
-_COPIES = 3  # links of one chain with the same inertia
 _LONGEST_SHAPE = 300.0  # radii of gyration; a mesh in mm that is read in m has 2000 and more
 _ROUNDED = 1e-3  # margin of consistency that digits of a file may take off a plate or a rod
 
@@ -65,13 +57,13 @@ def body_findings(
     sound = [body for body in bodies if physical_consistency(body.pi).feasible]
     units = unit_findings(robot)
     light = [body for body in sound if body.pi[0] <= MOST_MASS]
-    plain = [body for body in light if not _is_placeholder(body)]
+    plain = [body for body in light if not body.is_placeholder]
     return (
         *_infeasible(body for body in bodies if body.name not in infeasible),
         *findings,
         *_placeholders(sound),
         *_copies(robot, plain),
-        *([] if any(f.kind == "unit-of-inertia" for f in units) else _densities(plain)),
+        *([] if any(f.where == "all links" for f in units) else _densities(plain)),
         *_outside(plain, shapes, shaped),
         *_too_large(plain, shapes),
         *_other_scale(plain, shapes),
@@ -89,14 +81,6 @@ def _infeasible(bodies: Iterable[FileBody]) -> list[Finding]:
     )
 
 
-def _is_placeholder(body: FileBody) -> bool:
-    """Whether the inertia is the same power of ten about every axis, as nobody measures."""
-    I = inertia_at_com(body.pi)
-    value = float(I[0, 0])
-    power = 10.0 ** round(math.log10(value)) if value > 0.0 else 0.0
-    return bool(np.abs(I - power * np.eye(3)).max() <= 1e-9 * max(power, abs(value)))
-
-
 def _placeholders(bodies: Iterable[FileBody]) -> list[Finding]:
     alike = [(body, f"{inertia_at_com(body.pi)[0, 0]:.3g}") for body in bodies]
     return by_message(
@@ -105,39 +89,20 @@ def _placeholders(bodies: Iterable[FileBody]) -> list[Finding]:
         [
             (body, f"the inertia is {value} kg·m² about every axis, for {body.pi[0]:g} kg")
             for body, value in alike
-            if _is_placeholder(body)
+            if body.is_placeholder
         ],
         "compute it from shape and mass, or leave <inertial> out of a frame without a body",
     )
 
 
 def _copies(robot: Robot, bodies: Iterable[FileBody]) -> list[Finding]:
-    """The same mass and inertia several times along one chain; legs and arms may be alike."""
-    alike: dict[tuple[float, ...], list[FileBody]] = {}
-    for body in bodies:
-        moments = np.linalg.eigvalsh(inertia_at_com(body.pi)).tolist()
-        key = tuple(float(f"{x:.9g}") for x in (body.pi[0], *moments))
-        alike.setdefault(key, []).append(body)
-    found = []
-    for copies in alike.values():
-        by_joint = {body.joint: body for body in copies}  # one of each link, not its fixed parts
-        chains = [_above(robot, joint) & set(by_joint) for joint in by_joint]
-        longest: set[int] = max(chains, key=len)
-        chain = [by_joint[joint] for joint in sorted(longest)]
-        if len(chain) >= _COPIES:
-            text = f"{len(chain)} links of one chain have the same mass and inertia"
-            found += [(body, text) for body in chain]
+    found = [
+        (body, f"{len(chain)} links of one chain have the same mass and inertia")
+        for chain in copied_bodies(robot, bodies)
+        for body in chain
+    ]
     action = "give each link its own; copied values are right for equal modules alone"
     return by_message("copied-inertia", lambda body: "warning", found, action)
-
-
-def _above(robot: Robot, joint: int) -> set[int]:
-    """A joint and those that carry it."""
-    chain = set[int]()
-    while joint >= 0:
-        chain.add(joint)
-        joint = int(robot.tree.parent[joint])
-    return chain
 
 
 def _densities(bodies: Iterable[FileBody]) -> list[Finding]:
