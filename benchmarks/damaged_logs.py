@@ -135,6 +135,14 @@ def shift_zero(angle: float, rank: int, subject: Subject) -> Subject:
     return subject.recorded_as(q, subject.tau)
 
 
+def drifting_zero(angle: float, rank: int, subject: Subject) -> Subject:
+    """As of a belt that slips: from where the file has it to the angle."""
+    j, subject = hit_gravity(subject, rank)
+    q = subject.q
+    q[:, j] += np.linspace(0.0, angle, q.shape[0])
+    return subject.recorded_as(q, subject.tau)
+
+
 def scale_position(factor: float, rank: int, subject: Subject) -> Subject:
     j, subject = hit(subject, rank)
     q = subject.q

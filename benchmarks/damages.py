@@ -188,7 +188,12 @@ _GAINS = (r"drive gains", r"gains? of all")
 _SIGN = (r"torque-sign.*{joint}", r"{joint}.*opposite", r"opposite.*{joint}")
 _LATE = (r"\b(late|delay|lag|ahead|earlier)",)
 _ROBOT = (r"another robot", r"geometry", r"link lengths", r"links were .* times as long")
-_TIME = (r"time-unit", r"time.*(fast|slow|scale|unit)", r"\brate\b.*(wrong|unit)")
+_TIME = (
+    r"time-unit",
+    r"durations .*too (long|short)",
+    r"time.*(fast|slow|scale|unit)",
+    r"\brate\b.*(wrong|unit)",
+)
 _EVEN = (r"samples? .*(lost|missing|dropped|uneven)", r"(uneven|jitter|dropped|lost) ")
 _GRAVITY = (r"gravity.*(direction|mount|tilt|points)", r"(mounted|tilted)")
 _LOAD = (r"\bload\b", r"\bpayload")
@@ -214,6 +219,11 @@ DAMAGES = tuple(
         ("one torque offset", logs.offset_torque, (r"{joint}.*offset", r"offset.*{joint}")),
         ("one torque drifts", partial(logs.one_torque, logs.drifting, 1), _DRIFT),
         ("torques 20 ms late", partial(logs.all_torques, lambda s, x: logs.late(0.02, x)), _LATE),
+        (
+            "one torque 20 ms late",
+            partial(logs.one_torque, lambda s, x: logs.late(0.02, x), 1),
+            (r"{joint}.*\b(late|delay|lag)", r"\b(late|delay|lag)\b.*{joint}"),
+        ),
         (
             "gravity compensated",
             partial(logs.all_torques, logs.without_gravity),
@@ -253,6 +263,7 @@ DAMAGES = tuple(
         ("one zero off by 0.5", partial(logs.shift_zero, 0.5, 0), _ZERO),
         ("one zero off by 0.1", partial(logs.shift_zero, 0.1, 0), _ZERO),
         ("another zero off by 0.1", partial(logs.shift_zero, -0.1, 1), _ZERO),
+        ("one zero drifts by 0.2", partial(logs.drifting_zero, 0.2, 0), _ZERO),
         (
             "one position's sign",
             partial(logs.scale_position, -1.0, 1),

@@ -95,6 +95,12 @@ def test_delay(predicted):
     np.testing.assert_allclose(column[inner], expected[inner], atol=2e-4 * np.abs(expected).max())
 
 
+def test_delay_of_one_joint(predicted):
+    column = predicted.column(DefectCandidate("joint-delay", 1))
+    np.testing.assert_array_equal(column[:, 1], predicted.column(DefectCandidate("delay"))[:, 1])
+    assert not column[:, [0, 2]].any()
+
+
 def test_low_pass(predicted):
     """Torques less those behind a zero-phase filter: nothing is left of what lies above it."""
     sos = butter(4, CORNER, fs=RATE, output="sos")
@@ -137,8 +143,11 @@ def test_tilt(arm, predicted, axis):
     close(predicted.column(DefectCandidate("tilt", axis)), (turned - predicted.tau) / h)
 
 
-def test_drifts(small_arm, predicted, motion):
+def test_drifts(small_arm, predicted, derivatives, motion):
     s = predicted.s
+    by_q = np.array([by_q for by_q, _, _ in derivatives])
+    column = predicted.column(DefectCandidate("zero-drift", 2))
+    close(column, -s[:, None] * by_q[:, :, 2])
     column = predicted.column(DefectCandidate("torque-drift", 1))
     np.testing.assert_array_equal(column[:, 1], 2.0 * s)
     assert not column[:, [0, 2]].any()
@@ -177,7 +186,7 @@ def test_longer_links_turn_as_slower_ones(arm, motion):
 
 def test_every_candidate_has_a_column(arm, predicted):
     candidates = candidates_of(arm)
-    assert len(set(candidates)) == len(candidates) == 3 + 3 + 2 + 3 + 2 + 3 + 2
+    assert len(set(candidates)) == len(candidates) == 3 + 5 * 3 + 2 + 2 + 2
     assert {candidate.kind for candidate in candidates} == set(COLUMNS)
     weightless = candidates_of(with_gravity(arm, np.zeros(3)))
     assert {candidate.kind for candidate in weightless} == set(COLUMNS) - {"tilt", "time"}

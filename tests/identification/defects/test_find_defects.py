@@ -109,14 +109,19 @@ def drift(j: int, x: float):
     return lambda motion, rng: changed(motion, tau=motion.tau + along)
 
 
+def slip(j: int, x: float):
+    along = np.linspace(-0.5, 0.5, 400)[:, None] * x * np.eye(6)[j]
+    return lambda motion, rng: changed(motion, q=motion.q + along)
+
+
 def slow(factor: float):
     return lambda motion, rng: changed(motion, v=motion.v / factor, a=motion.a / factor**2)
 
 
-def late(samples: int):
+def late(samples: int, joints=range(6)):
     def damage(motion: Motion, rng) -> Motion:
         tau = np.concatenate([np.repeat(motion.tau[:1], samples, axis=0), motion.tau[:-samples]])
-        return changed(motion, tau=tau)
+        return changed(motion, tau=np.where(np.isin(np.arange(6), joints), tau, motion.tau))
 
     return damage
 
@@ -137,6 +142,8 @@ DAMAGES = {
     "travel": ("position-scale", "joint2", 1.2, stretch(1, 1.2)),
     "drift": ("torque-drift", "joint3", 10.0, drift(2, 10.0)),
     "delay": ("delay", "", 0.025, late(1)),
+    "delay of one": ("joint-delay", "joint2", 0.05, late(2, [1])),
+    "zero that moves": ("zero-drift", "joint2", 0.2, slip(1, 0.2)),
     "slow": ("time", "", 2.0, slow(2.0)),
     "fast": ("time", "", 0.5, slow(0.5)),
 }

@@ -5,9 +5,10 @@ A log with a defect of size x has other torques than the model predicts, by x ti
     zero of joint j      q_log = q + x e_j          -∂tau/∂q_j
     position scale of j  q_log = (1 + x) q          -(∂tau/∂q_j q_j + ∂tau/∂v_j v_j + ∂tau/∂a_j a_j)
     torque scale of j    tau_log = (1 + x) tau      tau_j, in the rows of joint j
-    delay                tau_log(t) = tau(t - x)    -d tau/dt
+    delay                tau_log(t) = tau(t - x)    -d tau/dt, or of one joint alone
     low-pass filter      tau_log = tau - x H tau    -H tau,    H passes what is above a corner
     time scale           t_log = (1 + x) t          ∂tau/∂v v + 2 ∂tau/∂a a
+    drift of zero j      q_log = q + x s e_j        -s ∂tau/∂q_j
     tilt of gravity      g_true = g + |g| x e       |g| ∂tau/∂g e,    e normal to g
     drift of torque j    tau_log = tau + x s        s, in units of the torque's r.m.s.
     drift of friction    F_log = (1 + x s) F        s F
@@ -147,6 +148,14 @@ def _position_scale_column(torques: PredictedTorques, j: int) -> Array:
     return -torques.along(*(_of_joint(x, j) for x in (torques.q, torques.v, torques.a)))
 
 
+def _joint_delay_column(torques: PredictedTorques, j: int) -> Array:
+    return _of_joint(-differentiate(torques.tau, torques.rate), j)
+
+
+def _zero_drift_column(torques: PredictedTorques, j: int) -> Array:
+    return np.asarray(torques.s[:, None] * _zero_column(torques, j))
+
+
 def _tilt_column(torques: PredictedTorques, axis: int) -> Array:
     g = gravity_of(torques.robot)
     e = across(g)[axis] * np.linalg.norm(g)
@@ -176,7 +185,9 @@ COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
     "delay": lambda torques, _: -differentiate(torques.tau, torques.rate),
     "low-pass": lambda torques, _: lowpass(torques.tau, torques.rate, torques.corner) - torques.tau,
     "time": lambda torques, _: torques.along(v=torques.v, a=2.0 * torques.a),
+    "joint-delay": _joint_delay_column,
     "zero": _zero_column,
+    "zero-drift": _zero_drift_column,
     "position-scale": _position_scale_column,
     "torque-scale": lambda torques, j: _of_joint(torques.tau, j),
     "tilt": _tilt_column,
@@ -186,11 +197,18 @@ COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
 }
 """By kind, in the order of the candidates."""
 
-LINEAR = ("low-pass", "torque-drift", "friction-drift", "load-drift")
+LINEAR = ("low-pass", "zero-drift", "torque-drift", "friction-drift", "load-drift")
 """Kinds that no log is corrected for: their columns hold however large the defect is, or, of a
 low-pass filter, as what it took away is lost."""
 
-OF_JOINTS = ("zero", "position-scale", "torque-scale", "torque-drift")
+OF_JOINTS = (
+    "joint-delay",
+    "zero",
+    "zero-drift",
+    "position-scale",
+    "torque-scale",
+    "torque-drift",
+)
 """Kinds that each joint may have."""
 
 TILTS = (DefectCandidate("tilt", 0), DefectCandidate("tilt", 1))
@@ -262,8 +280,12 @@ def corrected_motion(motion: Motion, candidate: DefectCandidate, x: float) -> Mo
     if candidate.kind == "time":
         # Times themselves stay, and with them filters and folds.
         return replace(motion, v=motion.v * (1.0 + x), a=motion.a * (1.0 + x) ** 2)
-    if candidate.kind == "delay":
-        return replace(motion, tau=_earlier(motion.t, motion.tau, x))
+    if candidate.kind in ("delay", "joint-delay"):
+        tau = _earlier(motion.t, motion.tau, x)
+        if candidate.kind == "joint-delay":
+            own = np.arange(tau.shape[1]) == candidate.at
+            tau = np.where(own, tau, motion.tau)
+        return replace(motion, tau=tau)
     return motion
 
 

@@ -28,9 +28,9 @@ class Defect:
     """Something wrong with a log, or with the file that it is held against.
 
     Attributes:
-        kind: ``zero``, ``position-scale``, ``torque-scale``, ``offset``, ``delay``, ``time``,
-            ``low-pass``, ``length``, ``gravity``, ``torque-drift``, ``friction-drift`` or
-            ``load-drift``.
+        kind: ``zero``, ``zero-drift``, ``position-scale``, ``torque-scale``, ``offset``, ``delay``,
+            ``joint-delay``, ``time``, ``low-pass``, ``length``, ``gravity``, ``torque-drift``,
+            ``friction-drift`` or ``load-drift``.
         joint: name of the joint, empty where the defect is not one of a joint.
         estimate: its size, in `unit`.
         std: standard deviation of that.
@@ -50,7 +50,9 @@ class Defect:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.message}: {self.remedy}."
+        joint = self.joint and self.message.startswith(self.joint)  # whose name keeps its case
+        message = self.message if joint else self.message[:1].upper() + self.message[1:]
+        return f"{message}: {self.remedy}."
 
 
 def defect_of(
@@ -75,8 +77,10 @@ def defect_of(
         unit = effort_unit(_type_of(robot, joint))
     elif kind == "load-drift":
         size, std, unit = x * robot_mass(robot), std * robot_mass(robot), "kg"
-    elif kind in ("zero", "delay"):
-        unit = "s" if kind == "delay" else position_unit(_type_of(robot, joint))
+    elif kind in ("delay", "joint-delay"):
+        unit = "s"
+    elif kind in ("zero", "zero-drift"):
+        unit = position_unit(_type_of(robot, joint))
     message, remedy = _SENTENCES[kind](joint, unit, size, std)
     if rivals:
         message += f", or that of {listing(rivals)}: torques do not tell them apart"
@@ -104,11 +108,10 @@ def offset_defect(robot: Robot, joint: str, x: float, std: float) -> Defect:
 
 
 def time_defect(x: float, std: float, gain: float, likely: str) -> Defect:
-    """Time that runs 1 + x too slowly, or longer links; likely ``time``, ``links`` or either."""
+    """Durations that are 1 + x times too long, or longer links; likely ``time`` or ``links``."""
     size = 1.0 + x
-    slow = size > 1.0
-    times = _value(size, std) if slow else _value(1.0 / size, std / size**2)
-    time = f"time in the log runs {times} times too {'slowly' if slow else 'fast'}"
+    times = _value(size, std) if size > 1.0 else _value(1.0 / size, std / size**2)
+    time = f"durations in the log are {times} times too {'long' if size > 1.0 else 'short'}"
     length = _value(size**2, 2.0 * abs(size) * std)
     links = f"the links are {length} times as long as in the robot's file"
     why = "torques of inertia and of gravity do not belong together"
@@ -133,7 +136,7 @@ def gravity_defect(robot: Robot, gravity: Array, std: float, gain: float) -> Def
     before, size = gravity_of(robot), float(np.linalg.norm(gravity))
     if not before.any():
         given = ",".join(f"{np.round(x, 2) + 0.0:g}" for x in gravity)
-        message = f"torques hold gravity along ({given}) m/s², and the robot's file has none"
+        message = f"torques show gravity along ({given}) m/s², and the robot's file has none"
         return Defect("gravity", "", np.pi, std, "rad", gain, message, f"give --gravity={given}")
     angle = float(np.arctan2(np.linalg.norm(np.cross(before, gravity)), before @ gravity))
     digits = _digits(size * std)
@@ -148,7 +151,7 @@ def gravity_defect(robot: Robot, gravity: Array, std: float, gain: float) -> Def
 
 
 _NO_GRAVITY = (
-    "the torques hold no gravity, as if what carries the robot's weight had been taken off them",
+    "the torques contain no gravity, as if what carries the robot's weight had been taken off them",
     "record them with gravity, or add what the controller compensates",
 )
 
@@ -181,10 +184,18 @@ def _scale_sentences(joint: str, unit: str, size: float, std: float) -> tuple[st
 
 def _delay_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
     late, others = ("torques", "positions") if x > 0.0 else ("positions", "torques")
+    of = f" of {joint}" if joint else ""
     return (
-        f"{late} are {_value(1e3 * abs(x), 1e3 * std)} ms late against {others}",
-        f"shift the time stamps of {late} by as much, or record both by one clock and without "
+        f"{late}{of} are {_value(1e3 * abs(x), 1e3 * std)} ms late against {others}",
+        f"shift the time stamps of {late}{of} by as much, or record both by one clock and without "
         "filters of their own",
+    )
+
+
+def _zero_drift_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
+    return (
+        f"{joint}'s zero moves by {_value(x, std)} {unit} from the beginning to the end",
+        "does its belt, coupling or encoder slip? Mend it, and record again",
     )
 
 
@@ -230,9 +241,11 @@ def _load_drift_sentences(joint: str, unit: str, x: float, std: float) -> tuple[
 
 _SENTENCES: dict[str, Callable[[str, str, float, float], tuple[str, str]]] = {
     "zero": _zero_sentences,
+    "zero-drift": _zero_drift_sentences,
     "position-scale": _position_scale_sentences,
     "torque-scale": _scale_sentences,
     "delay": _delay_sentences,
+    "joint-delay": _delay_sentences,
     "low-pass": _low_pass_sentences,
     "torque-drift": _torque_drift_sentences,
     "friction-drift": _friction_drift_sentences,

@@ -49,9 +49,11 @@ from bodysense.spatial.arrays import Array
 
 _LEAST = {
     "zero": 0.02,
+    "zero-drift": 0.03,
     "position-scale": 0.03,
     "torque-scale": 0.1,
     "delay": 4e-3,
+    "joint-delay": 6e-3,
     "low-pass": 0.5,
     "time": 0.05,
     "tilt": 0.05,
@@ -60,10 +62,11 @@ _LEAST = {
     "load-drift": 0.03,
 }
 """Sizes up to which a defect is plausible in a sound log: zeros [rad or m] as calibration leaves
-them; gears are known better than 3 %, drive gains to 10 %; delays [s] that elastic gears imitate;
-half of what torques have at high frequencies, where models err most; time to 5 %; gravity to 0.05
-rad, as bases are levelled; friction changes by a fifth while it warms up, and torques by as much of
-their r.m.s.; 3 % of the robot's mass is no load."""
+them, and belts that give way; gears are known better than 3 %, drive gains to 10 %; delays [s] that
+elastic gears imitate, those of one joint more than those of all; half of what torques have at high
+frequencies, where models err most; time to 5 %; gravity to 0.05 rad, as bases are levelled;
+friction changes by a fifth while it warms up, and torques by as much of their r.m.s.; 3 % of the
+robot's mass is no load."""
 
 _OFFSET = 0.25  # plausible constant part of a torque, of its r.m.s.: friction differs by direction
 _MOVING_SHARE = 0.1  # of the samples that a joint moves to either side, or it tells no offset
@@ -84,19 +87,26 @@ _LARGEST_STEP = {
     "position-scale": 0.5,
     "torque-scale": 1e4,
     "delay": 0.05,
+    "joint-delay": 0.05,
     "time": 0.5,
     "tilt": 0.5,
 }
 """Of an iteration, in the units of the sizes: columns tell the direction from further away."""
 
-_MOST = {"zero": 2.0 * np.pi, "position-scale": 100.0, "torque-scale": 2000.0, "delay": 1.0}
+_MOST = {
+    "zero": 2.0 * np.pi,
+    "position-scale": 100.0,
+    "torque-scale": 2000.0,
+    "delay": 1.0,
+    "joint-delay": 1.0,
+}
 """Sizes that logs have: a torque in mN·m is 1000 times too large. Beyond, a correction takes the
 channel away instead of correcting it."""
 
 _LAST = ("time", "length", "load-drift")
 """Kinds after which nothing is named: what else shows may belong to another robot or load."""
 
-_TOWARDS_THE_FILE = ("zero", "position-scale", "torque-scale", "delay")
+_TOWARDS_THE_FILE = ("zero", "position-scale", "torque-scale", "delay", "joint-delay")
 """Kinds after whose correction parameters are nearer to the file's."""
 
 _SCALES = ("position-scale", "torque-scale", "time")  # which multiply; the others add up
