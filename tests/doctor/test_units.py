@@ -1,9 +1,19 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from bodysense.doctor import examine
+
+
+def without_limits(robot):
+    """The robot of a URDF file that leaves position limits out, which its readers take for 0."""
+    model = robot.model.copy()
+    model.lowerPositionLimit = model.upperPositionLimit = np.zeros(model.nq)
+    return replace(robot, model=model)
 
 
 def scaled(raw, changed, **factors):
@@ -131,3 +141,8 @@ def test_a_wrong_zero_that_leaves_the_limits_is_told(clean, changed, found):
         "warning",
         "q.joint1",
     )
+
+
+def test_limits_that_a_file_leaves_out_refuse_no_recording(clean, robot_named):
+    diagnosis = examine(without_limits(robot_named("tx40", None)), clean)
+    assert not [f for f in diagnosis.findings if f.severity != "note"], diagnosis.findings

@@ -14,6 +14,8 @@ from bodysense.errors import (
     UnsupportedJointError,
 )
 from bodysense.robot import Actuators, Controller, Friction, Robot, inverse_dynamics
+from bodysense.robot.frames import sample_poses
+from bodysense.robot.locking import can_be_locked_at
 
 
 @pytest.fixture
@@ -140,6 +142,20 @@ def test_limits(model):
     np.testing.assert_array_equal(robot.effort_limit, [np.inf, np.inf, 7, np.inf])
     np.testing.assert_array_equal(robot.acceleration_limit, [1, 2, 3, np.inf])
     np.testing.assert_array_equal(Robot.from_pinocchio(model).acceleration_limit, [np.inf] * 4)
+
+
+def test_a_range_is_known_where_limits_leave_one(robot_of):
+    model = robot_of("tx40").model.copy()
+    model.lowerPositionLimit = np.array([-1.0, 0.0, 1.0, -np.inf, 0.5, -1.0])
+    model.upperPositionLimit = np.array([2.0, 0.0, -1.0, 1.0, 0.5, np.inf])
+    robot = dataclasses.replace(robot_of("tx40"), model=model)
+    lower, upper = robot.position_range
+    np.testing.assert_array_equal(lower, [-1.0, -np.inf, -np.inf, -np.inf, -np.inf, -1.0])
+    np.testing.assert_array_equal(upper, [2.0, np.inf, np.inf, 1.0, np.inf, np.inf])
+    poses = sample_poses(robot, 200)
+    assert (np.ptp(poses, axis=0) > 1.0).all()
+    assert can_be_locked_at(robot, 1, 3.0)
+    assert not can_be_locked_at(robot, 0, 4.0)
 
 
 def test_limits_are_copies(robot_of):

@@ -221,7 +221,7 @@ def _severity(share: float) -> Severity:
 
 def _floors(robot: Robot, quantity: str) -> Array:
     """(n_joints,) distance from the middle of a channel that the robot itself may well reach."""
-    lower, upper = robot.position_limits
+    lower, upper = robot.position_range
     if quantity == "q":
         room = upper - lower
         return np.where(np.isfinite(room), np.maximum(room, 2.0 * np.pi), 4.0 * np.pi)

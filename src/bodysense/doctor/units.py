@@ -57,7 +57,7 @@ def position_units(robot: Robot, samples: LogSamples) -> LogSamples:
     if short.n < _LEAST_SAMPLES or not np.isfinite(short.v).all():
         return _huge(samples)
     joints = samples.joints_of(robot)
-    lower, upper = robot.position_limits[0][joints], robot.position_limits[1][joints]
+    lower, upper = (limit[joints] for limit in robot.position_range)
     bound = np.maximum(np.abs(lower), np.abs(upper))
     bound = np.where(np.isfinite(bound), bound, _ANY_ANGLE)
     limit = robot.velocity_limit[joints]

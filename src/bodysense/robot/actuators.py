@@ -216,7 +216,7 @@ def suggested_controller(
             f"a bandwidth of {bandwidth:g} Hz at a control rate of {rate:g} Hz is not stable: give "
             "a positive one, at most a twentieth of the rate."
         )
-    lower, upper = robot.position_limits
+    lower, upper = robot.position_range
     lower, upper = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
     q = np.random.default_rng(0).uniform(lower, upper, (64, robot.nq))
     C_inverse = np.linalg.inv(robot.actuators.coupling)  # the controller sees motors

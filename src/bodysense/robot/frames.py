@@ -210,7 +210,7 @@ def sample_poses(robot: Robot, count: int) -> Array:
 
     Joints without limits turn within half a turn to either side, or slide half a metre.
     """
-    lower, upper = robot.position_limits
+    lower, upper = robot.position_range
     free = np.where(robot.tree.prismatic.astype(bool), 0.5, np.pi)
     lower = np.where(np.isfinite(lower), lower, -free)
     upper = np.maximum(lower, np.where(np.isfinite(upper), upper, free))

@@ -167,9 +167,9 @@ def unlock(robot: Robot) -> Robot:
 
 def can_be_locked_at(robot: Robot, joint: int, q: float) -> bool:
     """Whether a position is within the limits of a joint, or little beyond."""
-    lower, upper = (float(limit[joint]) for limit in robot.position_limits)
+    lower, upper = (float(limit[joint]) for limit in robot.position_range)
     slack = _BEYOND_LIMITS * (upper - lower)
-    return not lower < upper or lower - slack <= q <= upper + slack
+    return lower - slack <= q <= upper + slack
 
 
 def with_all_of_their_motors(robot: Robot, names: Iterable[str]) -> list[str]:
@@ -188,9 +188,9 @@ def with_all_of_their_motors(robot: Robot, names: Iterable[str]) -> list[str]:
 def _position(robot: Robot, name: str, q: float | None) -> float:
     """Where a joint is locked: as given, or at zero or the limit next to it."""
     joint = robot.joint_names.index(name)
-    lower, upper = (float(limit[joint]) for limit in robot.position_limits)
+    lower, upper = (float(limit[joint]) for limit in robot.position_range)
     if q is None:
-        return float(np.clip(0.0, lower, upper)) if lower < upper else 0.0
+        return float(np.clip(0.0, lower, upper))
     try:
         q = float(q)
     except (TypeError, ValueError):

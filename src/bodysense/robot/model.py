@@ -28,6 +28,7 @@ from bodysense.robot.actuators import COUPLED_TERMS, Actuators
 from bodysense.robot.friction import Friction
 from bodysense.robot.layout import ParameterLayout
 from bodysense.spatial.arrays import Array, one_each
+from bodysense.spatial.pseudo_inertia import spatial_inertia
 
 if TYPE_CHECKING:
     from bodysense.robot.robot import Robot
@@ -188,6 +189,20 @@ def joint_limits(model: pin.Model, n_joints: int) -> tuple[Array, Array, Array, 
     )
     lower, upper = np.where(lower <= -huge, -np.inf, lower), np.where(upper >= huge, np.inf, upper)
     return lower, upper, velocity, effort
+
+
+def link_inertia(name: str, pi: Array) -> pin.Inertia:
+    """Pinocchio's inertia of a link with parameters (10,), which may be negative."""
+    if pi[0] != 0.0:
+        return pin.Inertia.FromDynamicParameters(pi)
+    if pi[1:4].any():
+        raise ShapeError(
+            f"link {name!r} has no mass but a first moment {pi[1:4]}: give it a mass, or pass "
+            "theta to the kernels, which do not need one."
+        )
+    inertia = pin.Inertia.Zero()  # its tensor is set: the constructor checks the sign
+    inertia.inertia = spatial_inertia(pi)[3:, 3:]
+    return inertia
 
 
 def require_distinct(kind: str, names: Sequence[str], where: str) -> None:

@@ -26,6 +26,7 @@ from bodysense.robot.model import (
     initial_parameters,
     joint_limits,
     kernel_tree,
+    link_inertia,
     normalise_model,
     one_axis_joints,
     require_feasible_links,
@@ -37,7 +38,6 @@ from bodysense.spatial.pseudo_inertia import (
     inertia_at_com,
     physical_consistency,
     pi_from_mass_com_inertia,
-    spatial_inertia,
 )
 
 if TYPE_CHECKING:
@@ -181,6 +181,15 @@ class Robot:
         return joint_limits(self.model, self.n_joints)[:2]
 
     @property
+    def position_range(self) -> tuple[Array, Array]:
+        """What the joints are known to do: limits, infinite also where lower is not below upper.
+
+        Robot files leave limits out, which URDF reads as 0.
+        """
+        lower, upper = self.position_limits
+        return np.where(lower < upper, lower, -np.inf), np.where(lower < upper, upper, np.inf)
+
+    @property
     def velocity_limit(self) -> Array:
         """(n_joints,) infinite where unknown."""
         return joint_limits(self.model, self.n_joints)[2]
@@ -236,18 +245,7 @@ class Robot:
         values = as_array(theta, (self.layout.size,), "theta")
         model = self.model.copy()
         for k, name in enumerate(self.link_names):
-            pi = values[self.layout.link(k)]
-            if pi[0] == 0.0 and pi[1:4].any():
-                raise ShapeError(
-                    f"link {name!r} has no mass but a first moment {pi[1:4]}: give it a mass, or "
-                    "pass theta to the kernels, which do not need one."
-                )
-            if pi[0] != 0.0:
-                inertia = pin.Inertia.FromDynamicParameters(pi)
-            else:
-                inertia = pin.Inertia.Zero()  # its tensor is set: the constructor checks the sign
-                inertia.inertia = spatial_inertia(pi)[3:, 3:]
-            model.inertias[k + 1] = inertia
+            model.inertias[k + 1] = link_inertia(name, values[self.layout.link(k)])
         armature = np.zeros(self.nv)
         armature[self.nv - self.n_joints :] = values[self.layout.rotor]
         model.armature = armature

@@ -218,8 +218,8 @@ def _add_joint(body: ET.Element, robot: Robot, joint: int, T_body_joint: pin.SE3
     }
     if T_body_joint.translation.any():
         values["pos"] = format_numbers(T_body_joint.translation)
-    lower, upper = (limits[j] for limits in robot.position_limits)
-    if lower < upper and np.isfinite([lower, upper]).any():
+    lower, upper = (limits[j] for limits in robot.position_range)
+    if np.isfinite([lower, upper]).any():
         values["range"] = format_numbers([lower, upper])
     for term, attribute in _ATTRIBUTES.items():
         if term in ("Ia", *robot.layout.friction_terms):

@@ -184,7 +184,7 @@ def _initial_prior(
     robot = problem.robot
     n = robot.n_joints
     mean, std = np.zeros((3, n)), np.tile(np.array(_NO_ENCODER_STD)[:, None], (1, n))
-    mean[0], std[0] = _anywhere(*robot.position_limits)
+    mean[0], std[0] = _anywhere(*robot.position_range)
     if before is not None:
         mean[0] = before.mean[0]
     for sensor in problem.sensors:
