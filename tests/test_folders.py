@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from bodysense import folders
 from bodysense.errors import FileWriteError
 from bodysense.folders import filled_together, require_free, require_room
 
@@ -38,10 +40,10 @@ def test_a_folder_with_something_in_it_is_not_free(tmp_path):
 @pytest.mark.parametrize("replace", [False, True])
 def test_a_file_is_no_folder(tmp_path, replace):
     (tmp_path / "x").write_text("kept")
-    with pytest.raises(FileWriteError, match="it is a file; name a folder"):
+    with pytest.raises(FileWriteError, match="x is a file; name a folder"):
         require_free(tmp_path / "x", replace=replace)
     with (
-        pytest.raises(FileWriteError, match="it is a file"),
+        pytest.raises(FileWriteError, match="x is a file"),
         filled_together(tmp_path / "x", replace=replace),
     ):
         pass
@@ -125,11 +127,26 @@ def test_a_folder_elsewhere_behind_a_link(tmp_path):
     assert (tmp_path / "link").is_symlink()
 
 
+def can_exchange() -> bool:
+    """Whether this system swaps two folders in one step, as most of Linux and macOS do."""
+    with tempfile.TemporaryDirectory() as name:
+        one, other = Path(name) / "one", Path(name) / "other"
+        one.mkdir()
+        other.mkdir()
+        return folders._exchange(one, other)
+
+
+EXCHANGES = can_exchange()
+
+
 STOPPED = """
 import os, sys
 from pathlib import Path
+from bodysense import folders
 from bodysense.folders import filled_together
 target, steps, how, late = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4] == "late"
+if sys.argv[5] == "renamed":
+    folders._exchange = lambda one, other: False
 def counted(step):
     def instead(*args, **kwargs):
         global steps
@@ -156,7 +173,8 @@ with filled_together(target, replace=True, names=["a", "b", "c"]) as draft:
 @pytest.mark.parametrize("inside", [False, True], ids=["beside", "inside"])
 @pytest.mark.parametrize("foreign", [(), ("notes.txt", "sub/x")], ids=len)
 @pytest.mark.parametrize("how", ["killed", "interrupted", "interrupted late"])
-def test_a_stopped_process_leaves_no_mixture(tmp_path, how, foreign, inside):
+@pytest.mark.parametrize("swap", ["exchanged", "renamed"])
+def test_a_stopped_process_leaves_no_mixture(tmp_path, how, foreign, inside, swap):
     how, _, late = how.partition(" ")
     for steps in range(9):
         home = tmp_path / str(steps)
@@ -167,7 +185,7 @@ def test_a_stopped_process_leaves_no_mixture(tmp_path, how, foreign, inside):
         for name in foreign:
             (target / name).parent.mkdir(exist_ok=True)
             (target / name).write_text("mine")
-        words = [sys.executable, "-c", STOPPED, str(target), str(steps), how, late]
+        words = [sys.executable, "-c", STOPPED, str(target), str(steps), how, late, swap]
         process = subprocess.run(words, cwd=target if inside else home, check=False)
         for name in foreign:
             assert (target / name).read_text() == "mine", f"stopped after {steps} steps"
@@ -181,24 +199,26 @@ def test_a_stopped_process_leaves_no_mixture(tmp_path, how, foreign, inside):
             # Stopped while the earlier result is deleted, a rest of it stays.
             assert [name for name in os.listdir(home) if not name.endswith(".old")] == ["out"]
             assert results in ({"a": "old", "c": "old"}, {"a": "new", "b": "new"})
+        if swap == "exchanged" and EXCHANGES and not foreign and not inside:
+            assert results in ({"a": "old", "c": "old"}, {"a": "new", "b": "new"}), how
         if process.returncode == 0:
             assert results == {"a": "new", "b": "new"}
             return
     pytest.fail("it never came to its end")
 
 
-def test_files_made_in_the_meantime_stay(tmp_path, monkeypatch):
+@pytest.mark.parametrize("swap", ["exchanged", "renamed"])
+def test_files_made_in_the_meantime_stay(tmp_path, monkeypatch, swap):
     target = tmp_path / "out"
     target.mkdir()
     (target / "a").write_text("old")
-    rename = os.rename
+    exchange = folders._exchange
 
-    def slow(source: Path, destination: Path) -> None:
-        if Path(source) == target:
-            (target / "notes.txt").write_text("mine")
-        rename(source, destination)
+    def slow(one: Path, other: Path) -> bool:
+        (target / "notes.txt").write_text("mine")
+        return swap == "exchanged" and exchange(one, other)
 
-    monkeypatch.setattr(os, "rename", slow)
+    monkeypatch.setattr(folders, "_exchange", slow)
     fill(target, "a")
     assert {p.name: p.read_text() for p in target.iterdir()} == {"a": "new", "notes.txt": "mine"}
     assert os.listdir(tmp_path) == ["out"]
@@ -209,3 +229,27 @@ def test_an_unwritable_folder_is_noticed_before_the_work():
         require_free("/proc/out")
     with pytest.raises(FileWriteError, match="cannot write into /proc/sys"):
         require_room(Path("/proc/sys"))
+
+
+def test_a_folder_below_a_file_is_noticed_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    for folder in ("file/out", "file/deep/er/out"):
+        with pytest.raises(FileWriteError, match="file is a file; name a folder"):
+            require_free(tmp_path / folder)
+
+
+@pytest.mark.parametrize("folder", ["x" * 300, f"new/{'x' * 300}/out"], ids=["here", "below"])
+def test_names_that_are_too_long_are_noticed_before_the_work(tmp_path, folder):
+    with pytest.raises(FileWriteError, match="File name too long"):
+        require_free(tmp_path / folder)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not EXCHANGES, reason="this system cannot swap folders in one step")
+def test_two_folders_are_swapped_in_one_step(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text("")
+    assert folders._exchange(tmp_path / "one", tmp_path / "other")
+    assert os.listdir(tmp_path / "one") == ["other"]
+    assert not folders._exchange(tmp_path / "one", tmp_path / "missing")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from bodysense.errors import FileWriteError
+
+_HERE, _SWAP = -100, 2  # of the C library: AT_FDCWD; RENAME_EXCHANGE and RENAME_SWAP
 
 
 def require_free(folder: str | os.PathLike[str], *, replace: bool = False) -> Path:
@@ -19,28 +23,32 @@ def require_free(folder: str | os.PathLike[str], *, replace: bool = False) -> Pa
         FileWriteError: something is there already, or the system lets nothing be made there.
     """
     target = Path(folder)
-    if target.exists() and not target.is_dir():
-        raise FileWriteError(f"cannot write into {target}: it is a file; name a folder.")
+    require_room(target)
     if not replace and target.is_dir() and any(target.iterdir()):
         raise FileWriteError(
             f"the folder {target} exists and is not empty: name another one, or pass --force "
             "to replace the files of the same names in it."
         )
-    require_room(target)
     return target
 
 
 def require_room(folder: Path) -> None:
-    """Raise `FileWriteError` where nothing can be made, by making something: before any work."""
-    home = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
-    probe = home / f".{secrets.token_hex(8)}.part"
-    with _explained(folder):
-        probe.mkdir()
-        probe.rmdir()
+    """Raise `FileWriteError` where a folder cannot be made, by making it: before any work."""
+    whole = folder.absolute()
+    with explained(folder):
+        home = next(place for place in (whole, *whole.parents) if place.exists())
+        if not home.is_dir():
+            raise FileWriteError(f"cannot write into {folder}: {home} is a file; name a folder.")
+        probe = home / f".{secrets.token_hex(8)}.part"
+        try:
+            (probe / whole.relative_to(home)).mkdir(parents=True)
+        finally:
+            shutil.rmtree(probe, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _explained(target: Path) -> Iterator[None]:
+def explained(target: Path) -> Iterator[None]:
+    """Raise what the system refuses as a `FileWriteError`."""
     try:
         yield
     except OSError as error:
@@ -72,7 +80,7 @@ def filled_together(
     made = [place for place in (home, *home.parents) if not place.exists()]
     draft = home / f".{secrets.token_hex(8)}.part"
     try:
-        with _explained(target):
+        with explained(target):
             draft.mkdir(parents=True)
             yield draft
             for file in draft.iterdir():
@@ -127,11 +135,25 @@ def _swap(draft: Path, target: Path, ours: Collection[str]) -> None:
     shutil.copymode(target, draft)
     old = _replaced(draft)
     try:
-        os.rename(target, old)
-        os.rename(draft, target)
+        if _exchange(draft, target):
+            os.rename(draft, old)
+        else:  # stopped between these two, the earlier result stays under another name
+            os.rename(target, old)
+            os.rename(draft, target)
         for file in old.iterdir():  # made by somebody in the meantime
             if file.name not in ours:
                 os.replace(file, target / file.name)
     finally:
         if not target.exists() and old.exists():
             os.rename(old, target)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Give two folders each other's names in one step; false where the system cannot."""
+    names, libc = (os.fsencode(one), os.fsencode(other)), ctypes.CDLL(None)
+    try:
+        if sys.platform == "darwin":
+            return bool(libc.renamex_np(*names, _SWAP) == 0)
+        return bool(libc.renameat2(_HERE, names[0], _HERE, names[1], _SWAP) == 0)
+    except AttributeError:  # an older C library
+        return False

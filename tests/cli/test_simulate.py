@@ -282,6 +282,8 @@ def test_a_lost_run_writes_nothing_and_advises(refused):
         (["--truth", "truth.parquet"], "ends in .csv"),
         (["--truth", "log.csv"], "two outputs have the same name"),
         (["--save-trajectory", "nowhere/motion.csv"], "the folder nowhere does not exist"),
+        (["-o", f"{'x' * 300}.csv"], "File name too long"),
+        (["-o", f"{'x' * 300}/log.csv"], "File name too long"),
         (["-o", "log.txt"], "ends in .csv or .parquet"),
     ],
 )

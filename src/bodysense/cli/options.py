@@ -118,19 +118,21 @@ def require_writable(files: Sequence[tuple[Path, Sequence[str]]], *, force: bool
 
     Each has the suffixes that it may have; with `force` existing files may be replaced.
     """
-    from bodysense.folders import require_room
+    from bodysense.folders import explained, require_room
 
     for path, suffixes in files:
         if path.suffix.lower() not in suffixes:
             raise FileWriteError(
                 f"cannot write {path}: give it a name that ends in {' or '.join(suffixes)}."
             )
-        if not path.parent.is_dir():
+        with explained(path):  # names may be too long
+            place, there = path.parent.is_dir(), path.exists()
+        if not place:
             raise FileWriteError(
                 f"cannot write {path}: the folder {path.parent} does not exist; create it first or "
                 "write elsewhere."
             )
-        if path.exists() and not force:
+        if there and not force:
             raise FileWriteError(f"{path} exists: choose another name, or replace it with --force.")
     for folder in {path.parent for path, _ in files}:
         require_room(folder)
