@@ -7,8 +7,8 @@ import pytest
 
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import Preprocessing, identify
-from bodysense.identification.given_friction import start_friction
-from bodysense.robot import load_robot
+from bodysense.identification.given_friction import RICHEST, start_friction
+from bodysense.robot import check_robot, load_robot, write_actuators
 from bodysense.robot.checks.joints import unmeasured_friction
 from bodysense.simulation import rollout
 
@@ -23,7 +23,9 @@ MEASURED = [0.7, 0.9, 0.4, 0.3, 0.25, 0.12]
         ("coulomb", {"Fv": 0.003, "Fc": 0.0}, "same few values"),
         ("coulomb", {"Fv": [10, 10, 5, 5, 5, 2], "Fc": 1.0}, "same few values"),
         ("stribeck", {"Fv": 0.1, "Fc": 0.2, "Fs": 0.3}, "same few values"),
-        ("viscous", {"Fv": MEASURED}, "without Coulomb friction"),
+        ("coulomb", {"Fv": MEASURED, "Fc": 0.0}, "without Coulomb friction"),
+        ("viscous", {"Fv": MEASURED}, ""),  # which no URDF says
+        ("viscous", {"Fv": 0.5}, "same few values"),
         ("coulomb", {"Fv": MEASURED, "Fc": [-0.1, *MEASURED[1:]]}, "negative"),
         ("coulomb", {"Fv": MEASURED, "Fc": MEASURED}, ""),
         ("coulomb", {"Fv": 0.1, "Fc": MEASURED}, ""),
@@ -40,6 +42,23 @@ def test_placeholders_are_told_from_measurements(tx40, law, coefficients, why):
     if why:  # what is no measurement is no prior either
         assert not start.theta[start.layout.rotor.stop :].any()
     assert start_friction(robot, "own") is robot
+
+
+def test_couplings_are_no_friction_of_joints():
+    """Their terms are given apart, and say nothing of zeros in all joints."""
+    robot = load_robot("tx40-coupled").with_friction("coulomb", coefficients={"Fv": 0, "Fc": 0})
+    assert robot.theta[robot.layout.rotor.stop :].any()
+    assert unmeasured_friction(robot) == "there are no friction coefficients"
+    assert start_friction(robot, "auto").friction.model.name == RICHEST
+
+
+def test_friction_that_was_identified_is_measured(tmp_path):
+    """A law without Coulomb friction, with another value for each joint, in an actuator file."""
+    robot = load_robot("tx40").with_friction("viscous", coefficients={"Fv": MEASURED})
+    write_actuators(robot, tmp_path / "identified.actuators.yaml")
+    again = load_robot("tx40", actuators=tmp_path / "identified.actuators.yaml")
+    assert start_friction(again, "auto") is again
+    assert "placeholder-friction" not in {finding.kind for finding in check_robot(again).findings}
 
 
 @pytest.mark.parametrize("damping", [1.0, 0.003])

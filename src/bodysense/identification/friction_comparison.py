@@ -21,7 +21,7 @@ from bodysense.identification.held_out import Candidate, Comparison, HeldOutErro
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.regression import Regression
 from bodysense.robot.base_parameters import base_parameters
-from bodysense.robot.checks.joints import unmeasured_friction
+from bodysense.robot.checks.joints import given_friction, unmeasured_friction
 from bodysense.robot.friction import FrictionModel, friction_model
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -119,7 +119,7 @@ def settle_friction(
 def _unused(given: Robot) -> str:
     """A sentence on friction coefficients that are given and not used; empty if there are none."""
     why = unmeasured_friction(given)
-    if not why or not given.theta[given.layout.rotor.stop :].any():
+    if not why or not given_friction(given):
         return ""
     return f"The friction of the robot's files is not used: {why}. "
 

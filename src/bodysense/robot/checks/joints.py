@@ -115,7 +115,7 @@ def _drive_limits(robot: Robot) -> list[Finding]:
 
 
 def _placeholder_friction(robot: Robot) -> list[Finding]:
-    given = _given_friction(robot)
+    given = given_friction(robot)
     why = unmeasured_friction(robot)
     if not why or not given or _has_negative(given):  # which another finding says
         return []
@@ -131,26 +131,26 @@ def unmeasured_friction(robot: Robot) -> str:
     """Why friction coefficients of a robot's files are no measurement; empty if they may be one.
 
     Files seldom give measured friction: many give one damping to all joints, for a simulation to be
-    stable. Laws of users, and those with a state, are left alone.
+    stable. Laws of users, and those with a state, are left alone. Damping alone may be measured
+    where the law has no Coulomb term, which only an actuator file or a user says, no URDF or MJCF.
     """
-    model, layout = robot.friction.model, robot.layout
+    model, given = robot.friction.model, given_friction(robot)
     if model.custom is not None:
         return ""
-    if not robot.theta[layout.rotor.stop :].any():
+    if not given:
         return "there are no friction coefficients"
-    given = _given_friction(robot)
-    if model.has_state or not given:
+    if model.has_state:
         return ""
     if _has_negative(given):
         return "some coefficients are negative"
     if all(np.unique(values).size <= _DISTINCT_SHARE * values.size for values in given.values()):
         return "the same few values for all joints are placeholders"
-    if "Fc" not in given and "Fs" not in given:
+    if "Fc" in model.terms and "Fc" not in given and "Fs" not in given:
         return "damping without Coulomb friction is a placeholder"
     return ""
 
 
-def _given_friction(robot: Robot) -> dict[str, Array]:
+def given_friction(robot: Robot) -> dict[str, Array]:
     """Coefficients by term that are not zero; no term without any."""
     terms = {term: robot.theta[robot.layout.friction(term)] for term in robot.layout.friction_terms}
     return {term: values[values != 0.0] for term, values in terms.items() if values.any()}
