@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bodysense.identification import identifier
-from bodysense.identification.plausibility import bursts, implausibilities, unlike_each_other
+from bodysense.identification.plausibility import bursts, implausibilities
 from bodysense.identification.regression import Regression
 from bodysense.identification.scores import Prediction
 from bodysense.logs import Log
@@ -79,30 +79,6 @@ def test_time_that_makes_bodies_inconsistent_is_told(simulated):
 def test_a_method_without_bodies_is_not_blamed_for_them(simulated):
     problem = held_against(simulated, motion=lambda m: replace(m, v=2.0 * m.v, a=4.0 * m.a))
     assert not any("No physically consistent robot" in x for x in said(problem, "wls"))
-
-
-@pytest.mark.parametrize(("factor", "said"), [(1.0, False), (1.02, False), (1.6, True)])
-def test_recordings_of_several_robots_are_told(factor, said, simulated):
-    problem = simulated.problem
-    (one,) = problem.motions
-    rng = np.random.default_rng(5)
-    tau = factor * one.tau + 0.05 * rng.normal(size=one.tau.shape)
-    other = replace(one, tau=tau, tau_raw=tau, log=1)
-
-    def of(*motions):
-        return Regression.of(problem.robot, motions, problem.settings, problem.base)
-
-    sentences = unlike_each_other(of(one, other))
-    assert bool(sentences) is said
-    if said:
-        assert sentences[0].startswith("The recordings do not belong to one robot")
-    assert unlike_each_other(of(one)) == []
-    few = slice(None, problem.size // 6)  # which any parameters explain
-    cut = (
-        replace(m, **{k: getattr(m, k)[few] for k in ("t", "q", "v", "a", "tau", "tau_raw")})
-        for m in (one, other)
-    )
-    assert unlike_each_other(of(*cut)) == []
 
 
 def torques_of(simulated, touched):

@@ -43,8 +43,6 @@ _BURST_WINDOWS = 3  # that follow each other; friction reverses within one
 _BURST = 4.0  # times the median window's residual, from which it is one, and
 _BURST_SHARE = 0.3  # of the joint's r.m.s. torque: what nobody takes for noise
 _CONTRADICTION = 0.1  # growth of the squared error from which knowledge contradicts data
-_ROWS_OF_A_LOG = 2.0  # per unknown, or it could be explained by itself whatever it is
-_UNLIKE_LOGS = 2.5  # ratio of r.m.s. errors; drives that warm up make it 1.3
 _LEAST_PART = 1.0  # s of a recording that are worth keeping between two of them
 _MOST_BURSTS = 0.2  # of the windows; in more, the model is wrong
 
@@ -53,41 +51,6 @@ def implausibilities(problem: Regression, result: Identification) -> list[str]:
     """Sentences on what is implausible about a result; none if nothing is."""
     found = [*_gravity(problem, result), *_infeasible(problem, result)]
     return found or _mass(problem, result)
-
-
-def unlike_each_other(problem: Regression) -> list[str]:
-    """Whether several logs need several robots: one leaves far more error than one for each does.
-
-    Without a fit: what no parameters explain is the last diagonal element of a triangle of rows.
-    """
-    logs = [
-        {key: factor for key, factor in problem.factors.items() if key[0] == log}
-        for log in range(problem.n_logs)
-    ]
-    least = _ROWS_OF_A_LOG * problem.size
-    logs = [own for own in logs if sum(factor.rows for factor in own.values()) >= least]
-    if len(logs) < 2:
-        return []
-    # Relative errors: noise levels would hold what differs between the logs.
-    size = np.tile(np.maximum(problem.torque_size, np.finfo(float).tiny), (problem.n_logs, 1))
-    together = {key: factor for own in logs for key, factor in own.items()}
-    one, each = (
-        sum(stack.rest for stack in stacks) / sum(stack.rows - problem.size for stack in stacks)
-        for stacks in (
-            [problem.stack(size, factors=together)],
-            [problem.stack(size, factors=own) for own in logs],
-        )
-    )
-    floor = float(np.square(problem.finest).min())
-    ratio = float(np.sqrt(max(one, floor) / max(each, floor)))
-    if not ratio > _UNLIKE_LOGS:
-        return []
-    return [
-        "The recordings do not belong to one robot: one for all leaves "
-        f"{ratio:.2g} times the error that one for each does. Was a load, a tool or the mounting "
-        "changed between them? Identify from those that are alike; `bodysense payload` finds what "
-        "a load weighs."
-    ]
 
 
 def _gravity(problem: Regression, result: Identification) -> list[str]:

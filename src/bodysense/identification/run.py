@@ -22,11 +22,11 @@ from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import MethodChoice, choose_method
 from bodysense.identification.methods import AUTO, DEFAULT, consistent_alternative, identifier
+from bodysense.identification.one_robot import changed_within, unlike_each_other
 from bodysense.identification.plausibility import (
     bursts,
     contradicted_knowledge,
     implausibilities,
-    unlike_each_other,
 )
 from bodysense.identification.preprocessing import (
     FOLDS,
@@ -186,6 +186,9 @@ def identify(
     several = unlike_each_other(problem)
     contradictions = contradicted_knowledge(chosen, problem, identification)
     defects = () if several else _defects(problem, diagnoses)
+    if not several and not any(defect.kind.endswith("-drift") for defect in defects):
+        several = changed_within(problem, logs)
+        defects = () if several else defects
     wrong_throughout = bool(several or contradictions)
     short_times = [] if wrong_throughout else bursts(robot.joint_names, predictions[0], logs)
     return IdentificationRun(

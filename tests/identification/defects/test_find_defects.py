@@ -8,9 +8,9 @@ from scipy.signal import butter, sosfiltfilt
 
 from bodysense.identification import Preprocessing, Regression
 from bodysense.identification.defects import Defect, find_defects
+from bodysense.identification.defects.against_file import contradicts_the_file
 from bodysense.identification.defects.columns import DefectCandidate, with_lengths
 from bodysense.identification.defects.defect import defect_of
-from bodysense.identification.defects.plausible import contradicts_the_file
 from bodysense.identification.preprocessing import Motion
 from bodysense.robot import (
     Robot,

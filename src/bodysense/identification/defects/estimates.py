@@ -93,7 +93,7 @@ def estimate_defects(
     Returns `None` where the recordings are too short to leave anything out.
     """
     theta = ridge_theta(problem) if theta is None else theta
-    rows = _rows(problem, (*beside, *candidates), theta)
+    rows = block_rows(problem, (*beside, *candidates), theta)
     if sum(r.count for r in rows) < _ROWS_PER_COLUMN * (problem.size + 2 * problem.n_joints):
         return None
     made = _estimates(problem, tuple(candidates), rows, together, theta)
@@ -107,13 +107,14 @@ def ridge_theta(problem: Regression) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class BlockRows:
     """[Y F D y] of one block of the recording, one log and one joint, or its triangle.
 
     Attributes:
         block: which one.
         log: of which log.
         joint: of which joint.
+        begin: time of the first of them [s].
         R: (≤ c, c) with c = b + 2 n + k + 1.
         count: how many rows it stands for.
     """
@@ -121,12 +122,15 @@ class _Rows:
     block: int
     log: int
     joint: int
+    begin: float
     R: Array
     count: int
 
 
-def _rows(problem: Regression, candidates: Sequence[DefectCandidate], theta: Array) -> list[_Rows]:
-    """Rows of all blocks; none if there are too few blocks."""
+def block_rows(
+    problem: Regression, candidates: Sequence[DefectCandidate], theta: Array
+) -> list[BlockRows]:
+    """Rows of all blocks, in the order of time; none if there are too few blocks."""
     spans = np.array([motion.t[-1] - motion.t[0] for motion in problem.motions])
     wanted = min(_BLOCKS, int(spans.sum() / _MIN_BLOCK))
     counts = np.maximum(np.rint(wanted * spans / max(spans.sum(), 1e-300)), 1.0).astype(int)
@@ -137,6 +141,7 @@ def _rows(problem: Regression, candidates: Sequence[DefectCandidate], theta: Arr
     n_out = [Plan.of(motion, problem.settings).n_out for motion in problem.motions]
     first = np.concatenate([[0], np.cumsum(counts)])
     parts: dict[tuple[int, int, int], list[Array]] = {}
+    begin: dict[int, float] = {}
     at = np.zeros(spans.size, dtype=int)
     for rows in problem.blocks():
         piece, m = rows.piece, rows.t.size
@@ -144,19 +149,20 @@ def _rows(problem: Regression, candidates: Sequence[DefectCandidate], theta: Arr
         at[piece] += m
         D = columns[piece]
         block = first[piece] + place * counts[piece] // max(n_out[piece], 1)
-        for k in np.unique(block):
+        for k, row in zip(*np.unique(block, return_index=True), strict=True):
+            begin.setdefault(int(k), float(rows.t[row]))
             for j in range(problem.n_joints):
                 use = (block == k) & (rows.use[:, j] > 0.0) & (place % thin == 0)
                 if use.any():
                     own = D[place[use] // thin, j]
-                    made = np.column_stack([rows.Y[use, j], own, rows.y[use, j]])
-                    parts.setdefault((int(k), rows.log, j), []).append(made)
-    return [_reduced(key, np.concatenate(made)) for key, made in sorted(parts.items())]
-
-
-def _reduced(key: tuple[int, int, int], tall: Array) -> _Rows:
-    R = triangle(tall) if tall.shape[0] > tall.shape[1] else tall
-    return _Rows(*key, R, tall.shape[0])
+                    tall = np.column_stack([rows.Y[use, j], own, rows.y[use, j]])
+                    parts.setdefault((int(k), rows.log, j), []).append(tall)
+    made = []
+    for key, pieces in sorted(parts.items()):
+        tall = np.concatenate(pieces)
+        R = triangle(tall) if tall.shape[0] > tall.shape[1] else tall
+        made.append(BlockRows(*key, begin[key[0]], R, tall.shape[0]))
+    return made
 
 
 def _columns(
@@ -218,12 +224,12 @@ def _offset_places(problem: Regression) -> list[int]:
 def _estimates(
     problem: Regression,
     candidates: tuple[DefectCandidate, ...],
-    rows: list[_Rows],
+    rows: list[BlockRows],
     together: bool,
     theta: Array,
 ) -> Estimates:
     k, b = len(candidates), problem.size
-    held = _held(problem, rows[0].R.shape[1])
+    held = held_rows(problem, rows[0].R.shape[1])
     sigma = noise_levels(problem, problem.base.to_base(theta))
     blocks = sorted({r.block for r in rows})
     weighted = [
@@ -267,7 +273,7 @@ def _estimates(
     )
 
 
-def _held(problem: Regression, width: int) -> Array:
+def held_rows(problem: Regression, width: int) -> Array:
     """Rows that hold what the data do not show: theta_base at the prior's, f and x at zero."""
     prior, b = Prior.of(problem), problem.size
     held = _HELD * np.eye(width - 1, width)

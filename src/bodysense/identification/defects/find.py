@@ -19,6 +19,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from bodysense.identification.defects.against_file import (
+    contradicts_the_file,
+    gravity_is_doubtful,
+    longer_or_slower,
+    more_plausible_gravity,
+)
 from bodysense.identification.defects.columns import (
     LINEAR,
     TILTS,
@@ -36,12 +42,6 @@ from bodysense.identification.defects.defect import (
     time_defect,
 )
 from bodysense.identification.defects.estimates import Estimates, estimate_defects, ridge_theta
-from bodysense.identification.defects.plausible import (
-    contradicts_the_file,
-    gravity_is_doubtful,
-    longer_or_slower,
-    more_plausible_gravity,
-)
 from bodysense.identification.regression import Regression
 from bodysense.logs.filtering import STILL_SPEED
 from bodysense.robot.mounting import under_gravity

@@ -1,0 +1,116 @@
+"""Do recordings, and the parts of one, belong to one robot?
+
+One robot for all of them leaves hardly more error than one for each does, if nothing was changed
+between them. Without a fit: what no parameters explain is the last diagonal element of a triangle
+of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bodysense.identification.defects.estimates import block_rows, held_rows, ridge_theta
+from bodysense.identification.reduced import joined, triangle
+from bodysense.identification.regression import Regression
+from bodysense.identification.solution import noise_levels
+from bodysense.logs.log import Log
+from bodysense.spatial.arrays import Array
+
+_ROWS_OF_A_LOG = 2.0  # per unknown, or it could be explained by itself whatever it is
+_UNLIKE_LOGS = 2.5  # ratio of r.m.s. errors; drives that warm up make it 1.3
+_UNLIKE_PARTS = 2.0  # the same of two parts of one recording; those of a UR10e reach 1.2
+_LEAST_BLOCKS = 3  # of a part
+_HARDLY = 0.01  # of a joint's torque: smaller errors speak of one robot, whatever their ratio
+
+
+def unlike_each_other(problem: Regression) -> list[str]:
+    """Whether several logs need several robots: one leaves far more error than one for each does.
+
+    Without a fit: what no parameters explain is the last diagonal element of a triangle of rows.
+    """
+    logs = [
+        {key: factor for key, factor in problem.factors.items() if key[0] == log}
+        for log in range(problem.n_logs)
+    ]
+    least = _ROWS_OF_A_LOG * problem.size
+    logs = [own for own in logs if sum(factor.rows for factor in own.values()) >= least]
+    if len(logs) < 2:
+        return []
+    # Relative errors: noise levels would hold what differs between the logs.
+    size = np.tile(np.maximum(problem.torque_size, np.finfo(float).tiny), (problem.n_logs, 1))
+    together = {key: factor for own in logs for key, factor in own.items()}
+    one, each = (
+        sum(stack.rest for stack in stacks) / sum(stack.rows - problem.size for stack in stacks)
+        for stacks in (
+            [problem.stack(size, factors=together)],
+            [problem.stack(size, factors=own) for own in logs],
+        )
+    )
+    floor = float(np.square(problem.finest).min())
+    ratio = float(np.sqrt(max(one, floor) / max(each, floor)))
+    if not ratio > _UNLIKE_LOGS:
+        return []
+    return [
+        "The recordings do not belong to one robot: one for all leaves "
+        f"{ratio:.2g} times the error that one for each does. Was a load, a tool or the mounting "
+        "changed between them? Identify from those that are alike; `bodysense payload` finds what "
+        "a load weighs."
+    ]
+
+
+def changed_within(problem: Regression, logs: Sequence[Log]) -> list[str]:
+    """Whether a recording needs one robot for its beginning and another one for its end."""
+    rows = block_rows(problem, (), theta := ridge_theta(problem))
+    sigma = noise_levels(problem, problem.base.to_base(theta))
+    made = []
+    for number, log in enumerate(logs):
+        own = [r for r in rows if r.log == number]
+        wrong = (sigma[number] > _HARDLY * problem.torque_size)[problem.present[number]].any()
+        if not own or not wrong:
+            continue
+        begins = {r.block: r.begin for r in own}
+        blocks = [
+            (
+                triangle(np.concatenate([r.R / sigma[number, r.joint] for r in mine])),
+                sum(r.count for r in mine),
+            )
+            for mine in ([r for r in own if r.block == block] for block in begins)
+        ]
+        ratio, place = _best_split(held_rows(problem, own[0].R.shape[1]), blocks)
+        if ratio > _UNLIKE_PARTS:
+            at = f"{list(begins.values())[place] - log.zero_time:.1f}".removesuffix(".0")
+            made.append(
+                f"The robot changed during {log.source}: one for all of it leaves {ratio:.2g} "
+                f"times the error that one before {at} s and another one after it do. Was a load "
+                "or a tool changed, did a joint slip, or did drives warm up? Identify from one "
+                f"part, LOG@:{at} or LOG@{at}:."
+            )
+    return made
+
+
+def _best_split(held: Array, blocks: Sequence[tuple[Array, int]]) -> tuple[float, int]:
+    """The largest ratio of errors, of one robot and of two, and the first block of the second.
+
+    Blocks are triangles (c, c) with their numbers of rows, and `held` what holds parameters that
+    they do not determine.
+    """
+    size = held.shape[1] - 1
+    counts = np.cumsum([count for _, count in blocks])
+    before, behind = [held], [held]
+    for R, _ in blocks:
+        before.append(joined(before[-1], R))
+    for R, _ in reversed(blocks):
+        behind.append(joined(behind[-1], R))
+    rest = [[T[size, size] ** 2 if len(T) > size else 0.0 for T in x] for x in (before, behind)]
+    whole, n = rest[0][-1], float(counts[-1])
+    best = (0.0, 0)
+    for place in range(_LEAST_BLOCKS, len(blocks) - _LEAST_BLOCKS + 1):
+        first = float(counts[place - 1])
+        if min(first, n - first) < _ROWS_OF_A_LOG * size:
+            continue
+        each = (rest[0][place] + rest[1][len(blocks) - place]) / (n - 2.0 * size)
+        ratio = np.sqrt(whole / (n - size) / max(each, np.finfo(float).tiny))
+        best = max(best, (float(ratio), place))
+    return best
