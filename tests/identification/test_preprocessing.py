@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bodysense.errors import MismatchError, ShapeError
-from bodysense.identification.preprocessing import Preprocessing, motions
+from bodysense.identification.identifier import require_arguments
+from bodysense.identification.preprocessing import Preprocessing, as_logs, motions
 from bodysense.logs import Log
 from bodysense.logs.filtering import lowpass, standing
 from bodysense.robot import load_robot
@@ -127,6 +128,28 @@ def test_what_is_not_given_follows_from_the_cutoff(small_arm):
 def test_settings_without_meaning_are_refused(wrong, message):
     with pytest.raises(ShapeError, match=message):
         Preprocessing(**wrong)
+
+
+@pytest.mark.parametrize("logs", [None, 5, "run.csv", [None], ["run.csv"]])
+def test_what_is_no_log_is_refused(logs):
+    with pytest.raises(ShapeError, match="expected a Log, got"):
+        as_logs(logs)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"method": None}, "expected an Identifier or its name, got None"),
+        ({"friction": None}, "expected the name of a friction law, got None"),
+        ({"preprocessing": {"cutoff": 10.0}}, r"expected a Preprocessing, got \{'cutoff': 10.0\}"),
+        ({"knowledge": {"total_mass": 20.0}}, "expected a Knowledge, got"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused(wrong, message):
+    given = {"method": "auto", "preprocessing": None, "friction": "auto", "knowledge": None}
+    require_arguments(**given)
+    with pytest.raises(ShapeError, match=message):
+        require_arguments(**given | wrong)
 
 
 def test_settings_must_be_settled_first(small_arm, sines):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bodysense.errors import FileReadError
+from bodysense.errors import FileReadError, ShapeError
 from bodysense.logs.log import Log, RowFault
 from bodysense.logs.read import read_log, split_range
 from bodysense.logs.write import write_log
@@ -79,3 +79,11 @@ def test_a_file_of_such_a_name_is_taken_as_it_is(folder):
 def test_bad_ranges(text, message, folder):
     with pytest.raises(FileReadError, match=message):
         read_log(f"{folder / 'run.csv'}{text}")
+
+
+def test_ranges_are_seconds(folder):
+    log = read_log(folder / "run.csv")
+    for start, end in (("a", 3), (0, "b"), ([1], None)):
+        with pytest.raises(ShapeError, match="expected seconds or None"):
+            log.between(start, end)
+    assert log.between(np.int64(0), np.float32(3.0)).t.size == 7

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bodysense.errors import BodysenseError, FileReadError, MismatchError, UnknownNameError
+from bodysense.errors import (
+    BodysenseError,
+    FileReadError,
+    MismatchError,
+    ShapeError,
+    UnknownNameError,
+)
 from bodysense.logs import (
     ChannelColumn,
     Log,
@@ -240,6 +246,12 @@ def test_names_without_a_header(file):
     layout = parse_layout({"joints": ["a"], "rate": 10, "channels": {"q": ["q1"]}})
     with pytest.raises(FileReadError, match="no header, so it has no column 'q1'"):
         read_log(file("1,2\n3,4\n"), layout)
+
+
+@pytest.mark.parametrize("path", [None, 5, b"run.csv"])
+def test_what_is_no_path_at_all(path):
+    with pytest.raises(ShapeError, match="expected the path of a recording"):
+        read_log(path)
 
 
 def test_paths_that_are_no_logs(tmp_path):

@@ -314,7 +314,7 @@ ARM = f"""<robot name="arm"><link name="base"/>
         ({"panda_joint1": 45.0}, ShapeError, r"at 45, beyond its limits, -2\.\d+ to 2\.\d+"),
         ({"panda_joint1": np.nan}, ShapeError, "give its position in rad or m"),
         ({"*": None}, MismatchError, "leave one free"),
-        ({"panda_joint1": "high"}, ShapeError, "give its position in rad or m"),
+        ({"panda_joint1": "high"}, ShapeError, "locked at high: give its position in rad or m"),
         ({"panda_joint1": [1.0, 2.0]}, ShapeError, "give its position in rad or m"),
         ({3: 0.0}, UnknownNameError, "unknown joint '3'"),
         (["panda_joint1"], ShapeError, "expected positions by joint name"),

@@ -163,6 +163,8 @@ def test_files_of_a_mounted_robot(tmp_path, robot_of, states_of, rng):
         ({"gravity": [1.0, 0.0, 0.0]}, ShapeError, "size is 1; give it in m/s²"),
         ({"gravity": [0.0, 0.0, -981.0]}, ShapeError, "size is 981"),
         ({"gravity": [0.0, math.nan, 0.0]}, ShapeError, "gravity"),
+        ({"gravity": [[0], [0, 1]]}, ShapeError, "gravity must be an array of numbers"),
+        ({"gravity": "down"}, ShapeError, "gravity must be an array of numbers"),
         ({"mount": [0.0, 1.0]}, ShapeError, "mount"),
     ],
 )

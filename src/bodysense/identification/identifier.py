@@ -8,12 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from bodysense.errors import ShapeError, unknown_name
+from bodysense.errors import ShapeError, require_type, unknown_name
 from bodysense.identification.identification import Identification
+from bodysense.identification.knowledge import Knowledge
+from bodysense.identification.preprocessing import Preprocessing
 from bodysense.identification.regression import Regression
 from bodysense.spatial.arrays import Array
 
@@ -42,6 +45,17 @@ class Identifier(ABC):
     def theta(self, problem: Regression, *, rng: np.random.Generator | None = None) -> Array:
         """(p,) the estimate without its uncertainty, which is cheaper."""
         return self.fit(problem, rng=rng).theta
+
+
+def require_arguments(
+    method: object, preprocessing: object, friction: object, knowledge: object
+) -> None:
+    """Raise `ShapeError` unless what `identify` is given is of its kind."""
+    require_type(method, (str, Identifier), "an Identifier or its name", "'auto' chooses one")
+    require_type(friction, str, "the name of a friction law", "'auto' chooses one where needed")
+    kinds = (Preprocessing, NoneType)
+    require_type(preprocessing, kinds, "a Preprocessing", "Preprocessing(cutoff=10.0), say")
+    require_type(knowledge, (Knowledge, NoneType), "a Knowledge", "Knowledge(total_mass=20.0), say")
 
 
 _Part = TypeVar("_Part")

@@ -214,7 +214,11 @@ def require_below_half(cutoff: float, rates: Iterable[float]) -> None:
 
 def as_logs(given: Log | Sequence[Log]) -> list[Log]:
     """One log or several, as a list."""
-    logs = [given] if isinstance(given, Log | str | PathLike) else list(given)
+    if isinstance(given, Log):
+        return [given]
+    if isinstance(given, str | PathLike) or not isinstance(given, Iterable):
+        require_log(given)
+    logs = list(given)
     for log in logs:
         require_log(log)
     return logs

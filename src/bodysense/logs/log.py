@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from numbers import Real
+from types import MappingProxyType, NoneType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -107,6 +108,8 @@ class Log:
         Raises:
             FileReadError: no sample lies between them.
         """
+        for time in (start, end):
+            require_type(time, (Real, NoneType), "seconds or None", "log.between(10.0, None), say")
         finite = self.t[np.isfinite(self.t)]
         zero = float(finite[0]) if finite.size else 0.0
         t = self.t - zero

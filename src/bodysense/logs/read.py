@@ -21,6 +21,7 @@ from bodysense.errors import (
     UnknownNameError,
     count,
     listing,
+    require_type,
     unknown_name,
 )
 from bodysense.logs.channels import find_unit, units_of
@@ -63,6 +64,7 @@ def read_log(
         UnknownNameError: a column that is not there.
         MissingDependencyError: the format needs a package that is not installed.
     """
+    require_type(path, (str, PathLike), "the path of a recording", "read_log('run.csv'), say")
     path, span = split_range(path)
     if layout is None:
         layout = LogLayout(source="no layout")

@@ -192,17 +192,17 @@ def _position(robot: Robot, name: str, q: float | None) -> float:
     if q is None:
         return float(np.clip(0.0, lower, upper))
     try:
-        q = float(q)
+        place = float(q)
     except (TypeError, ValueError):
-        q = np.nan
-    if not np.isfinite(q):
+        place = np.nan
+    if not np.isfinite(place):
         raise ShapeError(f"joint {name!r} is to be locked at {q}: give its position in rad or m.")
-    if not can_be_locked_at(robot, joint, q):
+    if not can_be_locked_at(robot, joint, place):
         raise ShapeError(
-            f"joint {name!r} is to be locked at {q:g}, beyond its limits, {lower:g} to {upper:g}: "
-            "give its position in rad or m."
+            f"joint {name!r} is to be locked at {place:g}, beyond its limits, {lower:g} to "
+            f"{upper:g}: give its position in rad or m."
         )
-    return float(q)
+    return place
 
 
 def _places(held: LockedJoints) -> list[tuple[int, pin.SE3]]:

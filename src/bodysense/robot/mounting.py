@@ -74,12 +74,12 @@ def with_gravity(
             is to be mounted.
     """
     require_robot(robot)
-    if (gravity is None) == (mount is None):
-        raise MismatchError("give either gravity or mount, one of them.")
-    if mount is not None:
+    if mount is None and gravity is not None:
+        g = checked_gravity(as_array(gravity, (3,), "gravity"), "gravity")
+    elif gravity is None and mount is not None:
         g = _mounted(robot.model, mount)
     else:
-        g = checked_gravity(as_array(np.asarray(gravity), (3,), "gravity"), "gravity")
+        raise MismatchError("give either gravity or mount, one of them.")
     return under_gravity(robot, g)
 
 
