@@ -16,7 +16,7 @@ from bodysense.robot import inverse_dynamics, load_robot, with_payload
 @pytest.fixture(scope="module")
 def simulated(simulate):
     robot = load_robot("tx40").with_friction("coulomb", width=0.02)
-    return simulate(0.05, robot=robot)
+    return simulate(0.05, robot=robot, n_t=1200)
 
 
 @pytest.mark.parametrize(("factor", "said"), [(1.0, False), (1.02, False), (1.6, True)])
