@@ -57,6 +57,14 @@ def test_universal_robots_get_a_line_of_urscript(tmp_path):
     np.testing.assert_allclose(inertia, [0.04, 0.03, 0.05, -0.001, 0.003, -0.002], atol=1e-7)
 
 
+def test_older_controllers_get_mass_and_centre_alone(tmp_path):
+    line = maker_values(load("last"), robot(tmp_path))["universal_robots"]["urscript_older"]
+    match = re.fullmatch(r"set_payload\(([^,]*), \[([^]]*)\]\)", line)
+    mass, com = ([float(x) for x in part.split(",")] for part in match.groups())
+    np.testing.assert_allclose(mass, [2.0])
+    np.testing.assert_allclose(com, [0.02, -0.01, 0.05], atol=1e-7)
+
+
 def test_franka_robots_get_matrices_column_by_column(tmp_path):
     write_maker_files(tmp_path, load("last"), robot(tmp_path, "panda_link8"))
     config = json.loads((tmp_path / "endeffector-config.json").read_text())

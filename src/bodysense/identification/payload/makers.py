@@ -2,8 +2,10 @@
 
 Both take mass [kg], centre of mass [m] and the inertia about it [kg·m²] in the axes of the flange.
 The frame is the robot's flange where its file has one on the same link, else the frame that the
-load was identified in. Sources: `set_target_payload` in the URScript manual of PolyScope X; "End
-effector commissioning" of the Franka operating system; `I_load` in libfranka's `RobotState`.
+load was identified in. Sources: `set_target_payload` in the URScript manual of PolyScope X, in
+place of the deprecated `set_payload`, which "How to change payload and center of gravity settings
+using URScript" has for CB3 from 3.3 and the e-Series; "End effector commissioning" of the Franka
+operating system; `I_load` in libfranka's `RobotState`.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _FLANGES = ("tool0", "_link8")  # ends of the names of flanges: Universal Robots
 _LARGEST_INERTIA = 133.0  # kg·m², of each component that URScript takes
 _HEAD = """\
 # What {frame} holds, in its axes: kg, m, kg·m²; the inertia is about the centre of mass.
-# Universal Robots take one line of URScript, where the frame must be the tool flange. What Franka
+# Universal Robots take one line of URScript, where the frame must be the tool flange; older
+# controllers do not know set_target_payload and take the other line, without inertia. What Franka
 # robots take is in endeffector-config.json.
 """
 
@@ -58,14 +61,17 @@ def maker_values(payload: Payload, robot: Robot) -> dict[str, Any]:
         "mass": _rounded(mass),
         "center_of_mass": [_rounded(x) for x in com],
     }
-    command = f"{mass:.6f}, {_urscript(com)}"
+    command = older = f"{mass:.6f}, {_urscript(com)}"
     I = inertia_at_com(pi)
     if physical_consistency(pi).feasible and np.abs(I).max() <= _LARGEST_INERTIA:
         entries = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2)}
         entries |= {"ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
         table["inertia"] = {name: _rounded(I[place]) for name, place in entries.items()}
         command += f", {_urscript(np.array([I[place] for place in entries.values()]))}"
-    table["universal_robots"] = {"urscript": f"set_target_payload({command})"}
+    table["universal_robots"] = {
+        "urscript": f"set_target_payload({command})",
+        "urscript_older": f"set_payload({older})",
+    }
     return table
 
 
