@@ -10,8 +10,10 @@ import pytest
 import yaml
 
 from bodysense.doctor import examine
+from bodysense.excitation import FourierTrajectory
 from bodysense.logs.read import read_log
-from bodysense.robot import load_robot
+from bodysense.robot import load_robot, suggested_controller
+from bodysense.simulation import rollout
 
 JOINTS = tuple(range(1, 7))
 PAIRS = tuple(itertools.combinations(JOINTS, 2))
@@ -51,6 +53,25 @@ def test_torques_that_all_have_the_wrong_sign_are_one_finding(clean, changed, on
     raw = altered(clean, changed, **{f"tau_joint{k}": -1.0 for k in JOINTS})
     finding = only(raw, "torque-sign", "error")
     assert "`channels: {tau: {gain: -1}}`" in finding.action
+
+
+PENDULUM = """<robot name="pendulum"><link name="base"/><link name="arm"><inertial>
+<origin xyz="0 0 -0.3"/><mass value="2"/>
+<inertia ixx="0.02" ixy="0" ixz="0" iyy="0.021" iyz="0" izz="0.002"/></inertial></link>
+<joint name="j" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>
+<limit lower="-1.5" upper="0.2" effort="50" velocity="5"/></joint></robot>"""
+
+
+def test_a_pendulum_cannot_tell_torques_from_positions(tmp_path, changed):
+    """Both with the opposite sign are its equation of motion: both are named."""
+    (tmp_path / "pendulum.urdf").write_text(PENDULUM)
+    robot, rng = load_robot(tmp_path / "pendulum.urdf"), np.random.default_rng(1)
+    motion = FourierTrajectory.for_robot(robot, duration=10.0, rng=rng)
+    robot = robot.with_controller(suggested_controller(robot))
+    run = rollout(robot, motion, sampling_rate=500.0, torque_noise=0.01, rng=rng)
+    (finding,) = examine(robot, altered(run.log(), changed, tau_j=-1.0)).findings
+    assert (finding.kind, finding.where) == ("torque-sign", "tau.j")
+    assert "or for q and v if the joint is mirrored" in finding.action
 
 
 @pytest.mark.parametrize("name", ["tx40", "rv2sq"])

@@ -120,8 +120,7 @@ def _of_the_file(finding: Finding) -> Finding:
     return replace(finding, where=f"the robot's file, {finding.where}", severity=severity)
 
 
-# What a cause leaves unexplained, and its findings; infinity and none where there is none.
-_Cause = tuple[float, list[Finding]]
+_Cause = tuple[float, list[Finding]]  # what it leaves unexplained; infinity where there is none
 
 
 def _swapped(robot: Robot, motion: CondensedMotion, fit: Explained, moved: Mask) -> _Cause:
@@ -246,18 +245,21 @@ def _signs(robot: Robot, motion: CondensedMotion, fit: Explained, moved: Mask) -
     return unexplained(np.where(wrong, opposite, plain), moved), findings
 
 
+# What else is to be done, or may be, where a channel has the opposite sign.
+_ALSO = {"q": ", and for v alike", "tau": "; or for q and v if the joint is mirrored"}
+
+
 def _sign_finding(
     wrong: str, names: Sequence[str], severity: Severity, shares: tuple[float, float], edit: str
 ) -> Finding:
     """Of q or tau, with what the opposite and the present sign explain."""
-    also = ", and for v alike" if wrong == "q" else "; or for q and v if the joint is mirrored"
     return Finding(
         "torque-sign" if wrong == "tau" else "position-sign",
         severity,
         channel_list(wrong, names),
         "lifting the links and overcoming friction would take the opposite torque: that would "
         f"explain {_percent(shares[0])} of it, this sign {_percent(shares[1])}",
-        f"{edit}{also}",
+        f"{edit}{_ALSO[wrong]}",
     )
 
 
@@ -311,6 +313,9 @@ def _mirrors(robot: Robot, motion: CondensedMotion, own: Array, moved: Mask) -> 
         most = np.count_nonzero((turn == best.T).all(axis=1)) > 0.5 * len(joints)
         if most and left_with(every) < least + _RATHER_POSITION:
             best = every
+    for j in [j for j in joints if (best[:, j] == turns[1]).all()]:  # torques, where as likely
+        other = with_joint(best, j, turns[2])
+        best = other if left_with(other) < least + _RATHER_POSITION else best
     return least, [_turned(robot, best, turn) for turn in turns if (turn == best.T).all(1).any()]
 
 
@@ -325,9 +330,8 @@ def _turned(robot: Robot, sign: Array, turn: Array) -> Finding:
     of_one = "position-sign" if "q" in channels else "torque-sign"
     kind = of_one if len(channels) == 1 else "mirrored-joint"
     text = f"with {' and '.join(channels)} counted the other way round, the model explains far more"
-    also = ", and for v alike" if "q" in channels else ""
     axis = "does the axis point the other way? " if len(channels) > 1 else ""
-    edit = f"{axis}write {layout_edit('gain', gains)}{also}"
+    edit = f"{axis}write {layout_edit('gain', gains)}{_ALSO[channels[0]]}"
     where = channel_list(channels[0], names) if len(channels) == 1 else f"joints {listing(names)}"
     return Finding(kind, "error", where, text, edit)
 
