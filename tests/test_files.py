@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ import pytest
 from bodysense.files import (
     FileReadError,
     FileWriteError,
+    load_result,
     read_arrays,
     read_json,
     save_result,
@@ -242,3 +247,37 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(FileWriteError, match="cannot make the folder"):
         save_result(Status(), tmp_path / "taken", "x")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A result with numbers that JSON has no name for."""
+
+    best: float
+    worst: float
+    of_joint: Mapping[str, float]
+    provenance: Mapping[str, Any]
+    trace: tuple[float, ...]
+
+    def summary(self) -> str:
+        return ""
+
+
+def test_numbers_that_are_not_finite_come_back_from_strict_json(tmp_path):
+    settings = {
+        "cutoff": math.inf,
+        "order": 4,
+        "bounds": [-math.inf, 1.0],
+        "name": "inf",
+        "x": None,
+    }
+    made = Figures(math.inf, math.nan, {"a": -math.inf, "b": 2.0}, settings, (1.0, math.inf))
+    save_result(made, tmp_path, "figures")
+
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
+    json.loads((tmp_path / "figures.json").read_text(), parse_constant=refuse)
+    again = load_result(Figures, tmp_path, "figures")
+    assert math.isnan(again.worst)
+    assert replace(again, worst=0.0) == replace(made, worst=0.0)

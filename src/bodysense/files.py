@@ -140,7 +140,7 @@ def save_result(
         for field in _array_mappings(type(result)):
             stored |= {f"{field}.{k}": value for k, value in enumerate(values[field].values())}
             values[field] = list(values[field])
-        about = {field: plain(value) for field, value in values.items() if field not in kinds}
+        about = {field: value for field, value in values.items() if field not in kinds}
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -148,7 +148,8 @@ def save_result(
             f"cannot make the folder {folder}: {error.strerror or error}; write elsewhere."
         ) from error
     write_arrays(Path(folder) / f"{name}.npz", {**stored, **(arrays or {})})
-    content = json.dumps({**about, "summary": result.summary()}, indent=2)
+    table = plain({**about, "summary": result.summary()}, stored=True)
+    content = json.dumps(table, indent=2, allow_nan=False)
     write_atomically(Path(folder) / f"{name}.json", content)
 
 
@@ -247,21 +248,30 @@ def _is_array(hint: Any) -> bool:
     return any(get_origin(option) is np.ndarray for option in options)
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON holds it: dataclasses as mappings, tuples as lists, `None` for NaN."""
+_INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def plain(value: Any, *, stored: bool = False) -> Any:
+    """A value as JSON holds it: dataclasses as mappings, tuples as lists, `None` for NaN.
+
+    Infinity is `None` too; or, where it is to be read back, its name.
+    """
     if hasattr(value, "to_dict"):
-        return value.to_dict()
+        return plain(value.to_dict(), stored=stored)
     if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: plain(getattr(value, f.name), stored=stored) for f in fields(value)}
     if isinstance(value, Mapping):
-        return {key: plain(entry) for key, entry in value.items()}
+        return {key: plain(entry, stored=stored) for key, entry in value.items()}
     if isinstance(value, tuple | list):
-        return [plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [plain(entry, stored=stored) for entry in value]
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    names = {number: name for name, number in _INFINITE.items()}
+    return names.get(value) if stored else None
 
 
 def restored(value: Any, hint: Any) -> Any:
-    """The value of a field of this type, from what `plain` made of it."""
+    """The value of a field of this type, from what `plain` made of it to be stored."""
     if hasattr(hint, "from_dict"):
         return hint.from_dict(value)
     if isinstance(hint, type) and is_dataclass(hint):
@@ -272,10 +282,21 @@ def restored(value: Any, hint: Any) -> Any:
     if get_args(hint)[1:] == (NoneType,) and value is not None:
         return restored(value, get_args(hint)[0])
     if get_origin(hint) in (Mapping, dict):
-        return dict(value)
+        return {key: restored(entry, get_args(hint)[1]) for key, entry in dict(value).items()}
+    if hint is Any:
+        return _with_infinities(value)
     if hint is float:
         return math.nan if value is None else float(value)
     return hint(value) if hint in (str, int, bool) else value
+
+
+def _with_infinities(value: Any) -> Any:
+    """Anything, with infinities in place of their names."""
+    if isinstance(value, dict):
+        return {key: _with_infinities(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_with_infinities(entry) for entry in value]
+    return _INFINITE.get(value, value) if isinstance(value, str) else value
 
 
 def _restored_tuple(value: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -59,7 +59,10 @@ def test_identify_without_a_filter(log, tmp_path, capsys):
     assert yaml.safe_load((out / "config.yaml").read_text())["cutoff"] == "none"
     scores = json.loads((out / "scores.json").read_text())
     assert scores["cutoff_hz"] is None
-    Identification.load(out, load_robot("tx40"))
+    again = Identification.load(out, load_robot("tx40"))
+    assert again.provenance["preprocessing"]["cutoff"] == np.inf
+    for path in out.glob("*.json"):
+        json.loads(path.read_text(), parse_constant=pytest.fail)  # of Infinity and NaN
     assert main(["identify", "--config", str(out / "config.yaml"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == scores
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from bodysense.errors import BodysenseError, FileReadError, MismatchError, ShapeError, listing
-from bodysense.files import load_result, plain, read_arrays, read_json, save_result
+from bodysense.files import load_result, read_arrays, read_json, save_result
 from bodysense.robot.base_parameters import BaseParameters, base_parameters
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array, read_only
@@ -171,7 +171,7 @@ class Identification:
             "method": self.method,
             "robot": _card(self.prior),
             "status": self.status.to_dict(),
-            "trace": plain(self.trace),
+            "trace": self.trace,
             "provenance": dict(self.provenance),
         }
         save_result(self, folder, "identification", about)
