@@ -125,6 +125,7 @@ class Prediction:
         fast: (n_t, n) whether it moves so fast that friction is not about to reverse.
         passed: share of white noise's power that the filter lets through.
         bandwidth: of the filter [Hz].
+        motion: that was predicted, at this bandwidth.
     """
 
     source: str
@@ -141,6 +142,7 @@ class Prediction:
     fast: NDArray[np.bool_]
     passed: float
     bandwidth: float
+    motion: Motion | None = None
 
 
 def predict(
@@ -191,6 +193,7 @@ def predict(
         fast=moving & (np.abs(v) > _FAST_SHARE * np.sqrt(np.mean(v**2, axis=0))),
         passed=2.0 * bandwidth / motion.rate,
         bandwidth=bandwidth,
+        motion=motion,
     )
 
 

@@ -7,10 +7,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bodysense.errors import listing
 from bodysense.identification.identification import Identification
+from bodysense.identification.joint_advice import (
+    FAIR_ERROR,
+    GOOD_JOINT,
+    HARDLY_MORE,
+    NOISY_TORQUE,
+    counted,
+    hardly_moved,
+    moved_once,
+    no_better_than_constant,
+    percent,
+    predicted_poorly,
+)
 from bodysense.identification.methods import consistent_alternative
 from bodysense.identification.scores import DataScores, Kind, Prediction, Score, mean_noise
 
@@ -21,18 +32,12 @@ Grade = Literal["good", "fair", "poor", "failed"]
 # error of the others on sound recordings.
 
 _GOOD_ERROR = 0.1  # mean error on unseen data up to which a result is good
-_GOOD_JOINT = 0.2  # likewise of the worst joint
-_FAIR_ERROR = 0.25  # mean error up to which it is fair; of one joint: it is predicted poorly
 _FAIR_JOINT = 0.5  # error of the worst joint up to which it is fair
-_HARDLY_BETTER = 0.9  # error over that of a constant, from which a prediction tells nothing
-_HARDLY_MOVED = 0.02  # share of the samples in which a joint moves: too few to tell its drive
 _NEGLIGIBLE = 0.005  # difference of errors that is no worse
 _WORSE = 1.1  # error over that of the file from which the result is worse
 _MUCH_WORSE = 1.25  # error over that of the file from which the result is poor whatever it is
 _OVERFITTING_RATIO = 1.5  # held-out error over training error from which a result is overfitted
 _GENERALISATION_RATIO = 1.5  # validation over held-out error of what does not generalise
-_NOISY_TORQUE = 0.25  # relative noise from which a joint's torque cannot be judged
-_HARDLY_MORE = 1.25  # times the noise: an error that is none of the model's
 _LEAST_CLEAR = 0.5  # share of the moving joints whose torque must be more than noise
 _SHORT_DURATION = 5.0  # of recordings whose blocks resemble each other too much to judge by [s]
 _MOST_WARNINGS = 3  # of the doctor that are repeated
@@ -124,13 +129,13 @@ def judge(
     objections = (
         *(f"The doctor warns: {warning}" for warning in warnings[:_MOST_WARNINGS]),
         *concerns,
-        *_no_better_than_constant(names, [p for p in predictions if p.kind == kind], judged),
+        *no_better_than_constant(names, [p for p in predictions if p.kind == kind], judged),
     )
     unseen = () if by_kind["validation"] or by_kind["held-out"] else (_NOTHING_UNSEEN,)
     too_short = tuple(_too_short(duration, kind))
     unmoved = (
-        *_unmoved(names, training),
-        *([] if validation else _once(names, training, held_out)),
+        *hardly_moved(names, training),
+        *([] if validation else moved_once(names, training, held_out)),
     )
     few = _too_few_judgeable(names, judged)
     extrapolated = (
@@ -146,7 +151,7 @@ def judge(
         *worse,
         *few,
         *extrapolated,
-        *_joints(names, held_out),
+        *predicted_poorly(names, held_out, [p for p in predictions if p.kind == held_out.kind]),
         *unmoved,
         *_physics(identification),
         *_unidentified(identification),
@@ -159,10 +164,10 @@ def judge(
     reserved = (objections, left_out, unseen, too_short, unmoved, overlaps, worse, extrapolated)
     grade = _grade(error, beyond_noise, worse=bool(much_worse or few), reserved=any(reserved))
     summary = (
-        f"on {_WHERE[kind]} the model predicts the torque of moving joints to {_percent(error)} on "
-        f"average and to {_percent(worst)} at worst ({joint}); the robot's file alone to "
-        f"{_percent(before)}. {_left_out(names, judged)}Of the raw torque "
-        f"{_percent(mean_noise(judged))} lie above the bandwidth of this comparison, as noise does."
+        f"on {_WHERE[kind]} the model predicts the torque of moving joints to {percent(error)} on "
+        f"average and to {percent(worst)} at worst ({joint}); the robot's file alone to "
+        f"{percent(before)}. {_left_out(names, judged)}Of the raw torque "
+        f"{percent(mean_noise(judged))} lie above the bandwidth of this comparison, as noise does."
     )
     holds = not (objections or unseen or few or extrapolated or grade == "poor")
     return Verdict(grade, summary, advice, holds, error, before, worst, joint)
@@ -170,23 +175,16 @@ def judge(
 
 def _grade(error: float, worst: float, *, worse: bool, reserved: bool) -> Grade:
     """The grade of errors; what is much worse than the file is poor, however small it is."""
-    if worse or error > _FAIR_ERROR or worst > _FAIR_JOINT:
+    if worse or error > FAIR_ERROR or worst > _FAIR_JOINT:
         return "poor"
-    good = error <= _GOOD_ERROR and worst <= _GOOD_JOINT and not reserved
+    good = error <= _GOOD_ERROR and worst <= GOOD_JOINT and not reserved
     return "good" if good else "fair"
-
-
-def _counted(scores: DataScores, model: Score) -> NDArray[np.bool_]:
-    """(n,) joints that move and whose torque is more than noise; all that move if it is not."""
-    moving = np.isfinite(np.array(model.relative_error))
-    clear = moving & (np.array(scores.filtered_noise) < _NOISY_TORQUE)
-    return np.asarray(clear if clear.any() else moving)
 
 
 def _mean_error(scores: DataScores, model: Score) -> float:
     """Mean relative error over the joints that count."""
-    counted = _counted(scores, model)
-    return float(np.array(model.relative_error)[counted].mean()) if counted.any() else np.nan
+    own = counted(scores, model)
+    return float(np.array(model.relative_error)[own].mean()) if own.any() else np.nan
 
 
 def _worst(
@@ -198,10 +196,10 @@ def _worst(
     """
     errors = np.full((len(judged), len(names)), np.nan)
     for row, data in zip(errors, judged, strict=True):
-        counted = _counted(data, data.identified.moving)
-        row[counted] = np.array(data.identified.moving.relative_error)[counted]
+        own = counted(data, data.identified.moving)
+        row[own] = np.array(data.identified.moving.relative_error)[own]
         if beyond_noise:
-            row[row < _HARDLY_MORE * np.array(data.filtered_noise)] = 0.0
+            row[row < HARDLY_MORE * np.array(data.filtered_noise)] = 0.0
     largest = np.max(errors, axis=0, initial=-np.inf, where=np.isfinite(errors))
     worst = int(np.argmax(largest))
     return float(largest[worst]), names[worst]
@@ -209,10 +207,10 @@ def _worst(
 
 def _left_out(names: Sequence[str], judged: Sequence[DataScores]) -> str:
     """Which joints are in none of these numbers."""
-    counted = np.any([_counted(data, data.identified.moving) for data in judged], axis=0)
-    if counted.all():
+    count = np.any([counted(data, data.identified.moving) for data in judged], axis=0)
+    if count.all():
         return ""
-    others = listing(np.array(names)[~counted].tolist())
+    others = listing(np.array(names)[~count].tolist())
     return f"Not counted, still, moved only once or mostly noise: {others}. "
 
 
@@ -225,65 +223,13 @@ def _too_few_judgeable(names: Sequence[str], judged: Sequence[DataScores]) -> li
     for data in judged:
         moves = np.isfinite(np.array(data.identified.moving.relative_error))
         moving |= moves
-        clear |= moves & (np.array(data.filtered_noise) < _NOISY_TORQUE)
+        clear |= moves & (np.array(data.filtered_noise) < NOISY_TORQUE)
     if not 0 < np.count_nonzero(clear) < _LEAST_CLEAR * np.count_nonzero(moving):
         return []
     return [
         f"Torque of {listing(np.array(names)[moving & ~clear].tolist())} is mostly noise, which "
         "leaves too few joints to judge by: record less noisy torques, or move faster."
     ]
-
-
-def _no_better_than_constant(
-    names: Sequence[str], predictions: Sequence[Prediction], judged: Sequence[DataScores]
-) -> list[str]:
-    """Joints whose torque a constant predicts as well while they move."""
-    if not predictions:
-        return []
-    moving, tau, error = (
-        np.concatenate(parts)
-        for parts in zip(
-            *((p.moving, p.filtered, p.filtered - p.identified_filtered) for p in predictions),
-            strict=True,
-        )
-    )
-    counted = np.any([_counted(data, data.identified.moving) for data in judged], axis=0)
-    poor = []
-    for j in np.flatnonzero(counted):
-        own = moving[:, j]
-        if np.sqrt(np.mean(error[own, j] ** 2)) > _HARDLY_BETTER * tau[own, j].std() > 0.0:
-            poor.append(names[int(j)])
-    if not poor:
-        return []
-    return [
-        f"Torque of {listing(poor)} is predicted no better than by a constant: check the order of "
-        "the channels and the time stamps."
-    ]
-
-
-def _unmoved(names: Sequence[str], training: DataScores) -> list[str]:
-    """Joints that never moved in the training data, or hardly ever."""
-    moved, all_samples = training.identified.moving.samples, training.identified.all.samples
-    share = [part / max(1, whole) for part, whole in zip(moved, all_samples, strict=True)]
-    never = ", ".join(name for name, x in zip(names, share, strict=True) if x == 0.0)
-    hardly = listing(name for name, x in zip(names, share, strict=True) if 0.0 < x < _HARDLY_MOVED)
-    return [
-        f"{which} {moved} moved: inertia and friction there are the prior's."
-        for which, moved in ((never, "never"), (hardly, "hardly"))
-        if which
-    ]
-
-
-def _once(names: Sequence[str], training: DataScores, held_out: DataScores) -> list[str]:
-    """Joints whose motion was in one held-out fold, or nearly, so that nothing else predicts it."""
-    moved, judged = training.identified.moving.samples, held_out.identified.moving.samples
-    once = listing(
-        name for name, all_of, told in zip(names, moved, judged, strict=True) if all_of > 0 == told
-    )
-    return [
-        f"{once} moved only once, so that no other part of the recording can judge the result "
-        "there: move it several times, or give another recording with --validate."
-    ] * bool(once)
 
 
 def _clearly_more(error: float, bound: float) -> bool:
@@ -304,7 +250,7 @@ def _errors(judged: Sequence[DataScores]) -> tuple[float, float]:
 def _worse_than_file(judged: Sequence[Sequence[DataScores]], times: float) -> list[str]:
     """A sentence if errors exceed those of the file by so many times, on any of the data."""
     pairs = [
-        f"{_percent(error)} against {_percent(before)} on {_WHERE[scores[0].kind]}"
+        f"{percent(error)} against {percent(before)} on {_WHERE[scores[0].kind]}"
         for scores in judged
         for error, before in [_errors(scores)]
         if error > times * before and _clearly_more(error, before)
@@ -332,10 +278,6 @@ def _too_short(duration: float, kind: Kind) -> list[str]:
     ]
 
 
-def _percent(value: float) -> str:
-    return f"{100.0 * value:.1f} %"
-
-
 def _overfitting(
     identification: Identification, training: DataScores, held_out: DataScores
 ) -> list[str]:
@@ -343,7 +285,7 @@ def _overfitting(
     if not _clearly_more(unseen, _OVERFITTING_RATIO * fit):
         return []
     return [
-        f"It is overfitted: {_percent(fit)} on the training data, {_percent(unseen)} on held-out "
+        f"It is overfitted: {percent(fit)} on the training data, {percent(unseen)} on held-out "
         f"blocks. {_overfitting_remedy(identification)}"
     ]
 
@@ -364,39 +306,11 @@ def _generalisation(held_out: DataScores, validation: Sequence[DataScores]) -> l
         error = _mean_error(data, data.identified.moving)
         if _clearly_more(error, _GENERALISATION_RATIO * unseen):
             advice.append(
-                f"It does not generalise to {data.source} ({_percent(error)} against "
-                f"{_percent(unseen)}): was the robot as warm, were its load and tool the same, and "
+                f"It does not generalise to {data.source} ({percent(error)} against "
+                f"{percent(unseen)}): was the robot as warm, were its load and tool the same, and "
                 "did the motions of the fit reach as far?"
             )
     return advice
-
-
-def _joints(names: Sequence[str], held_out: DataScores) -> list[str]:
-    """Joints whose torque is predicted poorly or is mostly noise."""
-    errors, noise = held_out.identified.moving.relative_error, held_out.filtered_noise
-    poor, noisy = (
-        ", ".join(
-            f"{name} ({_percent(error)})"
-            for name, error, level in zip(names, errors, noise, strict=True)
-            if error > (max(_GOOD_JOINT, _HARDLY_MORE * level) if clear else _FAIR_ERROR)
-            and (level < _NOISY_TORQUE) == clear
-        )
-        for clear in (True, False)
-    )
-    sentences = (
-        (
-            poor,
-            f"Torque is predicted poorly for {poor}: are drives coupled (actuator file), their "
-            "gains right, and is the friction law (--friction) rich enough? Or move these joints "
-            "faster and further.",
-        ),
-        (
-            noisy,
-            f"Torque of {noisy} is mostly noise and does not count in the average: move these "
-            "joints faster, or with a load.",
-        ),
-    )
-    return [sentence for named, sentence in sentences if named]
 
 
 def _physics(identification: Identification) -> list[str]:

@@ -122,15 +122,21 @@ class PredictedTorques:
         That of friction is left out: what depends on the velocity is a parameter of the model, but
         for reversals, where no law is quite right.
         """
+        theta, now = self._frictionless
+        moved = (self.q + _STEP * q, self.v + _STEP * v, self.a + _STEP * a)
+        return np.asarray((inverse_dynamics(self.robot, *moved, theta=theta) - now) / _STEP)
+
+    @cached_property
+    def _frictionless(self) -> tuple[Array, Array]:
+        """(p,) parameters without friction, and (m, n) torques with them."""
         theta = np.array(self.theta)
         theta[self.robot.layout.rotor.stop :] = 0.0
-        now, ahead = (
-            inverse_dynamics(
-                self.robot, self.q + h * q, self.v + h * v, self.a + h * a, theta=theta
-            )
-            for h in (0.0, _STEP)
-        )
-        return np.asarray((ahead - now) / _STEP)
+        return theta, inverse_dynamics(self.robot, self.q, self.v, self.a, theta=theta)
+
+    @cached_property
+    def zeros(self) -> Array:
+        """(n, m, n) change of the torques by a zero of each joint that is off."""
+        return np.stack([-self.along(q=e) for e in np.eye(self.robot.n_joints)])
 
 
 def _of_joint(x: Array, j: int) -> Array:
@@ -138,10 +144,6 @@ def _of_joint(x: Array, j: int) -> Array:
     out = np.zeros_like(x)
     out[:, j] = x[:, j]
     return out
-
-
-def _zero_column(torques: PredictedTorques, j: int) -> Array:
-    return -torques.along(q=np.eye(torques.robot.n_joints)[j])
 
 
 def _position_scale_column(torques: PredictedTorques, j: int) -> Array:
@@ -153,7 +155,7 @@ def _joint_delay_column(torques: PredictedTorques, j: int) -> Array:
 
 
 def _zero_drift_column(torques: PredictedTorques, j: int) -> Array:
-    return np.asarray(torques.s[:, None] * _zero_column(torques, j))
+    return np.asarray(torques.s[:, None] * torques.zeros[j])
 
 
 def _tilt_column(torques: PredictedTorques, axis: int) -> Array:
@@ -186,7 +188,7 @@ COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
     "low-pass": lambda torques, _: lowpass(torques.tau, torques.rate, torques.corner) - torques.tau,
     "time": lambda torques, _: torques.along(v=torques.v, a=2.0 * torques.a),
     "joint-delay": _joint_delay_column,
-    "zero": _zero_column,
+    "zero": lambda torques, j: torques.zeros[j],
     "zero-drift": _zero_drift_column,
     "position-scale": _position_scale_column,
     "torque-scale": lambda torques, j: _of_joint(torques.tau, j),
