@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bodysense.cli.main import EXIT_ERROR, main
-from bodysense.robot import load_robot
+from bodysense.robot import load_robot, write_mjcf
 
 QUICK = ["--cutoff", "15", "--friction", "own"]
 
@@ -43,6 +43,19 @@ def test_a_robot_on_the_wall(folder, capsys):
     assert errors[1] > 10.0 * errors[0]
     assert main(["identify", "--config", str(out / "config.yaml"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == right
+
+
+@pytest.mark.parametrize("command", ["identify", "doctor"])
+def test_gravity_in_other_units_is_not_told_where_it_is_given(command, tmp_path, capsys):
+    path = write_mjcf(load_robot("tx40"), tmp_path / "tx40.xml")
+    text = path.read_text().replace("-9.81", "-981")
+    path.write_text(text)
+    words = [command, str(path), str(tmp_path / "missing.csv")]
+    told = []
+    for given in ([], ["--gravity", "0,0,-9.81"]):
+        assert main([*words, *given]) == EXIT_ERROR
+        told.append("unit-of-gravity" in capsys.readouterr().err)
+    assert told == [True, False]
 
 
 def test_inspect_shows_it(capsys):

@@ -142,8 +142,8 @@ class FitOptions(RunOptions):
             floating_base=False if self.fixed else None,
             actuators=self.actuators,
         )
-        print_robot_findings(robot)
         robot = mounted(robot, self.gravity, self.mount)
+        print_robot_findings(robot)
         if self.law not in _FRICTION_CHOICES:
             robot = with_law(robot, self.law)
             model, shape = robot.friction.model, dict(self.friction_shape)
