@@ -27,8 +27,8 @@ from bodysense.doctor import examine
 from bodysense.errors import BodysenseError
 from bodysense.files import write_atomically
 from bodysense.identification import identify
-from bodysense.identification.defects import find_defects
-from bodysense.identification.plausibility import bursts, implausibilities
+from bodysense.identification.methods import identifier
+from bodysense.identification.objections import objections_to
 from bodysense.identification.verdict import judge
 
 WRONG = 3.0  # times the clean error, from which a result is wrong
@@ -289,11 +289,11 @@ def _cost(robots: Sequence[str], rounds: int) -> Result:
 
     def judge_all() -> None:
         for subject, done in zip(subjects, runs, strict=True):
-            find_defects(done.problem)
-            implausibilities(done.problem, done.identification)
+            result, logs = done.identification, [subject.log]
+            method = identifier(result.method)
             training = [p for p in done.predictions if p.kind == "training"]
-            bursts(done.problem.robot.joint_names, training, [subject.log])
-            judge(done.identification, done.scores, predictions=done.predictions)
+            objections_to(result, method, done.problem, done.diagnoses, logs, training)
+            judge(result, done.scores, predictions=done.predictions)
 
     ours, peer = (min(_seconds(side) for _ in range(rounds)) for side in (judge_all, examine_all))
     return Result.judged(

@@ -14,7 +14,7 @@ from bodysense.doctor.diagnosis import LEFT_OUT
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.files import versions
 from bodysense.identification.choices import CutoffChoice, doubtful_cutoff, settle_filters
-from bodysense.identification.defects import Defect, find_defects
+from bodysense.identification.defects import Defect
 from bodysense.identification.friction_comparison import FrictionChoice, settle_friction
 from bodysense.identification.given_friction import start_friction
 from bodysense.identification.identification import Identification
@@ -22,12 +22,7 @@ from bodysense.identification.identifier import Identifier, settings_of
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import MethodChoice, choose_method
 from bodysense.identification.methods import AUTO, DEFAULT, consistent_alternative, identifier
-from bodysense.identification.one_robot import changed_within, unlike_each_other
-from bodysense.identification.plausibility import (
-    bursts,
-    contradicted_knowledge,
-    implausibilities,
-)
+from bodysense.identification.objections import objections_to
 from bodysense.identification.preprocessing import (
     FOLDS,
     Preprocessing,
@@ -183,14 +178,9 @@ def identify(
     scores = tuple(map(score, predictions))
     flat = tuple(piece for pieces in predictions for piece in pieces)
     progress("looking for defects of the logs")
-    several = unlike_each_other(problem)
-    contradictions = contradicted_knowledge(chosen, problem, identification)
-    defects = () if several else _defects(problem, diagnoses)
-    if not several and not any(defect.kind.endswith("-drift") for defect in defects):
-        several = changed_within(problem, logs)
-        defects = () if several else defects
-    wrong_throughout = bool(several or contradictions)
-    short_times = [] if wrong_throughout else bursts(robot.joint_names, predictions[0], logs)
+    defects, objections = objections_to(
+        identification, chosen, problem, diagnoses, logs, predictions[0]
+    )
     return IdentificationRun(
         identification=identification,
         diagnoses=diagnoses,
@@ -212,43 +202,11 @@ def identify(
             concerns=[
                 *doubtful_cutoff(given_cutoff, diagnoses),
                 *_repeats(diagnoses),
-                *several,
-                *map(str, defects),
-                *contradictions,
-                *implausibilities(problem, identification),
-                *short_times,
+                *objections,
             ],
             duration=sum(diagnosis.duration for diagnosis in validation or diagnoses),
         ),
     )
-
-
-def _defects(problem: Regression, diagnoses: Sequence[Diagnosis]) -> tuple[Defect, ...]:
-    """Defects of the logs, where they leave enough rows to tell any.
-
-    They are sought below the reference bandwidth, as noise of positions looks like defects, and
-    where joints move faster than friction reverses, as its law is never quite right there.
-    """
-    settings = problem.settings
-    score, cutoff = settings.score_cutoff, settings.cutoff
-    if score is not None and cutoff is not None and cutoff > score:
-        settings = settings.for_scores()
-    if settings.still_speed:
-        settings = replace(settings, still_speed=max(settings.still_speed, _REVERSAL_SPEED))
-    try:
-        moved = motions(problem.robot, [d.segments for d in diagnoses], settings)
-        clear = Regression.of(
-            problem.robot, moved, settings, problem.base, knowledge=problem.knowledge
-        )
-        return find_defects(clear, uneven=_is_uneven(diagnoses))
-    except MismatchError:
-        return ()
-
-
-def _is_uneven(diagnoses: Sequence[Diagnosis]) -> bool:
-    """Whether samples were not taken when their time stamps say."""
-    kinds = {finding.kind for diagnosis in diagnoses for finding in diagnosis.findings}
-    return bool(kinds & {"lost-samples", "uneven-samples"})
 
 
 def _require_valid(
@@ -300,9 +258,6 @@ def _provenance(
         "seed": seed,
     }
     return table if files is None else {**table, "files": dict(files)}
-
-
-_REVERSAL_SPEED = 0.1  # rad/s or m/s
 
 
 def _warnings(diagnoses: Sequence[Diagnosis], *, left_out: bool) -> list[str]:
