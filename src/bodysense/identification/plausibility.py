@@ -178,16 +178,30 @@ def _unlike_the_rest(p: Prediction) -> list[tuple[float, float, NDArray[np.bool_
 
 
 def _mass(problem: Regression, result: Identification) -> list[str]:
+    """Masses of all links together, and of each link whose mass the data tell, unlike the file's."""
+    layout = problem.robot.layout
     before, after = (
-        sum(float(robot.pi(k)[0]) for k in range(robot.layout.n_links))
+        np.array([robot.pi(k)[0] for k in range(layout.n_links)])
         for robot in (problem.robot, result.robot)
     )
-    if not before > 0.0 or before / _MOST_MASS <= after <= before * _MOST_MASS:
+    if _unlike(float(after.sum()), float(before.sum())):
+        return [
+            f"The links weigh {after.sum():.3g} kg together, in the robot's file "
+            f"{before.sum():.3g} kg: check the unit of time, drive gains and the masses of the "
+            "file, or give the total mass (--total-mass)."
+        ]
+    off = [
+        f"{name} ({own:.3g} kg for {given:.3g} kg)"
+        for k, (name, own, given) in enumerate(
+            zip(problem.robot.link_names, after, before, strict=True)
+        )
+        if result.labels[layout.link(k).start] == "identified" and _unlike(own, given)
+    ]
+    if not off:
         return []
     return [
-        f"The links weigh {after:.3g} kg together, in the robot's file {before:.3g} kg: check the "
-        "unit of time, drive gains and the masses of the file, or give the total mass "
-        "(--total-mass)."
+        f"Masses came out unlike those of the robot's file: {listing(off)}. Check drive gains and "
+        "zeros of the joints before these links, and the masses of the file."
     ]
 
 
