@@ -178,7 +178,7 @@ def _unlike_the_rest(p: Prediction) -> list[tuple[float, float, NDArray[np.bool_
 
 
 def _mass(problem: Regression, result: Identification) -> list[str]:
-    """Masses of all links together, and of each link whose mass the data tell, unlike the file's."""
+    """Masses unlike the file's: of all links together, or of those whose mass the data tell."""
     layout = problem.robot.layout
     before, after = (
         np.array([robot.pi(k)[0] for k in range(layout.n_links)])
