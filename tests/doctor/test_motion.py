@@ -60,11 +60,15 @@ def test_a_rest_in_between_is_kept(clean, changed, found, rng):
     assert diagnosis.n_kept == n
 
 
-def test_a_joint_that_stands_still_is_a_warning(clean, changed, only, rng):
+def test_a_joint_that_stands_still_is_a_warning(clean, changed, only, found, rng):
     channels = dict(clean.channels)
     channels["q.joint1"] = 0.3 + 1e-5 * rng.standard_normal(clean.t.size)
     channels["v.joint1"] = 1e-4 * rng.standard_normal(clean.t.size)
-    assert only(changed(clean, channels), "still-joint", "warning").where == "joint joint1"
+    assert only(changed(clean, channels), "still-joint", "warning").where == "joint1"
+    channels["q.joint6"] = 0.3 + 1e-5 * rng.standard_normal(clean.t.size)
+    channels["q.joint5"] = 0.3 + 1e-5 * rng.standard_normal(clean.t.size)
+    places = [f.where for f in found(changed(clean, channels)).findings if f.kind == "still-joint"]
+    assert places == ["joint1, joint5, joint6"]
 
 
 def still(clean, changed, rng, push=0.0):

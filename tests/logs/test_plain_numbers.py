@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bodysense.errors import BodysenseError, FileReadError, MismatchError
+from bodysense.errors import BodysenseError, FileReadError, MismatchError, UnknownNameError
 from bodysense.logs import parse_layout, read_log
 
 JOINTS = ["a", "b", "c"]
@@ -75,6 +75,21 @@ def test_rows_that_begin_with_their_names(values, tmp_path):
     np.testing.assert_allclose(log.t, 1e-3 * np.arange(50))
     np.testing.assert_allclose(log.channels["q.b"], np.radians(values[1]))
     np.testing.assert_array_equal(log.channels["tau.c"], values[5])
+
+
+@pytest.mark.parametrize(
+    ("rows", "channel", "kind", "message"),
+    [
+        ("1,2\n3,4\n5,6\n", 5, UnknownNameError, "q.a in row 5: the file rows.csv has 3 rows"),
+        ("1,2\n3,4\n", "x", FileReadError, r"no row 'x': give the numbers of its rows\.$"),
+        ("q.b,2\nq.c,4\n", "x", UnknownNameError, "unknown row 'x': valid: q.b, q.c"),
+    ],
+)
+def test_rows_that_are_not_there(rows, channel, kind, message, tmp_path):
+    (tmp_path / "rows.csv").write_text(rows)
+    layout = {"transposed": True, "joints": ["a"], "channels": {"q": [channel]}, "rate": 10}
+    with pytest.raises(kind, match=message):
+        read_log(tmp_path / "rows.csv", parse_layout(layout))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)

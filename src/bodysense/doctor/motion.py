@@ -83,7 +83,7 @@ def standstill(robot: Robot, samples: LogSamples) -> LogSamples:
             samples = samples.report(
                 "still-joint",
                 "note" if carried[j] < _LIGHT * carried.max() else "warning",
-                f"joint {name}",
+                name,
                 f"it stays within {reach[j]:.2g} {unit} while others move",
                 "its own inertia and friction cannot be identified from this recording: move it "
                 "too",

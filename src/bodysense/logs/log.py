@@ -198,6 +198,7 @@ class LogFile:
             row with anything else in one of them is broken. In optional ones anything else counts
             as nothing, and one that never holds a number is left out.
         notes: what the reader decided on its own.
+        series: what a channel is there: a column, or a row of a transposed table.
     """
 
     name: str
@@ -205,3 +206,4 @@ class LogFile:
     units: tuple[str, ...]
     read: Callable[[Sequence[int], Sequence[int]], LogTable]
     notes: tuple[str, ...] = ()
+    series: str = "column"

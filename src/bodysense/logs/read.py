@@ -373,24 +373,26 @@ def _pick_time(columns: list[ChannelColumn]) -> ChannelColumn | None:
 def _numbered(entry: ChannelColumn, sources: Mapping[str, LogFile]) -> ChannelColumn:
     """The entry with the number of its column, counted from 1."""
     column, source = entry.column, sources[entry.file]
+    series = source.series  # column or row
     if isinstance(column, int):
         if column > len(source.units):
             raise UnknownNameError(
-                f"{entry.channel} in column {column}: the file {source.name} has "
-                f"{count(len(source.units), 'column')}; correct the layout, or its `separator:`."
+                f"{entry.channel} in {series} {column}: the file {source.name} has "
+                f"{count(len(source.units), series)}; correct the layout, or its `separator:`."
             )
         return entry
     if source.names is None:
+        header = ", or say in which line its header is: `header: …`" if series == "column" else ""
         raise FileReadError(
-            f"{source.name} has no header, so it has no column {column!r}: give the numbers of its "
-            "columns, or say in which line its header is: `header: …`."
+            f"{source.name} has no header, so it has no {series} {column!r}: give the numbers of "
+            f"its {series}s{header}."
         )
     numbers = [k for k, name in enumerate(source.names, start=1) if name == column]
     if len(numbers) > 1:
         raise FileReadError(
-            f"{source.name}: columns {listing(numbers)} are all named {column!r}; give "
+            f"{source.name}: {series}s {listing(numbers)} are all named {column!r}; give "
             "the number of the one that is meant."
         )
     if not numbers:
-        raise unknown_name("column", column, source.names, f"(of {source.name})")
+        raise unknown_name(series, column, source.names, f"(of {source.name})")
     return replace(entry, column=numbers[0])

@@ -284,7 +284,7 @@ def open_transposed(
         )
     names, units = zip(*pairs, strict=True) if pairs else (None, ("",) * len(cells))
     read = partial(_read_transposed, str(path), cells, [k for k, _ in lines])
-    return LogFile(Path(path).name, names, units, read)
+    return LogFile(Path(path).name, names, units, read, series="row")
 
 
 def _read_transposed(

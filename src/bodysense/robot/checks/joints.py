@@ -76,7 +76,7 @@ def _position_limits(robot: Robot) -> list[Finding]:
             "warning",
             names[open_slides],
             "a sliding joint without position limits",
-            "give the ends of its way",
+            "give its position limits",
         ),
     ]
 
