@@ -412,3 +412,12 @@ def test_shapes_without_a_finite_size_are_no_bound(tmp_path):
     assert changed != text
     (tmp_path / "arm.xml").write_text(changed)
     check_robot(tmp_path / "arm.xml")
+
+
+def test_the_documentation_has_all_kinds():
+    folder = ROOT / "src" / "bodysense" / "robot" / "checks"
+    source = "".join(path.read_text() for path in folder.glob("*.py"))
+    kinds = {"unknown", "unreadable", *re.findall(r'"([a-z]+(?:-[a-z]+)+)"', source)}
+    table = (ROOT / "docs" / "robots.md").read_text().partition("## Checking a robot")[2]
+    rows = [line for line in table.splitlines() if re.match(r"\| `", line)]
+    assert {kind for row in rows for kind in re.findall(r"`([a-z-]+)`", row.split("|")[1])} == kinds
