@@ -18,7 +18,7 @@ from bodysense.identification.defects import Defect
 from bodysense.identification.friction_comparison import FrictionChoice, settle_friction
 from bodysense.identification.given_friction import start_friction
 from bodysense.identification.identification import Identification
-from bodysense.identification.identifier import Identifier, settings_of
+from bodysense.identification.identifier import Identifier, require_arguments, settings_of
 from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.method_choice import MethodChoice, choose_method
 from bodysense.identification.methods import AUTO, DEFAULT, consistent_alternative, identifier
@@ -137,6 +137,7 @@ def identify(
         MismatchError: no log, too little of it left, or a floating base.
     """
     require_robot(robot)
+    require_arguments(method, preprocessing, friction, knowledge)
     settings = preprocessing if preprocessing is not None else Preprocessing()
     given = DEFAULT if method == AUTO else method
     chosen = identifier(given) if isinstance(given, str) else given

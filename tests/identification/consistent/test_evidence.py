@@ -14,9 +14,11 @@ from bodysense.identification.consistent.evidence import (
     _log_evidence,
     choose_relaxation,
     excitation_of,
+    possible_kinds,
 )
 from bodysense.identification.consistent.relaxation import Relaxation
 from bodysense.identification.prior import Prior
+from bodysense.spatial import pi_from_mass_com_inertia
 
 KINDS = pytest.mark.parametrize("kind", ["euclidean", "pullback", "entropic"])
 
@@ -34,6 +36,24 @@ def test_the_further_off_the_file_the_smaller_the_weight(kind, seed, simulate):
         weight_of(simulate(0.3, n_t=300, off=off, seed=seed).problem, kind) for off in (0.0, 0.5)
     )
     assert wrong < 0.2 * right
+
+
+@pytest.mark.parametrize("margin", [1e-10, 1e-7, 1e-3])
+def test_a_file_with_a_plate_in_it_is_followed_by_its_parameters(margin, small_arm, simulate):
+    """Digits of a file may leave a body on the border, where distances of bodies break down.
+
+    As in a file of a mobile manipulator, one of whose links has a margin of 3e-10.
+    """
+    theta, link = small_arm.theta.copy(), small_arm.layout.link(1)
+    mass, com = theta[link][0], theta[link][1:4] / theta[link][0]
+    second = np.diag([1e-3, 2e-3, margin * 1.5e-3])  # moments: a plate normal to z
+    theta[link] = pi_from_mass_com_inertia(mass, com, np.trace(second) * np.eye(3) - second)
+    robot = small_arm.with_parameters(theta)
+    assert robot.consistency()[1].margin == pytest.approx(margin, rel=0.6)
+    problem = simulate(20.0, robot=robot, off=0.0, n_t=150).problem
+    kinds = possible_kinds(Prior.of(problem))
+    assert ("pullback" in kinds) == (margin > 1e-6)
+    assert identifier("pc-wls").fit(problem).status.ok
 
 
 @KINDS

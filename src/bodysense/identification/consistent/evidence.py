@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from bodysense.identification.consistent.relaxation import Relaxation
+from bodysense.identification.consistent.relaxation import Relaxation, without_volume
 from bodysense.identification.linear.method import fit_noise_weights
 from bodysense.identification.prior import Prior
 from bodysense.identification.regression import Regression
 from bodysense.identification.uncertainty import score_covariance
 from bodysense.spatial.arrays import Array
-from bodysense.spatial.pseudo_inertia import physical_consistency
 
 _WELL_EXCITED = 3.0
 """Standard deviation of the prior, a plausible size, over that of the data, from which a direction
@@ -126,9 +125,8 @@ def _weighed(
 
 
 def possible_kinds(prior: Prior) -> tuple[str, ...]:
-    """Quadratic distances to the file: that of bodies needs consistent ones."""
-    bodies = all(physical_consistency(prior.theta[link]).consistent for link in prior.links)
-    return ("euclidean", "pullback") if bodies else ("euclidean",)
+    """Quadratic distances to the file: that of bodies needs some with a volume."""
+    return ("euclidean",) if without_volume(prior) else ("euclidean", "pullback")
 
 
 def _log_evidence(prior: Prior, data: Excitation, relaxation: Relaxation) -> float:

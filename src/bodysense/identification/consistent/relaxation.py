@@ -28,6 +28,7 @@ from bodysense.spatial.distances import pullback_metric
 from bodysense.spatial.pseudo_inertia import PSEUDO_INERTIA_BASIS, physical_consistency
 
 RELAXATIONS = ("euclidean", "pullback", "entropic")
+_LEAST_MARGIN = 1e-6  # of consistency, from which a body has a volume
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Relaxation:
         """
         if self.kind == "euclidean":
             return np.diag(prior.size / np.sqrt(self.weight))
-        _require_consistent_prior(prior, self.kind)
+        _require_volume(prior, self.kind)
         D = np.diag(prior.size)
         for link in prior.links:
             # In units of sizes: entries of the metric differ by many orders otherwise.
@@ -77,14 +78,21 @@ class Relaxation:
         return D
 
 
-def _require_consistent_prior(prior: Prior, kind: str) -> None:
-    """Raise unless every link of the prior has a positive definite pseudo-inertia."""
+def without_volume(prior: Prior) -> list[str]:
+    """Links whose bodies have no volume, with the reason, so that no distance of bodies exists.
+
+    A plate that the digits of a file make thick by chance is one too.
+    """
     bad = []
     for name, link in zip(prior.link_names, prior.links, strict=True):
         check = physical_consistency(prior.theta[link])
-        if not check.consistent:
+        if not check.margin > _LEAST_MARGIN:
             bad.append(f"{name} ({check.reason or 'no volume'})")
-    if bad:
+    return bad
+
+
+def _require_volume(prior: Prior, kind: str) -> None:
+    if bad := without_volume(prior):
         raise InconsistentInertiaError(
             f"the {kind} relaxation needs a prior with physically consistent links that have a "
             f"volume, which is not so for {'; '.join(bad)}. Correct them in the robot's file, "

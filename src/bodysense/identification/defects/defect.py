@@ -195,7 +195,7 @@ def _delay_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, 
 def _zero_drift_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
     return (
         f"{joint}'s zero moves by {_value(x, std)} {unit} from the beginning to the end",
-        "does its belt, coupling or encoder slip? Mend it, and record again",
+        "does its belt, coupling or encoder slip? Repair it, and record again",
     )
 
 
