@@ -25,7 +25,7 @@ from bodysense.identification.knowledge import Knowledge
 from bodysense.identification.regression import Regression
 from bodysense.identification.scores import Prediction
 from bodysense.logs.log import Log
-from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import drive_loads
 from bodysense.spatial.arrays import Array
 
 _MOST_GRAVITY = 1.7  # times that of the file: more than rough masses and a rated load make of it
@@ -54,7 +54,6 @@ def implausibilities(problem: Regression, result: Identification) -> list[str]:
 
 
 def _gravity(problem: Regression, result: Identification) -> list[str]:
-    layout = problem.robot.layout
     every = 1 + sum(motion.t.size for motion in problem.motions) // _POSTURES
     q = np.concatenate([motion.q[::every] for motion in problem.motions])
     tau = np.concatenate([motion.tau[::every] for motion in problem.motions])
@@ -63,9 +62,7 @@ def _gravity(problem: Regression, result: Identification) -> list[str]:
     still = np.zeros_like(q)
 
     def held(theta: Array) -> Array:
-        links = np.array(theta)
-        links[layout.n_inertial :] = 0.0
-        return inverse_dynamics(problem.robot, q, still, still, theta=links)
+        return drive_loads(problem.robot, q, still, still, theta=theta)
 
     slides = np.array(problem.robot.joint_types) == "prismatic"  # N and N·m do not add up
     size = np.sqrt([np.mean(tau[:, slides == own] ** 2) for own in slides])

@@ -35,7 +35,7 @@ from scipy.interpolate import make_interp_spline
 
 from bodysense.identification.preprocessing import Motion
 from bodysense.logs.filtering import differentiate, lowpass
-from bodysense.robot.dynamics import inverse_dynamics
+from bodysense.robot.dynamics import drive_loads, inverse_dynamics
 from bodysense.robot.mounting import under_gravity
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -93,24 +93,20 @@ class PredictedTorques:
         return COLUMNS[candidate.kind](self, candidate.at)
 
     @cached_property
-    def parts(self) -> tuple[Array, Array]:
-        """(m, n) torques of the links alone, and of friction alone."""
-        layout = self.robot.layout
-        links, drives = np.array(self.theta), np.array(self.theta)
-        links[layout.n_inertial :] = 0.0
-        drives[: layout.rotor.stop] = 0.0
-        load, friction = (
-            inverse_dynamics(self.robot, self.q, self.v, self.a, theta=theta)
-            for theta in (links, drives)
-        )
-        return load, friction
+    def loads(self) -> Array:
+        """(m, n) torques of links and rotors, without friction."""
+        return drive_loads(self.robot, self.q, self.v, self.a, theta=self.theta)
+
+    @property
+    def friction(self) -> Array:
+        """(m, n) torques of friction alone."""
+        return self.tau - self.loads
 
     def friction_columns(self) -> list[Array]:
         """Columns (m, n) of what friction laws lack: n each that lag, grow with load, and stay."""
-        load, friction = self.parts
-        lag = -differentiate(friction, self.rate)
-        grown = np.abs(load) * np.tanh(self.v / _REVERSAL)
-        constant = () if "Fo" in self.robot.friction.model.terms else (np.ones_like(load),)
+        lag = -differentiate(self.friction, self.rate)
+        grown = np.abs(self.loads) * np.tanh(self.v / _REVERSAL)
+        constant = () if "Fo" in self.robot.friction.model.terms else (np.ones_like(self.q),)
         joints = range(self.robot.n_joints)
         return [_of_joint(part, j) for part in (lag, grown, *constant) for j in joints]
 
@@ -122,16 +118,8 @@ class PredictedTorques:
         That of friction is left out: what depends on the velocity is a parameter of the model, but
         for reversals, where no law is quite right.
         """
-        theta, now = self._frictionless
         moved = (self.q + _STEP * q, self.v + _STEP * v, self.a + _STEP * a)
-        return np.asarray((inverse_dynamics(self.robot, *moved, theta=theta) - now) / _STEP)
-
-    @cached_property
-    def _frictionless(self) -> tuple[Array, Array]:
-        """(p,) parameters without friction, and (m, n) torques with them."""
-        theta = np.array(self.theta)
-        theta[self.robot.layout.rotor.stop :] = 0.0
-        return theta, inverse_dynamics(self.robot, self.q, self.v, self.a, theta=theta)
+        return np.asarray((drive_loads(self.robot, *moved, theta=self.theta) - self.loads) / _STEP)
 
     @cached_property
     def zeros(self) -> Array:
@@ -194,7 +182,7 @@ COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
     "torque-scale": lambda torques, j: _of_joint(torques.tau, j),
     "tilt": _tilt_column,
     "torque-drift": _torque_drift_column,
-    "friction-drift": lambda torques, _: torques.s[:, None] * torques.parts[1],
+    "friction-drift": lambda torques, _: torques.s[:, None] * torques.friction,
     "load-drift": _load_drift_column,
 }
 """By kind, in the order of the candidates."""
