@@ -44,6 +44,7 @@ _OUTSIDE = 0.005  # m that a centre of mass may lie outside its shape, and
 _OUTSIDE_SHARE = 0.05  # of the shape's size: shapes are simplified
 _GYRATION = 1.1  # radius of gyration over R, which is at most 1
 _LONGEST_SHAPE = 300.0  # radii of gyration; a mesh in mm that is read in m has 2000 and more
+_SMALLEST_IN_MM = 5.0  # size of a shape in m, from which it may be one of 5 mm
 _ROUNDED = 1e-3  # margin of consistency that digits of a file may take off a plate or a rod
 
 
@@ -171,7 +172,7 @@ def _other_scale(bodies: Iterable[FileBody], shapes: dict[int, ConvexHull]) -> l
             size = float(np.linalg.norm(np.ptp(shapes[body.joint].points, axis=0)))
             largest = max(float(np.linalg.eigvalsh(inertia_at_com(body.pi))[-1]), 0.0)
             gyration = math.sqrt(largest / body.pi[0])
-            if size > _LONGEST_SHAPE * gyration > 0.0:
+            if size > max(_LONGEST_SHAPE * gyration, _SMALLEST_IN_MM) and gyration > 0.0:
                 text = f"the shape is {size:.3g} m large, the radius of gyration {gyration:.3g} m"
                 found.append((body, text))
     return by_message(
