@@ -7,7 +7,12 @@ import pytest
 
 from bodysense.excitation import FourierTrajectory
 from bodysense.identification import Preprocessing, identify
-from bodysense.identification.given_friction import RICHEST, start_friction
+from bodysense.identification.given_friction import (
+    RICHEST,
+    start_friction,
+    with_widths_for,
+    without_friction,
+)
 from bodysense.robot import check_robot, load_robot, write_actuators
 from bodysense.robot.checks.joints import unmeasured_friction
 from bodysense.simulation import rollout
@@ -77,3 +82,15 @@ def test_a_placeholder_does_not_switch_the_choice_off(damping):
     for term in layout.friction_terms:
         found, expected = (robot.theta[layout.friction(term)] for robot in (run.robot, truth))
         np.testing.assert_allclose(found, expected, rtol=0.05, atol=0.02)
+
+
+def test_joints_that_are_slow_reverse_within_less():
+    """Otherwise all that they do is a reversal, and no law is told apart."""
+    robot = load_robot("tx40")
+    started = start_friction(without_friction(robot), "coulomb")
+    speeds = np.sqrt(2.0) * np.array([1.0, 0.5, 0.1, 0.02, 0.0, 1.0])
+    v = speeds * np.sin(np.arange(1000.0))[:, None]
+    width = with_widths_for(started, robot, v).friction.shape[:, 0]
+    assert width == pytest.approx([0.02, 0.02, 0.005, 0.001, 0.02, 0.02], rel=1e-2)
+    given = robot.with_friction("coulomb", width=0.02)
+    assert with_widths_for(given, given, v) is given

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.identification.friction_fit import StribeckFit, fit_stribeck
-from bodysense.identification.given_friction import RICHEST, parsed_friction
+from bodysense.identification.given_friction import RICHEST, parsed_friction, with_widths_for
 from bodysense.identification.held_out import Candidate, Comparison, HeldOutErrors
 from bodysense.identification.preprocessing import FOLDS
 from bodysense.identification.regression import Regression
@@ -102,6 +102,10 @@ def settle_friction(
     The problem's robot has the law that the given one starts with, see `start_friction`.
     """
     _, choose, fit = parsed_friction(given, name)
+    v = np.concatenate([motion.v for motion in problem.motions])
+    suited = with_widths_for(problem.robot, given, v)
+    if suited is not problem.robot:
+        problem = replace(_with_robot(problem, suited), knowledge=problem.knowledge)
     if not (choose or fit):
         return problem, None
     progress("choosing the friction law" if choose else "fitting the friction law")

@@ -7,9 +7,11 @@ from numpy.typing import ArrayLike
 
 from bodysense.errors import unknown_name
 from bodysense.identification.friction_fit import require_stribeck
+from bodysense.logs.filtering import STILL_SPEED, slowest_motion
 from bodysense.robot.checks.joints import unmeasured_friction
 from bodysense.robot.friction import friction_models
 from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
 
 WIDTH = 0.02
 """rad/s: over which friction reverses, by default. Measured on a UR10e and a TX40: sharper and the
@@ -50,6 +52,23 @@ def with_law(robot: Robot, law: str) -> Robot:
     if "vs" in laws[law].shape and "vs" not in own:
         shape["vs"] = _STRIBECK_SPEED
     return robot.with_friction(law, coefficients=None, **shape)
+
+
+def with_widths_for(robot: Robot, given: Robot, v: Array) -> Robot:
+    """The robot with sharper reversals of the joints that velocities v (n_t, n) show to be slow.
+
+    What moves counts from a share of its r.m.s. speed on, and must not be what reverses. Widths of
+    the given robot stay.
+    """
+    shape = robot.friction.model.shape
+    own = dict(zip(given.friction.model.shape, given.friction.shape.T, strict=True))
+    if "width" not in shape or np.any(own.get("width", 0.0)):
+        return robot
+    width = robot.friction.shape[:, shape.index("width")]
+    suited = np.minimum(width, slowest_motion(v, STILL_SPEED))
+    if np.array_equal(suited, width):
+        return robot
+    return robot.with_friction(robot.friction.model, coefficients=None, width=suited)
 
 
 def parsed_friction(robot: Robot, name: str) -> tuple[str | None, bool, bool]:

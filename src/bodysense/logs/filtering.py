@@ -219,11 +219,15 @@ def usable_cutoff(cutoff: float, rate: float) -> float:
     return cutoff if cutoff == np.inf else min(cutoff, 0.45 * rate)
 
 
+def slowest_motion(v: Array, still_speed: float) -> Array:
+    """(n,) speeds from which joints with velocities v (n_t, n) count as moving."""
+    rms = np.sqrt(np.mean(v**2, axis=0))
+    return np.where(rms > _NEVER, np.minimum(still_speed, _STILL_SHARE * rms), still_speed)
+
+
 def standing(v: Array, still_speed: float) -> NDArray[np.bool_]:
     """(n_t, n) where joints with velocities v (n_t, n) stand."""
-    rms = np.sqrt(np.mean(v**2, axis=0))
-    slowest = np.where(rms > _NEVER, np.minimum(still_speed, _STILL_SHARE * rms), still_speed)
-    still: NDArray[np.bool_] = np.abs(v) < slowest
+    still: NDArray[np.bool_] = np.abs(v) < slowest_motion(v, still_speed)
     return still
 
 
