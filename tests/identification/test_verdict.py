@@ -81,9 +81,9 @@ def test_the_grade_is_that_of_unseen_data(found, error, grade):
 
 def test_noise_is_that_of_the_data_judged(found):
     fit = [scores("training", noise=0.042), scores("held-out", noise=0.042)]
-    assert "4.2 % lie above the bandwidth" in judge(found, fit).summary
+    assert "4.2 % of the raw torque is above the bandwidth" in judge(found, fit).summary
     others = [scores("validation", noise=0.034), scores("validation", noise=0.036)]
-    assert "3.5 % lie above the bandwidth" in judge(found, [*fit, *others]).summary
+    assert "3.5 % of the raw torque is above the bandwidth" in judge(found, [*fit, *others]).summary
 
 
 def test_good_results_need_no_advice(found):
@@ -119,7 +119,7 @@ def test_joints_whose_torque_is_mostly_noise_are_not_held_against_the_model(foun
     verdict = judge(found, [scores(kind, errors, noise=noise) for kind in ("training", "held-out")])
     assert verdict.grade == "good"
     assert "to 5.0 % on average" in verdict.summary
-    assert "10.0 % lie above the bandwidth" in verdict.summary
+    assert "10.0 % of the raw torque is above the bandwidth" in verdict.summary
 
 
 def test_where_all_is_noise_all_joints_count(found):

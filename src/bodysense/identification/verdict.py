@@ -166,8 +166,9 @@ def judge(
     summary = (
         f"on {_WHERE[kind]} the model predicts the torque of moving joints to {percent(error)} on "
         f"average and to {percent(worst)} at worst ({joint}); the robot's file alone to "
-        f"{percent(before)}. {_left_out(names, judged)}Of the raw torque "
-        f"{percent(mean_noise(judged))} lie above the bandwidth of this comparison, as noise does."
+        f"{percent(before)}. {_left_out(names, judged)}"
+        f"{percent(mean_noise(judged))} of the raw torque is above the bandwidth of this "
+        "comparison, as noise is."
     )
     holds = not (objections or unseen or few or extrapolated or grade == "poor")
     return Verdict(grade, summary, advice, holds, error, before, worst, joint)
