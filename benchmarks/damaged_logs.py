@@ -118,6 +118,10 @@ def drifting(subject: Subject, x: Array) -> Array:
     return np.asarray(x + x.std() * np.linspace(-1.0, 1.0, x.shape[0]))
 
 
+def swelling(subject: Subject, x: Array) -> Array:
+    return np.asarray(x * np.linspace(1.0, 1.4, x.shape[0]))
+
+
 def swap_torques(subject: Subject) -> Subject:
     (j, subject), (k, _) = hit(subject, 1), hit(subject, 2)
     order = np.arange(subject.tau.shape[1])

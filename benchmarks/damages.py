@@ -108,17 +108,14 @@ def _loaded(subject: Subject) -> Robot:
     return with_payload(truth, mass, com=(0.0, 0.0, 0.1), inertia=1e-3 * mass * np.eye(3))
 
 
-def _two_configurations(subject: Subject) -> Subject:
-    """With and without a load, one after the other in one file."""
+def _loaded_meanwhile(begin: float, end: float, subject: Subject) -> Subject:
+    """With a load between two shares of the recording, and without it before and after."""
     loaded = simulate(_loaded(subject), subject.motion, subject.seed)
-    log, half = subject.log, subject.log.t.size // 2
+    n = subject.log.t.size
+    inside = (np.arange(n) >= begin * n) & (np.arange(n) < end * n)
     q, tau = (
-        np.concatenate(
-            [
-                recording.joints(x, subject.given.joint_names)[part]
-                for recording, part in ((log, slice(None, half)), (loaded, slice(half, None)))
-            ]
-        )
+        np.where(inside[:, None], *(log.joints(x, subject.given.joint_names) for log in both))
+        for both in [(loaded, subject.log)]
         for x in ("q", "tau")
     )
     return subject.recorded_as(q, tau)
@@ -198,6 +195,7 @@ _EVEN = (r"samples? .*(lost|missing|dropped|uneven)", r"(uneven|jitter|dropped|l
 _GRAVITY = (r"gravity.*(direction|mount|tilt|points)", r"(mounted|tilted)")
 _LOAD = (r"\bload\b", r"\bpayload")
 _DRIFT = (r"\bdrift", r"\bchang\w+ (during|over|within|between|along|in the course)", r"warm")
+_DRIFT_OF_GAIN = (r"{joint}.*(grow|fall|drift|chang)", r"(grow|fall|drift|chang).*{joint}")
 _MASS = (r"mass.*(check|wrong|unit|gram|implausible|contradict|file)",)
 
 DAMAGES = tuple(
@@ -218,6 +216,7 @@ DAMAGES = tuple(
         ("two torques swapped", logs.swap_torques, (r"swapped-joints.*{joint}",)),
         ("one torque offset", logs.offset_torque, (r"{joint}.*offset", r"offset.*{joint}")),
         ("one torque drifts", partial(logs.one_torque, logs.drifting, 1), _DRIFT),
+        ("one gain drifts", partial(logs.one_torque, logs.swelling, 1), _DRIFT_OF_GAIN),
         ("torques 20 ms late", partial(logs.all_torques, lambda s, x: logs.late(0.02, x)), _LATE),
         (
             "one torque 20 ms late",
@@ -307,7 +306,8 @@ DAMAGES = tuple(
         ("on a ceiling", partial(_mounted, (0.0, 0.0, 9.81)), _GRAVITY),
         ("base tilted by 0.2", partial(_mounted, (1.949, 0.0, -9.614)), _GRAVITY),
         ("load not in the file", lambda s: s.simulated_as(_loaded(s)), _LOAD),
-        ("two configurations", _two_configurations, (*_LOAD, *_DRIFT)),
+        ("two configurations", partial(_loaded_meanwhile, 0.5, 1.0), (*_LOAD, *_DRIFT)),
+        ("a load in between", partial(_loaded_meanwhile, 0.4, 0.7), (*_LOAD, *_DRIFT)),
         ("friction that warms up", _warming, _DRIFT),
         ("a push", _bump, (r"contact", r"external", r"push", r"touch")),
         ("saturated drives", _saturated, (r"saturat", r"effort limit")),

@@ -48,7 +48,9 @@ def objections_to(
     several = unlike_each_other(problem)
     contradictions = contradicted_knowledge(method, problem, result)
     defects = () if several else _defects(problem, diagnoses)
-    if not several and not any(defect.kind.endswith("-drift") for defect in defects):
+    # A load that is taken or put down is no drift, though it looks like one.
+    drifts = {defect.kind for defect in defects if defect.kind.endswith("-drift")}
+    if not several and drifts <= {"load-drift"}:
         several = changed_within(problem, logs)
         defects = () if several else defects
     throughout = bool(several or contradictions)

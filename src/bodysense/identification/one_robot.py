@@ -78,39 +78,52 @@ def changed_within(problem: Regression, logs: Sequence[Log]) -> list[str]:
             )
             for mine in ([r for r in own if r.block == block] for block in begins)
         ]
-        ratio, place = _best_split(held_rows(problem, own[0].R.shape[1]), blocks)
+        ratio, first, end = _best_part(held_rows(problem, own[0].R.shape[1]), blocks)
         if ratio > _UNLIKE_PARTS:
-            at = f"{list(begins.values())[place] - log.zero_time:.1f}".removesuffix(".0")
+            times = [f"{t - log.zero_time:.1f}".removesuffix(".0") for t in begins.values()]
+            middle = end < len(blocks)
+            when = (
+                f"between {times[first]} and {times[end]} s"
+                if middle
+                else f"after {times[first]} s"
+            )
+            last = f" or LOG@{times[end]}:" if middle else f" or LOG@{times[first]}:"
             made.append(
                 f"The robot changed during {log.source}: one for all of it leaves {ratio:.2g} "
-                f"times the error that one before {at} s and another one after it do. Was a load "
-                "or a tool changed, did a joint slip, or did drives warm up? Identify from one "
-                f"part, LOG@:{at} or LOG@{at}:."
+                f"times the error that one more for the time {when} does. Was a load or a tool "
+                "taken or changed, did a joint slip, or did drives warm up? Identify from one "
+                f"part, LOG@:{times[first]}{last}."
             )
     return made
 
 
-def _best_split(held: Array, blocks: Sequence[tuple[Array, int]]) -> tuple[float, int]:
-    """The largest ratio of errors, of one robot and of two, and the first block of the second.
+def _best_part(held: Array, blocks: Sequence[tuple[Array, int]]) -> tuple[float, int, int]:
+    """The largest ratio of errors, of one robot and of two, and the blocks of the part between.
 
-    Blocks are triangles (c, c) with their numbers of rows, and `held` what holds parameters that
-    they do not determine.
+    The second robot is that of a part in the middle, or up to the end. Blocks are triangles (c, c)
+    with their numbers of rows, and `held` what holds parameters that they do not determine.
     """
-    size = held.shape[1] - 1
-    counts = np.cumsum([count for _, count in blocks])
+    size, n_blocks = held.shape[1] - 1, len(blocks)
+    counts = np.concatenate([[0.0], np.cumsum([count for _, count in blocks])])
     before, behind = [held], [held]
     for R, _ in blocks:
         before.append(joined(before[-1], R))
     for R, _ in reversed(blocks):
         behind.append(joined(behind[-1], R))
-    rest = [[T[size, size] ** 2 if len(T) > size else 0.0 for T in x] for x in (before, behind)]
-    whole, n = rest[0][-1], float(counts[-1])
-    best = (0.0, 0)
-    for place in range(_LEAST_BLOCKS, len(blocks) - _LEAST_BLOCKS + 1):
-        first = float(counts[place - 1])
-        if min(first, n - first) < _ROWS_OF_A_LOG * size:
-            continue
-        each = (rest[0][place] + rest[1][len(blocks) - place]) / (n - 2.0 * size)
-        ratio = np.sqrt(whole / (n - size) / max(each, np.finfo(float).tiny))
-        best = max(best, (float(ratio), place))
+    whole, n = before[-1][size, size] ** 2, float(counts[-1])
+    least = _ROWS_OF_A_LOG * size
+    best = (0.0, 0, 0)
+    for first in range(_LEAST_BLOCKS, n_blocks - _LEAST_BLOCKS + 1):
+        inside = held
+        for end in range(first + 1, n_blocks + 1):
+            inside = joined(inside, blocks[end - 1][0])
+            rows = float(counts[end] - counts[first])
+            if end - first < _LEAST_BLOCKS or min(rows, n - rows) < least:
+                continue
+            outside = (
+                before[first] if end == n_blocks else joined(before[first], behind[n_blocks - end])
+            )
+            each = (inside[size, size] ** 2 + outside[size, size] ** 2) / (n - 2.0 * size)
+            ratio = np.sqrt(whole / (n - size) / max(each, np.finfo(float).tiny))
+            best = max(best, (float(ratio), first, end))
     return best

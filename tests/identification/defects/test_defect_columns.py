@@ -151,6 +151,8 @@ def test_drifts(small_arm, predicted, derivatives, motion):
     column = predicted.column(DefectCandidate("torque-drift", 1))
     np.testing.assert_array_equal(column[:, 1], 2.0 * s)
     assert not column[:, [0, 2]].any()
+    column = predicted.column(DefectCandidate("scale-drift", 1))
+    np.testing.assert_array_equal(column[:, 1], s * predicted.tau[:, 1])
     # A body at the origin of the last link, as heavy as the robot.
     model = predicted.robot.model.copy()
     mass = sum(float(predicted.robot.pi(k)[0]) for k in range(3))
@@ -186,7 +188,7 @@ def test_longer_links_turn_as_slower_ones(arm, motion):
 
 def test_every_candidate_has_a_column(arm, predicted):
     candidates = candidates_of(arm)
-    assert len(set(candidates)) == len(candidates) == 3 + 5 * 3 + 2 + 2 + 2
+    assert len(set(candidates)) == len(candidates) == 3 + 6 * 3 + 2 + 2 + 2
     assert {candidate.kind for candidate in candidates} == set(COLUMNS)
     weightless = candidates_of(with_gravity(arm, np.zeros(3)))
     assert {candidate.kind for candidate in weightless} == set(COLUMNS) - {"tilt", "time"}

@@ -109,6 +109,11 @@ def drift(j: int, x: float):
     return lambda motion, rng: changed(motion, tau=motion.tau + along)
 
 
+def swell(j: int, x: float):
+    along = 1.0 + np.linspace(-0.5, 0.5, 400)[:, None] * x * np.eye(6)[j]
+    return lambda motion, rng: changed(motion, tau=motion.tau * along)
+
+
 def slip(j: int, x: float):
     along = np.linspace(-0.5, 0.5, 400)[:, None] * x * np.eye(6)[j]
     return lambda motion, rng: changed(motion, q=motion.q + along)
@@ -143,6 +148,7 @@ DAMAGES = {
     "drift": ("torque-drift", "joint3", 10.0, drift(2, 10.0)),
     "delay": ("delay", "", 0.025, late(1)),
     "delay of one": ("joint-delay", "joint2", 0.05, late(2, [1])),
+    "gain that grows": ("scale-drift", "joint2", 0.4, swell(1, 0.4)),
     "zero that moves": ("zero-drift", "joint2", 0.2, slip(1, 0.2)),
     "slow": ("time", "", 2.0, slow(2.0)),
     "fast": ("time", "", 0.5, slow(0.5)),

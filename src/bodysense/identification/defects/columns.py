@@ -11,6 +11,7 @@ A log with a defect of size x has other torques than the model predicts, by x ti
     drift of zero j      q_log = q + x s e_j        -s ∂tau/∂q_j
     tilt of gravity      g_true = g + |g| x e       |g| ∂tau/∂g e,    e normal to g
     drift of torque j    tau_log = tau + x s        s, in units of the torque's r.m.s.
+    drift of gain j      tau_log = (1 + x s) tau    s tau_j, in the rows of joint j
     drift of friction    F_log = (1 + x s) F        s F
     drift of the load    m_log = m + x s M          s M ∂tau/∂m of the last links
 
@@ -182,12 +183,20 @@ COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
     "torque-scale": lambda torques, j: _of_joint(torques.tau, j),
     "tilt": _tilt_column,
     "torque-drift": _torque_drift_column,
+    "scale-drift": lambda torques, j: _of_joint(torques.s[:, None] * torques.tau, j),
     "friction-drift": lambda torques, _: torques.s[:, None] * torques.friction,
     "load-drift": _load_drift_column,
 }
 """By kind, in the order of the candidates."""
 
-LINEAR = ("low-pass", "zero-drift", "torque-drift", "friction-drift", "load-drift")
+LINEAR = (
+    "low-pass",
+    "zero-drift",
+    "torque-drift",
+    "scale-drift",
+    "friction-drift",
+    "load-drift",
+)
 """Kinds that no log is corrected for: their columns hold however large the defect is, or, of a
 low-pass filter, as what it took away is lost."""
 
@@ -198,6 +207,7 @@ OF_JOINTS = (
     "position-scale",
     "torque-scale",
     "torque-drift",
+    "scale-drift",
 )
 """Kinds that each joint may have."""
 

@@ -30,7 +30,7 @@ class Defect:
     Attributes:
         kind: ``zero``, ``zero-drift``, ``position-scale``, ``torque-scale``, ``offset``, ``delay``,
             ``joint-delay``, ``time``, ``low-pass``, ``length``, ``gravity``, ``torque-drift``,
-            ``friction-drift`` or ``load-drift``.
+            ``scale-drift``, ``friction-drift`` or ``load-drift``.
         joint: name of the joint, empty where the defect is not one of a joint.
         estimate: its size, in `unit`.
         std: standard deviation of that.
@@ -222,6 +222,15 @@ def _torque_drift_sentences(joint: str, unit: str, x: float, std: float) -> tupl
     )
 
 
+def _scale_drift_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
+    change = f"{'fall' if x < 0.0 else 'grow'} by {_value(100.0 * abs(x), 100.0 * std)} %"
+    return (
+        f"torques of {joint} {change} from the beginning to the end, as with a drive gain that "
+        "changes",
+        "let drive and sensor warm up before recording, or identify from a part of it",
+    )
+
+
 def _friction_drift_sentences(joint: str, unit: str, x: float, std: float) -> tuple[str, str]:
     change = f"{'falls' if x < 0.0 else 'rises'} by {_value(100.0 * abs(x), 100.0 * std)} %"
     return (
@@ -248,6 +257,7 @@ _SENTENCES: dict[str, Callable[[str, str, float, float], tuple[str, str]]] = {
     "joint-delay": _delay_sentences,
     "low-pass": _low_pass_sentences,
     "torque-drift": _torque_drift_sentences,
+    "scale-drift": _scale_drift_sentences,
     "friction-drift": _friction_drift_sentences,
     "load-drift": _load_drift_sentences,
 }
