@@ -43,15 +43,17 @@ def test_recordings_of_several_robots_are_told(factor, said, simulated):
     assert unlike_each_other(of(*cut)) == []
 
 
+@pytest.mark.parametrize("end", [0.7, 1.0])
 @pytest.mark.parametrize(("mass", "said"), [(0.0, False), (0.05, False), (3.0, True)])
-def test_a_load_that_is_taken_during_a_recording_is_told(mass, said, simulated):
+def test_a_load_that_is_carried_for_some_time_is_told(mass, said, end, simulated):
     problem = simulated.problem
     (motion,) = problem.motions
-    robot, taken = problem.robot, motion.t[0] + 0.4 * np.ptp(motion.t)
-    parts = (motion.q, motion.v, motion.a)
-    load = inverse_dynamics(with_payload(robot, mass, com=(0.0, 0.05, 0.1)), *parts) if mass else 0
-    more = load - inverse_dynamics(robot, *parts) if mass else np.zeros_like(motion.tau)
-    tau = motion.tau + (motion.t > taken)[:, None] * more
+    begin, end = (motion.t[0] + share * np.ptp(motion.t) for share in (0.4, end))
+    robot, parts = problem.robot, (motion.q, motion.v, motion.a)
+    carried = (motion.t > begin) & (motion.t <= end)
+    load = with_payload(robot, mass, com=(0.0, 0.05, 0.1)) if mass else robot
+    more = inverse_dynamics(load, *parts) - inverse_dynamics(robot, *parts)
+    tau = motion.tau + carried[:, None] * more
     changed = replace(motion, tau=tau, tau_raw=tau)
     log = replace(Log.of(motion.t, {"q.joint1": motion.q[:, 0]}), source="log.csv")
     rows = Regression.of(robot, [changed], problem.settings, problem.base)
@@ -59,5 +61,6 @@ def test_a_load_that_is_taken_during_a_recording_is_told(mass, said, simulated):
     assert bool(sentences) is said
     if said:
         assert sentences[0].startswith("The robot changed during log.csv")
-        at = float(sentences[0].split("LOG@:")[1].split()[0])
-        assert at == pytest.approx(taken - motion.t[0], abs=0.1 * np.ptp(motion.t))
+        at = float(sentences[0].split("LOG@:")[1].split()[0].rstrip("."))
+        assert at == pytest.approx(begin - motion.t[0], abs=0.1 * np.ptp(motion.t))
+        assert ("between" in sentences[0]) == (end < motion.t[-1])

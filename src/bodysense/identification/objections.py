@@ -51,7 +51,8 @@ def objections_to(
     # A load that is taken or put down is no drift, though it looks like one.
     drifts = {defect.kind for defect in defects if defect.kind.endswith("-drift")}
     if not several and drifts <= {"load-drift"}:
-        several = changed_within(problem, logs)
+        beside = any(defect.kind != "load-drift" for defect in defects)
+        several = changed_within(problem, logs, beside_defects=beside)
         defects = () if several else defects
     throughout = bool(several or contradictions)
     short_times = [] if throughout else bursts(problem.robot.joint_names, training, logs)

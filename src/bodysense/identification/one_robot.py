@@ -20,7 +20,8 @@ from bodysense.spatial.arrays import Array
 
 _ROWS_OF_A_LOG = 2.0  # per unknown, or it could be explained by itself whatever it is
 _UNLIKE_LOGS = 2.5  # ratio of r.m.s. errors; drives that warm up make it 1.3
-_UNLIKE_PARTS = 2.0  # the same of two parts of one recording; those of a UR10e reach 1.2
+_UNLIKE_PARTS = 1.6  # the same of two parts of one recording; those of a UR10e reach 1.2, and …
+_UNLIKE_BESIDE = 2.0  # … where a defect is named that all of it has: a zero that is off makes 1.8
 _LEAST_BLOCKS = 3  # of a part
 _HARDLY = 0.01  # of a joint's torque: smaller errors speak of one robot, whatever their ratio
 
@@ -60,8 +61,14 @@ def unlike_each_other(problem: Regression) -> list[str]:
     ]
 
 
-def changed_within(problem: Regression, logs: Sequence[Log]) -> list[str]:
-    """Whether a recording needs one robot for its beginning and another one for its end."""
+def changed_within(
+    problem: Regression, logs: Sequence[Log], *, beside_defects: bool = False
+) -> list[str]:
+    """Whether a recording needs another robot for some time than for the rest of it.
+
+    Defects that are named beside it have to be beaten by more.
+    """
+    least = _UNLIKE_BESIDE if beside_defects else _UNLIKE_PARTS
     rows = block_rows(problem, (), theta := ridge_theta(problem))
     sigma = noise_levels(problem, problem.base.to_base(theta))
     made = []
@@ -79,7 +86,7 @@ def changed_within(problem: Regression, logs: Sequence[Log]) -> list[str]:
             for mine in ([r for r in own if r.block == block] for block in begins)
         ]
         ratio, first, end = _best_part(held_rows(problem, own[0].R.shape[1]), blocks)
-        if ratio > _UNLIKE_PARTS:
+        if ratio > least:
             times = [f"{t - log.zero_time:.1f}".removesuffix(".0") for t in begins.values()]
             middle = end < len(blocks)
             when = (
