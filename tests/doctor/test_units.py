@@ -70,6 +70,14 @@ def test_a_single_joint_in_degrees_is_named(clean, changed, found):
     assert [(f.kind, f.where) for f in findings] == [("degrees", "q.joint4")]
 
 
+@pytest.mark.parametrize("joints", [(4, 5, 6), (2, 3, 4, 5, 6)])
+def test_joints_in_radians_beside_those_in_degrees_are_left(joints, clean, changed, found):
+    factors = {f"q_joint{k}": DEGREES for k in joints}
+    (finding,) = found(scaled(bare(clean, changed), changed, **factors)).of("error")
+    assert finding.kind == "degrees"
+    assert finding.where == ", ".join(f"q.joint{k}" for k in joints)
+
+
 def test_velocities_in_turns_a_minute_are_found(clean, changed, only):
     finding = only(scaled(clean, changed, v=60.0 / (2.0 * np.pi)), "wrong-scale", "error")
     assert "`channels: {v: {unit: rpm}}`" in finding.action

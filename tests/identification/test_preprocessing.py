@@ -169,3 +169,16 @@ def test_a_log_without_a_joints_torque_is_refused(small_arm, settings, sines):
     channels = {name: x for name, x in log.channels.items() if name != "tau.joint2"}
     with pytest.raises(MismatchError, match="no 'tau' of joints joint2"):
         motions(small_arm, [[Log.of(t, channels)]], settings)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_hinge_that_gives_way_in_one_recording_is_held_there(moves, small_arm, settings, sines):
+    """Whatever it does in another one; its friction is that of presliding."""
+    t, q, _, _ = sines(3, 1, 5000, RATE, slowest=0.2)
+    given = np.copy(q)
+    given[:, 0] = 0.3 + (1.0 if moves else 0.01) * (q[:, 0] - q[:, 0].mean())
+    logs = [log_of(small_arm, t, x, np.zeros_like(q)) for x in (q, given)]
+    one, other = motions(small_arm, [[log] for log in logs], settings)
+    assert one.still is None
+    assert (other.still is None) == moves
+    assert moves or other.still[:, 0].all()

@@ -57,6 +57,7 @@ def test_the_header_is_found(tmp_path, content, names, first_line):
 
 def test_units_of_the_header(tmp_path):
     assert form(tmp_path, "t [ms],q.a[deg],x []\n1,2,3\n").units == ("ms", "deg", "")
+    assert form(tmp_path, "t (ms),q.a(deg),x (1)\n1,2,3\n").units == ("ms", "deg", "")
 
 
 def test_a_header_can_be_stated(tmp_path):

@@ -188,7 +188,8 @@ def sampling_times(robot: Robot, samples: LogSamples) -> LogSamples:
             "t",
             f"steps of all joints are longer and shorter together, by {100.0 * uneven:.0f} % of a "
             "step: samples were taken unevenly, and the time stamps do not show it",
-            "record the time at which each sample was taken, not the one at which it was written",
+            "record the time at which each sample was taken, not the one at which it was written; "
+            "or, if samples were taken evenly, give `rate: …` [Hz] in the layout instead of times",
         )
     return samples
 

@@ -28,8 +28,9 @@ _DEGREES = 180.0 / np.pi
 # Limits in robot files are rough, and motions may overshoot: three times a limit is suspicious,
 # ten times is impossible. Motions in degrees are mostly 10 to 50 times beyond.
 _SUSPICIOUS, _IMPOSSIBLE = 3.0, 10.0
-# What counts as fitting once the unit has been corrected.
-_FITS = 1.5
+# What counts as fitting once the unit has been corrected, and beside others that fit so; and what
+# share of their travel a joint must make to be in degrees as well.
+_FITS, _FITS_BESIDE, _AS_FAR = 1.5, 3.0, 0.1
 # Where a limit is not known: no arm turns further or faster.
 _ANY_ANGLE, _ANY_SPEED = 8.0 * np.pi, 30.0
 # Beyond the limits by a twentieth of the room between them: a wrong zero or wrong limits.
@@ -71,9 +72,13 @@ def position_units(robot: Robot, samples: LogSamples) -> LogSamples:
         return _beyond_limits(samples, short.q, lower, upper)
     in_degrees = beyond & ~slides & (ratio / _DEGREES <= _FITS)
     if in_degrees.any():
+        # Beside these, others are rather in degrees and too fast than of any other gain.
+        in_degrees |= beyond & ~slides & (ratio / _DEGREES <= _FITS_BESIDE)
         most = np.count_nonzero(in_degrees) >= 0.5 * max(1, int(np.count_nonzero(~slides)))
         certain = bool(most or ratio[in_degrees].max() > _IMPOSSIBLE)
-        turning = in_degrees | (most & ~slides)
+        travel = np.ptp(short.q, axis=0)
+        in_radians = (travel > _LEAST_RANGE) & (travel < _AS_FAR * np.median(travel[in_degrees]))
+        turning = in_degrees | (most & ~slides & ~in_radians)
         names = [samples.joint_names[j] for j in np.flatnonzero(turning)]
         units = dict.fromkeys(_named(samples, "q", names), "deg")
         also = {**units, **dict.fromkeys(_named(samples, "v", names), "deg/s")}

@@ -187,14 +187,18 @@ def motions(
             "no piece of the log is longer than its borders: record for longer, or raise the "
             "cut-off, which shortens them."
         )
-    speed, held = settings.still_speed or 0.0, held_joints(robot, made)
-    if speed > 0.0 and held.any() and not held.all():
-        made = [replace(m, still=standing(m.v, speed) | held) for m in made]
+    speed = settings.still_speed or 0.0
+    for log in {motion.log for motion in made} if speed > 0.0 else ():
+        held = held_joints(robot, [motion for motion in made if motion.log == log])
+        if held.any() and not held.all():
+            made = [
+                replace(m, still=standing(m.v, speed) | held) if m.log == log else m for m in made
+            ]
     return tuple(made)
 
 
 def held_joints(robot: Robot, made: Sequence[Motion]) -> NDArray[np.bool_]:
-    """(n,) joints that stay where they are in all motions."""
+    """(n,) joints that stay where they are in all motions of a recording."""
     lowest = np.min([motion.q.min(axis=0) for motion in made], axis=0)
     highest = np.max([motion.q.max(axis=0) for motion in made], axis=0)
     slides = np.array(robot.joint_types) == "prismatic"

@@ -58,15 +58,23 @@ def units_of(channel: str) -> tuple[str, ...]:
     return _COMPONENT_UNITS.get((quantity, component), ()) if frame else ()
 
 
-# Units in the names of columns: ``q.elbow [deg]``.
+# Units in the names of columns: ``q.elbow [deg]``, or ``q.elbow (deg)``.
 
 _SUFFIX = re.compile(r"(?P<name>.*\S)\s*\[(?P<unit>[^\[\]]*)\]")
+_ROUND = re.compile(r"(?P<name>.*\S)\s*\((?P<unit>[^()]+)\)")
 
 
 def split_unit(title: str) -> tuple[str, str]:
-    """Name and unit of a column, "" where it states none."""
+    """Name and unit of a column, "" where it states none.
+
+    Round brackets hold a unit where they hold one that is known: names end in others.
+    """
     result = _SUFFIX.fullmatch(title)
-    return (result["name"], result["unit"].strip()) if result else (title, "")
+    if result is None:
+        result = _ROUND.fullmatch(title)
+        if result is None or find_unit(result["unit"].strip()) is None:
+            return title, ""
+    return result["name"], result["unit"].strip()
 
 
 def join_unit(name: str, unit: str) -> str:

@@ -179,7 +179,7 @@ LEAST_RANGE = 5e-3
 taken for motion: the less of it there is, the larger a friction it would stand for."""
 
 LEAST_TRAVEL = 0.05
-"""rad: a hinge that stays within this range in all recordings is held there and gives way to what
+"""rad: a hinge that stays within this range in a recording is held there and gives way to what
 the others do. Its friction is that of presliding, which tells nothing about motion."""
 
 

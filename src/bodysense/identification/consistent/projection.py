@@ -109,10 +109,15 @@ def checked(
 
 def unsolved_message(prior: Prior, word: str) -> str:
     """Failure of a solver that ended with the word `word`, with advice."""
-    hint = " and what is given as known of the links" if prior.constraints.any else ""
+    check = "Check the units and the joint order of the log with `bodysense doctor`."
+    if prior.constraints.any:
+        check = (
+            "Is there a body that fulfils all that is given as known of the links? Leave one out "
+            "after the other to see which contradict. Otherwise check the units and the joint "
+            "order of the log with `bodysense doctor`."
+        )
     return (
-        f"There is no consistent solution ({word}); the estimate is the unconstrained one. Check "
-        f"the units and the joint order of the log with `bodysense doctor`{hint}."
+        f"There is no consistent solution ({word}); the estimate is the unconstrained one. {check}"
     )
 
 
