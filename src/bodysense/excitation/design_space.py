@@ -266,7 +266,10 @@ class DesignSpace:
         )
         if largest > 0.0:
             return text + f"Take a margin of {np.floor(1e4 * largest) / 10.0:g} mm at most."
-        return text + "They touch even without a margin: correct the shapes, or ignore the pair."
+        return text + (
+            "They touch even without a margin: lock joints that need not move (--lock), correct "
+            "the shapes, or ignore the pair (`ignore` of the collisions in Python)."
+        )
 
     def _holding_use(self, q: Array) -> Array:
         """(n, n_joints) share of the torque limits that gravity takes in poses q (n, n_joints)."""
