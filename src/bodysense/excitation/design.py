@@ -338,8 +338,8 @@ def _advice(search: Search, checked: MotionCheck, criterion: Criterion) -> str:
         return (
             "No scale of the best motion keeps all limits between the samples "
             f"({checked.broken()}): do not run it; design again with a larger margin of "
-            "collisions, a smaller share of the limits, another start pose, or hold the joints that "
-            "are named (--hold)."
+            "collisions, a smaller share of the limits, or another start pose, or hold the joints "
+            "that are named (--hold)."
         )
     if search.status == "interrupted":
         return "Interrupted: this is the best motion so far; more time may improve it."
