@@ -98,8 +98,8 @@ def changed_within(
             made.append(
                 f"The robot changed during {log.source}: one for all of it leaves {ratio:.2g} "
                 f"times the error that one more for the time {when} does. Was a load or a tool "
-                "taken or changed, did a joint slip, or did drives warm up? Identify from one "
-                f"part, LOG@:{times[first]}{last}."
+                "taken or changed, did something push it, did a joint slip, or did drives warm up? "
+                f"Identify from one part, LOG@:{times[first]}{last}."
             )
     return made
 

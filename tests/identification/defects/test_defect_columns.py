@@ -152,7 +152,7 @@ def test_drifts(small_arm, predicted, derivatives, motion):
     np.testing.assert_array_equal(column[:, 1], 2.0 * s)
     assert not column[:, [0, 2]].any()
     column = predicted.column(DefectCandidate("scale-drift", 1))
-    np.testing.assert_array_equal(column[:, 1], s * predicted.tau[:, 1])
+    np.testing.assert_array_equal(column[:, 1], (s + 0.5) * predicted.tau[:, 1])
     # A body at the origin of the last link, as heavy as the robot.
     model = predicted.robot.model.copy()
     mass = sum(float(predicted.robot.pi(k)[0]) for k in range(3))

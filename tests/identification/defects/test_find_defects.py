@@ -110,7 +110,7 @@ def drift(j: int, x: float):
 
 
 def swell(j: int, x: float):
-    along = 1.0 + np.linspace(-0.5, 0.5, 400)[:, None] * x * np.eye(6)[j]
+    along = 1.0 + np.linspace(0.0, 1.0, 400)[:, None] * x * np.eye(6)[j]
     return lambda motion, rng: changed(motion, tau=motion.tau * along)
 
 

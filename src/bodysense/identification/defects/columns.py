@@ -11,7 +11,7 @@ A log with a defect of size x has other torques than the model predicts, by x ti
     drift of zero j      q_log = q + x s e_j        -s ∂tau/∂q_j
     tilt of gravity      g_true = g + |g| x e       |g| ∂tau/∂g e,    e normal to g
     drift of torque j    tau_log = tau + x s        s, in units of the torque's r.m.s.
-    drift of gain j      tau_log = (1 + x s) tau    s tau_j, in the rows of joint j
+    drift of gain j      tau_log = (1 + x (s + 1/2)) tau    (s + 1/2) tau_j, in rows of joint j
     drift of friction    F_log = (1 + x s) F        s F
     drift of the load    m_log = m + x s M          s M ∂tau/∂m of the last links
 
@@ -183,7 +183,7 @@ COLUMNS: Mapping[str, Callable[[PredictedTorques, int], Array]] = {
     "torque-scale": lambda torques, j: _of_joint(torques.tau, j),
     "tilt": _tilt_column,
     "torque-drift": _torque_drift_column,
-    "scale-drift": lambda torques, j: _of_joint(torques.s[:, None] * torques.tau, j),
+    "scale-drift": lambda torques, j: _of_joint((torques.s[:, None] + 0.5) * torques.tau, j),
     "friction-drift": lambda torques, _: torques.s[:, None] * torques.friction,
     "load-drift": _load_drift_column,
 }
