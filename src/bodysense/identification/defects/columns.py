@@ -42,6 +42,7 @@ from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
 _STEP = 1e-7  # of differences, in units of the defect
+_LEAST_FACTOR = 0.05  # by which a torque is divided, however far its gain has drifted
 _REVERSAL = 0.02  # rad/s: over which load-dependent friction reverses
 
 
@@ -193,7 +194,6 @@ LINEAR = (
     "low-pass",
     "zero-drift",
     "torque-drift",
-    "scale-drift",
     "friction-drift",
     "load-drift",
 )
@@ -265,8 +265,10 @@ def across(gravity: Array) -> Array:
 # A log without the defect.
 
 
-def corrected_motion(motion: Motion, candidate: DefectCandidate, x: float) -> Motion:
-    """The motion as it would have been logged without a defect of size x."""
+def corrected_motion(
+    motion: Motion, candidate: DefectCandidate, x: float, s: Array | float = 0.0
+) -> Motion:
+    """The motion as it would have been logged without a defect of size x, at times s (n_t,)."""
     if candidate.kind == "zero":
         return replace(motion, q=_shifted(motion.q, candidate.at, x))
     if candidate.kind == "position-scale":
@@ -277,6 +279,10 @@ def corrected_motion(motion: Motion, candidate: DefectCandidate, x: float) -> Mo
         factor = np.ones(motion.tau.shape[1])
         factor[candidate.at] = 1.0 / (1.0 + x)
         return replace(motion, tau=motion.tau * factor)
+    if candidate.kind == "scale-drift":
+        tau = motion.tau.copy()
+        tau[:, candidate.at] /= np.maximum(1.0 + x * (s + 0.5), _LEAST_FACTOR)
+        return replace(motion, tau=tau)
     if candidate.kind == "time":
         # Times themselves stay, and with them filters and folds.
         return replace(motion, v=motion.v * (1.0 + x), a=motion.a * (1.0 + x) ** 2)

@@ -172,7 +172,7 @@ def _columns(
     motion = problem.motions[piece]
     plan = Plan.of(motion, problem.settings)
     q, v, a = (np.ascontiguousarray(x[:: plan.stride]) for x in (motion.q, motion.v, motion.a))
-    s = _through_the_log(problem, motion)[:: plan.stride]
+    s = through_the_log(problem, motion)[:: plan.stride]
     rate, size = motion.rate / plan.stride, problem.torque_size
     parts = []
     rows = max(1, _CHUNK // (plan.step * thin)) * thin
@@ -201,7 +201,7 @@ def low_pass_corner(problem: Regression, rate: float) -> float:
     return float(min(_FILTERED_ABOVE * cutoff, _RESOLVED * rate))
 
 
-def _through_the_log(problem: Regression, motion: Motion) -> Array:
+def through_the_log(problem: Regression, motion: Motion) -> Array:
     """(n_t,) time from -1/2 to 1/2 through all pieces of the log that a motion is a piece of."""
     pieces = [other.t for other in problem.motions if other.log == motion.log]
     first, last = min(t[0] for t in pieces), max(t[-1] for t in pieces)

@@ -41,7 +41,12 @@ from bodysense.identification.defects.defect import (
     offset_defect,
     time_defect,
 )
-from bodysense.identification.defects.estimates import Estimates, estimate_defects, ridge_theta
+from bodysense.identification.defects.estimates import (
+    Estimates,
+    estimate_defects,
+    ridge_theta,
+    through_the_log,
+)
 from bodysense.identification.regression import Regression
 from bodysense.logs.filtering import STILL_SPEED
 from bodysense.robot.mounting import under_gravity
@@ -87,6 +92,7 @@ _LARGEST_STEP = {
     "zero": 0.6,
     "position-scale": 0.5,
     "torque-scale": 1e4,
+    "scale-drift": 0.9,
     "delay": 0.05,
     "joint-delay": 0.05,
     "time": 0.5,
@@ -132,7 +138,10 @@ class _Corrected:
         """As it would have been logged without the defects."""
         problem, motions = self.original, list(self.original.motions)
         for candidate, x in self.sizes.items():
-            motions = [corrected_motion(motion, candidate, x) for motion in motions]
+            motions = [
+                corrected_motion(motion, candidate, x, through_the_log(problem, motion))
+                for motion in motions
+            ]
         if not np.array_equal(self.gravity, gravity_of(problem.robot)):
             turned = under_gravity(problem.robot, self.gravity)  # other parameters may show
             return Regression.of(turned, motions, problem.settings)
