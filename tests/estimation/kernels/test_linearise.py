@@ -91,7 +91,7 @@ class Linear:
         linearise(
             [Table(part) for part in arrays],
             SolverWorkspace(w, self.problem.drive, covariances=False),
-            SampleArrays(*prepared[:5]),
+            SampleArrays(*prepared[:6]),
             Table(Derivatives(at, dv)),
             2 * self.n,
             out,

@@ -70,7 +70,7 @@ def _take_in_sources(scale, sources, U, new, reflections):
 
 
 @called
-def _motion_told(white, on_alpha, Y, E, e):
+def _motion_told(weight, white, on_alpha, Y, E, e):
     """Whitened rows of a block of readings of motion."""
     m, r = e.shape
     for a in range(m):
@@ -78,49 +78,49 @@ def _motion_told(white, on_alpha, Y, E, e):
             x = 0.0
             for b in range(m):
                 x += white[a, b] * on_alpha[b, j]
-            E[a, j] = x
+            E[a, j] = weight * x
         for c in range(r):
             x = 0.0
             for b in range(m):
                 x += white[a, b] * Y[b, c]
-            e[a, c] = x
+            e[a, c] = weight * x
 
 
 @called
-def _coefficients(on_wrench, on_alpha, Y, H, E, e):
+def _coefficients(weight, on_wrench, on_alpha, Y, H, E, e):
     """Coefficients and right-hand sides of a block, where `condition` wants them."""
     for a in range(e.shape[0]):
         for c in range(7):
-            H[a, c] = on_wrench[a, c]
-            E[a, c] = on_alpha[a, c]
+            H[a, c] = weight * on_wrench[a, c]
+            E[a, c] = weight * on_alpha[a, c]
         for c in range(e.shape[1]):
-            e[a, c] = Y[a, c]
+            e[a, c] = weight * Y[a, c]
 
 
 @called
-def _coefficients_of_external(on_external, Y, H, E, e):
+def _coefficients_of_external(weight, on_external, Y, H, E, e):
     """The same of readings of an external wrench, which say nothing about accelerations."""
     for a in range(e.shape[0]):
         for c in range(6):
-            H[a, c] = on_external[a, c]
+            H[a, c] = weight * on_external[a, c]
         for c in range(7):
             E[a, c] = 0.0
         for c in range(e.shape[1]):
-            e[a, c] = Y[a, c]
+            e[a, c] = weight * Y[a, c]
 
 
 @called
-def _coefficients_on_parent(on_wrench, on_alpha, Y, X, H, E, e):
+def _coefficients_on_parent(weight, on_wrench, on_alpha, Y, X, H, E, e):
     """The same on the parent's side, where the wrench is -Xᵀ f."""
     for a in range(e.shape[0]):
         for c in range(6):
             x = 0.0
             for k in range(6):
                 x -= on_wrench[a, k] * X[c, k]
-            H[a, c] = x
-            E[a, c] = on_alpha[a, c]
+            H[a, c] = weight * x
+            E[a, c] = weight * on_alpha[a, c]
         for c in range(e.shape[1]):
-            e[a, c] = Y[a, c]
+            e[a, c] = weight * Y[a, c]
 
 
 @called
@@ -196,7 +196,7 @@ def eliminate(bodies, readings, priors, w):
     """From the leaves to the root."""
     begin, block_first, root = readings.begin, readings.first, readings.root
     on_alpha, on_wrench, on_external = readings.on_alpha, readings.on_wrench, readings.on_external
-    F, phi, U, T, X, present = w.F, w.phi, w.U, w.T, w.X, w.present
+    F, phi, U, T, X, present, weight = w.F, w.phi, w.U, w.T, w.X, w.present, w.weight
     Y, H, E, e, of_reading = w.Y, w.H, w.E, w.e, w.of_reading
     A, N, mean, told, told_right = w.A, w.N, w.mean, w.told, w.told_right
     triangle, new, scratch, noise = w.triangle, w.new, w.scratch, w.noise
@@ -223,7 +223,9 @@ def eliminate(bodies, readings, priors, w):
         for block in range(begin[i, EXTERNAL], begin[i, EXTERNAL + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                _coefficients_of_external(on_external[a:b], Y[a:b], H, E[a:b], e[a:b])
+                _coefficients_of_external(
+                    weight[block], on_external[a:b], Y[a:b], H, E[a:b], e[a:b]
+                )
                 condition(
                     root[a:b],
                     H,
@@ -251,13 +253,16 @@ def eliminate(bodies, readings, priors, w):
         for block in range(begin[i, OWN_MOTION], begin[i, OWN_MOTION + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                _motion_told(readings.white[a:b], on_alpha[a:b], Y[a:b], E[a:b], e[a:b])
+                white = readings.white[a:b]
+                _motion_told(weight[block], white, on_alpha[a:b], Y[a:b], E[a:b], e[a:b])
                 score[0] += readings.log_scale[block]
                 tell(E[a:b], e[a:b], seven, new, T[i], scratch, left, kept, score)
         for block in range(begin[i, OWN_WRENCH], begin[i, OWN_WRENCH + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                _coefficients(on_wrench[a:b], on_alpha[a:b], Y[a:b], H, E[a:b], e[a:b])
+                _coefficients(
+                    weight[block], on_wrench[a:b], on_alpha[a:b], Y[a:b], H, E[a:b], e[a:b]
+                )
                 condition(
                     root[a:b],
                     H,
@@ -323,7 +328,7 @@ def eliminate(bodies, readings, priors, w):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
                 _coefficients_on_parent(
-                    on_wrench[a:b], on_alpha[a:b], Y[a:b], X[i], H, E[a:b], e[a:b]
+                    weight[block], on_wrench[a:b], on_alpha[a:b], Y[a:b], X[i], H, E[a:b], e[a:b]
                 )
                 condition(
                     root[a:b],

@@ -140,6 +140,7 @@ class Memory(NamedTuple):
     A0: Annotated[Array, 7, "r"]  # alpha of the root: known, or its prior
     Y: Annotated[Array, "m", "r"]  # readings minus what they owe to the motion
     present: Annotated[Integers, "blocks"]
+    weight: Annotated[Array, "blocks"]  # 1 / s where the noise of a block is s times as large
     external: Annotated[Array, "n", 6, "r"]  # external wrench after its own readings
     external_noise: Annotated[Array, "n", 6, 6]  # its sources
     F: Annotated[Array, "n", 7, 7]

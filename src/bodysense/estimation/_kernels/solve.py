@@ -43,6 +43,7 @@ class SampleArrays(NamedTuple):
     twist: Annotated[Array, "T", 6]  # of the root
     a0: Annotated[Array, "T", 6]  # acceleration of the root, known or its prior
     y: Annotated[Array, "T", "m"]  # readings, not finite where there are none
+    weight: Annotated[Array, "T", "blocks"]  # 1 / s where the noise of a block is s times as large
 
 
 class SampleSlot(NamedTuple):
@@ -247,6 +248,7 @@ def _solve_groups(
         _gather(samples.twist, which, x.twist)
         _gather(samples.a0, which, x.a0)
         _gather(samples.y, which, x.y)
+        _gather(samples.weight, which, w.weight)
         which_are_present(readings, samples.y[which[0]], w.present)
         _solve_sample(bodies, tree, friction, readings, priors, w, s, x, page, level)
         _write_group(w, s, page, which, level, out)

@@ -17,7 +17,7 @@ how quantities of different links, and noises of different sensors, depend on on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,15 +51,24 @@ class DenseRoots:
 
     @classmethod
     def of(
-        cls, equations: Equations, sensors: Sequence[Sensor], assumptions: Assumptions
+        cls,
+        equations: Equations,
+        sensors: Sequence[Sensor],
+        assumptions: Assumptions,
+        *,
+        noise_scale: Mapping[str, float] | None = None,
     ) -> DenseRoots:
-        """Take square roots at one sample, of the sensors that are present."""
+        """Take square roots at one sample, of the sensors that are present.
+
+        `noise_scale` is by how much the noise of a sensor is larger than its covariance says.
+        """
+        scales = {} if noise_scale is None else noise_scale
         M, columns = _prior_roots(equations, assumptions)
         YM = equations.Y @ M
         H, N, names = [], [], []
         for sensor in sensors:
             H.append(YM[equations.readings[sensor.name]])
-            N.append(root_of(sensor.covariance))
+            N.append(scales.get(sensor.name, 1.0) * root_of(sensor.covariance))
             names.append((f"sensor.{sensor.name}", sensor.size))
         for name, prior in assumptions.others.items():
             H.append(M[equations.variables[name]])

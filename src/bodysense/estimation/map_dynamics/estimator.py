@@ -10,7 +10,7 @@ solved by elimination along the tree (see `_kernels.elimination`), many samples 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from threading import get_ident
@@ -139,6 +139,7 @@ class MapDynamics:
         *,
         base_twist: ArrayLike | None = None,
         gravity: ArrayLike | None = None,
+        noise_scale: Mapping[str, ArrayLike] | None = None,
         detail: Detail = "variances",
         likelihood: bool = False,
     ) -> Posterior:
@@ -153,10 +154,14 @@ class MapDynamics:
                 accelerations alone, no proper acceleration or wrench.
             gravity: (3,) or (T, 3) in the frame of a root that is held; by default the robot's
                 own for a robot bolted to the world.
+            noise_scale: by sensor, one or (T,): how many times as large as its standard deviations
+                the noise of its readings is, as where friction may have either sign.
             detail: how much to compute.
             likelihood: whether to compute the log-likelihood of the readings too.
         """
-        samples = self.samples(q, dq, readings, base_twist=base_twist, gravity=gravity)
+        samples = self.samples(
+            q, dq, readings, base_twist=base_twist, gravity=gravity, noise_scale=noise_scale
+        )
         result = self.solve(samples, detail)
         posterior = posterior_of(self.tree, self.layout, self.variables, result, samples.single)
         if not likelihood:
@@ -171,13 +176,14 @@ class MapDynamics:
 
             log p(y | priors, balance) = log p(y, priors, balance) - log p(priors, balance)
         """
-        density = log_density(self.layout, found)
+        density = log_density(self.layout, found, samples.weight)
         if not (self.tree.floating or self.assumptions.others):
             return density
         layout = self.blind.layout
         rows = layout.sorted_rows(np.zeros((samples.size, 0)))
-        prior = self.blind.solve(samples._replace(y=rows), "means")
-        return density - log_density(layout, prior)
+        weight = np.ones((samples.size, layout.blocks))
+        prior = self.blind.solve(samples._replace(y=rows, weight=weight), "means")
+        return density - log_density(layout, prior, weight)
 
     def covariance_of(
         self,
@@ -213,6 +219,7 @@ class MapDynamics:
         *,
         base_twist: ArrayLike | None = None,
         gravity: ArrayLike | None = None,
+        noise_scale: Mapping[str, ArrayLike] | None = None,
     ) -> Samples:
         """Check what `estimate` takes, and lay it out for the kernels."""
         n = self.robot.n_joints
@@ -236,6 +243,7 @@ class MapDynamics:
             _repeated(twist, T, "base_twist"),
             _repeated(np.atleast_2d(root), T, "gravity"),
             self.layout.sorted_rows(y),
+            self.layout.weights({} if noise_scale is None else noise_scale, T),
             single,
         )
 
@@ -250,7 +258,7 @@ class MapDynamics:
             return result
         together, single = grouped(samples.y, self.layout.arrays.first)
         alone = single[:, None]
-        given = Table(SampleArrays(*samples[:5])), Table(result)
+        given = Table(SampleArrays(*samples[:6])), Table(result)
 
         def solver(kernel: Kernel, rows: NDArray[np.int64], lanes: int) -> Kernel:
             which = Table(GroupArrays(rows))
@@ -271,7 +279,7 @@ class MapDynamics:
         thread = get_ident()
         if thread not in self._work:
             self._work[thread] = SolverWorkspace(self._new_memory(), self.drive)
-        given = Table(SampleArrays(*samples[:5])), Table(found)
+        given = Table(SampleArrays(*samples[:6])), Table(found)
         solve(solve_singles, (0, 1, ONE), self._problem, *given, self._work[thread])
 
     @cached_property

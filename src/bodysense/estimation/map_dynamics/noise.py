@@ -33,7 +33,10 @@ _AT_ONCE = 2e7
 
 
 class Noise(NamedTuple):
-    """Of a sensor at T samples: mean (T, m), NaN where absent, and covariance (T, m, m)."""
+    """Of a sensor at T samples: mean (T, m), NaN where absent, and covariance (T, m, m).
+
+    Where its noise is s times as large as its covariance says, this is the noise over s.
+    """
 
     mean: Array
     covariance: Array
@@ -52,8 +55,10 @@ def noises(problem: MapDynamics, samples: Samples, found: Found) -> dict[str, No
     for sensor in problem.sensors:
         block = layout.block_of[sensor.name]
         here = slice(int(rows.first[block]), int(rows.first[block + 1]))
-        spread = _predicted(problem, samples, found, block)
-        result[sensor.name] = Noise(found.residual[:, here], spread)
+        weight, spread = samples.weight[:, block], _predicted(problem, samples, found, block)
+        result[sensor.name] = Noise(
+            weight[:, None] * found.residual[:, here], weight[:, None, None] ** 2 * spread
+        )
     return result
 
 
@@ -179,7 +184,8 @@ def dense_roots(problem: MapDynamics, samples: Samples, t: int) -> DenseRoots:
         base_twist=samples.twist[t] if tree.floating else None,
         gravity=None if tree.floating else -samples.a0[t, :3],
     )
-    return DenseRoots.of(equations, present, problem.assumptions)
+    scales = {s.name: 1.0 / float(samples.weight[t, layout.block_of[s.name]]) for s in present}
+    return DenseRoots.of(equations, present, problem.assumptions, noise_scale=scales)
 
 
 # `Biases`: what stays the same in readings over a log, found from all of it.
@@ -320,10 +326,11 @@ def _biased(problem: MapDynamics) -> tuple[NDArray[np.int64], Array, Array]:
 
 def _noise(problem: MapDynamics, samples: Samples, rows: NDArray[np.int64], bias: Array) -> Array:
     """(k,) sum of the noise's means over all samples, with a bias taken out of the readings."""
-    total = np.zeros(rows.size)
+    total, of_row = np.zeros(rows.size), problem.layout.block_of_row
     for which in chunks(problem, samples.size):
         part = _less(samples.part(which), rows, bias)
-        total += np.nansum(problem.solve(part, "means").residual[:, rows], axis=0)
+        residual = problem.solve(part, "means").residual[:, rows]
+        total += np.nansum(part.weight[:, of_row[rows]] ** 2 * residual, axis=0)
     return total
 
 

@@ -6,14 +6,14 @@ order of the sensors. Priors beyond the independent ones are rows too, behind th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import MismatchError, unknown_name
+from bodysense.errors import MismatchError, ShapeError, unknown_name
 from bodysense.estimation._kernels.problem import (
     EXTERNAL,
     GROUPS,
@@ -26,7 +26,7 @@ from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.priors import Assumptions, reading_triangle, whitener
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.sensors.sensor import Measurement, Sensor
-from bodysense.spatial.arrays import Array
+from bodysense.spatial.arrays import Array, one_each
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +110,36 @@ class ReadingLayout:
     def size(self) -> int:
         """Number of the user's rows: those of the sensors."""
         return sum(where.stop - where.start for where in self.slices.values())
+
+    @property
+    def blocks(self) -> int:
+        """Number of the kernels' blocks: those of sensors and of further priors."""
+        return self.arrays.first.size - 1
+
+    @cached_property
+    def block_of_row(self) -> NDArray[np.int64]:
+        """(m,) block of each row of the kernels."""
+        return np.repeat(np.arange(self.blocks), np.diff(self.arrays.first))
+
+    def weights(self, noise_scale: Mapping[str, ArrayLike], T: int) -> Array:
+        """(T, blocks) of the kernels, from how much larger the noise of some sensors is.
+
+        Raises:
+            UnknownNameError: a sensor that is not there.
+            ShapeError: a scale that is not positive, or not one or (T,) of them.
+        """
+        weight = np.ones((T, self.blocks))
+        for name, value in noise_scale.items():
+            if name not in self.block_of:
+                raise unknown_name("sensor", name, self.block_of)
+            scale = one_each(value, T, f"the noise scale of {name}")
+            if not (scale > 0.0).all():
+                raise ShapeError(
+                    f"the noise scale of {name} is {scale.min():g}: give numbers above zero; a "
+                    "reading that is absent is NaN."
+                )
+            weight[:, self.block_of[name]] = 1.0 / scale
+        return weight
 
     def sorted_rows(self, y: Array) -> Array:
         """(T, m) rows of the kernels from readings (T, size) of the sensors."""

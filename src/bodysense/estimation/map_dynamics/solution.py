@@ -26,6 +26,8 @@ class Samples(NamedTuple):
         twist: (T, 6) of the root.
         a0: (T, 6) acceleration of the root, known or its prior.
         y: (T, m) readings and further priors, rows of the kernels; NaN where there is none.
+        weight: (T, blocks) 1 / s where the noise of a block of readings is s times as large as its
+            covariance says.
         single: whether the user gave one sample without a first axis.
     """
 
@@ -34,6 +36,7 @@ class Samples(NamedTuple):
     twist: Array
     a0: Array
     y: Array
+    weight: Array
     single: bool
 
     @property
@@ -42,8 +45,8 @@ class Samples(NamedTuple):
 
     def part(self, which: slice | NDArray[np.int64]) -> Samples:
         """Some of the samples."""
-        q, dq, twist, a0, y = (np.ascontiguousarray(array[which]) for array in self[:5])
-        return Samples(q, dq, twist, a0, y, False)
+        q, dq, twist, a0, y, w = (np.ascontiguousarray(array[which]) for array in self[:6])
+        return Samples(q, dq, twist, a0, y, w, False)
 
 
 def room(tree: BodyTree, layout: ReadingLayout, T: int, level: int) -> Found:
@@ -131,9 +134,13 @@ def _blocks(tree: BodyTree, found: Found) -> dict[str, Array]:
 #     log p(rows) = -m/2 log 2π - Σ log l - Σ e²/2
 
 
-def log_density(layout: ReadingLayout, found: Found) -> Array:
-    """(T,) log density of all rows together, up to the constant of a floating root's balance."""
-    constants = -0.5 * math.log(2.0 * math.pi) * (found.present @ np.diff(layout.arrays.first))
+def log_density(layout: ReadingLayout, found: Found, weight: Array) -> Array:
+    """(T,) log density of all rows together, up to the constant of a floating root's balance.
+
+    `weight` (T, blocks) is that of the samples.
+    """
+    scales = np.log(weight) - 0.5 * math.log(2.0 * math.pi)
+    constants = (found.present * scales) @ np.diff(layout.arrays.first)
     density: Array = constants + found.score[:, 0] - 0.5 * found.score[:, 1]
     return density
 

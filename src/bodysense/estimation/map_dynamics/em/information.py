@@ -239,7 +239,7 @@ def expected(
     for which in chunks(problem, samples.size):
         part = samples.part(which)
         result = problem.solve(part, "slacks" if slacks else "blocks")
-        density += float(log_density(problem.layout, result).sum())
+        density += float(log_density(problem.layout, result, part.weight).sum())
         of_sensors = noises(problem, part, result)
         for source in sources:
             noise = of_sensors.get(source.name) or _prior_noise(problem, result, source)
