@@ -105,7 +105,7 @@ def test_consistency_and_biases_count_it(problem: MapDynamics) -> None:
 
 def test_wrong_scales_are_named(problem: MapDynamics) -> None:
     given = _drawn(problem)
-    with pytest.raises(UnknownNameError, match="tau.joint2"):
+    with pytest.raises(UnknownNameError, match=r"tau\.joint2"):
         problem.estimate(*given, noise_scale={"tau.joint": 2.0})
     for scale in (0.0, -1.0, np.full(20, np.nan), np.ones(3)):
         with pytest.raises(ShapeError, match="noise scale of ft"):

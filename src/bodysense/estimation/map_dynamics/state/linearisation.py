@@ -352,9 +352,8 @@ class Linearisation:
     def _sample(self, x: Array, sample: SampleInputs) -> SampleArrays:
         """What the kernels take of x and what is given."""
         layout = self.layout
-        weight = np.ones(self.problem.layout.blocks)
-        rows = layout.q(x), layout.dq(x), self._twist(x), sample.a0, self._unbiased(x, sample)
-        rows = *rows, weight
+        state, weight = layout.q(x), np.ones(self.problem.layout.blocks)
+        rows = state, layout.dq(x), self._twist(x), sample.a0, self._unbiased(x, sample), weight
         return SampleArrays(*(np.ascontiguousarray(row)[None] for row in rows))
 
     def _spaced(self, columns: Array) -> Array:
