@@ -12,12 +12,8 @@ from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimat
 from bodysense.estimation.map_dynamics.log.totals import LogTotals, StateTotals
 from bodysense.estimation.map_dynamics.observability import Observability, observability
 from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
-from bodysense.estimation.map_dynamics.setup import (
-    EstimationSetup,
-    StateSetup,
-    load_estimation,
-    parse_estimation,
-)
+from bodysense.estimation.map_dynamics.setup import AttachedBody, EstimationSetup, StateSetup
+from bodysense.estimation.map_dynamics.setup_file import load_estimation, parse_estimation
 from bodysense.estimation.map_dynamics.state.estimator import StateAndDynamics
 from bodysense.estimation.map_dynamics.state.posterior import StatePosterior
 from bodysense.estimation.map_dynamics.state.prior import StatePrior, theta_covariance
@@ -27,6 +23,7 @@ from bodysense.estimation.posterior import Posterior
 
 __all__ = [
     "Assumptions",
+    "AttachedBody",
     "CovarianceFit",
     "EstimatedCurves",
     "EstimationRun",

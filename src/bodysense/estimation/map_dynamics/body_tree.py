@@ -212,16 +212,6 @@ def _link_of(robot: Robot, name: str) -> str:
     raise unknown_name("base link", name, robot.link_names)
 
 
-def require_link(robot: Robot, name: str, where: str) -> None:
-    """Raise where a name is that of a frame fixed to a link: wrenches are those of links."""
-    for frame in robot.model.frames:
-        if frame.name == name and frame.parentJoint > 0 and name not in robot.link_names:
-            raise MismatchError(
-                f"{where}: {name!r} is fixed to {robot.link_names[frame.parentJoint - 1]!r}, of "
-                "which it is a part: name that link."
-            )
-
-
 def _unit_twist(axis: Array, prismatic: bool) -> Array:
     twist = np.zeros(6)
     twist[slice(0, 3) if prismatic else slice(3, 6)] = axis

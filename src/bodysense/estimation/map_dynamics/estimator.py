@@ -96,7 +96,7 @@ class MapDynamics:
         self.robot = robot
         self.tree = BodyTree.of(robot, base=base, fixed=fixed)
         self.sensors = tuple(robot.sensors if sensors is None else sensors)
-        self.assumptions = Assumptions() if assumptions is None else assumptions
+        self.assumptions = (Assumptions() if assumptions is None else assumptions).on(robot)
         self.layout = ReadingLayout.of(self.tree, self.sensors, self.assumptions)
         self.variables = tree_variables(self.tree)
         self._priors = self.assumptions.arrays(self.tree)

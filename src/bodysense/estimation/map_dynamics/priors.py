@@ -1,26 +1,34 @@
-"""`GaussianPrior`: a mean and a covariance, for what is known before any reading."""
+"""`GaussianPrior`: a mean and a covariance, for what is known before any reading.
+
+Priors about external wrenches may be given in any frame fixed to a link; those that say that
+nothing is known are as wide as is plausible for the robot (see `plausible_sizes`). Both are settled
+where the robot is known, by `Assumptions.on`, which `MapDynamics` calls.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
+import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from bodysense.errors import ShapeError, unknown_name
 from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation._kernels.problem import Priors
-from bodysense.estimation.map_dynamics.body_tree import BodyTree, require_link
+from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
+from bodysense.estimation.map_dynamics.plausible_sizes import PlausibleSizes
+from bodysense.robot.frames import moving_frame
+from bodysense.robot.robot import Robot
 from bodysense.sensors.sensor import check_covariance
-from bodysense.spatial.arrays import Array, as_array, read_only
+from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 
 UNKNOWN = 1e3
-"""Standard deviation of what is not known at all, in SI units.
+"""Standard deviation of what is unknown, in SI units, as long as no robot is known."""
 
-Wide beside the forces on robots; not wider, since where a wrench is hardly observable the smallest
-error of the model would be blown up to it.
-"""
+_SHORTEST = 1e-9  # length of a vector that gives a direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +38,13 @@ class GaussianPrior:
     Attributes:
         mean: (k,).
         covariance: (k, k), zero where it is exact.
+        is_unknown: whether nothing is known: the covariance holds until a robot says how large
+            such numbers can be.
     """
 
     mean: Array
     covariance: Array
+    is_unknown: bool = False
 
     def __post_init__(self) -> None:
         mean = as_array(self.mean, (None,), "the mean of a prior")
@@ -57,8 +68,56 @@ class GaussianPrior:
 
     @classmethod
     def unknown(cls, k: int) -> GaussianPrior:
-        """Anything."""
-        return cls.of(np.zeros(k), UNKNOWN)
+        """Anything that is plausible for the robot."""
+        return replace(cls.of(np.zeros(k), UNKNOWN), is_unknown=True)
+
+    @classmethod
+    def force(
+        cls,
+        std: ArrayLike,
+        *,
+        mean: ArrayLike = 0.0,
+        direction: ArrayLike | None = None,
+        moment_std: ArrayLike = 0.0,
+    ) -> GaussianPrior:
+        """An external wrench (6) that is a force at the frame's origin, without moment about it.
+
+        Args:
+            std: of the force [N], one number or (3,); along the direction if there is one.
+            mean: likewise.
+            direction: (3,) of a force of known direction in the frame's axes; of any length but
+                zero.
+            moment_std: of the moment about the origin [N·m], one number or (3,).
+        """
+        axes = np.eye(3)
+        if direction is not None:
+            line = as_array(direction, (3,), "direction")
+            length = float(np.linalg.norm(line))
+            if length < _SHORTEST:
+                raise ShapeError("the direction of a force has no length: give [0, 0, 1], say.")
+            axes = line[:, None] / length
+        k = axes.shape[1]
+        along = cls.of(one_each(mean, k, "mean"), one_each(std, k, "std"))
+        moment = cls.zero(3, one_each(moment_std, 3, "moment_std"))
+        covariance = np.zeros((6, 6))
+        covariance[:3, :3] = axes @ along.covariance @ axes.T
+        covariance[3:, 3:] = moment.covariance
+        return cls(np.concatenate([axes @ along.mean, np.zeros(3)]), covariance)
+
+    def within(self, sizes: ArrayLike) -> GaussianPrior:
+        """The prior with these standard deviations (k,), if it is unknown; else as it is."""
+        return GaussianPrior.of(self.mean, sizes) if self.is_unknown else self
+
+    def moved(self, T_link_frame: pin.SE3) -> GaussianPrior:
+        """An external wrench (6) in a frame as one in the link's frame, about its origin."""
+        if T_link_frame.isIdentity(0.0):
+            return self
+        X = T_link_frame.toDualActionMatrix()
+        return GaussianPrior(X @ self.mean, X @ self.covariance @ X.T)
+
+    def __add__(self, other: GaussianPrior) -> GaussianPrior:
+        """The sum of independent numbers, such as wrenches at two places of a link."""
+        return GaussianPrior(self.mean + other.mean, self.covariance + other.covariance)
 
 
 # Covariances as sources of unit noise: rows R with RᵀR the covariance (see `_kernels`).
@@ -116,8 +175,8 @@ class Assumptions:
     Attributes:
         wrench: prior about the external wrench of a link that `wrenches` does not name; exactly
             zero by default.
-        wrenches: priors (6) about external wrenches by link, in the link's frame about its
-            origin.
+        wrenches: priors (6) about external wrenches by link, or by a frame fixed to one, in that
+            frame about its origin; those on one link act together, and add up.
         joint_acceleration: prior (1) about the acceleration of each joint.
         base_acceleration: prior (6) about the proper acceleration of a floating root.
         acceleration_slack: (6) of the acceleration equation; its mean counts for nothing.
@@ -152,11 +211,34 @@ class Assumptions:
         """Prior about the external wrench of a link."""
         return self.wrenches.get(link, self.wrench)
 
+    def on(self, robot: Robot) -> Assumptions:
+        """The same on a robot: wrenches of frames are those of links, unknowns of its own size.
+
+        Raises:
+            UnknownNameError: an external wrench on no link or frame.
+            MismatchError: one on a frame that is part of the ground.
+        """
+        names, sizes = robot.link_names, _Sizes(robot)
+        wrenches: dict[str, GaussianPrior] = {}
+        for name, given in self.wrenches.items():
+            prior, link = sizes.settled(f"fx.{name}", given), name
+            if name not in names and name != WORLD:
+                frame = moving_frame(robot, name, "external wrenches")
+                link, prior = names[frame.parentJoint - 1], prior.moved(frame.placement)
+            wrenches[link] = wrenches[link] + prior if link in wrenches else prior
+        return replace(
+            self,
+            wrench=sizes.settled("fx.", self.wrench),
+            wrenches=wrenches,
+            joint_acceleration=sizes.settled("ddq.", self.joint_acceleration),
+            base_acceleration=sizes.settled("a.", self.base_acceleration),
+            others={name: sizes.settled(name, prior) for name, prior in self.others.items()},
+        )
+
     def arrays(self, tree: BodyTree) -> Priors:
         """As plain arrays for the kernels."""
         unknown = [link for link in self.wrenches if link not in tree.names]
         if unknown:
-            require_link(tree.robot, unknown[0], "external wrenches")
             raise unknown_name("link with an external wrench", unknown[0], tree.names)
         wrenches = [self.wrench_of(name) for name in tree.names]
         wrench = sources(np.stack([prior.covariance for prior in wrenches]))
@@ -179,6 +261,21 @@ class Assumptions:
             n_motion=np.array([6, *[7 if soft else 1] * (tree.n - 1)], dtype=np.int64),
             n_slack=np.where(slack.any(axis=(1, 2)), 6, 0),
         )
+
+
+class _Sizes:
+    """Plausible sizes of a robot, computed if something is unknown."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot = robot
+
+    @cached_property
+    def _sizes(self) -> PlausibleSizes:
+        return PlausibleSizes.of(self._robot)
+
+    def settled(self, name: str, prior: GaussianPrior) -> GaussianPrior:
+        """The prior about a quantity of this name, no longer unknown."""
+        return prior.within(self._sizes.of_quantity(name)) if prior.is_unknown else prior
 
 
 def _require_size(prior: GaussianPrior, size: int, name: str) -> None:
