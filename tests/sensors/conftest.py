@@ -98,3 +98,16 @@ def sensor_of() -> Callable[..., Sensor]:
         return cls(**{**settings, **more})  # type: ignore[arg-type]
 
     return build
+
+
+@pytest.fixture(scope="session")
+def scene_like() -> Callable[..., Scene]:
+    """Build the scene of given states of a robot that nothing touches."""
+
+    def build(robot: Robot, q: Array, v: Array, a: Array) -> Scene:
+        model, data = robot.model, robot.model.createData()
+        pin.forwardKinematics(model, data, q, v, a)
+        pin.rnea(model, data, q, v, a)
+        return Scene(robot, q, v, a, [pin.Force.Zero()] * model.njoints, data)
+
+    return build
