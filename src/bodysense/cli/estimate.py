@@ -162,15 +162,23 @@ class EstimateOptions(RunOptions):
         return tuple(str(self.identified / name) for name in _IDENTIFIED)
 
 
-add_arguments = EstimateOptions.add_arguments
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare all options, those of live streams too."""
+    from bodysense.cli.live import add_live_arguments
+
+    EstimateOptions.add_arguments(parser)
+    add_live_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, estimate, write and print."""
+    from bodysense.cli.live import is_live, run_live
     from bodysense.doctor import lock_asked
     from bodysense.estimation import load_estimation, prepare_log
     from bodysense.logs.read import read_log
 
+    if is_live(args):
+        return run_live(args)
     options = EstimateOptions.from_arguments(args)
     try:
         with working(args):

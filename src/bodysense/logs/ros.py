@@ -125,6 +125,8 @@ _DECODERS: Mapping[str, Callable[[_Cdr], Message]] = {
     "geometry_msgs/msg/WrenchStamped": _wrench,
     "sensor_msgs/msg/Imu": _imu,
 }
+READABLE = frozenset(_DECODERS)
+"""Types of messages that are read."""
 
 
 def decode(kind: str, data: bytes) -> Message:

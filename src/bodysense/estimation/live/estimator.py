@@ -1,0 +1,257 @@
+"""`LiveEstimator`: estimates from a stream of messages, one after the other.
+
+Where a source has velocities, and accelerations that the sensors ask for, its signals are taken as
+they are. Otherwise all signals pass one causal filter, from which positions get their rates, and
+the estimate is late by the filter's delay. Samples whose filter has not settled give no result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.errors import MismatchError, listing, unknown_name
+from bodysense.estimation.live.filter import CausalFilter
+from bodysense.estimation.live.inputs import LiveInputs
+from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.log.files import components
+from bodysense.estimation.map_dynamics.setup import EstimationSetup
+from bodysense.estimation.map_dynamics.stream import EstimatorStream, Sample
+from bodysense.estimation.posterior import Posterior
+from bodysense.logs.layout import LogLayout
+from bodysense.logs.live import (
+    Arrival,
+    LiveResult,
+    LiveSample,
+    SampleDecoder,
+    StreamClock,
+    StreamFaults,
+)
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+
+CUTOFF = 10.0
+"""Hz of the low-pass where rates are computed, as for recordings."""
+
+_ATTENDED = 100  # messages, and
+_ATTENDANCE = 1.0  # s after which channels that have not come are named
+_NAMES = 12  # of channels in a message
+
+
+class LiveEstimator:
+    """Makes results of messages, one after the other, whatever they hold.
+
+    Attributes:
+        problem: the estimator.
+        columns: of the results, as in estimates.parquet.
+        faults: what was wrong so far.
+        clock: of the source.
+        filter: that all signals pass; `None` if they are taken as they come.
+        samples: that came so far.
+        withheld: of these, those that gave no result, by reason.
+    """
+
+    def __init__(
+        self,
+        setup: EstimationSetup,
+        robot: Robot,
+        *,
+        faults: StreamFaults | None = None,
+        layout: LogLayout | None = None,
+        cutoff: float | None = None,
+        estimates: Sequence[str] = (),
+    ) -> None:
+        """Prepare, and compile.
+
+        Args:
+            setup: sensors and priors.
+            robot: as far as it is known.
+            faults: that count what is wrong.
+            layout: names and units of the source.
+            cutoff: of the low-pass on all signals [Hz]; `None`: 10 if rates are to be computed,
+                otherwise there is none.
+            estimates: patterns of what results hold, as "fx.*"; by default external wrenches that
+                are not known beforehand, and torques.
+
+        Raises:
+            MismatchError: a setup that needs a recording, or a layout that a stream cannot have.
+            UnknownNameError: a pattern that fits nothing.
+        """
+        if setup.state is not None:
+            raise MismatchError(
+                "positions and velocities are not estimated from a live stream, which must have "
+                "positions of all joints: leave `state` out of the sensors file."
+            )
+        self.problem = setup.problem(robot)
+        self.faults = StreamFaults() if faults is None else faults
+        self.clock = StreamClock(self.faults)
+        self.filter = None if cutoff is None else CausalFilter(0, cutoff)  # checks it
+        self.samples, self.withheld = 0, dict[str, int]()
+        self._cutoff = cutoff
+        self._inputs = LiveInputs(self.problem, setup)
+        epoch = time.time() - time.perf_counter()
+        self._decoder = SampleDecoder(
+            self._inputs.positions,
+            self._inputs.others,
+            self.faults,
+            layout=layout,
+            clock=lambda arrived: epoch + arrived,
+        )
+        self._places, self.columns = _chosen(self.problem, estimates)
+        self._stream = EstimatorStream(self.problem, gravity=setup.gravity)
+        self._messages, self._first = 0, 0.0
+        self._attended = self._started = False
+        self._rehearse()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the estimator in the loop counted, apart from samples."""
+        return {key: n for key, n in self._stream.counts.items() if key != "samples" and n}
+
+    @property
+    def absent(self) -> dict[str, int]:
+        """By sensor, how many samples came without a reading of it."""
+        return {name: n for name, n in self._stream.absent.items() if n}
+
+    def step(self, arrival: Arrival) -> LiveResult | None:
+        """The result of a message; `None` if it completes no sample, or none can be given."""
+        try:
+            sample = self._decoder.decode(arrival)
+            self._attend(arrival)
+            return None if sample is None else self._result(sample)
+        except Exception as error:  # no message may end the loop
+            self.faults.report(
+                "messages that failed",
+                f"a message could not be used: {type(error).__name__}: {error}",
+            )
+            return None
+
+    def attend(self) -> None:
+        """Name channels that have not come so far."""
+        self._attended = True
+        inputs, seen = self._inputs, self._decoder.seen
+        channels = zip(self._decoder.channels, seen, strict=True)
+        missing = {channel for channel, there in channels if not there}
+        others = listing(self._decoder.unknown, _NAMES) or "nothing else"
+        joints = [q for q in inputs.positions if q in missing]
+        if joints:
+            self.faults.report(
+                "joints without positions",
+                f"no positions have come as {listing(joints, _NAMES)}; what came is {others}. Is "
+                "it the stream of another robot? Otherwise name the channels in a layout file "
+                "(--layout), or lock joints that nobody measures (--lock).",
+            )
+        readings = [c for c in inputs.channels if c in missing and c not in inputs.derivable]
+        if readings:
+            self.faults.report(
+                "channels that did not come",
+                f"no readings have come as {listing(readings, _NAMES)}, and they count as absent; "
+                f"what came beside others is {others}. Name them in a layout file (--layout), or "
+                "say `channels:` in the sensors file.",
+            )
+
+    def _rehearse(self) -> None:
+        """Do once what each sample needs, so that nothing is compiled or loaded later."""
+        n = self.problem.robot.n_joints
+        y = np.full(self.problem.layout.size, np.nan)
+        posterior = self._stream.step(Sample(0.0, np.zeros(n), np.zeros(n), y))
+        self._values(posterior)
+        self._stream = EstimatorStream(self.problem, gravity=self._inputs.gravity)
+
+    def _attend(self, arrival: Arrival) -> None:
+        if self._attended:
+            return
+        self._messages += 1
+        self._first = self._first or arrival.at
+        if self._messages >= _ATTENDED or arrival.at - self._first > _ATTENDANCE:
+            self.attend()
+
+    def _result(self, sample: LiveSample) -> LiveResult | None:
+        self.samples += 1
+        verdict = self.clock.judge(sample.t, sample.arrived)
+        if verdict == "late":
+            return self._withhold("late or repeated")
+        if verdict == "restart":
+            self._stream.restart()
+            self._decoder.forget()
+        if verdict != "next" and self.filter is not None:
+            self.filter.restart()
+        if not self._started and not self._start(sample.values):
+            return self._withhold("before all positions had come")
+        values, q, dq, ddq = self._signals(sample)
+        if self.filter is not None and (sample.t < self.filter.ready[: q.size]).any():
+            return self._withhold("while the filter settles")
+        y = self._inputs.readings(values, ddq)
+        twist = self._inputs.base_twist(q, dq, y)
+        posterior = self._stream.step(Sample(sample.t, q, dq, y, twist))
+        results = self._values(posterior)
+        if results is None:
+            return self._withhold("without finite estimates")
+        notes = posterior.notes
+        return LiveResult(sample.t, sample.arrived, results, tuple(posterior.absent), notes)
+
+    def _withhold(self, reason: str) -> LiveResult | None:
+        self.withheld[reason] = self.withheld.get(reason, 0) + 1
+        return None
+
+    def _start(self, values: Array) -> bool:
+        """Whether positions of all joints are there; then whether to filter is decided."""
+        inputs, n = self._inputs, len(self._inputs.positions)
+        if not np.isfinite(values[:n]).all():
+            return False
+        self._started = True
+        derived = np.isnan(values[inputs.derivable_places]).any()
+        if derived or self._cutoff is not None:
+            self.filter = CausalFilter(values.size, self._cutoff or CUTOFF)
+            self.faults.say(
+                f"all signals pass a low-pass of {self.filter.cutoff:g} Hz"
+                + (", which gives the rates that the source does not have" if derived else "")
+                + f": estimates are late by {1e3 * self.filter.delay:.3g} ms"
+            )
+        inputs.judge_positions(values[:n], self.faults)
+        return True
+
+    def _signals(self, sample: LiveSample) -> tuple[Array, Array, Array, Array]:
+        """Values of all channels (n,), positions, velocities and accelerations of the joints."""
+        n = len(self._inputs.positions)
+        values = sample.values
+        if self.filter is None:
+            dq = values[self._inputs.velocities]
+            return values, values[:n], dq, np.full(n, np.nan)
+        filtered = self.filter.step(sample.t, values)
+        dq = filtered.value[self._inputs.velocities]
+        dq = np.where(np.isnan(dq), filtered.rate[:n], dq)
+        return filtered.value, filtered.value[:n], dq, filtered.second[:n]
+
+    def _values(self, posterior: Posterior) -> list[float] | None:
+        """Means and standard deviations, alternating; `None` if one is not finite."""
+        result = np.empty(2 * self._places.size)
+        result[0::2] = posterior.mean[self._places]
+        if posterior.variance is not None:
+            result[1::2] = np.sqrt(np.maximum(posterior.variance[self._places], 0.0))
+        return [*map(float, result)] if np.isfinite(result).all() else None
+
+
+def _chosen(
+    problem: MapDynamics, patterns: Sequence[str]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Places and names of the numbers that results hold."""
+    variables = problem.variables
+    if patterns:
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in variables):
+                raise unknown_name("estimate", pattern, variables)
+        names = [v for v in variables if any(fnmatchcase(v, pattern) for pattern in patterns)]
+    else:
+        links = [problem.tree.names[i] for i in problem.tree.with_unknowns]
+        wrenches = [x for x in links if problem.assumptions.wrench_of(x).covariance.any()]
+        names = [f"fx.{link}" for link in wrenches]
+        names += [name for name in variables if name.startswith("tau.")]
+    every = np.arange(variables.size)
+    places = np.concatenate([every[:0], *(every[variables[name]] for name in names)])
+    columns = components(variables, problem)
+    return places, tuple(columns[k][0] for k in places)
