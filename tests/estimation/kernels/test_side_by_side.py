@@ -199,8 +199,9 @@ def test_one_compilation_serves_all_arguments(robot_of):
             q, y = np.asfortranarray(np.zeros((3, n))), np.zeros((3, problem.layout.size))
             fixed = np.zeros((3, n))
             fixed.flags.writeable = y.flags.writeable = False
-            problem.estimate(q, fixed, y, detail="slacks")
-            problem.estimate(q[1], fixed[0], y[0], detail="means")
+            rest = np.zeros((3, 6))
+            problem.estimate(q, fixed, y, base_twist=rest, detail="slacks")
+            problem.estimate(q[1], fixed[0], y[0], base_twist=rest[:1], detail="means")
             one = {"base_twist": np.zeros(6)} if problem.tree.floating else {"gravity": np.zeros(3)}
             problem.estimate(q, q, np.asfortranarray(y), **one)
     assert len(solve_singles.signatures) == len(solve_side_by_side.signatures) == 1

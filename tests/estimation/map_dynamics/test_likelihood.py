@@ -80,11 +80,12 @@ def test_samples_in_one_call_equal_samples_alone(tree_named):
     q, dq = rng.normal(size=(2, 7, n))
     y = rng.normal(size=(7, problem.layout.size))
     y[3] = np.nan
-    many = problem.estimate(q, dq, y, likelihood=True)
-    one = [problem.estimate(q[t], dq[t], y[t], likelihood=True).log_likelihood for t in range(7)]
+    known = {"base_twist": np.zeros(6), "likelihood": True}
+    many = problem.estimate(q, dq, y, **known)
+    one = [problem.estimate(q[t], dq[t], y[t], **known).log_likelihood for t in range(7)]
     np.testing.assert_allclose(many.log_likelihood, one, rtol=1e-12)
     assert many.log_likelihood[3] == pytest.approx(0.0, abs=1e-9)  # no readings say nothing
-    assert problem.estimate(q, dq, y).log_likelihood is None
+    assert problem.estimate(q, dq, y, base_twist=np.zeros(6)).log_likelihood is None
 
 
 def test_right_sensors_are_more_likely_than_wrong_ones(tree_named):

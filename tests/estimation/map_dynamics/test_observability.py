@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dense_oracle import dense_posterior, sensor_noise
 
-from bodysense.errors import FileReadError, ShapeError, UnknownNameError
+from bodysense.errors import FileReadError, UnknownNameError
 from bodysense.estimation import (
     Assumptions,
     GaussianPrior,
@@ -16,8 +16,10 @@ from bodysense.estimation import (
 )
 from bodysense.estimation.map_dynamics.equations import Equations
 from bodysense.robot import load_robot
+from bodysense.robot.frames import sample_poses
 from bodysense.sensors import (
     Accelerometer,
+    AngularAccelerometer,
     Encoder,
     ExternalWrench,
     ForceTorque,
@@ -51,7 +53,7 @@ def pushed(robot):
 def test_six_torques_see_a_push_on_the_last_link(arm):
     sensors = [*torques(arm, arm.joint_names), *accelerations(arm)]
     problem = MapDynamics(arm, sensors, pushed(arm))
-    found = observability(problem, rng=np.random.default_rng(1))
+    found = observability(problem)
     assert found.complete
     assert (found.readings, found.unknowns) == (12, 12)
     assert set(found[f"fx.{arm.link_names[-1]}"]) == {"observable"}
@@ -63,7 +65,7 @@ def test_six_torques_see_a_push_on_the_last_link(arm):
 def test_three_torques_do_not_and_a_wrist_sensor_would(arm):
     sensors = [*torques(arm, arm.joint_names[:3]), *accelerations(arm)]
     problem = MapDynamics(arm, sensors, pushed(arm))
-    found = observability(problem, rng=np.random.default_rng(1))
+    found = observability(problem)
     push = f"fx.{arm.link_names[-1]}"
     assert not found.complete
     assert found.readings < found.unknowns
@@ -80,14 +82,14 @@ def test_three_torques_do_not_and_a_wrist_sensor_would(arm):
     better = problem.with_sensors(
         [*sensors, ForceTorque(name="ft", joint="joint6", covariance=variances(0.1, 6))]
     )
-    assert observability(better, rng=np.random.default_rng(1)).complete
+    assert observability(better).complete
 
 
 def test_of_two_pushes_one_that_is_ruled_out_shows_the_other(arm):
     touched = {name: GaussianPrior.zero(6, [50, 50, 50, 5, 5, 5]) for name in ("link4", "link6")}
     sensors = [*torques(arm, arm.joint_names), *accelerations(arm)]
     problem = MapDynamics(arm, sensors, Assumptions(wrenches=touched))
-    found = observability(problem, rng=np.random.default_rng(1))
+    found = observability(problem)
     assert {"fx.link4", "fx.link6"} <= {*found.named("partly"), *found.named("unobservable")}
     ruled_out = [item for item in found.help if item.assumes]
     assert [item.place for item in ruled_out] == ["link4"]  # six torques show one on link6
@@ -152,11 +154,63 @@ def test_a_floating_robot_and_one_that_is_held(tree_named):
     contact = ExternalWrench(name="ground", mount=Mount("link1"), covariance=variances(0.1, 6))
     priors = Assumptions(wrenches={"link1": GaussianPrior.unknown(6)})
     problem = MapDynamics(robot, [*accelerations(robot), contact], priors)
-    found = observability(problem, rng=np.random.default_rng(0), suggest=0)
+    found = observability(problem, suggest=0)
     assert (found.readings, found.unknowns) == (robot.n_joints + 6, robot.n_joints + 6)
     assert found.complete
     held = MapDynamics(robot, accelerations(robot), Assumptions(), base="link3", fixed=True)
-    assert observability(held, rng=np.random.default_rng(0), suggest=0).complete
+    assert observability(held, suggest=0).complete
+
+
+def standing(icub, **priors):
+    """An iCub on two feet with an IMU, joint accelerations, and what may touch it."""
+    sensors = [
+        *accelerations(icub),
+        Accelerometer(name="acc", mount=Mount("root_link"), covariance=variances(0.05, 3)),
+        AngularAccelerometer(name="turn", mount=Mount("root_link"), covariance=variances(0.1, 3)),
+    ]
+    return MapDynamics(icub, sensors, Assumptions(wrenches=priors))
+
+
+def test_no_foot_that_stands_is_advised_to_be_free(robot_of):
+    icub = robot_of("example:icub")
+    soles = {name: GaussianPrior.unknown(6) for name in ("l_sole", "r_sole")}
+    found = observability(standing(icub, **soles))
+    assert {item.kind for item in found.help} == {"force_torque"}
+    assert found.external_components == (0, 12)
+    assert "nothing touches" not in found.report()
+    # a hand that may be touched a little may be said to be free
+    small = GaussianPrior.zero(6, [20, 20, 20, 2, 2, 2])
+    found = observability(standing(icub, **soles, l_hand=small), suggest=40)
+    assert {item.place for item in found.help if item.assumes} <= {"l_hand"}
+
+
+def test_how_much_of_the_external_wrenches_is_observable(robot_of):
+    """With a sensor at one of two feet, the sum over both, which is known, shows the other."""
+    icub = robot_of("example:icub")
+    soles = {name: GaussianPrior.unknown(6) for name in ("l_sole", "r_sole")}
+    problem = standing(icub, **soles)
+    few = observability(problem, suggest=0)
+    assert few.external_share == 0.0
+    text = "0 of 12 components of external wrenches that are not assumed are observable (0%)"
+    assert few.external_summary() == f"{text}: others may act unnoticed."
+    ankle = ForceTorque(name="ft", joint="l_ankle_roll", covariance=variances(0.1, 6))
+    both = observability(problem.with_sensors([*problem.sensors, ankle]), suggest=0)
+    assert both.external_components == (12, 12)
+    assert both.external_summary().endswith("are observable (100%).")
+    free = observability(standing(icub), suggest=0)
+    assert np.isnan(free.external_share)
+    assert "no contact can be found" in free.external_summary()
+
+
+def test_default_poses_are_within_the_limits_and_the_same_every_time(robot_of):
+    panda = robot_of("example:panda")  # whose fourth joint is never positive
+    problem = MapDynamics(panda, torques(panda, panda.joint_names[:3]), pushed(panda))
+    found, again = observability(problem, suggest=0), observability(problem, suggest=0)
+    np.testing.assert_array_equal(found.after, again.after)
+    poses = sample_poses(panda, 5)
+    lower, upper = panda.position_limits
+    assert ((poses >= lower) & (poses <= upper)).all()
+    np.testing.assert_array_equal(found.after, observability(problem, poses, suggest=0).after)
 
 
 def test_files(arm, tmp_path):
@@ -177,8 +231,6 @@ def test_files(arm, tmp_path):
 
 def test_bad_input(arm):
     problem = MapDynamics(arm, [], pushed(arm))
-    with pytest.raises(ShapeError, match="rng"):
-        observability(problem)
     found = observability(problem, np.zeros(6), suggest=0)
     with pytest.raises(UnknownNameError, match="nose"):
         found.named("nose")

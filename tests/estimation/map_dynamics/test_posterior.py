@@ -31,7 +31,8 @@ def posterior(problem):
     q, dq = rng.normal(size=(2, 4, problem.robot.n_joints))
     y = rng.normal(size=(4, 7))
     y[2, 3] = np.nan
-    return problem.estimate(q, dq, y, detail="blocks", likelihood=True)
+    rest = np.zeros(6)
+    return problem.estimate(q, dq, y, base_twist=rest, detail="blocks", likelihood=True)
 
 
 def test_every_quantity_has_its_name(posterior):
@@ -67,7 +68,8 @@ def test_says_what_it_holds(problem, posterior):
     assert "log-likelihood" in text
     assert text in repr(posterior)
     n = problem.robot.n_joints
-    bare = problem.estimate(np.zeros(n), np.zeros(n), np.zeros(7), detail="means")
+    still, rest = np.zeros(n), np.zeros(6)
+    bare = problem.estimate(still, still, np.zeros(7), base_twist=rest, detail="means")
     assert bare.summary().startswith("means of ")
     assert "at 1 sample," in bare.summary()
     with pytest.raises(ShapeError, match="detail='variances'"):
@@ -96,7 +98,9 @@ def test_files(posterior, tmp_path, sample):
 
 def test_files_without_what_was_not_asked_for(problem, tmp_path):
     n = problem.robot.n_joints
-    problem.estimate(np.zeros(n), np.zeros(n), np.zeros(7), detail="means").save(tmp_path)
+    still = np.zeros(n)
+    found = problem.estimate(still, still, np.zeros(7), base_twist=np.zeros(6), detail="means")
+    found.save(tmp_path)
     again = Posterior.load(tmp_path)
     assert again.variance is None
     assert again.log_likelihood is None

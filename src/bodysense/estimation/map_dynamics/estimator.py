@@ -34,6 +34,7 @@ from bodysense.estimation._kernels.solve import (
     solve_side_by_side,
     solve_singles,
 )
+from bodysense.estimation.map_dynamics.base_motion import require_root_twist
 from bodysense.estimation.map_dynamics.body_tree import WORLD, BodyTree
 from bodysense.estimation.map_dynamics.dense_roots import DenseRoots
 from bodysense.estimation.map_dynamics.equations import (
@@ -150,8 +151,8 @@ class MapDynamics:
             dq: their velocities.
             readings: (m,) or (T, m) in the order of `layout.slices`; NaN where there is none.
             base_twist: (6,) or (T, 6) twist of a floating root in its own frame, linear velocity
-                first, then angular; by default at rest. Its linear part changes spatial
-                accelerations alone, no proper acceleration or wrench.
+                first, then angular; by default what gyroscopes read, see `root_twist`. Its linear
+                part changes spatial accelerations alone, no proper acceleration or wrench.
             gravity: (3,) or (T, 3) in the frame of a root that is held; by default the robot's
                 own for a robot bolted to the world.
             noise_scale: by sensor, one or (T,): how many times as large as its standard deviations
@@ -233,7 +234,11 @@ class MapDynamics:
                 f"many of each, and {self.layout.size} readings per sample."
             )
         self.take_load_friction(dq, y)
-        twist = np.zeros((1, 6)) if base_twist is None else _rows(base_twist, 6, "base_twist", None)
+        if base_twist is None:
+            floats = self.tree.floating
+            twist = require_root_twist(self, q, dq, y) if floats else np.zeros((1, 6))
+        else:
+            twist = _rows(base_twist, 6, "base_twist", None)
         root = self.tree.root_acceleration(gravity)
         if self.tree.floating:
             root = np.array(self.assumptions.base_acceleration.mean)

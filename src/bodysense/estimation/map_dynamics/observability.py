@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Literal
@@ -10,54 +10,21 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bodysense.errors import BodysenseError, ShapeError, unknown_name
+from bodysense.errors import unknown_name
 from bodysense.estimation._kernels.elimination import EXACT
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.priors import Assumptions, GaussianPrior
+from bodysense.estimation.map_dynamics.sensor_advice import Help, helpful
 from bodysense.estimation.map_dynamics.solution import flat
 from bodysense.estimation.posterior import NamedSlices
 from bodysense.files import load_result, save_result
-from bodysense.sensors.motion_sensors import Accelerometer, JointAcceleration, JointTorque
-from bodysense.sensors.sensor import Mount, Sensor, variances
-from bodysense.sensors.urdf_sensors import TYPICAL_STD
-from bodysense.sensors.wrench_sensors import ExternalWrench, ForceTorque
+from bodysense.robot.frames import sample_poses
 from bodysense.spatial.arrays import Array
 
 Label = Literal["observable", "partly", "unobservable", "assumed"]
 _LABELS: tuple[Label, ...] = ("observable", "partly", "unobservable", "assumed")
 
 _COMPONENTS = {6: ("x", "y", "z", "rx", "ry", "rz"), 1: ("",)}
-
-
-@dataclass(frozen=True)
-class Help:
-    """Something that would help.
-
-    Attributes:
-        kind: of the sensor.
-        place: joint or link.
-        gain: mean of log(standard deviation without it / with it) of what is unobservable; for an
-            assumption of the external wrenches on other links alone.
-    """
-
-    kind: str
-    place: str
-    gain: float
-
-    @property
-    def assumes(self) -> bool:
-        """Whether it is no sensor, but an assumption, which must be true."""
-        return self.kind == ExternalWrench.kind
-
-    def __str__(self) -> str:
-        words = {
-            "joint_torque": "a joint torque sensor at {}",
-            "force_torque": "a force/torque sensor at {}",
-            "accelerometer": "an accelerometer with a gyroscope on {}",
-            "joint_acceleration": "the acceleration of {}, from its encoder",
-            "external_wrench": "the assumption that nothing touches {}",
-        }[self.kind]
-        return f"{words.format(self.place)} ({np.exp(self.gain):.3g} times narrower on average)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,6 +59,32 @@ class Observability:
     @property
     def complete(self) -> bool:
         return all(label in ("observable", "assumed") for label in self.labels)
+
+    @property
+    def external_components(self) -> tuple[int, int]:
+        """How many components of external wrenches are observable, and how many are not assumed."""
+        labels = [x for name in self.variables if name.startswith("fx.") for x in self[name]]
+        return labels.count("observable"), len(labels) - labels.count("assumed")
+
+    @property
+    def external_share(self) -> float:
+        """Share of the components of external wrenches that are observable, of those not assumed.
+
+        NaN where all are assumed, so that contacts cannot be estimated at all.
+        """
+        observable, uncertain = self.external_components
+        return observable / uncertain if uncertain else float("nan")
+
+    def external_summary(self) -> str:
+        """How much of the external wrenches is observable, in a line."""
+        observable, uncertain = self.external_components
+        if not uncertain:
+            return "All external wrenches are assumed to be known: no contact can be found."
+        text = (
+            f"{observable} of {uncertain} components of external wrenches that are not assumed are "
+            f"observable ({observable / uncertain:.0%})"
+        )
+        return f"{text}." if observable == uncertain else f"{text}: others may act unnoticed."
 
     def named(self, label: Label) -> dict[str, tuple[str, ...]]:
         """Quantities with components of this label, and which these are (x … rz)."""
@@ -176,6 +169,7 @@ class Observability:
 #     partly        all between: readings narrow it, and priors decide the rest
 #     assumed       it was known without any sensor
 
+_POSES = 5  # that are looked at if none are given
 _NARROWER = 3.0  # factor by which priors are made narrower
 _FOLLOWS = 1.5  # factor by which what is observable may become narrower with them
 _REMAINING = 0.9  # share of a standard deviation that remains of what is unobservable
@@ -188,31 +182,30 @@ def observability(
     *,
     base_twist: ArrayLike | None = None,
     gravity: ArrayLike | None = None,
-    rng: np.random.Generator | None = None,
     suggest: int = 3,
 ) -> Observability:
     """Find out what is observable with the sensors of a problem.
 
     Args:
         problem: the estimator.
-        q: (n_joints,) or (T, n_joints) positions to look at; by default five, drawn at random.
+        q: (n_joints,) or (T, n_joints) positions to look at; by default five within the limits of
+            the joints, the same ones every time.
         dq: their velocities; by default at rest.
-        base_twist: as in `MapDynamics.estimate`, like
+        base_twist: as in `MapDynamics.estimate`, by default at rest; like
         gravity: which observability hardly depends on.
-        rng: for the positions, if they are not given.
         suggest: how many sensors to suggest; zero saves the time to try them.
     """
-    states = _states(problem, q, rng)
+    n = problem.robot.n_joints
+    poses = sample_poses(problem.robot, _POSES)[:, problem.robot.nq - n :] if q is None else q
+    states = np.array(poses, dtype=float, ndmin=2)
     speeds = np.zeros_like(states) if dq is None else np.array(dq, dtype=float, ndmin=2)
-    keywords = {"base_twist": base_twist}
-    if problem.tree.floating or gravity is not None or problem.tree.names[0] == "world":
-        keywords["gravity"] = gravity
-    else:
-        keywords["gravity"] = problem.robot.tree.gravity  # observability hardly depends on it
+    twist = np.zeros(6) if base_twist is None else base_twist
+    if gravity is None and not problem.tree.floating:
+        gravity = problem.robot.tree.gravity
 
     def spread(other: MapDynamics) -> Array:
         readings = np.zeros((states.shape[0], other.layout.size))
-        samples = other.samples(states, speeds, readings, **keywords)
+        samples = other.samples(states, speeds, readings, base_twist=twist, gravity=gravity)
         variance = flat(other.tree, other.solve(samples, "variances").variance)
         deviations: Array = np.sqrt(np.maximum(variance, 0.0))
         return deviations
@@ -221,7 +214,7 @@ def observability(
     before, after, narrow = spread(problem.blind), spread(problem), spread(narrower)
     labels = tuple(_LABELS[k] for k in _judged(before, after, narrow))
     missing = np.array([label in ("partly", "unobservable") for label in labels], dtype=bool)
-    help_ = _helpful(problem, spread, after, missing, suggest) if missing.any() else ()
+    help_ = helpful(problem, spread, after, missing, suggest) if missing.any() else ()
     return Observability(
         variables=problem.variables,
         before=before.mean(axis=0),
@@ -239,14 +232,6 @@ def _judged(before: Array, after: Array, narrow: Array) -> NDArray[np.int64]:
     hidden = (after > _REMAINING * before).any(axis=0)
     held = (after < _FOLLOWS * np.maximum(narrow, EXACT)).all(axis=0)
     return np.select([assumed, held, hidden], [3, 0, 2], default=1)
-
-
-def _states(problem: MapDynamics, q: ArrayLike | None, rng: np.random.Generator | None) -> Array:
-    if q is not None:
-        return np.array(q, dtype=float, ndmin=2)
-    if rng is None:
-        raise ShapeError("give positions q to look at, or rng to draw some.")
-    return rng.uniform(-1.5, 1.5, (5, problem.robot.n_joints))
 
 
 def _narrower(priors: Assumptions) -> Assumptions:
@@ -287,89 +272,3 @@ def _unknowns(problem: MapDynamics) -> int:
         count += int(np.linalg.matrix_rank(priors.base_acceleration.covariance, hermitian=True))
         count -= 6
     return max(count, 0)
-
-
-# Which sensor, or which assumption, would make most of the rest observable: all are tried.
-#
-# Tried are the torque of each joint, a force/torque sensor at each joint, an accelerometer on each
-# link and the knowledge that nothing touches a link. The gain of one is the mean logarithm of how
-# many times narrower it makes the standard deviations of what is unobservable. An assumption about
-# a link is no answer to the question what touches that link: its gain is that of the wrenches on
-# other links.
-
-_TORQUE_STD = 0.1  # N·m
-_ACCELERATION_STD = 0.1  # rad/s²
-_NO_CONTACT_STD = 1e-3  # N, N·m
-_LEAST_GAIN = 1e-3  # that is worth a suggestion
-
-
-def _helpful(
-    problem: MapDynamics,
-    spread: Callable[[MapDynamics], Array],
-    after: Array,
-    missing: NDArray[np.bool_],
-    count: int,
-) -> tuple[Help, ...]:
-    """The best sensors to add, the best first, and behind them the best assumption.
-
-    `spread` gives (T, size) standard deviations of a problem, `after` are those of this one, and
-    `missing` (size,) is what should be observable.
-    """
-    if count < 1:
-        return ()
-    result = []
-    for place, sensor in _candidates(problem):
-        asked = missing
-        if sensor.kind == ExternalWrench.kind:
-            asked = missing & _wrenches_on_others(problem, place)
-        if not asked.any():
-            continue
-        try:
-            other = problem.with_sensors((*problem.sensors, sensor))
-        except BodysenseError:
-            continue  # it cannot sit there
-        gain = np.log(np.maximum(after, 1e-12) / np.maximum(spread(other), 1e-12))
-        result.append(Help(sensor.kind, place, float(gain[:, asked].mean())))
-    result = sorted(
-        (item for item in result if item.gain > _LEAST_GAIN), key=lambda item: -item.gain
-    )
-    sensors = [item for item in result if not item.assumes]
-    assumptions = [item for item in result if item.assumes]
-    return (*sensors[:count], *assumptions[:1])
-
-
-def _wrenches_on_others(problem: MapDynamics, link: str) -> NDArray[np.bool_]:
-    """(size,) which numbers are external wrenches, but not on this link."""
-    mask = np.zeros(problem.variables.size, dtype=bool)
-    for name, where in problem.variables.slices.items():
-        mask[where] = name.startswith("fx.") and name != f"fx.{link}"
-    return mask
-
-
-def _candidates(problem: MapDynamics) -> Iterator[tuple[str, Sensor]]:
-    tree, priors = problem.tree, problem.assumptions
-    name = _free_name(problem)
-    for i in tree.with_unknowns:
-        link = tree.names[i]
-        mount = Mount(link)
-        std = variances(TYPICAL_STD["accelerometer"], 3)
-        yield link, Accelerometer(name=name, mount=mount, covariance=std)
-        if priors.wrench_of(link).covariance.any():
-            std = variances(_NO_CONTACT_STD, 6)
-            yield link, ExternalWrench(name=name, mount=mount, covariance=std)
-        if i == 0:
-            continue
-        joint = tree.joint_name(i)
-        yield joint, JointTorque(name=name, joint=joint, covariance=variances(_TORQUE_STD, 1))
-        std = variances(_ACCELERATION_STD, 1)
-        yield joint, JointAcceleration(name=name, joint=joint, covariance=std)
-        std = variances(TYPICAL_STD["force_torque"], 6)
-        yield joint, ForceTorque(name=name, joint=joint, covariance=std)
-
-
-def _free_name(problem: MapDynamics) -> str:
-    taken = {sensor.name for sensor in problem.sensors}
-    name = "tried"
-    while name in taken:
-        name += "'"
-    return name

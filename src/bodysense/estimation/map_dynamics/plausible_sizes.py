@@ -28,7 +28,9 @@ _GENEROUS = 10.0  # times as much as usual: falls, jumps and collisions are no m
 _MOTORS = 3.0  # weights that motors may move at most; beyond, limits are placeholders
 _LEAST_FORCE = 10.0  # N, usual for the lightest: a hand of 0.5 kg is pushed like that
 _LEAST_REACH = 0.1  # m, of robots without joints, too
-_FARTHEST_CENTRE = 1.0  # m from its joint: fitted links of hardly any mass have it anywhere
+_LONGEST_LINK = 1.0
+"""m from a joint to centres of mass and frames: links of hardly any mass have the former anywhere,
+and targets for calibration are far from the robot."""
 _ACCELERATIONS = (100.0, 1000.0)
 """rad/s² or m/s²: usual accelerations of joints lie between these, from slow arms to fingers.
 
@@ -83,19 +85,32 @@ class PlausibleSizes:
 
 
 def _reach(robot: Robot) -> float:
-    """From the base along the joints to the centre of mass of the farthest link [m]."""
-    tree = robot.tree
+    """From the base along the joints to the farthest centre of mass or frame [m]."""
+    tree, first = robot.tree, int(robot.floating_base)
     lower, upper = robot.position_range
     travel = np.where(np.isfinite(lower) & np.isfinite(upper), upper - lower, 0.0)
     length = np.linalg.norm(tree.position, axis=1) + np.where(tree.prismatic, travel, 0.0)
-    farthest, first = _LEAST_REACH, int(robot.floating_base)
+    size = _link_sizes(robot)
+    farthest = max(_LEAST_REACH, size[0] if first else 0.0)
     for j in range(robot.n_joints):
         parent = int(tree.parent[j])
         length[j] += length[parent] if parent >= 0 else 0.0
-        pi = robot.pi(first + j)
-        com = float(np.linalg.norm(pi[1:4])) / pi[0] if pi[0] > 0.0 else 0.0
-        farthest = max(farthest, float(length[j]) + min(com, _FARTHEST_CENTRE))
+        farthest = max(farthest, float(length[j] + size[first + j]))
     return farthest
+
+
+def _link_sizes(robot: Robot) -> Array:
+    """(n_links,) from the origin of each link to its centre of mass or its farthest frame [m]."""
+    size = np.zeros(robot.layout.n_links)
+    for k in range(size.size):
+        pi = robot.pi(k)
+        if pi[0] > 0.0:
+            size[k] = np.linalg.norm(pi[1:4]) / pi[0]
+    for frame in robot.model.frames:
+        if frame.parentJoint > 0:
+            k = frame.parentJoint - 1
+            size[k] = max(size[k], float(np.linalg.norm(frame.placement.translation)))
+    return np.minimum(size, _LONGEST_LINK)
 
 
 def _usual_acceleration(robot: Robot) -> float:

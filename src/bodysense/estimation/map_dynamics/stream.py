@@ -98,7 +98,9 @@ class EstimatorStream:
             if sensor.constant is None and sensor.size == len(sensor.labels)
         }
         self._starts = np.array([w.start for w in layout.slices.values()], dtype=np.int64)
-        self._samples = problem.samples(np.zeros(n), np.zeros(n), self._constant, gravity=gravity)
+        self._samples = problem.samples(
+            np.zeros(n), np.zeros(n), self._constant, base_twist=np.zeros(6), gravity=gravity
+        )
         self._rows = layout.constants.copy()
         self._y = self._rows[: layout.size]
         self._some_orientations = bool(layout.orientations.size)
@@ -230,6 +232,7 @@ class EstimatorStream:
                 self._samples.q[0],
                 self._samples.dq[0],
                 np.zeros(0),
+                base_twist=self._samples.twist[0],
                 gravity=None if problem.tree.floating else -self._samples.a0[0, :3],
             )
             return replace(blind, notes=(*notes, note))

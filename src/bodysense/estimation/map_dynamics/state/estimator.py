@@ -255,7 +255,7 @@ def sample_of(
             f"readings have shape {y.shape}: give those of one sample, ({problem.layout.size},)."
         )
     y[~(np.abs(y) < _ABSURD)] = np.nan
-    laid = problem.samples(q, np.zeros_like(q), y, gravity=gravity)
+    laid = problem.samples(q, np.zeros_like(q), y, base_twist=np.zeros(6), gravity=gravity)
     reference = linearisation.orientations.reference(q, y)
     return SampleInputs(y, laid.y[0], laid.a0[0], reference)
 
