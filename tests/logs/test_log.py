@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
+from bodysense.doctor import examine
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.excitation import FourierTrajectory
-from bodysense.logs import Log
+from bodysense.logs import Log, read_log, write_log
 from bodysense.robot import load_robot
 from bodysense.simulation import rollout
 
@@ -27,6 +28,43 @@ def test_a_log_cannot_be_changed():
         log.channels["q.a"][0] = 2.0
     with pytest.raises(TypeError):
         log.channels["q.b"] = values
+
+
+def test_nan_is_no_reading_as_an_empty_cell_is(tmp_path):
+    """A log with NaN equals that of a table with empty cells, and the doctor judges both alike."""
+    robot = load_robot("tx40")
+    motion = FourierTrajectory.for_robot(
+        robot, duration=2.0, harmonics=5, rng=np.random.default_rng(0)
+    )
+    whole = rollout(robot, motion, sampling_rate=200.0).log()
+    channels = {name: values.copy() for name, values in whole.channels.items()}
+    channels["q.joint2"][100:110] = np.nan
+    channels["tau.joint5"][200] = np.nan
+    log = Log.of(whole.t, channels, whole.units)
+    path = tmp_path / "gaps.csv"
+    write_log(path, log)
+    path.write_text(path.read_text().replace("nan", ""))
+    read = read_log(path)
+    assert set(read.channels) == set(log.channels)
+    for name, values in log.channels.items():
+        np.testing.assert_array_equal(read.channels[name], values)
+    ours, theirs = examine(robot, log), examine(robot, read)
+    for found in (ours, theirs):
+        finding = next(f for f in found.findings if f.kind == "nan")
+        assert "in 11 of 401 rows" in finding.message
+        assert "1 interpolated" in finding.action
+    assert ours.left_out == theirs.left_out
+    assert sum(ours.left_out.values()) == 10
+    assert sum(segment.t.size for segment in ours.segments) == whole.t.size - 10
+    for mine, other in zip(ours.segments, theirs.segments, strict=True):
+        assert all(np.isfinite(values).all() for values in mine.channels.values())
+        np.testing.assert_array_equal(mine.t, other.t)
+
+
+def test_a_channel_without_any_reading_is_kept():
+    log = Log.of(T, {"q.a": [1, 2, 3], "imu.x": [None, np.nan, None]})
+    assert np.isnan(log.channels["imu.x"]).all()
+    assert np.isnan(log.between(0.05, None).channels["imu.x"]).all()
 
 
 def test_a_log_of_another_robot_is_refused():

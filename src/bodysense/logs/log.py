@@ -1,4 +1,8 @@
-"""`Log`: what was recorded, as time-stamped channels with names and units."""
+"""`Log`: what was recorded, as time-stamped channels with names and units.
+
+NaN stands for no reading, as an empty cell of a table does, whoever built the log: identification
+leaves such samples out, estimators take the reading for absent, and the doctor counts them.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +38,8 @@ class RowFault:
 class Log:
     """A recording. `read_log` gives it as it was recorded, `Log.of` builds a checked one.
 
-    As recorded, values may be NaN, and time may run backward or repeat. The doctor
-    (`bodysense.doctor`) cuts such a log into clean ones.
+    Values are NaN where there is no reading. As recorded, they may also be infinite, and time may
+    run backward or repeat. The doctor (`bodysense.doctor`) cuts such a log into clean ones.
 
     Attributes:
         t: (n_t,) times [s], read-only.
@@ -64,11 +68,12 @@ class Log:
     def of(
         cls, t: ArrayLike, channels: Mapping[str, ArrayLike], units: Mapping[str, str] | None = None
     ) -> Log:
-        """Check and keep a recording: finite values, ascending times.
+        """Check and keep a recording: numbers or NaN, ascending times.
 
         Args:
             t: (n_t,) times [s].
-            channels: (n_t,) values by name; of joints: ``q.<joint>``, ``v.<joint>``, ….
+            channels: (n_t,) values by name, NaN where there is no reading; of joints:
+                ``q.<joint>``, ``v.<joint>``, ….
             units: by channel, where they differ from `UNITS` or the name is none of a joint's.
         """
         times = as_array(t, (None,), "t")
@@ -79,7 +84,7 @@ class Log:
                 f"time does not ascend: t[{k}] = {times[k]:g} is followed by {times[k + 1]:g}; "
                 "sort the samples and drop repeated ones."
             )
-        kept = {name: read_only(as_array(x, (times.size,), name)) for name, x in channels.items()}
+        kept = {name: _values(x, times.size, name) for name, x in channels.items()}
         known = {name: UNITS.get(name.partition(".")[0], "") for name in kept}
         for name, unit in (units or {}).items():
             if name not in kept:
@@ -161,6 +166,18 @@ class Log:
             )
         columns = [self.channels[prefix + name] for name in joint_names]
         return np.stack(columns, axis=1) if columns else np.zeros((self.t.size, 0))
+
+
+def _values(x: ArrayLike, n_t: int, name: str) -> Array:
+    """(n_t,) values of a channel, NaN where there is no reading, read-only."""
+    try:
+        given = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ShapeError(f"{name} must be an array of numbers: {error}") from error
+    missing = np.isnan(given)
+    values = as_array(np.where(missing, 0.0, given), (n_t,), name)
+    values[missing] = np.nan
+    return read_only(values)
 
 
 def require_log(log: object) -> None:
