@@ -20,6 +20,7 @@ from bodysense.estimation.map_dynamics.state.prior import StatePrior, theta_cova
 from bodysense.estimation.map_dynamics.state.tracking import StateSmoother, StateTracker
 from bodysense.estimation.map_dynamics.stream import EstimatorStream, Sample
 from bodysense.estimation.posterior import Posterior
+from bodysense.estimation.wrench_frame import FrameWrench, wrench_in
 
 __all__ = [
     "Assumptions",
@@ -29,6 +30,7 @@ __all__ = [
     "EstimationRun",
     "EstimationSetup",
     "EstimatorStream",
+    "FrameWrench",
     "GaussianPrior",
     "InverseWishart",
     "LogChunk",
@@ -57,4 +59,5 @@ __all__ = [
     "prepare_log",
     "solve_log",
     "theta_covariance",
+    "wrench_in",
 ]
