@@ -36,7 +36,7 @@ class LineSink(Sink):
                     f"there is no standard output ({error}): write results with -o."
                 ) from error
 
-    def write(self, results: Sequence[LiveResult]) -> bool:
+    def write(self, results: Sequence[LiveResult]) -> int | None:
         text = "".join(f"{self._lines.line(result)}\n" for result in results)
         self._rest = text.encode()
         try:
@@ -44,8 +44,8 @@ class LineSink(Sink):
                 self._write_some()
         except BrokenPipeError:
             self._rest = b""
-            return False
-        return not self._interrupted
+            return None
+        return None if self._interrupted else len(results)
 
     def _write_some(self) -> None:
         descriptor = self._descriptor

@@ -53,15 +53,15 @@ class McapSink(Sink):
         which = self._writer.register_schema("bodysense.Estimates", "jsonschema", schema)
         self._channel = self._writer.register_channel(TOPIC, "json", which)
 
-    def write(self, results: Sequence[LiveResult]) -> bool:
+    def write(self, results: Sequence[LiveResult]) -> int | None:
         if self._file is None:
-            return False
+            return None
         for result in results:
             stamp = max(0, round(result.t * 1e9))
             data = self._lines.line(result).encode()
             self._writer.add_message(self._channel, stamp, data, stamp)
         self._file.flush()
-        return True
+        return len(results)
 
     def close(self) -> None:
         file, self._file = self._file, None

@@ -44,7 +44,7 @@ class RosbridgeSink(Sink):
                 self._wrenches[topic] = (link, places)
         self._bridge.connect()
 
-    def write(self, results: Sequence[LiveResult]) -> bool:
+    def write(self, results: Sequence[LiveResult]) -> int | None:
         if self._bridge.connect() or not self._advertised:
             self._advertised = self._bridge.send(self._advertisements())
         if not self._bridge.connected:
@@ -53,9 +53,7 @@ class RosbridgeSink(Sink):
                 f"results are dropped while {self.name} is not connected.",
                 len(results),
             )
-        for result in results:
-            self._bridge.send(self._messages(result))
-        return True
+        return sum(self._bridge.send(self._messages(result)) for result in results)
 
     def interrupt(self) -> None:
         self._bridge.abort()

@@ -69,8 +69,8 @@ class Sink(ABC):
         """
 
     @abstractmethod
-    def write(self, results: Sequence[LiveResult]) -> bool:
-        """Write results, in their order; False if nobody will ever read more.
+    def write(self, results: Sequence[LiveResult]) -> int | None:
+        """Write results, in their order; how many were, `None` if nobody will ever read more.
 
         It may take its time, but returns soon once `interrupt` was called.
         """
@@ -180,13 +180,12 @@ class ResultWriter:
                     return
                 if not results:
                     continue
-                self.finished = not self.sink.write(results)
-                if self.finished:
-                    queue.dropped += len(results)
-                    return
+                written = self.sink.write(results)
                 now = time.perf_counter()
-                self.written += len(results)
-                for result in results:
+                self.finished = written is None
+                self.written += written or 0
+                queue.dropped += len(results) - (written or 0)
+                for result in results[: written or 0]:
                     self.lags.add(now - result.arrived)
         except (BodysenseError, OSError) as error:
             self.finished = True

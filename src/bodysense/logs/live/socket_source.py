@@ -61,18 +61,14 @@ class SocketSource(Source):
 
     def prepare(self) -> None:
         try:
-            family, kind, _, _, place = socket.getaddrinfo(
-                self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
+            places = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            family, kind, _, _, place = min(places, key=lambda each: each[0] != socket.AF_INET)
             self._socket = socket.socket(family, kind)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind(place)
         except OSError as error:
-            self._close()
-            raise FileReadError(
-                f"cannot listen on {self.host}, port {self.port}: {error.strerror or error}. "
-                "Choose another port, or an address of this machine."
-            ) from error
+            self.close()
+            raise self._refused(error) from error
         host, self.port = self._socket.getsockname()[:2]
         self.name = f"tcp://{f'[{host}]' if ':' in host else host}:{self.port}"
         if not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
@@ -88,7 +84,10 @@ class SocketSource(Source):
         if listening is None:
             return
         try:
-            listening.listen(1)
+            try:
+                listening.listen(1)
+            except OSError as error:  # the port was taken meanwhile
+                raise self._refused(error) from error
             self.faults.say(f"listening on {self.name} for lines of JSON")
             with selectors.DefaultSelector() as selector:
                 selector.register(listening, selectors.EVENT_READ)
@@ -99,7 +98,7 @@ class SocketSource(Source):
                         elif key.fileobj is self._connection:
                             self._read(selector, queue)
         finally:
-            self._close()
+            self.close()
 
     def _accept(
         self,
@@ -128,7 +127,7 @@ class SocketSource(Source):
             return
         try:
             piece = connection.recv(_PIECE)
-            if _QUICK is not None:  # else a sender that collects small pieces waits 40 ms for us
+            if _QUICK is not None:  # else a sender that collects small pieces waits 40 ms for it
                 connection.setsockopt(socket.IPPROTO_TCP, _QUICK, 1)
         except OSError:
             piece = b""
@@ -151,7 +150,13 @@ class SocketSource(Source):
                 f"the connection to {self.name} was closed: waiting for the next one.",
             )
 
-    def _close(self) -> None:
+    def _refused(self, error: OSError) -> FileReadError:
+        return FileReadError(
+            f"cannot listen on {self.host}, port {self.port}: {error.strerror or error}. Choose "
+            "another port, or an address of this machine."
+        )
+
+    def close(self) -> None:
         for each in (self._connection, self._socket):
             if each is not None:
                 with contextlib.suppress(OSError):

@@ -45,6 +45,9 @@ class Source(ABC):
     def receive(self, queue: DroppingQueue[Arrival], stop: threading.Event) -> None:
         """Put messages into the queue until the stream ends, or is to stop."""
 
+    def close(self) -> None:  # noqa: B027
+        """Give back what `prepare` took."""
+
 
 class StreamReader:
     """Reads a source in a thread, which the source never waits for.
@@ -72,7 +75,9 @@ class StreamReader:
         """End reading; what waits in the queue stays there."""
         self._stop.set()
         self.queue.close()
-        self._thread.join(_JOIN)
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN)
+        self.source.close()
 
     def _read(self) -> None:
         try:
@@ -98,11 +103,11 @@ class LineSplitter:
 
     def split(self, piece: bytes) -> list[bytes]:
         """Lines that end in this piece, without their ends and without empty ones."""
+        if self._skips:
+            _, end, piece = piece.partition(b"\n")
+            self._skips = not end
         lines = (self._rest + piece).split(b"\n")
         self._rest = lines.pop()
-        if self._skips and lines:
-            del lines[0]
-            self._skips = False
         if len(self._rest) > self._longest:
             self._refuse(self._rest)
             self._rest, self._skips = b"", True
@@ -113,7 +118,7 @@ class LineSplitter:
     def rest(self) -> list[bytes]:
         """What is left where the stream ends within a line."""
         rest, self._rest = self._rest, b""
-        return [rest] if rest.strip() and not self._skips else []
+        return [rest] if rest.strip() else []
 
     def _refuse(self, line: bytes) -> None:
         self._faults.report(
