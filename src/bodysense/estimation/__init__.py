@@ -1,5 +1,6 @@
 """What the robot feels: accelerations, torques and wrenches from whatever sensors it has."""
 
+from bodysense.estimation.map_dynamics.base_motion import RootTwist, StandingFeet, root_twist
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.em.em import CovarianceFit, estimate_covariances
 from bodysense.estimation.map_dynamics.em.variances import InverseWishart
@@ -40,8 +41,10 @@ __all__ = [
     "MapDynamics",
     "Observability",
     "Posterior",
+    "RootTwist",
     "Sample",
     "SensorConsistency",
+    "StandingFeet",
     "StateAndDynamics",
     "StateLogEstimate",
     "StatePosterior",
@@ -57,6 +60,7 @@ __all__ = [
     "observability",
     "parse_estimation",
     "prepare_log",
+    "root_twist",
     "solve_log",
     "theta_covariance",
     "wrench_in",

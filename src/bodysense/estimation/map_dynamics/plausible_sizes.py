@@ -9,7 +9,7 @@ happen depends on the robot. It is ten times what is usual for its weight, its m
     joint acceleration   10 median(limit, or tau / M where there is none), within 1e3 and 1e4
     base acceleration    10 g, and that of joints about each axis
 
-M: diagonal of the joint-space inertia, at position zero. Limits in robot files are often
+M: diagonal of the joint-space inertia, the largest of some poses. Limits in robot files are often
 placeholders, such as 1000 N·m on a leg of 2 kg: that is why weight bounds them.
 """
 
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio as pin
 
+from bodysense.robot.frames import sample_poses
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
@@ -31,6 +32,7 @@ _LEAST_REACH = 0.1  # m, of robots without joints, too
 _LONGEST_LINK = 1.0
 """m from a joint to centres of mass and frames: links of hardly any mass have the former anywhere,
 and targets for calibration are far from the robot."""
+_POSES = 5  # at which the inertia that a joint moves is looked at
 _ACCELERATIONS = (100.0, 1000.0)
 """rad/s² or m/s²: usual accelerations of joints lie between these, from slow arms to fingers.
 
@@ -118,8 +120,10 @@ def _usual_acceleration(robot: Robot) -> float:
     least, most = _ACCELERATIONS
     if not robot.n_joints:
         return least
-    M = pin.crba(robot.model, robot.model.createData(), pin.neutral(robot.model))
-    inertia = np.maximum(np.diag(M)[-robot.n_joints :], np.finfo(float).tiny)
+    data = robot.model.createData()
+    poses = sample_poses(robot, _POSES)
+    M = np.stack([np.diag(pin.crba(robot.model, data, q)) for q in poses])[:, -robot.n_joints :]
+    inertia = np.maximum(M.max(axis=0), np.finfo(float).tiny)
     usual = np.where(
         np.isfinite(robot.acceleration_limit),
         robot.acceleration_limit,
