@@ -7,24 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from bodysense.estimation._kernels import conditioning, small
+from bodysense.estimation._kernels import conditioning, reflections, small
 
 # Python cannot call the kernels themselves.
 
 
 @njit
 def take_in(R, heads, columns, new, k, kept):
-    conditioning.take_in(R, heads, columns, new, k, kept)
+    reflections.take_in(R, heads, columns, new, k, kept)
 
 
 @njit
 def give_back(kept, heads, u, n, k, columns):
-    conditioning.give_back(kept, heads, u, n, k, columns)
+    reflections.give_back(kept, heads, u, n, k, columns)
 
 
 @njit
-def shorten(V, rows, columns):
-    return conditioning.shorten(V, rows, columns)
+def shorten(V, rows, columns, out):
+    return reflections.shorten(V, rows, columns, out)
 
 
 @njit
@@ -95,10 +95,14 @@ def test_shorten_keeps_the_covariance(seed, rows, columns, dependent):
     V[:rows, :columns] = rng.normal(size=(rows, columns))
     V[: min(dependent, rows), :columns] = 0.0
     covariance = V[:rows, :columns] @ V[:rows, :columns].T
-    left = shorten(V, rows, columns)
+    out = np.full((rows + 1, rows + 1), 7.0)
+    left = shorten(V, rows, columns, out)
     assert left == min(rows, columns)
-    np.testing.assert_allclose(V[:rows, :left] @ V[:rows, :left].T, covariance, atol=1e-12 * 400)
+    np.testing.assert_allclose(
+        out[:rows, :left] @ out[:rows, :left].T, covariance, atol=1e-12 * 400
+    )
     np.testing.assert_array_equal(V[rows], 7.0)
+    np.testing.assert_array_equal(out[rows], 7.0)
 
 
 @settings(max_examples=30, deadline=None)

@@ -27,85 +27,8 @@ from __future__ import annotations
 import math
 
 from bodysense.compiled.jit import called
-from bodysense.compiled.lanes import away_from, inverse, is_zero
+from bodysense.estimation._kernels.reflections import take_in
 from bodysense.estimation._kernels.small import add_product
-
-_PIVOT = 0  # columns of a row of reflections; the rest of the vector stands behind
-_SCALE = 1
-TAIL = 2
-
-
-@called
-def _reflect(v, row, block, k, first, columns):
-    """Reflect columns first … of (row; block), of which block has k rows: 1 + scale v vᵀ."""
-    pivot, scale = v[_PIVOT], v[_SCALE]
-    c = first
-    while c + 4 <= columns:
-        x0, x1, x2, x3 = pivot * row[c], pivot * row[c + 1], pivot * row[c + 2], pivot * row[c + 3]
-        for i in range(k):
-            t = v[TAIL + i]
-            x0 += t * block[i, c]
-            x1 += t * block[i, c + 1]
-            x2 += t * block[i, c + 2]
-            x3 += t * block[i, c + 3]
-        x0 *= scale
-        x1 *= scale
-        x2 *= scale
-        x3 *= scale
-        row[c] += x0 * pivot
-        row[c + 1] += x1 * pivot
-        row[c + 2] += x2 * pivot
-        row[c + 3] += x3 * pivot
-        for i in range(k):
-            t = v[TAIL + i]
-            block[i, c] += x0 * t
-            block[i, c + 1] += x1 * t
-            block[i, c + 2] += x2 * t
-            block[i, c + 3] += x3 * t
-        c += 4
-    while c < columns:
-        x0 = pivot * row[c]
-        for i in range(k):
-            x0 += v[TAIL + i] * block[i, c]
-        x0 *= scale
-        row[c] += x0 * pivot
-        for i in range(k):
-            block[i, c] += x0 * v[TAIL + i]
-        c += 1
-
-
-@called
-def take_in(R, heads, columns, new, k, reflections):
-    """Take k rows of new into the triangle R (heads, columns), whose columns behind are carried.
-
-    Keeps the reflections. Afterwards the first columns of new are spent, and those behind hold
-    what is left of its rows.
-    """
-    for j in range(heads):
-        v = reflections[j]
-        norm = 0.0
-        for i in range(k):
-            x = new[i, j]
-            v[TAIL + i] = x
-            norm += x * x
-        if is_zero(norm):
-            v[_SCALE] = 0.0
-            continue
-        head = R[j, j]
-        norm = math.sqrt(norm + head * head)
-        alpha = away_from(norm, head)
-        pivot = head - alpha
-        R[j, j] = alpha
-        v[_PIVOT], v[_SCALE] = pivot, inverse(alpha * pivot)
-        _reflect(v, R[j], new, k, j + 1, columns)
-
-
-@called
-def give_back(reflections, heads, u, n, k, columns):
-    """(u; n) ← Q (u; n): from the sources that a triangle is made of to the k that it took in."""
-    for j in range(heads - 1, -1, -1):
-        if not is_zero(reflections[j, _SCALE]):
-            _reflect(reflections[j], u[j], n, k, 0, columns)
 
 
 @called
@@ -142,44 +65,6 @@ def _log_diagonal(R, size):
 
 
 @called
-def shorten(V, rows, columns):
-    """Turn V into as many columns as rows, with the same V Vᵀ; return how many columns are left."""
-    if columns <= rows:
-        return columns
-    for j in range(rows):
-        tail = V[j]
-        norm = 0.0
-        for c in range(j + 1, columns):
-            norm += tail[c] * tail[c]
-        if is_zero(norm):
-            continue
-        head = tail[j]
-        norm = math.sqrt(norm + head * head)
-        alpha = away_from(norm, head)
-        tail[j] = head - alpha
-        scale = inverse(alpha * tail[j])
-        for i in range(j + 1, rows):
-            x0 = x1 = x2 = x3 = 0.0
-            c = j
-            while c + 4 <= columns:
-                x0 += tail[c] * V[i, c]
-                x1 += tail[c + 1] * V[i, c + 1]
-                x2 += tail[c + 2] * V[i, c + 2]
-                x3 += tail[c + 3] * V[i, c + 3]
-                c += 4
-            while c < columns:
-                x0 += tail[c] * V[i, c]
-                c += 1
-            x = scale * ((x0 + x1) + (x2 + x3))
-            for c in range(j, columns):
-                V[i, c] += x * tail[c]
-        tail[j] = alpha
-        for c in range(j + 1, columns):
-            tail[c] = 0.0
-    return rows
-
-
-@called
 def set_aside(rows, count, at, left, kept, score):
     """Keep the right-hand sides, columns at …, of whitened rows that depend on nothing more.
 
@@ -196,16 +81,82 @@ def set_aside(rows, count, at, left, kept, score):
 
 
 @called
-def tell(E, e, width, new, T, scratch, left, kept, score):
-    """Take whitened rows e = E alpha + noise(1) into alpha's triangle T; E has width columns."""
-    count, r = e.shape
-    for i in range(count):
+def take_in_told(told, count, T, scratch, left, kept, score):
+    """Take the first rows that were told about alpha into its triangle T."""
+    if count > 0:
+        take_in(T, T.shape[0], T.shape[1], told, count, scratch)
+        set_aside(told, count, T.shape[0], left, kept, score)
+
+
+@called
+def tell(E, e, width, told, count, T, scratch, left, kept, score):
+    """Note whitened rows e = E alpha + noise(1) for alpha's triangle T; E has width columns.
+
+    Rows wait until many are taken in at once: a reflection of many costs hardly more than one of
+    few. Returns how many are waiting.
+    """
+    rows, r = e.shape
+    if count + rows > told.shape[0]:
+        take_in_told(told, count, T, scratch, left, kept, score)
+        count -= count
+    for i in range(rows):
         for j in range(7):
-            new[i, j] = E[i, j] if j < width else 0.0
+            told[count + i, j] = E[i, j] if j < width else 0.0
         for c in range(r):
-            new[i, 7 + c] = e[i, c]
-    take_in(T, T.shape[0], T.shape[1], new, count, scratch)
-    set_aside(new, count, T.shape[0], left, kept, score)
+            told[count + i, 7 + c] = e[i, c]
+    return count + rows
+
+
+@called
+def condition_noise(root, H, noise, k, width, m, reflections, triangle, new, score):
+    """What readings make of the sources of f: S with K behind it in triangle, and N' in noise.
+
+    For the arguments see `condition`.
+    """
+    for a in range(m):
+        for b in range(m):
+            triangle[a, b] = root[a, b]
+        for c in range(width):
+            triangle[a, m + c] = 0.0
+    for i in range(k):
+        for a in range(m):
+            x = 0.0
+            for c in range(width):
+                x += noise[i, c] * H[a, c]
+            new[i, a] = x
+        for c in range(width):
+            new[i, m + c] = noise[i, c]
+    take_in(triangle, m, m + width, new, k, reflections)
+    for i in range(k):
+        for c in range(width):
+            noise[i, c] = new[i, m + c]
+    score[0] -= _log_diagonal(triangle, m)
+
+
+@called
+def condition_means(triangle, H, m, width, F, columns, phi, E, e):
+    """What readings make of F and phi, with S and K in triangle.
+
+    For the arguments see `condition`.
+    """
+    r = e.shape[1]
+    if columns > 0:
+        add_product(1.0, H, F, m, width, columns, E)
+    add_product(-1.0, H, phi, m, width, r, e)
+    if columns > 0:
+        whiten(triangle, m, E, columns)
+    whiten(triangle, m, e, r)
+    for c in range(width):
+        for j in range(columns):
+            x = F[c, j]
+            for a in range(m):
+                x -= triangle[a, m + c] * E[a, j]
+            F[c, j] = x
+        for j in range(r):
+            x = phi[c, j]
+            for a in range(m):
+                x += triangle[a, m + c] * e[a, j]
+            phi[c, j] = x
 
 
 @called
@@ -231,42 +182,9 @@ def condition(root, H, noise, k, width, F, columns, phi, E, e, reflections, tria
         new: working memory.
         score: log determinant, squares.
     """
-    m, r = e.shape
-    for a in range(m):
-        for b in range(m):
-            triangle[a, b] = root[a, b]
-        for c in range(width):
-            triangle[a, m + c] = 0.0
-    for i in range(k):
-        for a in range(m):
-            x = 0.0
-            for c in range(width):
-                x += noise[i, c] * H[a, c]
-            new[i, a] = x
-        for c in range(width):
-            new[i, m + c] = noise[i, c]
-    take_in(triangle, m, m + width, new, k, reflections)
-    for i in range(k):
-        for c in range(width):
-            noise[i, c] = new[i, m + c]
-    if columns > 0:
-        add_product(1.0, H, F, m, width, columns, E)
-    add_product(-1.0, H, phi, m, width, r, e)
-    if columns > 0:
-        whiten(triangle, m, E, columns)
-    whiten(triangle, m, e, r)
-    score[0] -= _log_diagonal(triangle, m)
-    for c in range(width):
-        for j in range(columns):
-            x = F[c, j]
-            for a in range(m):
-                x -= triangle[a, m + c] * E[a, j]
-            F[c, j] = x
-        for j in range(r):
-            x = phi[c, j]
-            for a in range(m):
-                x += triangle[a, m + c] * e[a, j]
-            phi[c, j] = x
+    m = e.shape[0]
+    condition_noise(root, H, noise, k, width, m, reflections, triangle, new, score)
+    condition_means(triangle, H, m, width, F, columns, phi, E, e)
 
 
 @called

@@ -28,11 +28,13 @@ from bodysense.estimation._kernels.conditioning import (
     condition,
     condition_alpha,
     set_aside,
-    take_in,
+    take_in_told,
     tell,
     whiten,
 )
-from bodysense.estimation._kernels.problem import EXTERNAL, OWN_MOTION, OWN_WRENCH, PARENT_SIDE
+from bodysense.estimation._kernels.own_wrench import bring_own_wrench
+from bodysense.estimation._kernels.problem import OWN_MOTION, OWN_WRENCH, PARENT_SIDE
+from bodysense.estimation._kernels.reflections import take_in
 from bodysense.estimation._kernels.small import (
     add,
     add_product,
@@ -60,30 +62,23 @@ def _wrench_balance(inertia, balance, external, torque, F, phi, U):
 
 
 @called
-def _take_in_sources(scale, sources, U, new, reflections):
-    """Add six sources of noise to those of a wrench."""
-    for i in range(6):
-        for c in range(6):
-            new[i, c] = scale * sources[i, c]
-    six = sources.shape[0]
-    take_in(U, six, six, new, six, reflections)
-
-
-@called
 def _motion_told(weight, white, on_alpha, Y, E, e):
-    """Whitened rows of a block of readings of motion."""
+    """Whitened rows of a block of readings of motion; whether they say anything about alpha."""
     m, r = e.shape
+    some = 0
     for a in range(m):
         for j in range(7):
             x = 0.0
             for b in range(m):
                 x += white[a, b] * on_alpha[b, j]
+            some += x != 0.0
             E[a, j] = weight * x
         for c in range(r):
             x = 0.0
             for b in range(m):
                 x += white[a, b] * Y[b, c]
             e[a, c] = weight * x
+    return some > 0
 
 
 @called
@@ -93,18 +88,6 @@ def _coefficients(weight, on_wrench, on_alpha, Y, H, E, e):
         for c in range(7):
             H[a, c] = weight * on_wrench[a, c]
             E[a, c] = weight * on_alpha[a, c]
-        for c in range(e.shape[1]):
-            e[a, c] = weight * Y[a, c]
-
-
-@called
-def _coefficients_of_external(weight, on_external, Y, H, E, e):
-    """The same of readings of an external wrench, which say nothing about accelerations."""
-    for a in range(e.shape[0]):
-        for c in range(6):
-            H[a, c] = weight * on_external[a, c]
-        for c in range(7):
-            E[a, c] = 0.0
         for c in range(e.shape[1]):
             e[a, c] = weight * Y[a, c]
 
@@ -195,13 +178,13 @@ def _settle_fixed(T, A0, e, left, kept, score):
 def eliminate(bodies, readings, priors, w):
     """From the leaves to the root."""
     begin, block_first, root = readings.begin, readings.first, readings.root
-    on_alpha, on_wrench, on_external = readings.on_alpha, readings.on_wrench, readings.on_external
+    on_alpha, on_wrench = readings.on_alpha, readings.on_wrench
     F, phi, U, T, X, present, weight = w.F, w.phi, w.U, w.T, w.X, w.present, w.weight
     Y, H, E, e, of_reading = w.Y, w.H, w.E, w.e, w.of_reading
     A, N, mean, told, told_right = w.A, w.N, w.mean, w.told, w.told_right
     triangle, new, scratch, noise = w.triangle, w.new, w.scratch, w.noise
     F_above, phi_above = w.F_above, w.phi_above
-    left, kept, score = w.left, w.kept, w.score
+    left, kept, score, waiting, count = w.left, w.kept, w.score, w.waiting, w.waiting_count
     seven, r = w.A0.shape
     six, nothing = seven - 1, seven - seven  # no literals: each would be compiled for itself
     score[0] = score[1] = 0.0
@@ -209,54 +192,36 @@ def eliminate(bodies, readings, priors, w):
     for i in range(F.shape[0]):
         clear(F[i], seven, seven)
         clear(phi[i], seven, r)
-        clear(U[i], seven, seven)
         clear(T[i], seven, seven + r)
+        count[i] = 0
+        bring_own_wrench(readings, priors, w, i)
     for i in range(F.shape[0] - 1, -1, -1):
         parent = bodies.parent[i]
-        external, external_noise = w.external[i], w.external_noise[i]
-        clear(external, six, r)
-        for j in range(6):
-            external[j, 0] = priors.wrench_mean[i, j]
-        n_wrench, n_motion, n_slack = priors.n_wrench[i], priors.n_motion[i], priors.n_slack[i]
+        n_motion = priors.n_motion[i]
         n_u = seven if priors.torque[i] > 0.0 else six
-        copy(priors.wrench[i], six, six, external_noise)
-        for block in range(begin[i, EXTERNAL], begin[i, EXTERNAL + 1]):
-            if present[block] == 1:
-                a, b = block_first[block], block_first[block + 1]
-                _coefficients_of_external(
-                    weight[block], on_external[a:b], Y[a:b], H, E[a:b], e[a:b]
-                )
-                condition(
-                    root[a:b],
-                    H,
-                    external_noise,
-                    n_wrench,
-                    six,
-                    w.nothing,
-                    nothing,
-                    external,
-                    E[a:b],
-                    e[a:b],
-                    of_reading[a:b],
-                    triangle,
-                    new,
-                    score,
-                )
-                set_aside(e[a:b], b - a, nothing, left, kept, score)
         _wrench_balance(
-            bodies.inertia[i], w.balance[i], external, priors.torque[i], F[i], phi[i], U[i]
+            bodies.inertia[i], w.balance[i], w.external[i], priors.torque[i], F[i], phi[i], U[i]
         )
-        if n_wrench > 0:
-            _take_in_sources(-1.0, external_noise, U[i], new, w.of_external[i])
-        if n_slack > 0:
-            _take_in_sources(1.0, priors.slack[i], U[i], new, w.of_slack[i])
         for block in range(begin[i, OWN_MOTION], begin[i, OWN_MOTION + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
                 white = readings.white[a:b]
-                _motion_told(weight[block], white, on_alpha[a:b], Y[a:b], E[a:b], e[a:b])
                 score[0] += readings.log_scale[block]
-                tell(E[a:b], e[a:b], seven, new, T[i], scratch, left, kept, score)
+                if not _motion_told(weight[block], white, on_alpha[a:b], Y[a:b], E[a:b], e[a:b]):
+                    set_aside(e[a:b], b - a, nothing, left, kept, score)
+                    continue
+                count[i] = tell(
+                    E[a:b],
+                    e[a:b],
+                    seven,
+                    waiting[i],
+                    count[i],
+                    T[i],
+                    scratch,
+                    left,
+                    kept,
+                    score,
+                )
         for block in range(begin[i, OWN_WRENCH], begin[i, OWN_WRENCH + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
@@ -279,7 +244,19 @@ def eliminate(bodies, readings, priors, w):
                     new,
                     score,
                 )
-                tell(E[a:b], e[a:b], seven, new, T[i], scratch, left, kept, score)
+                count[i] = tell(
+                    E[a:b],
+                    e[a:b],
+                    seven,
+                    waiting[i],
+                    count[i],
+                    T[i],
+                    scratch,
+                    left,
+                    kept,
+                    score,
+                )
+        take_in_told(waiting[i], count[i], T[i], scratch, left, kept, score)
         if i == 0 and bodies.floating == 0:
             _settle_fixed(T[0], w.A0, told_right[0], left, kept, score)
             break
@@ -323,7 +300,18 @@ def eliminate(bodies, readings, priors, w):
             )
             set_aside(w.root_e, six, nothing, left, kept, score)
             break
-        tell(told[i], told_right[i], six, new, T[parent], scratch, left, kept, score)
+        count[parent] = tell(
+            told[i],
+            told_right[i],
+            six,
+            waiting[parent],
+            count[parent],
+            T[parent],
+            scratch,
+            left,
+            kept,
+            score,
+        )
         for block in range(begin[i, PARENT_SIDE], begin[i, PARENT_SIDE + 1]):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
@@ -346,7 +334,18 @@ def eliminate(bodies, readings, priors, w):
                     new,
                     score,
                 )
-                tell(E[a:b], e[a:b], six, new, T[parent], scratch, left, kept, score)
+                count[parent] = tell(
+                    E[a:b],
+                    e[a:b],
+                    six,
+                    waiting[parent],
+                    count[parent],
+                    T[parent],
+                    scratch,
+                    left,
+                    kept,
+                    score,
+                )
         if parent > 0 or bodies.floating == 1:
             _send(
                 X[i],

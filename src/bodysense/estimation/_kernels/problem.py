@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from bodysense.compiled.views import Integers, zeros_of
-from bodysense.estimation._kernels.conditioning import TAIL
+from bodysense.estimation._kernels.reflections import TAIL
 from bodysense.spatial.arrays import Array
 
 # Groups of blocks of readings, by what they depend on.
@@ -125,6 +125,10 @@ MOST = 14
 """Sources that a body hands to its parent at most: 7 of its motion, 7 of its wrench."""
 
 
+ROOM = 24
+"""Whitened rows that wait for the triangle of a body, at least: children bring 7 each."""
+
+
 class Memory(NamedTuple):
     """Working memory of one thread for r right-hand sides.
 
@@ -138,11 +142,27 @@ class Memory(NamedTuple):
     balance: Annotated[Array, "n", 6, "r"]  # what the wrench balance owes to the motion
     offset: Annotated[Array, "n", 7, "r"]  # what alpha owes to the motion, given a_p
     A0: Annotated[Array, 7, "r"]  # alpha of the root: known, or its prior
+    waiting: Annotated[Array, "n", "room", "7 + r"]  # rows on their way into T
+    waiting_count: Annotated[Integers, "n"]
     Y: Annotated[Array, "m", "r"]  # readings minus what they owe to the motion
     present: Annotated[Integers, "blocks"]
     weight: Annotated[Array, "blocks"]  # 1 / s where the noise of a block is s times as large
     external: Annotated[Array, "n", 6, "r"]  # external wrench after its own readings
-    external_noise: Annotated[Array, "n", 6, 6]  # its sources
+    keep: Annotated[
+        Integers, 1
+    ]  # 1: own sources stay while readings and weights do, see own_wrench
+    own_known: Annotated[Integers, "n"]  # 1 where the following are
+    own_weight: Annotated[Array, "blocks"]  # that they were worked out with, 0 for absent ones
+    own_U: Annotated[Array, "n", 6, 6]  # sources of the body itself
+    own_rows: Annotated[Array, "m", "k + 7"]  # triangles of readings of external wrenches
+    own_score: Annotated[Array, "n", 1]  # log determinants
+    external_slope: Annotated[Array, "n", 6, 6]  # of the external wrench by u
+    external_noise: Annotated[Array, "n", 6, 6]  # covariance besides
+    slack_slope: Annotated[Array, "n", 6, 6]  # of the slack by u
+    slack_noise: Annotated[Array, "n", 6, 6]  # covariance besides
+    own_u: Annotated[Array, 6, 18]
+    own_n: Annotated[Array, 6, 18]
+    own_out: Annotated[Array, 6, 18]
     F: Annotated[Array, "n", 7, 7]
     phi: Annotated[Array, "n", 7, "r"]
     U: Annotated[Array, "n", 7, 7]
@@ -157,8 +177,8 @@ class Memory(NamedTuple):
     root_e: Annotated[Array, 6, "r"]  # that of a floating root's balance
     of_reading: Annotated[Array, "m", TAIL + MOST]  # reflections of each step
     of_motion: Annotated[Array, "n", 7, TAIL + 7]
-    of_external: Annotated[Array, "n", 6, TAIL + 6]
-    of_slack: Annotated[Array, "n", 6, TAIL + 6]
+    of_external: Annotated[Array, 6, TAIL + 6]
+    of_slack: Annotated[Array, 6, TAIL + 6]
     of_body: Annotated[Array, "n", 6, TAIL + MOST]  # into the parent
     of_root: Annotated[Array, 6, TAIL + MOST]
     alpha: Annotated[Array, "n", 7, "r"]  # solution
@@ -179,7 +199,7 @@ class Memory(NamedTuple):
     F_above: Annotated[Array, 7, 7]
     n: Annotated[Array, MOST, "r"]
     eps: Annotated[Array, "k", "r"]
-    scratch: Annotated[Array, 7, f"{TAIL} + most"]  # reflections that nobody goes back
+    scratch: Annotated[Array, 7, f"{TAIL} + room"]  # reflections that nobody goes back
     left: Annotated[Array, "rows", "r"]  # whitened residuals that depend on nothing more
     kept: Annotated[Integers, 1]  # of them
     score: Annotated[Array, 2]  # log determinant, squares
@@ -199,7 +219,15 @@ class FrictionArrays(NamedTuple):
 
 
 def make_memory(
-    n: int, m: int, blocks: int, largest: int, r: int, rows: int, *, lanes: int = 0
+    n: int,
+    m: int,
+    blocks: int,
+    largest: int,
+    r: int,
+    rows: int,
+    *,
+    keep: bool = False,
+    lanes: int = 0,
 ) -> Memory:
     """Allocate working memory.
 
@@ -210,9 +238,12 @@ def make_memory(
         largest: readings of the largest block.
         r: right-hand sides.
         rows: of residuals that are kept.
+        keep: whether readings and priors stay the same from call to call.
         lanes: of every number, 0 for plain floats.
     """
     k = max(7, largest)
     sizes = {"n": n, "m": m, "blocks": blocks, "k": k, "most": max(MOST, k), "r": r, "rows": rows}
+    sizes["room"] = max(ROOM, k)
     memory: Memory = zeros_of(Memory, lanes=lanes, **sizes)
+    memory.keep[0] = keep
     return memory

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from bodysense.compiled.jit import called
+from bodysense.compiled.jit import called, inlined
 from bodysense.compiled.views import Integers, zeros_of
 from bodysense.estimation._kernels.conditioning import (
-    give_back,
-    shorten,
     surprise,
 )
+from bodysense.estimation._kernels.own_wrench import find_own_wrench, spread_own_wrench
 from bodysense.estimation._kernels.problem import MOST, OWN_WRENCH, PARENT_SIDE
+from bodysense.estimation._kernels.reflections import give_back, shorten
 from bodysense.estimation._kernels.small import (
     add_product,
     add_transposed_product,
@@ -54,13 +54,6 @@ def _wrench_found(F, phi, U, n_u, alpha, u, S, wrench, tau):
 
 
 @called
-def _sources_found(sources, n, out):
-    """Add sourcesᵀ n to out (6, r)."""
-    six, r = out.shape
-    add_transposed_product(1.0, sources, n, six, six, r, out)
-
-
-@called
 def substitute(bodies, readings, priors, w):
     """From the root to the leaves."""
     begin, block_first = readings.begin, readings.first
@@ -70,11 +63,9 @@ def substitute(bodies, readings, priors, w):
     six = seven - 1
     for i in range(alpha.shape[0]):
         parent = bodies.parent[i]
-        n_wrench, n_motion, n_slack = priors.n_wrench[i], priors.n_motion[i], priors.n_slack[i]
+        n_motion = priors.n_motion[i]
         n_u = seven if priors.torque[i] > 0.0 else six
         k = n_motion + n_u
-        copy(w.external[i], six, r, w.fx[i])
-        clear(w.slack[i], six, r)
         clear(n, k, r)
         if i == 0:
             copy(w.A0, seven, r, alpha[0])
@@ -83,6 +74,7 @@ def substitute(bodies, readings, priors, w):
                 w.tau[0, c] = 0.0
             if bodies.floating == 0:
                 clear(w.fx[0], six, r)
+                clear(w.slack[0], six, r)
                 continue
             copy(w.root_e, six, r, eps)
             give_back(w.of_root, six, eps, n, k, r)
@@ -108,14 +100,9 @@ def substitute(bodies, readings, priors, w):
                 a, b = block_first[block], block_first[block + 1]
                 surprise(E[a:b], e[a:b], alpha[i], seven, eps)
                 give_back(of_reading[a:b], b - a, eps, u[i], n_u, r)
-        if n_slack > 0:
-            clear(n, six, r)
-            give_back(w.of_slack[i], six, u[i], n, six, r)
-            _sources_found(priors.slack[i], n, w.slack[i])
-        if n_wrench > 0:
-            clear(n, six, r)
-            give_back(w.of_external[i], six, u[i], n, six, r)
-            _sources_found(w.external_noise[i], n, w.fx[i])
+    for i in range(alpha.shape[0]):  # the children have changed u
+        if i > 0 or bodies.floating == 1:
+            find_own_wrench(priors, w, i)
 
 
 # Marginal covariances of all unknowns, from the root to the leaves, compiled.
@@ -125,8 +112,8 @@ def substitute(bodies, readings, priors, w):
 # is subtracted or inverted on the way, so that small variances beside large ones keep their digits,
 # with and without doubt. A body hands (a_i, u_i) to its children in twelve columns.
 
-_WIDTH = 12 + MOST
-"""Columns at most: twelve of the parent, and fresh ones; later 14 of the body and twelve fresh."""
+_WIDTH = 12 + MOST + 2
+"""Columns at most: twelve of the parent and fresh ones of the body, in fours."""
 
 
 class Spread(NamedTuple):
@@ -165,10 +152,16 @@ def _last_children(parent, child):
             child[parent[i]] = i
 
 
+@inlined
+def _fours(columns):
+    """So many columns, or some that are zero more: columns are gone through by fours."""
+    return (columns + 3) & -4
+
+
 @called
 def _fresh(n, k, columns):
     """Add a fresh unit normal for each of k sources; return the new number of columns."""
-    clear(n, k, columns + k)
+    clear(n, k, _fours(columns + k))
     for i in range(k):
         n[i, columns + i] = 1.0
     return columns + k
@@ -257,10 +250,7 @@ def _hand_down(own, columns, V):
     for j in range(6):
         for c in range(columns):
             own[6 + j, c] = own[7 + j, c]
-    twelve = V.shape[0]
-    columns = shorten(own, twelve, columns)
-    copy(own, twelve, columns, V)
-    return columns
+    return shorten(own, V.shape[0], columns, V)
 
 
 @called
@@ -274,84 +264,54 @@ def spread(bodies, readings, priors, w, s, blocks, slacks):
     none = seven - seven  # no literal: `_fresh` would be compiled for it once more
     for i in range(parent.size):
         p, S = parent[i], bodies.S[i]
-        n_wrench, n_motion, n_slack = priors.n_wrench[i], priors.n_motion[i], priors.n_slack[i]
+        n_motion = priors.n_motion[i]
         n_u = seven if priors.torque[i] > 0.0 else six
         k = n_motion + n_u
         if i == 0 and bodies.floating == 0:
             continue
-        if i == 0:
-            clear(above, twelve, k)
-            columns = _fresh(n, k, none)
-            clear(eps, six, columns)
-            give_back(w.of_root, six, eps, n, k, columns)
-        elif p == 0 and bodies.floating == 0:
-            clear(above, twelve, k)
-            columns = _fresh(n, k, none)
-        else:
+        old = none
+        if p >= 0 and (p > 0 or bodies.floating == 1):
             old = s.columns[p]
             copy(s.V[p], twelve, old, above)
-            columns = _fresh(n, k, old)
-            _widen(above, twelve, old, columns)
-            give_back(w.of_body[i], six, above[6:], n, k, columns)
+        columns = _fresh(n, k, old)
+        wide = _fours(columns)
+        _widen(above, twelve, old, wide)
+        if i == 0:
+            clear(eps, six, wide)
+            give_back(w.of_root, six, eps, n, k, wide)
+        elif old > 0:
+            give_back(w.of_body[i], six, above[6:], n, k, wide)
+            if s.child[p] == i:
+                spread_own_wrench(priors, w, s, p, above[6:], wide, blocks, slacks)
         for block in range(begin[i, PARENT_SIDE + 1] - 1, begin[i, PARENT_SIDE] - 1, -1):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                _surprise_of(E[a:b], above, six, columns, eps)
-                give_back(of_reading[a:b], b - a, eps, n, k, columns)
-        _motion_of(w.A[i], w.N[i], n_motion, above, n, columns, own)
-        for j in range(n_u):
-            for c in range(columns):
-                own[7 + j, c] = n[n_motion + j, c]
+                _surprise_of(E[a:b], above, six, wide, eps)
+                give_back(of_reading[a:b], b - a, eps, n, k, wide)
+        _motion_of(w.A[i], w.N[i], n_motion, above, n, wide, own)
+        copy(n[n_motion:], n_u, wide, own[7:])
+        _wrench_of(w.F[i], w.U[i], n_u, own, wide, f)
+        if i == 0:
+            clear(f, seven, wide)
         if blocks:
-            _wrench_of(w.F[i], w.U[i], n_u, own, columns, f)
-            _pair_of(above, six, f, six, columns, s.pair, s.between[i])
+            _pair_of(above, six, f, six, wide, s.pair, s.between[i])
+            _pair_of(own, seven, f, seven, wide, s.pair, s.joint[i])
+        _variances_of(own, f, S, wide, s.variance[i])
         if slacks and n_motion == 7:
-            _surprise_of(w.told[i], above, six, columns, eps)
-            give_back(w.of_motion[i], seven, eps, n, n_motion, columns)
-            _sources_of(priors.motion[i][1:], n[1:], columns, fx)
-            gram(fx, six, columns, s.slack_acceleration[i])
+            _surprise_of(w.told[i], above, six, wide, eps)
+            give_back(w.of_motion[i], seven, eps, n, n_motion, wide)
+            _sources_of(priors.motion[i][1:], n[1:], wide, fx)
+            gram(fx, six, wide, s.slack_acceleration[i])
         elif slacks:
             clear(s.slack_acceleration[i], six, six)
         if i > 0 and s.child[p] != i:  # the parent has more children
-            s.columns[p] = shorten(above, twelve, columns)
-            copy(above, twelve, s.columns[p], s.V[p])
-        columns = shorten(own, seven + n_u, columns)
-        if i > 0:
-            _wrench_of(w.F[i], w.U[i], n_u, own, columns, f)
-        else:
-            clear(f, seven, columns)
-        _variances_of(own, f, S, columns, s.variance[i])
-        if blocks:
-            _pair_of(own, seven, f, seven, columns, s.pair, s.joint[i])
+            s.columns[p] = shorten(above, twelve, wide, s.V[p])
         for block in range(begin[i, OWN_WRENCH + 1] - 1, begin[i, OWN_WRENCH] - 1, -1):
             if present[block] == 1:
                 a, b = block_first[block], block_first[block + 1]
-                _surprise_of(E[a:b], own, seven, columns, eps)
-                give_back(of_reading[a:b], b - a, eps, own[7:], n_u, columns)
-        if n_slack > 0:
-            old = columns
-            columns = _fresh(n, six, old)
-            _widen(own, seven + six, old, columns)
-            give_back(w.of_slack[i], six, own[7:], n, six, columns)
-            if slacks:
-                _sources_of(priors.slack[i], n, columns, fx)
-                gram(fx, six, columns, s.slack_wrench[i])
-        elif slacks:
-            clear(s.slack_wrench[i], six, six)
-        if n_wrench > 0:
-            old = columns
-            columns = _fresh(n, six, old)
-            _widen(own, seven + six, old, columns)
-            give_back(w.of_external[i], six, own[7:], n, six, columns)
-            _sources_of(w.external_noise[i], n, columns, fx)
-            for j in range(6):
-                s.variance[i, 13 + j] = square(fx, j, columns)
-            if blocks:
-                gram(fx, six, columns, s.external[i])
-        else:
-            for j in range(6):
-                s.variance[i, 13 + j] = 0.0
-            if blocks:
-                clear(s.external[i], six, six)
+                _surprise_of(E[a:b], own, seven, wide, eps)
+                give_back(of_reading[a:b], b - a, eps, own[7:], n_u, wide)
         if s.child[i] >= 0:
-            s.columns[i] = _hand_down(own, columns, s.V[i])
+            s.columns[i] = _hand_down(own, wide, s.V[i])
+        else:
+            spread_own_wrench(priors, w, s, i, own[7:], wide, blocks, slacks)

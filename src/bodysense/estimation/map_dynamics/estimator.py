@@ -328,7 +328,7 @@ class MapDynamics:
         """Working memory of one thread."""
         rows = self.layout.arrays
         sizes = int(rows.first[-1]), rows.first.size - 1, rows.root.shape[1]
-        return make_memory(self.tree.n, *sizes, 1, 1, lanes=lanes)
+        return make_memory(self.tree.n, *sizes, 1, 1, keep=True, lanes=lanes)
 
 
 def _rows(value: ArrayLike, width: int, name: str, single: bool | None) -> Array:
