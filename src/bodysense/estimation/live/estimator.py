@@ -180,6 +180,8 @@ class LiveEstimator:
             self._decoder.forget()
         if verdict != "next" and self.filter is not None:
             self.filter.restart()
+        if not self._attended:
+            self._inputs.judge_positions(sample.values, self.faults)
         if not self._started and not self._start(sample.values):
             return self._withhold("before all positions had come")
         values, q, dq, ddq = self._signals(sample)
@@ -212,7 +214,6 @@ class LiveEstimator:
                 + (", which gives the rates that the source does not have" if derived else "")
                 + f": estimates are late by {1e3 * self.filter.delay:.3g} ms"
             )
-        inputs.judge_positions(values[:n], self.faults)
         return True
 
     def _signals(self, sample: LiveSample) -> tuple[Array, Array, Array, Array]:

@@ -84,17 +84,17 @@ class LiveInputs:
         result = root_twist(self.problem, q[None], dq[None], y[None])
         return np.where(result.known, result.mean[0], np.nan)
 
-    def judge_positions(self, q: Array, faults: StreamFaults) -> None:
-        """Name positions that are rather in degrees."""
-        robot = self.problem.robot
+    def judge_positions(self, values: Array, faults: StreamFaults) -> None:
+        """Name positions that are rather in degrees, among the values of all channels (n,)."""
+        robot, q = self.problem.robot, values[: len(self.positions)]
         model, first = robot.model, robot.nq - robot.n_joints
         reach = np.maximum(abs(model.lowerPositionLimit), abs(model.upperPositionLimit))[first:]
         turning = np.array([kind != "prismatic" for kind in robot.joint_types])
         beyond = turning & (abs(q) > np.maximum(reach + _BEYOND, _TURN))
         if beyond.any():
-            names = [self.positions[k] for k in np.flatnonzero(beyond)]
+            worst = int(np.argmax(np.where(beyond, abs(q), 0.0)))
             faults.report(
                 "positions far beyond their limits",
-                f"{names[0]} is {q[beyond][0]:.4g} rad, far beyond its limit. Is it in degrees? "
-                "Give a layout file with `channels: {q: {unit: deg}}` (--layout).",
+                f"{self.positions[worst]} is {q[worst]:.4g} rad, far beyond its limit. Is it in "
+                "degrees? Give a layout file with `channels: {q: {unit: deg}}` (--layout).",
             )
