@@ -27,8 +27,13 @@ from bodysense.spatial.arrays import Array, as_array, one_each, read_only
 from bodysense.spatial.pseudo_inertia import spatial_inertia
 from bodysense.spatial.se3 import skew
 
+ANGULAR_VELOCITY = 100.0
+"""rad/s: prior standard deviation of a root's angular velocity, unless a prior is given; sixteen
+turns a second, ten times what robots do on purpose."""
+
 _ORDERS = (2, 3)
 """Numbers of a joint: position and velocity, or these and the acceleration."""
+_ANY_TURN = GaussianPrior.zero(3, ANGULAR_VELOCITY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +49,7 @@ class StatePrior:
 
     mean: Array
     covariance: Array
-    angular_velocity: GaussianPrior = field(default_factory=lambda: GaussianPrior.unknown(3))
+    angular_velocity: GaussianPrior = field(default_factory=lambda: _ANY_TURN)
 
     def __post_init__(self) -> None:
         mean = as_array(self.mean, (None, None), "the mean of a state")
@@ -94,7 +99,7 @@ class StatePrior:
         return cls(
             np.stack(rows),
             np.diag(np.concatenate(stds) ** 2),
-            GaussianPrior.unknown(3) if angular_velocity is None else angular_velocity,
+            _ANY_TURN if angular_velocity is None else angular_velocity,
         )
 
     @property
