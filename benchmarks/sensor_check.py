@@ -149,7 +149,7 @@ WRENCH_FAULTS: dict[str, tuple[str, Fault]] = {
     "moments in N·mm": ("sensor-unit", scaled(1.0, 1e3)),
     "wrench with a bias": (
         "sensor-bias",
-        changed(ForceTorque, lambda y: y + [30, -20, 9, 1, 0, 2]),
+        changed(ForceTorque, lambda y: y + BIAS),
     ),
 }
 IMU_FAULTS: dict[str, tuple[str, Fault]] = {

@@ -144,15 +144,19 @@ def _recorded(
 
 
 def _motion(robot: Robot, rng: np.random.Generator, t: Array) -> tuple[Array, Array, Array]:
-    """Joints that swing to and fro about the middle of what they can do."""
+    """Joints that swing about the middle of what they can do, in three harmonics each."""
     lower, upper = robot.position_range
     lower, upper = np.maximum(lower, -1.5), np.minimum(upper, 1.5)
     middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
-    width = half * rng.uniform(0.3, 0.7, robot.n_joints)
-    omega = 2.0 * np.pi * rng.uniform(0.1, 0.4, robot.n_joints)
-    phase = rng.uniform(0.0, 2.0 * np.pi, robot.n_joints)
-    s, c = np.sin(omega * t[:, None] + phase), np.cos(omega * t[:, None] + phase)
-    return middle + width * s, width * omega * c, -width * omega**2 * s
+    shape = (3, 1, robot.n_joints)
+    share = rng.dirichlet(np.ones(3), robot.n_joints).T[:, None]
+    width = half * rng.uniform(0.3, 0.7, robot.n_joints) * share
+    omega = 2.0 * np.pi * rng.uniform(0.1, 0.5, shape)
+    phase = omega * t[:, None] + rng.uniform(0.0, 2.0 * np.pi, shape)
+    s, c = np.sin(phase), np.cos(phase)
+    motion = (width * s, width * omega * c, -width * omega**2 * s)
+    q, dq, ddq = (x.sum(axis=0) for x in motion)
+    return middle + q, dq, ddq
 
 
 def _with_base(

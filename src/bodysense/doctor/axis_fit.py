@@ -227,7 +227,7 @@ def _best_half(r: Array) -> Mask:
 
 def _whole_over_half(m: int) -> float:
     """Standard deviation over that of the half with the smallest of m residuals, normal ones."""
-    median = gammaincinv(0.5 * m, 0.5)
+    median = float(gammaincinv(0.5 * m, 0.5))
     return float(np.sqrt(0.5 / gammainc(0.5 * m + 1.0, median)))
 
 

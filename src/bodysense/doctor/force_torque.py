@@ -161,8 +161,9 @@ def _is_exchanged(reading: WrenchReading) -> bool:
     moments = VectorPair.of(reading.y[:, 3:], reading.u, biased=True)
     if not moments.power > 0.0 or moments.size < _LEAST_TURN * _GRAVITY:
         return False
+    fit = fit_axes(moments)
     of_force = float(reading.force.unexplained(np.eye(3)))
-    return float(moments.unexplained(np.eye(3))) < 0.2 * _EXPLAINED and of_force > 0.5
+    return fit.kind == "stated" and fit.left < _EXPLAINED and of_force > 0.5
 
 
 def _exchanged(sensor: ForceTorque) -> Finding:

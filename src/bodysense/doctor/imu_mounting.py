@@ -22,9 +22,9 @@ from bodysense.sensors.motion_sensors import Accelerometer, Gyroscope
 from bodysense.spatial.arrays import Array
 from bodysense.status import Finding
 
-_LEAST_SPEED = 0.05  # rad/s, rms: below, a gyroscope has nothing to be compared with
+_LEAST_SPEED = 0.03  # rad/s, rms: below, a gyroscope has nothing to be compared with
 _NOT_MOVING = 0.3  # share that nothing explains, from which the motion is not the one assumed
-_AGREES = 0.05  # share that another sensor, or a link at rest, may leave unexplained
+_AGREES = 0.1  # share that another sensor, or a link at rest, may leave unexplained
 _LEAST_LEFT, _WRONG_AXES = 1e-4, 1.0
 """No share left counts for less, and what other axes cost: logarithms."""
 _CERTAIN = 0.05  # share that other axes may leave for an error instead of a warning
@@ -125,13 +125,15 @@ class _RelativeRates:
         """(T, 3) of the base, from readings of a sensor anywhere."""
         place = sensor.placement(self.motion.robot)
         k = self.links.index(place.link)
-        return np.einsum("tij,tj->ti", self.motion.R[k], y @ place.R.T) - self.rates[k]
+        of_base = np.einsum("tij,tj->ti", self.motion.R[k], y @ place.R.T) - self.rates[k]
+        return np.asarray(of_base)
 
     def expected(self, sensor: Imu, base: Array) -> Array:
         """(T, 3) what a sensor should read if the base has these."""
         place = sensor.placement(self.motion.robot)
         k = self.links.index(place.link)
-        return np.einsum("tji,tj->ti", self.motion.R[k], base + self.rates[k]) @ place.R
+        of_link = np.einsum("tji,tj->ti", self.motion.R[k], base + self.rates[k])
+        return np.asarray(of_link @ place.R)
 
 
 def _beside(sensor: Imu, y: Array, u: Array) -> tuple[float, list[Finding]]:

@@ -8,12 +8,20 @@ that of `explained_torque`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from bodysense.doctor.axis_fit import usual_samples
-from bodysense.doctor.explained_torque import Explained, explain, loaded_torques, unexplained, weigh
+from bodysense.doctor.explained_torque import (
+    FLOOR,
+    Explained,
+    explain,
+    loaded_torques,
+    unexplained,
+    weigh,
+)
+from bodysense.doctor.gravity import gravity_finding
 from bodysense.doctor.motion import CondensedMotion
 from bodysense.doctor.samples import Mask, channel_list, exchange_names, layout_edit
 from bodysense.errors import listing
@@ -22,15 +30,15 @@ from bodysense.sensors.motion_sensors import JointTorque
 from bodysense.spatial.arrays import Array
 from bodysense.status import Finding, Severity
 
-_CARRIES = 5.0
+_CARRIES = 2.0
 """Standard deviations of its noise by which the model's torque must change to tell anything."""
 _SHARE = 0.02  # of the largest torque of all joints, likewise: light joints show friction alone
 _REVERSED, _NOT_PLAIN, _BETTER = 0.6, 0.3, 2.0  # as in `torque`
 _OTHER, _TIMES_BETTER = 0.8, 5.0  # as in `torque`
 _CERTAIN = 0.85  # share that the opposite sign must explain for an error instead of a warning
-_NOTHING, _SEVERAL, _STRANGE = 0.5, 2, 0.4
-"""Share of a torque that must be explained with one sign or the other, and of how many joints, at
-least and of those that carry something; real arms with rough models have 0.6 to 0.99."""
+_NOTHING, _SEVERAL = 0.75, 3
+"""Share of its torque that the median joint must explain with one sign or the other, and of how
+many joints: a UR10e with the masses of its URDF has 0.94 and more."""
 _MOST = 0.7  # share of the joints with a wrong sign, from which those that cannot tell count too
 _FEW = 12  # joints of which every channel is held against every other's
 _SCALE, _HEAVY_SHARE = 5.0, 0.5  # factor that no load makes; share that the links must explain
@@ -54,9 +62,7 @@ def torque_findings(
     for j, sensor in sensors.items():
         sigma[j] = float(np.sqrt(sensor.covariance[0, 0]))
     has = np.isin(np.arange(robot.n_joints), list(sensors)) & known
-    change = m.std(axis=0)
-    carries = has & (change > np.maximum(_CARRIES * sigma, _SHARE * change[has].max(initial=0.0)))
-    carries &= motion.tau.std(axis=0) > 0.0
+    carries = _carrying(motion, m, sigma, has)
     if not carries.any():
         return _held(sensors, motion.tau, m, sigma, has)
     use = _usual(motion, m, carries)
@@ -64,31 +70,80 @@ def torque_findings(
         return []
     motion = CondensedMotion(motion.q[use], motion.v[use], motion.a[use], motion.tau[use], None)
     m = m[use]
-    own = _with_load(robot, motion, m, explain(robot, motion, m, own=True), bool(has.all()))
+    carries = _carrying(motion, m, sigma, has)
+    if not carries.any():
+        return []
+    bare = explain(robot, motion, m, own=True)
+    own = _with_load(robot, motion, m, bare, bool(has.all()))
     plain, opposite = own.plain.diagonal(), own.opposite.diagonal()
-    wrong = carries & (plain < _NOT_PLAIN) & (opposite > _REVERSED)
-    wrong &= 1.0 - plain > _BETTER * (1.0 - opposite)
-    by_sign = np.where(wrong, opposite, plain)
-    causes: list[tuple[Array, Callable[[], Finding]]] = []
-    if wrong.any():
-        # Where most joints are wrong, those that hardly carry anything are wrong as well.
-        most = np.count_nonzero(wrong) > _MOST * np.count_nonzero(carries)
-        joints = np.flatnonzero(wrong | (has & most & (opposite > plain))).tolist()
-        causes.append((by_sign, lambda: _sign_finding(sensors, joints, plain, opposite)))
-    if np.count_nonzero(carries) > 1 and (robot.n_joints <= _FEW or (plain < _NOT_PLAIN).any()):
-        table = explain(robot, motion, m)
-        if pairs := _exchanged(table, carries):
-            by_order = plain.copy()
-            for j, k in pairs:
-                by_order[[j, k]] = table.plain[j, k], table.plain[k, j]
-            causes.append((by_order, lambda: _exchange_finding(sensors, pairs, table)))
-    after, finding = min([(plain, None), *causes], key=lambda cause: unexplained(cause[0], carries))
-    strange = carries & (np.maximum(after, opposite) < _NOTHING)
-    if np.count_nonzero(strange) >= max(_SEVERAL, _STRANGE * np.count_nonzero(carries)):
-        return [_nothing_explained(float(np.median(after[carries])))]
-    if finding is not None:
-        return [finding()]
-    return _scales(robot, sensors, motion, m, carries)
+    causes = [
+        _Cause(plain, None),
+        _by_sign(sensors, plain, opposite, carries, has),
+        _by_order(robot, sensors, motion, m, plain, carries),
+    ]
+    after, finding = min(causes, key=lambda cause: unexplained(cause.explained, carries))
+    best = np.maximum(bare.plain.diagonal() if finding is None else after, opposite)[carries]
+    if best.size >= _SEVERAL and np.median(best) < _NOTHING:
+        if not robot.floating_base and has.all():
+            left, gravity = gravity_finding(robot, motion, plain, carries)
+            if gravity and left < np.count_nonzero(carries) * np.log(1.0 - _OTHER):
+                return gravity
+        return [_nothing_explained(float(np.median(best)))]
+    return [finding] if finding is not None else _scales(robot, sensors, motion, m, carries)
+
+
+class _Cause(NamedTuple):
+    """What the joints explain of their torques if a cause is right, (n_joints,); what is said."""
+
+    explained: Array
+    finding: Finding | None
+
+
+def _carrying(motion: CondensedMotion, m: Array, sigma: Array, has: Mask) -> Mask:
+    """(n_joints,) whose torques the model says to change by more than noise."""
+    change = m.std(axis=0)
+    carries = has & (change > np.maximum(_CARRIES * sigma, _SHARE * change[has].max(initial=0.0)))
+    return np.asarray(carries & (motion.tau.std(axis=0) > 0.0))
+
+
+def _by_sign(
+    sensors: dict[int, JointTorque], plain: Array, opposite: Array, carries: Mask, has: Mask
+) -> _Cause:
+    wrong = _reversed(plain, opposite) & carries
+    if not wrong.any():
+        return _Cause(plain, None)
+    # Where most joints are wrong, those that hardly carry anything are wrong as well.
+    most = np.count_nonzero(wrong) > _MOST * np.count_nonzero(carries)
+    joints = np.flatnonzero(wrong | (has & most & (opposite > plain))).tolist()
+    finding = _sign_finding(sensors, joints, plain, opposite)
+    return _Cause(np.where(wrong, opposite, plain), finding)
+
+
+def _by_order(
+    robot: Robot,
+    sensors: dict[int, JointTorque],
+    motion: CondensedMotion,
+    m: Array,
+    plain: Array,
+    carries: Mask,
+) -> _Cause:
+    if np.count_nonzero(carries) < 2 or (robot.n_joints > _FEW and plain[carries].min() > _OTHER):
+        return _Cause(plain, None)
+    table = explain(robot, motion, m)
+    pairs = _exchanged(table, carries)
+    if not pairs:
+        return _Cause(plain, None)
+    explained = plain.copy()
+    for j, k in pairs:
+        explained[[j, k]] = table.plain[j, k], table.plain[k, j]
+    return _Cause(explained, _exchange_finding(sensors, pairs, table))
+
+
+def _reversed(plain: Array, opposite: Array) -> Mask:
+    """Where the opposite sign explains most, and this one little, or far less with any load."""
+    left, other = np.maximum(1.0 - plain, FLOOR), np.maximum(1.0 - opposite, FLOOR)
+    little = (opposite > _REVERSED) & (plain < _NOT_PLAIN) & (left > _BETTER * other)
+    return np.asarray(little | ((opposite > _CERTAIN) & (left > _BETTER**2 * other)))
 
 
 def _usual(motion: CondensedMotion, m: Array, carries: Mask) -> Mask:
