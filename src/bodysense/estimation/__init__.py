@@ -20,10 +20,15 @@ from bodysense.estimation.map_dynamics.state.posterior import StatePosterior
 from bodysense.estimation.map_dynamics.state.prior import StatePrior, theta_covariance
 from bodysense.estimation.map_dynamics.state.tracking import StateSmoother, StateTracker
 from bodysense.estimation.map_dynamics.stream import EstimatorStream, Sample
+from bodysense.estimation.momentum.estimate import AssumedContact, LinkScores, MomentumEstimate
+from bodysense.estimation.momentum.motionless import MotionlessRows, motionless_rows
+from bodysense.estimation.momentum.observer import MomentumObserver
+from bodysense.estimation.momentum.stream import MomentumStream
 from bodysense.estimation.posterior import Posterior
 from bodysense.estimation.wrench_frame import FrameWrench, wrench_in
 
 __all__ = [
+    "AssumedContact",
     "Assumptions",
     "AttachedBody",
     "CovarianceFit",
@@ -34,11 +39,16 @@ __all__ = [
     "FrameWrench",
     "GaussianPrior",
     "InverseWishart",
+    "LinkScores",
     "LogChunk",
     "LogEstimate",
     "LogFiles",
     "LogTotals",
     "MapDynamics",
+    "MomentumEstimate",
+    "MomentumObserver",
+    "MomentumStream",
+    "MotionlessRows",
     "Observability",
     "Posterior",
     "RootTwist",
@@ -57,6 +67,7 @@ __all__ = [
     "estimate_covariances",
     "estimate_log",
     "load_estimation",
+    "motionless_rows",
     "observability",
     "parse_estimation",
     "prepare_log",

@@ -1,0 +1,1 @@
+"""External torques and wrenches from generalised momentum, without accelerations."""
