@@ -33,7 +33,8 @@ def states(robot, rng, T=3):
 
 def sensors_on(robot, rng):
     sensors = []
-    for link, joint in list(zip(robot.link_names[-robot.n_joints :], robot.joint_names, strict=True))[::2]:
+    links = robot.link_names[-robot.n_joints :]
+    for link, joint in list(zip(links, robot.joint_names, strict=True))[::2]:
         mount = Mount(link, exp_so3(rng.normal(size=3)), rng.normal(size=3))
         sensors += [
             Gyroscope(name=f"g.{link}", mount=mount, covariance=variances(1.0, 3)),

@@ -36,9 +36,11 @@ _SHARE = 0.02  # of the largest torque of all joints, likewise: light joints sho
 _REVERSED, _NOT_PLAIN, _BETTER = 0.6, 0.3, 2.0  # as in `torque`
 _OTHER, _TIMES_BETTER = 0.8, 5.0  # as in `torque`
 _CERTAIN = 0.85  # share that the opposite sign must explain for an error instead of a warning
-_NOTHING, _SEVERAL = 0.75, 3
-"""Share of its torque that the median joint must explain with one sign or the other, and of how
-many joints: a UR10e with the masses of its URDF has 0.94 and more."""
+_NOTHING, _SEVERAL = 0.4, 2
+"""Share of its torque, less what drives may need, that the links of the median joint must explain,
+and of how many joints: of a UR10e with the masses of its URDF, with and without a load, 0.7 to 1;
+of robots whose axes lie otherwise mostly less than 0.35."""
+_BY_GRAVITY = 0.95  # share that another direction of gravity must explain instead
 _MOST = 0.7  # share of the joints with a wrong sign, from which those that cannot tell count too
 _FEW = 12  # joints of which every channel is held against every other's
 _SCALE, _HEAVY_SHARE = 5.0, 0.5  # factor that no load makes; share that the links must explain
@@ -73,22 +75,15 @@ def torque_findings(
     carries = _carrying(motion, m, sigma, has)
     if not carries.any():
         return []
-    bare = explain(robot, motion, m, own=True)
-    own = _with_load(robot, motion, m, bare, bool(has.all()))
+    own = _with_load(robot, motion, m, explain(robot, motion, m, own=True), bool(has.all()))
     plain, opposite = own.plain.diagonal(), own.opposite.diagonal()
-    causes = [
-        _Cause(plain, None),
-        _by_sign(sensors, plain, opposite, carries, has),
-        _by_order(robot, sensors, motion, m, plain, carries),
-    ]
-    after, finding = min(causes, key=lambda cause: unexplained(cause.explained, carries))
-    best = np.maximum(bare.plain.diagonal() if finding is None else after, opposite)[carries]
-    if best.size >= _SEVERAL and np.median(best) < _NOTHING:
-        if not robot.floating_base and has.all():
-            left, gravity = gravity_finding(robot, motion, plain, carries)
-            if gravity and left < np.count_nonzero(carries) * np.log(1.0 - _OTHER):
-                return gravity
-        return [_nothing_explained(float(np.median(best)))]
+    order = _by_order(robot, sensors, motion, m, plain, carries)
+    share = weigh(robot, motion, m)[1][carries]
+    if order.finding is None and share.size >= _SEVERAL and np.median(share) < _NOTHING:
+        part, every = float(np.median(share)), bool(has.all())
+        return [_of_another_robot(robot, motion, plain, part, carries, every)]
+    causes = [_Cause(plain, None), _by_sign(sensors, plain, opposite, carries, has), order]
+    finding = min(causes, key=lambda cause: unexplained(cause.explained, carries)).finding
     return [finding] if finding is not None else _scales(robot, sensors, motion, m, carries)
 
 
@@ -204,15 +199,28 @@ def _exchange_finding(
     return Finding("swapped-joints", "error", listing(names), text, action)
 
 
-def _nothing_explained(best: float) -> Finding:
+def _of_another_robot(
+    robot: Robot,
+    motion: CondensedMotion,
+    plain: Array,
+    share: float,
+    carries: Mask,
+    every: bool,
+) -> Finding:
+    """Torques that links as in the file hardly explain: another mounting, or another robot."""
+    if every and not robot.floating_base:
+        left, gravity = gravity_finding(robot, motion, plain, carries)
+        if gravity and left < np.count_nonzero(carries) * np.log(1.0 - _BY_GRAVITY):
+            return gravity[0]
     return Finding(
         "wrong-robot",
         "warning",
         "tau",
-        "the model does not explain the torques, with either sign and in any order: "
-        f"{_percent(best)} of that of the median joint",
-        "is it the file of this robot, with its masses and its zero positions? Are these torques "
-        "and not currents or control outputs? Is it touched all the time?",
+        "the weight and the inertia of the robot's links explain next to nothing of the torques, "
+        f"with either sign and in any order: {_percent(share)} of those of the median joint",
+        "is it the file of this robot, with its masses, its zero positions and its mounting "
+        "(--mount)? Are these torques, and not currents or control outputs? Or is it in contact "
+        "all the time?",
     )
 
 

@@ -19,6 +19,7 @@ undetermined, and the result says what.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ _TURN = slice(10, 13)
 _SIZES = np.array([1.0, *[0.05] * 3, *[1.0] * 3, *[0.1] * 3, *[0.05] * 3])
 """Usual sizes of the parameters, by which undetermined directions are judged."""
 _UNDETERMINED = 1e-5  # singular value over the largest, in these sizes
-_PART_OF = 0.1  # component of an undetermined direction that counts
+_PART_OF = 1e-3  # component of an undetermined direction that counts
 _ITERATIONS, _CONVERGED = 30, 1e-10  # of Gauss-Newton, in these sizes
 _REWEIGHTED = 3  # times that the noise is taken from the residuals
 _ONE_DIRECTION = 0.05  # second singular value over the first, below which no rotation is guessed
@@ -55,6 +56,7 @@ _OPPOSITE = 2.0  # times better a reversed sensor explains the forces, to say so
 
 STILL = 0.002  # rad: how far joints may move within a pose
 POSE = 0.5  # s that a pose lasts at least
+_SETTLED = 0.1  # s that are left out at both ends of a pose
 _BLOCK = 0.25  # s that are averaged of a slow motion
 _LEAST_POSES = 4  # below, a recording counts as a slow motion
 
@@ -243,13 +245,14 @@ def static_poses(t: ArrayLike, q: ArrayLike, readings: ArrayLike) -> StaticPoses
     for k in range(1, t.size + 1):  # the longest runs that stay near where they began
         if k == t.size or np.abs(q[k] - q[first]).max() > STILL:
             if t[k - 1] - t[first] >= POSE:
-                bounds.append((first, k))
+                inner = np.searchsorted(t, [t[first] + _SETTLED, t[k - 1] - _SETTLED])
+                bounds.append((int(inner[0]), int(inner[1])))
             first = k
     if len(bounds) < _LEAST_POSES:
-        edges = np.searchsorted(t, np.arange(t[0], t[-1], _BLOCK)) if t.size else np.zeros(0, int)
-        bounds = [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
-    good = np.isfinite(y).all(axis=1)
-    rows = [np.arange(a, b)[good[a:b]] for a, b in bounds]
+        edges = np.searchsorted(t, np.arange(t[0], t[-1], _BLOCK)).tolist() if t.size else []
+        bounds = [(a, b) for a, b in pairwise(edges) if b > a]
+    good = np.flatnonzero(np.isfinite(y).all(axis=1))
+    rows = [good[(good >= a) & (good < b)] for a, b in bounds]
     rows = [r for r in rows if r.size]
     n = len(rows)
     return StaticPoses(
