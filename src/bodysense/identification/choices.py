@@ -10,7 +10,6 @@ from scipy.linalg import null_space
 
 from bodysense.doctor import Diagnosis, examine, require_clean
 from bodysense.errors import MismatchError
-from bodysense.identification.bandwidth import Bandwidth, noise_share
 from bodysense.identification.linear.least_squares import Ridge
 from bodysense.identification.linear.method import LinearMethod
 from bodysense.identification.preprocessing import (
@@ -22,6 +21,7 @@ from bodysense.identification.preprocessing import (
     time_blocks,
 )
 from bodysense.identification.regression import Regression
+from bodysense.logs.bandwidth import Bandwidth, noise_share
 from bodysense.logs.filtering import LEAST_RANGE
 from bodysense.logs.log import Log
 from bodysense.robot.base_parameters import BaseParameters, base_parameters

@@ -151,3 +151,18 @@ def _noise_lines(f: NDArray[np.floating], rate: float) -> NDArray[np.bool_]:
     """Lines of a spectrum in which nothing but noise is expected."""
     lines: NDArray[np.bool_] = (f > _NOISE_BAND[0] * rate) & (f < _NOISE_BAND[1] * rate)
     return lines
+
+
+def white_noise(x: Array, rate: float) -> Array:
+    """(n,) standard deviations of the white noise of evenly sampled signals (n_t, n).
+
+    At the level of the highest frequencies; NaN where there are too few samples to tell.
+    """
+    if x.shape[0] < 2 * _LEAST_SAMPLES:
+        return np.full(x.shape[1], np.nan)
+    length = max(_LEAST_SAMPLES, 2 ** int(np.log2(x.shape[0] / 4)))
+    f, S = welch(  # type: ignore[call-overload]  # the stubs misspell "linear"
+        x, rate, "blackmanharris", length, detrend="linear", axis=0
+    )
+    density: Array = np.median(S[_noise_lines(f, rate)], axis=0)
+    return np.sqrt(0.5 * rate * density)

@@ -18,9 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from bodysense.estimation.contact.detector import DetectionSettings
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
+from bodysense.estimation.map_dynamics.log.contacts import LogContacts
 from bodysense.estimation.map_dynamics.log.recording import Recording
+from bodysense.estimation.map_dynamics.log.signals import ReadingNoise
 from bodysense.estimation.map_dynamics.noise import Biases, thinned
 from bodysense.estimation.map_dynamics.setup import EstimationSetup
 from bodysense.estimation.map_dynamics.solution import Samples
@@ -65,12 +68,16 @@ class LogEstimate:
         recording: its samples.
         perturbed: estimators of robots one standard deviation of the parameters away, one per
             direction; `None`: errors of the parameters are not considered.
+        detection: when a contact is one.
+        found: contacts; `None` where they follow from the estimates themselves.
     """
 
     setup: EstimationSetup
     problem: MapDynamics
     recording: Recording
     perturbed: tuple[MapDynamics, ...] | None = None
+    detection: DetectionSettings = DetectionSettings()
+    found: LogContacts | None = None
 
     def __repr__(self) -> str:
         return f"<LogEstimate: {self.summary()}>"
@@ -132,7 +139,7 @@ class LogEstimate:
         """The estimator for `consistency` and `estimate_covariances`: sensors keep their biases."""
         if all(sensor.bias_sigma is None for sensor in self.setup.used):
             return self.problem
-        return self.setup.problem_of_log(self.problem.robot)
+        return self.problem.with_sensors(self.setup.log_sensors)
 
     def samples(self, where: slice = slice(None)) -> Samples:
         """Samples of the log, for `log_problem`; by default all."""
@@ -146,6 +153,7 @@ class LogEstimate:
             "readings": r.readings[where],
             "base_twist": None if r.base_twist is None else r.base_twist[where],
             "gravity": self.setup.gravity,
+            "noise_scale": None if self._noise is None else self._noise.part(where).scale(),
         }
 
     def _solved(self, where: slice, detail: Detail) -> Posterior:
@@ -161,6 +169,12 @@ class LogEstimate:
             for name, block in result.blocks.items()
         }
         return replace(result, variance=result.variance + added, blocks=blocks)
+
+    @cached_property
+    def _noise(self) -> ReadingNoise | None:
+        """Of the readings, as large as the log shows where nothing touches."""
+        seen = None if self.found is None else self.found.noise
+        return self.recording.noise if seen is None else seen
 
     @cached_property
     def _biases(self) -> Biases | None:

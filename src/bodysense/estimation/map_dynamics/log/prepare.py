@@ -8,14 +8,17 @@ encoders twice.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, ShapeError, listing, require_type
+from bodysense.estimation.contact.detector import DetectionSettings
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.log.contacts import find_contacts
 from bodysense.estimation.map_dynamics.log.estimate import LogEstimate
 from bodysense.estimation.map_dynamics.log.recording import (
-    CUTOFF,
     Recording,
     position_channels,
 )
@@ -45,6 +48,7 @@ def prepare_log(
     cutoff: float | None = None,
     parameter_directions: Array | None = None,
     state: StateSetup | None = None,
+    detection: DetectionSettings = DetectionSettings(),  # noqa: B008  # a frozen value
 ) -> LogEstimate:
     """Prepare the estimates of a log; `LogEstimate.chunks` computes them.
 
@@ -55,12 +59,13 @@ def prepare_log(
         setup: sensors and priors, e.g. of `load_estimation`.
         robot: as far as it is known, best as it comes out of an identification.
         log: the recording.
-        cutoff: of the low-pass on positions [Hz], by default 10; not used where positions are
-            estimated.
+        cutoff: of the low-pass on positions and readings [Hz], by default chosen from the log; not
+            used where positions are estimated.
         parameter_directions: (r, n_parameters) changes of robot.theta, one standard deviation each,
             whose outer products add up to its covariance.
         state: how positions are to be estimated; by default as the setup says, and if it says
             nothing, only where they are missing.
+        detection: when a contact is one.
 
     Raises:
         MismatchError: the log is of another robot, lacks channels, or has neither positions of a
@@ -76,13 +81,15 @@ def prepare_log(
     if asked is None and missing and len(missing) < robot.n_joints:
         asked = StateSetup()
     if asked is not None:
-        return _with_state(setup, robot, log, asked, missing, cutoff, parameter_directions)
+        result = _with_state(setup, robot, log, asked, missing, cutoff, parameter_directions)
+        return replace(result, detection=detection)
     problem = setup.problem(robot)
     perturbed = None
     if parameter_directions is not None:
         perturbed = _perturbed(setup, robot, parameter_directions)
-    recording = Recording.from_log(problem, log, cutoff=CUTOFF if cutoff is None else cutoff)
-    return LogEstimate(setup, problem, recording, perturbed)
+    recording = Recording.from_log(problem, log, cutoff=cutoff, gravity=setup.gravity)
+    found = find_contacts(problem, recording, setup.gravity, detection)
+    return LogEstimate(setup, problem, recording, perturbed, detection, found)
 
 
 def _perturbed(setup: EstimationSetup, robot: Robot, directions: Array) -> tuple[MapDynamics, ...]:

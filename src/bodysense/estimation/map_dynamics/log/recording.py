@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline
 
 from bodysense.doctor import Diagnosis, Finding, examine_readings, require_clean
 from bodysense.doctor.units import (
@@ -25,8 +24,14 @@ from bodysense.doctor.units import (
 )
 from bodysense.errors import MismatchError, ShapeError, UnusableLogError, listing
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.log.signals import (
+    BORDER,
+    ReadingNoise,
+    SignalFilter,
+    chosen_cutoff,
+)
 from bodysense.logs.channels import units_of
-from bodysense.logs.filtering import SmoothMotion, is_even, smooth_motion, usable_cutoff
+from bodysense.logs.filtering import usable_cutoff
 from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.sensors.motion_sensors import (
@@ -39,17 +44,11 @@ from bodysense.sensors.motion_sensors import (
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
-CUTOFF = 10.0
-"""Hz of the low-pass on positions: arms and legs seldom move faster on purpose, and noise of
-positions grows with its square in accelerations."""
-
 _SHORTEST = 8  # samples that differences and their filter need
 _NAMES = 12  # of channels or joints in a message
 _TELLING = ("reader", "nan", "spike", "backward-time")
 """Findings of the doctor that are worth a note even where they are harmless: rows that are left out
 are counted anyway."""
-_BORDER = 1.0  # periods of the cut-off at each end in which a filter sees too little
-_Part = tuple[NDArray[np.int64], SmoothMotion]  # rows that follow each other, and the motion there
 
 
 def position_channels(robot: Robot, sensors: Iterable[Sensor]) -> dict[str, str]:
@@ -74,6 +73,7 @@ class Recording:
         starts: where pieces begin: there are gaps before them.
         counts: how many rows were left out, by reason.
         notes: what the user should know, e.g. of units that cannot be right.
+        noise: of the readings, by sensor; `None`: as their covariances say.
     """
 
     t: Array
@@ -84,42 +84,59 @@ class Recording:
     starts: tuple[int, ...]
     counts: Mapping[str, int]
     notes: tuple[str, ...]
+    noise: ReadingNoise | None = None
 
     @classmethod
-    def from_log(cls, problem: MapDynamics, log: Log, *, cutoff: float = CUTOFF) -> Recording:
+    def from_log(
+        cls,
+        problem: MapDynamics,
+        log: Log,
+        *,
+        cutoff: float | None = None,
+        gravity: Array | None = None,
+    ) -> Recording:
         """Filter, differentiate and collect what an estimator needs of a log.
 
         The log has positions of all joints, and channels of all sensors but joint accelerations,
-        which come from positions where it has none; `cutoff` is of the low-pass on these [Hz].
+        which come from positions where it has none. `cutoff` is of the low-pass on positions and
+        readings [Hz]; by default it is chosen from the positions. `gravity` is that of a root that
+        is held.
 
         Raises:
             MismatchError: channels are missing or in other units, as in the log of another robot.
             UnusableLogError: the doctor finds errors, or nothing is left of the log.
         """
-        if not (np.isfinite(cutoff) and cutoff > 0.0):
+        if cutoff is not None and not (np.isfinite(cutoff) and cutoff > 0.0):
             raise ShapeError(f"the cut-off is {cutoff:g} Hz: give a positive one.")
         diagnosis = examine_readings(problem.robot, log, _require_positions(problem, log))
         require_clean(diagnosis, purpose="estimated")
-        names = problem.robot.joint_names
-        parts = [
-            _motion(rows, segment.t, segment.joints("q", names), cutoff)
+        limit = chosen_cutoff(diagnosis.segments) if cutoff is None else cutoff
+        signals = SignalFilter(problem, limit, _derived(problem, log))
+        pieces = [
+            signals.piece(
+                rows,
+                segment.t,
+                segment.joints("q", problem.robot.joint_names),
+                _sensor_readings(problem, log, rows),
+            )
             for rows, segment in zip(diagnosis.places, diagnosis.segments, strict=True)
+            if rows.size >= _SHORTEST
         ]
-        parts = [(rows, motion) for rows, motion in parts if rows.size]
-        sizes = [rows.size for rows, _ in parts]
+        pieces = [piece for piece in pieces if piece.rows.size]
+        sizes = [piece.rows.size for piece in pieces]
         counts = _counts(diagnosis, log, sum(sizes))
-        if not parts:
+        if not pieces:
             raise UnusableLogError(
-                f"{log.source}: no stretch of it is longer than {2.0 * _BORDER / cutoff:.2g} s and "
+                f"{log.source}: no stretch of it is longer than {2.0 * BORDER / limit:.2g} s and "
                 f"has times that ascend and positions of all joints ({_reasons(counts)}): record "
                 "for longer, raise the cut-off, or check the layout."
             )
-        used = np.concatenate([rows for rows, _ in parts])
-        q, dq, ddq = (np.concatenate(x) for x in zip(*(motion for _, motion in parts), strict=True))
-        readings = _sensor_readings(problem, log, used, ddq)
+        used = np.concatenate([piece.rows for piece in pieces])
+        q, dq, _ = (np.concatenate(x) for x in zip(*(p.motion for p in pieces), strict=True))
+        readings = np.concatenate([piece.readings for piece in pieces])
         twist, notes = _base_twist(problem, readings)
         findings = _sensor_findings(problem, readings) + _speed_findings(problem, q, dq, readings)
-        notes += [*_notes(findings), *_slow(log.t[used], cutoff)]
+        notes += [*_notes(findings), *_slow(log.t[used], limit if cutoff is not None else 0.0)]
         return cls(
             t=log.t[used],
             q=q,
@@ -129,6 +146,7 @@ class Recording:
             starts=tuple(int(k) for k in np.cumsum([0, *sizes[:-1]])),
             counts=counts,
             notes=(*_notes(diagnosis.findings), *notes),
+            noise=signals.noise(gravity),
         )
 
     @classmethod
@@ -146,7 +164,7 @@ class Recording:
         if diagnosis.of("error"):
             require_clean(diagnosis, purpose="estimated")
         rows = np.concatenate([np.zeros(0, dtype=np.int64), *diagnosis.places])
-        readings = _sensor_readings(problem, log, rows, np.zeros((rows.size, 0)))
+        readings = _sensor_readings(problem, log, rows)
         if not np.isfinite(readings).any():
             raise UnusableLogError(
                 f"{log.source}: no two rows have times that ascend and readings of the sensors: "
@@ -241,25 +259,14 @@ def _slow(t: Array, cutoff: float) -> list[str]:
     ]
 
 
-def _motion(rows: NDArray[np.int64], t: Array, q: Array, cutoff: float) -> _Part:
-    """The smooth motion at some rows, less those at the ends, where filters see too little.
-
-    Uneven times go by way of an even grid.
-    """
-    nothing = SmoothMotion(*np.zeros((3, 0, q.shape[1])))
-    if t.size < _SHORTEST:
-        return rows[:0], nothing
-    rate = float((t.size - 1) / (t[-1] - t[0]))
-    limit = usable_cutoff(cutoff, rate)
-    if is_even(t):
-        motion = smooth_motion(q, rate, limit)
-    else:
-        grid = np.linspace(t[0], t[-1], t.size)
-        even = smooth_motion(make_interp_spline(t, q, k=3)(grid), rate, limit)
-        motion = SmoothMotion(*(make_interp_spline(grid, x, k=3)(t) for x in even))
-    border = _BORDER / limit
-    inner = np.flatnonzero((t - t[0] >= border) & (t[-1] - t >= border))
-    return rows[inner], SmoothMotion(*(x[inner] for x in motion))
+def _derived(problem: MapDynamics, log: Log) -> list[JointAcceleration]:
+    """Sensors of accelerations that the log has no channel of: they come from positions."""
+    return [
+        sensor
+        for sensor in problem.sensors
+        if isinstance(sensor, JointAcceleration)
+        and not all(name in log.channels for name in sensor.channels)
+    ]
 
 
 def _require_positions(problem: MapDynamics, log: Log) -> dict[str, str]:
@@ -277,18 +284,14 @@ def _require_positions(problem: MapDynamics, log: Log) -> dict[str, str]:
     return channel
 
 
-def _sensor_readings(problem: MapDynamics, log: Log, rows: NDArray[np.int64], ddq: Array) -> Array:
-    """(T, m) readings of all sensors at rows (T,) of a log.
-
-    `ddq` (T, n_joints) are by differentiation, for sensors of accelerations without a channel.
-    """
+def _sensor_readings(problem: MapDynamics, log: Log, rows: NDArray[np.int64]) -> Array:
+    """(T, m) readings of all sensors at rows (T,) of a log; NaN of accelerations it has not."""
     _require_channels(problem, log)
     readings = np.full((rows.size, problem.layout.size), np.nan)
     for sensor in problem.sensors:
         where = problem.layout.slices[sensor.name]
         known = all(name in log.channels for name in sensor.channels)
         if isinstance(sensor, JointAcceleration) and not known:
-            readings[:, where] = ddq[:, [sensor.joint_index(problem.robot)]]
             continue
         _require_units(problem, sensor, log)
         columns = [log.channels[name][rows] for name in sensor.channels]

@@ -10,10 +10,8 @@ import numpy as np
 from bodysense.estimation.map_dynamics.consistency import inconsistent_exact_words
 from bodysense.estimation.map_dynamics.log.contacts import (
     ContactInterval,
-    contact_forces,
-    contact_intervals,
-    detect_contacts,
-    reversal_notes,
+    LogContacts,
+    MarginalContacts,
 )
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.files import BIAS, components
@@ -97,8 +95,9 @@ class LogTotals:
         priors = {link: problem.assumptions.wrench_of(link) for link in links}
         self._priors = {link: p for link, p in priors.items() if p.covariance.any()}
         self.samples = 0
-        # by link, of every sample: in contact, force, its sigma, best and worst sigma of a force
-        self._forces = {name: [np.zeros((0, 5))] for name in self._priors}
+        # by link, of every sample: standard deviations of a force along its best and worst axis
+        self._forces = {name: [np.zeros((0, 2))] for name in self._priors}
+        self._marginal = MarginalContacts(estimate.recording, self._priors, estimate.detection)
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -131,10 +130,11 @@ class LogTotals:
             ]
             self.worst_residuals = _separated([*self.worst_residuals, *outliers])
         for link, prior in self._priors.items():
-            wrench = prior, result[f"fx.{link}"], result.covariance(f"fx.{link}")
-            self._forces[link].append(
-                np.column_stack([detect_contacts(*wrench), *contact_forces(*wrench)])
-            )
+            C = result.covariance(f"fx.{link}")
+            values = np.linalg.eigvalsh(C[:, :3, :3])[:, [0, 2]]
+            self._forces[link].append(np.sqrt(np.maximum(values, 0.0)))
+            if self.estimate.found is None:
+                self._marginal.add(chunk.first, link, result[f"fx.{link}"] - prior.mean, C)
 
     def scores(self) -> tuple[SensorScore, ...]:
         """All sensors, in their order."""
@@ -171,13 +171,16 @@ class LogTotals:
         return inconsistent_exact_words(off) if off else ""
 
     def _of_links(self) -> dict[str, Array]:
-        """By link, (T, 5) of all samples so far; see `_forces`."""
+        """By link, (T, 2) of all samples so far; see `_forces`."""
         return {link: np.concatenate(parts) for link, parts in self._forces.items()}
 
     def contact_share(self) -> dict[str, float]:
         """By link, the share of samples at which it is in contact."""
-        rows = self._of_links()
-        return {link: float(r[:, 0].mean()) if len(r) else 0.0 for link, r in rows.items()}
+        t = self.estimate.t[: self.samples]
+        inside = {link: np.zeros(t.size, dtype=bool) for link in self.links}
+        for contact in self.contacts():
+            inside[contact.link] |= (t >= contact.start) & (t <= contact.end)
+        return {link: float(x.mean()) if t.size else 0.0 for link, x in inside.items()}
 
     def force_std(self) -> dict[str, tuple[float, float]]:
         """By link, the standard deviations of a force along its best and worst observable axes.
@@ -186,7 +189,7 @@ class LogTotals:
         """
         rows = {link: r for link, r in self._of_links().items() if len(r)}
         return {
-            link: (float(np.median(r[:, 3])), float(np.median(r[:, 4]))) for link, r in rows.items()
+            link: (float(np.median(r[:, 0])), float(np.median(r[:, 1]))) for link, r in rows.items()
         }
 
     def unobservable_links(self) -> tuple[str, ...]:
@@ -201,17 +204,13 @@ class LogTotals:
 
     def contacts(self) -> tuple[ContactInterval, ...]:
         """When which link was in contact, in order."""
-        t = self.estimate.t[: self.samples]
-        result = [
-            contact
-            for link, r in self._of_links().items()
-            for contact in contact_intervals(link, t, r[:, 0] > 0.0, r[:, 1], r[:, 2])
-        ]
-        return tuple(sorted(result, key=lambda contact: contact.start))
+        last = self.estimate.t[self.samples - 1] if self.samples else -np.inf
+        return tuple(contact for contact in self.found.contacts if contact.start <= last)
 
-    def reversals(self) -> tuple[str, ...]:
-        """Contacts whose largest force may come from friction at a reversal, in words."""
-        return reversal_notes(self.estimate, self.contacts())
+    @property
+    def found(self) -> LogContacts:
+        """Contacts, and what can be detected."""
+        return self._marginal.found() if self.estimate.found is None else self.estimate.found
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON (NaN as null)."""
@@ -223,7 +222,6 @@ class LogTotals:
             "unobservable_links": list(self.unobservable_links()),
             "force_std": {link: list(pair) for link, pair in self.force_std().items()},
             "contacts": [contact._asdict() for contact in self.contacts()],
-            "reversals": list(self.reversals()),
         }
 
 

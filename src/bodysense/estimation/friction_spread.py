@@ -1,0 +1,117 @@
+"""Friction of drives whose velocity is known to within a standard deviation.
+
+Friction jumps where a joint reverses. With a velocity v ~ N(v̂, sigma_v²) it has a mean and a
+variance,
+
+    E[F(v)],   Var[F(v)] = E[F(v)²] - E[F(v)]²,
+
+which is the square of the Coulomb friction where either sign is as likely and that of F'(v) sigma_v
+away from a reversal. A joint that stands holds with any friction up to the static one, F_s: that
+has the standard deviation F_s / √3.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bodysense.robot.robot import Robot
+from bodysense.spatial.arrays import Array
+
+_NODES = 24  # of the Gauss-Hermite quadrature: of a sign its variance is right to 3 %
+_FAR = 6.0  # standard deviations of the velocity beyond which friction is a straight line
+_CREEP = 2e-3
+"""rad/s or m/s: a joint that creeps sticks at times; what it reads is no velocity of sliding, and
+the standard deviation of a velocity is at least this where friction changes its sign."""
+_WIDTHS = 3.0  # widths of a smoothed sign after which it is one
+
+
+class FrictionSpread(NamedTuple):
+    """(T, n) means and standard deviations of the friction of each joint's drive [N·m or N]."""
+
+    mean: Array
+    std: Array
+
+
+def friction_spread(
+    robot: Robot,
+    dq: Array,
+    sigma_v: Array,
+    load: Array,
+    standing: NDArray[np.bool_] | None = None,
+) -> FrictionSpread:
+    """Friction at velocities (T, n) with standard deviations (T, n).
+
+    Args:
+        robot: whose friction law and coefficients it has.
+        dq: velocities of the joints.
+        sigma_v: of their noise.
+        load: (T, n) torques of the drives without friction, which it may grow with.
+        standing: (T, n) where a joint stands, or settles and breaks loose; by default nowhere.
+    """
+    law = _Law(robot)
+    mean, std = np.zeros_like(dq), np.zeros_like(dq)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    weights = weights / weights.sum()
+    for j in range(dq.shape[1]):
+        if not law.has(j):
+            continue
+        v, size = dq[:, j], np.abs(load[:, j])
+        mean[:, j], slope = law.at(j, v, size)
+        std[:, j] = np.abs(slope) * sigma_v[:, j]
+        sigma = np.maximum(sigma_v[:, j], _CREEP)
+        near = np.flatnonzero(np.abs(v) < _FAR * sigma + law.reach(j))
+        if near.size:
+            around = v[near, None] + sigma[near, None] * nodes
+            F, _ = law.at(j, around.ravel(), np.repeat(size[near], nodes.size))
+            F = F.reshape(around.shape)
+            mean[near, j] = F @ weights
+            std[near, j] = np.sqrt(np.maximum(F**2 @ weights - mean[near, j] ** 2, 0.0))
+        if standing is not None and standing[:, j].any():
+            here = standing[:, j]
+            creep = np.array([_CREEP + law.reach(j), -_CREEP - law.reach(j)])
+            ahead, back = (law.at(j, np.full(size.size, c), size)[0] for c in creep)
+            static = np.abs(ahead - back)[here] / (2.0 * np.sqrt(3.0))
+            std[here, j] = np.maximum(std[here, j], static)
+    return FrictionSpread(mean, std)
+
+
+def coulomb_friction(robot: Robot) -> Array:
+    """(n,) half of what friction jumps by when each joint reverses without load [N·m or N]."""
+    law, result = _Law(robot), np.zeros(robot.n_joints)
+    for j in range(robot.n_joints):
+        v = _CREEP + law.reach(j)
+        (ahead, back), _ = law.at(j, np.array([v, -v]), np.zeros(2))
+        result[j] = 0.5 * abs(ahead - back)
+    return result
+
+
+class _Law:
+    """Friction of a robot's drives, with its coefficients."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._friction = robot.friction
+        layout, theta, law = robot.layout, robot.theta, robot.friction.model
+        terms = [theta[layout.friction(term)] for term in law.terms]
+        self._F = np.stack([*terms, np.zeros(robot.n_joints)], axis=1)[:, : len(terms)]
+
+    def has(self, j: int) -> bool:
+        return bool(self._F[j].any())
+
+    def reach(self, j: int) -> float:
+        """Velocity within which a smoothed sign turns; zero for a sharp one."""
+        shape = dict(zip(self._friction.model.shape, self._friction.shape[j], strict=True))
+        return _WIDTHS * float(shape.get("width", 0.0))
+
+    def at(self, j: int, v: Array, load: Array) -> tuple[Array, Array]:
+        """(n,) friction and its slope by the velocity."""
+        law = self._friction.model
+        phi, dphi = law.basis(v, self._friction.shape[j])
+        if law.depends_on_load:
+            phi[:, -1] *= load
+            dphi[:, -1] *= load
+        F: Array = phi @ self._F[j]
+        slope: Array = dphi @ self._F[j]
+        return F, slope
