@@ -97,6 +97,15 @@ def _state() -> None:
     StateAndDynamics(problem, prior).estimate(np.zeros(0))
 
 
+def _momentum() -> None:
+    from bodysense.estimation import MomentumObserver
+    from bodysense.robot import load_robot
+
+    robot, still = load_robot("tx40"), np.zeros((1, 6))
+    observer = MomentumObserver(robot, torque_std=1.0, velocity_std=1.0)
+    observer.estimate([0.0], still, still, still).scores(robot.link_names[-1:])
+
+
 STEPS: tuple[CompileStep, ...] = (
     CompileStep("dynamics and regressors", "identification", _dynamics),
     CompileStep("simulation", "identification", _identified()),
@@ -108,4 +117,5 @@ STEPS: tuple[CompileStep, ...] = (
     CompileStep("estimation, one sample", "estimation", _estimated(1)),
     CompileStep("estimation, many samples", "estimation", _estimated(4)),
     CompileStep("estimation of the state", "estimation", _state),
+    CompileStep("estimation by momentum", "estimation", _momentum),
 )

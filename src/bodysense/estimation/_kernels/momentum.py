@@ -21,6 +21,8 @@ from bodysense.robot._kernels.tree import AXIS, FORCE, INERTIA, TWIST, place, we
 
 _CERTAIN = 6.0
 """Standard deviations from zero beyond which a joint's direction is known (2e-9 of it is left)."""
+_CREEP = 2e-3
+"""rad/s or m/s: a joint that creeps sticks at times, so that its direction is never known better."""
 _ROOT_HALF = math.sqrt(0.5)
 _PEAK = 1.0 / math.sqrt(2.0 * math.pi)
 
@@ -257,12 +259,12 @@ def uncertain_friction(tree, theta, v, variance, tau, share, w, lost, within, be
         sigma = math.sqrt(variance[i])
         mean, slope = _lost(tree, theta, j, v[i], tau[j], w)
         width = tree.shape[j, 0] if tree.custom == 0 else 0.0
-        wide = math.sqrt(variance[i] + width * width)
+        wide = max(_CREEP, math.sqrt(variance[i] + width * width))
         stays = 0.0
         if abs(v[i]) < _CERTAIN * wide:
             if abs(v[i]) < _CERTAIN * sigma:
                 mean, stays = _two_directions(tree, theta, j, v[i], sigma, tau[j], w)
-            if width > 0.0:
+            if wide > sigma:
                 _, stays = _two_directions(tree, theta, j, v[i], wide, tau[j], w)
         lost[i], within[i] = mean, slope * slope * variance[i]
         between[i] = stays + share[i] * share[i] * mean * mean
@@ -284,7 +286,7 @@ def _add_motors(tree, theta, v, variance, lost, between):
             spread += tree.coupling[k, j] * tree.coupling[k, j] * variance[base + j]
         stays = 0.0
         if code == 2:
-            known = math.erf(_ROOT_HALF * s / math.sqrt(spread))
+            known = math.erf(_ROOT_HALF * s / max(_CREEP, math.sqrt(spread)))
             stays = 1.0 - known * known
             s = smooth_sign(s, tree.coupled_width[k])[0] if tree.coupled_width[k] > 0.0 else known
         for j in range(n):
