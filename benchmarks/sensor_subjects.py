@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -119,19 +120,19 @@ def _recorded(
         + robot.link_names.index(str(rng.choice(pushed)))
         + 1
     )
-    places = [(s, s.measurement(robot)) for s in sensors]
-    rows: dict[str, list[Array]] = {s.name: [] for s in sensors}
+    probes = [_Probe.of(robot, sensor) for sensor in sensors]
+    rows = [np.empty((SAMPLES, sensor.size)) for sensor in sensors]
     for k in range(SAMPLES):
         fext = [pin.Force.Zero()] * model.njoints
         fext[link] = pin.Force(wrench[k])
         pin.forwardKinematics(model, data, at[k], v[k], a[k])
         pin.rnea(model, data, at[k], v[k], a[k], fext)
-        for sensor, m in places:
-            rows[sensor.name].append(_reading(robot, sensor, m, model, data, v[k]))
+        for probe, values in zip(probes, rows, strict=True):
+            values[k] = probe.read(model, data)
     readings = {}
-    for sensor in sensors:
+    for sensor, values in zip(sensors, rows, strict=True):
         noise = rng.multivariate_normal(np.zeros(sensor.size), sensor.covariance, SAMPLES)
-        readings[sensor.name] = np.array(rows[sensor.name]) + noise
+        readings[sensor.name] = values + noise
     base: dict[str, object] = {}
     if robot.floating_base:
         R = pin.Quaternion(at[0, 3:7]).toRotationMatrix()
@@ -205,26 +206,40 @@ def _pushes(rng: np.random.Generator, t: Array, count: int) -> Array:
     return wrench
 
 
-def _reading(
-    robot: Robot, sensor: Sensor, m: object, model: pin.Model, data: pin.Data, v: Array
-) -> Array:
-    """What a sensor reads, by Pinocchio's frames and forces."""
-    if isinstance(sensor, JointTorque):
-        joint = model.joints[model.getJointId(sensor.joint)]
-        return np.array([data.tau[joint.idx_v]])
-    if isinstance(sensor, ForceTorque):
-        place = (sensor.mount or Mount(m.link)).locate(robot, sensor.who)
-        child = model.getJointId(m.joint)
-        f = data.f[child]
-        if sensor.sub_link is not None:
-            body = pin.Inertia.FromDynamicParameters(np.array(sensor.sub_link))
-            f = f - (body * data.a_gf[child] + data.v[child].cross(body * data.v[child]))
-        return sensor.sign * np.array(pin.SE3(place.R, place.p).actInv(f).vector)
-    if not isinstance(sensor, Gyroscope | Accelerometer):
-        raise TypeError(f"nothing is known of what {sensor} reads")
-    located = sensor.placement(robot)
-    k, place = robot.link_names.index(located.link) + 1, pin.SE3(located.R, located.p)
-    if isinstance(sensor, Gyroscope):
-        return np.array(pin.getFrameVelocity(model, data, k, place, pin.LOCAL).angular)
-    classical = pin.getFrameClassicalAcceleration(model, data, k, place, pin.LOCAL).linear
-    return np.array(classical - (data.oMi[k] * place).rotation.T @ model.gravity.linear)
+class _Probe(NamedTuple):
+    """A sensor as Pinocchio has it: its joint, and its place on the link of that joint."""
+
+    sensor: Sensor
+    joint: int
+    place: pin.SE3
+
+    @classmethod
+    def of(cls, robot: Robot, sensor: Sensor) -> _Probe:
+        if isinstance(sensor, JointTorque):
+            return cls(sensor, robot.model.getJointId(sensor.joint), pin.SE3.Identity())
+        if isinstance(sensor, ForceTorque):
+            m = sensor.measurement(robot)
+            located = (sensor.mount or Mount(str(m.link))).locate(robot, sensor.who)
+            joint = robot.model.getJointId(m.joint)
+        elif isinstance(sensor, Gyroscope | Accelerometer):
+            located = sensor.placement(robot)
+            joint = robot.link_names.index(located.link) + 1
+        else:
+            raise TypeError(f"nothing is known of what {sensor} reads")
+        return cls(sensor, joint, pin.SE3(located.R, located.p))
+
+    def read(self, model: pin.Model, data: pin.Data) -> Array:
+        """What it reads, by Pinocchio's frames and forces."""
+        sensor, j, place = self.sensor, self.joint, self.place
+        if isinstance(sensor, JointTorque):
+            return np.array([data.tau[model.joints[j].idx_v]])
+        if isinstance(sensor, ForceTorque):
+            f = data.f[j]
+            if sensor.sub_link is not None:
+                body = pin.Inertia.FromDynamicParameters(np.array(sensor.sub_link))
+                f = f - (body * data.a_gf[j] + data.v[j].cross(body * data.v[j]))
+            return sensor.sign * np.array(place.actInv(f).vector)
+        if isinstance(sensor, Gyroscope):
+            return np.array(pin.getFrameVelocity(model, data, j, place, pin.LOCAL).angular)
+        classical = pin.getFrameClassicalAcceleration(model, data, j, place, pin.LOCAL).linear
+        return np.array(classical - (data.oMi[j] * place).rotation.T @ model.gravity.linear)

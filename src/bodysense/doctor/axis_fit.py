@@ -10,7 +10,7 @@ the best k and b follow from sums over the samples,
 
 so that all 48 ways to name and sign three axes, and the best rotation of all (Kabsch 1976), cost
 next to nothing. A reversed sensor is G = -1. The simplest explanation counts: the stated axes, the
-sign, a turn by right angles, any turn, then mirrored axes.
+sign, a turn by right angles, mirrored axes, then any turn.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ def fit_axes(pair: VectorPair, allowed: float = ALLOWED) -> AxisFit:
     candidates = (
         ("reversed", SIGNED_AXES[1:2], left[1:2]),
         ("turned", SIGNED_AXES[2:25], left[2:25]),
-        ("rotated", *_free(pair, 1.0)),
         ("mirrored", SIGNED_AXES[25:], left[25:]),
+        ("rotated", *_free(pair, 1.0)),
         ("mirrored", *_free(pair, -1.0)),
     )
     for kind, Gs, shares in candidates:
