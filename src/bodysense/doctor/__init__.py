@@ -2,6 +2,7 @@
 
 from bodysense.doctor.diagnosis import Diagnosis, examine, examine_readings, require_clean
 from bodysense.doctor.locked_joints import lock_asked, lock_unrecorded
+from bodysense.doctor.sensor_check import check_sensors
 from bodysense.status import SEVERITIES, Finding, Severity
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "Diagnosis",
     "Finding",
     "Severity",
+    "check_sensors",
     "examine",
     "examine_readings",
     "lock_asked",

@@ -19,7 +19,6 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammainc, gammaincinv
 
 from bodysense.doctor.samples import Mask
 from bodysense.spatial.arrays import Array
@@ -227,6 +226,8 @@ def _best_half(r: Array) -> Mask:
 
 def _whole_over_half(m: int) -> float:
     """Standard deviation over that of the half with the smallest of m residuals, normal ones."""
+    from scipy.special import gammainc, gammaincinv
+
     median = float(gammaincinv(0.5 * m, 0.5))
     return float(np.sqrt(0.5 / gammainc(0.5 * m + 1.0, median)))
 

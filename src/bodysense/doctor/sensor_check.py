@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.ndimage import uniform_filter1d
 
 from bodysense.doctor.force_torque import WrenchReading, wrench_findings
 from bodysense.doctor.imu_mounting import floating_imu_findings, imu_findings
@@ -139,6 +138,8 @@ def _base_motion(
         return {}
     base = {"base_twist": np.asarray(base_twist, dtype=np.float64)}
     if accelerometer is not None:
+        from scipy.ndimage import uniform_filter1d
+
         width = max(1, round(_SMOOTH * (len(t) - 1) / float(t[-1] - t[0])))
         place = accelerometer.placement(robot)
         omega = uniform_filter1d(base["base_twist"][:, 3:], width, axis=0)

@@ -1,5 +1,12 @@
 """Sensors mounted on a robot: where they sit, what they read, how well."""
 
+from bodysense.sensors.calibration import (
+    StaticPoses,
+    WrenchCalibration,
+    calibrate_force_torque,
+    static_poses,
+)
+from bodysense.sensors.link_motion import LinkMotion
 from bodysense.sensors.motion_sensors import (
     Accelerometer,
     AngularAccelerometer,
@@ -28,14 +35,19 @@ __all__ = [
     "JointAcceleration",
     "JointTorque",
     "JointVelocity",
+    "LinkMotion",
     "Measurement",
     "Mount",
     "Orientation",
     "Sensor",
     "SkinPatch",
+    "StaticPoses",
     "UrdfSensors",
+    "WrenchCalibration",
+    "calibrate_force_torque",
     "load_sensors",
     "parse_sensors",
+    "static_poses",
     "urdf_sensors",
     "variances",
 ]
