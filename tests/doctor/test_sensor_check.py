@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
+import yaml
 
 # `benchmarks` is no part of the installed package: it lies in the root of the repository.
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -21,7 +22,7 @@ from bodysense.doctor.axis_fit import SIGNED_AXES, VectorPair, fit_axes, usual_s
 from bodysense.doctor.sensor_check import check_sensors
 from bodysense.logs.filtering import smooth_motion
 from bodysense.logs.read import read_log
-from bodysense.robot import load_robot
+from bodysense.robot import load_robot, with_payload
 from bodysense.robot.frames import moving_frame
 from bodysense.sensors import Accelerometer, Gyroscope, JointTorque, Mount, variances
 from bodysense.spatial import exp_so3
@@ -90,15 +91,17 @@ def test_reversed_wrench_is_an_error_with_its_remedy():
     assert finding.action == "write `sign: -1` into the entry of 'wrist' in the sensors file"
 
 
-def test_unknown_tool_is_weighed():
+def test_unknown_tool_is_weighed_and_can_be_attached():
     robot, sound = load_robot(UR5), subject(UR5, 0)
-    (finding,) = told(findings_of(replace(sound, robot=robot)))
-    weighed = re.search(
-        r"beyond it is ([\d.]+) ± ([\d.]+) kg, the model has ([\d.]+)", finding.message
-    )
-    mass, half, model = map(float, weighed.groups())
+    bare = replace(sound, robot=robot)
+    (finding,) = told(findings_of(bare))
+    pattern = r"beyond it is ([\d.]+) ± ([\d.]+) kg, the model has ([\d.]+)"
+    mass, half, model = map(float, re.search(pattern, finding.message).groups())
     assert model == pytest.approx(robot.pi("wrist_3_link")[0], rel=0.01)
     assert abs(mass - sound.robot.pi("wrist_3_link")[0]) < half + 0.06 * mass  # masses are rough
+    (tool,) = yaml.safe_load(re.search("`(attached.*?)`", finding.action).group(1))["attached"]
+    carrying = with_payload(robot, tool["mass"], link=tool["frame"], com=tool["com"])
+    assert told(findings_of(replace(bare, robot=carrying))) == []
 
 
 def still(sound, **readings):

@@ -38,7 +38,7 @@ _BLOCKS = 12  # of time, which are left out in turn for standard deviations
 _CERTAIN = 0.1  # share that the right sign may leave unexplained for an error
 _UNITS = {"mN": 1e3, "kN": 1e-3, "kgf": 1.0 / _GRAVITY, "gf": 1e3 / _GRAVITY, "lbf": 0.224809}
 _MOMENT_UNITS = {"N·mm": 1e3, "N·cm": 1e2, "kgf·m": 1.0 / _GRAVITY, "lbf·in": 8.850746}
-_UNIT_TOLERANCE = 1.06  # factor within which a ratio is that of another unit
+_UNIT_TOLERANCE = 1.15  # factor within which a ratio is that of another unit
 _EXPLAINED = 0.1  # share that a unit, a sign or an order of moments may leave unexplained
 _MASS_OFF, _LEAST_MASS_OFF = 0.1, 0.05  # share of the mass, and kg, that are worth a warning
 _COM_OFF = 0.02  # m
@@ -230,10 +230,13 @@ def _loads(reading: WrenchReading, G: Array) -> list[Finding]:
     extra, shift = k - M, load[1:4] / M if M > _LEAST_MASS else np.zeros(3)
     if abs(extra) > max(_SIGMAS * sigma[0], _MASS_OFF * M, _LEAST_MASS_OFF):
         text = f"the mass beyond it is {k:.3g} ± {BAND * sigma[0]:.2g} kg, the model has {M:.3g} kg"
+        action = _LOAD
         if extra > 0.0:
             center = _vector(load[1:4] / extra, sigma[1:4] / extra)
             text += f": {extra:.3g} kg more, with their centre at {center} m in its axes"
-        findings.append(Finding("tool-mass", "warning", who, text, _LOAD))
+            action = f"write {_attached(reading.mount, extra, load[1:4] / extra)}, if the robot "
+            action += "carries this; otherwise check the gain of the sensor"
+        findings.append(Finding("tool-mass", "warning", who, text, action))
     elif (np.abs(shift) > np.maximum(_SIGMAS * sigma[1:4] / max(M, _LEAST_MASS), _COM_OFF)).any():
         text = "the centre of mass beyond it is off by "
         text += f"{_vector(shift, sigma[1:4] / M)} m in its axes"
@@ -242,9 +245,16 @@ def _loads(reading: WrenchReading, G: Array) -> list[Finding]:
 
 
 _LOAD = (
-    "give the robot the tool or payload that it carries (`attached` in the sensors file, or "
-    "with_payload), or identify it; if nothing is there, check the gain of the sensor"
+    "correct what the model has beyond the sensor, or identify it; if that is right, check the "
+    "gain of the sensor"
 )
+
+
+def _attached(mount: Mount, mass: float, com: Array) -> str:
+    """The section of a sensors file for a body with its centre at com (3,) in a sensor's axes."""
+    center = ", ".join(f"{x:.4f}" for x in mount.p + mount.R @ com)
+    body = f"{{frame: {mount.frame}, mass: {mass:.4g}, com: [{center}]}}"
+    return f"`attached: [{body}]` into the sensors file"
 
 
 def _bias(reading: WrenchReading, G: Array, load: Array, sigma: Array) -> list[Finding]:
