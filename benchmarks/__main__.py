@@ -17,9 +17,11 @@ from benchmarks import (
     first_try,
     identification,
     least_squares,
+    live,
     long_log,
     map_dynamics,
     methods,
+    momentum,
     payload,
     poor_data,
     regressor,
@@ -63,6 +65,8 @@ BENCHMARKS: dict[str, Callable[..., tuple[Result, ...]]] = {
     "excitation": excitation.run,
     "map-dynamics": map_dynamics.run,
     "state": state.run,
+    "momentum": momentum.run,
+    "live": live.run,
     "covariances": covariances.run,
 }
 

@@ -31,9 +31,11 @@ from benchmarks import (
     first_try,
     identification,
     least_squares,
+    live,
     long_log,
     map_dynamics,
     methods,
+    momentum,
     payload,
     poor_data,
     regressor,
@@ -98,6 +100,8 @@ TINY = {
     "excitation": (partial(excitation.run, seconds=2.0, starts=1, duration=4.0), 2),
     "map-dynamics": (partial(map_dynamics.run, steps=1, batch=4, links=(5, 10)), 14),
     "state": (partial(state.run, repetitions=1, samples=12), 9),
+    "momentum": (partial(momentum.run, steps=4, minutes=0.1), 4),
+    "live": (partial(live.run, seconds=2.0), 3),
     "covariances": (partial(covariances.run, samples=12, parts=1, within=0.5), 4),
 }
 RESULT = Result.judged(

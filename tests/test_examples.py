@@ -57,6 +57,7 @@ def test_every_example_is_tested_and_listed():
         "06_design_an_exciting_motion.py",
         "07_compare_methods.py",
         "08_feel_a_push.py",
+        "09_feel_live.py",
     ]
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\((\d\d_\w+\.py)\)", readme)) == SCRIPTS
@@ -242,3 +243,17 @@ def test_pushes_are_felt_where_they_are(tmp_path):
     chart = (tmp_path / "out" / "push" / "push.svg").read_text(encoding="utf-8")
     assert chart.count("<polygon") == chart.count("<polyline") == 9
     assert "nan" not in chart
+
+
+@pytest.mark.skipif(not INSTALLED_ROBOTS, reason="example-robot-data is not installed")
+def test_a_push_is_estimated_while_it_happens(tmp_path):
+    printed = run_example("09_feel_live.py", tmp_path)
+    true, estimated = re.findall(r"pushed with ([\d.]+) N: estimated ([\d.]+) N", printed)[0]
+    assert abs(float(true) - float(estimated)) < 1.5
+    usual, most = re.findall(r"not pushed: estimated ([\d.]+) N, ([\d.]+) N at most", printed)[0]
+    assert float(usual) < 1.0
+    assert float(most) < 4.0
+    received = re.search(r"ur5, tcp://127\.0\.0\.1:\d+: (\d+) samples in", printed)
+    assert received is not None
+    assert int(received[1]) > 2500
+    assert not any(tmp_path.iterdir())

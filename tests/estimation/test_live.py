@@ -15,7 +15,7 @@ from pushed_arm import PUSH, SENSORS, WRENCH, Pushed, pushed_arm
 from scipy import signal
 
 from bodysense.errors import MismatchError, ShapeError, UnknownNameError
-from bodysense.estimation import parse_estimation
+from bodysense.estimation import EstimatorStream, Sample, parse_estimation
 from bodysense.estimation.live import LiveEstimator, LiveRun, estimate_live
 from bodysense.estimation.live.filter import CausalFilter
 from bodysense.logs import parse_layout
@@ -315,7 +315,8 @@ sensors:
         table |= {f"{start}.{axis}": float(value) for axis, value in zip("xyz", x, strict=True)}
     result = live.step(line(table))
     twist = np.concatenate([np.zeros(3), gyro])
-    expected = live.problem.estimate(q, dq, np.concatenate([gyro, acc, ddq]), base_twist=twist)
+    readings = np.concatenate([gyro, acc, ddq])
+    expected = EstimatorStream(live.problem).step(Sample(0.0, q, dq, readings, twist))
     names = [v for v in expected.variables if v.startswith(("a.", "tau."))]
     means = np.concatenate([expected[name] for name in names])
     np.testing.assert_allclose(result.values[0::2], means, rtol=1e-4, atol=1e-4)

@@ -131,7 +131,9 @@ class LiveEstimator:
             return None
 
     def attend(self) -> None:
-        """Name channels that have not come so far."""
+        """Name channels that have not come, if anything has."""
+        if not self._messages:
+            return
         self._attended = True
         inputs, seen = self._inputs, self._decoder.seen
         channels = zip(self._decoder.channels, seen, strict=True)
