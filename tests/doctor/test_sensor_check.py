@@ -208,6 +208,8 @@ def test_missing_and_few_readings():
     s = sound
     few = {name: y[:20] for name, y in s.readings.items()}
     assert check_sensors(s.robot, s.sensors, s.t[:20], s.q[:20], s.dq[:20], s.ddq[:20], few) == ()
+    absent = replace(sound, readings={k: y for k, y in s.readings.items() if k != "wrist"})
+    assert told(findings_of(absent)) == []
     dead = sound.with_reading("wrist", np.zeros_like)
     assert all(np.isfinite(len(f.message)) for f in findings_of(dead))
 

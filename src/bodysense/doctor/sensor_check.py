@@ -2,8 +2,8 @@
 
 From the motion of the joints and from how the base stands follows what every sensor reads of a
 robot that nothing touches. Of a robot that floats, the gyroscope and the accelerometer of its base
-say how it moves, and these are held against links that stand on the ground. Links that are
-expected to be touched hide what lies behind them; contacts of some time stand out from the rest of
+say how it moves, and these are held against links that stand on the ground. Links that are in
+contact all the time hide what lies behind them; contacts of some time stand out from the rest of
 the samples and are left out.
 """
 
@@ -22,12 +22,7 @@ from bodysense.robot.robot import Robot
 from bodysense.sensors.link_motion import LinkMotion
 from bodysense.sensors.motion_sensors import Accelerometer, Gyroscope, JointTorque, LinkSensor
 from bodysense.sensors.sensor import Mount, Sensor
-from bodysense.sensors.wrench_sensors import (
-    DirectedContact,
-    ExternalWrench,
-    ForceTorque,
-    SkinPatch,
-)
+from bodysense.sensors.wrench_sensors import ExternalWrench, ForceTorque
 from bodysense.spatial.arrays import Array
 from bodysense.status import SEVERITIES, Finding
 
@@ -36,7 +31,6 @@ _LEAST = 30  # samples: fewer say nothing
 _LIGHTEST = 0.02  # kg: of less, the direction of its weight is that of the link's acceleration
 _SMOOTH = 0.1  # s: averages of a base's rates before they are differentiated
 _BLAMED = 2  # force/torque sensors with wrong axes, from which the accelerometer is blamed
-_CONTACTS = (ExternalWrench, SkinPatch, DirectedContact)
 
 
 def check_sensors(
@@ -67,16 +61,19 @@ def check_sensors(
         gravity: (3,) in the frame of the root that is held, or of a base that is bolted to the
             world; by default the robot's own.
         base_twist: (T, 6) of a base that floats, in its frame; by default from its gyroscope.
-        touched: links on which external wrenches are expected, as of feet and hands.
+        touched: links that are in contact most of the time, as feet that stand: nothing is told of
+            what lies behind them. Contacts that come and go, as of hands, need not be named.
 
     Returns:
         What speaks against the sensors file, errors first.
     """
+    sensors = [s for s in sensors if s.channels and s.name in readings]
     checked = [s for s in sensors if isinstance(s, Gyroscope | Accelerometer | ForceTorque)]
-    torques = [s for s in sensors if isinstance(s, JointTorque) and s.channels]
+    torques = [s for s in sensors if isinstance(s, JointTorque)]
     if not (checked or torques) or len(t) < _LEAST:
         return ()
-    touched = {*touched, *_contact_links(robot, sensors)}
+    named = {*touched, *_contact_links(robot, sensors)}
+    touched = [link for link in robot.link_names if link in named]
     floats = robot.floating_base and root is None
     base: dict[str, Array] = {}
     if floats:
@@ -108,12 +105,9 @@ def check_sensors(
 
 
 def _contact_links(robot: Robot, sensors: Sequence[Sensor]) -> list[str]:
-    """Links whose contacts are measured, and so expected."""
-    return [
-        s.placement(robot).link
-        for s in sensors
-        if isinstance(s, LinkSensor) and isinstance(s, _CONTACTS) and s.channels
-    ]
+    """Links whose contacts are measured as a whole, as by a force plate under a foot."""
+    plates = [s for s in sensors if isinstance(s, ExternalWrench)]
+    return [s.placement(robot).link for s in plates]
 
 
 def _base_motion(
