@@ -7,6 +7,7 @@ import pytest
 
 from bodysense.errors import ShapeError
 from bodysense.estimation import MomentumObserver, Posterior
+from bodysense.robot import load_robot
 
 
 @pytest.fixture
@@ -72,6 +73,39 @@ def test_nothing_but_missing_readings_is_the_prior(observer):
     estimate = observer.estimate(np.arange(5) / 100.0, nothing, nothing, nothing)
     assert np.array_equal(estimate.tau_ext, np.zeros((5, 7)))
     assert np.sqrt(estimate.variance) == pytest.approx(np.full((5, 7), 100.0))
+
+
+@pytest.mark.parametrize("name", ["tx40-coupled", "example:hyq", "example:panda"])
+def test_whatever_comes_in_what_comes_out_is_a_covariance(name, robot_of, rng):
+    """Readings that no robot gives, NaN, infinite and huge ones, at any times."""
+    robot = load_robot(name, floating_base=True) if name == "example:hyq" else robot_of(name)
+    n, T = robot.n_joints, 200
+
+    def wild(width, scale):
+        x, kind = rng.normal(size=(T, width)) * scale, rng.random((T, width))
+        x[kind < 0.1], x[kind > 0.98] = np.nan, np.inf
+        x[(kind > 0.96) & (kind < 0.97)] = 1e8 * rng.normal()
+        return x
+
+    for _ in range(8):
+        twist = dict(base_twist_std=10.0 ** rng.uniform(-6, 0)) if robot.floating_base else {}
+        observer = MomentumObserver(
+            robot,
+            torque_std=10.0 ** rng.uniform(-4, 2),
+            velocity_std=10.0 ** rng.uniform(-7, 1),
+            bandwidth=10.0 ** rng.uniform(-1, 3),
+            friction_error=0.1,
+            gravity_std=0.1,
+            **twist,
+        )
+        t = np.cumsum(10.0 ** rng.uniform(-5.0, -1.5, T))
+        t[rng.random(T) < 0.02] = np.nan
+        base = dict(base_twist=wild(6, 1.0), gravity=wild(3, 9.0)) if robot.floating_base else {}
+        estimate = observer.estimate(t, wild(n, 1.0), wild(n, 1.0), wild(n, 20.0), **base)
+        for values in (estimate.tau_ext, estimate.covariance, estimate.lag, estimate.q):
+            assert np.isfinite(values).all()
+        axes = np.linalg.eigvalsh(estimate.covariance)
+        assert (axes[:, 0] > -1e-9 * axes[:, -1]).all()
 
 
 def test_steps_of_any_length(pushed_arm, observer, readings):

@@ -22,7 +22,7 @@ from bodysense.robot._kernels.tree import AXIS, FORCE, INERTIA, TWIST, place, we
 _CERTAIN = 6.0
 """Standard deviations from zero beyond which a joint's direction is known (2e-9 of it is left)."""
 _CREEP = 2e-3
-"""rad/s or m/s: a joint that creeps sticks at times, so that its direction is never known better."""
+"""rad/s or m/s: a joint that creeps sticks at times, and its direction is not known better."""
 _ROOT_HALF = math.sqrt(0.5)
 _PEAK = 1.0 / math.sqrt(2.0 * math.pi)
 

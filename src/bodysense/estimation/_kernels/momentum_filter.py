@@ -37,28 +37,35 @@ from bodysense.estimation._kernels.momentum import (
     weight_by_position,
 )
 from bodysense.estimation._kernels.momentum_gains import (
+    add_square,
     delay_of,
     inverse_of,
     momentum_noise,
     stretch,
-    take_in_momentum,
+    take_in_velocity,
 )
 from bodysense.robot._kernels.tree import scratch_at, tree_at
 from bodysense.spatial.arrays import Array
 
 _ABSURD = 1e9
 """Numbers beyond this in SI units are no measurement; they are missing."""
+_FASTEST = 1e3
+"""rad/s or m/s: no joint or base goes faster; such a velocity is missing, and none is predicted."""
+_FARTHEST = 1e3
+"""m: no joint slides so far; such a position is missing."""
 _UNKNOWN_TORQUE = 300.0
 """Noise of a torque that is missing, in those of one that is there: the sample then changes the
 estimate by 1/300 of what it would."""
 _UNKNOWN_SPEED = 10.0
-"""Standard deviation of a velocity that is missing where the model cannot predict it [rad/s]."""
-_WIDER = 1e4
-"""Variance of a velocity that is missing over that of its prediction: it counts 1e-4 of it."""
+"""Largest standard deviation of a velocity that is missing [rad/s]; that of one that the model
+cannot predict."""
+_LOST = math.pi
+"""Largest standard deviation of a position that is missing [rad]."""
 _LAG_NOISE = 3.0
 """Squared lag that noise explains, over delay² and the variance of the estimate. Measured on an arm
 without contact, noise alone makes 0.3 to 0.9 of these; where lag exceeds 3.0 it is counted."""
 TIME, BEGAN, READY = 0, 1, 2
+NO_TORQUE, NO_VELOCITY = 1, 2
 
 
 class Settings(NamedTuple):
@@ -94,16 +101,19 @@ class Memory(NamedTuple):
     stuck: Annotated[Array, "nv"]  # standard deviation of d by friction of either direction
     change: Annotated[Array, "nv"]  # of d, smooth, times the delay: by which d is behind
     lag: Annotated[Array, "nv"]  # what of it noise does not explain
-    rate: Annotated[Array, "nv"]  # of d, that such a lag comes from
+    unseen: Annotated[Array, "nv"]  # more lag, of a change that went on while readings lacked
     q_std: Annotated[Array, "n"]  # of positions that were predicted
     spread: Annotated[Array, "nv"]  # variances of the velocities of this sample
-    lacking: Annotated[Integers, "nv"]  # whether a sample has no torque or no velocity of it
+    lacking: Annotated[Integers, "nv"]  # of what this sample has no torque, or no velocity
     new_drift: Annotated[Array, "nv"]
     new_noise: Annotated[Array, "nv"]
     between: Annotated[Array, "nv"]
     nu: Annotated[Array, "nv"]
-    z: Annotated[Array, "nv"]  # measured momentum, then the change of d
-    work: Annotated[Array, 5, "nv", "nv"]
+    z: Annotated[Array, "nv"]  # change of d
+    R: Annotated[Array, "nv", "nv"]
+    L: Annotated[Array, "nv", "nv"]
+    inverse: Annotated[Array, "nv", "nv"]  # of M
+    products: Annotated[Array, 4, "nv"]
 
 
 class Samples(NamedTuple):
@@ -136,13 +146,20 @@ def _known(x):
 
 
 @inlined
-def _begin(settings, m, R, z, t):
+def _is_position(tree, j, q):
+    return abs(q) < (_ABSURD if tree.prismatic[j] == 0 else _FARTHEST)
+
+
+@inlined
+def _begin(settings, m, M, R, t):
     """First sample, or the first after a long gap: momentum as measured, torques unknown."""
     nv = m.p.size
     m.clock[BEGAN], m.clock[READY] = t, 1.0
     for i in range(nv):
-        m.p[i], m.d[i], m.stuck[i] = z[i], 0.0, math.sqrt(m.between[i])
-        m.change[i], m.lag[i], m.rate[i] = 0.0, 0.0, 0.0
+        m.p[i], m.d[i], m.stuck[i] = 0.0, 0.0, math.sqrt(m.between[i])
+        for k in range(nv):
+            m.p[i] += M[i, k] * m.v[k]
+        m.change[i], m.lag[i], m.unseen[i] = 0.0, 0.0, 0.0
         for j in range(nv):
             m.P[0, i, j], m.P[1, i, j], m.P[2, i, j] = R[i, j], 0.0, 0.0
             m.D[0, i, j], m.D[1, i, j], m.D[2, i, j] = 0.0, 0.0, 0.0
@@ -150,15 +167,14 @@ def _begin(settings, m, R, z, t):
 
 
 @called
-def _predict_velocities(settings, m, h, M, inverse, L):
+def _predict_velocities(settings, m, h, positive):
     """Fill in velocities that are missing: M⁻¹ p, with its covariance; P is stretched already."""
-    nv = m.p.size
-    fine = inverse_of(M, L, inverse)
+    nv, inverse = m.p.size, m.inverse
     for i in range(nv):
         if m.lacking[i] == 0:
             continue
         speed, variance = m.v[i], _UNKNOWN_SPEED * _UNKNOWN_SPEED
-        if fine and m.clock[READY] == 1.0:
+        if positive and m.clock[READY] == 1.0:
             speed, variance = 0.0, 0.0
             for j in range(nv):
                 speed += inverse[i, j] * (m.p[j] + h * (m.drift[j] + m.d[j]))
@@ -166,26 +182,30 @@ def _predict_velocities(settings, m, h, M, inverse, L):
                 for k in range(nv):
                     x += m.P[0, j, k] * inverse[i, k]
                 variance += inverse[i, j] * x
-        m.v[i], m.spread[i] = speed, variance + settings.velocity[i]
+            if not abs(speed) < _FASTEST:
+                speed = m.v[i]
+        m.v[i] = speed
+        variance = max(0.0, min(variance, _UNKNOWN_SPEED * _UNKNOWN_SPEED))
+        m.spread[i] = variance + settings.velocity[i]
 
 
 @called
-def _take_sample(m, x, t, h):
+def _take_sample(tree, m, x, t, h):
     """Last values stand for what is missing; returns how many velocities there are."""
     n, nv = m.q.size, m.p.size
     base = nv - n
     there = 0
     for i in range(nv):
-        m.lacking[i] = 0 if _known(x.v[t, i]) else 1
+        m.lacking[i] = 0 if abs(x.v[t, i]) < _FASTEST else NO_VELOCITY  # NaN is not
         if m.lacking[i] == 0:
             m.v[i] = x.v[t, i]
             there += 1
     for j in range(n):
-        if _known(x.q[t, j]):
+        if _is_position(tree, j, x.q[t, j]):
             m.q[j], m.q_std[j] = x.q[t, j], 0.0
         else:  # as far as it went since
             m.q[j] += h * m.v[base + j]
-            m.q_std[j] += h * math.sqrt(m.spread[base + j])
+            m.q_std[j] = min(_LOST, m.q_std[j] + h * math.sqrt(m.spread[base + j]))
     for j in range(n):
         if _known(x.tau[t, j]):
             m.tau[j] = x.tau[t, j]
@@ -219,7 +239,13 @@ def _drift(tree, settings, m, w, x, t):
             m.new_drift[i] += m.tau[i - base]
             if not _known(x.tau[t, i - base]):
                 m.new_noise[i] += _UNKNOWN_TORQUE * _UNKNOWN_TORQUE * settings.torque[i]
-                m.lacking[i] = 1
+                m.lacking[i] = max(m.lacking[i], NO_TORQUE)
+
+
+@inlined
+def _within_step(omega, h):
+    """Bandwidth times step, one at most: nothing is followed within a step."""
+    return min(omega * h, 1.0)
 
 
 @called
@@ -231,12 +257,12 @@ def _predict(settings, m, h, R):
         m.P[0, i, i] += h * h * 0.5 * (m.noise[i] + m.new_noise[i])
     for i in range(nv):
         for j in range(nv):
-            w = settings.omega[i] * settings.omega[j] * h * h
-            q = w * settings.omega[i] * settings.omega[j] * R[i, j]
+            w = _within_step(settings.omega[i], h) * _within_step(settings.omega[j], h)
+            q = w * w * R[i, j] / (h * h)
             if i == j:
                 q += w * settings.torque[i]
             m.P[2, i, j] += q
-            if m.lacking[i] == 0 and m.lacking[j] == 0:
+            if m.lacking[i] == 0 or m.lacking[j] == 0:
                 m.D[2, i, j] += q
 
 
@@ -244,22 +270,23 @@ def _predict(settings, m, h, R):
 def _follow(settings, m, h, time, R, change):
     """Lag and friction of either direction, as the estimate follows them."""
     for i in range(m.p.size):
-        w = settings.omega[i]
+        w = _within_step(settings.omega[i], h) / h
         a = 1.0 - math.exp(-w * h)
         m.stuck[i] += a * (math.sqrt(m.between[i]) - m.stuck[i])
         if w * (time - m.clock[BEGAN]) < 1.0:  # what was unknown is no lag
-            m.change[i], m.lag[i], m.rate[i] = 0.0, 0.0, 0.0
-            continue
-        if m.lacking[i] == 1:  # as before, and nothing of it is seen
-            m.lag[i] += m.rate[i] * h
-            m.change[i] = m.lag[i]
+            m.change[i], m.lag[i], m.unseen[i] = 0.0, 0.0, 0.0
             continue
         delay = delay_of(settings.torque[i] / (R[i, i] * w * w))
-        m.change[i] += a * (change[i] * delay / (w * h) - m.change[i])
-        noise = _LAG_NOISE * delay * delay * (m.P[2, i, i] - m.D[2, i, i])
-        excess = max(0.0, m.change[i] * m.change[i] - noise)
-        m.lag[i] = math.copysign(math.sqrt(excess), m.change[i])
-        m.rate[i] = m.lag[i] * w / delay
+        seen = m.lag[i] - m.unseen[i]
+        if m.lacking[i] > 0:  # it goes on as before
+            m.unseen[i] += h * seen * w / delay
+        else:
+            m.unseen[i] *= 1.0 - a
+            m.change[i] += a * (change[i] * delay / (w * h) - m.change[i])
+            noise = _LAG_NOISE * delay * delay * (m.P[2, i, i] - m.D[2, i, i])
+            excess = max(0.0, m.change[i] * m.change[i] - noise)
+            seen = math.copysign(math.sqrt(excess), m.change[i])
+        m.lag[i] = seen + m.unseen[i]
 
 
 @called
@@ -275,20 +302,12 @@ def _write(tree, settings, m, w, y, t):
         y.q[t, j] = m.q[j]
         if m.q_std[j] > 0.0:
             weight_by_position(tree, w.body, m.g, j, m.nu)
-            _add_square(m.q_std[j] * m.q_std[j], m.nu, y.covariance[t])
+            add_square(m.q_std[j] * m.q_std[j], m.nu, y.covariance[t])
     if settings.gravity > 0.0:
         for e in range(3):
             for i in range(nv):
                 m.nu[i] = gravity_slope(tree, w.body, i)[e]
-            _add_square(settings.gravity, m.nu, y.covariance[t])
-
-
-@called
-def _add_square(scale, x, A):
-    """Add scale · x xᵀ."""
-    for i in range(x.size):
-        for j in range(x.size):
-            A[i, j] += scale * x[i] * x[j]
+            add_square(settings.gravity, m.nu, y.covariance[t])
 
 
 @called
@@ -306,14 +325,16 @@ def _write_prior(settings, m, y, t):
 
 
 @called
-def _readings_noise(settings, m, M, there, R):
-    """R of the velocities that there are: others are predicted, and count next to nothing."""
-    if there == m.p.size:
-        return
+def _correct(settings, m, inverse):
+    """Take in the velocities that there are; z becomes the change of d. False if there are none."""
+    taken = False
     for i in range(m.p.size):
-        predicted = m.spread[i] > settings.velocity[i]
-        m.nu[i] = _WIDER * m.spread[i] if predicted else m.spread[i]
-    momentum_noise(M, m.nu, R)
+        m.z[i] = 0.0
+    for i in range(m.p.size):
+        if m.lacking[i] < NO_VELOCITY:
+            take_in_velocity(m, inverse[i], m.v[i], settings.velocity[i])
+            taken = True
+    return taken
 
 
 @called
@@ -326,15 +347,14 @@ def _step(tree, settings, m, w, x, y, t):
     started = m.clock[READY] == 1.0
     usable = _known(x.t[t]) and (not started or h > 0.0)
     for j in range(m.q.size):
-        usable = usable and (started or _known(x.q[t, j]))
+        usable = usable and (started or _is_position(tree, j, x.q[t, j]))
     if not usable:
         _write_prior(settings, m, y, t)
         return
     if not started:
         h = 0.0
     m.clock[TIME] = x.t[t]
-    there = _take_sample(m, x, t, h)
-    M, R = w.M, m.work[0]
+    there = _take_sample(tree, m, x, t, h)
     for i in range(nv):
         m.spread[i] = settings.velocity[i]
     bodies_at(tree, settings.theta, m.q, w)
@@ -342,30 +362,24 @@ def _step(tree, settings, m, w, x, y, t):
     stretch(m.D, h)
     if there < nv:
         full_mass_matrix(tree, settings.theta, w)
-        _predict_velocities(settings, m, h, M, m.work[1], m.work[2])
+        positive = inverse_of(w.M, m.L, m.inverse)
+        _predict_velocities(settings, m, h, positive)
         bodies_at(tree, settings.theta, m.q, w)
     speed_drift(tree, m.v, w.body, m.new_drift)
     full_mass_matrix(tree, settings.theta, w)
+    positive = inverse_of(w.M, m.L, m.inverse)
     add_weight(tree, w.body, m.g, m.new_drift)
     _drift(tree, settings, m, w, x, t)
-    for i in range(nv):
-        m.z[i] = 0.0
-        for k in range(nv):
-            m.z[i] += M[i, k] * m.v[k]
     y.updated[t] = 0
     if started:
-        momentum_noise(M, settings.velocity, R)
-        _predict(settings, m, h, R)
-        _readings_noise(settings, m, M, there, R)
-        if there > 0 and take_in_momentum(m, R, m.z):
+        momentum_noise(w.M, settings.velocity, m.R)
+        _predict(settings, m, h, m.R)
+        if positive and _correct(settings, m, m.inverse):
             y.updated[t] = 1
-        else:
-            for i in range(nv):
-                m.z[i] = 0.0
-        _follow(settings, m, h, x.t[t], R, m.z)
+        _follow(settings, m, h, x.t[t], m.R, m.z)
     else:
-        momentum_noise(M, m.spread, R)
-        _begin(settings, m, R, m.z, x.t[t])
+        momentum_noise(w.M, m.spread, m.R)
+        _begin(settings, m, w.M, m.R, x.t[t])
     for i in range(nv):
         m.drift[i], m.noise[i] = m.new_drift[i], m.new_noise[i]
     _write(tree, settings, m, w, y, t)

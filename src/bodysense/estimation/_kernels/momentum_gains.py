@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 from bodysense.compiled.jit import called, inlined
-from bodysense.estimation._kernels.small import add_transposed_product, product
 
 
 @called
@@ -73,68 +72,55 @@ def momentum_noise(M, variance, R):
 
 
 @called
-def _clear(A):
-    for i in range(A.shape[0]):
-        for j in range(A.shape[1]):
-            A[i, j] = 0.0
+def take_in_velocity(m, row, v, variance):
+    """Take in one velocity, v = row · p + noise with a row (nv,) of M⁻¹; adds to z what d changes.
 
+    One after the other, velocities need no inverse of a covariance, whose directions may be known
+    to 1e-9 and to 1e3, and some may be missing. With K the gain, and H what picks the velocity,
 
-@called
-def _even_out(A):
-    """Make a covariance symmetric to the last digit."""
-    for i in range(A.shape[0]):
-        for j in range(i):
-            x = 0.5 * (A[i, j] + A[j, i])
-            A[i, j] = x
-            A[j, i] = x
-
-
-@called
-def take_in_momentum(m, R, z):
-    """Take in the measured momentum z, which becomes the change of d; False if that fails.
-
-    With S = P_pp + R, the gains are K_p = P_pp S⁻¹ and K_d = P_dp S⁻¹, and 1 - K_p = R S⁻¹.
+        P <- P - K S Kᵀ,      D <- (1 - K H) D (1 - K H)ᵀ.
     """
     nv = m.p.size
-    S, L, inverse, keep = m.work[1], m.work[2], m.work[3], m.work[4]
-    for i in range(nv):
+    a, b, e, f = m.products[0], m.products[1], m.products[2], m.products[3]  # P and D by the row
+    for j in range(nv):
+        a[j], b[j], e[j], f[j] = 0.0, 0.0, 0.0, 0.0
+    for k in range(nv):
+        x = row[k]
         for j in range(nv):
-            S[i, j] = m.P[0, i, j] + R[i, j]
-    if not inverse_of(S, L, inverse):
-        return False
-    gain, gain_d, part = m.work[1], m.work[2], m.work[3]  # transposed, as keep is
-    product(inverse, m.P[0], nv, nv, nv, gain)
-    product(inverse, m.P[1], nv, nv, nv, gain_d)
-    product(inverse, R, nv, nv, nv, keep)
+            a[j] += m.P[0, k, j] * x
+            b[j] += m.P[1, k, j] * x
+            e[j] += m.D[0, k, j] * x
+            f[j] += m.D[1, k, j] * x
+    S, nu, g = variance, v, 0.0
+    for k in range(nv):
+        S += row[k] * a[k]
+        g += row[k] * e[k]
+        nu -= row[k] * m.p[k]
+    share = 1.0 / S
+    g *= 0.5 * share
     for i in range(nv):
-        m.nu[i] = z[i] - m.p[i]
-    for i in range(nv):
-        x, y = 0.0, 0.0
-        for k in range(nv):
-            x += gain[k, i] * m.nu[k]
-            y += gain_d[k, i] * m.nu[k]
-        m.p[i] += x
-        m.d[i] += y
-        z[i] = y
-    add_transposed_product(-1.0, m.P[1], gain_d, nv, nv, nv, m.P[2])
-    product(R, gain, nv, nv, nv, m.P[0])
-    product(R, gain_d, nv, nv, nv, m.P[1])
-    # D: (1 - K H) D (1 - K H)ᵀ, without the noise of the measurement
-    product(m.D[0], gain_d, nv, nv, nv, part)
-    for i in range(nv):
+        x, y = a[i] * share, b[i] * share
+        m.p[i] += x * nu
+        m.d[i] += y * nu
+        m.z[i] += y * nu
+        u, w = e[i] - g * a[i], f[i] - g * b[i]  # half of K D Kᵀ on either side
         for j in range(nv):
-            part[i, j] = m.D[1, i, j] - part[i, j]
-    add_transposed_product(-1.0, m.D[1], gain_d, nv, nv, nv, m.D[2])
-    add_transposed_product(-1.0, gain_d, part, nv, nv, nv, m.D[2])
-    product(m.D[0], keep, nv, nv, nv, gain)
-    _clear(m.D[0])
-    _clear(m.D[1])
-    add_transposed_product(1.0, keep, gain, nv, nv, nv, m.D[0])
-    add_transposed_product(1.0, keep, part, nv, nv, nv, m.D[1])
-    for block in range(0, 3, 2):
-        _even_out(m.P[block])
-        _even_out(m.D[block])
-    return True
+            A, B = a[j] * share, b[j] * share
+            E, F = e[j] - g * a[j], f[j] - g * b[j]
+            m.P[0, i, j] -= x * a[j]
+            m.P[1, i, j] -= x * b[j]
+            m.P[2, i, j] -= y * b[j]
+            m.D[0, i, j] -= x * E + u * A
+            m.D[1, i, j] -= x * F + u * B
+            m.D[2, i, j] -= y * F + w * B
+
+
+@called
+def add_square(scale, x, A):
+    """Add scale · x xᵀ."""
+    for i in range(x.size):
+        for j in range(x.size):
+            A[i, j] += scale * x[i] * x[j]
 
 
 @inlined
