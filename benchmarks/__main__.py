@@ -31,6 +31,7 @@ from benchmarks import (
     square_root,
     start,
     state,
+    stream,
     threads,
 )
 from benchmarks.record import (
@@ -65,6 +66,7 @@ BENCHMARKS: dict[str, Callable[..., tuple[Result, ...]]] = {
     "excitation": excitation.run,
     "map-dynamics": map_dynamics.run,
     "state": state.run,
+    "stream": stream.run,
     "momentum": momentum.run,
     "live": live.run,
     "covariances": covariances.run,

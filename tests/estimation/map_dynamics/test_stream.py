@@ -29,7 +29,8 @@ def y(problem, rng):
 
 @pytest.fixture
 def stream(problem) -> EstimatorStream:
-    return EstimatorStream(problem)
+    """Readings are drawn at random, and do not fit each other."""
+    return EstimatorStream(problem, robust=False)
 
 
 def by_name(problem: MapDynamics, y: np.ndarray) -> dict:
@@ -49,14 +50,8 @@ def test_a_step_is_an_estimate(problem, stream, y):
     found = stream.step(Sample(0.1, list(Q), list(DQ), by_name(problem, y)))
     same(found, expected)
     assert (found.notes, dict(found.absent)) == ((), {})
-    assert stream.counts == {
-        "samples": 2,
-        "late": 0,
-        "positions held": 0,
-        "base twists held": 0,
-        "absurd": 0,
-        "not finite": 0,
-    }
+    assert stream.counts.pop("samples") == 2
+    assert not any(stream.counts.values())
 
 
 def test_steps_do_not_write_over_what_they_returned(problem, stream, y):
@@ -103,16 +98,6 @@ def test_constants_need_not_arrive():
     assert dict(found.absent) == {}
 
 
-def test_missing_positions_stay_as_they_were(problem, stream, y):
-    stream.step(Sample(0.0, Q, DQ, y))
-    found = stream.step(Sample(0.1, [np.nan, -0.4, 0.7], [5.0, 0.5, np.nan], y))
-    same(found, problem.estimate(Q, [0.0, 0.5, 0.0], y))
-    assert "pan" in found.notes[0]
-    assert stream.counts["positions held"] == 1
-    found = stream.step(Sample(0.2, Q, [np.nan, 0.5, 0.0], y))
-    assert "velocities" in found.notes[0]
-
-
 def test_missing_base_twists_stay_as_they_were(robot_of, rng):
     solo = robot_of("example:solo12")
     problem = MapDynamics(solo, ())
@@ -124,7 +109,7 @@ def test_missing_base_twists_stay_as_they_were(robot_of, rng):
     found = stream.step(Sample(0.1, q, dq, {}, twist))
     np.testing.assert_array_equal(found.mean, before.mean)
     assert "base twist" in found.notes[0]
-    assert stream.counts["base twists held"] == 1
+    assert stream.counts["base twists predicted"] == 1
 
 
 def test_positions_that_never_arrived_are_named(stream, y):
@@ -133,7 +118,8 @@ def test_positions_that_never_arrived_are_named(stream, y):
 
 
 def test_late_samples_are_left_out_or_used(problem, y):
-    ignoring, using = EstimatorStream(problem), EstimatorStream(problem, late="use")
+    ignoring = EstimatorStream(problem, robust=False)
+    using = EstimatorStream(problem, late="use", robust=False)
     for stream in (ignoring, using):
         stream.step(Sample(1.0, Q, DQ, y))
     for t in (0.5, 1.0, np.nan):

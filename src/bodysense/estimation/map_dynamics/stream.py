@@ -1,8 +1,11 @@
 """`EstimatorStream`: the estimator in a control loop, a sample at a time.
 
-A loop goes on whatever its sensors do: readings that are missing, not finite or absurd are absent,
-positions that are missing stay as they were, samples that come late are left out or used as told,
-and all of it is counted. What comes out is finite, always.
+A loop goes on whatever its sensors do. Positions and velocities that do not come are predicted, and
+what is not known of them widens the estimates; readings that are absurd, spikes or contradicted by
+all others count for less or not at all (see `gating`); constant errors are followed
+(`online_bias`), sensors that stop working are named (`sensor_health`), and all channels may pass
+one low-pass (`causal`). Samples that come late are left out or used as told. All of it is counted,
+and what comes out is finite, always.
 """
 
 from __future__ import annotations
@@ -13,19 +16,31 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bodysense.errors import MismatchError, ShapeError, unknown_name
+from bodysense.estimation.map_dynamics.causal import CausalFilter
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
+from bodysense.estimation.map_dynamics.gating import ABSURD, COUNTED, Gate
+from bodysense.estimation.map_dynamics.online_bias import OnlineBiases
+from bodysense.estimation.map_dynamics.sensor_health import HealthWatch, SensorHealth
 from bodysense.estimation.map_dynamics.solution import flat
+from bodysense.estimation.map_dynamics.uncertain_state import UncertainState
 from bodysense.estimation.posterior import NamedRows, Posterior
 from bodysense.spatial.arrays import Array
 
-_ABSURD = 1e9
-"""Readings beyond this in SI units are no measurement; they are taken for absent."""
+_PAUSE = 0.5
+"""s, and periods of the samples, after which nothing is predicted from the sample before."""
+
+_PAUSE_PERIODS = 10.0
+
+_SET_BACK = 5
+"""Late samples in a row, each later than the one before: the clock was set back."""
+
+_LOOK = 16
+"""Samples between two looks at the health of the sensors."""
 
 _Late = Literal["ignore", "use"]
-_Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -53,9 +68,13 @@ class EstimatorStream:
 
     Attributes:
         problem: the estimator.
-        counts: what happened so far: samples, late, positions held, base
-            twists held, absurd, not finite.
+        counts: what happened so far, by name: "samples"; "late"; "pauses"; "clock set back";
+            positions and velocities of joints that were predicted, and base twists; states and
+            readings that were not believed ("implausible states", "absurd", "outliers");
+            samples that were "solved again" without the sensor that all others contradict; and
+            those where the result was "not finite".
         absent: by sensor, how many samples came without a reading of it.
+        delay: [s] of the estimates behind the samples, that of the filter.
     """
 
     def __init__(
@@ -65,6 +84,10 @@ class EstimatorStream:
         gravity: ArrayLike | None = None,
         late: _Late = "ignore",
         detail: Detail = "variances",
+        robust: bool = True,
+        cutoff: float | None = None,
+        rate: float | None = None,
+        encoder_std: ArrayLike | None = None,
     ) -> None:
         """Lay out what every step needs, and compile.
 
@@ -74,18 +97,25 @@ class EstimatorStream:
             late: what to do with samples that are older than the last: "ignore" them, returning
                 the last posterior, or "use" them as if they were on time.
             detail: "means" or "variances".
+            robust: whether readings and states that do not fit what came before, or what all other
+                sensors say, count for less; readings that cannot be are absent in any case.
+            cutoff: [Hz] of the low-pass that all channels pass; by default none does.
+            rate: [Hz] of the samples, which the low-pass needs.
+            encoder_std: [rad or m] of the positions whose differences the velocities are: of one
+                joint or each. The noise of joint accelerations that the low-pass derives follows
+                from it; by default it is estimated from the velocities.
         """
         if late not in ("ignore", "use"):
             raise unknown_name("policy for late samples", str(late), ("ignore", "use"))
         if detail not in ("means", "variances"):
             raise unknown_name("detail of a stream", str(detail), ("means", "variances"))
+        if cutoff is not None and rate is None:
+            raise ShapeError("a low-pass needs the rate of the samples: give rate in Hz.")
         self.problem = problem
-        self.counts = dict.fromkeys(
-            ("samples", "late", "positions held", "base twists held", "absurd", "not finite"), 0
-        )
+        names = "samples", "late", "pauses", "clock set back", "base twists predicted"
+        self.counts = dict.fromkeys((*names, *COUNTED, "solved again", "not finite"), 0)
         n, layout = problem.robot.n_joints, problem.layout
-        self._late, self._detail = late, detail
-        self._n = n
+        self._late, self._detail, self._n = late, detail, n
         self._absent = np.zeros(len(problem.sensors), dtype=np.int64)
         self._constant = np.full(layout.size, np.nan)
         for sensor in problem.sensors:
@@ -97,16 +127,26 @@ class EstimatorStream:
             for name, sensor in self._sensors.items()
             if sensor.constant is None and sensor.size == len(sensor.labels)
         }
-        self._starts = np.array([w.start for w in layout.slices.values()], dtype=np.int64)
         self._samples = problem.samples(
             np.zeros(n), np.zeros(n), self._constant, base_twist=np.zeros(6), gravity=gravity
         )
-        self._rows = layout.constants.copy()
-        self._y = self._rows[: layout.size]
-        self._some_orientations = bool(layout.orientations.size)
-        self._q = np.full(n, np.nan)
+        self._gate = Gate(problem, self._samples, robust=robust, derive=cutoff is not None)
+        self._filter = None
+        if cutoff is not None and rate is not None:
+            self._filter = CausalFilter(
+                problem, self._gate, cutoff=cutoff, rate=rate, encoder_std=encoder_std
+            )
+        self._doubt = UncertainState(problem, self._samples)
+        self._biases = OnlineBiases(problem, self._gate, self._samples)
+        self._health = HealthWatch(tuple(self._sensors), self._gate)
+        self._twist, self._twist_rate, self._s_twist = np.zeros((3, 6))
+        self._held_twist = False
+        self._at_rest: tuple[str, ...] = ()
+        if problem.tree.floating:
+            self._at_rest = (f"no base_twist: {problem.tree.names[0]} is taken to keep its own",)
         self._last: Posterior | None = None
-        self._t = -np.inf
+        self._t, self._t_late = -np.inf, -np.inf
+        self._period, self._lates = np.inf, 0
         self._found = problem.solve(self._samples, detail)  # compiles, and is written to again
 
     @property
@@ -114,12 +154,33 @@ class EstimatorStream:
         """By sensor, how many samples came without a reading of it."""
         return dict(zip(self._sensors, self._absent.tolist(), strict=True))
 
+    @property
+    def delay(self) -> float:
+        """Of the estimates behind the samples [s]: that of the low-pass, if there is one."""
+        return 0.0 if self._filter is None else self._filter.delay
+
+    @property
+    def biases(self) -> dict[str, Array]:
+        """By sensor with `bias_sigma`, the constant errors of its readings as they are known."""
+        slices = self.problem.layout.slices
+        return {
+            name: self._gate.watch.bias[slices[name]].copy()
+            for name, sensor in self._sensors.items()
+            if sensor.bias_sigma is not None
+        }
+
+    def health(self) -> dict[str, SensorHealth]:
+        """By sensor, whether it works, and what is wrong if not."""
+        return self._health.all()
+
     def restart(self) -> None:
         """Forget the time of the last sample, as after a clock was set back."""
-        self._t = -np.inf
+        self._t, self._period, self._lates = -np.inf, np.inf, 0
+        if self._filter is not None:
+            self._filter.restart()
 
     def step(self, sample: Sample) -> Posterior:
-        """Posterior at the time of the sample.
+        """Posterior at the time of the sample, less `delay`.
 
         Raises:
             UnknownNameError: readings of a sensor that the estimator does not have.
@@ -127,130 +188,178 @@ class EstimatorStream:
             MismatchError: positions of a joint have never arrived.
         """
         self.counts["samples"] += 1
-        if not sample.t > self._t:  # NaN too
-            self.counts["late"] += 1
-            if self._late == "ignore" and self._last is not None:
+        if not sample.t > self._t and self._is_late(sample.t):
+            last = self._last
+            if last is not None:
                 note = f"the sample of {sample.t:g} s is late: this is of {self._t:g} s"
-                return replace(self._last, notes=(note,))
-        notes = self._take_state(sample)
-        missing = self._take_readings(sample.readings)
-        posterior = self._solved(missing, notes)
+                return replace(last, notes=(note,))
+        dt = self._elapsed(sample.t)
+        notes = self._take_state(sample, dt)
+        self._take_readings(sample.readings)
+        self._gate.take(dt)
+        if self._gate.uncertain:
+            notes += self._predicted()
+        posterior = self._solved(dt, notes)
         self._last = posterior
         self._t = max(self._t, sample.t) if sample.t == sample.t else self._t
         return posterior
 
-    def _take_state(self, sample: Sample) -> tuple[str, ...]:
-        q = np.asarray(sample.q, dtype=np.float64)
-        dq = np.asarray(sample.dq, dtype=np.float64)
-        if q.shape != (self._n,) or dq.shape != (self._n,):
-            raise ShapeError(
-                f"q has shape {q.shape} and dq {dq.shape}: give {self._n} numbers each, in the "
-                f"order {', '.join(self.problem.robot.joint_names)}; NaN where one is missing."
-            )
-        notes: tuple[str, ...] = ()
-        if sample.base_twist is not None:
-            twist = np.asarray(sample.base_twist, dtype=np.float64)
-            if twist.shape != (6,):
-                raise ShapeError(f"base_twist has shape {twist.shape}, expected (6,).")
-            known = np.abs(twist) < _ABSURD
-            self._samples.twist[0, known] = twist[known]
-            if not known.all():
-                self.counts["base twists held"] += 1
-                notes += ("missing components of the base twist are kept as they were",)
-        lost = ~(np.abs(q) < _ABSURD)  # NaN and infinity too
-        slow = ~(np.abs(dq) < _ABSURD)
-        self._samples.dq[0] = dq
-        self._samples.dq[0, slow] = 0.0
-        if not lost.any():
-            self._q[:] = q
-            self._samples.q[0] = q
-            return (*notes, "missing velocities count as zero") if slow.any() else notes
-        self.counts["positions held"] += 1
-        self._q[~lost] = q[~lost]
-        names = [self.problem.robot.joint_names[j] for j in np.flatnonzero(lost)]
-        if np.isnan(self._q).any():
-            raise MismatchError(
-                f"no position of {', '.join(names)} has arrived so far: start with a sample that "
-                "has all of them."
-            )
-        self._samples.q[0] = self._q
-        self._samples.dq[0, lost] = 0.0
-        return (*notes, f"positions of {', '.join(names)} are missing and kept as they were")
+    def _is_late(self, t: float) -> bool:
+        """Whether a sample is to be left out; notes when the clock was set back."""
+        self.counts["late"] += 1
+        self._lates = self._lates + 1 if t > self._t_late else 1
+        self._t_late = t if t == t else -np.inf
+        if self._lates >= _SET_BACK and self._late == "ignore":
+            self.counts["clock set back"] += 1
+            self.restart()
+            return False
+        return self._late == "ignore" and self._last is not None
 
-    def _take_readings(self, readings: Mapping[str, ArrayLike] | Array) -> _Mask | None:
-        """Put readings into the rows of the kernels; returns which sensors have none, if any."""
-        layout, y = self.problem.layout, self._y
-        if isinstance(readings, Mapping):
-            y[:] = self._constant
-            for name, value in readings.items():
-                place = self._plain.get(name)
-                if place is not None and np.shape(value) == place[1]:
-                    y[place[0]] = value
-                    continue
-                sensor = self._sensors.get(name)
-                if sensor is None:
-                    raise unknown_name("sensor", name, self._sensors)
-                y[layout.slices[name]] = sensor.reading(np.ravel(value))  # names what is wrong
+    def _elapsed(self, t: float) -> float:
+        """Time since the last sample; negative where it says nothing about this one."""
+        dt = t - self._t
+        if not 0.0 < dt < np.inf:
+            return -1.0
+        self._lates = 0
+        if dt > max(_PAUSE, _PAUSE_PERIODS * self._period) and self._period < np.inf:
+            self.counts["pauses"] += 1
+            return -1.0
+        self._period = dt if self._period == np.inf else self._period + 0.05 * (dt - self._period)
+        return dt
+
+    def _take_state(self, sample: Sample, dt: float) -> tuple[str, ...]:
+        inputs = self._gate.inputs
+        if np.shape(sample.q) != (self._n,) or np.shape(sample.dq) != (self._n,):
+            raise ShapeError(
+                f"q has shape {np.shape(sample.q)} and dq {np.shape(sample.dq)}: give {self._n} "
+                f"numbers each, in the order {', '.join(self.problem.robot.joint_names)}; NaN "
+                "where one is missing."
+            )
+        inputs.q[:], inputs.dq[:] = sample.q, sample.dq
+        lacking = self._gate.lacking()
+        if lacking:
+            names = ", ".join(self.problem.robot.joint_names[j] for j in lacking)
+            raise MismatchError(
+                f"no position of {names} has arrived so far: start with a sample that has all of "
+                "them."
+            )
+        if sample.base_twist is None:
+            return self._at_rest
+        return self._take_twist(np.asarray(sample.base_twist, dtype=np.float64), dt)
+
+    def _take_twist(self, twist: Array, dt: float) -> tuple[str, ...]:
+        """Twist of the base; what is missing stays as it was, with less and less certainty."""
+        if twist.shape != (6,):
+            raise ShapeError(f"base_twist has shape {twist.shape}, expected (6,).")
+        notes: tuple[str, ...] = ()
+        if float(twist @ twist) < ABSURD**2:  # NaN is not
+            if self._held_twist or (dt > 0.0 and self.counts["samples"] % _LOOK == 0):
+                self._follow_twist(twist, dt)
+            self._twist[:] = twist
         else:
-            given = np.asarray(readings, dtype=np.float64)
-            if given.shape != y.shape:
+            self._held_twist = True
+            known = np.abs(twist) < ABSURD
+            self.counts["base twists predicted"] += 1
+            notes = ("missing components of the base twist are kept as they were",)
+            self._twist[known], self._s_twist[known] = twist[known], 0.0
+            grown = self._s_twist + max(dt, 0.0) * np.sqrt(self._twist_rate)
+            self._s_twist[~known] = grown[~known]
+        filtered = self._twist if self._filter is None else self._filter.base_twist(self._twist)
+        self._samples.twist[0] = filtered
+        return notes
+
+    def _follow_twist(self, twist: Array, dt: float) -> None:
+        """Learn how fast the twist changes, now and then."""
+        if dt > 0.0 and not self._held_twist:
+            rate = (twist - self._twist) / dt
+            self._twist_rate += 0.1 * (rate * rate - self._twist_rate)
+        self._s_twist[:], self._held_twist = 0.0, False
+
+    def _take_readings(self, readings: Mapping[str, ArrayLike] | Array) -> None:
+        """Put readings where the gate looks for them."""
+        y = self._gate.inputs.y
+        if not isinstance(readings, Mapping):
+            if np.shape(readings) != y.shape:
+                layout = self.problem.layout
                 raise ShapeError(
-                    f"readings have shape {given.shape}, expected {y.shape}: those of "
+                    f"readings have shape {np.shape(readings)}, expected {y.shape}: those of "
                     f"{', '.join(list(layout.slices)[:8])} …, NaN where there is none."
                 )
-            y[:] = given
-        bad = ~(np.abs(y) < _ABSURD)  # NaN and infinity too
-        missing: _Mask | None = None
-        if bad.any():
-            absurd = int(np.count_nonzero(bad & ~np.isnan(y)))
-            self.counts["absurd"] += absurd
-            y[bad] = np.nan
-            missing = np.logical_or.reduceat(bad, self._starts)
-            self._absent += missing
-        if self._some_orientations:
-            y[layout.orientations] = np.nan
-        self.problem.take_load_friction(self._samples.dq, y[None])
-        np.take(self._rows, layout.order, out=self._samples.y[0])
-        return missing
+            y[:] = readings
+            return
+        y[:] = self._constant
+        for name, value in readings.items():
+            place = self._plain.get(name)
+            if place is not None and np.shape(value) == place[1]:
+                y[place[0]] = value
+                continue
+            sensor = self._sensors.get(name)
+            if sensor is None:
+                raise unknown_name("sensor", name, self._sensors)
+            # names what is wrong
+            y[self.problem.layout.slices[name]] = sensor.reading(np.ravel(value))
 
-    def _named(self, missing: _Mask | None) -> dict[str, int]:
-        if missing is None:
-            return {}
-        return {name: 1 for name, gone in zip(self._sensors, missing, strict=True) if gone}
+    def _predicted(self) -> tuple[str, ...]:
+        """Say which joints are predicted."""
+        names, watch = self.problem.robot.joint_names, self._gate.watch
+        q = [names[j] for j in np.flatnonzero(watch.s_q > 0.0)]
+        dq = [names[j] for j in np.flatnonzero(watch.s_dq > 0.0)]
+        notes = [f"positions of {', '.join(q)} are missing and predicted"] if q else []
+        notes += [f"velocities of {', '.join(dq)} are missing and predicted"] if dq else []
+        return tuple(notes)
 
-    def _solved(self, missing: _Mask | None, notes: tuple[str, ...]) -> Posterior:
-        problem, result = self.problem, self._found
-        problem.solve_into(self._samples, result)
-        mean = _copied(problem, result.d)
-        variance = _copied(problem, result.variance) if self._detail == "variances" else None
+    def _solved(self, dt: float, notes: tuple[str, ...]) -> Posterior:
+        problem, gate, found = self.problem, self._gate, self._found
+        if problem.under_load:
+            problem.take_load_friction(gate.watch.dq[None], gate.watch.y[None])
+        (gate if self._filter is None else self._filter).hand_on()
+        problem.solve_into(self._samples, found)
+        gate.residual[problem.layout.order] = found.residual[0]
+        odd = gate.look_back()
+        if odd >= 0:
+            self.counts["solved again"] += 1
+            gate.widen(odd)
+            problem.solve_into(self._samples, found)
+            gate.residual[problem.layout.order] = found.residual[0]
+        mean = np.array(flat(problem.tree, found.d)[0])
+        variance = None
+        if self._detail == "variances":
+            variance = np.array(flat(problem.tree, found.variance)[0])
+        if variance is not None and (gate.uncertain or self._held_twist):
+            watch = gate.watch
+            spread = watch.s_q, watch.s_dq, self._s_twist
+            variance += self._doubt.added_variance(mean, *spread)
+        gate.tally(self.counts)
+        absent = gate.absent()
+        if absent:
+            self._absent += gate.watch.missing
         if not (_finite(mean) and (variance is None or _finite(variance))):
-            self.counts["not finite"] += 1
-            note = "the readings cannot be reconciled in numbers: this is what was known before"
-            if self._last is not None:
-                return replace(self._last, notes=(*notes, note))
-            blind = problem.blind.estimate(
-                self._samples.q[0],
-                self._samples.dq[0],
-                np.zeros(0),
-                base_twist=self._samples.twist[0],
-                gravity=None if problem.tree.floating else -self._samples.a0[0, :3],
-            )
-            return replace(blind, notes=(*notes, note))
-        rows = np.empty(problem.layout.order.size)
-        rows[problem.layout.order] = result.residual[0]
+            return self._as_before(notes, absent)
+        if self._biases:
+            self._biases.learn(dt, gate.residual, mean, variance)
+        if self.counts["samples"] % _LOOK == 0:
+            notes += self._health.follow(dt)
+        rows = gate.residual.copy()
         return Posterior(
             problem.variables,
             mean,
             variance,
             residual=NamedRows(problem.layout.slices, rows),
-            absent=self._named(missing),
+            absent=absent,
             notes=notes,
         )
 
-
-def _copied(problem: MapDynamics, d: Array) -> Array:
-    """(size,) numbers of the first sample, apart from what the next step writes to."""
-    return np.array(flat(problem.tree, d)[0])
+    def _as_before(self, notes: tuple[str, ...], absent: Mapping[str, int]) -> Posterior:
+        """What is returned where the numbers of a sample are not finite."""
+        self.counts["not finite"] += 1
+        note = "the readings cannot be reconciled in numbers: this is what was known before"
+        if self._last is not None:
+            return replace(self._last, notes=(*notes, note))
+        gravity = None if self.problem.tree.floating else -self._samples.a0[0, :3]
+        state = self._samples.q[0], self._samples.dq[0], np.zeros(0)
+        twist = self._samples.twist[0]
+        blind = self.problem.blind.estimate(*state, base_twist=twist, gravity=gravity)
+        return replace(blind, absent=absent, notes=(*notes, note))
 
 
 def _finite(values: Array) -> bool:
