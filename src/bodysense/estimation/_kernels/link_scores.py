@@ -40,7 +40,7 @@ class Residuals(NamedTuple):
 class ScoreMemory(NamedTuple):
     """Working memory."""
 
-    L: Annotated[Array, "nv", "nv"]
+    pivot_row: Annotated[Array, "nv"]
     inverse: Annotated[Array, "nv", "nv"]
     J: Annotated[Array, "L", 6, "nv"]
     white: Annotated[Array, "L", 6, "nv"]  # J Σ⁻¹
@@ -91,7 +91,7 @@ def _jacobians(tree, places, b, J):
 def _score(places, m, x, t):
     """Scores and information of one sample; needs the Jacobians."""
     nv, frames = places.left.size, places.body.size
-    fine = inverse_of(x.covariance[t], m.L, m.inverse)
+    fine = inverse_of(x.covariance[t], m.pivot_row, m.inverse)
     for k in range(frames):
         for e in range(6):
             for i in range(nv):

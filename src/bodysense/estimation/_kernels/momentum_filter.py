@@ -111,7 +111,6 @@ class Memory(NamedTuple):
     nu: Annotated[Array, "nv"]
     z: Annotated[Array, "nv"]  # change of d
     R: Annotated[Array, "nv", "nv"]
-    L: Annotated[Array, "nv", "nv"]
     inverse: Annotated[Array, "nv", "nv"]  # of M
     products: Annotated[Array, 4, "nv"]
 
@@ -362,12 +361,12 @@ def _step(tree, settings, m, w, x, y, t):
     stretch(m.D, h)
     if there < nv:
         full_mass_matrix(tree, settings.theta, w)
-        positive = inverse_of(w.M, m.L, m.inverse)
+        positive = inverse_of(w.M, m.nu, m.inverse)
         _predict_velocities(settings, m, h, positive)
         bodies_at(tree, settings.theta, m.q, w)
     speed_drift(tree, m.v, w.body, m.new_drift)
     full_mass_matrix(tree, settings.theta, w)
-    positive = inverse_of(w.M, m.L, m.inverse)
+    positive = inverse_of(w.M, m.nu, m.inverse)
     add_weight(tree, w.body, m.g, m.new_drift)
     _drift(tree, settings, m, w, x, t)
     y.updated[t] = 0

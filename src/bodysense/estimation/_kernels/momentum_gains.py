@@ -11,36 +11,43 @@ import math
 from bodysense.compiled.jit import called, inlined
 
 
+@inlined
+def _add(x, a, row):
+    """Add x a to row, from index zero on, so that the compiler does several entries at once."""
+    for j in range(row.size):
+        row[j] += x * a[j]
+
+
+@inlined
+def _add_both(x, a, y, b, row):
+    for j in range(row.size):
+        row[j] += x * a[j] + y * b[j]
+
+
 @called
-def inverse_of(S, L, inverse):
-    """Write the inverse of a symmetric positive S by its Cholesky factor; False if it is not."""
+def inverse_of(S, pivot_row, inverse):
+    """Write the inverse of a symmetric positive S, by sweeps; False if a pivot is not positive."""
     n = S.shape[0]
-    for j in range(n):
-        x = S[j, j]
-        for k in range(j):
-            x -= L[j, k] * L[j, k]
-        if not x > 0.0:
-            return False
-        root = 1.0 / math.sqrt(x)
-        L[j, j] = root  # of the inverse, as what follows wants it
-        for i in range(j + 1, n):
-            x = S[i, j]
-            for k in range(j):
-                x -= L[i, k] * L[j, k]
-            L[i, j] = x * root
-    for j in range(n):  # L⁻¹ in place, column by column
-        for i in range(j + 1, n):
-            x = 0.0
-            for k in range(j, i):
-                x -= L[i, k] * L[k, j]
-            L[i, j] = x * L[i, i]
     for i in range(n):
-        for j in range(i + 1):
-            x = 0.0
-            for k in range(i, n):
-                x += L[k, i] * L[k, j]
-            inverse[i, j] = x
-            inverse[j, i] = x
+        for j in range(n):
+            inverse[i, j] = S[i, j]
+    for k in range(n):
+        pivot = inverse[k, k]
+        if not pivot > 0.0:
+            return False
+        for j in range(n):
+            pivot_row[j] = inverse[k, j] / pivot
+            inverse[k, j] = 0.0
+        pivot_row[k] = 1.0 / pivot
+        for i in range(n):
+            x = -inverse[i, k]
+            inverse[i, k] = 0.0
+            _add(x, pivot_row, inverse[i])
+        _add(1.0, pivot_row, inverse[k])
+    for i in range(n):
+        for j in range(i):
+            x = 0.5 * (inverse[i, j] + inverse[j, i])
+            inverse[i, j], inverse[j, i] = x, x
     return True
 
 
@@ -60,15 +67,13 @@ def stretch(P, h):
 
 @called
 def momentum_noise(M, variance, R):
-    """Write R = M diag(variance) Mᵀ."""
+    """Write R = M diag(variance) Mᵀ, of a symmetric M."""
     nv = variance.size
     for i in range(nv):
-        for j in range(i + 1):
-            x = 0.0
-            for k in range(nv):
-                x += M[i, k] * variance[k] * M[j, k]
-            R[i, j] = x
-            R[j, i] = x
+        for j in range(nv):
+            R[i, j] = 0.0
+        for k in range(nv):
+            _add(M[i, k] * variance[k], M[k], R[i])
 
 
 @called
@@ -85,34 +90,29 @@ def take_in_velocity(m, row, v, variance):
     for j in range(nv):
         a[j], b[j], e[j], f[j] = 0.0, 0.0, 0.0, 0.0
     for k in range(nv):
-        x = row[k]
-        for j in range(nv):
-            a[j] += m.P[0, k, j] * x
-            b[j] += m.P[1, k, j] * x
-            e[j] += m.D[0, k, j] * x
-            f[j] += m.D[1, k, j] * x
+        _add(row[k], m.P[0, k], a)
+        _add(row[k], m.P[1, k], b)
+        _add(row[k], m.D[0, k], e)
+        _add(row[k], m.D[1, k], f)
     S, nu, g = variance, v, 0.0
     for k in range(nv):
         S += row[k] * a[k]
         g += row[k] * e[k]
         nu -= row[k] * m.p[k]
     share = 1.0 / S
-    g *= 0.5 * share
+    _add(-0.5 * g * share, a, e)  # half of K H D Hᵀ Kᵀ for either side
+    _add(-0.5 * g * share, b, f)
+    _add(nu * share, a, m.p)
+    _add(nu * share, b, m.d)
+    _add(nu * share, b, m.z)
     for i in range(nv):
-        x, y = a[i] * share, b[i] * share
-        m.p[i] += x * nu
-        m.d[i] += y * nu
-        m.z[i] += y * nu
-        u, w = e[i] - g * a[i], f[i] - g * b[i]  # half of K D Kᵀ on either side
-        for j in range(nv):
-            A, B = a[j] * share, b[j] * share
-            E, F = e[j] - g * a[j], f[j] - g * b[j]
-            m.P[0, i, j] -= x * a[j]
-            m.P[1, i, j] -= x * b[j]
-            m.P[2, i, j] -= y * b[j]
-            m.D[0, i, j] -= x * E + u * A
-            m.D[1, i, j] -= x * F + u * B
-            m.D[2, i, j] -= y * F + w * B
+        x, y, u, w = -share * a[i], -share * b[i], -share * e[i], -share * f[i]
+        _add(x, a, m.P[0, i])
+        _add(x, b, m.P[1, i])
+        _add(y, b, m.P[2, i])
+        _add_both(x, e, u, a, m.D[0, i])
+        _add_both(x, f, u, b, m.D[1, i])
+        _add_both(y, f, w, b, m.D[2, i])
 
 
 @called
