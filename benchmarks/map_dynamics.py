@@ -107,7 +107,8 @@ class Steps:
 
     def stream(self, detail: Detail) -> Callable[[], list[Posterior]]:
         """All samples, one after the other through a stream, as in a control loop."""
-        loop = EstimatorStream(self.estimator, detail=detail, late="use")
+        # samples at random are no motion: a stream would not accept them
+        loop = EstimatorStream(self.estimator, detail=detail, late="use", robust=False)
         samples = (self.q, self.dq, self.twist, self.y)
         return lambda: [
             loop.step(Sample(0.001 * k, q, dq, y, twist))

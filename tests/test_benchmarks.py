@@ -45,6 +45,7 @@ from benchmarks import (
     square_root,
     start,
     state,
+    stream,
     threads,
     ur10e,
 )
@@ -100,6 +101,7 @@ TINY = {
     "excitation": (partial(excitation.run, seconds=2.0, starts=1, duration=4.0), 2),
     "map-dynamics": (partial(map_dynamics.run, steps=1, batch=4, links=(5, 10)), 14),
     "state": (partial(state.run, repetitions=1, samples=12), 9),
+    "stream": (partial(stream.run, steps=20, faulty=150), 8),
     "momentum": (partial(momentum.run, steps=4, minutes=0.1), 4),
     "live": (partial(live.run, seconds=2.0), 3),
     "covariances": (partial(covariances.run, samples=12, parts=1, within=0.5), 4),

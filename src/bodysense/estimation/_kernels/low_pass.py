@@ -91,7 +91,7 @@ def _pass_sensor(tree, c, w, f, k, anew):
     if w.missing[k] == 1:
         f.gap[k] += 1
         return
-    believed = w.odd[k] == 0
+    accepted = w.odd[k] == 0
     begin = anew or f.gap[k] > TOLERATED or f.warm[k] == 0
     if begin and not anew:
         f.warm[k] = 0
@@ -107,7 +107,7 @@ def _pass_sensor(tree, c, w, f, k, anew):
         if begin:
             f.y1[a] = f.y2[a] = u
         else:
-            if believed:
+            if accepted:
                 f.y1[a] += alpha * (u - f.y1[a])
             f.y2[a] += alpha * (f.y1[a] - f.y2[a])
         w.y[a] = f.y2[a] + back

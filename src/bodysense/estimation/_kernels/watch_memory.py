@@ -11,7 +11,7 @@ from bodysense.spatial.arrays import Array
 # Tuning. Times [s] suit robots of 0.1 to 5 Hz of bandwidth, sampled at 100 Hz to 5 kHz.
 USUAL = 3.0  # standard deviations up to which a change or a residual counts in full
 OUTLIER = 5.0  # beyond which it is called an outlier: one in 2e6 of Gaussian ones
-PATIENCE = 3  # samples after which a change that persists is believed
+PATIENCE = 3  # samples after which a change that persists is accepted
 MEMORY = 1.0  # s, over which usual changes, accelerations and jerks are averaged
 LEAST_COUNT = 20  # samples before anything is called unusual
 SMOOTH = 0.02  # s, over which accelerations of joints are averaged for prediction
@@ -73,14 +73,14 @@ class Watch(NamedTuple):
         v2, a2, j2: mean squares of velocity, acceleration and jerk of late.
         nu2: mean square of what a velocity differs from its prediction.
         e2: mean square of what a position differs from the integral of velocities.
-        odd_q, odd_dq: samples in a row that were not believed.
+        odd_q, odd_dq: samples in a row that were not accepted.
         y: (m,) readings of this sample.
         raw: (m,) of the sample before.
         last: (m,) that were accepted last, without the friction of drives.
         change: (m,) mean square of their changes.
         age: [s] since a sensor's last accepted reading.
         steps: samples of each sensor so far.
-        odd: samples in a row that were not believed.
+        odd: samples in a row that were not accepted.
         scale: of the noise of each sensor at this sample.
         doubt: of it, that residuals of the last sample asked for.
         missing: 1 where a sensor gives nothing.

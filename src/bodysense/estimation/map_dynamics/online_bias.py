@@ -7,7 +7,7 @@ r, beside what other sources of noise leave, so that
     Cov[b, r] = P Lᵀ,   Cov[r] = L (R + P) Lᵀ + L D (1 - L)ᵀ
 
 and b̂ and P follow as in any Kalman filter. A bias drifts by its prior standard deviation in an
-hour. Nothing is learned while a contact is felt, or from a sensor that is not believed.
+hour. Nothing is learned during a contact, or from a sensor that is not accepted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DRIFT = 3600.0  # s, in which a bias wanders by its prior standard deviation
 _LEARN = 5  # samples between two of which something is learned: it need not be quick
 _EVERY = 40  # times that, between two looks at a column of L, which changes with the posture
 _TINY = 1e-6  # of D, besides Cov[r], which has no inverse where sensors are not redundant
-_FELT = 3.0  # posterior standard deviations of an external wrench that is a contact
+_CONTACT = 3.0  # posterior standard deviations of an external wrench that is a contact
 
 
 class OnlineBiases:
@@ -93,7 +93,7 @@ class OnlineBiases:
         if variance is None:
             return False
         off = mean[self._wrenches] - self._means
-        return bool((off * off > _FELT**2 * variance[self._wrenches]).any())
+        return bool((off * off > _CONTACT**2 * variance[self._wrenches]).any())
 
     def _look(self) -> None:
         """Find columns of L: all while P shrinks, then one after the other."""

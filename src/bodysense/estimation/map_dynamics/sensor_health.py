@@ -62,10 +62,12 @@ class HealthWatch:
         self._status[~self._judged] = 0
         self._period = 0.0
 
-    def follow(self, dt: float) -> tuple[str, ...]:
-        """Look at all sensors after a sample; notes about those that fail or work again."""
-        if dt > 0.0:
-            self._period += 0.05 * (dt - self._period) if self._period else dt
+    def follow(self, period: float) -> tuple[str, ...]:
+        """Look at all sensors now and then; notes about those that fail or work again.
+
+        `period` [s] is that of the samples.
+        """
+        self._period = period
         status = self._now()
         changed = np.flatnonzero(status != self._status)
         if not changed.size:

@@ -38,7 +38,10 @@ _SET_BACK = 5
 """Late samples in a row, each later than the one before: the clock was set back."""
 
 _LOOK = 16
-"""Samples between two looks at the health of the sensors."""
+"""Samples between two looks at how fast the base changes its twist."""
+
+_HEALTH = 0.15
+"""s between two looks at the health of the sensors: rare enough for 99 of 100 steps at 1 kHz."""
 
 _Late = Literal["ignore", "use"]
 
@@ -70,7 +73,7 @@ class EstimatorStream:
         problem: the estimator.
         counts: what happened so far, by name: "samples"; "late"; "pauses"; "clock set back";
             positions and velocities of joints that were predicted, and base twists; states and
-            readings that were not believed ("implausible states", "absurd", "outliers");
+            readings that were not accepted ("implausible states", "absurd", "outliers");
             samples that were "solved again" without the sensor that all others contradict; and
             those where the result was "not finite".
         absent: by sensor, how many samples came without a reading of it.
@@ -140,7 +143,7 @@ class EstimatorStream:
         self._biases = OnlineBiases(problem, self._gate, self._samples)
         self._health = HealthWatch(tuple(self._sensors), self._gate)
         self._twist, self._twist_rate, self._s_twist = np.zeros((3, 6))
-        self._held_twist = False
+        self._held_twist, self._since_health = False, 0.0
         self._at_rest: tuple[str, ...] = ()
         if problem.tree.floating:
             self._at_rest = (f"no base_twist: {problem.tree.names[0]} is taken to keep its own",)
@@ -337,8 +340,10 @@ class EstimatorStream:
             return self._as_before(notes, absent)
         if self._biases:
             self._biases.learn(dt, gate.residual, mean, variance)
-        if self.counts["samples"] % _LOOK == 0:
-            notes += self._health.follow(dt)
+        self._since_health += max(dt, 0.0)
+        if self._since_health >= _HEALTH:
+            self._since_health = 0.0
+            notes += self._health.follow(self._period)
         rows = gate.residual.copy()
         return Posterior(
             problem.variables,
