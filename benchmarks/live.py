@@ -26,8 +26,10 @@ from bodysense.spatial import Array
 RATE = 1000.0
 """Samples per second."""
 
-SETTLING = 0.2
-"""s at most in which the filter of the estimator gives no results."""
+SETTLING = ("before the rate of samples was known", "while the low-pass settled")
+"""Why samples may give no result, once, at the beginning."""
+
+_LONGEST = 0.2  # s of that beginning
 
 SENSORS = """
 sensors:
@@ -107,7 +109,7 @@ def run(repeat: int, *, seconds: float = 60.0) -> tuple[Result, ...]:
 
 def lost(summary: dict[str, Any], sent: int) -> float:
     """Share of the samples that were sent and not estimated; those while the filter settles are."""
-    withheld = {k: n for k, n in summary["withheld"].items() if "settles" not in k}
+    withheld = {k: n for k, n in summary["withheld"].items() if k not in SETTLING}
     return 1.0 - (summary["samples"] - sum(withheld.values())) / sent
 
 
@@ -144,7 +146,7 @@ def measured(seconds: float, *, reads: bool) -> tuple[dict[str, Any], Array]:
     if estimator.returncode:
         raise RuntimeError(said)
     lags = [at - sent[k] for k, at in got.items()]
-    if reads and len(lags) < len(sent) - SETTLING * RATE:
+    if reads and len(lags) < len(sent) - _LONGEST * RATE:
         raise RuntimeError(f"{len(lags)} results of {len(sent)} samples: {said}")
     return json.loads(said.splitlines()[-1]), np.array(lags)
 

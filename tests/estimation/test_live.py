@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import threading
 import time
 from collections.abc import Sequence
@@ -12,12 +11,10 @@ import numpy as np
 import pytest
 import yaml
 from pushed_arm import PUSH, SENSORS, WRENCH, Pushed, pushed_arm
-from scipy import signal
 
 from bodysense.errors import MismatchError, ShapeError, UnknownNameError
 from bodysense.estimation import EstimatorStream, Sample, parse_estimation
 from bodysense.estimation.live import LiveEstimator, LiveRun, estimate_live
-from bodysense.estimation.live.filter import CausalFilter
 from bodysense.logs import parse_layout
 from bodysense.logs.live import (
     Arrival,
@@ -29,69 +26,6 @@ from bodysense.logs.live import (
     StreamFaults,
     StreamReader,
 )
-
-# The filter.
-
-
-def filtered(filter_: CausalFilter, t, x) -> np.ndarray:
-    """(T, 3) value, rate and second rate of one signal."""
-    return np.array(
-        [np.ravel(filter_.step(float(a), np.array([b]))) for a, b in zip(t, x, strict=True)]
-    )
-
-
-def test_filter_is_the_one_of_second_order(rng):
-    t = np.cumsum(rng.uniform(0.5e-3, 1.5e-3, 3000))
-    x = np.sin(20.0 * t) + 0.3 * np.sin(90.0 * t)
-    causal = CausalFilter(1, 5.0)
-    y = filtered(causal, t, x)
-    w = 2.0 * math.pi * 5.0
-    system = signal.StateSpace(
-        [[0.0, 1.0], [-w * w, -math.sqrt(2.0) * w]], [[0.0], [w * w]], np.eye(2), np.zeros((2, 1))
-    )
-    even = np.linspace(t[0], t[-1], 20_000)
-    _, expected, _ = signal.lsim(system, np.interp(even, t, x), even, X0=[x[0], 0.0])
-    settled = t > causal.ready[0]
-    assert not np.isfinite(y[~settled]).any()
-    for k, size in ((0, 1.0), (1, 20.0)):
-        np.testing.assert_allclose(
-            y[settled, k], np.interp(t[settled], even, expected[:, k]), atol=3e-3 * size
-        )
-
-
-def test_filter_is_late_by_what_it_says():
-    causal = CausalFilter(1, 10.0)
-    t = 0.002 * np.arange(1000)
-    ramp = filtered(causal, t, 3.0 * t)[-1]
-    np.testing.assert_allclose(ramp, [3.0 * (t[-1] - causal.delay), 3.0, 0.0], atol=1e-9)
-    causal.restart()
-    rates = filtered(causal, t, 2.0 * t**2)[-1, 1:]
-    np.testing.assert_allclose(rates, [4.0 * (t[-1] - causal.delay), 4.0], atol=1e-6)
-    assert causal.delay == pytest.approx(0.0225, abs=1e-4)
-
-
-def test_filter_starts_anew_after_what_was_missing():
-    causal = CausalFilter(2, 10.0)
-    t = 0.001 * np.arange(2000)
-    x = np.stack([np.sin(t), 1.0 + 0.0 * t], axis=1)
-    x[700, 0] = np.nan  # one value
-    x[1000:1100, 0] = np.nan  # longer than it can be bridged
-    y = np.array([causal.step(float(a), b).value for a, b in zip(t, x, strict=True)])
-    known = ~np.isnan(y)
-    settling = round(10.0 / (2.0 * math.pi * 10.0) * 1000.0)
-    expected = np.ones_like(t, dtype=bool)
-    expected[: settling + 1] = expected[700] = expected[1000 : 1100 + settling] = False
-    assert abs(int(known[:, 0].sum()) - int(expected.sum())) <= 3
-    assert known[settling + 2 :, 1].all()
-    late = np.sin(t - causal.delay)
-    np.testing.assert_allclose(y[known[:, 0], 0], late[known[:, 0]], atol=2e-3)
-
-
-@pytest.mark.parametrize("cutoff", [0.0, -1.0, math.nan, math.inf])
-def test_filter_needs_a_cutoff(cutoff):
-    with pytest.raises(ShapeError, match="the cut-off is"):
-        CausalFilter(1, cutoff)
-
 
 # One message after the other.
 
@@ -159,16 +93,21 @@ def test_signals_that_are_there_are_taken_as_they_are(estimator, arm, said, rng)
             (),
         ) * 2
     assert len(live.columns) == live.problem.variables.size
-    assert live.filter is None
+    assert (live.cutoff, live.delay) == (None, 0.0)
     assert said == []
+
+
+SETTLING = ("before the rate of samples was known", "while the low-pass settled")
 
 
 def test_a_push_is_estimated_from_positions_alone(estimator, arm, said):
     live = estimator()
     results = [r for a in lines(arm) if (r := live.step(a)) is not None]
-    assert live.withheld == {"while the filter settles": 801 - len(results)}
-    assert len(results) == 769
-    assert "estimates are late by 22.5 ms" in said[0]
+    assert sum(live.withheld.values()) == 801 - len(results)
+    assert set(live.withheld) == {*SETTLING}
+    assert results[0].t < 0.2
+    assert f"estimates are late by {1e3 * live.delay:.3g} ms" in said[0]
+    assert 0.01 < live.delay < 0.03
     t = np.array([r.t for r in results])
     inside = (t > PUSH[0] + 0.15) & (t < PUSH[1])
     outside = (t < PUSH[0]) | (t > PUSH[1] + 0.15)
@@ -208,7 +147,7 @@ def test_readings_that_do_not_come_are_absent_and_named(estimator, arm, said):
     some = [name for name in arm.log.channels if not name.startswith(("wrist", "gyro.x"))]
     results = [r for a in lines(arm, some)[:250] if (r := live.step(a)) is not None]
     assert set(results[-1].absent) == {"wrist", "gyro"}
-    assert live.absent == {"wrist": len(results), "gyro": len(results)}
+    assert live.absent["wrist"] == live.absent["gyro"] == 250 - 20
     assert live.faults["channels that did not come"] == 1
     assert "no readings have come as wrist.fx, " in said[-1]
     assert "gyro.x" in said[-1]
@@ -247,16 +186,15 @@ def test_gaps_and_clocks_that_are_set_start_the_filter_anew(estimator, arm):
     before = [live.step(a) for a in lines(arm)[:100]]
     assert before[-1] is not None
     after = [live.step(a) for a in lines(arm)[300:400]]  # a second later
-    assert [r is None for r in after].index(False) == pytest.approx(32, abs=2)
+    lost = round(5.0 * live.delay * 200.0)
+    assert [r is None for r in after].index(False) == pytest.approx(lost, abs=1)
     again = [live.step(a) for a in lines(arm)[:100]]  # two seconds back
-    assert [r is None for r in again].index(False) == pytest.approx(32, abs=2)
+    assert [r is None for r in again].index(False) == pytest.approx(lost, abs=1)
     assert live.faults.counts == {"gaps": 1, "clock set back": 1}
     assert live.step(lines(arm)[50]) is None
     assert live.withheld["late or repeated"] == 1
-    for r, s in zip(before, again, strict=True):
-        assert (r is None) == (s is None)
-        if r is not None and s is not None:
-            np.testing.assert_allclose(r.values, s.values, rtol=1e-9, atol=1e-9)
+    for r, s in zip(before[60:], again[60:], strict=True):  # what came before is forgotten
+        np.testing.assert_allclose(r.values[0:6:2], s.values[0:6:2], rtol=0, atol=0.3)
 
 
 def test_a_cutoff_filters_what_needs_no_filter(estimator, said):
@@ -265,8 +203,24 @@ def test_a_cutoff_filters_what_needs_no_filter(estimator, said):
     for k in range(200):
         result = live.step(line({"t": 0.001 * k, **zero}, 0.001 * k))
     assert result is not None
-    assert live.filter.cutoff == 20.0
-    assert "all signals pass a low-pass of 20 Hz: estimates are late by 11.3 ms" in said
+    assert live.cutoff == 20.0
+    text = f"all signals pass a low-pass of 20 Hz: estimates are late by {1e3 * live.delay:.3g} ms"
+    assert text in said
+    assert 0.005 < live.delay < 0.012
+
+
+def test_a_low_rate_has_a_low_cutoff_and_a_new_one_is_named(estimator, said):
+    live = estimator(GIVEN)
+    names = [f"q.{joint}" for joint in ("pan", "lift", "elbow")]
+    for k in range(40):
+        result = live.step(line({"t": 0.1 * k, **dict.fromkeys(names, 0.0)}, 0.1 * k))
+    assert result is not None
+    assert live.cutoff == 4.5
+    assert "10 samples per second are too few for a cut-off of 10 Hz" in " ".join(said)
+    for k in range(200):
+        t = 4.0 + 0.05 * k
+        live.step(line({"t": t, **dict.fromkeys(names, 0.0)}, t))
+    assert live.faults["rates that changed"] > 50
 
 
 def test_constant_readings_need_not_come(estimator):
@@ -377,11 +331,12 @@ def test_every_sample_of_a_patient_source_is_estimated(estimator, arm):
     source.live = False
     result = run(live, source, sink, 10)
     assert (result.samples, result.dropped, result.ended) == (801, 0, "the source ended")
-    assert result.results + result.dropped_results == 769
+    given = 801 - sum(result.withheld.values())
+    assert result.results + result.dropped_results == given > 750
     text = result.summary()
     assert "small-arm, the test: 801 samples in " in text
-    assert "32 while the filter settles" in text
-    assert "late by 22.5 ms" in text
+    assert "20 before the rate of samples was known" in text
+    assert f"late by {1e3 * result.delay:.3g} ms" in text
     assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["samples"] == 801
 
 
@@ -392,7 +347,8 @@ def test_a_slow_reader_costs_results_and_nothing_else(estimator, arm):
     result = run(live, source, sink, 5)
     assert (result.samples, result.dropped) == (801, 0)
     assert result.dropped_results > 400
-    assert result.results == len(sink.results) == 769 - result.dropped_results
+    given = 801 - sum(result.withheld.values())
+    assert result.results == len(sink.results) == given - result.dropped_results
     assert sink.results[-1].t == arm.log.t[-1]  # the newest are kept
 
 

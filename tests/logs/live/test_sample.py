@@ -150,6 +150,16 @@ def test_joint_states_of_ros(decoder):
     assert values(decoder.decode(line(wrapped))) == values(sample)
 
 
+def test_the_first_stamp_of_a_simulation_is_zero(decoder, faults):
+    times = [0.0, 0.001, 0.002]
+    states = [{"header": stamp(t), "name": ["a"], "position": [1.0]} for t in times]
+    assert [s and s.t for s in map(decoder.decode, map(line, states))] == [None, 0.001, 0.002]
+    assert faults.counts == {}
+    never = [decoder.decode(line(states[0])) for _ in range(3)]
+    assert [s and s.t for s in never] == [None, 1e6 + 100.0, 1e6 + 100.0]
+    assert faults["samples timed by arrival"] == 2
+
+
 def wrench(t: float, fx: float, frame: str = "tool") -> dict:
     vectors = {"force": dict(x=fx, y=0.0, z=0.0), "torque": dict(x=0.0, y=0.0, z=2.0)}
     return {"header": {**stamp(t), "frame_id": frame}, "wrench": vectors}

@@ -1,8 +1,9 @@
 """`LiveEstimator`: estimates from a stream of messages, one after the other.
 
 Where a source has velocities, and accelerations that the sensors ask for, its signals are taken as
-they are. Otherwise all signals pass one causal filter, from which positions get their rates, and
-the estimate is late by the filter's delay. Samples whose filter has not settled give no result.
+they are. Otherwise velocities are differences of positions, and all signals pass the causal
+low-pass of `EstimatorStream`, which derives accelerations: estimates are late by its delay. Samples
+give no result before their rate is known, which the low-pass needs, and while it settles.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from fnmatch import fnmatchcase
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.errors import MismatchError, listing, unknown_name
-from bodysense.estimation.live.filter import CausalFilter
+from bodysense.errors import MismatchError, ShapeError, listing, unknown_name
 from bodysense.estimation.live.inputs import LiveInputs
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.files import components
 from bodysense.estimation.map_dynamics.setup import EstimationSetup
 from bodysense.estimation.map_dynamics.stream import EstimatorStream, Sample
 from bodysense.estimation.posterior import Posterior
+from bodysense.logs.filtering import usable_cutoff
 from bodysense.logs.layout import LogLayout
 from bodysense.logs.live import (
     Arrival,
@@ -40,6 +41,9 @@ CUTOFF = 10.0
 _ATTENDED = 100  # messages, and
 _ATTENDANCE = 1.0  # s after which channels that have not come are named
 _NAMES = 12  # of channels in a message
+_SETTLED = 5.0  # delays of the low-pass after which its beginning is forgotten
+_CHANGED = 0.2  # share by which the rate of samples may differ from that of the low-pass
+_USUAL_RATE = 1000.0  # Hz, at which all is tried once before the first sample
 
 
 class LiveEstimator:
@@ -50,7 +54,7 @@ class LiveEstimator:
         columns: of the results, as in estimates.parquet.
         faults: what was wrong so far.
         clock: of the source.
-        filter: that all signals pass; `None` if they are taken as they come.
+        cutoff: of the low-pass that all signals pass [Hz]; `None` if they are taken as they come.
         samples: that came so far.
         withheld: of these, those that gave no result, by reason.
     """
@@ -89,9 +93,11 @@ class LiveEstimator:
         self.problem = setup.problem(robot)
         self.faults = StreamFaults() if faults is None else faults
         self.clock = StreamClock(self.faults)
-        self.filter = None if cutoff is None else CausalFilter(0, cutoff)  # checks it
+        if cutoff is not None and not (np.isfinite(cutoff) and cutoff > 0.0):
+            raise ShapeError(f"the cut-off is {cutoff:g} Hz: give a positive one.")
+        self.cutoff: float | None = None
         self.samples, self.withheld = 0, dict[str, int]()
-        self._cutoff = cutoff
+        self._wanted = cutoff
         self._inputs = LiveInputs(self.problem, setup)
         epoch = time.time() - time.perf_counter()
         self._decoder = SampleDecoder(
@@ -102,10 +108,11 @@ class LiveEstimator:
             clock=lambda arrived: epoch + arrived,
         )
         self._places, self.columns = _chosen(self.problem, estimates)
-        self._stream = EstimatorStream(self.problem, gravity=setup.gravity)
+        self._stream = self._rehearsed()
         self._messages, self._first = 0, 0.0
         self._attended = self._started = False
-        self._rehearse()
+        self._derives = False
+        self._period, self._settled = np.inf, -np.inf
 
     @property
     def counts(self) -> dict[str, int]:
@@ -129,6 +136,11 @@ class LiveEstimator:
                 f"a message could not be used: {type(error).__name__}: {error}",
             )
             return None
+
+    @property
+    def delay(self) -> float:
+        """Of the estimates behind the samples, that of the low-pass [s]."""
+        return self._stream.delay
 
     def attend(self) -> None:
         """Name channels that have not come, if anything has."""
@@ -156,13 +168,14 @@ class LiveEstimator:
                 "say `channels:` in the sensors file.",
             )
 
-    def _rehearse(self) -> None:
-        """Do once what each sample needs, so that nothing is compiled or loaded later."""
-        n = self.problem.robot.n_joints
-        y = np.full(self.problem.layout.size, np.nan)
-        posterior = self._stream.step(Sample(0.0, np.zeros(n), np.zeros(n), y))
-        self._values(posterior)
-        self._stream = EstimatorStream(self.problem, gravity=self._inputs.gravity)
+    def _rehearsed(self) -> EstimatorStream:
+        """A stream, after doing once what samples need: nothing is compiled or loaded later."""
+        problem, gravity = self.problem, self._inputs.gravity
+        rest, y = np.zeros(problem.robot.n_joints), np.full(problem.layout.size, np.nan)
+        for cutoff in (None, CUTOFF):
+            stream = EstimatorStream(problem, gravity=gravity, cutoff=cutoff, rate=_USUAL_RATE)
+            self._values(stream.step(Sample(0.0, rest, rest, y)))
+        return EstimatorStream(problem, gravity=gravity)
 
     def _attend(self, arrival: Arrival) -> None:
         if self._attended:
@@ -177,21 +190,20 @@ class LiveEstimator:
         verdict = self.clock.judge(sample.t, sample.arrived)
         if verdict == "late":
             return self._withhold("late or repeated")
-        if verdict == "restart":
-            self._stream.restart()
-            self._decoder.forget()
-        if verdict != "next" and self.filter is not None:
-            self.filter.restart()
+        if verdict != "next":
+            self._begin_anew(sample.t, verdict == "restart")
         if not self._attended:
             self._inputs.judge_positions(sample.values, self.faults)
         if not self._started and not self._start(sample.values):
             return self._withhold("before all positions had come")
-        values, q, dq, ddq = self._signals(sample)
-        if self.filter is not None and (sample.t < self.filter.ready[: q.size]).any():
-            return self._withhold("while the filter settles")
-        y = self._inputs.readings(values, ddq)
+        if self._wanted is not None and not self._lay_out(sample.t):
+            return self._withhold("before the rate of samples was known")
+        q, dq = self._inputs.motion(sample.t, sample.values, derives=self._derives)
+        y = self._inputs.readings(sample.values)
         twist = self._inputs.base_twist(q, dq, y)
         posterior = self._stream.step(Sample(sample.t, q, dq, y, twist))
+        if sample.t < self._settled:
+            return self._withhold("while the low-pass settled")
         results = self._values(posterior)
         if results is None:
             return self._withhold("without finite estimates")
@@ -202,33 +214,60 @@ class LiveEstimator:
         self.withheld[reason] = self.withheld.get(reason, 0) + 1
         return None
 
+    def _begin_anew(self, t: float, set_back: bool) -> None:
+        """Forget what came before a gap, or before the clock was set back."""
+        self._stream.restart()
+        self._inputs.forget()
+        self._settled = t + _SETTLED * self.delay
+        if set_back:
+            self._decoder.forget()
+
     def _start(self, values: Array) -> bool:
         """Whether positions of all joints are there; then whether to filter is decided."""
-        inputs, n = self._inputs, len(self._inputs.positions)
-        if not np.isfinite(values[:n]).all():
+        inputs = self._inputs
+        if not np.isfinite(values[: len(inputs.positions)]).all():
             return False
         self._started = True
-        derived = np.isnan(values[inputs.derivable_places]).any()
-        if derived or self._cutoff is not None:
-            self.filter = CausalFilter(values.size, self._cutoff or CUTOFF)
-            self.faults.say(
-                f"all signals pass a low-pass of {self.filter.cutoff:g} Hz"
-                + (", which gives the rates that the source does not have" if derived else "")
-                + f": estimates are late by {1e3 * self.filter.delay:.3g} ms"
-            )
+        self._derives = bool(np.isnan(values[inputs.derivable_places]).any())
+        if self._derives and self._wanted is None:
+            self._wanted = CUTOFF
         return True
 
-    def _signals(self, sample: LiveSample) -> tuple[Array, Array, Array, Array]:
-        """Values of all channels (n,), positions, velocities and accelerations of the joints."""
-        n = len(self._inputs.positions)
-        values = sample.values
-        if self.filter is None:
-            dq = values[self._inputs.velocities]
-            return values, values[:n], dq, np.full(n, np.nan)
-        filtered = self.filter.step(sample.t, values)
-        dq = filtered.value[self._inputs.velocities]
-        dq = np.where(np.isnan(dq), filtered.rate[:n], dq)
-        return filtered.value, filtered.value[:n], dq, filtered.second[:n]
+    def _lay_out(self, t: float) -> bool:
+        """Whether the low-pass is there, for which the rate of the samples must be known."""
+        clock, wanted = self.clock, self._wanted or CUTOFF
+        if self.cutoff is not None:
+            if abs(clock.usual / self._period - 1.0) > _CHANGED:
+                self.faults.report(
+                    "rates that changed",
+                    f"samples are {clock.usual:.3g} s apart, and were {self._period:.3g} s apart "
+                    "when the low-pass was laid out: its delay is another. Start again.",
+                )
+            return True
+        if not clock.known:
+            return False
+        rate, self._period = 1.0 / clock.usual, clock.usual
+        self.cutoff = usable_cutoff(wanted, rate)
+        self._stream = EstimatorStream(
+            self.problem,
+            gravity=self._inputs.gravity,
+            cutoff=self.cutoff,
+            rate=rate,
+            encoder_std=self._inputs.encoder_std,
+        )
+        self._settled = t + _SETTLED * self.delay
+        if self.cutoff < wanted:
+            self.faults.report(
+                "samples that are too rare",
+                f"{rate:.3g} samples per second are too few for a cut-off of {wanted:g} Hz: "
+                f"signals are filtered at {self.cutoff:.2g} Hz. Is the time in seconds?",
+            )
+        derived = ", which derives what the source does not have" if self._derives else ""
+        self.faults.say(
+            f"all signals pass a low-pass of {self.cutoff:.3g} Hz{derived}: estimates are late by "
+            f"{1e3 * self.delay:.3g} ms"
+        )
+        return True
 
     def _values(self, posterior: Posterior) -> list[float] | None:
         """Means and standard deviations, alternating; `None` if one is not finite."""

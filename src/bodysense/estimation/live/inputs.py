@@ -11,7 +11,7 @@ from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.recording import position_channels
 from bodysense.estimation.map_dynamics.setup import EstimationSetup
 from bodysense.logs.live import StreamFaults
-from bodysense.sensors.motion_sensors import Gyroscope, JointAcceleration
+from bodysense.sensors.motion_sensors import Encoder, Gyroscope, JointAcceleration
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
@@ -29,6 +29,7 @@ class LiveInputs:
         derivable: channels that positions can stand for: velocities, and accelerations of joints.
         velocities: (n,) places of the channels of velocities among `positions` and `others`.
         derivable_places: places of `derivable`.
+        encoder_std: (n,) of the noise of positions [rad or m]; `None` if it is not stated of all.
     """
 
     def __init__(self, problem: MapDynamics, setup: EstimationSetup) -> None:
@@ -44,21 +45,18 @@ class LiveInputs:
         self.derivable = {*speeds, *(c for s in accelerations for c in s.channels)}
         self.derivable_places = np.array([place[c] for c in self.derivable], dtype=np.int64)
         self._others: list[tuple[slice, Sensor, NDArray[np.int64]]] = []
-        rows, columns, derived, joints = (list[int]() for _ in range(4))
+        rows, columns = list[int](), list[int]()
         for sensor in problem.sensors:
             where = problem.layout.slices[sensor.name]
             here = [place[c] for c in sensor.channels]
             if sensor.constant is None:
                 rows += range(where.start, where.stop)
                 columns += here
-                if isinstance(sensor, JointAcceleration):
-                    derived.append(where.start)
-                    joints.append(sensor.joint_index(robot))
             else:
                 self._others.append((where, sensor, np.array(here, dtype=np.int64)))
-        self._rows, self._columns, self._derived, self._joints = (
-            np.array(places, dtype=np.int64) for places in (rows, columns, derived, joints)
-        )
+        self._rows, self._columns = (np.array(p, dtype=np.int64) for p in (rows, columns))
+        self._q, self._t = np.full((2, robot.n_joints), np.nan)
+        self.encoder_std = _encoder_std(problem)
         self._floats = problem.tree.floating
         if self._floats and not any(isinstance(s, Gyroscope) for s in problem.sensors):
             raise MismatchError(
@@ -66,13 +64,27 @@ class LiveInputs:
                 "one in the sensors file, or fix the root with --fixed."
             )
 
-    def readings(self, values: Array, ddq: Array) -> Array:
-        """(m,) readings from channels, and accelerations (n,) where these have no channel."""
+    def forget(self) -> None:
+        """Forget the last positions."""
+        self._t[:] = np.nan
+
+    def motion(self, t: float, values: Array, *, derives: bool) -> tuple[Array, Array]:
+        """(n,) positions and velocities; these are differences of positions where they are missing.
+
+        Differences are not taken unless the stream `derives` what its source does not have.
+        """
+        q, dq = values[: len(self.positions)], values[self.velocities]
+        if derives:
+            there = np.isfinite(q)
+            missing = there & np.isnan(dq)
+            dq[missing] = (q[missing] - self._q[missing]) / (t - self._t[missing])
+            self._q[there], self._t[there] = q[there], t
+        return q, dq
+
+    def readings(self, values: Array) -> Array:
+        """(m,) readings from channels."""
         y = np.full(self.problem.layout.size, np.nan)
         y[self._rows] = values[self._columns]
-        if self._derived.size:
-            given = y[self._derived]
-            y[self._derived] = np.where(np.isnan(given), ddq[self._joints], given)
         for where, sensor, places in self._others:
             y[where] = sensor.reading(values[places])
         return y
@@ -98,3 +110,11 @@ class LiveInputs:
                 f"{self.positions[worst]} is {q[worst]:.4g} rad, far beyond its limit. Is it in "
                 "degrees? Give a layout file with `channels: {q: {unit: deg}}` (--layout).",
             )
+
+
+def _encoder_std(problem: MapDynamics) -> Array | None:
+    encoders = {s.joint: s for s in problem.sensors if isinstance(s, Encoder)}
+    joints = problem.robot.joint_names
+    if not all(joint in encoders for joint in joints):
+        return None
+    return np.array([float(np.sqrt(encoders[joint].covariance[0, 0])) for joint in joints])

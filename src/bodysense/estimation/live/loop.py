@@ -83,7 +83,7 @@ class LiveRun:
             )
         if self.cutoff is not None:
             lines.append(
-                f"all signals passed a low-pass of {self.cutoff:g} Hz: estimates are late by "
+                f"all signals passed a low-pass of {self.cutoff:.3g} Hz: estimates are late by "
                 f"{1e3 * self.delay:.3g} ms"
             )
         lines.append(
@@ -208,7 +208,6 @@ class _Loop:
         """The run so far."""
         estimator, lags = self.estimator, self.writer.lags
         estimator.attend()
-        used = estimator.filter
         return LiveRun(
             robot=estimator.problem.robot.name,
             source=self.reader.source.name,
@@ -225,8 +224,8 @@ class _Loop:
                 "p99": lags.quantile(0.99),
                 "largest": lags.largest if lags.count else float("nan"),
             },
-            delay=0.0 if used is None else used.delay,
-            cutoff=None if used is None else used.cutoff,
+            delay=estimator.delay,
+            cutoff=estimator.cutoff,
             clock_rate=estimator.clock.rate,
             faults=estimator.faults.counts,
             messages=estimator.faults.messages,

@@ -47,6 +47,11 @@ class StreamClock:
         self._judged = False
         self._offsets = _LeastDelay()
 
+    @property
+    def known(self) -> bool:
+        """Whether enough samples have come to know the usual step."""
+        return self._steps >= _KNOWN
+
     def judge(self, t: float, arrived: float) -> Verdict:
         """What a sample is: the next one, one after a gap or a jump of the clock, or too late."""
         step, waited = t - self._t, arrived - self._arrived

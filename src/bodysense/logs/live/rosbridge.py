@@ -148,6 +148,7 @@ class Rosbridge:
         if socket is not None:
             with contextlib.suppress(Exception):
                 socket.close()
+            socket.socket.close()  # also where the other side did not answer in time
 
     def abort(self) -> None:
         """Let a `send` return that waits for the other side."""

@@ -102,6 +102,7 @@ class SampleDecoder:
         self._held: dict[Hashable, _Held] = {}
         self._places: dict[tuple[str, tuple[str, ...]], NDArray[np.int64]] = {}
         self._joints: dict[Hashable, int] = {}
+        self._stampless = False
         self._json = json.JSONDecoder(parse_constant=self._constant).decode
 
     def decode(self, arrival: Arrival) -> LiveSample | None:
@@ -204,8 +205,12 @@ class SampleDecoder:
         if message.joints and self._topic and arrival.topic and arrival.topic != self._topic:
             return None
         if message.stamp:
+            self._stampless = False
             seconds, rest = divmod(message.stamp, 10**9)
             t = self._names.seconds(seconds + rest / 1e9)
+        elif not self._stampless:  # zero: a simulation that begins, or stamps that nobody sets
+            self._stampless = True
+            return None
         else:
             self._timeless()
             t = self._arrival_time(arrival)
