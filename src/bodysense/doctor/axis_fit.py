@@ -238,18 +238,13 @@ def _start(Z: Array, Y: Array) -> Array:
     piece = np.arange(max(3, round(_PIECE * T)))
     rng = np.random.default_rng(0)  # the same pieces every time
     thin = np.linspace(0, T - 1, min(T, _THINNED)).astype(int)
-    best, least = np.zeros((Z.shape[1], Y.shape[1])), np.inf
-    starts = rng.integers(0, max(1, T - piece.size), (_TRIALS, _PIECES))
-    for first in starts:
-        rows = (first[:, None] + piece).reshape(-1) % T
-        z = Z[rows]
-        gram = z.T @ z
-        gram[np.diag_indices_from(gram)] *= 1.0 + 1e-9
-        B = np.linalg.lstsq(gram, z.T @ Y[rows], rcond=1e-12)[0]
-        cost = float(np.median(np.sum((Y[thin] - Z[thin] @ B) ** 2, axis=1)))
-        if cost < least:
-            best, least = B, cost
-    return best
+    first = rng.integers(0, max(1, T - piece.size), (_TRIALS, _PIECES))
+    rows = (first[:, :, None] + piece).reshape(_TRIALS, -1) % T
+    z, y = Z[rows], Y[rows]
+    gram = np.linalg.pinv(z.swapaxes(1, 2) @ z, rcond=1e-12, hermitian=True)
+    B = gram @ (z.swapaxes(1, 2) @ y)
+    cost = np.median(np.sum((Y[thin] - Z[thin] @ B) ** 2, axis=2), axis=1)
+    return np.asarray(B[int(np.argmin(cost))])
 
 
 def words_of_axes(G: Array) -> str:

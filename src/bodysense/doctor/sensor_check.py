@@ -26,7 +26,7 @@ from bodysense.sensors.wrench_sensors import ExternalWrench, ForceTorque
 from bodysense.spatial.arrays import Array
 from bodysense.status import SEVERITIES, Finding
 
-_MOST = 600  # samples that are looked at, about: enough for all that is claimed
+_MOST = 400  # samples that are looked at, about: enough for all that is claimed
 _LEAST = 30  # samples: fewer say nothing
 _LIGHTEST = 0.02  # kg: of less, the direction of its weight is that of the link's acceleration
 _SMOOTH = 0.1  # s: averages of a base's rates before they are differentiated
