@@ -152,7 +152,7 @@ def _times(label: str, problem: MapDynamics, motion: Motion, y: Array, repeat: i
         unit="µs",
         ours=slowest,
         ours_below=STEADY * ours,
-        notes=f"the limit is {STEADY:g} times the median; each step is the median of {repeat} rounds, "
+        notes=f"at most {STEADY:g} times the median; each step is the median of {repeat} rounds, "
         f"and the slowest of a hundred of all together took {together:.0f} µs, other load included",
     )
     if "peer" not in taken:
