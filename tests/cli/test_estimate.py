@@ -107,7 +107,7 @@ def test_it_can_be_done_again(capsys):
     first, second = (pq.read_table(f"{name}/estimates.parquet") for name in ("out", "again"))
     assert first.equals(second)
     assert yaml.safe_load(Path("again/config.yaml").read_text())["cutoff"] == 8.0
-    Path("sensors.yaml").write_text(SENSORS.replace("0.3", "0.4"))
+    Path("sensors.yaml").write_text(SENSORS.replace("0.05", "0.06"))
     capsys.readouterr()
     assert main(["estimate", "--config", "out/config.yaml"]) == EXIT_ERROR
     assert "sensors.yaml is not the file" in capsys.readouterr().err

@@ -23,7 +23,7 @@ sensors:
   wrist: {kind: force_torque, joint: elbow, std: [0.2, 0.2, 0.2, 0.02, 0.02, 0.02]}
   acc: {kind: accelerometer, link: forearm, xyz: [0, 0, 0.1], std: 0.05}
   gyro: {kind: gyroscope, link: forearm, std: 0.01}
-  motion: {kind: joint_acceleration, joint: all, std: 0.3}
+  motion: {kind: joint_acceleration, joint: all}
 external_wrenches:
   forearm: {std: [50, 50, 50, 10, 10, 10]}
 """

@@ -270,6 +270,8 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
 _SENSORS = 30  # rows of the table of sensors
 _CONTACTS = 20  # rows of the table of contacts
+_SOON = 0.09  # s: a duration of pushes whose detectable force is told
+_MOST_FORCE = 1e4  # N: larger forces are not detectable
 
 
 def _text(summary: Mapping[str, Any]) -> str:
@@ -298,19 +300,21 @@ def _contacts(page: Page, summary: Mapping[str, Any]) -> None:
     contacts, unobservable = summary["contacts"], summary["unobservable_links"]
     for link in unobservable:
         page.line(f"external wrench on {link} is unobservable")
+    if summary["load"] is not None:
+        page.line(f"{summary['load']['summary']}", style="bold")
     if not contacts:
         _no_contacts(page, summary)
         return
     page.table(
-        "Contacts: external wrench significantly different from its prior (99.9 %), with 95 % "
-        "bands",
+        "Contacts, with 95 % bands",
         (
-            *("link", "from [s]", "to [s]"),
+            *("link", "probability", "from [s]", "to [s]"),
             *("median force [N]", "largest force [N]", "95 % band [N]", "at [s]"),
         ),
         (
             (
                 contact["link"],
+                f"{percent(contact['probability'])} %",
                 f"{contact['start']:.2f}",
                 f"{contact['end']:.2f}",
                 f"{contact['usual']:.1f}",
@@ -322,8 +326,7 @@ def _contacts(page: Page, summary: Mapping[str, Any]) -> None:
         ),
     )
     _more(page, contacts, _CONTACTS)
-    for sentence in summary["reversals"][:_CONTACTS]:
-        page.line(sentence)
+    _detectable(page, summary)
 
 
 def _no_contacts(page: Page, summary: Mapping[str, Any]) -> None:
@@ -332,13 +335,34 @@ def _no_contacts(page: Page, summary: Mapping[str, Any]) -> None:
             "no external wrenches were modelled: list links under external_wrenches in the "
             "sensors file"
         )
-    for link, (best, worst) in summary["force_std"].items():
-        if link not in summary["unobservable_links"]:
-            page.line(
-                f"no external wrench on {link} differs significantly from its prior; forces "
-                f"below {BAND * best:.2g} N are not detectable, nor below "
-                f"{BAND * worst:.2g} N in the least observable direction"
+    free = [link for link in summary["contact_share"] if link not in unobservable_of(summary)]
+    if free:
+        beside = " beside the load" if summary["load"] is not None else ""
+        page.line(f"no contact{beside} on {', '.join(free)}")
+    _detectable(page, summary)
+
+
+def unobservable_of(summary: Mapping[str, Any]) -> list[str]:
+    """Links whose external wrench cannot be observed."""
+    return list(summary["unobservable_links"])
+
+
+def _detectable(page: Page, summary: Mapping[str, Any]) -> None:
+    """What would be found of each link, and how soon."""
+    for link in summary["contact_share"]:
+        forces = [row for row in summary["detectable"] if row["link"] == link]
+        soon = [row for row in forces if row["within"] >= _SOON][:1] or forces[-1:]
+        for row in () if link in unobservable_of(summary) else soon:
+            worst = (
+                f", {row['worst']:.2g} N from where it shows least"
+                if row["worst"] is not None and row["worst"] < _MOST_FORCE
+                else ""
             )
+            if row["best"] is not None and row["best"] < _MOST_FORCE:
+                page.line(
+                    f"  a push of {row['best']:.2g} N on {link} is found within "
+                    f"{1e3 * row['within']:.0f} ms{worst}"
+                )
 
 
 def _state(page: Page, state: Mapping[str, Any]) -> None:

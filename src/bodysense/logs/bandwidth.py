@@ -32,6 +32,7 @@ _HARMONICS = 25.0  # of the motion's bandwidth that count: friction reverses, to
 _MOVING_RANGE = 10.0 * LEAST_RANGE  # rad or m from which a joint's motion has a bandwidth
 _CLEAR = 10.0  # power over that of the noise of what is motion: noise alone has it in 5e-5
 _NOISE_BAND = (0.3, 0.475)  # of the sampling rate, where nothing moves
+_NOISE_SAMPLES = 1024  # of a piece in which noise is looked at
 _LEAST_SAMPLES = 64  # of a piece whose spectrum tells anything
 
 
@@ -160,9 +161,10 @@ def white_noise(x: Array, rate: float) -> Array:
     """
     if x.shape[0] < 2 * _LEAST_SAMPLES:
         return np.full(x.shape[1], np.nan)
-    length = max(_LEAST_SAMPLES, 2 ** int(np.log2(x.shape[0] / 4)))
+    # Short pieces and their median: a jump, as of a push, is in a few of them.
+    length = int(np.clip(2 ** int(np.log2(x.shape[0] / 16)), _LEAST_SAMPLES, _NOISE_SAMPLES))
     f, S = welch(  # type: ignore[call-overload]  # the stubs misspell "linear"
-        x, rate, "blackmanharris", length, detrend="linear", axis=0
+        x, rate, "blackmanharris", length, detrend="linear", axis=0, average="median"
     )
     density: Array = np.median(S[_noise_lines(f, rate)], axis=0)
     return np.sqrt(0.5 * rate * density)

@@ -215,7 +215,8 @@ def _advice(run: EstimationRun, contradicting: list[SensorScore]) -> list[str]:
         "it, or look for a wrong mount, sign or unit, or for a contact that is not modelled."
         for score in [score for score in contradicting if not score.contradicted][:5]
     ]
-    advice += [f"{_capitalised(words)}." for words in totals.reversals()[:3]]
+    if totals.found.load is not None:
+        advice.append(f"{_capitalised(totals.found.load.summary())}.")
     contradiction = totals.inconsistent_exact_readings()
     if contradiction:
         advice.append(f"{_capitalised(contradiction)}.")

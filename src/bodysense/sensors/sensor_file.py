@@ -7,6 +7,7 @@
       wrist: {kind: force_torque, joint: wrist_roll, std: [1, 1, 1, 0.02, 0.02, 0.02]}
       upper_arm: {kind: force_torque, link: arm, sub_link: [0.3, 0, 0, 0.01, …], std: 0.5}
       motors: {kind: joint_torque, joint: [hip, knee], side: drive, std: 2}
+      motion: {kind: joint_acceleration, joint: all}            # from positions: needs no std
       free: {kind: external_wrench, link: all, constant: 0, std: 0.1}
       palm: {kind: skin_patch, frame: palm, cells: [{normal: [0, 0, -1], xyz: [0, 0, 0]}], std: 1}
       push: {kind: directed_contact, link: arm, xyz: [0, 0, 0.2], direction: [1, 0, 0], std: 0.1}
@@ -60,6 +61,10 @@ _KINDS: tuple[type[Sensor], ...] = (
 SENSORS: Mapping[str, type[Sensor]] = MappingProxyType({kind.kind: kind for kind in _KINDS})
 """All kinds of sensors, by their name in files."""
 
+
+ACCELERATION_STD = 0.01
+"""rad/s² or m/s²: of accelerations that come from positions and for which a file has no std; what
+the noise of the encoders makes of them is seen in the log, and stands beside it."""
 
 _Table = Mapping[str, object]  # a sensor's entry, as read
 _COMMON = ("kind", "std", "covariance", "bias_std", "channels", "constant")
@@ -183,6 +188,8 @@ def _place(cls: type[Sensor], table: _Table, where: str) -> dict[str, object]:
 
 
 def _covariance(table: _Table, m: int, where: str) -> Array:
+    if table["kind"] == JointAcceleration.kind and not {"std", "covariance"} & set(table):
+        return variances(ACCELERATION_STD, m)
     if ("std" in table) == ("covariance" in table):
         raise RobotFileError(
             f"{where}: give either std, one number or {m}, in SI units, or covariance, {m} rows of "

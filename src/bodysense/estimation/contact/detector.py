@@ -62,7 +62,7 @@ class DetectionSettings:
 
     false_alarms: float = 1.0
     minimum_force: float = 0.0
-    minimum_duration: float = 0.05
+    minimum_duration: float = 0.1
     separation: float = 0.3
 
     def __post_init__(self) -> None:
@@ -153,16 +153,23 @@ class Scales:
         return self._valid[window]
 
 
-def detect_contacts(scales: Scales, settings: DetectionSettings) -> Detection:
-    """Find contacts of all links of the evidence: one link at a time touches, or none."""
+def detect_contacts(
+    scales: Scales, settings: DetectionSettings, judged: Scales | None = None
+) -> Detection:
+    """Find contacts of all links of the evidence: one link at a time touches, or none.
+
+    Which link it is, and how hard, is told by the evidence of `judged`, by default the same.
+    """
     T = scales.one.t.size
     threshold = settings.threshold(scales.period, len(scales.one.links))
-    covered, contacts = np.zeros(T, dtype=bool), ()
+    covered = np.zeros(T, dtype=bool)
+    contacts: tuple[Detected, ...] = ()
     inflation: dict[tuple[str, int], float] = {}
     for k in range(_ROUNDS):
         quiet = ~_widened(covered, _MARGIN)
         inflation = _inflation(scales, quiet, tail=k > 0)
-        contacts, before = _contacts(scales, inflation, threshold, settings), covered
+        found = _contacts(scales, judged or scales, inflation, threshold, settings)
+        contacts, before = found, covered
         covered = np.zeros(T, dtype=bool)
         for contact in contacts:
             covered[contact.first : contact.last + 1] = True
@@ -198,6 +205,7 @@ def inflation_of(square: Array, freedom: Array, window: int = 1, *, tail: bool =
 
 def _contacts(
     scales: Scales,
+    judged: Scales,
     inflation: Mapping[tuple[str, int], float],
     threshold: float,
     settings: DetectionSettings,
@@ -211,9 +219,9 @@ def _contacts(
     anywhere = np.any(list(by_link.values()), axis=0)
     result = []
     for first, last in _runs(_bridged(anywhere, one.t, settings.separation), scales.starts):
-        odds = {link: _odds(scales, link, inflation, first, last) for link in links}
+        odds = {link: _odds(judged, link, inflation, first, last) for link in links}
         link = max(odds, key=lambda name: odds[name])
-        force = np.linalg.norm(one.of(link).wrench(link)[0][first : last + 1, :3], axis=1)
+        force = np.linalg.norm(judged.one.wrench(link)[0][first : last + 1, :3], axis=1)
         long = one.t[last] - one.t[first] + scales.period >= settings.minimum_duration
         if long and float(np.median(force)) >= settings.minimum_force:
             result.append(Detected(link, first, last, odds))

@@ -9,8 +9,8 @@ Every estimator of external wrenches has them: one with the prior w ~ N(0, P), P
 posterior is N(m, C), by eta = C⁻¹ m and J = C⁻¹ - P⁻¹. Means over time of scores have the
 covariance of a score whose noise is that of means.
 
-In units of the prior, b = Rᵀ eta ~ N(0, A) with A = Rᵀ J R. Along the axes of A whose information is
-at least that of the prior, z = b / √λ is unit normal, and
+In units of the prior, b = Rᵀ eta ~ N(0, A) with A = Rᵀ J R. Along the axes of A whose information
+is at least that of the prior, z = b / √λ is unit normal, and
 
     chi² = Σ z²,     surprise = -log P(a larger chi² without contact).
 """
@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
 from bodysense.spatial.arrays import Array
@@ -80,7 +81,7 @@ class Evidence:
         root, score = parts
         return Evidence(self.t, root, score, {link: self.information[link] for link in links})
 
-    def averaged(self, starts: Array, window: int) -> Evidence:
+    def averaged(self, starts: NDArray[np.int64], window: int) -> Evidence:
         """Means over the last `window` samples, fewer where a piece begins; see `starts`."""
         score = {k: trailing_mean(x, starts, window) for k, x in self.score.items()}
         information = {k: trailing_mean(x, starts, window) for k, x in self.information.items()}
@@ -161,7 +162,7 @@ def surprise(square: Array, freedom: Array) -> Array:
     return np.where(freedom > 0.0, result, 0.0)
 
 
-def trailing_mean(x: Array, starts: Array, window: int) -> Array:
+def trailing_mean(x: Array, starts: NDArray[np.int64], window: int) -> Array:
     """Means over the last `window` of rows (T, …), not across pieces that begin at `starts`."""
     if window == 1:
         return x

@@ -1,4 +1,4 @@
-"""Is what is felt all the time a load that the robot carries, or a push that lasts?
+"""Is a wrench that acts all the time a load that the robot carries, or a push that lasts?
 
 A body with the ten inertial parameters pi that is fixed to a link acts on it with the wrench
 
@@ -11,7 +11,8 @@ wrench that explains most. In one posture both explain the same; it takes anothe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ _BETTER = 0.5  # of what a push leaves that a load must leave at most to be told
 
 @dataclass(frozen=True, eq=False)
 class CarriedLoad:
-    """A load that explains what is felt on a link all the time.
+    """A load that explains the external wrench on a link all the time.
 
     Attributes:
         link: its name.
@@ -50,12 +51,18 @@ class CarriedLoad:
     explained: float
     told: bool
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON, with its summary."""
+        numbers = {f.name: getattr(self, f.name) for f in fields(self)}
+        lists = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in numbers.items()}
+        return {**lists, "summary": self.summary()}
+
     def summary(self) -> str:
         """In a sentence."""
         where = ", ".join(f"{x:.3f}" for x in self.com)
         load = (
             f"a load of {self.mass:.3g} ± {1.96 * self.mass_std:.2g} kg at ({where}) m explains "
-            f"{100.0 * self.explained:.3g} % of what is felt on {self.link}"
+            f"{100.0 * self.explained:.3g} % of the external wrench on {self.link}"
         )
         return load if self.told else f"{load}, and so does a steady push: one posture cannot tell"
 
@@ -97,9 +104,7 @@ def load_regressor(acceleration: Array, twist: Array) -> Array:
     columns = []
     for unit in np.eye(_INERTIAL):
         I = spatial_inertia(unit)
-        columns.append(
-            acceleration @ I.T + np.einsum("ti,kij,tj->tk", twist, gyroscopic(I), twist)
-        )
+        columns.append(acceleration @ I.T + np.einsum("ti,kij,tj->tk", twist, gyroscopic(I), twist))
     return np.stack(columns, axis=2)
 
 
@@ -109,7 +114,7 @@ def _explained(b: Array, A: Array) -> float:
 
 
 def _least_squares(b: Array, A: Array, columns: Array) -> tuple[Array, Array, float]:
-    """x of b = A columns x, its information, and how much of Σ bᵀ A⁻¹ b it explains."""
+    """X of b = A columns x, its information, and how much of Σ bᵀ A⁻¹ b it explains."""
     weighted = A @ columns
     N = np.einsum("tki,tkj->ij", columns, weighted)
     g = np.einsum("tki,tk->i", columns, b)

@@ -48,6 +48,8 @@ from bodysense.spatial.arrays import Array
 
 _SHARE = 1e-7  # of a prior's variance that links have while each is looked at by itself
 _LOOKS = 60  # samples at which it is seen which links are in contact most of the time
+_EDGE = 0.1  # of its median force, from which on a contact has begun
+_HELD = 0.2  # of a static friction: by how much more it may be than is known
 _MOST_LOOKS = 500  # samples that a load is fitted to
 _MOST = 0.5  # share of samples from which a link is in contact most of the time
 _CERTAIN = 7.0  # surprise of a sample that counts for that: one of a thousand without contact
@@ -115,7 +117,7 @@ def find_contacts(
     grid = _Grid.of(problem, recording, gravity)
     lasting = _lasting(grid, links)
     load = _load(grid, lasting)
-    if load is not None:  # what is felt beside it, by a robot that carries it
+    if load is not None:  # what else there is, on a robot that carries it
         grid = replace(grid, problem=_carrying(problem, load))
         lasting = _lasting(grid, links)
     noise, quiet = recording.noise, np.ones(grid.rows.size, dtype=bool)
@@ -123,7 +125,11 @@ def find_contacts(
         if not lasting:
             noise = recording.noise.with_lasting(grid.model_error(recording.noise, quiet))
         found = {
-            tested: detect_contacts(grid.scales(tested, lasting, noise), settings)
+            tested: detect_contacts(
+                grid.scales(tested, lasting, noise, beyond_friction=True),
+                settings,
+                grid.scales(tested, lasting, noise),
+            )
             for tested in _groups(links, lasting)
         }
         quiet = ~np.any([d.covered for d in found.values()], axis=0)
@@ -143,7 +149,9 @@ def _load(grid: _Grid, lasting: tuple[str, ...]) -> CarriedLoad | None:
         return None
     at = grid.rows[np.linspace(0, grid.rows.size - 1, min(_MOST_LOOKS, grid.rows.size)).astype(int)]
     at = np.unique(at)
-    evidence = grid.evidence(lasting[:1], lasting[1:], grid.noise.part(at).scale(), at)
+    evidence = grid.evidence(
+        lasting[:1], lasting[1:], r.readings[at], grid.noise.part(at).scale(), at
+    )
     ddq = np.gradient(r.dq, r.t, axis=0)[at]
     root = None if problem.tree.names[0] == WORLD else problem.tree.names[0]
     motion = LinkMotion.of(problem.robot, r.q[at], r.dq[at], ddq, root=root, gravity=grid.gravity)
@@ -203,15 +211,28 @@ class _Grid:
         return self.step / self.noise.rate
 
     def scales(
-        self, tested: tuple[str, ...], lasting: tuple[str, ...], noise: ReadingNoise
+        self,
+        tested: tuple[str, ...],
+        lasting: tuple[str, ...],
+        noise: ReadingNoise,
+        *,
+        beyond_friction: bool = False,
     ) -> Scales:
         """Evidence of all windows about the tested links, while others that last are open."""
+        readings = self.recording.readings[self.rows]
         windows = [1, *(w for w in WINDOWS if w * 4 <= self.rows.size)]
         at = self.rows
         evidence = {
-            w: self.evidence(tested, lasting, noise.part(at).scale(w * self.step), at).averaged(
-                self.starts, w
-            )
+            w: self.evidence(
+                tested,
+                lasting,
+                *(
+                    self._beyond_friction(readings, noise.part(at).scale(w * self.step), at)
+                    if beyond_friction
+                    else (readings, noise.part(at).scale(w * self.step))
+                ),
+                at,
+            ).averaged(self.starts, w)
             for w in windows
         }
         return Scales(evidence, self.starts, self.period)
@@ -220,6 +241,7 @@ class _Grid:
         self,
         tested: tuple[str, ...],
         lasting: tuple[str, ...],
+        readings: Array,
         scale: Mapping[str, Array],
         at: NDArray[np.int64],
     ) -> Evidence:
@@ -236,7 +258,7 @@ class _Grid:
         result = self.problem.with_assumptions(known).estimate(
             r.q[at],
             r.dq[at],
-            r.readings[at],
+            readings,
             base_twist=None if r.base_twist is None else r.base_twist[at],
             gravity=self.gravity,
             noise_scale=scale,
@@ -250,6 +272,34 @@ class _Grid:
             {link: result.covariance(f"fx.{link}") for link in tested},
             share=_SHARE,
         )
+
+    def _beyond_friction(
+        self, readings: Array, scale: Mapping[str, Array], at: NDArray[np.int64]
+    ) -> tuple[Array, dict[str, Array]]:
+        """Readings and noise scales without what friction may hold of joints that stand.
+
+        Whatever the innovation of a drive is up to its static friction, friction may be all of it;
+        what is beyond is none. For a Gaussian the one would be as little surprising as the other.
+        """
+        sensors = [s for s in torque_sensors(self.problem) if s.side == "drive"]
+        robot, result, adjusted = self.problem.robot, dict(scale), readings.copy()
+        standing = {s.name: self.noise.standing[at, s.joint_index(robot)] for s in sensors}
+        if not any(mask.any() for mask in standing.values()):
+            return readings, result
+        r = self.recording
+        inn = innovations(self.problem, r.q[at], r.dq[at], readings, self.gravity)
+        names = [s.name for s in torque_sensors(self.problem)]
+        for sensor in sensors:
+            mask = standing[sensor.name].astype(bool)
+            stated = float(np.sqrt(sensor.covariance[0, 0]))
+            held = np.sqrt(3.0) * stated * self.noise.lasting[sensor.name][at]
+            excess = np.clip(inn[:, names.index(sensor.name)], -held, held)
+            place = self.problem.layout.slices[sensor.name].start
+            adjusted[mask, place] -= excess[mask]
+            result[sensor.name] = np.where(
+                mask, np.minimum(scale[sensor.name], _HELD * held / stated), scale[sensor.name]
+            )
+        return adjusted, result
 
     def model_error(self, noise: ReadingNoise, quiet: NDArray[np.bool_]) -> dict[str, Array]:
         """By torque sensor, (T,) standard deviation at all samples of what the model leaves.
@@ -273,30 +323,33 @@ class _Grid:
         return result
 
     @cached_property
-    def _torques(self) -> tuple[Array, Array]:
-        """(T, n) torques of all samples but those of acceleration, and the largest of these near.
+    def _torques(self) -> tuple[Array, Array, Array]:
+        """(T, n) torques without acceleration, those of acceleration, and how fast both change.
 
-        Inertial torques are the largest within the memory of the filter.
+        Of the latter two the largest sizes within the memory of the filter.
         """
         robot, r = self.problem.robot, self.recording
         load = inverse_dynamics(robot, r.q, r.dq, np.zeros_like(r.dq))
-        inertial = np.zeros_like(load)
+        inertial, rate = np.zeros_like(load), np.zeros_like(load)
         for first, last in pairwise([*r.starts, r.t.size]):
             part = slice(first, last)
             a = np.gradient(r.dq[part], r.t[part], axis=0)
             torque = inverse_dynamics(robot, r.q[part], r.dq[part], a) - load[part]
-            inertial[part] = maximum_filter1d(np.abs(torque), 2 * self.step + 1, axis=0)
-        return load, inertial
+            change = np.gradient(torque + load[part], r.t[part], axis=0)
+            reach = 2 * self.step + 1
+            inertial[part] = maximum_filter1d(np.abs(torque), reach, axis=0)
+            rate[part] = maximum_filter1d(np.abs(change), reach, axis=0)
+        return load, inertial, rate
 
     def _features(self, sensor: JointTorque) -> Array:
         """(T, k) of all samples: see `model_error`."""
         robot, r = self.problem.robot, self.recording
         j = sensor.joint_index(robot)
         v = r.dq[:, j]
-        load, inertial = (torques[:, j] for torques in self._torques)
+        load, inertial, rate = (torques[:, j] for torques in self._torques)
         friction = coulomb_friction(robot)[j] if sensor.side == "drive" else 0.0
         near = np.where(r.noise.standing[:, j], 0.0, reversal(v, friction)) if r.noise else v
-        columns = [np.ones_like(v), v, load, inertial, near]
+        columns = [np.ones_like(v), v, load, inertial, rate, near]
         return np.stack(columns, axis=1) ** 2
 
     def _expected(
@@ -319,10 +372,10 @@ def _lasting(grid: _Grid, links: tuple[str, ...]) -> tuple[str, ...]:
     """Links that are in contact most of the time, the surest first."""
     at = grid.rows[np.linspace(0, grid.rows.size - 1, min(_LOOKS, grid.rows.size)).astype(int)]
     lasting: tuple[str, ...] = ()
-    scale = grid.noise.part(at).scale()
+    scale, readings = grid.noise.part(at).scale(), grid.recording.readings[at]
     while len(lasting) < len(links):
         rest = tuple(link for link in links if link not in lasting)
-        evidence = grid.evidence(rest, lasting, scale, at)
+        evidence = grid.evidence(rest, lasting, readings, scale, at)
         surprises = {link: evidence.surprise(link) for link in rest}
         most = {link: float((s > _CERTAIN).mean()) for link, s in surprises.items()}
         odds = {link: float(evidence.log_odds(link).sum()) for link in rest}
@@ -355,20 +408,27 @@ def _collected(
 
 
 def _interval(one: Evidence, contact: Detected, inflation: float) -> ContactInterval:
-    here = slice(contact.first, contact.last + 1)
     mean, covariance = one.of(contact.link).wrench(contact.link)
-    force, C = mean[here, :3], inflation * covariance[here, :3, :3]
-    size = np.linalg.norm(force, axis=1)
+    all_sizes = np.linalg.norm(mean[contact.first : contact.last + 1, :3], axis=1)
+    # The filter spreads what begins at once: what is small at the ends is that.
+    large = np.flatnonzero(all_sizes >= _EDGE * np.median(all_sizes))
+    first, last = contact.first + int(large[0]), contact.first + int(large[-1])
+    here = slice(first, last + 1)
+    force, C, size = (
+        mean[here, :3],
+        inflation * covariance[here, :3, :3],
+        all_sizes[large[0] :][: last + 1 - first],
+    )
     along = force / np.maximum(size, 1e-300)[:, None]
     sigma = np.sqrt(np.maximum(np.einsum("ti,tij,tj->t", along, C, along), 0.0))
     peak = int(np.argmax(size - 2.0 * sigma))
     return ContactInterval(
         link=contact.link,
-        start=float(one.t[contact.first]),
-        end=float(one.t[contact.last]),
+        start=float(one.t[first]),
+        end=float(one.t[last]),
         force=float(size[peak]),
         sigma=float(sigma[peak]),
-        at=float(one.t[contact.first + peak]),
+        at=float(one.t[first + peak]),
         usual=float(np.median(size)),
         probability=contact.probability,
     )

@@ -10,8 +10,8 @@ not used to correct the parameters),
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -32,6 +32,18 @@ from bodysense.spatial.arrays import Array
 
 _CHUNK = 1000
 """Samples that are solved together: with all covariances of a humanoid some 200 MB."""
+
+
+_LEAST_NOISE = 1e-2  # of a stated standard deviation, if its bias takes all of the rest
+
+
+def bias_sizes(setup: EstimationSetup) -> dict[str, float]:
+    """By sensor that has any, root mean square of the standard deviations of its biases."""
+    return {
+        s.name: float(np.sqrt(np.mean(s.bias_sigma**2)))
+        for s in setup.used
+        if s.bias_sigma is not None
+    }
 
 
 class LogChunk(NamedTuple):
@@ -76,7 +88,7 @@ class LogEstimate:
     problem: MapDynamics
     recording: Recording
     perturbed: tuple[MapDynamics, ...] | None = None
-    detection: DetectionSettings = DetectionSettings()
+    detection: DetectionSettings = field(default_factory=DetectionSettings)
     found: LogContacts | None = None
 
     def __repr__(self) -> str:
@@ -143,7 +155,22 @@ class LogEstimate:
 
     def samples(self, where: slice = slice(None)) -> Samples:
         """Samples of the log, for `log_problem`; by default all."""
-        return self.log_problem.samples(**self._inputs(where))
+        inputs = self._inputs(where)
+        if inputs["noise_scale"] is not None:
+            inputs["noise_scale"] = self._without_biases(inputs["noise_scale"])
+        return self.log_problem.samples(**inputs)
+
+    def _without_biases(self, scale: Mapping[str, Array]) -> dict[str, Array]:
+        """Noise scales of `log_problem`, whose covariances do not hold the biases."""
+        known = {sensor.name: sensor for sensor in self.problem.sensors}
+        biases, result = bias_sizes(self.setup), dict(scale)
+        for sensor in self.log_problem.sensors:
+            if sensor.bias_sigma is not None and sensor.name in scale:
+                whole = np.trace(known[sensor.name].covariance) / sensor.size
+                own = np.trace(sensor.covariance) / sensor.size
+                left = scale[sensor.name] ** 2 * whole - biases[sensor.name] ** 2
+                result[sensor.name] = np.sqrt(np.maximum(left, _LEAST_NOISE**2 * own) / own)
+        return result
 
     def _inputs(self, where: slice) -> dict[str, Any]:
         r = self.recording

@@ -17,10 +17,11 @@ from bodysense.errors import MismatchError, ShapeError, listing, require_type
 from bodysense.estimation.contact.detector import DetectionSettings
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.contacts import find_contacts
-from bodysense.estimation.map_dynamics.log.estimate import LogEstimate
+from bodysense.estimation.map_dynamics.log.estimate import LogEstimate, bias_sizes
 from bodysense.estimation.map_dynamics.log.recording import (
     Recording,
     position_channels,
+    with_constant_positions,
 )
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
 from bodysense.estimation.map_dynamics.setup import EstimationSetup, StateSetup
@@ -48,7 +49,7 @@ def prepare_log(
     cutoff: float | None = None,
     parameter_directions: Array | None = None,
     state: StateSetup | None = None,
-    detection: DetectionSettings = DetectionSettings(),  # noqa: B008  # a frozen value
+    detection: DetectionSettings | None = None,
 ) -> LogEstimate:
     """Prepare the estimates of a log; `LogEstimate.chunks` computes them.
 
@@ -75,6 +76,8 @@ def prepare_log(
     require_robot(robot)
     require_type(setup, EstimationSetup, "an EstimationSetup", "load_estimation reads one")
     require_log(log)
+    log = with_constant_positions(log, setup.sensors)
+    settings = DetectionSettings() if detection is None else detection
     asked = setup.state if state is None else state
     missing = _unmeasured_joints(setup, robot, log)
     # A log without any position at all is rather one of another robot, unless it is asked for.
@@ -82,14 +85,21 @@ def prepare_log(
         asked = StateSetup()
     if asked is not None:
         result = _with_state(setup, robot, log, asked, missing, cutoff, parameter_directions)
-        return replace(result, detection=detection)
+        return replace(result, detection=settings)
     problem = setup.problem(robot)
     perturbed = None
     if parameter_directions is not None:
         perturbed = _perturbed(setup, robot, parameter_directions)
-    recording = Recording.from_log(problem, log, cutoff=cutoff, gravity=setup.gravity)
-    found = find_contacts(problem, recording, setup.gravity, detection)
-    return LogEstimate(setup, problem, recording, perturbed, detection, found)
+    recording = Recording.from_log(
+        problem,
+        log,
+        cutoff=cutoff,
+        gravity=setup.gravity,
+        feet=setup.standing,
+        biases=bias_sizes(setup),
+    )
+    found = find_contacts(problem, recording, setup.gravity, settings)
+    return LogEstimate(setup, problem, recording, perturbed, settings, found)
 
 
 def _perturbed(setup: EstimationSetup, robot: Robot, directions: Array) -> tuple[MapDynamics, ...]:

@@ -10,7 +10,7 @@ position is as good as others. Everything that is left out is counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from bodysense.doctor.units import (
     speed_findings,
 )
 from bodysense.errors import MismatchError, ShapeError, UnusableLogError, listing
+from bodysense.estimation.map_dynamics.base_motion import StandingFeet, root_twist
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.signals import (
     BORDER,
@@ -60,6 +61,16 @@ def position_channels(robot: Robot, sensors: Iterable[Sensor]) -> dict[str, str]
     return channel
 
 
+def with_constant_positions(log: Log, sensors: Iterable[Sensor]) -> Log:
+    """The log with positions of joints that an encoder states as constants."""
+    known = {
+        f"q.{s.joint}": np.full(log.t.size, float(s.reading(np.zeros(0))[0]))
+        for s in sensors
+        if isinstance(s, Encoder) and not s.channels
+    }
+    return replace(log, channels={**log.channels, **known}) if known else log
+
+
 @dataclass(frozen=True, eq=False)
 class Recording:
     """Samples of a log.
@@ -94,13 +105,16 @@ class Recording:
         *,
         cutoff: float | None = None,
         gravity: Array | None = None,
+        feet: StandingFeet | None = None,
+        biases: Mapping[str, float] | None = None,
     ) -> Recording:
         """Filter, differentiate and collect what an estimator needs of a log.
 
         The log has positions of all joints, and channels of all sensors but joint accelerations,
         which come from positions where it has none. `cutoff` is of the low-pass on positions and
         readings [Hz]; by default it is chosen from the positions. `gravity` is that of a root that
-        is held.
+        is held, `feet` are those that stand while the root floats, `biases` root mean squares of
+        the biases by sensor, which are among the noise of the estimator.
 
         Raises:
             MismatchError: channels are missing or in other units, as in the log of another robot.
@@ -111,7 +125,7 @@ class Recording:
         diagnosis = examine_readings(problem.robot, log, _require_positions(problem, log))
         require_clean(diagnosis, purpose="estimated")
         limit = chosen_cutoff(diagnosis.segments) if cutoff is None else cutoff
-        signals = SignalFilter(problem, limit, _derived(problem, log))
+        signals = SignalFilter(problem, limit, _derived(problem, log), biases)
         pieces = [
             signals.piece(
                 rows,
@@ -134,7 +148,7 @@ class Recording:
         used = np.concatenate([piece.rows for piece in pieces])
         q, dq, _ = (np.concatenate(x) for x in zip(*(p.motion for p in pieces), strict=True))
         readings = np.concatenate([piece.readings for piece in pieces])
-        twist, notes = _base_twist(problem, readings)
+        twist, notes = _base_twist(problem, q, dq, readings, feet)
         findings = _sensor_findings(problem, readings) + _speed_findings(problem, q, dq, readings)
         notes += [*_notes(findings), *_slow(log.t[used], limit if cutoff is not None else 0.0)]
         return cls(
@@ -333,26 +347,23 @@ def _require_units(problem: MapDynamics, sensor: Sensor, log: Log) -> None:
             )
 
 
-def _base_twist(problem: MapDynamics, readings: Array) -> tuple[Array | None, list[str]]:
-    """Twist of a floating root by a gyroscope on it, (T, 6)."""
+def _base_twist(
+    problem: MapDynamics, q: Array, dq: Array, readings: Array, feet: StandingFeet | None
+) -> tuple[Array | None, list[str]]:
+    """Twist of a floating root by gyroscopes and standing feet, (T, 6)."""
     if not problem.tree.floating:
         return None, []
-    root = problem.tree.names[0]
-    twist = np.zeros((readings.shape[0], 6))
-    for sensor in problem.sensors:
-        if isinstance(sensor, Gyroscope):
-            place = sensor.placement(problem.robot)
-            if place.link == root:
-                twist[:, 3:] = _held(readings[:, problem.layout.slices[sensor.name]]) @ place.R.T
-                return twist, []
-    return twist, [
-        f"no gyroscope sits on {root}, whose angular velocity is taken for zero: where it turns, "
-        "centripetal accelerations are missed. Choose a base with a gyroscope (base: in the "
-        "sensors file)."
+    root, twist = problem.tree.names[0], root_twist(problem, q, dq, readings, feet=feet)
+    share = float(twist.known.mean())
+    if share == 1.0:
+        return twist.held, []
+    if share == 0.0:
+        raise MismatchError(
+            f"nothing tells how {root} turns, which floats: add a gyroscope on any link to the "
+            "sensors file, or say which feet stand (base: {standing: [l_sole, r_sole]}), or which "
+            "link is held (base: {link: ..., fixed: true, gravity: [0, 0, -9.81]})."
+        )
+    return twist.held, [
+        f"how {root} turns is not known at {100.0 * (1.0 - share):.2g} % of the samples, where no "
+        "gyroscope gives a reading: there it is taken to turn as before"
     ]
-
-
-def _held(values: Array) -> Array:
-    good = np.isfinite(values).all(axis=1)
-    last = np.maximum.accumulate(np.where(good, np.arange(good.size), -1))
-    return np.where(last[:, None] >= 0, values[np.maximum(last, 0)], 0.0)

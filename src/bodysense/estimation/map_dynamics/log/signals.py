@@ -11,10 +11,10 @@ It is taken out before and put back after, as a function of the velocity that th
     y' = u + F(q̇),    u = lowpass(y - E[F(q̇)])
 
 What noise is left follows from the filter's impulse response h: white noise of standard deviation
-sigma becomes sigma |h|, that of accelerations which come from positions sigma_q |ḧ|. Of the standard
-deviation that is stated for a reading, only the part that the log shows to be white becomes less;
-the rest may be an error that lasts, and stays. Beside it stands the doubt about friction
-(`friction_spread`), which lasts as well.
+sigma becomes sigma |h|, that of accelerations which come from positions sigma_q |ḧ|. Of what is
+stated for a reading, only the part that the log shows to be white becomes less; the rest may be an
+error that lasts, and stays. Beside it stands the doubt about friction (`friction_spread`), which
+lasts as well.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ accelerations grows with its square. Motion that is faster raises the upper one.
 
 _OF_MOTION = 2.0  # bandwidths of the motion that pass in any case
 _SLOW_SENSOR = 2.5  # readings per period of the cut-off below which they are not filtered
-_TOLERANCE = 1.1  # within which a stated standard deviation is the one that is seen
+_TOLERANCE = 0.1  # share within which a stated standard deviation is the one that is seen
+_UNSURE = 2.5  # over √(duration · cut-off): likewise, of what a short log shows of its noise
 BORDER = 2.0  # periods of the cut-off beside a gap in which a filter sees too little
 _WIDEST = 0.2  # of the sampling rate: band of velocities at most
 _STILL_SHARE = 0.02  # of its r.m.s. speed: likewise
@@ -165,9 +166,21 @@ class SignalFilter:
     """
 
     def __init__(
-        self, problem: MapDynamics, cutoff: float, derived: Sequence[JointAcceleration] = ()
+        self,
+        problem: MapDynamics,
+        cutoff: float,
+        derived: Sequence[JointAcceleration] = (),
+        biases: Mapping[str, float] | None = None,
     ) -> None:
-        """`derived` are sensors whose readings are second derivatives of positions."""
+        """Start with nothing.
+
+        Args:
+            problem: the estimator, with biases among the noise of its sensors.
+            cutoff: of the filter [Hz].
+            derived: sensors whose readings are second derivatives of positions.
+            biases: by sensor, root mean square standard deviation of its biases.
+        """
+        self._biases = {} if biases is None else biases
         self.cutoff = cutoff
         self._problem = problem
         self._derived = {sensor.name: sensor for sensor in derived}
@@ -214,6 +227,7 @@ class SignalFilter:
             problem, self._pieces, float(rate), cutoff, np.asarray(sigma_q), gravity
         )
         whites, lasting = {}, {}
+        tolerance = 1.0 + max(_TOLERANCE, _UNSURE / np.sqrt(max(1.0, T / float(rate) * cutoff)))
         for sensor in problem.sensors:
             where = problem.layout.slices[sensor.name]
             stated = float(np.sqrt(np.trace(sensor.covariance) / sensor.size))
@@ -222,11 +236,14 @@ class SignalFilter:
                 own = seen * result.gain(2)
                 whites[sensor.name] = seen / stated if stated else 0.0
             else:
-                own = float(np.sqrt(np.nanmean(white[where] ** 2)))
+                told = white[where][np.isfinite(white[where])]
+                own = float(np.sqrt(np.mean(told**2))) if told.size else np.nan
                 own = seen_torques.get(sensor.name, own)
-                own = stated if np.isnan(own) else own
+                right = stated / tolerance <= own <= stated * tolerance
+                own = stated if np.isnan(own) or right else own
                 whites[sensor.name] = own / stated if stated else 0.0
-            left = max(0.0, stated**2 - (_TOLERANCE * own) ** 2)
+            bias = self._biases.get(sensor.name, 0.0)  # a part of what is stated, and none of noise
+            left = max(0.0, stated**2 - bias**2 - (tolerance * own) ** 2) + bias**2
             lasting[sensor.name] = np.full(T, np.sqrt(left) / stated if stated else 1.0)
         for k, sensor in enumerate(self._drives):
             stated = float(np.sqrt(sensor.covariance[0, 0]))
@@ -299,8 +316,9 @@ class SignalFilter:
         load[:, joints] = net[:, places]
         period = max(1, int(even.rate / limit))
         beside = int(_SETTLING * even.rate)
-        standing = _standing(motion.v, speed.std, period, beside)
-        spread = friction_spread(problem.robot, speed.v, speed.std, load, standing)
+        standing = _standing(motion.v, speed.std, period)
+        settling = maximum_filter1d(standing.astype(np.uint8), 2 * beside + 1, axis=0).astype(bool)
+        spread = friction_spread(problem.robot, speed.v, speed.std, load, settling)
         reach = np.abs(_response(even.rate, limit))[:, None]  # what errs in one direction adds up
         own = even.to(spread.std[:, joints])
         largest = maximum_filter1d(own, len(reach), axis=0)
@@ -389,11 +407,8 @@ class _Even:
         return values
 
 
-def _standing(v: Array, sigma_v: Array, period: int, beside: int) -> NDArray[np.bool_]:
-    """(T, n) where joints stand: slower than their noise for a period of the cut-off.
-
-    And `beside` samples before and after, in which they settle and break loose.
-    """
+def _standing(v: Array, sigma_v: Array, period: int) -> NDArray[np.bool_]:
+    """(T, n) where joints stand: slower than their noise for two periods of the cut-off."""
     usual = _STILL_SHARE * np.sqrt(np.mean(v**2, axis=0))
     slow = np.abs(v) < np.maximum(np.maximum(_STILL, usual), 3.0 * sigma_v)
     window = np.ones(2 * period + 1)
@@ -402,8 +417,7 @@ def _standing(v: Array, sigma_v: Array, period: int, beside: int) -> NDArray[np.
         count = np.convolve(slow[:, j], window, mode="same")
         full = np.convolve(np.ones(len(v)), window, mode="same")
         result[:, j] = count >= full - 0.5
-    reach = 2 * (period + beside) + 1
-    return maximum_filter1d(result.astype(np.uint8), reach, axis=0).astype(bool)
+    return maximum_filter1d(result.astype(np.uint8), 2 * period + 1, axis=0).astype(bool)
 
 
 def _supported(known: NDArray[np.bool_], rate: float, limit: float) -> NDArray[np.bool_]:

@@ -96,7 +96,9 @@ def seen_noise(
         known = np.isfinite(r[:, k])
         if not known.all():
             continue
-        f, S = welch(r[:, k], rate, "hann", length, detrend="linear", average="median")
+        f, S = welch(  # type: ignore[call-overload]  # the stubs misspell "linear"
+            r[:, k], rate, "hann", length, detrend="linear", average="median"
+        )
         inside = (f >= _BAND[0] * cutoff) & (f <= _BAND[1] * cutoff)
         f, S = f[inside], S[inside] * (1.0 + (f[inside] / cutoff) ** _ORDER) ** 2
         j = sensor.joint_index(problem.robot)

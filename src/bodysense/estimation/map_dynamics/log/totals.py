@@ -222,6 +222,14 @@ class LogTotals:
             "unobservable_links": list(self.unobservable_links()),
             "force_std": {link: list(pair) for link, pair in self.force_std().items()},
             "contacts": [contact._asdict() for contact in self.contacts()],
+            "load": None if self.found.load is None else self.found.load.to_dict(),
+            "detectable": plain(
+                [
+                    {"link": link, "within": within, "best": best, "worst": worst}
+                    for link, forces in self.found.detectable.items()
+                    for within, (best, worst) in forces.items()
+                ]
+            ),
         }
 
 
