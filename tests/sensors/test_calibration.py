@@ -11,7 +11,8 @@ import pytest
 from bodysense.errors import MismatchError, ShapeError
 from bodysense.robot import load_robot, with_payload
 from bodysense.sensors import ForceTorque, Mount, variances
-from bodysense.sensors.calibration import NAMES, calibrate_force_torque, static_poses
+from bodysense.sensors.calibration import NAMES, calibrate_force_torque
+from bodysense.sensors.static_poses import static_poses
 from bodysense.spatial import exp_so3, log_so3
 
 BIAS = np.array([3.0, -2.0, 5.0, 0.2, -0.1, 0.05])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bodysense.doctor.force_torque import WrenchReading, wrench_findings
 from bodysense.doctor.imu_mounting import floating_imu_findings, imu_findings
@@ -78,9 +78,7 @@ def check_sensors(
     base: dict[str, Array] = {}
     if floats:
         base = _base_motion(robot, sensors, t, base_twist, readings)
-    good = np.isfinite(np.column_stack([q, dq, ddq, *base.values()])).all(axis=1)
-    some = np.flatnonzero(good)
-    some = some[:: 1 + len(some) // _MOST]
+    some = _some_samples([q, dq, ddq, *base.values()], [readings[s.name] for s in sensors])
     if len(some) < _LEAST:
         return ()
     joints = tuple(np.asarray(x)[some] for x in (q, dq, ddq))
@@ -102,6 +100,20 @@ def check_sensors(
         findings += _blamed(imus, found) if floats else found
         findings += _torques(robot, torques, motion, y, touched)
     return tuple(sorted(findings, key=lambda f: SEVERITIES.index(f.severity)))
+
+
+def _some_samples(motion: Sequence[Array], readings: Sequence[Array]) -> NDArray[np.intp]:
+    """Samples with a known motion from all over the log, those first at which all sensors read.
+
+    They are chosen at random, the same every time: sensors that read at every n-th sample, as
+    those of a lower rate do, would be missed at even distances.
+    """
+    known = np.isfinite(np.column_stack(list(motion))).all(axis=1)
+    full = known & np.isfinite(np.column_stack(list(readings))).all(axis=1)
+    rows = np.flatnonzero(full if full.sum() > _MOST else known)
+    edges = np.linspace(0, len(rows), min(len(rows), _MOST) + 1)
+    inside = np.random.default_rng(0).uniform(size=len(edges) - 1)
+    return np.asarray(rows[(edges[:-1] + inside * np.diff(edges)).astype(int)], dtype=np.intp)
 
 
 def _contact_links(robot: Robot, sensors: Sequence[Sensor]) -> list[str]:

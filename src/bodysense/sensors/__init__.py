@@ -1,11 +1,6 @@
 """Sensors mounted on a robot: where they sit, what they read, how well."""
 
-from bodysense.sensors.calibration import (
-    StaticPoses,
-    WrenchCalibration,
-    calibrate_force_torque,
-    static_poses,
-)
+from bodysense.sensors.calibration import WrenchCalibration, calibrate_force_torque
 from bodysense.sensors.link_motion import LinkMotion
 from bodysense.sensors.motion_sensors import (
     Accelerometer,
@@ -19,6 +14,7 @@ from bodysense.sensors.motion_sensors import (
 )
 from bodysense.sensors.sensor import Measurement, Mount, Sensor, variances
 from bodysense.sensors.sensor_file import SENSORS, load_sensors, parse_sensors
+from bodysense.sensors.static_poses import StaticPoses, static_poses
 from bodysense.sensors.urdf_sensors import TYPICAL_STD, UrdfSensors, urdf_sensors
 from bodysense.sensors.wrench_sensors import DirectedContact, ExternalWrench, ForceTorque, SkinPatch
 
