@@ -78,6 +78,22 @@ class EstimateOptions(RunOptions):
     cutoff: float | None = option(
         "cut-off of the low-pass filter on positions (10)", group="data", metavar="HZ"
     )
+    method: Literal["map", "momentum"] = option(
+        "map (maximum a posteriori, all sensors), or momentum (external torques and wrenches from "
+        "positions and torques of all joints, without accelerations)",
+        default="map",
+        group="data",
+        choices=("map", "momentum"),
+    )
+    false_alarms: float = option(
+        "contacts per hour that may be none (1)", default=1.0, group="data", metavar="RATE"
+    )
+    minimum_force: float = option(
+        "median force of a contact (0)", default=0.0, group="data", metavar="N"
+    )
+    minimum_duration: float = option(
+        "duration of a contact (0.1)", default=0.1, group="data", metavar="S"
+    )
     state: Literal["track", "smooth", "file"] | None = option(
         "also estimate positions and velocities: track from sample to sample, smooth over "
         "windows, or as in the sensors file (file, the default without a value); always on where "
@@ -174,7 +190,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, estimate, write and print."""
     from bodysense.cli.live import is_live, run_live
     from bodysense.doctor import lock_asked
-    from bodysense.estimation import load_estimation, prepare_log
+    from bodysense.estimation import DetectionSettings, load_estimation, prepare_log
     from bodysense.logs.read import read_log
 
     if is_live(args):
@@ -194,6 +210,12 @@ def run(args: argparse.Namespace) -> int:
                 cutoff=options.cutoff,
                 parameter_directions=directions,
                 state=options.state_setup(setup),
+                detection=DetectionSettings(
+                    false_alarms=options.false_alarms,
+                    minimum_force=options.minimum_force,
+                    minimum_duration=options.minimum_duration,
+                ),
+                method=options.method,
             )
         result, names = _solve(estimate, log, options, args)
     except KeyboardInterrupt:

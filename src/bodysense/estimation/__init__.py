@@ -1,5 +1,6 @@
 """What the robot feels: accelerations, torques and wrenches from whatever sensors it has."""
 
+from bodysense.estimation.contact.detector import DetectionSettings
 from bodysense.estimation.map_dynamics.base_motion import RootTwist, StandingFeet, root_twist
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.em.em import CovarianceFit, estimate_covariances
@@ -32,6 +33,7 @@ __all__ = [
     "Assumptions",
     "AttachedBody",
     "CovarianceFit",
+    "DetectionSettings",
     "EstimatedCurves",
     "EstimationRun",
     "EstimationSetup",

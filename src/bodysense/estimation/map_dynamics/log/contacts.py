@@ -393,18 +393,26 @@ def _collected(
     load: CarriedLoad | None,
     noise: ReadingNoise,
 ) -> LogContacts:
+    scales = {tested: grid.scales(tested, lasting, noise) for tested in found}
+    return replace(collected_contacts(found, scales), lasting=lasting, load=load, noise=noise)
+
+
+def collected_contacts(
+    found: Mapping[tuple[str, ...], Detection], scales: Mapping[tuple[str, ...], Scales]
+) -> LogContacts:
+    """Contacts with their forces, and what can be detected, of groups of links."""
     contacts: list[ContactInterval] = []
     detectable: dict[str, dict[float, tuple[float, float]]] = {}
     inflation: dict[str, float] = {}
     for tested, detection in found.items():
-        scales = grid.scales(tested, lasting, noise)
+        of = scales[tested]
         for link in tested:
-            forces = detectable_force(scales, detection, link)
-            detectable[link] = {w * scales.period: pair for w, pair in forces.items()}
+            forces = detectable_force(of, detection, link)
+            detectable[link] = {w * of.period: pair for w, pair in forces.items()}
             inflation[link] = detection.inflation[link, 1]
-        contacts += [_interval(scales.one, c, inflation[c.link]) for c in detection.contacts]
+        contacts += [_interval(of.one, c, inflation[c.link]) for c in detection.contacts]
     ordered = tuple(sorted(contacts, key=lambda contact: contact.start))
-    return LogContacts(ordered, lasting, load, noise, detectable, inflation)
+    return LogContacts(ordered, (), None, None, detectable, inflation)
 
 
 def _interval(one: Evidence, contact: Detected, inflation: float) -> ContactInterval:
@@ -483,11 +491,6 @@ class MarginalContacts:
         scales = Scales(
             {w: one.averaged(starts, w).scaled(w) for w in windows}, starts, self._period
         )
+        links = tuple(known)
         detection = detect_contacts(scales, self._settings)
-        inflation = {link: detection.inflation[link, 1] for link in known}
-        contacts = tuple(_interval(one, c, inflation[c.link]) for c in detection.contacts)
-        forces = {link: detectable_force(scales, detection, link) for link in known}
-        detectable = {
-            link: {w * scales.period: pair for w, pair in of.items()} for link, of in forces.items()
-        }
-        return LogContacts(contacts, (), None, None, detectable, inflation)
+        return collected_contacts({links: detection}, {links: scales})

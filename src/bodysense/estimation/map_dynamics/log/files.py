@@ -42,8 +42,8 @@ _COMPONENTS: dict[str, tuple[tuple[str, str], ...]] = {
     "omega": tuple((axis, "rad/s") for axis in "xyz"),
     "rotation": tuple((axis, "rad") for axis in "xyz"),
 }
-_UNITS = {"tau": "N·m", "q": "rad", "dq": "rad/s", "ddq": "rad/s²"}
-_SLIDING_UNITS = {"tau": "N", "q": "m", "dq": "m/s", "ddq": "m/s²"}
+_UNITS = {"tau": "N·m", "tau_ext": "N·m", "q": "rad", "dq": "rad/s", "ddq": "rad/s²"}
+_SLIDING_UNITS = {"tau": "N", "tau_ext": "N", "q": "m", "dq": "m/s", "ddq": "m/s²"}
 
 
 def components(estimated: NamedSlices, problem: MapDynamics) -> list[tuple[str, str]]:
@@ -85,6 +85,7 @@ class LogFiles:
         columns = [("t", "s")]
         for name, unit in components(estimate.variables, estimate.problem):
             columns += [(name, unit), (f"{name}.std", unit)]
+        self._residuals = [(sensor.name, sensor.size) for sensor in estimate.problem.sensors]
         rows = [("t", "s")]
         for sensor in estimate.problem.sensors:
             rows += _columns(sensor.name, sensor.rows)
@@ -119,7 +120,10 @@ class LogFiles:
         result = chunk.posterior
         variance = np.zeros_like(result.mean) if result.variance is None else result.variance
         pairs = np.stack([result.mean, np.sqrt(np.maximum(variance, 0.0))], axis=2)
-        residuals = [np.zeros((chunk.t.size, 0)), *result.residual.values()]
+        absent = np.full((chunk.t.size, 1), np.nan)
+        residuals = [np.zeros((chunk.t.size, 0))]
+        for name, size in self._residuals:
+            residuals.append(result.residual.get(name, np.repeat(absent, size, axis=1)))
         self._write(0, chunk.t, pairs.reshape(chunk.t.size, -1))
         self._write(1, chunk.t, np.concatenate(residuals, axis=1))
 
@@ -184,7 +188,10 @@ class EstimatedCurves:
             self.positions = tuple(sorted(self.joints, key=lambda joint: joint not in bare))
         self.position_units = tuple("m" if j in slides else "rad" for j in self.positions)
         self.start = float(estimate.t[0])
-        names = [f"fx.{link}" for link in self.links] + [f"tau.{joint}" for joint in self.joints]
+        torque = "tau" if f"tau.{self.joints[0]}" in estimate.variables else "tau_ext"
+        names = [f"fx.{link}" for link in self.links] + [
+            f"{torque}.{joint}" for joint in self.joints
+        ]
         names += [f"{what}.{joint}" for joint in self.positions for what in ("q", "dq")]
         every = np.arange(estimate.variables.size)
         self._columns = np.concatenate([every[:0], *(every[estimate.variables[n]] for n in names)])

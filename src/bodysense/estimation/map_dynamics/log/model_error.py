@@ -8,9 +8,9 @@ regressed on what they follow,
     E[r²] = own + c_0 + c_v v² + c_L L² + c_a A² + c_t (dτ/dt)² + c_F F_c² exp(-(v / v_0)²), c ≥ 0,
 
 v: velocity of the joint, L: its load without acceleration, A: that of the acceleration, dτ/dt: how
-fast both change (clocks of encoders and drives differ), F_c: the friction that turns with v. It is a fit of variances (weights 1 / E[r²]², iterated);
-squares beyond nine times their expectation count as that much, so that contacts, which are few,
-hardly count.
+fast both change (clocks of encoders and drives differ), F_c: the friction that turns with v. It is
+a fit of variances (weights 1 / E[r²]², iterated); squares beyond nine times their expectation count
+as that much, so that contacts, which are few, hardly count.
 """
 
 from __future__ import annotations

@@ -9,15 +9,17 @@ encoders twice.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bodysense.errors import MismatchError, ShapeError, listing, require_type
+from bodysense.errors import MismatchError, ShapeError, listing, require_type, unknown_name
 from bodysense.estimation.contact.detector import DetectionSettings
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.contacts import find_contacts
 from bodysense.estimation.map_dynamics.log.estimate import LogEstimate, bias_sizes
+from bodysense.estimation.map_dynamics.log.momentum_estimate import prepare_momentum
 from bodysense.estimation.map_dynamics.log.recording import (
     Recording,
     position_channels,
@@ -32,6 +34,9 @@ from bodysense.robot.robot import Robot, require_robot
 from bodysense.sensors.motion_sensors import Encoder, JointAcceleration
 from bodysense.sensors.sensor import Sensor, variances
 from bodysense.spatial.arrays import Array, as_array
+
+EstimationMethod = Literal["map", "momentum"]
+METHODS: tuple[EstimationMethod, ...] = ("map", "momentum")
 
 _ENCODER_STD = 1e-3
 """rad or m: standard deviation of recorded positions that the sensors file has no encoder for."""
@@ -50,6 +55,7 @@ def prepare_log(
     parameter_directions: Array | None = None,
     state: StateSetup | None = None,
     detection: DetectionSettings | None = None,
+    method: EstimationMethod = "map",
 ) -> LogEstimate:
     """Prepare the estimates of a log; `LogEstimate.chunks` computes them.
 
@@ -67,6 +73,8 @@ def prepare_log(
         state: how positions are to be estimated; by default as the setup says, and if it says
             nothing, only where they are missing.
         detection: when a contact is one.
+        method: "map" for all that sensors tell, "momentum" for external torques and wrenches from
+            torques and positions alone, without accelerations.
 
     Raises:
         MismatchError: the log is of another robot, lacks channels, or has neither positions of a
@@ -77,12 +85,19 @@ def prepare_log(
     require_type(setup, EstimationSetup, "an EstimationSetup", "load_estimation reads one")
     require_log(log)
     log = with_constant_positions(log, setup.sensors)
+    if method not in METHODS:
+        raise unknown_name("method", str(method), METHODS)
     settings = DetectionSettings() if detection is None else detection
     asked = setup.state if state is None else state
     missing = _unmeasured_joints(setup, robot, log)
     # A log without any position at all is rather one of another robot, unless it is asked for.
     if asked is None and missing and len(missing) < robot.n_joints:
         asked = StateSetup()
+    if asked is not None and method == "momentum":
+        raise MismatchError(
+            "--method momentum needs positions of all joints and does not estimate them: leave "
+            "--state out, or use --method map."
+        )
     if asked is not None:
         result = _with_state(setup, robot, log, asked, missing, cutoff, parameter_directions)
         return replace(result, detection=settings)
@@ -98,6 +113,8 @@ def prepare_log(
         feet=setup.standing,
         biases=bias_sizes(setup),
     )
+    if method == "momentum":
+        return prepare_momentum(setup, problem, recording, log, settings)
     found = find_contacts(problem, recording, setup.gravity, settings)
     return LogEstimate(setup, problem, recording, perturbed, settings, found)
 

@@ -10,12 +10,18 @@ position is as good as others. Everything that is left out is counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bodysense.doctor import Diagnosis, Finding, examine_readings, require_clean
+from bodysense.doctor import (
+    Diagnosis,
+    Finding,
+    check_sensors,
+    examine_readings,
+    require_clean,
+)
 from bodysense.doctor.units import (
     quaternion_findings,
     sensor_findings,
@@ -85,6 +91,7 @@ class Recording:
         counts: how many rows were left out, by reason.
         notes: what the user should know, e.g. of units that cannot be right.
         noise: of the readings, by sensor; `None`: as their covariances say.
+        channels: of the log that hold positions, by joint.
     """
 
     t: Array
@@ -96,6 +103,7 @@ class Recording:
     counts: Mapping[str, int]
     notes: tuple[str, ...]
     noise: ReadingNoise | None = None
+    channels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_log(
@@ -131,7 +139,7 @@ class Recording:
                 rows,
                 segment.t,
                 segment.joints("q", problem.robot.joint_names),
-                _sensor_readings(problem, log, rows),
+                sensor_readings(problem, log, rows),
             )
             for rows, segment in zip(diagnosis.places, diagnosis.segments, strict=True)
             if rows.size >= _SHORTEST
@@ -146,10 +154,11 @@ class Recording:
                 "for longer, raise the cut-off, or check the layout."
             )
         used = np.concatenate([piece.rows for piece in pieces])
-        q, dq, _ = (np.concatenate(x) for x in zip(*(p.motion for p in pieces), strict=True))
+        q, dq, ddq = (np.concatenate(x) for x in zip(*(p.motion for p in pieces), strict=True))
         readings = np.concatenate([piece.readings for piece in pieces])
         twist, notes = _base_twist(problem, q, dq, readings, feet)
         findings = _sensor_findings(problem, readings) + _speed_findings(problem, q, dq, readings)
+        findings += _mounting_findings(problem, log.t[used], (q, dq, ddq), readings, twist, gravity)
         notes += [*_notes(findings), *_slow(log.t[used], limit if cutoff is not None else 0.0)]
         return cls(
             t=log.t[used],
@@ -161,6 +170,7 @@ class Recording:
             counts=counts,
             notes=(*_notes(diagnosis.findings), *notes),
             noise=signals.noise(gravity),
+            channels=position_channels(problem.robot, problem.sensors),
         )
 
     @classmethod
@@ -178,7 +188,7 @@ class Recording:
         if diagnosis.of("error"):
             require_clean(diagnosis, purpose="estimated")
         rows = np.concatenate([np.zeros(0, dtype=np.int64), *diagnosis.places])
-        readings = _sensor_readings(problem, log, rows)
+        readings = sensor_readings(problem, log, rows)
         if not np.isfinite(readings).any():
             raise UnusableLogError(
                 f"{log.source}: no two rows have times that ascend and readings of the sensors: "
@@ -228,6 +238,42 @@ def _notes(findings: Sequence[Finding]) -> tuple[str, ...]:
 def _sensor_findings(problem: MapDynamics, readings: Array) -> list[Finding]:
     parts = {s.name: readings[:, problem.layout.slices[s.name]] for s in problem.sensors}
     return sensor_findings(problem.robot, problem.sensors, parts)
+
+
+def _mounting_findings(
+    problem: MapDynamics,
+    t: Array,
+    motion: tuple[Array, Array, Array],
+    readings: Array,
+    twist: Array | None,
+    gravity: Array | None,
+) -> list[Finding]:
+    """Whether sensors are mounted, signed and scaled as they are said to be."""
+    robot, tree = problem.robot, problem.tree
+    root = tree.names[0] if robot.floating_base and not tree.floating else None
+    parts = {s.name: readings[:, problem.layout.slices[s.name]] for s in problem.sensors}
+    return list(
+        check_sensors(
+            robot,
+            problem.sensors,
+            t,
+            *motion,
+            parts,
+            root=root,
+            gravity=gravity,
+            base_twist=twist,
+            touched=_standing_feet(problem),
+        )
+    )
+
+
+def _standing_feet(problem: MapDynamics) -> tuple[str, ...]:
+    """Links of a robot that floats, or stands on one, that may carry it."""
+    if not problem.robot.floating_base:
+        return ()
+    assumptions = problem.assumptions
+    links = [problem.tree.names[i] for i in problem.tree.with_unknowns]
+    return tuple(x for x in links if assumptions.wrench_of(x).covariance.any())
 
 
 def _speed_findings(problem: MapDynamics, q: Array, dq: Array, readings: Array) -> list[Finding]:
@@ -298,7 +344,7 @@ def _require_positions(problem: MapDynamics, log: Log) -> dict[str, str]:
     return channel
 
 
-def _sensor_readings(problem: MapDynamics, log: Log, rows: NDArray[np.int64]) -> Array:
+def sensor_readings(problem: MapDynamics, log: Log, rows: NDArray[np.int64]) -> Array:
     """(T, m) readings of all sensors at rows (T,) of a log; NaN of accelerations it has not."""
     _require_channels(problem, log)
     readings = np.full((rows.size, problem.layout.size), np.nan)

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from bodysense.errors import listing
+from bodysense.estimation.contact.detector import DetectionSettings
 from bodysense.estimation.map_dynamics.log.contacts import ContactInterval
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.files import EstimatedCurves, LogFiles
-from bodysense.estimation.map_dynamics.log.prepare import prepare_log
+from bodysense.estimation.map_dynamics.log.prepare import EstimationMethod, prepare_log
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
 from bodysense.estimation.map_dynamics.log.totals import LogTotals, SensorScore, StateTotals
 from bodysense.estimation.map_dynamics.observability import Observability, observability
@@ -142,6 +143,8 @@ def estimate_log(
     cutoff: float | None = None,
     parameter_directions: Array | None = None,
     state: StateSetup | None = None,
+    detection: DetectionSettings | None = None,
+    method: EstimationMethod = "map",
     folder: str | PathLike[str] | None = None,
     progress: Callable[[int, int], None] = lambda done, samples: None,
 ) -> EstimationRun:
@@ -158,7 +161,14 @@ def estimate_log(
     """
     require_robot(robot)
     estimate = prepare_log(
-        setup, robot, log, cutoff=cutoff, parameter_directions=parameter_directions, state=state
+        setup,
+        robot,
+        log,
+        cutoff=cutoff,
+        parameter_directions=parameter_directions,
+        state=state,
+        detection=detection,
+        method=method,
     )
     source = log.source
     return solve_log(estimate, source=source, folder=folder, progress=progress)

@@ -82,6 +82,7 @@ class ReadingNoise:
         cutoff: of the filter [Hz].
         white: by sensor, standard deviation before the filter of what the filter makes less.
         lasting: by sensor, (T,) that of what stays as it is.
+        sigma_q: (n,) white noise of positions [rad or m].
         standing: (T, n) where joints stand, whose friction may be anything up to the static one.
         second: sensors whose readings are second derivatives of positions; their `white` is that
             of the positions [rad or m], in stated deviations of the accelerations.
@@ -92,6 +93,7 @@ class ReadingNoise:
     cutoff: float
     white: Mapping[str, float]
     lasting: Mapping[str, Array]
+    sigma_q: Array
     standing: NDArray[np.bool_] | Array
     second: frozenset[str] = frozenset()
     plain: frozenset[str] = frozenset()
@@ -222,7 +224,9 @@ class SignalFilter:
         white, sigma_q = _mean(self._white), _mean(self._sigma_q)
         doubt = np.concatenate([np.zeros((0, len(self._drives))), *self._doubt])
         cutoff = usable_cutoff(self.cutoff, float(rate))
-        result = ReadingNoise(float(rate), cutoff, {}, {}, np.zeros((T, 0)), derived, self._raw)
+        result = ReadingNoise(
+            float(rate), cutoff, {}, {}, np.asarray(sigma_q), np.zeros((T, 0)), derived, self._raw
+        )
         seen_torques = seen_noise(
             problem, self._pieces, float(rate), cutoff, np.asarray(sigma_q), gravity
         )
