@@ -43,6 +43,7 @@ from bodysense.logs.filtering import (
     usable_cutoff,
 )
 from bodysense.logs.log import Log
+from bodysense.robot.dynamics import mass_matrix
 from bodysense.sensors.motion_sensors import Encoder, JointAcceleration, Orientation
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
@@ -61,6 +62,8 @@ _STILL_SHARE = 0.02  # of its r.m.s. speed: likewise
 _SETTLING = 0.15  # s beside a stand in which friction is that of presliding
 _NEAR = 0.5  # periods of a band within which its error is about as large
 _LONG = 4.0  # periods of the cut-off after which the filter has forgotten an impulse
+_POSES = 40  # at which masses are averaged
+_MAD = 1.4826  # standard deviation over the median size of a Gaussian
 _HALVED = 0.5  # what a band of twice the width loses, of what it gains: less than that
 _STILL = 2e-3  # rad/s or m/s: a joint that is slower for a period of the cut-off stands
 
@@ -97,23 +100,27 @@ class ReadingNoise:
     standing: NDArray[np.bool_] | Array
     second: frozenset[str] = frozenset()
     plain: frozenset[str] = frozenset()
-    _gains: dict[tuple[int, int], float] = field(default_factory=dict, repr=False)
+    _gains: dict[tuple[int, int, int], float] = field(default_factory=dict, repr=False)
 
-    def scale(self, window: int = 1) -> dict[str, Array]:
-        """By sensor, (T,) noise of means over so many samples, over its stated deviation."""
+    def scale(self, window: int = 1, step: int = 1) -> dict[str, Array]:
+        """By sensor, (T,) noise of means over so many samples, over its stated deviation.
+
+        The samples of a mean are `step` apart.
+        """
         result = {}
         for name, lasting in self.lasting.items():
-            gain = 1.0 if name in self.plain else self.gain(2 if name in self.second else 0, window)
+            order = 2 if name in self.second else 0
+            gain = 1.0 if name in self.plain else self.gain(order, window, step)
             if name in self.plain and window > 1:
                 gain = 1.0 / np.sqrt(window)
             result[name] = np.sqrt((gain * self.white[name]) ** 2 + lasting**2)
         return result
 
-    def gain(self, derivatives: int, window: int = 1) -> float:
+    def gain(self, derivatives: int, window: int = 1, step: int = 1) -> float:
         """|h| of the filter with so many derivatives and a mean over samples, per white noise."""
-        key = derivatives, window
+        key = derivatives, window, step
         if key not in self._gains:
-            self._gains[key] = _gain(self.rate, self.cutoff, derivatives, window)
+            self._gains[key] = _gain(self.rate, self.cutoff, derivatives, window, step)
         return self._gains[key]
 
     def widened(self, ratio: Mapping[str, float]) -> ReadingNoise:
@@ -136,11 +143,13 @@ class ReadingNoise:
         return replace(self, lasting=lasting, standing=self.standing[which])
 
 
-def _gain(rate: float, cutoff: float, derivatives: int, window: int) -> float:
+def _gain(rate: float, cutoff: float, derivatives: int, window: int = 1, step: int = 1) -> float:
     x = _response(rate, cutoff)[:, None]
     for _ in range(derivatives):
         x = differentiate(x, rate)
-    return float(np.linalg.norm(np.convolve(x[:, 0], np.ones(window) / window)))
+    mean = np.zeros((window - 1) * step + 1)
+    mean[::step] = 1.0 / window
+    return float(np.linalg.norm(np.convolve(x[:, 0], mean)))
 
 
 def _response(rate: float, cutoff: float) -> Array:
@@ -314,6 +323,7 @@ class SignalFilter:
         joints = [problem.robot.joint_names.index(_joint(s)) for s in self._drives]
         places = [problem.layout.slices[s.name].start for s in self._drives]
         net = np.where(np.isfinite(y), y, 0.0)
+        shaken = _shaking(problem, even, net[:, places], joints, motion.q, limit)
         net[:, places] = even.back(lowpass(even.to(net[:, places]), even.rate, limit))
         problem.take_load_friction(motion.v, net)
         load = np.zeros_like(motion.v)
@@ -322,7 +332,8 @@ class SignalFilter:
         beside = int(_SETTLING * even.rate)
         standing = _standing(motion.v, speed.std, period)
         settling = maximum_filter1d(standing.astype(np.uint8), 2 * beside + 1, axis=0).astype(bool)
-        spread = friction_spread(problem.robot, speed.v, speed.std, load, settling)
+        std = np.hypot(speed.std, shaken)
+        spread = friction_spread(problem.robot, speed.v, std, load, settling)
         reach = np.abs(_response(even.rate, limit))[:, None]  # what errs in one direction adds up
         own = even.to(spread.std[:, joints])
         largest = maximum_filter1d(own, len(reach), axis=0)
@@ -369,7 +380,7 @@ def _speed(even: _Even, q: Array, sigma_q: Array, limit: float) -> _Speed:
     best, std = v[0].copy(), np.full_like(v[0], np.inf)
     cost = np.full(q.shape[1], np.inf)
     for k, f in enumerate(bands):
-        noise = sigma_q * _gain(even.rate, f, 1, 1)
+        noise = sigma_q * _gain(even.rate, f, 1)
         other = v[k - 1] if k else (v[1] if len(v) > 1 else v[0])
         reach = max(1, int(_NEAR * even.rate / f))
         share = _HALVED if k else 1.0
@@ -381,6 +392,25 @@ def _speed(even: _Even, q: Array, sigma_q: Array, limit: float) -> _Speed:
         best[:, better], std[:, better] = v[k][:, better], error[:, better]
         cost = np.where(better, total, cost)
     return _Speed(even.back(best), even.back(std))
+
+
+def _shaking(
+    problem: MapDynamics, even: _Even, tau: Array, joints: list[int], q: Array, limit: float
+) -> Array:
+    """(n,) standard deviations of velocities beyond the cut-off, from torques of drives (T, k).
+
+    A controller that answers the noise of its encoders shakes the joint. Where the joint is slow it
+    then reverses many times, and friction is neither on one side nor on the other.
+    """
+    some = np.linspace(0, len(q) - 1, _POSES).astype(int)
+    mass = np.einsum("tii->ti", mass_matrix(problem.robot, q[some])).mean(axis=0)[joints]
+    tau = even.to(tau)
+    fast = tau - lowpass(tau, even.rate, limit)
+    v = np.cumsum(fast, axis=0) / (even.rate * mass)
+    v -= lowpass(v, even.rate, limit)
+    result = np.zeros(problem.robot.n_joints)
+    result[joints] = _MAD * np.median(np.abs(v), axis=0)
+    return result
 
 
 def _joint(sensor: Sensor) -> str:
