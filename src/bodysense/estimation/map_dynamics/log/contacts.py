@@ -227,9 +227,9 @@ class _Grid:
                 tested,
                 lasting,
                 *(
-                    self._beyond_friction(readings, noise.part(at).scale(w * self.step), at)
+                    self._beyond_friction(readings, noise.part(at).scale(w, self.step), at)
                     if beyond_friction
-                    else (readings, noise.part(at).scale(w * self.step))
+                    else (readings, noise.part(at).scale(w, self.step))
                 ),
                 at,
             ).averaged(self.starts, w)
@@ -296,9 +296,9 @@ class _Grid:
             excess = np.clip(inn[:, names.index(sensor.name)], -held, held)
             place = self.problem.layout.slices[sensor.name].start
             adjusted[mask, place] -= excess[mask]
-            result[sensor.name] = np.where(
-                mask, np.minimum(scale[sensor.name], _HELD * held / stated), scale[sensor.name]
-            )
+            known = (1.0 - 3.0 * _HELD**2) * self.noise.lasting[sensor.name][at] ** 2
+            left = np.sqrt(np.maximum(scale[sensor.name] ** 2 - known, 0.0))
+            result[sensor.name] = np.where(mask, left, scale[sensor.name])
         return adjusted, result
 
     def model_error(self, noise: ReadingNoise, quiet: NDArray[np.bool_]) -> dict[str, Array]:
