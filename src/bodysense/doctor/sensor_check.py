@@ -18,7 +18,7 @@ from bodysense.doctor.force_torque import WrenchReading, wrench_findings
 from bodysense.doctor.imu_mounting import floating_imu_findings, imu_findings
 from bodysense.doctor.joint_torques import torque_findings
 from bodysense.doctor.motion import CondensedMotion
-from bodysense.robot.robot import Robot
+from bodysense.robot.robot import Robot, require_robot
 from bodysense.sensors.link_motion import LinkMotion
 from bodysense.sensors.motion_sensors import Accelerometer, Gyroscope, JointTorque, LinkSensor
 from bodysense.sensors.sensor import Mount, Sensor
@@ -67,6 +67,7 @@ def check_sensors(
     Returns:
         What speaks against the sensors file, errors first.
     """
+    require_robot(robot)
     sensors = [s for s in sensors if s.channels and s.name in readings]
     checked = [s for s in sensors if isinstance(s, Gyroscope | Accelerometer | ForceTorque)]
     torques = [s for s in sensors if isinstance(s, JointTorque)]

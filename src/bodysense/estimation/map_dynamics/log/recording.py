@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from bodysense.doctor import (
     Diagnosis,
     Finding,
-    check_sensors,
     examine_readings,
     require_clean,
 )
-from bodysense.doctor.units import (
-    quaternion_findings,
-    sensor_findings,
-    some_samples,
-    speed_findings,
-)
 from bodysense.errors import MismatchError, ShapeError, UnusableLogError, listing
-from bodysense.estimation.map_dynamics.base_motion import StandingFeet, root_twist
+from bodysense.estimation.map_dynamics.base_motion import StandingFeet
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.log.sensor_findings import (
+    base_twist,
+    broken_quaternions,
+    mounting_findings,
+    speed_findings,
+    unit_findings,
+)
 from bodysense.estimation.map_dynamics.log.signals import (
     BORDER,
     ReadingNoise,
@@ -43,10 +43,7 @@ from bodysense.logs.log import Log
 from bodysense.robot.robot import Robot
 from bodysense.sensors.motion_sensors import (
     Encoder,
-    Gyroscope,
     JointAcceleration,
-    JointVelocity,
-    Orientation,
 )
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
@@ -156,9 +153,9 @@ class Recording:
         used = np.concatenate([piece.rows for piece in pieces])
         q, dq, ddq = (np.concatenate(x) for x in zip(*(p.motion for p in pieces), strict=True))
         readings = np.concatenate([piece.readings for piece in pieces])
-        twist, notes = _base_twist(problem, q, dq, readings, feet)
-        findings = _sensor_findings(problem, readings) + _speed_findings(problem, q, dq, readings)
-        findings += _mounting_findings(problem, log.t[used], (q, dq, ddq), readings, twist, gravity)
+        twist, notes = base_twist(problem, q, dq, readings, feet)
+        findings = unit_findings(problem, readings) + speed_findings(problem, q, dq, readings)
+        findings += mounting_findings(problem, log.t[used], (q, dq, ddq), readings, twist, gravity)
         notes += [*_notes(findings), *_slow(log.t[used], limit if cutoff is not None else 0.0)]
         return cls(
             t=log.t[used],
@@ -197,8 +194,8 @@ class Recording:
         q = np.full((rows.size, robot.n_joints), np.nan)
         for sensor in encoders:
             q[:, sensor.joint_index(robot)] = readings[:, problem.layout.slices[sensor.name].start]
-        findings = _sensor_findings(problem, readings)
-        findings += _broken_quaternions(problem, log, rows, readings)
+        findings = unit_findings(problem, readings)
+        findings += broken_quaternions(problem, log, rows, readings)
         sizes = [places.size for places in diagnosis.places]
         return cls(
             t=log.t[rows],
@@ -233,78 +230,6 @@ def _notes(findings: Sequence[Finding]) -> tuple[str, ...]:
         for f in findings
         if f.severity != "note" or f.kind in _TELLING
     )
-
-
-def _sensor_findings(problem: MapDynamics, readings: Array) -> list[Finding]:
-    parts = {s.name: readings[:, problem.layout.slices[s.name]] for s in problem.sensors}
-    return sensor_findings(problem.robot, problem.sensors, parts)
-
-
-def _mounting_findings(
-    problem: MapDynamics,
-    t: Array,
-    motion: tuple[Array, Array, Array],
-    readings: Array,
-    twist: Array | None,
-    gravity: Array | None,
-) -> list[Finding]:
-    """Whether sensors are mounted, signed and scaled as they are said to be."""
-    robot, tree = problem.robot, problem.tree
-    root = tree.names[0] if robot.floating_base and not tree.floating else None
-    parts = {s.name: readings[:, problem.layout.slices[s.name]] for s in problem.sensors}
-    return list(
-        check_sensors(
-            robot,
-            problem.sensors,
-            t,
-            *motion,
-            parts,
-            root=root,
-            gravity=gravity,
-            base_twist=twist,
-            touched=_standing_feet(problem),
-        )
-    )
-
-
-def _standing_feet(problem: MapDynamics) -> tuple[str, ...]:
-    """Links of a robot that floats, or stands on one, that may carry it."""
-    if not problem.robot.floating_base:
-        return ()
-    assumptions = problem.assumptions
-    links = [problem.tree.names[i] for i in problem.tree.with_unknowns]
-    return tuple(x for x in links if assumptions.wrench_of(x).covariance.any())
-
-
-def _speed_findings(problem: MapDynamics, q: Array, dq: Array, readings: Array) -> list[Finding]:
-    """Gyroscopes and velocities against the motion of the joints, on a root that stands."""
-    compared = [s for s in problem.sensors if isinstance(s, Gyroscope | JointVelocity)]
-    if problem.tree.floating or not compared:
-        return []
-    some = some_samples(len(q))
-    robot_only = problem.with_sensors(compared)
-    places = [np.arange(readings.shape[1])[problem.layout.slices[s.name]] for s in compared]
-    y = readings[some][:, np.concatenate(places)]
-    result = robot_only.estimate(q[some], dq[some], y, gravity=np.zeros(3), detail="means")
-    findings = []
-    for sensor in compared:
-        read = y[:, robot_only.layout.slices[sensor.name]]
-        findings += speed_findings(sensor, read, read - result.residual[sensor.name])
-    return findings
-
-
-def _broken_quaternions(
-    problem: MapDynamics, log: Log, rows: NDArray[np.int64], readings: Array
-) -> list[Finding]:
-    findings = []
-    for sensor in problem.sensors:
-        if not isinstance(sensor, Orientation) or not sensor.channels:
-            continue
-        columns = [log.channels[name][rows] for name in sensor.channels]
-        recorded = int(np.isfinite(columns).all(axis=0).sum())
-        valid = np.isfinite(readings[:, problem.layout.slices[sensor.name]]).all(axis=1)
-        findings += quaternion_findings(sensor, recorded, int(valid.sum()), rows.size)
-    return findings
 
 
 def _slow(t: Array, cutoff: float) -> list[str]:
@@ -391,25 +316,3 @@ def _require_units(problem: MapDynamics, sensor: Sensor, log: Log) -> None:
                 f"channel {channel!r} of {log.source} is in {result}, and {sensor.who} reads "
                 f"{unit}: is it the right channel? Otherwise correct its unit in the layout file."
             )
-
-
-def _base_twist(
-    problem: MapDynamics, q: Array, dq: Array, readings: Array, feet: StandingFeet | None
-) -> tuple[Array | None, list[str]]:
-    """Twist of a floating root by gyroscopes and standing feet, (T, 6)."""
-    if not problem.tree.floating:
-        return None, []
-    root, twist = problem.tree.names[0], root_twist(problem, q, dq, readings, feet=feet)
-    share = float(twist.known.mean())
-    if share == 1.0:
-        return twist.held, []
-    if share == 0.0:
-        raise MismatchError(
-            f"nothing tells how {root} turns, which floats: add a gyroscope on any link to the "
-            "sensors file, or say which feet stand (base: {standing: [l_sole, r_sole]}), or which "
-            "link is held (base: {link: ..., fixed: true, gravity: [0, 0, -9.81]})."
-        )
-    return twist.held, [
-        f"how {root} turns is not known at {100.0 * (1.0 - share):.2g} % of the samples, where no "
-        "gyroscope gives a reading: there it is taken to turn as before"
-    ]
