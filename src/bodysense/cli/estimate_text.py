@@ -32,7 +32,7 @@ def estimate_text(summary: Mapping[str, Any]) -> str:
     if summary["inconsistent_exact_readings"]:
         page.line(f"{summary['inconsistent_exact_readings']}.", style="bold")
     page.line("")
-    page.line(f"Observability: {summary['observability']}")
+    page.line(f"Observability: {summary['observability']} {summary['external_wrenches']}")
     return page.text()
 
 

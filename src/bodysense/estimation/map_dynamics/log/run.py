@@ -115,6 +115,7 @@ class EstimationRun:
             "parameters_considered": estimate.considers_parameters,
             **self.totals.to_dict(),
             "observability": self.observability.summary(),
+            "external_wrenches": self.observability.external_summary(),
             "notes": list(self.notes),
         }
         return summary if self.state is None else {**summary, "state": self.state.to_dict()}
