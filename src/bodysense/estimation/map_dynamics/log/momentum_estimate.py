@@ -1,15 +1,15 @@
 """`MomentumLogEstimate`: external torques and wrenches during a recording, by momentum.
 
-The second estimator of a log (``--method momentum``). It takes torques of the drives and positions
-alone, and no accelerations: velocities are differences of positions over two samples, with the
-noise that these have. Scores of its estimates (`MomentumEstimate.scores`) are evidence for the same
-detector of contacts.
+The second estimator of a log (``--method momentum``). It takes torques of the drives, positions and
+velocities, filtered alike (`signals`), and no accelerations. The filter leaves the density of their
+noise below its cut-off as it was, so the observer counts on what they have before it. Scores of its
+estimates (`MomentumEstimate.scores`) are evidence for the same detector of contacts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -27,15 +27,15 @@ from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.contacts import (
     LogContacts,
     collected_contacts,
+    find_contacts,
     open_links,
 )
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
-from bodysense.estimation.map_dynamics.log.recording import Recording, sensor_readings
+from bodysense.estimation.map_dynamics.log.recording import Recording
 from bodysense.estimation.map_dynamics.setup import EstimationSetup
 from bodysense.estimation.momentum.estimate import AssumedContact, MomentumEstimate
 from bodysense.estimation.momentum.observer import MomentumObserver
 from bodysense.estimation.posterior import NamedSlices, Posterior
-from bodysense.logs.log import Log
 from bodysense.sensors.motion_sensors import JointTorque
 from bodysense.spatial.arrays import Array
 
@@ -115,7 +115,6 @@ def prepare_momentum(
     setup: EstimationSetup,
     problem: MapDynamics,
     recording: Recording,
-    log: Log,
     settings: DetectionSettings,
 ) -> MomentumLogEstimate:
     """Estimate external torques of a recording and find contacts; see `MomentumObserver`.
@@ -128,45 +127,56 @@ def prepare_momentum(
             f"--method momentum needs a base that is held, and that of {problem.robot.name} "
             "floats: use --method map, or MomentumObserver from Python with the motion of the base."
         )
-    sensors, noise = torques_of_all_joints(problem), recording.noise
+    sensors = torques_of_all_joints(problem)
+    learned = find_contacts(problem, recording, setup.gravity, settings).noise
+    noise = recording.noise if learned is None else learned
     assert noise is not None  # which every recording with positions has
-    raw = np.searchsorted(log.t, recording.t)
-    places = [problem.layout.slices[s.name].start for s in sensors]
-    tau = sensor_readings(problem, log, raw)[:, places]
-    q, dq = _raw_motion(problem, recording, log)
+    q, dq, tau = recording.q, recording.dq, _without_friction(problem, recording, sensors)
     torque_std = [
         max(_LEAST_STD, max(1.0, noise.white[s.name]) * float(np.sqrt(s.covariance[0, 0])))
         for s in sensors
     ]
     velocity_std = np.maximum(_LEAST_STD, noise.sigma_q * noise.rate / np.sqrt(2.0))
     observer = MomentumObserver(
-        problem.robot,
+        problem.robot.with_friction("none"),
         torque_std=torque_std,
         velocity_std=velocity_std,
         bandwidth=noise.cutoff,
         side=[s.side for s in sensors],
     )
+    lasting = np.stack(
+        [noise.lasting[s.name] * float(np.sqrt(s.covariance[0, 0])) for s in sensors], axis=1
+    )
     parts = tuple(
-        observer.estimate(recording.t[a:b], q[a:b], dq[a:b], tau[a:b])
+        _with_lasting(observer.estimate(recording.t[a:b], q[a:b], dq[a:b], tau[a:b]), lasting[a:b])
         for a, b in pairwise([*recording.starts, recording.t.size])
     )
     found = _found(problem, recording, parts, settings)
     return MomentumLogEstimate(setup, problem, recording, None, settings, found, parts)
 
 
-def _raw_motion(problem: MapDynamics, recording: Recording, log: Log) -> tuple[Array, Array]:
-    """Positions as recorded, where they were, and their differences over two samples."""
-    names = problem.robot.joint_names
-    q = recording.q.copy()
-    rows = np.searchsorted(log.t, recording.t)
-    for j, joint in enumerate(names):
-        channel = recording.channels.get(joint, f"q.{joint}")
-        values = log.channels[channel][rows]
-        q[:, j] = np.where(np.isfinite(values), values, q[:, j])
-    dq = np.zeros_like(q)
-    for a, b in pairwise([*recording.starts, recording.t.size]):
-        dq[a:b] = np.gradient(q[a:b], recording.t[a:b], axis=0)
-    return q, dq
+def _without_friction(
+    problem: MapDynamics, recording: Recording, sensors: tuple[JointTorque, ...]
+) -> Array:
+    """(T, n) torques less the friction that was put back after the filter (see `signals`)."""
+    robot, net = problem.robot, recording.readings.copy()
+    problem.take_load_friction(recording.dq, net)
+    tau = np.empty_like(recording.dq)
+    for j, sensor in enumerate(sensors):
+        tau[:, j] = net[:, problem.layout.slices[sensor.name].start]
+        if sensor.side == "drive":
+            law = robot.friction.model
+            phi, _ = law.basis(recording.dq[:, j], robot.friction.shape[j])
+            tau[:, j] -= phi @ problem.drive[j]
+    return tau
+
+
+def _with_lasting(estimate: MomentumEstimate, std: Array) -> MomentumEstimate:
+    """External torques that are not known better than errors (T, n) that last, as of friction."""
+    covariance = estimate.covariance.copy()
+    n = np.arange(std.shape[1])
+    covariance[:, n, n] += std**2
+    return replace(estimate, covariance=covariance)
 
 
 def _found(

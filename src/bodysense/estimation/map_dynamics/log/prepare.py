@@ -114,7 +114,7 @@ def prepare_log(
         biases=bias_sizes(setup),
     )
     if method == "momentum":
-        return prepare_momentum(setup, problem, recording, log, settings)
+        return prepare_momentum(setup, problem, recording, settings)
     found = find_contacts(problem, recording, setup.gravity, settings)
     return LogEstimate(setup, problem, recording, perturbed, settings, found)
 

@@ -10,7 +10,7 @@ position is as good as others. Everything that is left out is counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,6 @@ class Recording:
         counts: how many rows were left out, by reason.
         notes: what the user should know, e.g. of units that cannot be right.
         noise: of the readings, by sensor; `None`: as their covariances say.
-        channels: of the log that hold positions, by joint.
     """
 
     t: Array
@@ -100,7 +99,6 @@ class Recording:
     counts: Mapping[str, int]
     notes: tuple[str, ...]
     noise: ReadingNoise | None = None
-    channels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_log(
@@ -167,7 +165,6 @@ class Recording:
             counts=counts,
             notes=(*_notes(diagnosis.findings), *notes),
             noise=signals.noise(gravity),
-            channels=position_channels(problem.robot, problem.sensors),
         )
 
     @classmethod
