@@ -8,6 +8,13 @@ variance,
 which is the square of the Coulomb friction where either sign is as likely and that of F'(v) sigma_v
 away from a reversal. A joint that stands holds with any friction up to the static one, F_s: that
 has the standard deviation F_s / √3.
+
+A joint that is shaken, faster than anybody looks, by a velocity s ~ N(0, sigma_s²) has the friction
+
+    F̄(v) = E[F(v + s)],
+
+on which its linear part has no influence. Torques that shake it may as well be noise of their
+sensor: the mean of F̄ and F is taken, and half their difference is a standard deviation.
 """
 
 from __future__ import annotations
@@ -26,6 +33,8 @@ _CREEP = 2e-3
 """rad/s or m/s: a joint that creeps sticks at times; what it reads is no velocity of sliding, and
 the standard deviation of a velocity is at least this where friction changes its sign."""
 _WIDTHS = 3.0  # widths of a smoothed sign after which it is one
+_TABLE = 400  # velocities at which the friction of a shaken joint is tabulated
+_SHAKEN = 8.0  # standard deviations of shaking beyond which friction is as without
 
 
 class FrictionSpread(NamedTuple):
@@ -41,6 +50,7 @@ def friction_spread(
     sigma_v: Array,
     load: Array,
     standing: NDArray[np.bool_] | None = None,
+    shaking: Array | None = None,
 ) -> FrictionSpread:
     """Friction at velocities (T, n) with standard deviations (T, n).
 
@@ -50,8 +60,11 @@ def friction_spread(
         sigma_v: of their noise.
         load: (T, n) torques of the drives without friction, which it may grow with.
         standing: (T, n) where a joint stands, or settles and breaks loose; by default nowhere.
+        shaking: (n,) standard deviations of fast velocities that `dq` does not show; by default
+            none.
     """
     law = _Law(robot)
+    shaken = np.zeros(dq.shape[1]) if shaking is None else shaking
     mean, std = np.zeros_like(dq), np.zeros_like(dq)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     weights = weights / weights.sum()
@@ -62,13 +75,20 @@ def friction_spread(
         mean[:, j], slope = law.at(j, v, size)
         std[:, j] = np.abs(slope) * sigma_v[:, j]
         sigma = np.maximum(sigma_v[:, j], _CREEP)
-        near = np.flatnonzero(np.abs(v) < _FAR * sigma + law.reach(j))
+        reach = law.reach(j) + _SHAKEN * shaken[j]
+        near = np.flatnonzero(np.abs(v) < _FAR * sigma + reach)
         if near.size:
             around = v[near, None] + sigma[near, None] * nodes
-            F, _ = law.at(j, around.ravel(), np.repeat(size[near], nodes.size))
-            F = F.reshape(around.shape)
+            loads = np.repeat(size[near], nodes.size)
+            F = law.at(j, around.ravel(), loads)[0].reshape(around.shape)
+            apart = np.zeros(near.size)
+            if shaken[j] > 0.0:
+                soft = law.shaken(j, around.ravel(), loads, shaken[j]).reshape(around.shape)
+                apart = 0.5 * (F - soft) @ weights
+                F = 0.5 * (F + soft)
             mean[near, j] = F @ weights
-            std[near, j] = np.sqrt(np.maximum(F**2 @ weights - mean[near, j] ** 2, 0.0))
+            variance = np.maximum(F**2 @ weights - mean[near, j] ** 2, 0.0)
+            std[near, j] = np.sqrt(variance + apart**2)
         if standing is not None and standing[:, j].any():
             here = standing[:, j]
             creep = np.array([_CREEP + law.reach(j), -_CREEP - law.reach(j)])
@@ -115,3 +135,22 @@ class _Law:
         F: Array = phi @ self._F[j]
         slope: Array = dphi @ self._F[j]
         return F, slope
+
+    def shaken(self, j: int, v: Array, load: Array, sigma: float) -> Array:
+        """(n,) friction, averaged over velocities that are normally distributed about each."""
+        law, shape = self._friction.model, self._friction.shape[j]
+        far = self.reach(j) + 0.5 * _SHAKEN * sigma
+        grid = np.linspace(-far, far, _TABLE)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+        around = (grid[:, None] + sigma * nodes).ravel()
+        phi, _ = law.basis(around, shape)
+        soft = np.einsum("ink,n->ik", phi.reshape(grid.size, nodes.size, -1), weights)
+        soft /= weights.sum()
+        plain, _ = law.basis(v, shape)
+        inside = np.abs(v) <= far
+        for k, column in enumerate(soft.T):
+            plain[inside, k] = np.interp(v[inside], grid, column)
+        if law.depends_on_load:
+            plain[:, -1] *= load
+        F: Array = plain @ self._F[j]
+        return F

@@ -369,20 +369,23 @@ class _Grid:
 
 
 def _lasting(grid: _Grid, links: tuple[str, ...]) -> tuple[str, ...]:
-    """Links that are in contact most of the time, the surest first."""
+    """Links that are in contact most of the time, the surest first.
+
+    A sample counts for the link that explains it best: pushes elsewhere are none of it.
+    """
     at = grid.rows[np.linspace(0, grid.rows.size - 1, min(_LOOKS, grid.rows.size)).astype(int)]
     lasting: tuple[str, ...] = ()
     scale, readings = grid.noise.part(at).scale(), grid.recording.readings[at]
     while len(lasting) < len(links):
         rest = tuple(link for link in links if link not in lasting)
         evidence = grid.evidence(rest, lasting, readings, scale, at)
-        surprises = {link: evidence.surprise(link) for link in rest}
-        most = {link: float((s > _CERTAIN).mean()) for link, s in surprises.items()}
-        odds = {link: float(evidence.log_odds(link).sum()) for link in rest}
-        best = max(rest, key=lambda link: odds[link])
-        if most[best] < _MOST:
+        certain = np.stack([evidence.surprise(link) > _CERTAIN for link in rest])
+        best = np.argmax([evidence.log_odds(link) for link in rest], axis=0)
+        share = [float((certain[k] & (best == k)).mean()) for k in range(len(rest))]
+        most = int(np.argmax(share))
+        if share[most] < _MOST:
             break
-        lasting = (*lasting, best)
+        lasting = (*lasting, rest[most])
     return lasting
 
 

@@ -44,7 +44,14 @@ from bodysense.logs.filtering import (
 )
 from bodysense.logs.log import Log
 from bodysense.robot.dynamics import mass_matrix
-from bodysense.sensors.motion_sensors import Encoder, JointAcceleration, Orientation
+from bodysense.robot.frames import supporting_joints
+from bodysense.sensors.motion_sensors import (
+    Encoder,
+    Gyroscope,
+    JointAcceleration,
+    JointVelocity,
+    Orientation,
+)
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
@@ -249,20 +256,42 @@ class SignalFilter:
                 own = seen * result.gain(2)
                 whites[sensor.name] = seen / stated if stated else 0.0
             else:
-                told = white[where][np.isfinite(white[where])]
-                own = float(np.sqrt(np.mean(told**2))) if told.size else np.nan
-                own = seen_torques.get(sensor.name, own)
+                own = seen_torques.get(sensor.name, stated * _noisiest(sensor, white[where]))
                 right = stated / tolerance <= own <= stated * tolerance
                 own = stated if np.isnan(own) or right else own
                 whites[sensor.name] = own / stated if stated else 0.0
             bias = self._biases.get(sensor.name, 0.0)  # a part of what is stated, and none of noise
             left = max(0.0, stated**2 - bias**2 - (tolerance * own) ** 2) + bias**2
             lasting[sensor.name] = np.full(T, np.sqrt(left) / stated if stated else 1.0)
+        for name, share in self._of_velocities(result).items():
+            lasting[name] = np.hypot(lasting[name], share)
         for k, sensor in enumerate(self._drives):
             stated = float(np.sqrt(sensor.covariance[0, 0]))
             if stated:
                 lasting[sensor.name] = np.hypot(lasting[sensor.name], doubt[:, k] / stated)
         return replace(result, white=whites, lasting=lasting, standing=np.concatenate(self._stood))
+
+    def _of_velocities(self, noise: ReadingNoise) -> dict[str, float]:
+        """By gyroscope and tachometer, noise of the velocities that it is held against.
+
+        In stated deviations: of the joints between the root and its link, and of another gyroscope
+        where the root floats.
+        """
+        problem, robot = self._problem, self._problem.robot
+        sigma_v, result = noise.sigma_q * noise.gain(1), {}
+        moves = supporting_joints(robot)[0 if robot.floating_base else 1 :]
+        for sensor in problem.sensors:
+            if not isinstance(sensor, Gyroscope | JointVelocity):
+                continue
+            stated = float(np.sqrt(np.trace(sensor.covariance) / sensor.size))
+            if isinstance(sensor, Gyroscope):
+                link = robot.link_names.index(sensor.placement(robot).link)
+                added = float(np.sum(sigma_v[moves[link]] ** 2))
+                added += (stated * noise.gain(0)) ** 2 if problem.tree.floating else 0.0
+            else:
+                added = float(sigma_v[sensor.joint_index(robot)] ** 2)
+            result[sensor.name] = np.sqrt(added) / stated if stated else 0.0
+        return result
 
     @cached_property
     def _drives(self) -> tuple[Sensor, ...]:
@@ -332,8 +361,7 @@ class SignalFilter:
         beside = int(_SETTLING * even.rate)
         standing = _standing(motion.v, speed.std, period)
         settling = maximum_filter1d(standing.astype(np.uint8), 2 * beside + 1, axis=0).astype(bool)
-        std = np.hypot(speed.std, shaken)
-        spread = friction_spread(problem.robot, speed.v, std, load, settling)
+        spread = friction_spread(problem.robot, speed.v, speed.std, load, settling, shaken)
         reach = np.abs(_response(even.rate, limit))[:, None]  # what errs in one direction adds up
         own = even.to(spread.std[:, joints])
         largest = maximum_filter1d(own, len(reach), axis=0)
@@ -411,6 +439,16 @@ def _shaking(
     result = np.zeros(problem.robot.n_joints)
     result[joints] = _MAD * np.median(np.abs(v), axis=0)
     return result
+
+
+def _noisiest(sensor: Sensor, white: Array) -> float:
+    """White noise (m,) over what is stated, of the axis where it is most; NaN if none is seen.
+
+    A structure that vibrates gives a force/torque sensor other noise in moments than in forces.
+    """
+    stated = np.sqrt(np.diag(sensor.covariance))
+    told = np.isfinite(white) & (stated > 0.0)
+    return float((white[told] / stated[told]).max()) if told.any() else np.nan
 
 
 def _joint(sensor: Sensor) -> str:
