@@ -108,7 +108,8 @@ def _rotation(
     if len(full) not in (1, T) or (posterior.single and not single):
         raise ShapeError(f"q has {len(full)} rows for {T} samples: give one, or one per sample.")
     poses, first = LinkPoses.from_robot(robot, full), int(not robot.floating_base)
-    R: Array = poses.R[place.parentJoint - 1 + first]  # R_base_link; rows of links follow the base's
+    # R_base_link: rows of links follow the base's
+    R: Array = poses.R[place.parentJoint - 1 + first]
     if world:
         R = _base_rotations(robot, full) @ R
     else:
