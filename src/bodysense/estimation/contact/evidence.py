@@ -93,17 +93,6 @@ class Evidence:
         information = {link: n * A for link, A in self.information.items()}
         return replace(self, score=score, information=information)
 
-    def without(self, wrench: Mapping[str, Array]) -> Evidence:
-        """Evidence beside known wrenches (T, 6), by link that acts on all: see `effects`."""
-        score = {
-            link: b - np.einsum("tij,tj->ti", self.information[link], self._units(link, wrench))
-            for link, b in self.score.items()
-        }
-        return replace(self, score=score)
-
-    def _units(self, link: str, wrench: Mapping[str, Array]) -> Array:
-        return wrench[link] @ np.linalg.pinv(self.root[link]).T
-
     def surprise(self, link: str, inflation: float = 1.0) -> Array:
         """(T,) surprise, if the variance of scores is so many times as large as it is said."""
         square, freedom = self.chi_square(link)

@@ -22,8 +22,8 @@ from bodysense.estimation.contact.detector import DetectionSettings
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.log.contacts import LogContacts
+from bodysense.estimation.map_dynamics.log.reading_noise import ReadingNoise
 from bodysense.estimation.map_dynamics.log.recording import Recording
-from bodysense.estimation.map_dynamics.log.signals import ReadingNoise
 from bodysense.estimation.map_dynamics.noise import Biases, thinned
 from bodysense.estimation.map_dynamics.setup import EstimationSetup
 from bodysense.estimation.map_dynamics.solution import Samples

@@ -28,9 +28,9 @@ from bodysense.estimation.map_dynamics.log.contacts import (
     LogContacts,
     collected_contacts,
     find_contacts,
-    open_links,
 )
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
+from bodysense.estimation.map_dynamics.log.evidence_grid import open_links
 from bodysense.estimation.map_dynamics.log.recording import Recording
 from bodysense.estimation.map_dynamics.setup import EstimationSetup
 from bodysense.estimation.momentum.estimate import AssumedContact, MomentumEstimate

@@ -24,6 +24,7 @@ from bodysense.doctor import (
 from bodysense.errors import MismatchError, ShapeError, UnusableLogError, listing
 from bodysense.estimation.map_dynamics.base_motion import StandingFeet
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.log.reading_noise import ReadingNoise
 from bodysense.estimation.map_dynamics.log.sensor_findings import (
     base_twist,
     broken_quaternions,
@@ -33,7 +34,6 @@ from bodysense.estimation.map_dynamics.log.sensor_findings import (
 )
 from bodysense.estimation.map_dynamics.log.signals import (
     BORDER,
-    ReadingNoise,
     SignalFilter,
     chosen_cutoff,
 )

@@ -20,30 +20,36 @@ lasts as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline
 from scipy.ndimage import maximum_filter1d
 from scipy.signal import fftconvolve
 
 from bodysense.estimation.friction_spread import friction_spread
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.log.joint_speed import (
+    EvenGrid,
+    JointSpeed,
+    joint_speed,
+    shaking,
+    standing_joints,
+)
+from bodysense.estimation.map_dynamics.log.reading_noise import (
+    ReadingNoise,
+    impulse_response,
+)
 from bodysense.estimation.map_dynamics.log.torque_noise import seen_noise
 from bodysense.logs.bandwidth import Bandwidth, white_noise
 from bodysense.logs.filtering import (
     SmoothMotion,
-    differentiate,
-    is_even,
     lowpass,
     smooth_motion,
     usable_cutoff,
 )
 from bodysense.logs.log import Log
-from bodysense.robot.dynamics import mass_matrix
 from bodysense.robot.frames import supporting_joints
 from bodysense.sensors.motion_sensors import (
     Encoder,
@@ -64,15 +70,7 @@ _SLOW_SENSOR = 2.5  # readings per period of the cut-off below which they are no
 _TOLERANCE = 0.1  # share within which a stated standard deviation is the one that is seen
 _UNSURE = 2.5  # over √(duration · cut-off): likewise, of what a short log shows of its noise
 BORDER = 2.0  # periods of the cut-off beside a gap in which a filter sees too little
-_WIDEST = 0.2  # of the sampling rate: band of velocities at most
-_STILL_SHARE = 0.02  # of its r.m.s. speed: likewise
 _SETTLING = 0.15  # s beside a stand in which friction is that of presliding
-_NEAR = 0.5  # periods of a band within which its error is about as large
-_LONG = 4.0  # periods of the cut-off after which the filter has forgotten an impulse
-_POSES = 40  # at which masses are averaged
-_MAD = 1.4826  # standard deviation over the median size of a Gaussian
-_HALVED = 0.5  # what a band of twice the width loses, of what it gains: less than that
-_STILL = 2e-3  # rad/s or m/s: a joint that is slower for a period of the cut-off stands
 
 
 def chosen_cutoff(segments: Sequence[Log]) -> float:
@@ -81,90 +79,6 @@ def chosen_cutoff(segments: Sequence[Log]) -> float:
     upper = max(HIGHEST, _OF_MOTION * seen.motion) if np.isfinite(seen.motion) else HIGHEST
     lower = max(LOWEST, _OF_MOTION * seen.motion) if np.isfinite(seen.motion) else LOWEST
     return float(min(seen.limit, np.clip(seen.visible, min(lower, upper), upper)))
-
-
-@dataclass(frozen=True, eq=False)
-class ReadingNoise:
-    """Noise of the readings that an estimate of a log has, by sensor, in its stated deviations.
-
-    Attributes:
-        rate: samples per second [Hz].
-        cutoff: of the filter [Hz].
-        white: by sensor, standard deviation before the filter of what the filter makes less.
-        lasting: by sensor, (T,) that of what stays as it is.
-        sigma_q: (n,) white noise of positions [rad or m].
-        standing: (T, n) where joints stand, whose friction may be anything up to the static one.
-        second: sensors whose readings are second derivatives of positions; their `white` is that
-            of the positions [rad or m], in stated deviations of the accelerations.
-        plain: sensors whose readings are not filtered.
-    """
-
-    rate: float
-    cutoff: float
-    white: Mapping[str, float]
-    lasting: Mapping[str, Array]
-    sigma_q: Array
-    standing: NDArray[np.bool_] | Array
-    second: frozenset[str] = frozenset()
-    plain: frozenset[str] = frozenset()
-    _gains: dict[tuple[int, int, int], float] = field(default_factory=dict, repr=False)
-
-    def scale(self, window: int = 1, step: int = 1) -> dict[str, Array]:
-        """By sensor, (T,) noise of means over so many samples, over its stated deviation.
-
-        The samples of a mean are `step` apart.
-        """
-        result = {}
-        for name, lasting in self.lasting.items():
-            order = 2 if name in self.second else 0
-            gain = 1.0 if name in self.plain else self.gain(order, window, step)
-            if name in self.plain and window > 1:
-                gain = 1.0 / np.sqrt(window)
-            result[name] = np.sqrt((gain * self.white[name]) ** 2 + lasting**2)
-        return result
-
-    def gain(self, derivatives: int, window: int = 1, step: int = 1) -> float:
-        """|h| of the filter with so many derivatives and a mean over samples, per white noise."""
-        key = derivatives, window, step
-        if key not in self._gains:
-            self._gains[key] = _gain(self.rate, self.cutoff, derivatives, window, step)
-        return self._gains[key]
-
-    def widened(self, ratio: Mapping[str, float]) -> ReadingNoise:
-        """Noise that is `ratio` times as large for some sensors; what is added lasts."""
-        now = self.scale()
-        lasting = {
-            name: np.sqrt(values**2 + (max(1.0, ratio.get(name, 1.0)) ** 2 - 1.0) * now[name] ** 2)
-            for name, values in self.lasting.items()
-        }
-        return replace(self, lasting=lasting)
-
-    def with_lasting(self, more: Mapping[str, Array]) -> ReadingNoise:
-        """Noise of which more lasts: (T,) by sensor, in stated deviations."""
-        lasting = {name: np.hypot(x, more.get(name, 0.0)) for name, x in self.lasting.items()}
-        return replace(self, lasting=lasting)
-
-    def part(self, which: slice | NDArray[np.int64]) -> ReadingNoise:
-        """Of some samples."""
-        lasting = {name: x[which] for name, x in self.lasting.items()}
-        return replace(self, lasting=lasting, standing=self.standing[which])
-
-
-def _gain(rate: float, cutoff: float, derivatives: int, window: int = 1, step: int = 1) -> float:
-    x = _response(rate, cutoff)[:, None]
-    for _ in range(derivatives):
-        x = differentiate(x, rate)
-    mean = np.zeros((window - 1) * step + 1)
-    mean[::step] = 1.0 / window
-    return float(np.linalg.norm(np.convolve(x[:, 0], mean)))
-
-
-def _response(rate: float, cutoff: float) -> Array:
-    """Impulse response of the filter, with its peak in the middle."""
-    half = int(np.ceil(_LONG * rate / cutoff))
-    x = np.zeros((2 * half + 1, 1))
-    x[half] = 1.0
-    return lowpass(x, rate, cutoff)[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +125,7 @@ class SignalFilter:
 
     def piece(self, rows: NDArray[np.int64], t: Array, q: Array, y: Array) -> Piece:
         """Filter a stretch without gaps: positions (T, n), readings (T, m), NaN where absent."""
-        even = _Even(t)
+        even = EvenGrid(t)
         limit = usable_cutoff(self.cutoff, even.rate)
         smooth = smooth_motion(even.to(q, smooth=True), even.rate, limit)
         motion = SmoothMotion(*(even.back(x) for x in smooth))
@@ -220,7 +134,7 @@ class SignalFilter:
         for name, sensor in self._derived.items():
             place = self._problem.layout.slices[name]
             y[:, place] = motion.a[:, [sensor.joint_index(self._problem.robot)]]
-        speed = _speed(even, q, sigma_q, limit)
+        speed = joint_speed(even, q, sigma_q, limit)
         filtered, white = self._readings(even, y, motion, limit, speed)
         period = 1.0 / limit
         inner = np.flatnonzero((t - t[0] >= BORDER * period) & (t[-1] - t >= BORDER * period))
@@ -306,7 +220,7 @@ class SignalFilter:
             s.name for s in self._problem.sensors if isinstance(s, kinds) or not s.channels
         )
 
-    def _encoder_noise(self, even: _Even, q: Array) -> Array:
+    def _encoder_noise(self, even: EvenGrid, q: Array) -> Array:
         """(n,) standard deviations of recorded positions: stated, or seen."""
         seen = white_noise(even.to(q, smooth=True), even.rate)
         sigma = np.where(np.isnan(seen), 0.0, seen)
@@ -317,7 +231,7 @@ class SignalFilter:
         return sigma
 
     def _readings(
-        self, even: _Even, y: Array, motion: SmoothMotion, limit: float, speed: _Speed
+        self, even: EvenGrid, y: Array, motion: SmoothMotion, limit: float, speed: JointSpeed
     ) -> tuple[Array, Array]:
         """Readings after the filter, and their white noise before it, (m,)."""
         problem, out = self._problem, y.copy()
@@ -342,7 +256,7 @@ class SignalFilter:
         return self._with_friction(out, motion), white
 
     def _friction(
-        self, y: Array, motion: SmoothMotion, even: _Even, limit: float, speed: _Speed
+        self, y: Array, motion: SmoothMotion, even: EvenGrid, limit: float, speed: JointSpeed
     ) -> tuple[dict[str, Array], Array]:
         """By sensor of a drive, (T,) its mean friction; (T, drives) what is not known of it."""
         problem = self._problem
@@ -352,17 +266,19 @@ class SignalFilter:
         joints = [problem.robot.joint_names.index(_joint(s)) for s in self._drives]
         places = [problem.layout.slices[s.name].start for s in self._drives]
         net = np.where(np.isfinite(y), y, 0.0)
-        shaken = _shaking(problem, even, net[:, places], joints, motion.q, limit)
+        shaken = shaking(problem, even, net[:, places], joints, motion.q, limit)
         net[:, places] = even.back(lowpass(even.to(net[:, places]), even.rate, limit))
         problem.take_load_friction(motion.v, net)
         load = np.zeros_like(motion.v)
         load[:, joints] = net[:, places]
         period = max(1, int(even.rate / limit))
         beside = int(_SETTLING * even.rate)
-        standing = _standing(motion.v, speed.std, period)
+        standing = standing_joints(motion.v, speed.std, period)
         settling = maximum_filter1d(standing.astype(np.uint8), 2 * beside + 1, axis=0).astype(bool)
         spread = friction_spread(problem.robot, speed.v, speed.std, load, settling, shaken)
-        reach = np.abs(_response(even.rate, limit))[:, None]  # what errs in one direction adds up
+        reach = np.abs(impulse_response(even.rate, limit))[
+            :, None
+        ]  # what errs in one direction adds up
         own = even.to(spread.std[:, joints])
         largest = maximum_filter1d(own, len(reach), axis=0)
         doubt = even.back(np.minimum(fftconvolve(own, reach, "same", axes=0), largest))
@@ -386,61 +302,6 @@ class SignalFilter:
         return y
 
 
-class _Speed(NamedTuple):
-    """(T, n) velocities that show when joints reverse, and standard deviations of their errors."""
-
-    v: Array
-    std: Array
-
-
-def _speed(even: _Even, q: Array, sigma_q: Array, limit: float) -> _Speed:
-    """Velocities of as wide a band as their noise allows, joint by joint.
-
-    Friction turns where a velocity is zero: its time errs by the noise of the velocity over the
-    acceleration, more of it in a wider band, and by what a narrow band takes away, which is seen in
-    the difference of two bands. The band with the least of both is taken.
-    """
-    q = even.to(q, smooth=True)
-    bands = [limit]
-    while 2.0 * bands[-1] < _WIDEST * even.rate:
-        bands.append(2.0 * bands[-1])
-    v = [differentiate(lowpass(q, even.rate, f), even.rate) for f in bands]
-    best, std = v[0].copy(), np.full_like(v[0], np.inf)
-    cost = np.full(q.shape[1], np.inf)
-    for k, f in enumerate(bands):
-        noise = sigma_q * _gain(even.rate, f, 1)
-        other = v[k - 1] if k else (v[1] if len(v) > 1 else v[0])
-        reach = max(1, int(_NEAR * even.rate / f))
-        share = _HALVED if k else 1.0
-        lost = share * maximum_filter1d(np.abs(v[k] - other), 2 * reach + 1, axis=0)
-        between = 0.5 * np.abs(np.gradient(v[k], axis=0))  # of two samples
-        error = np.sqrt(noise**2 + lost**2 + between**2)
-        total = np.sqrt(np.mean(error**2, axis=0))
-        better = total < cost
-        best[:, better], std[:, better] = v[k][:, better], error[:, better]
-        cost = np.where(better, total, cost)
-    return _Speed(even.back(best), even.back(std))
-
-
-def _shaking(
-    problem: MapDynamics, even: _Even, tau: Array, joints: list[int], q: Array, limit: float
-) -> Array:
-    """(n,) standard deviations of velocities beyond the cut-off, from torques of drives (T, k).
-
-    A controller that answers the noise of its encoders shakes the joint. Where the joint is slow it
-    then reverses many times, and friction is neither on one side nor on the other.
-    """
-    some = np.linspace(0, len(q) - 1, _POSES).astype(int)
-    mass = np.einsum("tii->ti", mass_matrix(problem.robot, q[some])).mean(axis=0)[joints]
-    tau = even.to(tau)
-    fast = tau - lowpass(tau, even.rate, limit)
-    v = np.cumsum(fast, axis=0) / (even.rate * mass)
-    v -= lowpass(v, even.rate, limit)
-    result = np.zeros(problem.robot.n_joints)
-    result[joints] = _MAD * np.median(np.abs(v), axis=0)
-    return result
-
-
 def _noisiest(sensor: Sensor, white: Array) -> float:
     """White noise (m,) over what is stated, of the axis where it is most; NaN if none is seen.
 
@@ -453,43 +314,6 @@ def _noisiest(sensor: Sensor, white: Array) -> float:
 
 def _joint(sensor: Sensor) -> str:
     return str(getattr(sensor, "joint", ""))
-
-
-class _Even:
-    """Signals at times (T,) on an even grid, and back; the times themselves, if they are even."""
-
-    def __init__(self, t: Array) -> None:
-        self.t, self.rate = t, float((t.size - 1) / (t[-1] - t[0]))
-        self._grid = None if is_even(t) else np.linspace(t[0], t[-1], t.size)
-
-    def to(self, x: Array, *, smooth: bool = False) -> Array:
-        """From the times to the grid: by a cubic spline if x is smooth, else by straight lines."""
-        if self._grid is None:
-            return x
-        if not smooth:
-            return np.stack([np.interp(self._grid, self.t, column) for column in x.T], axis=1)
-        values: Array = make_interp_spline(self.t, x, k=3)(self._grid)
-        return values
-
-    def back(self, x: Array) -> Array:
-        """From the grid to the times."""
-        if self._grid is None:
-            return x
-        values: Array = make_interp_spline(self._grid, x, k=3)(self.t)
-        return values
-
-
-def _standing(v: Array, sigma_v: Array, period: int) -> NDArray[np.bool_]:
-    """(T, n) where joints stand: slower than their noise for two periods of the cut-off."""
-    usual = _STILL_SHARE * np.sqrt(np.mean(v**2, axis=0))
-    slow = np.abs(v) < np.maximum(np.maximum(_STILL, usual), 3.0 * sigma_v)
-    window = np.ones(2 * period + 1)
-    result = np.zeros_like(slow)
-    for j in range(v.shape[1]):
-        count = np.convolve(slow[:, j], window, mode="same")
-        full = np.convolve(np.ones(len(v)), window, mode="same")
-        result[:, j] = count >= full - 0.5
-    return maximum_filter1d(result.astype(np.uint8), 2 * period + 1, axis=0).astype(bool)
 
 
 def _supported(known: NDArray[np.bool_], rate: float, limit: float) -> NDArray[np.bool_]:

@@ -11,10 +11,10 @@ from bodysense.estimation.map_dynamics.consistency import inconsistent_exact_wor
 from bodysense.estimation.map_dynamics.log.contacts import (
     ContactInterval,
     LogContacts,
-    MarginalContacts,
 )
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.files import BIAS, components
+from bodysense.estimation.map_dynamics.log.marginal_contacts import MarginalContacts
 from bodysense.estimation.map_dynamics.log.state_estimate import StateLogEstimate
 from bodysense.files import plain
 from bodysense.robot.layout import position_unit
