@@ -58,6 +58,7 @@ def test_every_example_is_tested_and_listed():
         "07_compare_methods.py",
         "08_feel_a_push.py",
         "09_feel_live.py",
+        "10_is_it_a_contact.py",
     ]
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\((\d\d_\w+\.py)\)", readme)) == SCRIPTS
@@ -257,3 +258,12 @@ def test_a_push_is_estimated_while_it_happens(tmp_path):
     assert received is not None
     assert int(received[1]) > 2500
     assert not any(tmp_path.iterdir())
+
+
+def test_pushes_are_found_and_nothing_else(tmp_path):
+    printed = run_example("10_is_it_a_contact.py", tmp_path)
+    counts = re.findall(r"(\d+) contacts in 3 logs without any; (\d+) of 3 pushes", printed)
+    assert counts == [("0", "3"), ("0", "3")]
+    chart = (tmp_path / "out" / "contact" / "detectable.svg").read_text(encoding="utf-8")
+    assert chart.count("<polyline") == 10
+    assert "nan" not in chart
