@@ -19,6 +19,7 @@ from bodysense.estimation import (
     prepare_log,
     solve_log,
 )
+from bodysense.estimation.contact.load import CarriedLoad
 from bodysense.report.estimation_page import write_estimation_page
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimation"))
@@ -161,6 +162,37 @@ def test_a_sensor_that_disagrees_is_named_first(pushed, tmp_path):
     assert "contradict" in page
     assert "torque.elbow: residuals are" in page
     assert 'class="bad"' in page
+
+
+def test_what_is_found_and_what_would_be(pushed, tmp_path):
+    page = page_of(estimate_of(pushed), tmp_path / "r.html")
+    contacts, _, rest = page.partition("<h3>What would be found</h3>")
+    assert re.search(r"forearm</th><td>100 %</td>", contacts)
+    row = re.search(r'class="words">forearm</th>((?:<td>[\d.]+ to [\d.]+</td>)+)', rest)
+    assert row is not None
+    best = [float(x) for x in re.findall(r"<td>([\d.]+) to", row[1])]
+    assert best == sorted(best, reverse=True)  # what lasts is found at less
+    assert "with 1 false alarms per hour" in rest
+    noise = estimate_of(pushed).recording.noise
+    assert f"{noise.cutoff:.3g} Hz, positions and readings alike" in page
+    assert '<th scope="col">white noise</th>' in page
+    assert '<th scope="col">white noise</th>' not in page_of(stated_estimate(), tmp_path / "s.html")
+
+
+def test_a_load_is_told_from_contacts(pushed, tmp_path):
+    load = CarriedLoad(
+        "forearm", 2.0, 0.01, np.array([0.0, 0.0, 0.1]), *np.zeros((2, 3)), 0.99, True
+    )
+    estimate = estimate_of(pushed)
+    assert estimate.found is not None
+    found = replace(estimate.found, contacts=(), load=load)
+    page = page_of(replace(estimate, found=found), tmp_path / "r.html")
+    assert "A load of 2.00 kg on forearm; no contact beside it; all sensors agree" in page
+    assert "attached: [{link: forearm, mass: 2.000, com: [0.000, 0.000, 0.100]}]" in page
+    found = replace(found, load=replace(load, told=False))
+    page = page_of(replace(estimate, found=found), tmp_path / "r.html")
+    assert "Record a second posture" in page
+    assert "attached:" not in page
 
 
 def test_a_file_without_contacts_says_so(pushed, tmp_path):

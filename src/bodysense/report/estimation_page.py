@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bodysense.estimation import (
     EstimationRun,
     LogEstimate,
@@ -16,10 +18,13 @@ from bodysense.estimation import (
     StateLogEstimate,
     StateTotals,
 )
+from bodysense.estimation.contact.load import CarriedLoad
+from bodysense.estimation.map_dynamics.log.reading_noise import ReadingNoise
 from bodysense.estimation.map_dynamics.log.totals import SensorScore
 from bodysense.files import versions
 from bodysense.report.figures import TracePool, float_bytes
 from bodysense.report.page import (
+    NOTHING,
     Section,
     count,
     number,
@@ -40,6 +45,8 @@ _SECTIONS = {
 }
 _TABLE_ROWS = 200
 _P_VALUE = 0.05  # readings that are more probable than this are not worth a look
+_SOON = 0.09  # s: a duration of pushes whose detectable force is a key number
+_MOST_FORCE = 1e4  # N: what takes more to be found is not detectable
 
 
 def write_estimation_page(
@@ -74,7 +81,10 @@ def write_estimation_page(
         links=run.curves.links,
         joints=run.curves.joints,
         contacts=run.contacts[:_TABLE_ROWS],
-        sensors=[(score, score.disagrees) for score in run.sensors],
+        detectable=_detectable(totals),
+        false_alarms=run.estimate.detection.false_alarms,
+        noise=_noise(run) is not None,
+        sensors=[(score, score.disagrees, _noise_of(run, score)) for score in run.sensors],
         worst=[reading for reading in totals.worst_residuals if reading.p_value < _P_VALUE],
         contradiction=_capitalised(totals.inconsistent_exact_readings()),
         observability=_observability(run.observability),
@@ -110,10 +120,10 @@ def _summary(run: EstimationRun) -> Section:
 
 
 def _tiles(run: EstimationRun, contradicting: int, judged: int) -> tuple[Section, ...]:
-    missing = sum(score.absent for score in run.sensors)
     labels = run.observability.labels
     return (
         tile("contacts", str(len(run.contacts)), _strongest(run)),
+        _detectable_tile(run),
         tile(
             "sensors that disagree",
             f"{contradicting} of {judged}",
@@ -124,12 +134,24 @@ def _tiles(run: EstimationRun, contradicting: int, judged: int) -> tuple[Section
             f"{labels.count('observable')} of {len(labels)}",
             f"estimated quantities: {run.observability.counts()}",
         ),
-        tile(
-            "missing readings",
-            f"{missing:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
-            run.estimate.recording.left_out or "no row of the recording left out",
-        ),
     )
+
+
+def _detectable_tile(run: EstimationRun) -> Section:
+    """The smallest of the forces that are found soon, of all links."""
+    title = "detectable force"
+    soon = {}
+    for link, forces in run.totals.found.detectable.items():
+        within = min((w for w in forces if w >= _SOON), default=max(forces, default=None))
+        if within is not None and forces[within][0] < _MOST_FORCE:
+            soon[link] = within, *forces[within]
+    if not soon:
+        return tile(title, NOTHING, "no contact is detectable with these sensors")
+    link = min(soon, key=lambda name: soon[name][1])
+    within, best, worst = soon[link]
+    most = f"; {number(worst, 2)} N in any direction" if worst < _MOST_FORCE else ""
+    about = f"on {link}, if it lasts {1e3 * within:.0f} ms{most}"
+    return tile(title, f"{number(best, 2)} N", about)
 
 
 def _facts(run: EstimationRun) -> list[tuple[str, list[str]]]:
@@ -137,17 +159,27 @@ def _facts(run: EstimationRun) -> list[tuple[str, list[str]]]:
     t = estimate.recording.t[: run.totals.samples]
     span = float(t[-1] - t[0]) if t.size else 0.0
     readings = count(estimate.problem.layout.size, "reading")
-    parameters = "with the covariance of their identification"
-    return [
+    missing = count(sum(score.absent for score in run.sensors), "reading")
+    left = estimate.recording.left_out
+    parameters = "taken as exact"
+    if estimate.considers_parameters:
+        parameters = "with the covariance of their identification"
+    noise, detection = _noise(run), estimate.detection
+    log = [f"{run.source}: {count(t.size, 'sample')} over {number(span, 4)} s"]
+    low_pass = [] if noise is None else [f"{noise.cutoff:.3g} Hz, positions and readings alike"]
+    accepted = f"{detection.minimum_force:g} N for {detection.minimum_duration:g} s"
+    rate = f"{detection.false_alarms:g} per hour"
+    log += [f"left out: {left}"] if left else []
+    facts = [
         ("robot", [estimate.problem.robot.summary()]),
-        ("recording", [f"{run.source}: {count(t.size, 'sample')} over {number(span, 4)} s"]),
-        ("sensors", [f"{len(run.sensors)} with {readings}"]),
-        (
-            "robot's parameters",
-            [parameters if estimate.considers_parameters else "taken as exact"],
-        ),
+        ("recording", log),
+        ("sensors", [f"{len(run.sensors)} with {readings}; {missing} missing"]),
+        ("low-pass", low_pass),
+        ("robot's parameters", [parameters]),
         ("positions", [_positions(estimate)]),
+        ("contacts", [f"at least {accepted}; false alarms: {rate}"]),
     ]
+    return [(name, lines) for name, lines in facts if lines]
 
 
 def _grade(totals: LogTotals, contradicting: list[SensorScore], judged: list[SensorScore]) -> str:
@@ -165,7 +197,7 @@ def _grade(totals: LogTotals, contradicting: list[SensorScore], judged: list[Sen
 
 def _positions(estimate: LogEstimate) -> str:
     if not isinstance(estimate, StateLogEstimate):
-        return "as recorded, taken as exact"
+        return "as recorded; errors that last are not counted"
     unmeasured = _names(estimate.unmeasured)
     return f"estimated; {unmeasured} without encoders" if unmeasured else "estimated from encoders"
 
@@ -177,26 +209,36 @@ def _sentence(
     if not judged:
         return f"{contacts}; no sensor can be checked against others."
     if not contradicting:
-        return f"{contacts}; all sensors agree within their stated standard deviations."
+        return f"{contacts}; all sensors agree within their noise."
     named = _names(score.name for score in contradicting)
     verb = "contradicts" if len(contradicting) == 1 else "contradict"
     return f"{contacts}; {named} {verb} the others."
 
 
 def _contacts(totals: LogTotals) -> str:
-    contacts, unobservable = totals.contacts(), totals.unobservable_links()
+    contacts, load = totals.contacts(), totals.found.load
     if not totals.links:
         return "no link may be in contact (external_wrenches of the sensors file)"
-    parts = []
-    free = [link for link in totals.links if link not in unobservable]
+    parts, beside = [], ""
+    if load is not None:
+        parts.append(f"a load of {number(load.mass, 3)} kg on {load.link}")
+        beside = " beside it"
+    hidden = [link for link in totals.unobservable_links() if not _detects(totals, link)]
+    free = [link for link in totals.links if link not in hidden]
     if contacts:
         links = dict.fromkeys(contact.link for contact in contacts)
-        parts.append(f"{count(len(contacts), 'contact')} on {_names(links)}")
+        parts.append(f"{count(len(contacts), 'contact')}{beside} on {_names(links)}")
     elif free:
-        parts.append(f"no contact on {_names(free)}")
-    if unobservable:
-        parts.append(f"contacts on {_names(unobservable)} are unobservable")
+        parts.append(f"no contact{beside or f' on {_names(free)}'}")
+    if hidden:
+        parts.append(f"contacts on {_names(hidden)} are unobservable")
     return "; ".join(parts)
+
+
+def _detects(totals: LogTotals, link: str) -> bool:
+    """Whether a contact of this link, if it is the only one, would be found."""
+    forces = totals.found.detectable.get(link, {})
+    return any(best < _MOST_FORCE for best, _ in forces.values())
 
 
 def _advice(run: EstimationRun, contradicting: list[SensorScore]) -> list[str]:
@@ -206,9 +248,9 @@ def _advice(run: EstimationRun, contradicting: list[SensorScore]) -> list[str]:
     moves = "joint_acceleration" in kinds or isinstance(estimate, StateLogEstimate)
     if totals.links and not moves:
         advice.append(
-            "State how much joints accelerate, or torques can hardly be separated from motion: add "
-            "motion: {kind: joint_acceleration, joint: all, std: 0.5} to the sensors file; it "
-            "needs no channel."
+            "State that joints accelerate, or torques can hardly be separated from motion: add "
+            "motion: {kind: joint_acceleration, joint: all} to the sensors file; it needs no "
+            "channel."
         )
     advice += [
         f"{score.name}: residuals are {number(score.ratio, 3)} times what its std predicts; raise "
@@ -216,7 +258,13 @@ def _advice(run: EstimationRun, contradicting: list[SensorScore]) -> list[str]:
         for score in [score for score in contradicting if not score.contradicted][:5]
     ]
     if totals.found.load is not None:
-        advice.append(f"{_capitalised(totals.found.load.summary())}.")
+        advice += _about_load(totals.found.load)
+    shared = [link for link in totals.unobservable_links() if _detects(totals, link)]
+    if shared:
+        advice.append(
+            f"The bands of {_names(shared)} are for contacts on several links at once, which these "
+            "sensors do not tell apart. Contacts are found for one link at a time."
+        )
     contradiction = totals.inconsistent_exact_readings()
     if contradiction:
         advice.append(f"{_capitalised(contradiction)}.")
@@ -225,9 +273,20 @@ def _advice(run: EstimationRun, contradicting: list[SensorScore]) -> list[str]:
     return advice
 
 
+def _about_load(load: CarriedLoad) -> list[str]:
+    com = ", ".join(f"{x:.3f}" for x in load.com)
+    what = f"attached: [{{link: {load.link}, mass: {load.mass:.3f}, com: [{com}]}}]"
+    remedy = (
+        f"To estimate external wrenches beside it, add {what} to the sensors file."
+        if load.told
+        else "Record a second posture, in which a load pulls elsewhere and a push does not."
+    )
+    return [f"{_capitalised(load.summary())}. {remedy}"]
+
+
 def _strongest(run: EstimationRun) -> str:
     if not run.contacts:
-        return "no external wrench differs from zero"
+        return "no external wrench beyond what noise brings about"
     most = max(run.contacts, key=lambda contact: contact.force - 2.0 * contact.sigma)
     return (
         f"the strongest {number(most.force, 3)} ± {number(BAND * most.sigma, 2)} N on {most.link}, "
@@ -263,6 +322,44 @@ def _observability(observable: Observability) -> Section:
         for name, parts in quantities.items()
     ]
     return {"rows": rows[:_TABLE_ROWS], "summary": observable.summary(), "help": observable.help}
+
+
+# Noise: what was stated, what the log shows, and what counts.
+
+
+def _noise(run: EstimationRun) -> ReadingNoise | None:
+    """Of the readings, with what the model leaves of them; `None` where it is taken as stated."""
+    seen = run.totals.found.noise
+    return run.estimate.recording.noise if seen is None else seen
+
+
+def _noise_of(run: EstimationRun, score: SensorScore) -> Section:
+    """Standard deviations of one sensor: white noise before the filter, and what counts behind."""
+    noise = _noise(run)
+    if noise is None or score.name not in noise.white:
+        return {"white": math.nan, "unit": "", "counted": math.nan}
+    return {
+        "white": noise.white[score.name] * score.stated,
+        "unit": score.unit.removesuffix("/s²") if score.name in noise.second else "",
+        "counted": float(np.median(noise.scale()[score.name])) * score.stated,
+    }
+
+
+def _detectable(totals: LogTotals) -> Section:
+    """Forces that are found, for each link and duration, where there are any."""
+    forces = {link: f for link, f in totals.found.detectable.items() if _detects(totals, link)}
+    return {
+        "durations": [f"{1e3 * within:.0f} ms" for within in next(iter(forces.values()), {})],
+        "rows": [
+            (link, [_range(best, worst) for best, worst in of_link.values()])
+            for link, of_link in forces.items()
+        ],
+    }
+
+
+def _range(best: float, worst: float) -> str:
+    most = f" to {number(worst, 2)}" if worst < _MOST_FORCE else " or more"
+    return f"{number(best, 2)}{most}" if best < _MOST_FORCE else NOTHING
 
 
 # Curves, for the page's script.
