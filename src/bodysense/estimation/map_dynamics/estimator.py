@@ -113,6 +113,12 @@ class MapDynamics:
             f"{self.layout.size} readings, {self.variables.size} estimated quantities>"
         )
 
+    @property
+    def open_links(self) -> tuple[str, ...]:
+        """Links whose external wrench is not assumed to be known."""
+        links = [self.tree.names[i] for i in self.tree.with_unknowns]
+        return tuple(x for x in links if self.assumptions.wrench_of(x).covariance.any())
+
     def with_sensors(self, sensors: Sequence[Sensor]) -> MapDynamics:
         """The same problem with other sensors."""
         return self.changed(sensors, self.assumptions)

@@ -24,7 +24,7 @@ from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
 from bodysense.estimation.map_dynamics.gating import ABSURD, COUNTED, Gate
 from bodysense.estimation.map_dynamics.online_bias import OnlineBiases
 from bodysense.estimation.map_dynamics.sensor_health import HealthWatch, SensorHealth
-from bodysense.estimation.map_dynamics.solution import flat
+from bodysense.estimation.map_dynamics.solution import Samples, flat
 from bodysense.estimation.map_dynamics.uncertain_state import UncertainState
 from bodysense.estimation.posterior import NamedRows, Posterior
 from bodysense.spatial.arrays import Array
@@ -77,6 +77,7 @@ class EstimatorStream:
             samples that were "solved again" without the sensor that all others contradict; and
             those where the result was "not finite".
         absent: by sensor, how many samples came without a reading of it.
+        cutoff: [Hz] of the low-pass that all channels pass, or `None`.
         delay: [s] of the estimates behind the samples, that of the filter.
     """
 
@@ -114,7 +115,7 @@ class EstimatorStream:
             raise unknown_name("detail of a stream", str(detail), ("means", "variances"))
         if cutoff is not None and rate is None:
             raise ShapeError("a low-pass needs the rate of the samples: give rate in Hz.")
-        self.problem = problem
+        self.problem, self.cutoff = problem, cutoff
         names = "samples", "late", "pauses", "clock set back", "base twists predicted"
         self.counts = dict.fromkeys((*names, *COUNTED, "solved again", "not finite"), 0)
         n, layout = problem.robot.n_joints, problem.layout
@@ -161,6 +162,11 @@ class EstimatorStream:
     def delay(self) -> float:
         """Of the estimates behind the samples [s]: that of the low-pass, if there is one."""
         return 0.0 if self._filter is None else self._filter.delay
+
+    @property
+    def taken(self) -> Samples:
+        """What the solver took of the last sample, for those who only read it."""
+        return self._samples
 
     @property
     def biases(self) -> dict[str, Array]:

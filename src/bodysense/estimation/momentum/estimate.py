@@ -223,7 +223,7 @@ class MomentumEstimate:
         if not frames:
             raise MismatchError("no frame is given: name links of the robot, or frames on them.")
         L, T, nv = len(frames), self.t.size, robot.nv
-        places = Table(_places(self.observer, frames, left))
+        places = Table(places_of(self.observer, frames, left))
         told = _Told(
             np.zeros((T, L, residual.shape[1], 6)), np.zeros((T, L, L if together else 1, 6, 6))
         )
@@ -245,7 +245,7 @@ def _square(x: Array) -> Array:
     return x[:, :, None] * x[:, None, :]
 
 
-def _places(observer: MomentumObserver, frames: Sequence[str], left: Array) -> Places:
+def places_of(observer: MomentumObserver, frames: Sequence[str], left: Array) -> Places:
     """Where frames are, for the kernels."""
     robot = observer.robot
     found = [Mount(frame).locate(robot, "the contact") for frame in frames]

@@ -19,7 +19,7 @@ from bodysense.estimation._kernels.momentum_filter import (
 )
 from bodysense.estimation.momentum.estimate import MomentumEstimate
 from bodysense.estimation.posterior import Posterior
-from bodysense.robot._kernels.tree import DYNAMICS_WIDTH, scratch_of
+from bodysense.robot._kernels.tree import DYNAMICS_WIDTH, Scratch, scratch_of
 from bodysense.spatial.arrays import Array
 
 if TYPE_CHECKING:
@@ -82,6 +82,22 @@ class MomentumStream:
         tau - friction + C(q, v)ᵀ v - g(q).
         """
         return self._memory.drift.copy()
+
+    @property
+    def updated(self) -> bool:
+        """Whether the last sample had a velocity, so that it told something."""
+        return bool(self._found.updated[0])
+
+    @property
+    def mass_matrix(self) -> Array:
+        """(nv, nv) at the last sample; of links and rotors."""
+        scratch: Scratch = self._scratch.arrays
+        return scratch.M.copy()
+
+    @property
+    def memory(self) -> Memory:
+        """What is known after the last sample, for those who only read it."""
+        return self._memory
 
     def step(
         self,
