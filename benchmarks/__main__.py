@@ -28,6 +28,7 @@ from benchmarks import (
     rollout,
     sabotage,
     sensitivity,
+    sensor_check,
     square_root,
     start,
     state,
@@ -69,6 +70,7 @@ BENCHMARKS: dict[str, Callable[..., tuple[Result, ...]]] = {
     "stream": stream.run,
     "momentum": momentum.run,
     "live": live.run,
+    "sensor-check": sensor_check.run,
     "covariances": covariances.run,
 }
 

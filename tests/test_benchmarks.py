@@ -42,6 +42,7 @@ from benchmarks import (
     rollout,
     sabotage,
     sensitivity,
+    sensor_check,
     square_root,
     start,
     state,
@@ -104,6 +105,7 @@ TINY = {
     "stream": (partial(stream.run, steps=20, faulty=150), 8),
     "momentum": (partial(momentum.run, steps=4, minutes=0.1), 4),
     "live": (partial(live.run, seconds=2.0), 3),
+    "sensor-check": (partial(sensor_check.run, trials=1, subjects=("example:ur5",)), 23),
     "covariances": (partial(covariances.run, samples=12, parts=1, within=0.5), 4),
 }
 RESULT = Result.judged(
