@@ -23,11 +23,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
 
-_NODES = 24  # of the Gauss-Hermite quadrature: of a sign its variance is right to 3 %
+_NODES = 40  # velocities of equal probability: the mean of a sign is right to 1/40
 _FAR = 6.0  # standard deviations of the velocity beyond which friction is a straight line
 _CREEP = 2e-3
 """rad/s or m/s: a joint that creeps sticks at times; what it reads is no velocity of sliding, and
@@ -66,8 +67,7 @@ def friction_spread(
     law = _Law(robot)
     shaken = np.zeros(dq.shape[1]) if shaking is None else shaking
     mean, std = np.zeros_like(dq), np.zeros_like(dq)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    weights = weights / weights.sum()
+    nodes = _normal_nodes()
     for j in range(dq.shape[1]):
         if not law.has(j):
             continue
@@ -84,11 +84,10 @@ def friction_spread(
             apart = np.zeros(near.size)
             if shaken[j] > 0.0:
                 soft = law.shaken(j, around.ravel(), loads, shaken[j]).reshape(around.shape)
-                apart = 0.5 * (F - soft) @ weights
+                apart = 0.5 * (F - soft).mean(axis=1)
                 F = 0.5 * (F + soft)
-            mean[near, j] = F @ weights
-            variance = np.maximum(F**2 @ weights - mean[near, j] ** 2, 0.0)
-            std[near, j] = np.sqrt(variance + apart**2)
+            mean[near, j] = F.mean(axis=1)
+            std[near, j] = np.sqrt(F.var(axis=1) + apart**2)
         if standing is not None and standing[:, j].any():
             here = standing[:, j]
             creep = np.array([_CREEP + law.reach(j), -_CREEP - law.reach(j)])
@@ -96,6 +95,12 @@ def friction_spread(
             static = np.abs(ahead - back)[here] / (2.0 * np.sqrt(3.0))
             std[here, j] = np.maximum(std[here, j], static)
     return FrictionSpread(mean, std)
+
+
+def _normal_nodes() -> Array:
+    """Values of a unit normal distribution that are as likely each, with its variance."""
+    nodes: Array = ndtri((np.arange(_NODES) + 0.5) / _NODES)
+    return nodes / nodes.std()
 
 
 def coulomb_friction(robot: Robot) -> Array:
@@ -141,11 +146,9 @@ class _Law:
         law, shape = self._friction.model, self._friction.shape[j]
         far = self.reach(j) + 0.5 * _SHAKEN * sigma
         grid = np.linspace(-far, far, _TABLE)
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-        around = (grid[:, None] + sigma * nodes).ravel()
-        phi, _ = law.basis(around, shape)
-        soft = np.einsum("ink,n->ik", phi.reshape(grid.size, nodes.size, -1), weights)
-        soft /= weights.sum()
+        nodes = _normal_nodes()
+        phi, _ = law.basis((grid[:, None] + sigma * nodes).ravel(), shape)
+        soft = phi.reshape(grid.size, nodes.size, -1).mean(axis=1)
         plain, _ = law.basis(v, shape)
         inside = np.abs(v) <= far
         for k, column in enumerate(soft.T):

@@ -27,7 +27,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtri
 
 from bodysense.errors import ShapeError
-from bodysense.estimation.contact.evidence import Evidence
+from bodysense.estimation.contact.evidence import Evidence, surprise
 from bodysense.spatial.arrays import Array
 
 WINDOWS = (2, 4, 8, 16, 32)
@@ -131,6 +131,7 @@ class Scales:
     starts: NDArray[np.int64]
     period: float
     _valid: dict[int, NDArray[np.bool_]] = field(default_factory=dict, repr=False)
+    _squares: dict[tuple[str, int], tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
     @property
     def one(self) -> Evidence:
@@ -141,6 +142,21 @@ class Scales:
     def windows(self) -> tuple[int, ...]:
         """Of the detector."""
         return tuple(window for window in self.evidence if window > 1)
+
+    def chi_square(self, link: str, window: int) -> tuple[Array, Array]:
+        """(T,) chi² of a window and its degrees of freedom."""
+        if (link, window) not in self._squares:
+            self._squares[link, window] = self.evidence[window].chi_square(link)
+        return self._squares[link, window]
+
+    def clear(self, window: int, quiet: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """(T,) samples with a whole window in their piece of which every sample is quiet."""
+        loud = np.concatenate([[0], np.cumsum(~quiet)])
+        k = np.arange(quiet.size)
+        result: NDArray[np.bool_] = self.valid(window) & (
+            loud[k + 1] == loud[np.maximum(k + 1 - window, 0)]
+        )
+        return result
 
     def valid(self, window: int) -> NDArray[np.bool_]:
         """(T,) samples with a whole window in their piece."""
@@ -183,9 +199,9 @@ def _inflation(
 ) -> dict[tuple[str, int], float]:
     result = {}
     for window, evidence in scales.evidence.items():
-        clear = scales.valid(window) & (quiet if quiet.any() else ~quiet)
+        clear = scales.clear(window, quiet if quiet.any() else ~quiet)
         for link in evidence.links:
-            square, freedom = evidence.chi_square(link)
+            square, freedom = scales.chi_square(link, window)
             here = clear & (freedom > 0.0)
             result[link, window] = inflation_of(square[here], freedom[here], window, tail=tail)
     return result
@@ -221,7 +237,8 @@ def _contacts(
     for first, last in _runs(_bridged(anywhere, one.t, settings.separation), scales.starts):
         odds = {link: _odds(judged, link, inflation, first, last) for link in links}
         link = max(odds, key=lambda name: odds[name])
-        force = np.linalg.norm(judged.one.wrench(link)[0][first : last + 1, :3], axis=1)
+        here = judged.one.of(link).part(slice(first, last + 1))
+        force = np.linalg.norm(here.wrench(link)[0][:, :3], axis=1)
         long = one.t[last] - one.t[first] + scales.period >= settings.minimum_duration
         if long and float(np.median(force)) >= settings.minimum_force:
             result.append(Detected(link, first, last, odds))
@@ -239,7 +256,8 @@ def _covered(
     T = scales.one.t.size
     covered = np.zeros(T, dtype=bool)
     for window in scales.windows:
-        s = scales.evidence[window].surprise(link, inflation[link, window]) * scales.valid(window)
+        square, freedom = scales.chi_square(link, window)
+        s = surprise(square / inflation[link, window], freedom) * scales.valid(window)
         busy = np.concatenate([[0], np.cumsum(_widened(covered, 1))])
         k = np.arange(T)
         taken = busy[k + 1] - busy[np.maximum(k + 1 - window, 0)] > 0
@@ -262,12 +280,7 @@ def _odds(
     window = max(w for w in scales.evidence if w <= length)
     ends = np.arange(first + window - 1, last + 1, window)
     evidence = scales.evidence[window]
-    some = Evidence(
-        evidence.t[ends],
-        {link: evidence.root[link]},
-        {link: evidence.score[link][ends]},
-        {link: evidence.information[link][ends]},
-    )
+    some = evidence.of(link).part(ends)
     return float(some.log_odds(link, inflation[link, window]).sum())
 
 
@@ -322,7 +335,7 @@ def detectable_force(
     result = {}
     for window in scales.windows:
         evidence = scales.evidence[window]
-        _, freedom = evidence.chi_square(link)
+        _, freedom = scales.chi_square(link, window)
         k = float(np.median(freedom))
         if k == 0.0:
             result[window] = (np.inf, np.inf)
@@ -336,11 +349,10 @@ def detectable_force(
     return result
 
 
-def chi_square_of(surprise: float, freedom: float) -> float:
+def chi_square_of(level: float, freedom: float) -> float:
     """The chi² that has this surprise."""
-    from bodysense.estimation.contact.evidence import surprise as surprise_of
 
     def excess(x: float) -> float:
-        return float(surprise_of(np.array([x]), np.array([freedom]))[0]) - surprise
+        return float(surprise(np.array([x]), np.array([freedom]))[0]) - level
 
-    return float(brentq(excess, 0.0, 2.0 * surprise + 10.0 * freedom + 100.0))
+    return float(brentq(excess, 0.0, 2.0 * level + 10.0 * freedom + 100.0))

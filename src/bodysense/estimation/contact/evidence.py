@@ -81,6 +81,12 @@ class Evidence:
         root, score = parts
         return Evidence(self.t, root, score, {link: self.information[link] for link in links})
 
+    def part(self, which: slice | NDArray[np.int64]) -> Evidence:
+        """At some of the samples."""
+        score = {link: b[which] for link, b in self.score.items()}
+        information = {link: A[which] for link, A in self.information.items()}
+        return replace(self, t=self.t[which], score=score, information=information)
+
     def averaged(self, starts: NDArray[np.int64], window: int) -> Evidence:
         """Means over the last `window` samples, fewer where a piece begins; see `starts`."""
         score = {k: trailing_mean(x, starts, window) for k, x in self.score.items()}

@@ -214,17 +214,14 @@ def collected_contacts(
 
 
 def _interval(one: Evidence, contact: Detected, inflation: float) -> ContactInterval:
-    mean, covariance = one.of(contact.link).wrench(contact.link)
-    all_sizes = np.linalg.norm(mean[contact.first : contact.last + 1, :3], axis=1)
+    whole = one.of(contact.link).part(slice(contact.first, contact.last + 1))
+    mean, covariance = whole.wrench(contact.link)
+    sizes = np.linalg.norm(mean[:, :3], axis=1)
     # The filter spreads what begins at once: what is small at the ends is that.
-    large = np.flatnonzero(all_sizes >= _EDGE * np.median(all_sizes))
-    first, last = contact.first + int(large[0]), contact.first + int(large[-1])
-    here = slice(first, last + 1)
-    force, C, size = (
-        mean[here, :3],
-        inflation * covariance[here, :3, :3],
-        all_sizes[large[0] :][: last + 1 - first],
-    )
+    large = np.flatnonzero(sizes >= _EDGE * np.median(sizes))
+    here = slice(int(large[0]), int(large[-1]) + 1)
+    first, last = contact.first + here.start, contact.first + here.stop - 1
+    force, C, size = mean[here, :3], inflation * covariance[here, :3, :3], sizes[here]
     along = force / np.maximum(size, 1e-300)[:, None]
     sigma = np.sqrt(np.maximum(np.einsum("ti,tij,tj->t", along, C, along), 0.0))
     peak = int(np.argmax(size - 2.0 * sigma))
