@@ -3,7 +3,7 @@
     from_urdf: {gyroscope: 0.01}        # the file's own tags, with std by kind; or true
     sensors:                            # as in `bodysense.sensors.sensor_file`
       motors: {kind: joint_torque, joint: all, side: drive, std: 2, bias_std: 5}
-      motion: {kind: joint_acceleration, joint: all, std: 0.5}
+      motion: {kind: joint_acceleration, joint: all}
     external_wrenches:                  # on links or frames; see `wrench_entries`
       default: zero
       hand: unknown
