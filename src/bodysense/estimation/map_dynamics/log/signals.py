@@ -270,7 +270,10 @@ class SignalFilter:
         net[:, places] = even.back(lowpass(even.to(net[:, places]), even.rate, limit))
         problem.take_load_friction(motion.v, net)
         load = np.zeros_like(motion.v)
-        load[:, joints] = net[:, places]
+        law, shapes = problem.robot.friction.model, problem.robot.friction.shape
+        for place, j in zip(places, joints, strict=True):
+            phi, _ = law.basis(motion.v[:, j], shapes[j])
+            load[:, j] = net[:, place] - phi @ problem.drive[j]
         period = max(1, int(even.rate / limit))
         beside = int(_SETTLING * even.rate)
         standing = standing_joints(motion.v, speed.std, period)
