@@ -75,7 +75,9 @@ class EstimateOptions(RunOptions):
         group="robot",
     )
     cutoff: float | None = option(
-        "cut-off of the low-pass filter on positions (10)", group="data", metavar="HZ"
+        "cut-off of the low-pass filter on all channels (chosen from the positions)",
+        group="data",
+        metavar="HZ",
     )
     method: Literal["map", "momentum"] = option(
         "map (maximum a posteriori, all sensors), or momentum (external torques and wrenches from "

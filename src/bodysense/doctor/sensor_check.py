@@ -27,6 +27,7 @@ from bodysense.spatial.arrays import Array
 from bodysense.status import SEVERITIES, Finding
 
 _MOST = 400  # samples that are looked at, about: enough for all that is claimed
+_SPEAKS = 0.5  # share of samples with a reading below which a torque sensor is left out
 _LEAST = 30  # samples: fewer say nothing
 _LIGHTEST = 0.02  # kg: of less, the direction of its weight is that of the link's acceleration
 _SMOOTH = 0.1  # s: averages of a base's rates before they are differentiated
@@ -220,6 +221,10 @@ def _torques(
         side = motion.free_side(sensor.joint, touched)
         if side is not None:
             m[:, j], known[j] = _torque(motion, sensor.joint, side), True
+    # A sensor that is silent for half of the time tells nothing, and must not silence the others.
+    silent = np.mean(np.isfinite(tau), axis=0) < _SPEAKS
+    sensors = {j: sensor for j, sensor in sensors.items() if not silent[j]}
+    tau[:, silent], known = 0.0, known & ~silent
     use = np.flatnonzero(np.isfinite(tau).all(axis=1))
     if not known.any() or use.size < _LEAST:
         return []

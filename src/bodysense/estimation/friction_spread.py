@@ -100,7 +100,8 @@ def friction_spread(
 def _normal_nodes() -> Array:
     """Values of a unit normal distribution that are as likely each, with its variance."""
     nodes: Array = ndtri((np.arange(_NODES) + 0.5) / _NODES)
-    return nodes / nodes.std()
+    unit: Array = nodes / nodes.std()
+    return unit
 
 
 def coulomb_friction(robot: Robot) -> Array:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d
 from scipy.optimize import brentq
 from scipy.special import chdtri
 
@@ -295,8 +296,9 @@ def _hysteresis(on: NDArray[np.bool_], stay: NDArray[np.bool_]) -> NDArray[np.bo
 
 
 def _widened(mask: NDArray[np.bool_], by: int) -> NDArray[np.bool_]:
-    wide: NDArray[np.bool_] = np.convolve(mask, np.ones(2 * by + 1), "same") > 0.5
-    return wide if mask.size else mask
+    if not mask.size:
+        return mask
+    return maximum_filter1d(mask.astype(np.uint8), 2 * by + 1).astype(bool)
 
 
 def _bridged(mask: NDArray[np.bool_], t: Array, gap: float) -> NDArray[np.bool_]:

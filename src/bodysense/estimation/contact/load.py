@@ -23,7 +23,8 @@ from bodysense.spatial.pseudo_inertia import spatial_inertia
 
 _INERTIAL = 10
 _KNOWN = 1e-9  # of the largest eigenvalue: below it nothing is said about a combination
-_MOST = 0.5  # share of the evidence that a load must explain to be one
+_MOST = 0.85  # share of the evidence that a load must explain to be one
+_WIDE = np.array([1e2, *[1e2] * 3, *[1e2] * 6])  # kg, kg·m, kg·m²: of what the log does not tell
 _BETTER = 0.5  # of what a push leaves that a load must leave at most to be told from it
 
 
@@ -72,12 +73,12 @@ def fit_load(evidence: Evidence, link: str, acceleration: Array, twist: Array) -
     inverse = np.linalg.pinv(evidence.root[link])
     b, A = evidence.score[link], evidence.information[link]
     columns = -np.einsum("ij,tjk->tik", inverse, load_regressor(acceleration, twist))
-    total = _explained(b, A)
+    total = max(_explained(b, A) - b.size, np.finfo(float).tiny)  # without that of noise
     pi, N, by_load = _least_squares(b, A, columns)
     _, _, by_push = _least_squares(b, A, np.broadcast_to(inverse, (len(b), *inverse.shape)))
     left = max(total - by_load, 0.0)
     scale = max(1.0, left / max(1.0, b.size - _INERTIAL))
-    C = scale * np.linalg.pinv(N, rcond=_KNOWN, hermitian=True)
+    C = scale * np.linalg.inv(N + np.diag(1.0 / _WIDE**2))  # what is not told stays wide
     mass = float(pi[0]) if abs(pi[0]) > 0.0 else np.finfo(float).tiny
     com = pi[1:4] / mass
     slope = np.concatenate([-com[:, None], np.eye(3)], axis=1) / mass
@@ -89,9 +90,18 @@ def fit_load(evidence: Evidence, link: str, acceleration: Array, twist: Array) -
         com=com,
         com_std=com_std,
         pi=pi,
-        explained=by_load / total if total > 0.0 else 0.0,
+        explained=min(1.0, by_load / total),
         told=left < _BETTER * max(total - by_push, 0.0),
     )
+
+
+def steady_share(evidence: Evidence, link: str) -> float:
+    """Share of the evidence that a wrench which stays the same in the link's axes explains."""
+    inverse = np.linalg.pinv(evidence.root[link])
+    b, A = evidence.score[link], evidence.information[link]
+    total = max(_explained(b, A) - b.size, np.finfo(float).tiny)
+    same = np.broadcast_to(inverse, (len(b), *inverse.shape))
+    return min(1.0, _least_squares(b, A, same)[2] / total)
 
 
 def is_load(load: CarriedLoad) -> bool:

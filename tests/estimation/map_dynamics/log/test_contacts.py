@@ -169,3 +169,67 @@ def test_a_wrist_sensor_with_the_wrong_sign_is_named():
     setup = parse_estimation(yaml.safe_load(ARM), made.robot, "s.yaml")
     run = estimate_log(setup, made.robot, Log.of(made.log.t, channels))
     assert any("sign: -1" in note and "wrist" in note for note in run.notes)
+
+
+# -- models that err, and robots that are touched most of the time -----------------------------
+
+
+def wrong(what: str) -> Robot:
+    """The TX40 with one thing other than in the simulation."""
+    robot = tx40()
+    theta = robot.theta.copy()
+    if what == "masses":
+        theta[robot.layout.inertial] *= 1.05
+    elif what == "friction":
+        for term in robot.friction.model.terms:
+            theta[robot.layout.friction(term)] *= 1.3
+    return robot.with_parameters(theta)
+
+
+@pytest.mark.parametrize("what", ["masses", "friction", "offset"])
+def test_an_error_of_the_model_is_no_contact(what):
+    log = recording(noise=1e-5)
+    if what == "offset":
+        channels = {k: v + 1.0 * k.startswith("tau") for k, v in log.channels.items()}
+        log = Log.of(log.t, channels)
+    robot = wrong(what)
+    estimate = prepare_log(parse_estimation(yaml.safe_load(SENSORS), robot, "s.yaml"), robot, log)
+    assert estimate.found.contacts == ()
+    posterior = estimate.posterior()
+    inside = np.abs(posterior["fx.link6"]) < 1.96 * posterior.sigma("fx.link6")
+    assert (inside.mean(axis=0) > 0.9).all()
+    assert any("torques differ from those of the model" in note for note in estimate.notes)
+
+
+@pytest.mark.parametrize("pushes", [((2.0, 6.0), (9.0, 13.0)), ((1.0, 6.0), (6.7, 12.0))])
+def test_many_contacts_are_not_taken_for_noise(pushes):
+    """Of 16 s half and two thirds are pushed: noise is learned from the rest."""
+    robot, seconds = tx40(), 16.0
+    motion = bodysense.FourierTrajectory.for_robot(
+        robot, duration=seconds, rng=np.random.default_rng(0)
+    )
+    t = np.arange(int(seconds * RATE) + 1) / RATE
+    here = np.any([(t >= a) & (t < b) for a, b in pushes], axis=0)
+    extra = np.zeros((t.size, 6))
+    extra[here] = contact_map(robot, motion.sample(RATE)[1][here], ["link6"]) @ FORCE
+    run = bodysense.rollout(
+        robot,
+        motion,
+        controller=bodysense.suggested_controller(robot, rate=RATE),
+        sampling_rate=RATE,
+        integrator="rk4",
+        substeps=2,
+        feed_forward=extra,
+        position_noise=1e-5,
+        torque_noise=0.05,
+        rng=np.random.default_rng(1),
+    )
+    channels = {f"q.{j}": run.q[0][:, k] for k, j in enumerate(robot.joint_names)}
+    tau = run.tau[0] - extra
+    channels |= {f"tau.{j}": tau[:, k] for k, j in enumerate(robot.joint_names)}
+    setup = parse_estimation(yaml.safe_load(SENSORS), robot, "s.yaml")
+    found = prepare_log(setup, robot, Log.of(run.t, channels)).found
+    assert len(found.contacts) == len(pushes)
+    for contact, push in zip(found.contacts, pushes, strict=True):
+        assert (contact.start, contact.end) == pytest.approx(push, abs=0.15)
+        assert contact.usual == pytest.approx(30.0, rel=0.05)

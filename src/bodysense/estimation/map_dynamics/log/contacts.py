@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bodysense.estimation.contact.detector import (
     Detected,
@@ -27,12 +28,13 @@ from bodysense.estimation.contact.detector import (
     detectable_force,
 )
 from bodysense.estimation.contact.evidence import Evidence
-from bodysense.estimation.contact.load import CarriedLoad, fit_load, is_load
+from bodysense.estimation.contact.load import CarriedLoad, fit_load, is_load, steady_share
 from bodysense.estimation.map_dynamics.body_tree import WORLD
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.evidence_grid import EvidenceGrid, open_links
 from bodysense.estimation.map_dynamics.log.reading_noise import ReadingNoise
 from bodysense.estimation.map_dynamics.log.recording import Recording
+from bodysense.estimation.map_dynamics.log.torque_noise import torque_sensors
 from bodysense.sensors.link_motion import LinkMotion
 from bodysense.spatial.arrays import Array
 
@@ -41,6 +43,10 @@ _EDGE = 0.1  # of its median force, from which on a contact has begun
 _MOST_LOOKS = 500  # samples that a load is fitted to
 _MOST = 0.5  # share of samples from which a link is in contact most of the time
 _CERTAIN = 7.0  # surprise of a sample that counts for that: one of a thousand without contact
+_KEPT = 0.35  # share of samples that noise is learned from, if most may be contacts
+_MANY = 0.15  # share of samples in contact from which noise may have been learned from contacts
+_LONG = 1.0  # s: duration of a contact that is certainly one; errors of a model are short
+_STEADY = 0.85  # share of a lasting contact that a steady wrench must explain
 _ROUNDS = 3  # of what the model leaves and of detection
 
 
@@ -107,10 +113,48 @@ def find_contacts(
     if load is not None:  # what else there is, on a robot that carries it
         grid = replace(grid, problem=_carrying(problem, load))
         lasting = _lasting(grid, links)
-    noise, quiet = recording.noise, np.ones(grid.rows.size, dtype=bool)
-    for _ in range(_ROUNDS):
+    if torque_sensors(problem):  # what is neither a load nor steady is an error of the model
+        lasting = tuple(link for link in lasting if _is_steady(grid, link, lasting))
+    best = _search(grid, links, lasting, settings, kept=1.0)
+    if not lasting and torque_sensors(problem):
+        # Noise may have been learned from contacts, if there are many: learn it from quiet samples.
+        other = _search(grid, links, lasting, settings, kept=_KEPT)
+        best = other if _is_more_contact(best, other, grid) else best
+    return _collected(grid, best.found, lasting, load, best.noise)
+
+
+class _Found(NamedTuple):
+    """What is found with the noise that was learned."""
+
+    found: dict[tuple[str, ...], Detection]
+    noise: ReadingNoise
+
+    def covered(self, longer: int = 0) -> NDArray[np.bool_]:
+        """(T,) samples in contacts of more than so many samples."""
+        some = next(iter(self.found.values()))
+        inside = np.zeros(some.covered.size, dtype=bool)
+        for detection in self.found.values():
+            for contact in detection.contacts:
+                if contact.last - contact.first >= longer:
+                    inside[contact.first : contact.last + 1] = True
+        return inside
+
+
+def _search(
+    grid: EvidenceGrid,
+    links: tuple[str, ...],
+    lasting: tuple[str, ...],
+    settings: DetectionSettings,
+    *,
+    kept: float,
+) -> _Found:
+    """Learn what the model leaves and search, by turns; first from a share `kept` of samples."""
+    noise, quiet = grid.noise, np.ones(grid.rows.size, dtype=bool)
+    found: dict[tuple[str, ...], Detection] = {}
+    for k in range(_ROUNDS):
         if not lasting:
-            noise = recording.noise.with_lasting(grid.model_error(recording.noise, quiet))
+            share = 1.0 if k else kept
+            noise = grid.noise.with_lasting(grid.model_error(grid.noise, quiet, share))
         found = {
             tested: detect_contacts(
                 grid.scales(tested, lasting, noise, beyond_friction=True),
@@ -119,8 +163,24 @@ def find_contacts(
             )
             for tested in _groups(links, lasting)
         }
-        quiet = ~np.any([d.covered for d in found.values()], axis=0)
-    return _collected(grid, found, lasting, load, noise)
+        # What is short may be an error of the model, which is to be learned.
+        longer = int(_LONG / grid.period) if kept < 1.0 else 0
+        quiet = ~_Found(found, noise).covered(longer)
+    return _Found(found, noise)
+
+
+def _is_more_contact(usual: _Found, other: _Found, grid: EvidenceGrid) -> bool:
+    """Whether noise was learned from contacts: the other way there are more that last long."""
+    longer = int(_LONG / grid.period)
+    share = float(other.covered(longer).mean())
+    return share > _MANY and share > 1.5 * float(usual.covered(longer).mean())
+
+
+def _is_steady(grid: EvidenceGrid, link: str, lasting: tuple[str, ...]) -> bool:
+    at = grid.rows[np.linspace(0, grid.rows.size - 1, min(_MOST_LOOKS, grid.rows.size)).astype(int)]
+    others = tuple(other for other in lasting if other != link)
+    readings, scale = grid.recording.readings[at], grid.noise.part(at).scale()
+    return steady_share(grid.evidence((link,), others, readings, scale, at), link) > _STEADY
 
 
 def _load(grid: EvidenceGrid, lasting: tuple[str, ...]) -> CarriedLoad | None:
@@ -192,13 +252,26 @@ def _collected(
     noise: ReadingNoise,
 ) -> LogContacts:
     scales = {tested: grid.scales(tested, lasting, noise) for tested in found}
-    return replace(collected_contacts(found, scales), lasting=lasting, load=load, noise=noise)
+    means = prior_means(grid.problem)
+    return replace(
+        collected_contacts(found, scales, means), lasting=lasting, load=load, noise=noise
+    )
+
+
+def prior_means(problem: MapDynamics) -> dict[str, Array]:
+    """By link whose wrench is not assumed to be known, (6,) what is assumed."""
+    return {link: problem.assumptions.wrench_of(link).mean for link in open_links(problem)}
 
 
 def collected_contacts(
-    found: Mapping[tuple[str, ...], Detection], scales: Mapping[tuple[str, ...], Scales]
+    found: Mapping[tuple[str, ...], Detection],
+    scales: Mapping[tuple[str, ...], Scales],
+    means: Mapping[str, Array],
 ) -> LogContacts:
-    """Contacts with their forces, and what can be detected, of groups of links."""
+    """Contacts with their forces, and what can be detected, of groups of links.
+
+    A contact is what differs from the prior; `means` are those of the priors by link.
+    """
     contacts: list[ContactInterval] = []
     detectable: dict[str, dict[float, tuple[float, float]]] = {}
     inflation: dict[str, float] = {}
@@ -208,14 +281,19 @@ def collected_contacts(
             forces = detectable_force(of, detection, link)
             detectable[link] = {w * of.period: pair for w, pair in forces.items()}
             inflation[link] = detection.inflation[link, 1]
-        contacts += [_interval(of.one, c, inflation[c.link]) for c in detection.contacts]
+        contacts += [
+            _interval(of.one, c, inflation[c.link], means[c.link]) for c in detection.contacts
+        ]
     ordered = tuple(sorted(contacts, key=lambda contact: contact.start))
     return LogContacts(ordered, (), None, None, detectable, inflation)
 
 
-def _interval(one: Evidence, contact: Detected, inflation: float) -> ContactInterval:
+def _interval(
+    one: Evidence, contact: Detected, inflation: float, expected: Array
+) -> ContactInterval:
     whole = one.of(contact.link).part(slice(contact.first, contact.last + 1))
     mean, covariance = whole.wrench(contact.link)
+    mean = mean + expected  # evidence is of what differs from the prior
     sizes = np.linalg.norm(mean[:, :3], axis=1)
     # The filter spreads what begins at once: what is small at the ends is that.
     large = np.flatnonzero(sizes >= _EDGE * np.median(sizes))

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from bodysense.errors import listing
 from bodysense.estimation.contact.detector import DetectionSettings
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.estimator import Detail, MapDynamics
@@ -34,6 +35,7 @@ _CHUNK = 1000
 """Samples that are solved together: with all covariances of a humanoid some 200 MB."""
 
 
+_WIDENED = 2.0  # times its noise that what the model leaves of a torque is worth a note
 _LEAST_NOISE = 1e-2  # of a stated standard deviation, if its bias takes all of the rest
 
 
@@ -107,7 +109,24 @@ class LogEstimate:
         ]
         locked = self.problem.robot.locked
         still = [] if locked is None else [f"taken as standing still: {locked.summary()}"]
-        return (*self.setup.notes, *still, *unused, *self.recording.notes)
+        return (*self.setup.notes, *still, *unused, *self.recording.notes, *self._widened())
+
+    def _widened(self) -> list[str]:
+        """Where residuals are larger than the noise explains, and the bands are made as wide."""
+        before, after = self.recording.noise, self._noise
+        if before is None or after is None or after is before:
+            return []
+        old, new = before.scale(), after.scale()
+        ratio = {name: float(np.median(new[name] / old[name])) for name in old}
+        large = {name: r for name, r in ratio.items() if r > _WIDENED}
+        if not large:
+            return []
+        named = listing([f"{name} {r:.2g}" for name, r in sorted(large.items())], 6)
+        return [
+            f"torques differ from those of the model by more than their noise ({named} times): the "
+            "bands are as much wider. Identify the robot, or look for friction, a load, a zero or "
+            "a gain that its file does not have"
+        ]
 
     @property
     def variables(self) -> NamedSlices:
@@ -154,10 +173,14 @@ class LogEstimate:
         return self.problem.with_sensors(self.setup.log_sensors)
 
     def samples(self, where: slice = slice(None)) -> Samples:
-        """Samples of the log, for `log_problem`; by default all."""
-        inputs = self._inputs(where)
-        if inputs["noise_scale"] is not None:
-            inputs["noise_scale"] = self._without_biases(inputs["noise_scale"])
+        """Samples of the log, for `log_problem`; by default all.
+
+        With the noise that sensors are said to have and that is seen: what the model leaves beside
+        is what they are held against.
+        """
+        inputs, noise = self._inputs(where), self.recording.noise
+        if noise is not None:
+            inputs["noise_scale"] = self._without_biases(noise.part(where).scale())
         return self.log_problem.samples(**inputs)
 
     def _without_biases(self, scale: Mapping[str, Array]) -> dict[str, Array]:

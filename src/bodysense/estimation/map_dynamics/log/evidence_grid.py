@@ -160,10 +160,12 @@ class EvidenceGrid:
             result[sensor.name] = np.where(mask, left, scale[sensor.name])
         return adjusted, result
 
-    def model_error(self, noise: ReadingNoise, quiet: NDArray[np.bool_]) -> dict[str, Array]:
+    def model_error(
+        self, noise: ReadingNoise, quiet: NDArray[np.bool_], kept: float = 1.0
+    ) -> dict[str, Array]:
         """By torque sensor, (T,) standard deviation at all samples of what the model leaves.
 
-        In stated deviations; as seen at quiet samples of the grid.
+        In stated deviations; as seen at quiet samples of the grid, or a share `kept` of them.
         """
         sensors = torque_sensors(self.problem)
         if not sensors or quiet.sum() < _LOOKS:
@@ -175,7 +177,7 @@ class EvidenceGrid:
         for k, sensor in enumerate(sensors):
             features = self._features(sensor)
             moves = ~noise.standing[at, sensor.joint_index(self.problem.robot)].astype(bool)
-            c = fitted_variance(squares[moves, k], own[moves, k], features[at][moves])
+            c = fitted_variance(squares[moves, k], own[moves, k], features[at][moves], kept)
             stated = float(np.sqrt(sensor.covariance[0, 0]))
             if c.any() and stated:
                 result[sensor.name] = np.sqrt(features @ c) / stated

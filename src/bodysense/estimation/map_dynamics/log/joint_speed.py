@@ -69,14 +69,17 @@ def shaking(
 ) -> Array:
     """(n,) standard deviations of velocities beyond the cut-off, from torques of drives (T, k).
 
-    A controller that answers the noise of its encoders shakes the joint. Where the joint is slow it
-    then reverses many times, and friction is neither on one side nor on the other.
+    A controller that answers the noise of its encoders shakes the joint, and those that hang on it:
+    v = ∫ M⁻¹ tau. Where a joint is slow it then reverses many times, and friction is neither on one
+    side nor on the other.
     """
+    if problem.robot.floating_base:
+        return np.zeros(problem.robot.n_joints)  # whose masses depend on what it stands on
     some = np.linspace(0, len(q) - 1, _POSES).astype(int)
-    mass = np.einsum("tii->ti", mass_matrix(problem.robot, q[some])).mean(axis=0)[joints]
+    M = mass_matrix(problem.robot, q[some])[:, joints][:, :, joints]
     tau = even.to(tau)
     fast = tau - lowpass(tau, even.rate, limit)
-    v = np.cumsum(fast, axis=0) / (even.rate * mass)
+    v = np.cumsum(fast, axis=0) @ np.linalg.inv(M).mean(axis=0).T / even.rate
     v -= lowpass(v, even.rate, limit)
     result = np.zeros(problem.robot.n_joints)
     result[joints] = _MAD * np.median(np.abs(v), axis=0)

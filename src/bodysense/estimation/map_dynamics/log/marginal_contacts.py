@@ -72,4 +72,6 @@ class MarginalContacts:
         )
         links = tuple(known)
         detection = detect_contacts(scales, self._settings)
-        return collected_contacts({links: detection}, {links: scales})
+        return collected_contacts(
+            {links: detection}, {links: scales}, {k: p.mean for k, p in self._priors.items()}
+        )

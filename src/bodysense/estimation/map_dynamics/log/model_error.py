@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import nnls
+from scipy.stats import chi2
 
 from bodysense.spatial.arrays import Array
 
@@ -34,13 +35,15 @@ def reversal(v: Array, friction: float) -> Array:
     return near
 
 
-def fitted_variance(squares: Array, own: Array, features: Array) -> Array:
+def fitted_variance(squares: Array, own: Array, features: Array, kept: float = 1.0) -> Array:
     """(k,) coefficients c ≥ 0 of E[r²] = own + features c.
 
     Args:
         squares: (T,) of innovations; NaN where there is none.
         own: (T,) variances that are counted already.
         features: (T, k) squares of what more there is may follow.
+        kept: share of the samples, those with the least of what they are expected to have, that
+            counts, where many may be contacts: Gaussian otherwise.
     """
     known = np.isfinite(squares)
     r2, own, F = squares[known], own[known], features[known]
@@ -55,6 +58,9 @@ def fitted_variance(squares: Array, own: Array, features: Array) -> Array:
         expected = own + F @ c
         clipped = np.minimum(r2, _MOST * expected) / _LOST
         weight = 1.0 / np.maximum(expected, 1e-300)
+        if kept < 1.0:
+            low = weight * r2 <= np.quantile(weight * r2, kept)
+            clipped, weight = r2 * kept / chi2.cdf(chi2.ppf(kept, 1), 3), weight * low
         found, _ = nnls(weight[:, None] * (F / size), weight * (clipped - own))
         last, c = c, 0.5 * (c + found / size)
         if np.allclose(F @ c, F @ last, rtol=1e-3, atol=1e-12):

@@ -28,6 +28,7 @@ from bodysense.estimation.map_dynamics.log.contacts import (
     LogContacts,
     collected_contacts,
     find_contacts,
+    prior_means,
 )
 from bodysense.estimation.map_dynamics.log.estimate import LogChunk, LogEstimate
 from bodysense.estimation.map_dynamics.log.evidence_grid import open_links
@@ -122,10 +123,11 @@ def prepare_momentum(
     Raises:
         MismatchError: a base that floats, or joints without a torque.
     """
-    if problem.tree.floating:
+    if problem.robot.floating_base:
         raise MismatchError(
-            f"--method momentum needs a base that is held, and that of {problem.robot.name} "
-            "floats: use --method map, or MomentumObserver from Python with the motion of the base."
+            f"--method momentum needs a robot that is bolted down, and the base of "
+            f"{problem.robot.name} floats: use --method map, --fixed, or MomentumObserver from "
+            "Python with the motion of the base."
         )
     sensors = torques_of_all_joints(problem)
     learned = find_contacts(problem, recording, setup.gravity, settings).noise
@@ -148,7 +150,10 @@ def prepare_momentum(
         [noise.lasting[s.name] * float(np.sqrt(s.covariance[0, 0])) for s in sensors], axis=1
     )
     parts = tuple(
-        _with_lasting(observer.estimate(recording.t[a:b], q[a:b], dq[a:b], tau[a:b]), lasting[a:b])
+        _with_lasting(
+            observer.estimate(recording.t[a:b], q[a:b], dq[a:b], tau[a:b], gravity=setup.gravity),
+            lasting[a:b],
+        )
         for a, b in pairwise([*recording.starts, recording.t.size])
     )
     found = _found(problem, recording, parts, settings)
@@ -193,6 +198,7 @@ def _found(
     score: dict[str, list[Array]] = {link: [] for link in links}
     information: dict[str, list[Array]] = {link: [] for link in links}
     times: list[Array] = []
+    means = prior_means(problem)
     starts, count = [], 0
     for part in parts:
         told, at = part.scores(links), slice(step - 1, None, step)
@@ -200,9 +206,9 @@ def _found(
         starts.append(count)
         count += times[-1].size
         for link in links:
-            R = root[link]
-            score[link].append(told.score[link][at] @ R)
-            information[link].append(R.T @ told.information[link][at] @ R)
+            R, J = root[link], told.information[link][at]
+            score[link].append((told.score[link][at] - J @ means[link]) @ R)
+            information[link].append(R.T @ J @ R)
     if not count:
         return LogContacts((), (), None, None, {}, {})
     one = Evidence(
@@ -217,4 +223,4 @@ def _found(
     evidence = {w: one.averaged(begin, w) for w in windows}
     scales = Scales(evidence, begin, step / noise.rate)
     detection: Detection = detect_contacts(scales, settings)
-    return collected_contacts({links: detection}, {links: scales})
+    return collected_contacts({links: detection}, {links: scales}, prior_means(problem))

@@ -85,6 +85,11 @@ def prepare_log(
     require_type(setup, EstimationSetup, "an EstimationSetup", "load_estimation reads one")
     require_log(log)
     log = with_constant_positions(log, setup.sensors)
+    if method == "momentum" and parameter_directions is not None:
+        raise MismatchError(
+            "--method momentum does not count the uncertainty of the parameters: leave "
+            "--parameter-covariance out, or use --method map."
+        )
     if method not in METHODS:
         raise unknown_name("method", str(method), METHODS)
     settings = DetectionSettings() if detection is None else detection

@@ -1,10 +1,10 @@
 """`Recording`: a log as an estimator takes it, sample by sample.
 
 The doctor examines the log first: it puts times in order, finds gaps, and refuses units that cannot
-be right. Positions then pass a low-pass filter without phase and are differentiated twice, as for
-identification. Readings stay as they were recorded; where there is none, it is NaN, which
-estimators take for absent. Where the state is estimated nothing is filtered, and a row without any
-position is as good as others. Everything that is left out is counted.
+be right. Positions and readings then pass one low-pass filter without phase (see `signals`), and
+positions are differentiated twice, as for identification. Where there is no reading, it is NaN,
+which estimators take for absent. Where the state is estimated nothing is filtered, and a row
+without any position is as good as others. Everything that is left out is counted.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from bodysense.sensors.motion_sensors import (
 from bodysense.sensors.sensor import Sensor
 from bodysense.spatial.arrays import Array
 
+_LEAST_INNER = 3  # samples of a stretch that are left once its ends are cut
 _SHORTEST = 8  # samples that differences and their filter need
 _NAMES = 12  # of channels or joints in a message
 _TELLING = ("reader", "nan", "spike", "backward-time")
@@ -139,7 +140,7 @@ class Recording:
             for rows, segment in zip(diagnosis.places, diagnosis.segments, strict=True)
             if rows.size >= _SHORTEST
         ]
-        pieces = [piece for piece in pieces if piece.rows.size]
+        pieces = [piece for piece in pieces if piece.rows.size >= _LEAST_INNER]
         sizes = [piece.rows.size for piece in pieces]
         counts = _counts(diagnosis, log, sum(sizes))
         if not pieces:

@@ -200,7 +200,8 @@ class SignalFilter:
             stated = float(np.sqrt(np.trace(sensor.covariance) / sensor.size))
             if isinstance(sensor, Gyroscope):
                 link = robot.link_names.index(sensor.placement(robot).link)
-                added = float(np.sum(sigma_v[moves[link]] ** 2))
+                turning = moves[link] & ~robot.tree.prismatic.astype(bool)
+                added = float(np.sum(sigma_v[turning] ** 2))
                 added += (stated * noise.gain(0)) ** 2 if problem.tree.floating else 0.0
             else:
                 added = float(sigma_v[sensor.joint_index(robot)] ** 2)

@@ -36,8 +36,8 @@ _LONGEST = 2**15  # samples that are looked at
 
 
 def torque_sensors(problem: MapDynamics) -> tuple[JointTorque, ...]:
-    """Sensors whose innovation the motion alone predicts: of joints of a robot that is held."""
-    if problem.tree.floating:
+    """Sensors whose innovation the motion alone predicts: of a robot that is bolted down."""
+    if problem.robot.floating_base:
         return ()
     return tuple(s for s in problem.sensors if isinstance(s, JointTorque) and s.channels)
 
