@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bodysense.compiled.views import Table, zeros_of
-from bodysense.errors import unknown_name
 from bodysense.estimation._kernels.watch import deliver, prepare, review
 from bodysense.estimation._kernels.watch_memory import (
     DT,
@@ -44,9 +43,9 @@ from bodysense.estimation._kernels.watch_memory import (
     Watch,
 )
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
+from bodysense.estimation.map_dynamics.plausible_sizes import PlausibleSizes
 from bodysense.estimation.map_dynamics.solution import Samples
 from bodysense.sensors import Accelerometer, Gyroscope, JointAcceleration, JointTorque, Sensor
-from bodysense.spatial.arrays import Array
 
 ABSURD = 1e9
 """Readings beyond this in SI units are no measurement; they are taken for absent."""
@@ -220,19 +219,10 @@ def _largest(sensor: Sensor, problem: MapDynamics) -> float:
         return ABSURD
     if isinstance(sensor, JointTorque):
         limit = problem.robot.effort_limit[problem.robot.joint_names.index(sensor.joint)]
-        return _OVERLOAD * float(limit) if 0.0 < limit < np.inf else _STRONGEST
+        if not 0.0 < limit < np.inf:
+            return _STRONGEST
+        # Limits in robot files are placeholders at times: what the links may need counts too.
+        return max(_OVERLOAD * float(limit), PlausibleSizes.of(problem.robot).moment)
     if isinstance(sensor, JointAcceleration):
         return _JERKIEST
     return _FASTEST if isinstance(sensor, (Accelerometer, Gyroscope)) else _STRONGEST
-
-
-def one_per_joint(value: ArrayLike | Mapping[str, float], names: tuple[str, ...]) -> Array:
-    """(n,) of joints, from one number, as many, or some by name (NaN for the others)."""
-    if not isinstance(value, Mapping):
-        return np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), (len(names),)))
-    result = np.full(len(names), np.nan)
-    for name, number in value.items():
-        if name not in names:
-            raise unknown_name("joint", name, names)
-        result[names.index(name)] = number
-    return result

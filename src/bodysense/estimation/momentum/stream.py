@@ -44,6 +44,7 @@ class MomentumStream:
         self._memory: Memory = zeros_of(Memory, **sizes)
         self._memory.g[:] = robot.tree.gravity
         self._slot: Samples = zeros_of(Samples, **sizes)
+        self._gravity = np.full(3, np.nan) if self._base else np.array(robot.tree.gravity)
         self._slot.g[:] = robot.tree.gravity
         self._slot.v[:] = np.nan
         self._found: Observed = zeros_of(Observed, **sizes)
@@ -127,8 +128,7 @@ class MomentumStream:
                 twist[:] = base_twist
             elif self._base:
                 twist[:] = np.nan
-            if gravity is not None:
-                g[:] = gravity
+            g[:] = self._gravity if gravity is None else gravity
         except (TypeError, ValueError) as error:
             raise ShapeError(
                 f"give {self._n} positions, velocities and torques, in the order "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+_LONGEST = 1000  # characters of a message
 _SHOWN = 80  # characters of a line in a message
 
 
@@ -44,7 +45,7 @@ class StreamFaults:
             self._counts[kind] = before + number
             if before:
                 return
-            text = message if isinstance(message, str) else message()
+            text = printable(message if isinstance(message, str) else message(), _LONGEST)
             self._first[kind] = text
         if self._notify is not None:
             self._notify(text)
@@ -52,11 +53,15 @@ class StreamFaults:
     def say(self, message: str) -> None:
         """Say what is no fault, and is not counted."""
         if self._notify is not None:
-            self._notify(message)
+            self._notify(printable(message, _LONGEST))
 
 
 def excerpt(data: bytes) -> str:
     """The beginning of a line, printable, for a message."""
-    text = data[: 2 * _SHOWN].decode("utf-8", "replace").strip()
-    text = "".join(c if c.isprintable() else "�" for c in text)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+    return printable(data[: 2 * _SHOWN].decode("utf-8", "replace").strip(), _SHOWN)
+
+
+def printable(text: str, most: int) -> str:
+    """Text for a terminal: names come from the source, and may hold what a terminal obeys."""
+    clean = "".join(c if c.isprintable() else "�" for c in text[: most + 1])
+    return clean if len(clean) <= most else f"{clean[:most]} …"

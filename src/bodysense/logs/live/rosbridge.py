@@ -102,7 +102,7 @@ class Rosbridge:
                 compression=None,
                 proxy=None,
                 max_size=LONGEST,
-                max_queue=None,
+                max_queue=1024,
             )
         except (OSError, WebSocketException) as error:
             self._faults.report(
