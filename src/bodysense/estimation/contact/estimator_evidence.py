@@ -22,7 +22,6 @@ from bodysense.errors import MismatchError, unknown_name
 from bodysense.estimation.contact.detector import WINDOWS, DetectionSettings
 from bodysense.estimation.contact.ongoing import ContactState
 from bodysense.estimation.contact.online import LEARNING, MEMORY, ContactDetector
-from bodysense.estimation.contact.window_evidence import square_root
 from bodysense.estimation.contact.window_sums import count_tests
 from bodysense.estimation.friction_spread import coulomb_friction
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
@@ -43,6 +42,8 @@ _BOUND = 1.2  # static friction over that which the model knows, as in logs
 _HELD = 0.2  # of a static friction: by how much more it may be than is known
 _MIDDLE = 8  # periods whose mean has the noise of a friction that lasts
 _ASIDE = 1e-6  # weight of readings that only are to be predicted
+_FRESH = 4  # periods after which covariances are computed anew: a joint at 2 rad/s turns by 0.2 rad
+_CHANGED = 0.2  # share by which a weight of readings has changed, after which they are, too
 _WRENCH = slice(13, 19)  # of what is estimated per link
 
 
@@ -113,9 +114,8 @@ class EstimatorContacts:
         )
         self._averages = cutoff is None
         self._mean = np.stack([prior.mean for prior in priors.values()])
-        root = np.stack([square_root(prior.covariance) for prior in priors.values()])
-        self._units = np.linalg.pinv(root)
-        self._exact = np.eye(6) * (np.abs(root).max(axis=1) == 0.0)[:, None, :]
+        exact = np.abs(self.detector.units).max(axis=2) == 0.0
+        self._exact = np.eye(6) * exact[:, None, :]
         self._rows = np.array([problem.tree.names.index(link) for link in tested])
         samples = stream.taken
         self._samples = samples.part(slice(None))
@@ -123,6 +123,10 @@ class EstimatorContacts:
         self._y, self._squares = np.zeros_like(samples.y), np.zeros_like(samples.weight)
         self._there = np.zeros(samples.y.shape, dtype=np.int64)
         self._found = self._own.solve(self._samples, "blocks")
+        self._means = self._own.solve(self._samples, "means")
+        self._pattern, self._weight = np.isfinite(self._samples.y), self._samples.weight.copy()
+        self._age = _FRESH
+        self._G, self._A = self._information()
         self._drives = _Drives(self._own, self._samples)
         self._first = problem.layout.arrays.first
         self._count, self._t, self._due, self._from = 0, -np.inf, np.nan, np.nan
@@ -167,6 +171,7 @@ class EstimatorContacts:
         there = np.isfinite(samples.y)
         np.add(self._y, samples.y, out=self._y, where=there)
         self._there += there
+        self._drives.take_speed(samples.dq)
         self._squares += samples.weight**2
         self._count += 1
 
@@ -185,23 +190,43 @@ class EstimatorContacts:
         else:
             for own, theirs in zip(x[:6], self.stream.taken[:6], strict=True):
                 own[:] = theirs
+            self._drives.take_speed(x.dq)
         hidden = self._drives.take_friction(n)
-        self._own.solve_into(x, self._found)
-        score, information = self._evidence()
+        score, information = self._evidence_now()
         return self.detector.take(t, n * score, n * information, hidden)
 
-    def _evidence(self) -> tuple[Array, Array]:
-        """(L, 6) and (L, 6, 6) of a single sample, see `Evidence.from_posteriors`."""
-        mean = self._found.d[0, self._rows, _WRENCH] - self._mean
-        U, inner = self._units, self._found.external[0, self._rows]
+    def _evidence_now(self) -> tuple[Array, Array]:
+        """(L, 6) and (L, 6, 6) of a single sample in units of the prior.
+
+        See `Evidence.from_posteriors`. Covariances change as the robot moves, or as readings come
+        and go: they are computed now and then, or when that happens.
+        """
+        x = self._samples
+        there, weight = np.isfinite(x.y), x.weight
+        self._age += 1
+        changed = (there != self._pattern).any() or (
+            np.abs(weight - self._weight) > _CHANGED * self._weight
+        ).any()
+        if self._age >= _FRESH or changed:
+            self._own.solve_into(x, self._found)
+            self._age, self._pattern, self._weight = 0, there, weight.copy()
+            d = self._found.d
+            self._G, self._A = self._information()
+        else:
+            self._own.solve_into(x, self._means)
+            d = self._means.d
+        mean = d[0, self._rows, _WRENCH] - self._mean
+        return np.matmul(self._G, mean[:, :, None])[:, :, 0], self._A
+
+    def _information(self) -> tuple[Array, Array]:
+        """(L, 6, 6) of scores by means, and information, from the covariances."""
+        U = self.detector.units
+        inner = self._found.external[0, self._rows]
         C = U @ inner @ U.swapaxes(1, 2) / _SHARE + self._exact
         if not np.isfinite(C).all():
-            return np.full(mean.shape, np.nan), inner
+            return np.full(C.shape, np.nan), np.zeros(C.shape)
         G = np.linalg.inv(C)
-        b = (G @ (U @ mean[:, :, None])) / _SHARE
-        A = (G - np.eye(6)) / _SHARE
-        back = U.swapaxes(1, 2)
-        return (back @ b)[:, :, 0], back @ A @ U
+        return G @ U / _SHARE, (G - np.eye(6)) / _SHARE
 
 
 class _Drives:
@@ -227,6 +252,13 @@ class _Drives:
         self._held = _HELD * self._bound
         self._stated = np.array([np.sqrt(s.covariance[0, 0]) for s in sensors])
         self._found = own.solve(samples, "means") if sensors else None
+        self._low, self._high = (np.full(robot.n_joints, x) for x in (np.inf, -np.inf))
+
+    def take_speed(self, dq: Array) -> None:
+        """Note velocities (1, n) of a sample of the period."""
+        if self._rows is not None:
+            np.minimum(self._low, dq[0], out=self._low)
+            np.maximum(self._high, dq[0], out=self._high)
 
     def take_friction(self, n: int) -> float:
         """Take out of the readings what friction may be, in the means of n samples.
@@ -236,7 +268,8 @@ class _Drives:
         x, rows, found = self._samples, self._rows, self._found
         if rows is None or found is None:
             return 0.0
-        stands: NDArray[np.bool_] = np.abs(x.dq[0, self.joints]) < _SLOW
+        stands: NDArray[np.bool_] = ((self._low < _SLOW) & (self._high > -_SLOW))[self.joints]
+        self._low[:], self._high[:] = np.inf, -np.inf
         if not stands.any():
             return 0.0
         some, rows = self._blocks[stands], rows[stands]

@@ -22,12 +22,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bodysense.compiled.views import Table, zeros_of
 from bodysense.errors import MismatchError
 from bodysense.estimation._kernels.link_scores import Residuals, ScoreMemory, link_scores
-from bodysense.estimation._kernels.momentum_filter import BEGAN, TIME
+from bodysense.estimation._kernels.momentum_filter import BEGAN, NO_VELOCITY, TIME
 from bodysense.estimation.contact.detector import WINDOWS, DetectionSettings
 from bodysense.estimation.contact.ongoing import ContactState
 from bodysense.estimation.contact.online import (
@@ -36,6 +36,7 @@ from bodysense.estimation.contact.online import (
     ContactDetector,
 )
 from bodysense.estimation.contact.window_sums import WindowSums, count_tests
+from bodysense.estimation.friction_spread import coulomb_friction
 from bodysense.estimation.map_dynamics.body_tree import BodyTree
 from bodysense.estimation.map_dynamics.priors import GaussianPrior
 from bodysense.estimation.momentum.estimate import FORCE_STD, MOMENT_STD, places_of
@@ -52,6 +53,8 @@ _BOUND = 1.5
 sign of a measured velocity is that of its noise, and a fifth more, as in logs."""
 
 _HELD = 0.2  # of a static friction: by how much more it may be than is known
+_PATIENCE = 1.5  # periods for which velocities that are missing at the end of one are waited for
+_UNKNOWN_SPEED = 1.0  # rad/s or m/s, standard deviation of one that does not come
 _NOTHING = 1e9  # times the largest variance: that of a drive whose friction hides all
 _ANY_WRENCH = np.diag([FORCE_STD**2] * 3 + [MOMENT_STD**2] * 3)
 
@@ -110,7 +113,12 @@ class MomentumContacts:
         frames, nv = (*priors, *open_links), observer.robot.nv
         self._open = [_covariance(prior) for prior in open_links.values()]
         self._jacobians = _Jacobians(observer, frames)
-        self._velocity = observer.velocity_std**2
+        self._ends = np.zeros((WINDOWS[-1] + 1, nv, nv))
+        self._end = 0
+        self._coulomb = np.zeros(nv)
+        behind = np.array([side == "joint" for side in observer.sides])
+        friction = np.where(behind, 0.0, coulomb_friction(observer.robot))
+        self._coulomb[nv - friction.size :] = friction
         L = len(frames)
         self._sums = [WindowSums(shape) for shape in ((nv,), (nv,), (nv,), (nv,), (L, nv, 6))]
         W = len(WINDOWS)
@@ -151,21 +159,29 @@ class MomentumContacts:
         self._impulse += (0.5 * h) * (self._drift + memory.drift)
         self._noise += (h * h) * memory.noise
         self._held += h * np.sqrt(memory.between)
+        lacking = memory.lacking == NO_VELOCITY
+        if lacking.any():  # a velocity that is predicted does not tell when a joint sticks
+            self._held[lacking] += h * self._coulomb[lacking]
         self._drift[:] = memory.drift
-        if self._span < self.detector.period * (1.0 - 1e-9) or not stream.updated:
+        period = self.detector.period
+        if self._span < period * (1.0 - 1e-9) or not stream.updated:
             return self.state
-        return self._close(now)
+        if lacking.any() and self._span < _PATIENCE * period:
+            return self.state
+        return self._close(now, lacking)
 
     def _restart(self, t: float) -> None:
         memory = self.stream.memory
         self._t, self._span = t, 0.0
         self._impulse[:] = self._noise[:] = self._held[:] = 0.0
         self._drift[:] = memory.drift
-        self._p = self.stream.mass_matrix @ memory.v
+        M = self.stream.mass_matrix
+        self._p = M @ memory.v
+        self._ends[:] = (M * memory.spread) @ M
         self._J = self._jacobians.at(memory.q)
         self.detector.begin(t)
 
-    def _close(self, t: float) -> ContactState:
+    def _close(self, t: float, lacking: NDArray[np.bool_]) -> ContactState:
         """Judge the period that ends now."""
         memory, M = self.stream.memory, self.stream.mass_matrix
         p, J = M @ memory.v, self._jacobians.at(memory.q)
@@ -175,11 +191,14 @@ class MomentumContacts:
         H, silent = self._span, (left == 0.0).astype(np.float64)
         pushed = left, self._noise, bound, silent, (0.5 * H) * (J + self._J)
         for sums, x, told in zip(self._sums, pushed, self._told, strict=True):
-            sums.push(x, told)
+            sums.push(x, 1.0, told)
         self._p, self._J, self._span = p, J, 0.0
         self._impulse[:] = self._noise[:] = self._held[:] = 0.0
         left, noise, bound, silent, jacobian = self._told
-        Sigma = np.broadcast_to(2.0 * (M * self._velocity) @ M, (len(WINDOWS), *M.shape)).copy()
+        self._end = (self._end + 1) % len(self._ends)
+        self._ends[self._end] = (M * np.where(lacking, _UNKNOWN_SPEED**2, memory.spread)) @ M
+        before = (self._end - self._windows[:, 0]) % len(self._ends)
+        Sigma = self._ends[self._end] + self._ends[before]
         nothing = np.where(silent >= self._windows, _NOTHING * Sigma.max(), 0.0)
         np.einsum("wii->wi", Sigma)[:] += noise + (_HELD * bound) ** 2 + nothing
         L = len(self.detector.links)

@@ -40,7 +40,7 @@ MEMORY = 60.0
 _RELEASE = 3.0  # surprise below which a contact is over, as in logs
 _PAUSE = 4.0  # periods without a sample after which windows begin anew
 _SET_BACK = 1.0  # s by which a sample is earlier than the last if the clock was set back
-_TINY = 1e-300
+_TINY, _HUGE = 1e-300, 1e100
 _SOME = 1e-9  # share of a period that rounding of times takes
 
 
@@ -133,6 +133,11 @@ class ContactDetector:
         self._gone: tuple[OngoingContact, ...] = ()
         self.state = ContactState(-np.inf, learning=self._untold > 0.0)
 
+    @property
+    def units(self) -> Array:
+        """(L, 6, 6) that bring wrenches to units of their priors."""
+        return self._evidence.units
+
     def learn(self, seconds: float = LEARNING) -> None:
         """Learn the noise anew, while nothing touches."""
         self.noise.forget()
@@ -166,35 +171,36 @@ class ContactDetector:
                 f"score {eta.shape} and information {J.shape}: give {self._now[0].shape} and "
                 f"{self._now[1].shape}, for the links {', '.join(self.links)}."
             )
-        if np.isfinite(eta).all() and np.isfinite(J).all():
+        if _is_plausible(eta) and _is_plausible(J):
             self._now[0][:] += eta
             self._now[1][:] += J
         if t - self._times[-1] < self.period * (1.0 - _SOME):
             return self.state
-        eta, J = (part.copy() for part in self._now)
+        b, A = self._evidence.in_units(*self._now)
         for part in self._now:
             part[:] = 0.0
-        return self._taken(t, eta, J)
+        return self._taken(t, b, A)
 
     def take(self, t: float, score: Array, information: Array, hidden: float = 0.0) -> ContactState:
-        """Take what a whole period that ends at a time says, as in `step`.
+        """Take what a whole period that ends at a time says.
 
-        `hidden`: standard deviations of signal that friction may have taken out of it.
+        Args:
+            t: time [s].
+            score: (L, 6) as in `step`, in units of the prior, see `units`.
+            information: (L, 6, 6) likewise.
+            hidden: standard deviations of signal that friction may have taken out of it.
         """
         if not self._is_next(t, t - self.period):
             return self.state
-        if not (np.isfinite(score).all() and np.isfinite(information).all()):
+        if not (_is_plausible(score) and _is_plausible(information)):
             score, information = np.zeros_like(score), np.zeros_like(information)
         self._hidden[:] = hidden * np.sqrt(self._windows * self._share)
         return self._taken(t, score, information)
 
-    def _taken(self, t: float, eta: Array, J: Array) -> ContactState:
+    def _taken(self, t: float, b: Array, A: Array) -> ContactState:
         e = self._evidence
-        b, A = e.in_units(eta, J)
-        self._sums[0].push(b, e.score)
-        self._sums[1].push(A, e.information)
-        e.score *= self._share[:, None, None]
-        e.information *= self._share[:, None, None, None]
+        self._sums[0].push(b, self._share, e.score)
+        self._sums[1].push(A, self._share, e.information)
         return self._judged(t)
 
     def judge(
@@ -210,6 +216,8 @@ class ContactDetector:
         """
         if not self._is_next(t, t - self.period):
             return self.state
+        if not (_is_plausible(score) and _is_plausible(information)):
+            score, information = np.zeros_like(score), np.zeros_like(information)
         self._hidden[:] = hidden
         e = self._evidence
         e.score[:], e.information[:] = e.in_units(score, information)
@@ -352,3 +360,8 @@ class ContactDetector:
             if best < np.inf
         ]
         return f"{link}: a push of " + (", ".join(told) or "any size may be missed")
+
+
+def _is_plausible(x: Array) -> bool:
+    """Whether all numbers are finite, and so are products of them."""
+    return bool((np.abs(x) < _HUGE).all())

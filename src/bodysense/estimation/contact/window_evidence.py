@@ -29,6 +29,7 @@ class WindowEvidence:
     Attributes:
         score: (W, L, 6) in units of the prior, to be filled in.
         information: (W, L, 6, 6) likewise.
+        units: (L, 6, 6) that bring wrenches to units of their priors.
         square: (W, L) chi² after `test`.
         freedom: (W, L) its degrees of freedom.
     """
@@ -37,7 +38,7 @@ class WindowEvidence:
         """Allocate; `priors` are covariances (6, 6) of the wrench by link."""
         W, L = len(WINDOWS), len(priors)
         self._root = np.stack([square_root(P) for P in priors.values()])
-        self._units = np.linalg.pinv(self._root)
+        self.units: Array = np.asarray(np.linalg.pinv(self._root), dtype=np.float64)
         scores = WindowScores(
             np.zeros((W * L, 6)),
             np.zeros((W * L, 6, 6)),
@@ -91,7 +92,7 @@ class WindowEvidence:
         """
         if self.freedom[w, k] == 0 or not limit < np.inf:
             return np.inf, np.inf
-        U = self._units[k][:, :3]
+        U = self.units[k][:, :3]
         J = U.T @ self.information[w, k] @ U
         if direction is None:
             most_and_least = np.linalg.eigvalsh(J)[[2, 0]]

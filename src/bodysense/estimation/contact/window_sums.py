@@ -23,8 +23,8 @@ class WindowSums:
         self._place = 0
         self._back = np.array(WINDOWS)
 
-    def push(self, x: Array, out: Array) -> None:
-        """Add the latest, drop the oldest; writes the sums (W, …)."""
+    def push(self, x: Array, share: Array | float, out: Array) -> None:
+        """Add the latest, drop the oldest; writes the sums (W, …), each times its share (W,)."""
         size, i = len(self._ring), self._place
         self._sums -= self._ring[(i - self._back) % size]
         self._sums += x
@@ -33,7 +33,8 @@ class WindowSums:
         if self._place == 0:  # rounding errors do not add up
             for w, window in enumerate(WINDOWS):
                 np.sum(self._ring[size - window :], axis=0, out=self._sums[w])
-        out[:] = self._sums
+        factors = np.reshape(share, (-1,) + (1,) * x.ndim)
+        np.multiply(self._sums, factors, out=out)
 
 
 def count_tests(links: Sequence[str], names: Sequence[str], parent: Sequence[int]) -> float:
