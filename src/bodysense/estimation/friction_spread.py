@@ -14,7 +14,12 @@ A joint that is shaken, faster than anybody looks, by a velocity s ~ N(0, sigma_
     F̄(v) = E[F(v + s)],
 
 on which its linear part has no influence. Torques that shake it may as well be noise of their
-sensor: the mean of F̄ and F is taken, and half their difference is a standard deviation.
+sensor: the mean of F̄ and F is taken, and half their difference is a standard deviation. Likewise
+friction that grows with a load which shakes by N(0, sigma_T²): it has E|T + s|, or |T|.
+
+Where a law has bristles of stiffness sigma_0 (LuGre), friction F sets in within F / sigma_0 after a
+reversal. At a distance d from it, it is anything between F (1 - 2 e) and F, with
+e = exp(-d sigma_0 / F).
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from bodysense.robot.robot import Robot
 from bodysense.spatial.arrays import Array
@@ -52,6 +57,8 @@ def friction_spread(
     load: Array,
     standing: NDArray[np.bool_] | None = None,
     shaking: Array | None = None,
+    load_std: Array | None = None,
+    travelled: Array | None = None,
 ) -> FrictionSpread:
     """Friction at velocities (T, n) with standard deviations (T, n).
 
@@ -63,38 +70,63 @@ def friction_spread(
         standing: (T, n) where a joint stands, or settles and breaks loose; by default nowhere.
         shaking: (n,) standard deviations of fast velocities that `dq` does not show; by default
             none.
+        load_std: (n,) standard deviations of fast torques that `load` does not show; by default
+            none.
+        travelled: (T, n) how far each joint is from where it last reversed [rad or m]; by default
+            far.
     """
     law = _Law(robot)
-    shaken = np.zeros(dq.shape[1]) if shaking is None else shaking
     mean, std = np.zeros_like(dq), np.zeros_like(dq)
-    nodes = _normal_nodes()
     for j in range(dq.shape[1]):
         if not law.has(j):
             continue
         v, size = dq[:, j], np.abs(load[:, j])
-        mean[:, j], slope = law.at(j, v, size)
-        std[:, j] = np.abs(slope) * sigma_v[:, j]
-        sigma = np.maximum(sigma_v[:, j], _CREEP)
-        reach = law.reach(j) + _SHAKEN * shaken[j]
-        near = np.flatnonzero(np.abs(v) < _FAR * sigma + reach)
-        if near.size:
-            around = v[near, None] + sigma[near, None] * nodes
-            loads = np.repeat(size[near], nodes.size)
-            F = law.at(j, around.ravel(), loads)[0].reshape(around.shape)
-            apart = np.zeros(near.size)
-            if shaken[j] > 0.0:
-                soft = law.shaken(j, around.ravel(), loads, shaken[j]).reshape(around.shape)
-                apart = 0.5 * (F - soft).mean(axis=1)
-                F = 0.5 * (F + soft)
-            mean[near, j] = F.mean(axis=1)
-            std[near, j] = np.sqrt(F.var(axis=1) + apart**2)
+        unsure = np.zeros_like(size)
+        if load_std is not None and load_std[j] > 0.0:
+            unsure = 0.5 * (_mean_size(size, load_std[j]) - size)
+            size = size + unsure
+        shaken = 0.0 if shaking is None else float(shaking[j])
+        mean[:, j], std[:, j] = _about(law, j, v, sigma_v[:, j], size, shaken)
+        std[:, j] = np.hypot(std[:, j], unsure * law.under_load(j, v))
+        if travelled is not None and law.bristles(j) > 0.0:
+            left = law.unset(j, v, size, travelled[:, j])
+            mean[:, j] -= left
+            std[:, j] = np.hypot(std[:, j], left / np.sqrt(3.0))
         if standing is not None and standing[:, j].any():
-            here = standing[:, j]
-            creep = np.array([_CREEP + law.reach(j), -_CREEP - law.reach(j)])
-            ahead, back = (law.at(j, np.full(size.size, c), size)[0] for c in creep)
-            static = np.abs(ahead - back)[here] / (2.0 * np.sqrt(3.0))
-            std[here, j] = np.maximum(std[here, j], static)
+            static = law.jump(j, size) / (2.0 * np.sqrt(3.0))
+            std[:, j] = np.where(standing[:, j], np.maximum(std[:, j], static), std[:, j])
     return FrictionSpread(mean, std)
+
+
+def _about(
+    law: _Law, j: int, v: Array, sigma_v: Array, size: Array, shaken: float
+) -> tuple[Array, Array]:
+    """(T,) mean and standard deviation of a joint's friction about velocities (T,)."""
+    mean, slope = law.at(j, v, size)
+    std: Array = np.abs(slope) * sigma_v
+    sigma = np.maximum(sigma_v, _CREEP)
+    near = np.flatnonzero(np.abs(v) < _FAR * sigma + law.reach(j) + _SHAKEN * shaken)
+    if not near.size:
+        return mean, std
+    nodes = _normal_nodes()
+    around = v[near, None] + sigma[near, None] * nodes
+    loads = np.repeat(size[near], nodes.size)
+    F = law.at(j, around.ravel(), loads)[0].reshape(around.shape)
+    apart = np.zeros(near.size)
+    if shaken > 0.0:
+        soft = law.shaken(j, around.ravel(), loads, shaken).reshape(around.shape)
+        apart = 0.5 * (F - soft).mean(axis=1)
+        F = 0.5 * (F + soft)
+    mean[near] = F.mean(axis=1)
+    std[near] = np.sqrt(F.var(axis=1) + apart**2)
+    return mean, std
+
+
+def _mean_size(x: Array, sigma: float) -> Array:
+    """E|x + s| of s ~ N(0, sigma²)."""
+    z = x / sigma
+    mean: Array = sigma * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * z**2) + x * (2.0 * ndtr(z) - 1.0)
+    return mean
 
 
 def _normal_nodes() -> Array:
@@ -106,12 +138,8 @@ def _normal_nodes() -> Array:
 
 def coulomb_friction(robot: Robot) -> Array:
     """(n,) half of what friction jumps by when each joint reverses without load [N·m or N]."""
-    law, result = _Law(robot), np.zeros(robot.n_joints)
-    for j in range(robot.n_joints):
-        v = _CREEP + law.reach(j)
-        (ahead, back), _ = law.at(j, np.array([v, -v]), np.zeros(2))
-        result[j] = 0.5 * abs(ahead - back)
-    return result
+    law, unloaded = _Law(robot), np.zeros(1)
+    return np.array([0.5 * law.jump(j, unloaded)[0] for j in range(robot.n_joints)])
 
 
 class _Law:
@@ -141,6 +169,32 @@ class _Law:
         F: Array = phi @ self._F[j]
         slope: Array = dphi @ self._F[j]
         return F, slope
+
+    def jump(self, j: int, load: Array) -> Array:
+        """(n,) what friction changes by at a reversal under loads (n,)."""
+        v = np.full_like(load, _CREEP + self.reach(j))
+        ahead, back = (self.at(j, sign * v, load)[0] for sign in (1.0, -1.0))
+        return np.abs(ahead - back)
+
+    def unset(self, j: int, v: Array, load: Array, distance: Array) -> Array:
+        """(n,) F e: what friction lacks at distances from a reversal, give or take as much."""
+        F = 0.5 * (self.at(j, v, load)[0] - self.at(j, -v, load)[0])
+        left: Array = F * np.exp(-distance * self.bristles(j) / np.maximum(np.abs(F), 1e-300))
+        return left
+
+    def bristles(self, j: int) -> float:
+        """Stiffness of what slides at a reversal; zero for laws without a state."""
+        model = self._friction.model
+        if not model.has_state:
+            return 0.0
+        return float(self._friction.shape[j][model.shape.index("sigma0")])
+
+    def under_load(self, j: int, v: Array) -> Array:
+        """(n,) size of the friction per unit of load."""
+        if not self._friction.model.depends_on_load:
+            return np.zeros_like(v)
+        one, none = (self.at(j, v, np.full_like(v, load))[0] for load in (1.0, 0.0))
+        return np.abs(one - none)
 
     def shaken(self, j: int, v: Array, load: Array, sigma: float) -> Array:
         """(n,) friction, averaged over velocities that are normally distributed about each."""

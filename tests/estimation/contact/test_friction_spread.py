@@ -117,3 +117,35 @@ def test_joints_without_friction_have_no_spread():
     mean, std = spread_at(robot, np.linspace(-1.0, 1.0, 5), 0.1)
     assert not mean.any()
     assert not std.any()
+
+
+def test_fast_loads_are_averaged(rng):
+    """Halfway between friction with and without them, of which the halves are a doubt."""
+    robot, sigma = robot_with("coulomb-load"), 30.0
+    v = np.array([0.5, -0.5])
+    plain, none = spread_at(robot, v, 1e-9)
+    mean, std = spread_at(robot, v, 1e-9, load_std=np.full(robot.n_joints, sigma))
+    more = np.abs(LOAD + sigma * rng.standard_normal(DRAWS)).mean() - LOAD
+    np.testing.assert_allclose(mean - plain, 0.5 * Fl * more * np.sign(v), rtol=0.02)
+    np.testing.assert_allclose(std, 0.5 * Fl * more, rtol=0.02)
+    assert none.max() < 1e-6
+
+
+def test_bristles_that_bend_after_a_reversal_are_within_the_spread():
+    """The law's state, integrated from one that is bent any way, sigma_1 aside."""
+    robot = load_robot("tx40").with_friction(
+        "lugre", coefficients={"Fv": 0.0, "Fc": Fc, "Fs": Fc}, sigma0=2000.0, sigma1=1e-3
+    )
+    distance = np.linspace(0.0, 0.02, 2001)
+    T, n = distance.size, robot.n_joints
+    travelled = np.tile(distance[:, None], (1, n))
+    v = np.full(T, 0.2)
+    mean, std = spread_at(robot, v, 1e-9, travelled=travelled)
+    for start in (-1.0, -0.3, 0.5, 1.0):
+        F, z = np.empty(T), start * Fc / 2000.0
+        for k in range(T):
+            F[k] = 2000.0 * z
+            z += (distance[1] - distance[0]) * (1.0 - 2000.0 * z / Fc)
+        assert (np.abs(F - mean) < 1.8 * std + 0.02 * Fc).all()
+    assert std[0] == pytest.approx(Fc / np.sqrt(3.0), rel=0.01)
+    assert std[-1] < 0.01 * Fc

@@ -23,7 +23,7 @@ _WIDEST = 0.2  # of the sampling rate: band of velocities at most
 _STILL_SHARE = 0.02  # of its r.m.s. speed: likewise
 _NEAR = 0.5  # periods of a band within which its error is about as large
 _POSES = 40  # at which masses are averaged
-_MAD = 1.4826  # standard deviation over the median size of a Gaussian
+MAD = 1.4826  # standard deviation over the median size of a Gaussian
 _HALVED = 0.5  # what a band of twice the width loses, of what it gains: less than that
 _STILL = 2e-3  # rad/s or m/s: a joint that is slower for a period of the cut-off stands
 
@@ -82,8 +82,18 @@ def shaking(
     v = np.cumsum(fast, axis=0) @ np.linalg.inv(M).mean(axis=0).T / even.rate
     v -= lowpass(v, even.rate, limit)
     result = np.zeros(problem.robot.n_joints)
-    result[joints] = _MAD * np.median(np.abs(v), axis=0)
+    result[joints] = MAD * np.median(np.abs(v), axis=0)
     return result
+
+
+def travelled(q: Array, v: Array) -> Array:
+    """(T, n) distances of positions from where each velocity (T, n) last changed its sign."""
+    T = np.arange(len(q))[:, None]
+    turns = np.zeros(v.shape, dtype=np.int64)
+    turns[1:] = np.where(np.sign(v[1:]) != np.sign(v[:-1]), T[1:], 0)
+    last = np.maximum.accumulate(turns, axis=0)
+    distance: Array = np.abs(q - np.take_along_axis(q, last, axis=0))
+    return distance
 
 
 def standing_joints(v: Array, sigma_v: Array, period: int) -> NDArray[np.bool_]:

@@ -31,11 +31,13 @@ from scipy.signal import fftconvolve
 from bodysense.estimation.friction_spread import friction_spread
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.joint_speed import (
+    MAD,
     EvenGrid,
     JointSpeed,
     joint_speed,
     shaking,
     standing_joints,
+    travelled,
 )
 from bodysense.estimation.map_dynamics.log.reading_noise import (
     ReadingNoise,
@@ -266,29 +268,47 @@ class SignalFilter:
             return {}, np.zeros((len(y), len(self._drives)))
         joints = [problem.robot.joint_names.index(_joint(s)) for s in self._drives]
         places = [problem.layout.slices[s.name].start for s in self._drives]
-        net = np.where(np.isfinite(y), y, 0.0)
-        shaken = shaking(problem, even, net[:, places], joints, motion.q, limit)
-        net[:, places] = even.back(lowpass(even.to(net[:, places]), even.rate, limit))
-        problem.take_load_friction(motion.v, net)
-        load = np.zeros_like(motion.v)
-        law, shapes = problem.robot.friction.model, problem.robot.friction.shape
-        for place, j in zip(places, joints, strict=True):
-            phi, _ = law.basis(motion.v[:, j], shapes[j])
-            load[:, j] = net[:, place] - phi @ problem.drive[j]
+        known = np.where(np.isfinite(y), y, 0.0)
+        shaken = shaking(problem, even, known[:, places], joints, motion.q, limit)
+        load, fast = self._loads(even, known, motion.v, limit)
         period = max(1, int(even.rate / limit))
         beside = int(_SETTLING * even.rate)
         standing = standing_joints(motion.v, speed.std, period)
         settling = maximum_filter1d(standing.astype(np.uint8), 2 * beside + 1, axis=0).astype(bool)
-        spread = friction_spread(problem.robot, speed.v, speed.std, load, settling, shaken)
-        reach = np.abs(impulse_response(even.rate, limit))[
-            :, None
-        ]  # what errs in one direction adds up
+        spread = friction_spread(
+            problem.robot,
+            speed.v,
+            speed.std,
+            load,
+            standing=settling,
+            shaking=shaken,
+            load_std=fast,
+            travelled=travelled(motion.q, speed.v),
+        )
+        # What errs in one direction adds up.
+        reach = np.abs(impulse_response(even.rate, limit))[:, None]
         own = even.to(spread.std[:, joints])
         largest = maximum_filter1d(own, len(reach), axis=0)
         doubt = even.back(np.minimum(fftconvolve(own, reach, "same", axes=0), largest))
         self._stood.append(standing)
         mean = {s.name: spread.mean[:, j] for s, j in zip(self._drives, joints, strict=True)}
         return mean, np.maximum(doubt, 0.0)
+
+    def _loads(self, even: EvenGrid, y: Array, v: Array, limit: float) -> tuple[Array, Array]:
+        """(T, n) torques of drives without friction, and (n,) standard deviations of fast ones."""
+        problem, net = self._problem, y.copy()
+        joints = [problem.robot.joint_names.index(_joint(s)) for s in self._drives]
+        places = [problem.layout.slices[s.name].start for s in self._drives]
+        net[:, places] = even.back(lowpass(even.to(net[:, places]), even.rate, limit))
+        load, fast = np.zeros_like(v), np.zeros(v.shape[1])
+        # Steps of friction are rare: the median does not see them.
+        fast[joints] = MAD * np.median(np.abs(y[:, places] - net[:, places]), axis=0)
+        problem.take_load_friction(v, net)
+        law, shapes = problem.robot.friction.model, problem.robot.friction.shape
+        for place, j in zip(places, joints, strict=True):
+            phi, _ = law.basis(v[:, j], shapes[j])
+            load[:, j] = net[:, place] - phi @ problem.drive[j]
+        return load, fast
 
     def _with_friction(self, y: Array, motion: SmoothMotion) -> Array:
         """Readings of drives (T, m) with the friction that the estimator takes out again."""
