@@ -37,8 +37,8 @@ def estimate_text(summary: Mapping[str, Any]) -> str:
 
 
 def _contacts(page: Page, summary: Mapping[str, Any]) -> None:
-    contacts, unobservable = summary["contacts"], summary["unobservable_links"]
-    for link in unobservable:
+    contacts = summary["contacts"]
+    for link in unobservable_of(summary):
         page.line(f"external wrench on {link} is unobservable")
     if summary["load"] is not None:
         page.line(f"{summary['load']['summary']}", style="bold")
@@ -83,8 +83,13 @@ def _no_contacts(page: Page, summary: Mapping[str, Any]) -> None:
 
 
 def unobservable_of(summary: Mapping[str, Any]) -> list[str]:
-    """Links whose external wrench cannot be observed."""
-    return list(summary["unobservable_links"])
+    """Links whose external wrench cannot be observed, even if no other link is in contact."""
+    found = {
+        row["link"]
+        for row in summary["detectable"]
+        if row["best"] is not None and row["best"] < _MOST_FORCE
+    }
+    return [link for link in summary["unobservable_links"] if link not in found]
 
 
 def _detectable(page: Page, summary: Mapping[str, Any]) -> None:
@@ -137,6 +142,8 @@ def _state(page: Page, state: Mapping[str, Any]) -> None:
 
 
 def _sensors(page: Page, sensors: list[Mapping[str, Any]], *, stated: bool) -> None:
+    if all(s["rms"] is None for s in sensors):
+        return  # momentum holds no sensor against another
     # Those that disagree most first; what cannot be judged last.
     ordered = sorted(
         sensors, key=lambda s: (s["contradicted"], -1.0 if s["ratio"] is None else s["ratio"])
