@@ -10,6 +10,8 @@ from rich.console import Console
 
 from benchmarks import (
     consistency,
+    contact_stream,
+    contacts,
     covariances,
     coverage,
     dynamics,
@@ -68,6 +70,8 @@ BENCHMARKS: dict[str, Callable[..., tuple[Result, ...]]] = {
     "map-dynamics": map_dynamics.run,
     "state": state.run,
     "stream": stream.run,
+    "contacts": contacts.run,
+    "contact-stream": contact_stream.run,
     "momentum": momentum.run,
     "live": live.run,
     "sensor-check": sensor_check.run,

@@ -52,16 +52,22 @@ NEAR = 0.03  # s beside a reversal
 _ROTORS = {"example:panda": 0.1, "example:ur5": 0.1, "example:icub": 0.02}
 """kg·m², behind the gears: files have none, and a light last link alone would chatter."""
 
+_LOCKED = {
+    "example:panda": ("*finger*",),
+    "example:icub": ("*hip*", "*knee*", "*ankle*", "neck*", "l_shoulder*", "l_elbow", "l_wrist*"),
+}
+"""Joints that stand; of the humanoid, whose hip is bolted down, all but the torso and an arm."""
+
 _COULOMB = 0.04  # of the effort limit, where a file has no friction
 _MOST_EFFORT = 50.0  # N·m: limits of some joints are far beyond what they need
 _VISCOUS = 1.0  # s/rad, of the Coulomb friction
 _STATIC = 1.5  # over the Coulomb friction
 _OFFSET = 0.3  # of the Coulomb friction, to one side or the other
 _OF_LOAD = 0.05  # friction per unit of load
-_WIDTH = 0.01  # rad/s within which friction turns in rollouts
+_WIDTH = 0.02  # rad/s within which friction turns in rollouts
 _PRESLIDING = 1e-3  # rad at which bristles of the LuGre law slide
 _BRISTLES = 0.7  # damping of the bristles, of the critical one
-_SUBSTEPS = 5  # of a control period in rollouts
+_SUBSTEPS = 3  # of a control period in rollouts
 _SPEED, _ACCELERATION = 3.0, 20.0  # rad/s, rad/s²: motions stay below
 _REACH = 1.5  # rad from the middle of a range
 _HIGHEST = 2.0  # Hz, of a motion
@@ -152,8 +158,8 @@ class Subject:
 def robot_of(name: str, law: str) -> Robot:
     """A robot with a friction law whose coefficients are as large as real ones."""
     robot = load_robot(name) if name == "tx40" else load_robot(name, floating_base=False)
-    if name == "example:panda":
-        robot = robot.with_locked_joints({"*finger*": None})
+    if name in _LOCKED:
+        robot = robot.with_locked_joints(dict.fromkeys(_LOCKED[name], None))
     layout = robot.layout
     if name in _ROTORS:
         Fc = _COULOMB * np.minimum(robot.effort_limit, _MOST_EFFORT)
@@ -169,7 +175,7 @@ def robot_of(name: str, law: str) -> Robot:
         "Fl": np.full(Fc.size, _OF_LOAD),
     }
     model = friction_model(law)
-    shape = {"width": _WIDTH} if "width" in model.shape else {}
+    shape: dict[str, float | Array] = {"width": _WIDTH} if "width" in model.shape else {}
     if model.has_state:
         Ia = robot.theta[robot.layout.rotor]
         sigma0 = Fc / _PRESLIDING
