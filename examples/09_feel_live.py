@@ -4,8 +4,9 @@ r"""Estimate a push while it happens: a simulated UR5 sends its sensors, forces 
     python examples/09_feel_live.py --quick    # three
 
 Two processes: a robot, which Pinocchio simulates at 1 kHz and which sends a line of JSON with each
-sample to a socket; and this one, which listens there and prints the force on the last link. The
-robot sends positions and torques of its joints alone, with noise. From the command line it is
+sample to a socket; and this one, which listens there and prints the force on the last link, and
+whether it is a contact. The robot sends positions and torques of its joints alone, with noise, and
+at first nobody pushes, so that noise is learned. From the command line it is
 
     bodysense estimate example:ur5 --live tcp://127.0.0.1:9000 \
         --sensors examples/sensors/ur5_live.yaml
@@ -37,6 +38,7 @@ PUSH = np.array([12.0, 20.0, -16.0])  # N, in the axes of the world, at the orig
 STEP = 1e-3  # s
 HOME = np.array([0.0, -1.2, 1.6, -0.4, 1.2, 0.3])  # rad
 STD = {"q": 1e-5, "tau": 0.2}  # rad and N·m, of the noise
+LEARNING = 0.3  # of the time, at the beginning, in which nobody pushes
 SURE = 1.96  # standard deviations in a 95 % band
 
 
@@ -55,7 +57,7 @@ def main() -> None:
     faults = StreamFaults(lambda text: print(f"note: {text}"))
     source = SocketSource("tcp://127.0.0.1:0", faults)  # 0: any port that is free
     reader = StreamReader(source)
-    estimator = LiveEstimator(setup, robot, faults=faults)
+    estimator = LiveEstimator(setup, robot, faults=faults, learning=LEARNING * seconds)
     forces = Forces("this screen", faults)
     writer = ResultWriter(forces, estimator.columns)
     command = [sys.executable, __file__, "--robot", str(source.port)]
@@ -69,6 +71,8 @@ def main() -> None:
     inside = forces.between(start + 0.2, end)
     outside = np.concatenate([forces.between(0.0, start), forces.between(end + 0.2, seconds)])
     print(f"pushed with {size:.1f} N: estimated {np.median(inside):.1f} N")
+    for contact in run.contacts:
+        print(f"contact on {contact['link']} since {contact['since']:.2f} s, pushed at {start:g} s")
     print(f"not pushed: estimated {np.median(outside):.1f} N, {outside.max():.1f} N at most")
 
 
@@ -97,7 +101,9 @@ class Forces(Sink):
             self.samples.append((result.t, size))
             if result.t >= self.shown + 0.25:
                 self.shown = result.t
-                print(f"{result.t:6.2f} s  {size:5.1f} ± {band:3.1f} N  {'#' * round(size)}")
+                there = [f"{c['link']}, {c['probability']:.0%}" for c in result.contacts]
+                line = f"{result.t:6.2f} s  {size:5.1f} ± {band:3.1f} N  {'#' * round(size)}"
+                print("  contact: ".join([line, *there]))
         return len(results)
 
     def close(self) -> None:

@@ -257,6 +257,10 @@ def test_a_push_is_estimated_while_it_happens(tmp_path):
     received = re.search(r"ur5, tcp://127\.0\.0\.1:\d+: (\d+) samples in", printed)
     assert received is not None
     assert int(received[1]) > 2500
+    ((since, pushed),) = re.findall(
+        r"contact on wrist_3_link since ([\d.]+) s, pushed at ([\d.]+)", printed
+    )
+    assert abs(float(since) - float(pushed)) < 0.2
     assert not any(tmp_path.iterdir())
 
 

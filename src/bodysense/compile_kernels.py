@@ -98,12 +98,15 @@ def _state() -> None:
 
 
 def _momentum() -> None:
-    from bodysense.estimation import MomentumObserver
+    from bodysense.estimation import MomentumContacts, MomentumObserver
     from bodysense.robot import load_robot
 
     robot, still = load_robot("tx40"), np.zeros((1, 6))
     observer = MomentumObserver(robot, torque_std=1.0, velocity_std=1.0)
     observer.estimate([0.0], still, still, still).scores(robot.link_names[-1:])
+    contacts = MomentumContacts(observer, {robot.link_names[-1]: None})
+    for t in (0.0, 0.02):
+        contacts.step(t, still[0], still[0], still[0])
 
 
 STEPS: tuple[CompileStep, ...] = (

@@ -51,6 +51,13 @@ class LiveOptions(EstimateOptions):
     timeout: float | None = option(
         "end when no sample has come for so long", metavar="S", type=positive, group=_GROUP
     )
+    learning: float = option(
+        "time at the beginning in which nothing touches the robot and noise is learned (5)",
+        default=5.0,
+        metavar="S",
+        type=positive,
+        group=_GROUP,
+    )
     estimates: tuple[str, ...] = option(
         "what results hold, as 'fx.*' (external wrenches that are not known beforehand, and "
         "torques of joints)",
@@ -116,6 +123,7 @@ def run_live(args: argparse.Namespace) -> int:
             ("--config", args.config is not None, recorded),
             ("--state", options.state is not None, recorded),
             ("--parameter-covariance", options.parameter_covariance, recorded),
+            ("--method", options.method != "map", recorded),
         )
     )
     faults = StreamFaults(_note)
@@ -149,7 +157,7 @@ def _estimator(
 ) -> LiveEstimator:
     from rich.console import Console
 
-    from bodysense.estimation import load_estimation
+    from bodysense.estimation import DetectionSettings, load_estimation
     from bodysense.estimation.live import LiveEstimator
 
     with Console(stderr=True).status("preparing …"):  # visible on a terminal only
@@ -164,6 +172,12 @@ def _estimator(
             layout=layout,
             cutoff=options.cutoff,
             estimates=options.estimates,
+            detection=DetectionSettings(
+                false_alarms=options.false_alarms,
+                minimum_force=options.minimum_force,
+                minimum_duration=options.minimum_duration,
+            ),
+            learning=options.learning,
         )
 
 

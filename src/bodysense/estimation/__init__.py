@@ -1,6 +1,10 @@
 """What the robot feels: accelerations, torques and wrenches from whatever sensors it has."""
 
 from bodysense.estimation.contact.detector import DetectionSettings
+from bodysense.estimation.contact.estimator_evidence import EstimatorContacts
+from bodysense.estimation.contact.momentum_evidence import MomentumContacts
+from bodysense.estimation.contact.ongoing import ContactState, OngoingContact
+from bodysense.estimation.contact.online import ContactDetector
 from bodysense.estimation.map_dynamics.base_motion import RootTwist, StandingFeet, root_twist
 from bodysense.estimation.map_dynamics.consistency import SensorConsistency, consistency
 from bodysense.estimation.map_dynamics.em.em import CovarianceFit, estimate_covariances
@@ -32,11 +36,14 @@ __all__ = [
     "AssumedContact",
     "Assumptions",
     "AttachedBody",
+    "ContactDetector",
+    "ContactState",
     "CovarianceFit",
     "DetectionSettings",
     "EstimatedCurves",
     "EstimationRun",
     "EstimationSetup",
+    "EstimatorContacts",
     "EstimatorStream",
     "FrameWrench",
     "GaussianPrior",
@@ -47,11 +54,13 @@ __all__ = [
     "LogFiles",
     "LogTotals",
     "MapDynamics",
+    "MomentumContacts",
     "MomentumEstimate",
     "MomentumObserver",
     "MomentumStream",
     "MotionlessRows",
     "Observability",
+    "OngoingContact",
     "Posterior",
     "RootTwist",
     "Sample",

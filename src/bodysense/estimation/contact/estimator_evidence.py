@@ -199,7 +199,7 @@ class EstimatorContacts:
         """(L, 6) and (L, 6, 6) of a single sample in units of the prior.
 
         See `Evidence.from_posteriors`. Covariances change as the robot moves, or as readings come
-        and go: they are computed now and then, or when that happens.
+        and go: they are computed now and then, or when that happens, and always in a contact.
         """
         x = self._samples
         there, weight = np.isfinite(x.y), x.weight
@@ -207,7 +207,7 @@ class EstimatorContacts:
         changed = (there != self._pattern).any() or (
             np.abs(weight - self._weight) > _CHANGED * self._weight
         ).any()
-        if self._age >= _FRESH or changed:
+        if self._age >= _FRESH or changed or self.state.contacts:
             self._own.solve_into(x, self._found)
             self._age, self._pattern, self._weight = 0, there, weight.copy()
             d = self._found.d

@@ -16,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bodysense.errors import MismatchError, ShapeError, listing, unknown_name
+from bodysense.estimation.contact.detector import DetectionSettings
+from bodysense.estimation.contact.online import LEARNING
+from bodysense.estimation.live.contacts import LiveContacts
 from bodysense.estimation.live.inputs import LiveInputs
 from bodysense.estimation.map_dynamics.estimator import MapDynamics
 from bodysense.estimation.map_dynamics.log.files import components
@@ -57,6 +60,7 @@ class LiveEstimator:
         cutoff: of the low-pass that all signals pass [Hz]; `None` if they are taken as they come.
         samples: that came so far.
         withheld: of these, those that gave no result, by reason.
+        contacts: so far.
     """
 
     def __init__(
@@ -68,6 +72,8 @@ class LiveEstimator:
         layout: LogLayout | None = None,
         cutoff: float | None = None,
         estimates: Sequence[str] = (),
+        detection: DetectionSettings | None = None,
+        learning: float = LEARNING,
     ) -> None:
         """Prepare, and compile.
 
@@ -80,6 +86,8 @@ class LiveEstimator:
                 otherwise there is none.
             estimates: patterns of what results hold, as "fx.*"; by default external wrenches that
                 are not known beforehand, and torques.
+            detection: what makes a contact; by default one false alarm an hour.
+            learning: time at the beginning in which nothing touches and noise is learned [s].
 
         Raises:
             MismatchError: a setup that needs a recording, or a layout that a stream cannot have.
@@ -108,6 +116,7 @@ class LiveEstimator:
             clock=lambda arrived: epoch + arrived,
         )
         self._places, self.columns = _chosen(self.problem, estimates)
+        self.contacts = LiveContacts(self.problem, setup.standing, detection, learning, self.faults)
         self._stream = self._rehearsed()
         self._messages, self._first = 0, 0.0
         self._attended = self._started = False
@@ -123,6 +132,12 @@ class LiveEstimator:
     def absent(self) -> dict[str, int]:
         """By sensor, how many samples came without a reading of it."""
         return {name: n for name, n in self._stream.absent.items() if n}
+
+    @property
+    def health(self) -> dict[str, str]:
+        """By sensor that does not work as it should, what is wrong."""
+        found = self._stream.health()
+        return {name: sensor.words for name, sensor in found.items() if sensor.status != "ok"}
 
     def step(self, arrival: Arrival) -> LiveResult | None:
         """The result of a message; `None` if it completes no sample, or none can be given."""
@@ -175,6 +190,7 @@ class LiveEstimator:
         for cutoff in (None, CUTOFF):
             stream = EstimatorStream(problem, gravity=gravity, cutoff=cutoff, rate=_USUAL_RATE)
             self._values(stream.step(Sample(0.0, rest, rest, y)))
+            self.contacts.rehearse(stream)
         return EstimatorStream(problem, gravity=gravity)
 
     def _attend(self, arrival: Arrival) -> None:
@@ -202,13 +218,15 @@ class LiveEstimator:
         y = self._inputs.readings(sample.values)
         twist = self._inputs.base_twist(q, dq, y)
         posterior = self._stream.step(Sample(sample.t, q, dq, y, twist))
+        contacts = self.contacts.step(sample.t)
         if sample.t < self._settled:
             return self._withhold("while the low-pass settled")
         results = self._values(posterior)
         if results is None:
             return self._withhold("without finite estimates")
         notes = posterior.notes
-        return LiveResult(sample.t, sample.arrived, results, tuple(posterior.absent), notes)
+        absent = tuple(posterior.absent)
+        return LiveResult(sample.t, sample.arrived, results, absent, notes, contacts)
 
     def _withhold(self, reason: str) -> LiveResult | None:
         self.withheld[reason] = self.withheld.get(reason, 0) + 1
@@ -231,6 +249,8 @@ class LiveEstimator:
         self._derives = bool(np.isnan(values[inputs.derivable_places]).any())
         if self._derives and self._wanted is None:
             self._wanted = CUTOFF
+        if self._wanted is None:
+            self.contacts.begin(self._stream)
         return True
 
     def _lay_out(self, t: float) -> bool:
@@ -256,6 +276,7 @@ class LiveEstimator:
             encoder_std=self._inputs.encoder_std,
         )
         self._settled = t + _SETTLED * self.delay
+        self.contacts.begin(self._stream)
         if self.cutoff < wanted:
             self.faults.report(
                 "samples that are too rare",

@@ -34,7 +34,7 @@ class LiveInputs:
 
     def __init__(self, problem: MapDynamics, setup: EstimationSetup) -> None:
         robot = problem.robot
-        self.problem, self.gravity = problem, setup.gravity
+        self.problem, self.gravity, self._feet = problem, setup.gravity, setup.standing
         self.positions = tuple(position_channels(robot, setup.sensors).values())
         speeds = [f"v.{joint}" for joint in robot.joint_names]
         self.channels = tuple(c for sensor in problem.sensors for c in sensor.channels)
@@ -90,10 +90,10 @@ class LiveInputs:
         return y
 
     def base_twist(self, q: Array, dq: Array, y: Array) -> Array | None:
-        """(6,) of a floating root, from gyroscopes."""
+        """(6,) of a floating root, from gyroscopes and feet that stand."""
         if not self._floats:
             return None
-        result = root_twist(self.problem, q[None], dq[None], y[None])
+        result = root_twist(self.problem, q[None], dq[None], y[None], feet=self._feet)
         return np.where(result.known, result.mean[0], np.nan)
 
     def judge_positions(self, values: Array, faults: StreamFaults) -> None:

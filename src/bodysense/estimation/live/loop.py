@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bodysense.errors import count
+from bodysense.estimation.live.contacts import described
 from bodysense.estimation.live.estimator import LiveEstimator
 from bodysense.files import plain
 from bodysense.logs.live import ResultWriter, StreamReader
@@ -16,6 +17,7 @@ from bodysense.logs.live import ResultWriter, StreamReader
 _SILENT = 1.0  # s without a sample that are worth a note, and
 _SILENT_AT_FIRST = 5.0  # s before the first one
 _WAIT = 0.05  # s after which the loop looks at clocks and signals
+_LISTED = 20  # contacts in a summary
 _STATUS = 10.0  # s between two lines of status
 
 
@@ -43,6 +45,9 @@ class LiveRun:
         messages: what was said of the first of each kind, with the remedy.
         counts: what the estimator counted.
         absent: by sensor, samples without a reading of it.
+        health: by sensor that does not work as it should at the end, what is wrong.
+        contacts: in order of time, the last thousand, with `until` [s]; see `OngoingContact`.
+        contact_count: of all of them.
     """
 
     robot: str
@@ -63,6 +68,9 @@ class LiveRun:
     messages: Mapping[str, str]
     counts: Mapping[str, int]
     absent: Mapping[str, int]
+    health: Mapping[str, str]
+    contacts: Sequence[Mapping[str, Any]]
+    contact_count: int
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON; null where a number is not known."""
@@ -93,6 +101,9 @@ class LiveRun:
         lines += [f"without a result: {n} {reason}" for reason, n in self.withheld.items()]
         lines += [f"{key}: {n}" for key, n in (*self.faults.items(), *self.counts.items())]
         lines += [f"without a reading of {sensor}: {n}" for sensor, n in self.absent.items()]
+        lines += [f"{sensor} {words}" for sensor, words in self.health.items()]
+        lines.append(f"{count(self.contact_count, 'contact')}")
+        lines += [described(contact) for contact in self.contacts[-_LISTED:]]
         return "\n".join(lines)
 
 
@@ -231,4 +242,7 @@ class _Loop:
             messages=estimator.faults.messages,
             counts=estimator.counts,
             absent=estimator.absent,
+            health=estimator.health,
+            contacts=estimator.contacts.all(),
+            contact_count=len(estimator.contacts),
         )

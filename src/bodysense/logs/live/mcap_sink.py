@@ -48,7 +48,8 @@ class McapSink(Sink):
         names = [name for column in columns for name in (column, f"{column}.std")]
         kinds: dict[str, object] = {name: {"type": "number"} for name in ("t", *names)}
         texts = {"type": "array", "items": {"type": "string"}}
-        kinds |= {"absent": texts, "notes": texts}
+        contacts = {"type": "array", "items": {"type": "object"}}
+        kinds |= {"absent": texts, "notes": texts, "contacts": contacts}
         schema = json.dumps({"type": "object", "properties": kinds}).encode()
         which = self._writer.register_schema("bodysense.Estimates", "jsonschema", schema)
         self._channel = self._writer.register_channel(TOPIC, "json", which)

@@ -11,8 +11,8 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class LiveResult(NamedTuple):
         values: (2 k,) mean and standard deviation of each column, alternating.
         absent: sensors without a reading.
         notes: what the estimator said of this sample.
+        contacts: that the robot is in, ready for JSON.
     """
 
     t: float
@@ -47,6 +48,7 @@ class LiveResult(NamedTuple):
     values: Sequence[float]
     absent: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    contacts: tuple[Mapping[str, Any], ...] = ()
 
 
 class Sink(ABC):
@@ -98,6 +100,8 @@ class ResultLines:
             text += f', "absent": {json.dumps(result.absent)}'
         if result.notes:
             text += f', "notes": {json.dumps(result.notes)}'
+        if result.contacts:
+            text += f', "contacts": {json.dumps(result.contacts)}'
         return text + "}"
 
 
