@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import benchmarks.__main__ as command
 from benchmarks import (
     consistency,
+    contact_stream,
     contacts,
     covariances,
     coverage,
@@ -120,6 +121,7 @@ TINY = {
         ),
         16,
     ),
+    "contact-stream": (partial(contact_stream.run, minutes=0.1, trials=3), 6),
     "covariances": (partial(covariances.run, samples=12, parts=1, within=0.5), 4),
 }
 RESULT = Result.judged(

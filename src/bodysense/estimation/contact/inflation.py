@@ -24,7 +24,7 @@ from bodysense.spatial.arrays import Array
 
 _OVERLAP = 1.5  # independent windows in N of them that overlap, over N / w: 1 / Σ ρ² of their means
 _WHOLE = 2.0  # windows one behind the other after which one of this length may alarm
-_FRESH = 1.05  # growth of the number of samples after which limits are computed anew
+_FRESH = 1.2  # growth of the number of samples after which limits are computed anew
 _AXES = 6
 _EXACT = 1e7  # degrees of freedom from which F is chi²
 _MOST = 1e6
