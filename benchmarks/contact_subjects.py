@@ -155,7 +155,7 @@ class Subject:
 
 
 @cache
-def robot_of(name: str, law: str) -> Robot:
+def robot_of(name: str, law: str, width: float = _WIDTH) -> Robot:
     """A robot with a friction law whose coefficients are as large as real ones."""
     robot = load_robot(name) if name == "tx40" else load_robot(name, floating_base=False)
     if name in _LOCKED:
@@ -175,7 +175,7 @@ def robot_of(name: str, law: str) -> Robot:
         "Fl": np.full(Fc.size, _OF_LOAD),
     }
     model = friction_model(law)
-    shape: dict[str, float | Array] = {"width": _WIDTH} if "width" in model.shape else {}
+    shape: dict[str, float | Array] = {"width": width} if "width" in model.shape else {}
     if model.has_state:
         Ia = robot.theta[robot.layout.rotor]
         sigma0 = Fc / _PRESLIDING
@@ -188,6 +188,7 @@ def untouched(condition: Condition, seconds: float, rng: np.random.Generator) ->
     """Simulate a log of a robot that nobody touches."""
     robot = robot_of(condition.robot, condition.law)
     if condition.engine == "mujoco":
+        robot = robot_of(condition.robot, condition.law, 0.0)
         run = _in_mujoco(robot, condition, seconds, rng)
     else:
         run = _by_rollout(robot, condition, seconds, rng)

@@ -37,7 +37,8 @@ _NODES = 40  # velocities of equal probability: the mean of a sign is right to 1
 _FAR = 6.0  # standard deviations of the velocity beyond which friction is a straight line
 _CREEP = 2e-3
 """rad/s or m/s: a joint that creeps sticks at times; what it reads is no velocity of sliding, and
-the standard deviation of a velocity is at least this where friction changes its sign."""
+the standard deviation of a velocity is at least this where friction changes its sign at once. A law
+that says within which velocity friction turns needs less."""
 _WIDTHS = 3.0  # widths of a smoothed sign after which it is one
 _TABLE = 400  # velocities at which the friction of a shaken joint is tabulated
 _SHAKEN = 8.0  # standard deviations of shaking beyond which friction is as without
@@ -104,7 +105,7 @@ def _about(
     """(T,) mean and standard deviation of a joint's friction about velocities (T,)."""
     mean, slope = law.at(j, v, size)
     std: Array = np.abs(slope) * sigma_v
-    sigma = np.maximum(sigma_v, _CREEP)
+    sigma = np.maximum(sigma_v, _CREEP - law.width(j))
     near = np.flatnonzero(np.abs(v) < _FAR * sigma + law.reach(j) + _SHAKEN * shaken)
     if not near.size:
         return mean, std
@@ -154,10 +155,14 @@ class _Law:
     def has(self, j: int) -> bool:
         return bool(self._F[j].any())
 
+    def width(self, j: int) -> float:
+        """Of a smoothed sign [rad/s or m/s]; zero for a sharp one."""
+        shape = dict(zip(self._friction.model.shape, self._friction.shape[j], strict=True))
+        return float(shape.get("width", 0.0))
+
     def reach(self, j: int) -> float:
         """Velocity within which a smoothed sign turns; zero for a sharp one."""
-        shape = dict(zip(self._friction.model.shape, self._friction.shape[j], strict=True))
-        return _WIDTHS * float(shape.get("width", 0.0))
+        return _WIDTHS * self.width(j)
 
     def at(self, j: int, v: Array, load: Array) -> tuple[Array, Array]:
         """(n,) friction and its slope by the velocity."""
