@@ -108,12 +108,12 @@ class SocketSource(Source):
     ) -> None:
         connection, peer = listening.accept()
         if self._connection is not None and time.perf_counter() - self._last < _SILENT:
-            connection.close()
             self.faults.report(
                 "second connections",
                 f"{peer[0]} connected to {self.name} while another robot sends, and was sent away: "
                 "let one robot send, or give each its own port.",
             )
+            connection.close()
             return
         if self._connection is not None:
             self._end(selector, queue)
