@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from scipy.stats import chi2, ncx2
 from white_noise import PERIOD, PRIOR, readings, scales_of
 
 from bodysense.errors import ShapeError
 from bodysense.estimation.contact.detector import (
     WINDOWS,
     DetectionSettings,
+    Scales,
     chi_square_of,
     detect_contacts,
     detectable_force,
@@ -148,6 +151,25 @@ def test_the_force_that_is_stated_is_found_in_most_cases(rng):
             assert np.mean(hit) > 0.9
     sizes = [stated[window][0] for window in WINDOWS]
     assert sizes == sorted(sizes, reverse=True)
+
+
+def test_samples_that_tell_less_count_in_what_is_stated(rng):
+    """A tenth of them tell a hundredth: against the noncentral chi² distribution."""
+    scales = scales_of({"l": EFFECTS}, readings(EFFECTS, 1000, rng))
+    found = detect_contacts(scales, DetectionSettings())
+    alike = detectable_force(scales, found, "l")[4]
+    less = np.where(np.arange(1000) % 10 == 0, 0.01, 1.0)
+    evidence = {
+        w: replace(e, information={"l": e.information["l"] * less[:, None, None]})
+        for w, e in scales.evidence.items()
+    }
+    mixed = detectable_force(Scales(evidence, scales.starts, PERIOD), found, "l")[4]
+    assert mixed[0] > 3.0 * alike[0]
+    limit = chi_square_of(found.threshold, 6.0)
+    J = np.linalg.eigvalsh(scales.evidence[4].force_information("l")[0])
+    for force, information in zip(mixed, J[[2, 0]], strict=True):
+        share = ncx2.sf(limit, 6.0, force**2 * information * np.array([1.0, 0.01])) @ [0.9, 0.1]
+        assert 0.94 < share < 0.98
 
 
 def test_nothing_is_promised_where_readings_say_nothing(rng):

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d
 from scipy.optimize import brentq
-from scipy.special import chdtri
+from scipy.special import chdtri, ndtr
 
 from bodysense.errors import ShapeError
 from bodysense.estimation.contact.evidence import Evidence, surprise
@@ -47,7 +47,9 @@ _MOST_INFLATION = 1e6
 _RELEASE = 3.0  # surprise below which a contact is over: one of twenty samples without any
 _MARGIN = 2  # samples beside a contact that tell nothing about noise
 _LEAST_SAMPLES = 20  # from which an inflation can be told
-_POWER = 1.64  # standard deviations by which a detectable push exceeds the threshold: 95 %
+_POWER = 0.95  # share of cases in which a detectable push is found
+_CASES = 2000  # samples that stand for a log
+_ROOM = 1e6  # times the force of the median sample: what needs more is not found
 
 
 @dataclass(frozen=True)
@@ -329,10 +331,12 @@ def detectable_force(
 ) -> dict[int, tuple[float, float]]:
     """By window, forces at a link's origin that are found in 95 % of cases [N].
 
-    Along the direction that shows best and along the worst one, medians over the samples. A force
-    that lasts as long as the window exceeds the threshold by enough,
+    Along the directions u that show best and worst in the median of the samples. A force that lasts
+    as long as the window exceeds the threshold, in the mean over samples t and their noise e, with
 
-        |F| √(uᵀ J u) ≥ √chi²(threshold) + 1.64
+        P(|F| √(uᵀ J_t u) + e > √chi²(threshold)) = 0.95,     e ~ N(0, 1).
+
+    Samples where joints stand or reverse tell less, and count as they are.
     """
     result = {}
     for window in scales.windows:
@@ -342,13 +346,30 @@ def detectable_force(
         if k == 0.0:
             result[window] = (np.inf, np.inf)
             continue
-        limit = chi_square_of(detection.threshold, k) * detection.inflation[link, window]
-        J = np.linalg.eigvalsh(np.median(evidence.force_information(link), axis=0))
-        needed = np.sqrt(limit) + _POWER * np.sqrt(detection.inflation[link, window])
-        with np.errstate(divide="ignore"):
-            best, worst = needed / np.sqrt(np.maximum(J[[2, 0]], 0.0))
-        result[window] = (float(best), float(worst))
+        inflation = detection.inflation[link, window]
+        limit = np.sqrt(chi_square_of(detection.threshold, k))
+        J = evidence.force_information(link)[:: max(1, freedom.size // _CASES)] / inflation
+        _, axes = np.linalg.eigh(np.median(J, axis=0))
+        size = np.sqrt(np.maximum(np.einsum("ik,tij,jk->tk", axes, J, axes), 0.0))
+        result[window] = (_found_in_most(size[:, 2], limit), _found_in_most(size[:, 0], limit))
     return result
+
+
+def _found_in_most(size: Array, limit: float) -> float:
+    """The force that exceeds a limit in most cases, of as many standard deviations per newton."""
+    middle = float(np.median(size))
+    if middle == 0.0:
+        return np.inf
+
+    def missing(force: float) -> float:
+        return float(ndtr(force * size - limit).mean()) - _POWER
+
+    top = limit / middle
+    while missing(top) < 0.0:
+        top *= 2.0
+        if top > _ROOM * limit / middle:
+            return np.inf
+    return float(brentq(missing, 0.0, top))
 
 
 def chi_square_of(level: float, freedom: float) -> float:
